@@ -1,7 +1,7 @@
-"""Names of back ends and where each is, `module` or `module:attribute`; third parties add theirs through entry points.
+"""Back ends by name, each as `module` or `module:attribute`. Other packages can add theirs by entry points.
 
-The tables are literal: reading entry points costs more than everything else at start-up, so it is done
-only for a name that is not here.
+The tables are literal, and entry points are read only for names that are not in them: reading them takes longer than
+everything else at start-up.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ FRAMEWORKS = {
     "mpi": "dlrun.frameworks.mpi.mpi",
 }
 
-_MEANT: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+_SYNONYMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "scheduler": {"openpbs": ("pbs", "pbspro", "qsub"), "gridengine": ("sge", "uge", "ogs", "age"), "local": ("none", "shell")},
     "launcher": {"openmpi": ("mpirun", "orterun", "prun"), "hydra": ("mpiexec", "mpich"), "intelmpi": ("impi",)},
     "framework": {"torch": ("pytorch", "ddp", "fsdp", "torchrun"), "tensorflow": ("tf",), "mpi": ("none", "mpi4py")},
 }  # fmt: skip
-"""Kind -> back end -> other words for it, for the error about an unknown name."""
+"""Kind -> back end -> other names for it, for the help of the error about an unknown name."""
 
 FABRICS = ("infiniband", "omni-path", "slingshot", "roce", "efa", "ethernet")
 """Networks that `dlrun.fabrics` has settings for."""
@@ -100,25 +100,28 @@ def _load(kind: str, name: str, table: Mapping[str, str]) -> Any:
         path, _, attribute = table[name].partition(":")
         module = importlib.import_module(path)
         return getattr(module, attribute) if attribute else module
-    from importlib.metadata import entry_points  # noqa: PLC0415 - 50 ms, and nearly never needed
+    # Takes 50 ms, and is rarely needed.
+    from importlib.metadata import entry_points  # noqa: PLC0415
 
     for point in entry_points(group=f"dlrun.{kind}s", name=name):
-        return _whole(kind, name, point.load())
-    near = next((own for own, words in _MEANT[kind].items() if name.lower() in words), None) or nearest(
+        return _checked(kind, name, point.load())
+    near = next((own for own, words in _SYNONYMS[kind].items() if name.lower() in words), None) or nearest(
         name, table
     )
     known = ", ".join(f"`{n}`" for n in table)
     hint = f"the nearest is `{near}`; " if near else ""
     message = f"dlrun does not support the {kind} `{name}`"
-    raise Invalid(message, help=f"{hint}it knows {known}")
+    raise Invalid(message, help=f"{hint}it supports {known}")
 
 
-def _whole(kind: str, name: str, found: Any) -> Any:
-    """A back end of others; raises Invalid if it lacks a part of its Protocol, as one for another dlrun may."""
+def _checked(kind: str, name: str, found: Any) -> Any:
+    """A back end of another package; raises Invalid if it lacks a part of its Protocol, which other versions may have."""
     protocol = getattr(importlib.import_module(f"dlrun.{kind}s.protocol"), kind.capitalize())
     wanted = (*protocol.__annotations__, *(part for part in vars(protocol) if part[0] != "_"))
     missing = ", ".join(f"`{part}`" for part in dict.fromkeys(wanted) if not hasattr(found, part))
     if missing:
-        message = f"{kind} `{name}` of another package is not for this version of dlrun: it lacks {missing}"
-        raise Invalid(message, help="install a version of that package that is")
+        message = (
+            f"{kind} `{name}` of another package does not support this version of dlrun: it lacks {missing}"
+        )
+        raise Invalid(message, help="install a version of that package that supports it")
     return found

@@ -1,6 +1,6 @@
 """The errors that dlrun reports to users, each with its exit code.
 
-A message is lower case and has no full stop; `help` is the way to correct it or the command to run next.
+A message is lower case and has no full stop; `help` is the correction or the command to run next.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 class DlrunError(Exception):
     """A failure with a message for the user; never shown as a traceback.
 
-    `exit_code` is what the process ends with (see `dlrun help exit-codes`).
+    `exit_code` is the exit code of the process (see `dlrun help exit-codes`).
     """
 
     exit_code = 1
@@ -21,25 +21,25 @@ class DlrunError(Exception):
 
 
 class OperationFailed(DlrunError):
-    """The outside world refused: a scheduler, a copy, a check, a command."""
+    """A scheduler, a copy, a check or a command failed."""
 
     exit_code = 1
 
 
 class Invalid(DlrunError):
-    """What the user wrote (spec, profile, flag) is not valid; nothing was done."""
+    """The spec, site profile or command line is invalid; nothing was done."""
 
     exit_code = 2
 
 
 class AuthenticationFailed(DlrunError):
-    """A login node would not let us in."""
+    """Authentication at a login node failed."""
 
     exit_code = 4
 
 
 class Interrupted(DlrunError):
-    """The user asked to end what ran, by Ctrl-C; `help` is what is kept and how to resume."""
+    """A signal such as Ctrl-C ended the command; `help` explains what is kept and how to resume."""
 
     exit_code = 130
 

@@ -1,7 +1,7 @@
-"""Where shipped files lie: beside the package in a checkout, inside it in a wheel, and inside `dlrun.pyz`.
+"""Files shipped with dlrun: beside the package in a checkout, in the package of a wheel, or in `dlrun.pyz`.
 
-In that one file nothing can be opened by its path. The functions here read it as if it could: they take the paths that a
-wheel would have, and any other path from the file system.
+Files in `dlrun.pyz` cannot be opened by path. The functions here accept the paths that they would have in a wheel, and all
+other paths of the file system.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pathlib import Path
 _PACKAGE = Path(__file__).parent
 _ROOT = str(_PACKAGE.parent)
 _FILES: Mapping[str, bytes] | None = getattr(__spec__.loader, "files", None)
-"""Contents of the files in `dlrun.pyz` by path below it; None elsewhere."""
+"""Path in `dlrun.pyz` -> content of the file; None if dlrun does not run from it."""
 
 
 def archive() -> Path | None:
-    """The `dlrun.pyz` that runs; None if it is not one."""
+    """The running `dlrun.pyz`; None if dlrun does not run from one."""
     return _PACKAGE.parent if _FILES is not None else None
 
 
@@ -27,7 +27,7 @@ def directory(name: str) -> Path:
 
 
 def packed(path: str | Path) -> bytes | None:
-    """The content of a file inside `dlrun.pyz`; None for every other path."""
+    """The content of a file in `dlrun.pyz`; None for any other path."""
     if _FILES is None:
         return None
     name = str(path)
@@ -35,18 +35,18 @@ def packed(path: str | Path) -> bytes | None:
 
 
 def content(path: Path) -> bytes:
-    """The bytes of a shipped file; raises OSError if there is none."""
+    """The bytes of a shipped file; raises OSError if it does not exist."""
     inside = packed(path)
     return path.read_bytes() if inside is None else inside
 
 
 def text(path: Path) -> str:
-    """The text of a shipped file; raises OSError if there is none."""
+    """The text of a shipped file; raises OSError if it does not exist."""
     return content(path).decode("utf-8")
 
 
 def entries(path: Path) -> list[Path]:
-    """What is in a directory, of the file system or of `dlrun.pyz`; raises OSError if there is none."""
+    """The entries of a directory in the file system or in `dlrun.pyz`; raises OSError if it does not exist."""
     if _FILES is not None and str(path).startswith(_ROOT):
         inside = f"{str(path)[len(_ROOT) + 1 :]}/"
         names = {name[len(inside) :].partition("/")[0] for name in _FILES if name.startswith(inside)}
@@ -55,9 +55,9 @@ def entries(path: Path) -> list[Path]:
 
 
 def below(path: Path) -> dict[str, bytes]:
-    """All files below a directory of `dlrun.pyz`, by their paths from there; none elsewhere."""
+    """Relative path -> content of all files below a directory of `dlrun.pyz`; empty for any other directory."""
+    if _FILES is None:
+        return {}
     inside = f"{str(path)[len(_ROOT) + 1 :]}/"
-    found = (
-        {name: _FILES.get(name) for name in _FILES if name.startswith(inside)} if _FILES is not None else {}
-    )
+    found = {name: _FILES.get(name) for name in _FILES if name.startswith(inside)}
     return {name[len(inside) :]: content for name, content in found.items() if content is not None}

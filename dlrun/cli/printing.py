@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from dlrun.model.text import LINES, late_pattern, visible
+from dlrun.model.text import LINES, lazy_pattern, visible
 
 _SEQUENCES = (
     r"\x1b\[[0-9;:?<=>]*[ -/]*[@-ln-~]"  # every sequence except colours (`m`)
@@ -21,8 +21,8 @@ _SEQUENCES = (
 JSON_VERSION = 1
 """Version of every `--json` document; keys are never removed within a version."""
 
-_STEERING = late_pattern(_SEQUENCES)
-_STEERING_BYTES = late_pattern(_SEQUENCES.replace(r"\x80-\x9f]", r"]|\xc2[\x80-\x9f]").encode())
+_STEERING = lazy_pattern(_SEQUENCES)
+_STEERING_BYTES = lazy_pattern(_SEQUENCES.replace(r"\x80-\x9f]", r"]|\xc2[\x80-\x9f]").encode())
 
 
 def echo(text: object = "", *, err: bool = False) -> None:

@@ -36,11 +36,11 @@ def _name(argument: str) -> str:
 
 def _with_sets(args: list[str], known: set[str]) -> list[str]:
     from dlrun.config.batch_script.directives import SHORT
-    from dlrun.config.other_words import MEANT
+    from dlrun.config.wording import RESOURCE_KEYS
     from dlrun.model.keys import names
     from dlrun.model.spec import Resources
 
-    keys = {*names(Resources), *MEANT}
+    keys = {*names(Resources), *RESOURCE_KEYS}
     made: list[str] = []
     rest = list(args)
     while rest:

@@ -1,4 +1,4 @@
-"""Nested values as YAML text for editing, with optional comments above keys."""
+"""Nested values as YAML text that people edit, with optional comments above keys."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Node tree + dataclass type hints -> values, with the place of every problem. Types are not guessed or converted.
+"""Decoding: a node tree and the type hints of a dataclass give its values, and the place of every problem.
 
-A text field gets the characters typed (`no`, `0123`, `3.10`, `1e-4`); numbers, booleans, sizes and times
-are read strictly, each with a message that names what is valid.
+Types are not guessed. A text field gets the characters as typed (`no`, `0123`, `3.10`, `1e-4`); numbers, booleans, sizes and
+times are read strictly, and each message names what is valid.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from dlrun.config import scalars, wording
 from dlrun.config.hints import Hint, Key, describe, keys
 from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode, short
-from dlrun.config.secret_names import conceals, hides, masked
+from dlrun.config.secret_names import is_confidential, is_secret, masked
 from dlrun.config.wording import Path, where
 from dlrun.model.keys import MOST
 from dlrun.model.nearest import nearest
@@ -44,9 +44,8 @@ class Given:
 class Decoded(Generic[T]):
     """A decoded file: the value (None if there are problems), and the place of each part.
 
-    `origins` has the place of every value given, by dotted path (`resources.nodes`, `command.2`), and that of a mapping's
-    key with a colon (`resources:`);
-    `history` the values of weaker layers that it hides, strongest first.
+    `origins`: dotted path (`resources.nodes`, `command.2`) -> place of the value; a path with a colon (`resources:`) is the
+    key of a mapping. `history`: dotted path -> overridden values of weaker layers, strongest first.
     """
 
     value: T | None
@@ -65,8 +64,8 @@ def decode(
 ) -> Decoded[T]:
     """Read a tree as a dataclass, collecting every problem.
 
-    `options`: framework -> dataclass of its options (Spec only); `document` is the file's name for `dlrun schema`; a
-    `partial` document (settings, site defaults) may omit required keys at its top, and has no value.
+    `options`: framework -> dataclass of its options (Spec only). `document` is its name for `dlrun schema`. A `partial`
+    document (settings, site defaults) may omit required keys at its top, and has no value.
     """
     decoder = _Decoder(schema, options, document, partial=partial)
     value: object = None
@@ -85,7 +84,7 @@ class _Enough(Exception):
 
 
 class _Bad:
-    """Placeholder for values that could not be decoded."""
+    """Placeholder for a value that could not be decoded: None is a valid value."""
 
 
 _BAD = _Bad()
@@ -131,7 +130,8 @@ class _Decoder:
         top = schema is Spec and not path
         before = len(self.problems)
         values: dict[str, Any] = {}
-        mistyped: set[str | None] = set()  # keys that an unknown one must mean
+        # A required key that was only mistyped is not also reported as missing.
+        mistyped: set[str | None] = set()
         others = getattr(schema, "OTHERS", None)
         removed: Mapping[str, str] = getattr(schema, "REMOVED", {})
         node, rest = self._apart(node, known, path, others)
@@ -154,22 +154,19 @@ class _Decoder:
             values[others] = _BAD if added is _BAD or whole is _BAD else {**whole, **added}
         if top:
             values["options"] = self._own_options(node)
+        if self.partial and not path:
+            return _BAD
         for name, key in known.items():
-            absent = key.required and name not in node.entries and name not in mistyped
-            if absent and not (self.partial and not path):
+            if key.required and name not in node.entries and name not in mistyped:
                 self._missing(key, node, path, at)
-        if (
-            len(self.problems) > before
-            or any(v is _BAD for v in values.values())
-            or (self.partial and not path)
-        ):
+        if len(self.problems) > before or any(v is _BAD for v in values.values()):
             return _BAD
         return self._build(schema, values, path, at or node)
 
     def _apart(
         self, node: MapNode, known: Mapping[str, Key], path: Path, others: str | None
     ) -> tuple[MapNode, MapNode | None]:
-        """A mapping split into its own keys and the names that belong to its key `others` (None: there are none)."""
+        """A mapping without the names that belong to its key `others`, and a mapping of these (None: there are none)."""
         names = [name for name in node.entries if name not in known] if others is not None else []
         if not names or others is None:
             return node, None
@@ -185,13 +182,14 @@ class _Decoder:
     def _build(self, schema: type, values: dict[str, Any], path: Path, at: Node) -> Any:
         try:
             return schema(**values)
-        except ValueError as error:  # a rule of the dataclass's own
+        except ValueError as error:  # from the checks of the dataclass itself
             self._fault(at, f"{where(path)}: {error}")
             return _BAD
 
     def _missing(self, key: Key, node: MapNode, path: Path, at: ScalarNode | None) -> None:
         place = f" in {where(path)}" if path else ""
-        top = Origin(layer=node.origin.layer, name=node.origin.name)  # the file: no line is at fault
+        # At the top, the place is the file: no line of it is wrong.
+        top = Origin(layer=node.origin.layer, name=node.origin.name)
         origin = at.origin if at else node.origin if path else top
         message = f"`{key.name}` is missing{place}"
         help_ = f"add `{key.name}:`, {key.doc}"
@@ -222,7 +220,8 @@ class _Decoder:
         looks_like_options = isinstance(value, MapNode) or (isinstance(value, ScalarNode) and value.is_null)
         schema = self.options(name) if looks_like_options or name == framework else None
         if schema is None:
-            return name == framework  # the caller reports that there is no such framework
+            # The caller of `decode` reports an unknown framework.
+            return name == framework
         if self.partial:
             self.value(value, Hint(schema=schema), (name,), Key(name=name, hint=Hint(), required=False), at)
         elif name != framework and at.origin.layer not in {Layer.SITE, Layer.USER}:
@@ -275,7 +274,7 @@ class _Decoder:
         if hint.schema is not None and hasattr(hint.schema, "from_scalar"):
             return self._short_form(node, hint.schema, path)
         if hint.items and not hint.fixed:
-            return self._lone(node, hint.items[0], path, key)
+            return self._single(node, hint.items[0], path, key)
         if unfit and unfit.message:
             self._fault(node, f"{where(path)} {unfit.message}: {wording.shown(node, path)}", unfit.help)
             return _BAD
@@ -290,6 +289,7 @@ class _Decoder:
             else:
                 self._fault(node, f"{where(path)} {wording.pattern_fault(key.pattern, value)}", key.doc)
             return _BAD
+        # `bool` is a subclass of `int`: True must not be compared with bounds.
         if key.minimum is not None and not isinstance(value, bool) and value < key.minimum:
             least = f"the minimum is {key.minimum}" if type(value) is int else "it must be more than zero"
             self._fault(node, f"{where(path)} is {wording.shown(node, path)}; {least}", key.doc)
@@ -308,10 +308,10 @@ class _Decoder:
                 return _BAD
         return value
 
-    def _lone(self, node: ScalarNode, element: Hint, path: Path, key: Key) -> Any:
-        """A text in place of a list: a list of one item, unless it could mean several."""
-        if key.lone == "never" or (key.lone == "word" and re.search(r"\s", node.text)):
-            secret = conceals(path) or masked(node.text) != node.text
+    def _single(self, node: ScalarNode, element: Hint, path: Path, key: Key) -> Any:
+        """A text in place of a list: a list of one item, unless it looks like several."""
+        if key.single == "never" or (key.single == "word" and re.search(r"\s", node.text)):
+            secret = is_confidential(path) or masked(node.text) != node.text
             items = "[…, …]" if secret else wording.flow_list(node.text)
             self._fault(node, f"{where(path)} takes a list, not one text", f"write `{path[-1]}: {items}`")
             return _BAD
@@ -392,7 +392,7 @@ def framework_of(node: MapNode) -> str:
 def _preview(node: Node, path: Path) -> str:
     """A value on one line, for the list of overridden values."""
     if isinstance(node, ScalarNode):
-        return "…" if hides(path) else short(node.text)
+        return "…" if is_secret(path) else short(node.text)
     if isinstance(node, ListNode):
         return short("[" + ", ".join(_preview(item, path) for item in node.items) + "]")
     return short("{" + ", ".join(node.entries) + "}")

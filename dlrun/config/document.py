@@ -1,7 +1,7 @@
-"""YAML text to a node tree, built from parser events in order to control depth, aliases and duplicate keys.
+"""YAML text to a node tree, built from parser events, which allows limits on depth and aliases, and rejects duplicate keys.
 
-PyYAML's own constructors guess types (`no` is False, `10:00:00` is 36000), keep the last of two equal
-keys, recurse, and expand aliases without limit.
+PyYAML's own constructors guess types (`no` is False, `10:00:00` is 36000), keep the last of two equal keys, recurse, and
+expand aliases without limit.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dlrun.config.syntax import explain
 from dlrun.model.origin import Origin
 from dlrun.model.problem import MAX_PROBLEMS, Problem
 
-# Far more than any key of a spec needs; later recursive walks of the tree stay within Python's recursion limit.
 MAX_DEPTH = 64
+"""Maximum nesting: far more than specs need, and few enough for recursive functions on the tree."""
 MAX_NODES = 100_000
 """Maximum number of values of a file with aliases expanded; a site profile has about 500."""
 
@@ -48,7 +48,8 @@ class _Open:
     items: list[Node] = field(default_factory=list)
     entries: dict[str, Entry] = field(default_factory=dict)
     key: ScalarNode | None = None
-    drops: str | None = None  # the rejected key whose value comes next
+    # A rejected key, whose value comes next.
+    drops: str | None = None
     dropped: list[tuple[str, Node]] = field(default_factory=list)
     size: int = 1
 
@@ -103,7 +104,7 @@ class _Builder:
                 self._fault(
                     "a second document begins here",
                     event,
-                    "one file holds one document: remove `---`",
+                    "a file has one document: remove `---`",
                     stop=True,
                 )
         elif isinstance(event, yaml.ScalarEvent):
@@ -125,9 +126,9 @@ class _Builder:
         )
         if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
             self._fault(
-                "this text contains a character that is not valid in files or commands",
+                "this text contains a character that files and commands cannot contain",
                 event,
-                "remove its escape",
+                "remove its escape sequence",
             )
         self._anchor(event, node, 1)
         self._add(node, 1, event)
@@ -142,7 +143,7 @@ class _Builder:
                 stop=True,
             )
         if event.anchor:
-            # Marks the anchor as open: an alias to it within its own value would be a cycle.
+            # None marks an anchor whose value is not complete: an alias to it in that value would be a cycle.
             self._anchors[event.anchor] = None
         origin, _ = self._place(event)
         self._stack.append(_Open(event, origin, 1))
@@ -172,7 +173,7 @@ class _Builder:
                 "put the value in quotes if `*` is meant literally",
             )
         elif (target := self._anchors[name]) is None:
-            self._fault("this alias stands inside the value that it names", event, "write the value out")
+            self._fault("this alias is inside the value that it refers to", event, "write the value out")
         else:
             self._add(target[0], target[1], event)
             return
@@ -190,7 +191,7 @@ class _Builder:
         self._total += size if isinstance(event, yaml.AliasEvent) else 1
         if self._total > MAX_NODES:
             self._fault(
-                f"the file has more than {MAX_NODES} values with its aliases written out",
+                f"the file has more than {MAX_NODES} values with its aliases expanded",
                 event,
                 "use fewer aliases",
                 stop=True,
@@ -218,7 +219,7 @@ class _Builder:
         """The node as a key of `top`; None, with a problem added, if it is not a valid key."""
         if not isinstance(node, ScalarNode):
             if self._is_template(top, event):
-                self._fault("`{{ }}` without quotes is YAML's own syntax", top.event, 'write `"{{ … }}"`')
+                self._fault("`{{ }}` without quotes is a YAML mapping", top.event, 'write `"{{ … }}"`')
             else:
                 self._fault("a key must be a text", event, "write `key: value`")
             return None
@@ -226,7 +227,7 @@ class _Builder:
             self._fault(
                 "merge keys (`<<`) are not supported",
                 event,
-                "write the keys out; an alias (`*name`) can stand for a whole value",
+                "write the keys out; an alias (`*name`) can replace a whole value",
             )
             return None
         if node.text == "":
@@ -236,9 +237,9 @@ class _Builder:
             self._fault(
                 f"`{short(node.text)}` is given twice",
                 event,
-                f"it is first given in line {first.key.origin.line}"
+                f"remove one of them; the first is in line {first.key.origin.line}"
                 if first.key.origin.line
-                else "give it once",
+                else "remove one of them",
             )
             return None
         return node
@@ -250,7 +251,7 @@ class _Builder:
     def _tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
         if event.tag is not None:
             self._fault(
-                "tags (`!name`) are not used here",
+                "tags (`!name`) are not supported",
                 event,
                 "remove it: the key determines the type of its value; quote the value if `!` is meant literally",
             )

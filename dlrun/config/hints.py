@@ -1,4 +1,4 @@
-"""The type hints of a dataclass in the form that the decoder and the JSON Schema need."""
+"""The type hints of a dataclass, in the form used by the decoder and the JSON Schema."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Key:
     pattern: str | None = None
     expected: str | None = None
     names: str | None = None
-    lone: Literal["word", "text", "never"] = "word"
+    single: Literal["word", "text", "never"] = "word"
     path: bool = False
 
 
@@ -72,7 +72,7 @@ def keys(schema: type) -> Mapping[str, Key]:
 
 @cache
 def read(hint: Any) -> Hint:
-    """The forms that a type hint allows; raises TypeError for types that a file cannot contain."""
+    """The forms that a type hint allows; raises TypeError for types that YAML cannot express."""
     if hint is Any:
         return Hint(anything=True)
     if isinstance(hint, type) and hint in SCALARS:

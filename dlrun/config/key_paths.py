@@ -1,4 +1,4 @@
-"""Keys of specs and profiles by dotted path, and their descriptions."""
+"""Keys of specs and profiles by dotted path, with texts about them, for `dlrun keys` and the reference pages."""
 
 from __future__ import annotations
 

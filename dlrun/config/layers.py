@@ -1,4 +1,4 @@
-"""Merge of the trees of several sources; each value keeps its origin and the overridden values.
+"""Merge of the trees of several layers; each value keeps its origin and the values that it overrides.
 
 Weakest first: built-in defaults (the dataclasses' own) < site defaults < user settings < spec <
 `DLRUN_SET_*` variables < `--set`. Mappings merge key by key; anything else replaces.
@@ -13,18 +13,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dlrun.config.document import parse
 from dlrun.config.hints import Hint, keys
 from dlrun.config.nodes import Entry, ListNode, MapNode, Node, ScalarNode
-from dlrun.config.secret_names import conceals, masked
+from dlrun.config.secret_names import is_confidential, masked
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import Problem
 from dlrun.model.spec import Spec
-from dlrun.model.text import late_pattern
+from dlrun.model.text import lazy_pattern
 
 VARIABLE_PREFIX = "DLRUN_SET_"
 
 _WHOLE = {"secrets"}
-"""Top-level mappings whose entries are replaced as a whole: a secret has exactly one source."""
+"""Top-level mappings whose entries are replaced as a whole: merged, a secret would have two sources."""
 
-_ASSIGNMENT = late_pattern(r"(?P<path>[^=+]+?)(?P<append>\+?)=(?P<value>.*)", re.DOTALL)
+_ASSIGNMENT = lazy_pattern(r"(?P<path>[^=+]+?)(?P<append>\+?)=(?P<value>.*)", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,9 +46,8 @@ def merge(weaker: Node, stronger: Node, path: tuple[str, ...] = ()) -> Node:
         below = entries.get(name)
         value = merge(below.value, entry.value, (*path, name)) if below else entry.value
         entries[name] = Entry(key=entry.key, value=value)
-    place = (
-        stronger.origin if stronger.origin.line else weaker.origin
-    )  # a flag has no line: the mapping keeps its place in the file
+    # A flag or variable has no line: the mapping keeps its place in the file.
+    place = stronger.origin if stronger.origin.line else weaker.origin
     return dataclasses.replace(stronger, entries=entries, origin=place)
 
 
@@ -72,8 +71,8 @@ def parse_set(text: str) -> tuple[Assignment | None, tuple[Problem, ...]]:
         return None, (Problem(message="`--set` needs `KEY=VALUE`", origin=at, help=hint),)
     spelled = f"{'.'.join(path)}{match['append']}="
     value = match["value"]
-    secret = conceals(path) or masked(value) != value
-    # This name appears in messages, in `explain` and in the plan.
+    secret = is_confidential(path) or masked(value) != value
+    # The name of the origin appears in messages, in `dlrun explain` and in the plan.
     shown = "…" if secret or len(value) > 40 or not value.isprintable() else value
     at = Origin(layer=Layer.FLAG, name=f"--set {spelled}{shown}")
     document = parse(value, at, lines=False)
@@ -88,7 +87,7 @@ def from_environment(environment: Mapping[str, str]) -> tuple[list[Assignment], 
     case. Variables are applied in the order of their names.
     """
     found, problems = [], []
-    # The order of an environment is arbitrary, and one variable may set a key within another one's value.
+    # Sorted: the order of an environment is arbitrary, and one variable may set a key inside the value of another.
     for name in sorted(environment):
         if not name.startswith(VARIABLE_PREFIX):
             continue
@@ -105,7 +104,7 @@ def from_environment(environment: Mapping[str, str]) -> tuple[list[Assignment], 
 
 
 def _spelled(parts: Sequence[str]) -> tuple[str, ...]:
-    """The path with keys in lower case, except names chosen by the user."""
+    """The parts of a variable's name as keys: in lower case, except names chosen by the user."""
     path: list[str] = []
     hint: Hint | None = Hint(schema=Spec)
     for part in parts:
@@ -128,7 +127,7 @@ def assign(root: MapNode, assignment: Assignment) -> tuple[MapNode, Problem | No
         if isinstance(below, MapNode):
             hint = f"set one key of it: `{'.'.join(assignment.path)}.NAME=…`"
             return root, Problem(
-                message=f"`+=` appends to a list, and `{'.'.join(assignment.path)}` is a mapping",
+                message=f"`+=` appends to a list, but `{'.'.join(assignment.path)}` is a mapping",
                 origin=origin,
                 help=hint,
             )

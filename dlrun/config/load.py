@@ -1,7 +1,7 @@
-"""Loading of a spec with its layers and site; the caller provides the function that reads files, and the site.
+"""Loading of a spec with its layers and its site; the caller provides the site and the function that reads files.
 
-`layers_of` reads and parses each file once; `decoded` decodes once the site is known. A site that is only known
-later (from a login node) needs only `decoded` again, because a site's defaults are the weakest layer.
+`layers_of` reads and parses each file once, `decoded` decodes with a given site. If a login node later selects another site,
+only `decoded` runs again: a site's defaults are the weakest layer.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 from dlrun.config import layers
 from dlrun.config.decode import Given, decode, framework_of
 from dlrun.config.document import parse
+from dlrun.config.foreign_options import translated, translated_flags
 from dlrun.config.layers import Assignment
 from dlrun.config.nodes import MapNode, Node, ScalarNode
-from dlrun.config.other_words import understood, understood_flags
 from dlrun.config.secrets import faulty_secrets, hide, plain_secrets
 from dlrun.config.shell_command import with_command
 from dlrun.config.sites import Profile
@@ -84,7 +84,7 @@ class Inputs:
 
     `origins`: dotted path (`resources.nodes`, `torch.agent`) -> place of the value; absent for dlrun's defaults. `history`:
     dotted path -> overridden values, strongest first. `sources`: file name in the origins -> text. `directory` is the
-    spec's. `notes` are warnings about accepted options of other programs (`other_words`).
+    spec's. `notes` are warnings about accepted options of other programs (`foreign_options`).
     """
 
     spec: Spec
@@ -114,7 +114,8 @@ def layers_of(
     """
     files = _Files(read)
     spec = files.tree(path, Layer.SPEC)
-    if spec is None and not files.sources:  # there is no such file: nothing else matters
+    if spec is None and not files.sources:
+        # The file does not exist: problems of other files would only distract.
         raise InvalidFile(files.problems, {})
     read_settings = [files.tree(path, Layer.USER) for path in settings]
     own = layers.merge_all(read_settings) if any(read_settings) else None
@@ -146,8 +147,8 @@ def decoded(found: Layers, chosen: Chosen, options: Options, unknown: Unknown) -
     loaded = chosen.loaded
     problems = [*found.problems, *chosen.problems]
     defaults = loaded.profile.defaults if loaded else None
-    written, notes = understood(found.spec) if found.spec is not None else (None, ())
-    flags, more = understood_flags(found.assignments)
+    written, notes = translated(found.spec) if found.spec is not None else (None, ())
+    flags, more = translated_flags(found.assignments)
     root = _over(layers.merge_all([defaults, found.settings, written]), flags, problems)
     sources = {**found.sources, **chosen.sources}
     if found.spec is not None:
@@ -189,7 +190,7 @@ def _over(root: MapNode, assignments: Iterable[Assignment], problems: list[Probl
 
 def _add(known: list[Problem], problems: Iterable[Problem]) -> None:
     """Add problems, except at places that already have one."""
-    # A value that cannot be read would be reported a second time, as missing or of the wrong type.
+    # A value that could not be parsed would be reported again, as missing or of the wrong type.
     places = {p.origin for p in known if p.origin is not None and p.origin.line}
     known += islice((p for p in problems if p.origin not in places), MAX_PROBLEMS)
 
@@ -197,13 +198,11 @@ def _add(known: list[Problem], problems: Iterable[Problem]) -> None:
 def _of_another_kind(path: Path, text: str) -> str | None:
     """Help for a batch script or program given in place of a spec; None for any other file."""
     if re.search(r"^#(?:SBATCH|PBS)\s", text, re.MULTILINE):
-        return (
-            f"it is a batch script: `dlrun import {path} -o {path.with_suffix('.yaml')}` makes a spec of it"
-        )
+        return f"it is a batch script: `dlrun import {path} -o {path.with_suffix('.yaml')}` converts it to a spec"
     if path.suffix == ".py" or re.match(r"#!.*python", text):
-        return f"it is a program: `dlrun init --run 'python {path}'` writes a spec that runs it"
+        return f"it is a program: `dlrun init --run 'python {path}'` writes a spec for it"
     if text.startswith("#!"):
-        return f"it is a script: `dlrun init --run 'bash {path}'` writes a spec that runs it"
+        return f"it is a script: `dlrun init --run 'bash {path}'` writes a spec for it"
     return None
 
 
@@ -238,9 +237,7 @@ class _Files:
             return document.root
         if not document.problems:
             empty = document.root is None or (isinstance(document.root, ScalarNode) and document.root.is_null)
-            message = (
-                "the file is empty" if empty else "a spec is a mapping of keys, `key: value` on each line"
-            )
+            message = "the file is empty" if empty else "a spec is a mapping: lines of the form `key: value`"
             self.problems.append(
                 Problem(message=message, origin=at, help="`dlrun schema spec` lists the keys")
             )

@@ -1,4 +1,4 @@
-"""The tree of a user's file before decoding: texts, lists and mappings, each with its place."""
+"""The tree of a file before decoding: texts, lists and mappings, each with its place."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dlrun.model.origin import Origin
 from dlrun.model.record import record
 
 NULLS = frozenset({"", "~", "null", "Null", "NULL"})
-"""Unquoted spellings of "nothing" in YAML."""
+"""Unquoted spellings of null in YAML."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class ScalarNode:
-    """A text as typed. `plain`: not quoted; `span`: (begin, end) in the source, in characters; `width`: in the line."""
+    """A text as typed. `plain`: not quoted; `span`: begin and end in the source, in characters; `width`: length in its line."""
 
     text: str
     origin: Origin
@@ -32,7 +32,7 @@ class ScalarNode:
 
 @record(frozen=True, slots=True, kw_only=True)
 class ListNode:
-    """A list; `overrode` is the value of a weaker layer that this one hides."""
+    """A list; `overrode` is the value of a weaker layer that this one overrides."""
 
     items: tuple[Node, ...]
     origin: Origin
@@ -50,7 +50,7 @@ class Entry:
 
 @record(frozen=True, slots=True, kw_only=True)
 class MapNode:
-    """A mapping, in the order written. `dropped` are (key, value) of invalid keys, kept so that their secrets can be masked."""
+    """A mapping, in the order written. `dropped`: invalid keys with their values, kept to mask secrets in them."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
     origin: Origin

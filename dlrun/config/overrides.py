@@ -16,7 +16,7 @@ from dlrun.model.problem import Problem
 from dlrun.model.site import OVERRIDES
 
 _KIND = {"fabric": "name", "launcher": "name"}
-"""Parts of which most keys are specific to one kind: an override with another kind replaces the whole part."""
+"""Parts whose keys depend on their kind, with the key that names it: an override that names one replaces the whole part."""
 
 
 def overridden(root: MapNode, partition: str | None, node_type: str | None) -> MapNode:
@@ -51,9 +51,9 @@ def faults(root: MapNode) -> Iterator[Problem]:
                     hint = f"the nearest is `{near}`; " if near else ""
                     listed = ", ".join(f"`{one}`" for one in OVERRIDES)
                     yield Problem(
-                        message=f"`{path}.{name}.overrides` cannot give `{part}`",
+                        message=f"`{part}` cannot be overridden in `{path}.{name}.overrides`",
                         origin=found.origin,
-                        help=f"{hint}it may give {listed}",
+                        help=f"{hint}these can: {listed}",
                     )
                 elif part == "scheduler" and isinstance(found, MapNode) and found.get("type") is not None:
                     yield Problem(

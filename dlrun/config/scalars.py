@@ -1,4 +1,4 @@
-"""Strict conversion of texts to numbers, booleans, sizes and times; messages contain the correction."""
+"""Strict conversion of texts to numbers, booleans, sizes and times; errors contain the correction."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 from typing import Any
 
 from dlrun.config.nodes import ScalarNode
-from dlrun.model.text import late_pattern
+from dlrun.model.text import lazy_pattern
 from dlrun.model.units import Bytes, Duration
 
 # 18 digits fit into 64 bits; `int` of a text of unlimited length takes quadratic time.
 _INT = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")
-_FLOAT = late_pattern(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_BARE = late_pattern(r"[0-9]+(\.[0-9]+)?")
+_FLOAT = lazy_pattern(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_BARE = lazy_pattern(r"[0-9]+(\.[0-9]+)?")
 _TRUE = frozenset({"yes", "on", "y", "1", "true"})
 _FALSE = frozenset({"no", "off", "n", "0", "false"})
 

@@ -1,7 +1,7 @@
 """JSON Schema (draft 2020-12) of a spec and a site profile, from the dataclasses that decode them.
 
-Intended for editors, which read YAML 1.2 with typed values: `3.10` is a number and `true` a boolean to them, so the schema
-also accepts those types for texts.
+The schema is for editors. They convert values by YAML 1.2, in which `3.10` is a number and `true` a boolean: a text may also
+be a number or a boolean.
 """
 
 from __future__ import annotations
@@ -153,10 +153,10 @@ class _Schemas:
         forms: list[dict[str, Any]] = [{"type": "array", "items": item}]
         if key.minimum is not None:
             forms[0]["minItems"] = key.minimum
-        if key.lone != "never":
+        if key.single != "never":
             forms.append(
                 item
-                if key.lone == "text"
+                if key.single == "text"
                 else {"allOf": [item, {"pattern": r"^\S*$", "not": {"type": "object"}}]}
             )
         return forms

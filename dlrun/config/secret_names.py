@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dlrun.model.text import late_pattern
+from dlrun.model.text import lazy_pattern
 
 _WORDS = {
     "KEY", "KEYS", "TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE",
@@ -12,12 +12,12 @@ _WORDS = {
 }  # fmt: skip
 _ENDINGS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "APIKEY", "ACCESSKEY", "SECRETKEY", "PRIVATEKEY")
 _REFERENCES = {"FILE", "PATH", "DIR", "DIRECTORY", "PER", "LENGTH", "LEN", "SIZE", "COUNT", "MAX", "NUM", "N"}
-"""Words of names that refer to a file or a number, not to the secret itself (`TOKEN_FILE`, `MAX_TOKENS`)."""
+"""Words in names of files and numbers, which are not secrets (`TOKEN_FILE`, `MAX_TOKENS`)."""
 
-_LIBRARIES = late_pattern(
+_LIBRARIES = lazy_pattern(
     r"(NCCL|RCCL|UCX|UCC|FI|OMPI|PMIX|PRTE|I_MPI|MPICH|MV2|PSM2?|PSM3|CCL|MLSL|KMP|OMP|GOMP|GLOO|SLURM|PBS)_"
 )
-"""Prefixes of libraries whose variables are settings: their "keys" are not secrets."""
+"""Prefixes of variables that are settings of libraries: their "keys" are not secrets."""
 
 
 def looks_secret(name: str) -> bool:
@@ -30,7 +30,7 @@ def looks_secret(name: str) -> bool:
     return bool(words & _WORDS) or any(word.endswith(_ENDINGS) for word in words)
 
 
-_NAME = late_pattern(r"(?<![A-Za-z0-9_-])([A-Za-z_][A-Za-z0-9_-]{0,127})[\"']?[ \t]{0,9}[:=][ \t]*(?=\S)")
+_NAME = lazy_pattern(r"(?<![A-Za-z0-9_-])([A-Za-z_][A-Za-z0-9_-]{0,127})[\"']?[ \t]{0,9}[:=][ \t]*(?=\S)")
 
 
 def masked(line: str) -> str:
@@ -55,19 +55,20 @@ KeyParts = tuple[str | int, ...]
 """A path of keys and list indexes."""
 
 
-def hides(path: KeyParts) -> bool:
+def is_secret(path: KeyParts) -> bool:
     """True if the value at this path must never be shown: it is under `secrets`, or has the name of a secret."""
-    if path[:1] in {("data",), ("sweep",)}:  # text corpora are often called `tokens`
+    if path[:1] in {("data",), ("sweep",)}:
+        # Text corpora are often called `tokens`.
         return False
     return any(part == "secrets" or looks_secret(part) for part in path if isinstance(part, str))
 
 
-def conceals(path: KeyParts) -> bool:
-    """True if error messages must not show the value at this path: a secret (`hides`) or any environment variable.
+def is_confidential(path: KeyParts) -> bool:
+    """True if messages must not show the value at this path: a secret (`is_secret`) or any environment variable.
 
     Settings of libraries may be shown, because users need to see the faulty value.
     """
-    if hides(path):
+    if is_secret(path):
         return True
     for i in range(1, len(path)):
         if path[i - 1 : i + 1] == ("environment", "variables"):

@@ -1,4 +1,4 @@
-"""Plain values under names that look like secrets, and masking of secrets in messages and source lines."""
+"""Problems with secrets (plain values, missing sources), and masking of secrets in displayed source lines."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from dlrun.config.document import parse
 from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode, short
-from dlrun.config.secret_names import KeyParts, conceals, looks_secret, masked, stars
+from dlrun.config.secret_names import KeyParts, is_confidential, looks_secret, masked, stars
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import Problem
-from dlrun.model.text import late_pattern
+from dlrun.model.text import lazy_pattern
 
 
 def plain_secrets(root: Node, *, site: bool = False) -> Iterator[Problem]:
@@ -23,11 +23,11 @@ def plain_secrets(root: Node, *, site: bool = False) -> Iterator[Problem]:
             continue
         yield Problem(
             code="DLR001",
-            message=f"`{short(name)}` looks like a secret, and a plain value would be written to disk with the job",
+            message=f"`{short(name)}` looks like a secret, and its value would be written to disk with the job",
             origin=entry.key.origin,
             width=entry.key.width,
-            help=("leave it out here; in a spec, name" if site else "name")
-            + f" where it comes from instead: `secrets: {{{name}: {{env: {name}}}}}` (or `file:`, `command:`)",
+            help=("remove it here, and in specs name its source" if site else "name its source instead")
+            + f": `secrets: {{{name}: {{env: {name}}}}}` (or `file:`, `command:`)",
         )
 
 
@@ -54,7 +54,7 @@ def _absent(node: Node | None) -> bool:
 
 
 def _harmless(value: str) -> bool:
-    # Switches such as `USE_TOKEN: true` have the name of a secret, but not the value of one.
+    # Switches such as `USE_TOKEN: true` have a secret's name but not its value.
     return value.strip() in {"", "true", "false", "0", "1"}
 
 
@@ -69,7 +69,8 @@ def _hidden(text: str, tree: Node | None) -> str:
         return mask(text)
     pieces, end = [], 0
     for first, last, whole in sorted(set(_places(root, ()))):
-        if first >= end:  # an alias has the span of its anchor, so spans can repeat
+        # Spans repeat: an alias has the span of its anchor.
+        if first >= end:
             pieces += [
                 _by_look(text[end:first]),
                 stars(text[first:last]) if whole else _by_look(text[first:last]),
@@ -85,7 +86,7 @@ def _by_look(text: str) -> str:
 def _places(node: Node, path: KeyParts) -> Iterator[tuple[int, int, bool]]:
     """(begin, end, secret) of each text of a tree."""
     if isinstance(node, ScalarNode):
-        yield (*node.span, conceals(path))
+        yield (*node.span, is_confidential(path))
     elif isinstance(node, ListNode):
         for index, item in enumerate(node.items):
             yield from _places(item, (*path, index))
@@ -100,18 +101,19 @@ def _places(node: Node, path: KeyParts) -> Iterator[tuple[int, int, bool]]:
             yield from _places(dropped, (*path, name))
 
 
-_OPENS = late_pattern(r"([ \t-]*)[\"']?([A-Za-z_][A-Za-z0-9_-]*)[\"']?[ \t]*[:=]")
-_ENTRY = late_pattern(r"[ \t-]*[\"']?[A-Za-z_][A-Za-z0-9_]*[\"']?[ \t]*[:=]|[ \t-]*")
+_OPENS = lazy_pattern(r"([ \t-]*)[\"']?([A-Za-z_][A-Za-z0-9_-]*)[\"']?[ \t]*[:=]")
+_ENTRY = lazy_pattern(r"[ \t-]*[\"']?[A-Za-z_][A-Za-z0-9_]*[\"']?[ \t]*[:=]|[ \t-]*")
 
 
 def mask(text: str) -> str:
-    """A source with everything masked that looks like a secret, for files that cannot be parsed.
+    """A source with masked values of everything that looks like a secret, for files that cannot be parsed.
 
-    Lines indented more than `variables:`, `secrets:` or a secret's name belong to it.
+    Lines below `variables:`, `secrets:` or the name of a secret belong to it if they are indented more.
     """
     shown: list[str] = []
-    inside = -1  # indentation of the key
-    entries: int | None = -1  # indentation of the names below it (None: not known yet)
+    # Indentation of the key whose value is masked (-1: none), and of the names below it (None: not known yet).
+    inside = -1
+    entries: int | None = -1
     for line in text.splitlines(keepends=True):
         opens, indentation = _OPENS.match(line), len(line) - len(line.lstrip())
         if line.strip() and indentation <= inside:

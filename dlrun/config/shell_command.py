@@ -1,4 +1,4 @@
-"""`run:`, a training command as shell text, which is converted to a `command:` that runs bash."""
+"""Conversion of `run:`, a training command as shell text, to a `command:` that runs bash."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def with_command(root: MapNode) -> tuple[MapNode, Problem | None]:
     if isinstance(run, ScalarNode) and not run.is_null:
         if command is not None:
             return root, Problem(
-                message="`run` and `command` are both given, and a job has one command",
+                message="`run` and `command` are both given, but a job has one command",
                 origin=run.origin,
                 width=run.width,
                 help="keep `run:` for shell text, or `command:` for a list of arguments",

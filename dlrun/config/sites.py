@@ -9,22 +9,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 
 from dlrun.config import overrides
-from dlrun.config.checks import contradictions
 from dlrun.config.decode import Decoded, Given, decode
 from dlrun.config.document import parse
 from dlrun.config.layers import merge
 from dlrun.config.nodes import MapNode, ScalarNode, short
 from dlrun.config.secrets import plain_secrets
+from dlrun.config.site_checks import contradictions
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import Problem
 from dlrun.model.record import record
 from dlrun.model.site import Recognise, Site
-from dlrun.model.text import late_pattern
+from dlrun.model.text import lazy_pattern
 
 _OWN_KEYS = (
     "title", "centre", "status", "confidence", "note", "sources", "recognise", "login", "extends",
 )  # fmt: skip
-"""Keys that describe one system and are not inherited from a profile of another name."""
+"""Keys that describe one cluster, so a profile inherits them only from one of the same name (a user's change of it)."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ def load(first: ProfileText, find: Callable[[str, ProfileText], ProfileText | Pr
             problems.append(dataclasses.replace(found, origin=parent.origin, width=parent.width))
             break
         if found.name in sources:
-            message = f"`{short(parent.text)}` extends this profile, directly or through others"
+            message = f"`{short(parent.text)}` extends this profile itself, directly or through others"
             way_out = "remove `extends:` from one of them"
             problems.append(Problem(message=message, origin=parent.origin, width=parent.width, help=way_out))
             break
@@ -90,7 +90,7 @@ def load(first: ProfileText, find: Callable[[str, ProfileText], ProfileText | Pr
     profile = _profile(merged, decoded, problems, sources)
     if problems:
         return profile
-    # Every combination with overrides is decoded here: its problems must not first show in the job of a user.
+    # Every combination of overrides is decoded, so that the author sees their problems, not a user who submits a job.
     more = [fault for place in overrides.places(merged) for fault in at(profile, *place).problems]
     return dataclasses.replace(profile, site=None, problems=tuple(dict.fromkeys(more))) if more else profile
 
@@ -152,7 +152,7 @@ def _text(root: MapNode, key: str) -> str | None:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Facts about the machine that are known without a query to the scheduler."""
+    """Facts about this machine that are known without asking the scheduler."""
 
     host: str = ""
     cluster_name: str | None = None
@@ -160,11 +160,11 @@ class Surroundings:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-_RECOGNISE = late_pattern(r"^recognise:.*(?:\n(?:[ \t#].*)?(?=\n|\Z))*", re.MULTILINE)
+_RECOGNISE = lazy_pattern(r"^recognise:.*(?:\n(?:[ \t#].*)?(?=\n|\Z))*", re.MULTILINE)
 
 
 def recognise_block(text: str) -> Recognise | None:
-    """The `recognise` mapping of a profile; only this part of the text is parsed, because parsing all profiles takes too long."""
+    """The `recognise` mapping of a profile. Only this part of its text is parsed: there are many profiles to compare."""
     if not (match := _RECOGNISE.search(text)):
         return None
     root = parse(match[0], Origin(layer=Layer.SITE, name="")).root

@@ -1,4 +1,4 @@
-"""Bytes to text; binary and too long files are rejected before parsing."""
+"""Bytes of a file to text; binary files and files that are too long are rejected before parsing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages and help for errors of PyYAML."""
+"""Messages and help for the errors of PyYAML and libyaml."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ _QUOTE = "put the value in quotes if the character is meant literally"
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A pattern for messages of the parser (libyaml's and PyYAML's differ), and dlrun's message."""
+    """A pattern for messages of the parsers (those of libyaml and PyYAML differ), and the message of dlrun.
+
+    `context`: report the place where the construct began.
+    """
 
     pattern: str
     message: str
     help: str = ""
-    context: bool = False  # report the place where the construct began
+    context: bool = False
 
 
 _AFTER_VALUE = _Rule(
     "",
-    "something follows a value that is already complete",
+    "unexpected text after a complete value",
     "quote the whole value, or put a comma between items",
 )
 _TAB = _Rule(
@@ -38,8 +41,8 @@ _TAB = _Rule(
 )
 _MISFIT = _Rule(
     r"did not find expected key|<block end>|did not find expected '-' indicator|block sequence entries",
-    "this line does not fit what is above it",
-    "indent the keys of one mapping, or the items of one list, alike",
+    "this line does not continue the mapping or list above it",
+    "give the keys of a mapping, or the items of a list, the same indentation",
 )
 _RULES = (
     _TAB,
@@ -47,7 +50,7 @@ _RULES = (
     _Rule(
         r"mapping values are not allowed",
         "a second `:` on this line, or wrong indentation",
-        "quote a value that contains `: `, and indent the keys of one mapping alike",
+        "quote a value that contains `: `, and give the keys of a mapping the same indentation",
     ),
     _Rule(
         r"could not find expected ':'",
@@ -86,7 +89,7 @@ _RULES = (
     _Rule(r"cannot start any token", "this character cannot start a value", _QUOTE),
     _Rule(
         r"\btag\b",
-        "tags (`!name`) are not used here",
+        "tags (`!name`) are not supported",
         _QUOTE,
         context=True,
     ),

@@ -1,18 +1,18 @@
-"""Texts of configuration problems: paths, values and help."""
+"""Texts of problems in configuration files: paths, values and help."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from dlrun.config.hints import keys
 from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode, kind, short
-from dlrun.config.secret_names import conceals
+from dlrun.config.secret_names import is_confidential
 from dlrun.model.keys import AMOUNT, BACK_END, OPTION_NAME, PLAIN, VARIABLE_NAME
 from dlrun.model.nearest import RELATED, SLIP, nearest
 from dlrun.model.site import OVERRIDES
-from dlrun.model.text import late_pattern
+from dlrun.model.text import lazy_pattern
 
 Path = tuple[str | int, ...]
 """Keys and list indexes from the top of a file to a value."""
@@ -22,20 +22,24 @@ _NAME_RULES = {
     OPTION_NAME: "a name here has letters, digits, `_`, `.` and `-`, and begins with a letter",
 }
 
-_OTHER_WORDS = {
-    "queue": "partition", "project": "account", "time": "walltime", "time_limit": "walltime",
-    "duration": "walltime", "gpus": "gpus_per_node", "gres": "gpus_per_node", "mem": "memory_per_node",
-    "memory": "memory_per_node", "ntasks": "ranks", "tasks": "ranks", "workers": "ranks",
+RESOURCE_KEYS: Mapping[str, str] = {
+    "queue": "partition", "project": "account", "time": "walltime", "mem": "memory_per_node", "ntasks": "ranks",
     "ntasks_per_node": "ranks_per_node", "tasks_per_node": "ranks_per_node", "nproc_per_node": "ranks_per_node",
-    "ppn": "ranks_per_node", "cpus_per_task": "cpus_per_rank", "feature": "constraint", "env": "variables",
-    "cmd": "command", "script": "command", "run": "command", "job_name": "name", "datasets": "data",
-    "dependency": "after", "depends": "after", "array": "sweep", "image": "container", "workdir": "directory",
-    "chdir": "directory", "nodelist": "hosts", "virtualenv": "venv", "torchrun": "agent", "horovodrun": "agent",
-    "launch": "agent",
+    "ppn": "ranks_per_node", "cpus_per_task": "cpus_per_rank", "nodelist": "hosts", "gres": "gpus_per_node",
 }  # fmt: skip
-"""Names in schedulers and other launchers -> dlrun's keys."""
+"""Option of sbatch, qsub or torchrun (with `_` for `-`) -> the corresponding key of `resources`."""
 
-_WORDS_OF_NODES = {
+_FOREIGN_NAMES = {
+    **RESOURCE_KEYS,
+    "time_limit": "walltime", "duration": "walltime", "gpus": "gpus_per_node", "memory": "memory_per_node",
+    "tasks": "ranks", "workers": "ranks", "feature": "constraint", "env": "variables", "cmd": "command",
+    "script": "command", "run": "command", "job_name": "name", "datasets": "data", "dependency": "after",
+    "depends": "after", "array": "sweep", "image": "container", "workdir": "directory", "chdir": "directory",
+    "virtualenv": "venv", "torchrun": "agent", "horovodrun": "agent", "launch": "agent",
+}  # fmt: skip
+"""Names in schedulers and other launchers -> keys of dlrun."""
+
+_TOPOLOGY_NAMES = {
     "sockets": "packages", "threads": "smt", "threads_per_core": "smt", "hyperthreads": "smt", "cores_per_socket": "cores",
     "cores_per_package": "cores", "numa": "numa_per_package", "numa_nodes": "numa_per_package",
 }  # fmt: skip
@@ -55,7 +59,7 @@ def where(path: Path) -> str:
 
 
 def named(name: str) -> str:
-    """A key for a message, without any text after a `=`, which may be a secret value."""
+    """A key for a message, without text after a `=`, which may be a secret (`TOKEN=…` with a missing colon)."""
     before, equals, _ = name.partition("=")
     return short(before) + (f"{equals}…" if equals else "")
 
@@ -64,12 +68,12 @@ def shown(node: Node, path: Path) -> str:
     """A value for a message: its shortened text in backticks, or its kind for lists, mappings and secrets."""
     if not isinstance(node, ScalarNode) or node.is_null:
         return kind(node)
-    if conceals(path):
+    if is_confidential(path):
         return "a text"
     return f"`{short(node.text)}`" if node.text else "an empty text"
 
 
-_BARE = late_pattern(
+_BARE = lazy_pattern(
     r"(?!(?:[-?:~]|true|false|null|yes|no)$)[A-Za-z0-9_./+=^$~-][A-Za-z0-9_./+=@^$~%-]*", re.IGNORECASE
 )
 
@@ -95,21 +99,19 @@ def one_text(node: Node, path: Path) -> str:
     """Help for a list or mapping in place of a text."""
     if not isinstance(node, ListNode):
         return "quote a text that contains `: ` or begins with `{`"
-    return (
-        without_brackets(node, path) or "give one text; brackets that belong to a text need quotes round it"
-    )
+    return without_brackets(node, path) or "write one text; quote it if it contains brackets"
 
 
 def without_brackets(node: ListNode, path: Path) -> str:
     """Help for a list of one item in place of a value; empty for a longer list."""
     only = node.items[0] if len(node.items) == 1 else None
-    if isinstance(only, ScalarNode) and path and isinstance(path[-1], str) and not conceals(path):
+    if isinstance(only, ScalarNode) and path and isinstance(path[-1], str) and not is_confidential(path):
         return f"write `{path[-1]}: {yaml_text(only.text)}`, without brackets"
     return ""
 
 
 def names_and_values(node: Node, path: Path) -> str:
-    """Help for a list or text in place of a mapping; without values, which may be confidential."""
+    """Help for a list or text in place of a mapping. It shows no values, which may be confidential."""
     given = node.items if isinstance(node, ListNode) else (node,)
     written = [item.text for item in given if isinstance(item, ScalarNode)]
     names = [
@@ -128,7 +130,7 @@ def names_rule(pattern: str) -> str:
 def pattern_fault(pattern: str, text: str) -> str:
     """Description of a mismatch, for the most common patterns."""
     if pattern == PLAIN:
-        return "is empty" if not text else "holds a control character, such as a line break"
+        return "is empty" if not text else "contains a control character, such as a line break"
     if pattern == VARIABLE_NAME:
         return "is not the name of a variable"
     if pattern == BACK_END:
@@ -139,7 +141,7 @@ def pattern_fault(pattern: str, text: str) -> str:
 
 
 def _amount_fault(text: str) -> str:
-    """Why a text is not an amount of data: out of its bounds, or not one at all."""
+    """Why a text is not a valid amount of data."""
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(%|files?|[KMGTP]?I?B)\s*", text, re.IGNORECASE)
     if found and not float(found[1]):
         return f"is `{short(text)}`; it must be more than zero"
@@ -160,7 +162,8 @@ def unknown_key(name: str, known: Iterable[str], root: type, path: Path, documen
     if near := meant(name, here):
         return f"the nearest key is `{near}`; {listed}"
     plain = name.lower().replace("-", "_")
-    candidates = (plain, _OTHER_WORDS.get(plain, plain), _WORDS_OF_NODES.get(plain, plain))
+    # First the same name elsewhere or in another program, then names with similar letters.
+    candidates = (plain, _FOREIGN_NAMES.get(plain, plain), _TOPOLOGY_NAMES.get(plain, plain))
     for candidate in candidates:
         if candidate in here:
             return f"the nearest key is `{candidate}`; {listed}"

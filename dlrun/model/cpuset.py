@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from dlrun.model.text import late_pattern
+from dlrun.model.text import lazy_pattern
 
-_RANGE = late_pattern(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?")
-_HEX = late_pattern(r"(?:0x)?([0-9a-f]+)", re.IGNORECASE)
+_RANGE = lazy_pattern(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?")
+_HEX = lazy_pattern(r"(?:0x)?([0-9a-f]+)", re.IGNORECASE)
 _LIMIT = 65536
 """Bound of CPU ids and of the length of a list; Linux allows 8192 CPUs (`CONFIG_NR_CPUS`)."""
 
@@ -31,7 +31,7 @@ def parse_list(text: str) -> tuple[int, ...]:
         if last < first or last >= _LIMIT or match[3] == "0":
             raise ValueError(f"`{part}` is not a range of CPUs")
         cpus += range(first, last + 1, int(match[3] or 1))
-        # Checked within the loop: a list of many long ranges must not fill the memory first.
+        # Checked in the loop: a list of many long ranges must not fill the memory.
         if len(cpus) > _LIMIT:
             raise ValueError(f"`{text[:40]}…` names more than {_LIMIT} CPUs")
     return tuple(cpus)

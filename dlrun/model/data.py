@@ -1,4 +1,4 @@
-"""Data in a spec (sets that the training reads, results that it writes) and the storage that a site profile declares."""
+"""Data sets and results of a spec, and the storage of a site profile."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class DataSet:
     include: tuple[str, ...] = key("copy only names that match one of these patterns", default=())
     exclude: tuple[str, ...] = key("skip names that match one of these patterns", default=())
     start: str | None = key(
-        "training starts when this much is on each node (`10%`, `8 files` or `20GB`); files of the rest appear one by one",
+        "amount of data on each node at which the training starts (`10%`, `8 files` or `20GB`); the remaining files appear one "
+        "by one",
         default=None,
         pattern=AMOUNT,
     )
@@ -61,11 +62,12 @@ class DataSet:
     )
     low_priority: bool = key("copy with the lowest CPU and I/O priority", default=False)
     verify: bool = key(
-        "read every copy back before the training starts, also one that is already there, and compare its hashes",
+        "read every copy back before the training starts, including existing copies, and compare its hashes",
         default=False,
     )
     recheck: Literal["sample", "all", "none"] = key(
-        "files to compare to recognise a copy that is already there: a sample (all of few), all, or none",
+        "files to compare with the source to decide whether an existing copy is current: a sample (all if they are few), all, "
+        "or none",
         default="sample",
     )
 
@@ -100,7 +102,7 @@ class Results:
 
 
 SCRIPT_LINE = r"#(?!SBATCH|PBS)[A-Za-z]+ [^\x00-\x1f\x7f]+"
-"""A line of a job script for another program than the scheduler, such as `#DW` or `#BB`."""
+"""A line of a job script for a program other than the scheduler, such as `#DW` or `#BB`."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -132,7 +134,7 @@ class NodeLocal:
         default=(),
         pattern=SCRIPT_LINE,
         expected="one line that begins with `#` and a word other than the scheduler's prefix",
-        lone="text",
+        single="text",
     )
 
 
@@ -143,11 +145,11 @@ class Storage:
     node_local: NodeLocal | None = key("node-local storage", default=None)
     shared: tuple[str, ...] = key("mount points of shared file systems", default=())
     jobs: str | None = key(
-        "where users' job directories belong, by variables of the login shell, such as `$SCRATCH/dlrun`; "
+        "parent of users' job directories, with variables of the login shell, such as `$SCRATCH/dlrun`; "
         "default: below the home directory",
         default=None,
         pattern=PLAIN,
     )
     REMOVED: ClassVar[Mapping[str, str]] = {
-        "mover": "delete it: dlrun itself copies data from node to node, with one read of the source"
+        "mover": "remove it: dlrun itself copies data from node to node, with one read of the source"
     }

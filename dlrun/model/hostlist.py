@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import product
 
-from dlrun.model.text import late_pattern
+from dlrun.model.text import lazy_pattern
 
-_RANGE = late_pattern(r"([0-9]{1,18})(?:-([0-9]{1,18}))?(?:/([0-9]{1,18}))?")
-_NUMBERED = late_pattern(r"(.*?)(\d+)(\D*)")
+_RANGE = lazy_pattern(r"([0-9]{1,18})(?:-([0-9]{1,18}))?(?:/([0-9]{1,18}))?")
+_NUMBERED = lazy_pattern(r"(.*?)(\d+)(\D*)")
 _LIMIT = 1_000_000
 
 
@@ -27,7 +27,8 @@ def expand(text: str) -> tuple[str, ...]:
         for i, piece in enumerate(pieces):
             choices.append((piece,) if i % 2 == 0 else _numbers(piece))
             count *= len(choices[-1])
-            if len(hosts) + count > _LIMIT:  # before anything is held that is larger than that
+            # Checked before the product is built, which may be larger than memory.
+            if len(hosts) + count > _LIMIT:
                 raise ValueError(f"host list `{text[:40]}` names more than {_LIMIT} hosts")
         hosts += map("".join, product(*choices))
     return tuple(hosts)

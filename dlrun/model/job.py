@@ -1,4 +1,4 @@
-"""Job states, common to all schedulers."""
+"""States of jobs, common to all schedulers."""
 
 from __future__ import annotations
 

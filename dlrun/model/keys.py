@@ -1,7 +1,7 @@
-"""Metadata of dataclass fields that are YAML keys: documentation and bounds.
+"""Metadata of dataclass fields that are YAML keys: description and bounds.
 
 The decoder, the JSON Schema, the reference pages and the error messages all read the same metadata. A schema class may
-also have `REMOVED: ClassVar[Mapping[str, str]]`: keys of earlier versions, each with what to do instead.
+also have `REMOVED: ClassVar[Mapping[str, str]]`: keys of earlier versions, each with advice.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, field
 from typing import Any, Literal, TypeVar
 
-from dlrun.model.text import late_pattern
+from dlrun.model.text import lazy_pattern
 
 T = TypeVar("T")
 
 MOST = 1_000_000
-"""Default maximum of numbers: for most of them dlrun creates that many files, lines or processes."""
+"""Default maximum of numbers: most of them are numbers of files, lines or processes that dlrun creates."""
 
 PLAIN = r"[^\x00-\x1f\x7f]+"
 """Text that is valid in a directive or a file name: no control characters, not empty."""
@@ -26,7 +26,7 @@ AMOUNT = (
     r"(?:(?:100(?:\.0+)?|[0-9]{1,2}(?:\.[0-9]+)?)\s*%|[0-9]{1,9}\s*files?|[0-9]{1,15}\s*[Bb]"
     r"|[0-9]{1,15}(?:\.[0-9]{1,3})?\s*[KMGTPkmgtp][Ii]?[Bb])\s*"
 )
-"""An amount of data: a part of at most 100 %, a number of files, or a size, and none of them zero."""
+"""An amount of data above zero: a share of at most 100 %, a number of files, or a size."""
 
 FILE_NAME = r"(?!\.{1,2}\Z)[^/\x00-\x1f\x7f]+"
 """A name in a directory, without a path."""
@@ -40,7 +40,7 @@ SIGNAL = r"[A-Z][A-Z0-9+-]{0,15}"
 """A signal's name without `SIG`."""
 
 WORD = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
-"""A name that a shell reads as one plain word, and that is not a path."""
+"""A name that a shell reads as one word without quotes, and that is not a path."""
 
 OPTION_NAME = r"[A-Za-z][A-Za-z0-9_.-]*"
 """The name of a scheduler option, without its dashes."""
@@ -56,15 +56,15 @@ def key(
     pattern: str | None = None,
     expected: str | None = None,
     names: str | None = None,
-    lone: Literal["word", "text", "never"] = "word",
+    single: Literal["word", "text", "never"] = "word",
     path: bool = False,
 ) -> Any:
     """A dataclass field that is a key of a user's file.
 
     `minimum` bounds an int, a size, a time or how many items a list of texts has, `maximum` an int (default: MOST);
     `pattern` (a full match) a str, or each str of a list or mapping; `names` (a full match) the names of a mapping.
-    `expected` describes valid values, for messages. `lone` is when a single text is accepted as a list of one item: a
-    single word, any text, or never. A `path` may begin with `~` or `$HOME`.
+    `expected` describes valid values, for messages. `single`: texts that are accepted as a list of one item: only a
+    word, any text, or none. A `path` may begin with `~` or `$HOME`.
     """
     metadata = {
         "doc": doc,
@@ -73,7 +73,7 @@ def key(
         "pattern": pattern,
         "expected": expected,
         "names": names,
-        "lone": lone,
+        "single": single,
         "path": path,
     }
     if factory is not None:
@@ -93,11 +93,11 @@ def names(schema: type) -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(schema))
 
 
-_HOME = late_pattern(r"\$(?:HOME|\{HOME\})(?=/|$)")
+_HOME = lazy_pattern(r"\$(?:HOME|\{HOME\})(?=/|$)")
 
 
 def from_home(path: str) -> str:
-    """A path that begins with `$HOME` as one that begins with `~`."""
+    """A path with `~` in place of a leading `$HOME`."""
     return _HOME.sub("~", path, count=1) if path.startswith("$") else path
 
 
@@ -122,7 +122,7 @@ def _below(value: Any, place: str) -> Iterator[tuple[str, str]]:
 
 
 def with_paths(values: T, change: Callable[[str], str]) -> T:
-    """A record whose path keys, also those of the records in it, have another value."""
+    """A record with all its path keys changed, including those of nested records."""
 
     def changed(value: Any, *, path: bool) -> Any:
         if dataclasses.is_dataclass(value):

@@ -1,4 +1,4 @@
-"""Variables with the local rank of a process, by launcher: one table for Python and rendered shell."""
+"""Variables with the local rank of a process, by launcher: one table for Python and for rendered scripts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dlrun.model.text import digits
 
 STEP = "SLURM_STEP_NUM_TASKS"
-"""Set in a Slurm step and not in a batch script, where `SLURM_LOCALID` is 0 and means nothing."""
+"""Set in a Slurm step, but not in a batch script, where `SLURM_LOCALID` is 0 without a meaning."""
 
 LOCAL_RANK = (
     "LOCAL_RANK",

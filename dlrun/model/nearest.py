@@ -10,8 +10,10 @@ SLIP = 0.8
 RELATED = 0.75
 """Similarity assigned to names with a common word; with a higher `cutoff` only typing errors match."""
 
-_SHORT = 3  # letters that a word must have to be compared
-_INSIDE = 4  # letters that a part of a word must have
+_SHORT = 3
+"""Minimum length of a word that is compared."""
+_INSIDE = 4
+"""Minimum length of a part of a word that is compared."""
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
@@ -20,7 +22,7 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | No
     First names with one typing error, then those with the same words (`threads`: `threads_per_core`) or beginning
     (`mem`: `memory`), then those with many common letters. Case and the difference of `-` and `_` are ignored.
     """
-    from difflib import get_close_matches  # noqa: PLC0415 - only where somebody has mistyped
+    from difflib import get_close_matches  # noqa: PLC0415 - only needed after a mistake
 
     plain, others = _plain(name), {_plain(other): other for other in known}
     if slip := get_close_matches(plain, others, n=1, cutoff=max(cutoff, SLIP)):

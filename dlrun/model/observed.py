@@ -1,4 +1,4 @@
-"""Observations on the submitting host before the plan is made: the job's environment, sizes of data sets."""
+"""Facts that are found on the submitting host before planning: the job's environment, sizes of data sets."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ class Layer(StrEnum):
     SPEC = "spec"
     ENVIRONMENT = "environment"
     FLAG = "flag"
-    DERIVED = "derived"
 
 
 @record(frozen=True, slots=True, kw_only=True)

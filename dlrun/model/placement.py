@@ -120,13 +120,10 @@ class Reserve:
 
 @record(frozen=True, slots=True, kw_only=True)
 class PlacementRequest:
-    """The placement request for a node.
+    """What to place on a node, and how.
 
-    `comm_cores` and `loader_cores` are per rank. `gpus_per_rank`: None divides all GPUs of the node,
-    0 is a CPU job. `locality`: `strict` keeps a GPU rank on the cores next to its GPUs even if others
-    stay idle. `l3_borders`: `free` lets a rank straddle two caches where that gives every rank a further
-    core, `strict` never where whole caches (or whole shares of one) can be given out.
-    `oversubscribe` lets ranks share cores when there are fewer cores than ranks.
+    Most fields are keys of `PlacementOptions`. `comm_cores` and `loader_cores` are per rank. `gpus_per_rank`: None divides
+    all GPUs of the node, 0 is a CPU job.
     """
 
     ranks_per_node: int
@@ -191,7 +188,7 @@ class RankPlacement:
 
 @record(frozen=True, slots=True, kw_only=True)
 class NodeSummary:
-    """The node that a placement is for, in numbers; `gpu_kind` determines the variable for visible GPUs."""
+    """The node of a placement in numbers; `gpu_kind` determines the variable for visible GPUs."""
 
     name: str = ""
     packages: int = 1
@@ -206,7 +203,7 @@ class NodeSummary:
 
 @record(frozen=True, slots=True, kw_only=True)
 class AppliedRule:
-    """One rule of the placement as it applied here: its name and what it did, with numbers."""
+    """A rule that was applied: its name, and its effect with numbers."""
 
     rule: str
     because: str
@@ -214,7 +211,7 @@ class AppliedRule:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """The ranks of one node with their resources, warnings for people, and the steps that led there."""
+    """The ranks of one node with their resources, warnings, and the rules that were applied."""
 
     node: NodeSummary
     ranks: tuple[RankPlacement, ...]
@@ -222,7 +219,7 @@ class Placement:
     steps: tuple[AppliedRule, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data; `steps` are left out, they follow from the topology and the request."""
+        """As plain data, without `steps`, which follow from topology and request."""
         node = {
             "name": self.node.name,
             "packages": self.node.packages,
@@ -282,8 +279,8 @@ CommLibrary: TypeAlias = Literal["none", "mlsl", "ccl", "horovod", "horovod-ccl"
 
 @record(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """Placement needs of a framework: usual OpenMP runtime, communication library with reserved cores and their default number
-    per rank, whether its own thread pools replace OpenMP or share its cores, and the reason."""
+    """Placement needs of a framework: its OpenMP runtime, communication library and default number of communication cores per
+    rank, whether its own thread pools replace OpenMP or share its cores, and the reason."""
 
     openmp: OpenMP = "gomp"
     library: CommLibrary = "none"

@@ -45,7 +45,7 @@ class Directive:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Dependency:
-    """A job that must end first; `cluster` is the cluster of its id (None: unknown)."""
+    """A job that must end before this one starts; `cluster` is the cluster of its id (None: unknown)."""
 
     job_id: str
     when: Literal["ok", "any", "not_ok"]
@@ -54,7 +54,7 @@ class Dependency:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The request to the scheduler, independent of its type. None: not requested."""
+    """The request to the scheduler, in the same form for all schedulers. None: not requested."""
 
     name: str
     nodes: int = saved(minimum=1)
@@ -90,15 +90,14 @@ class Request:
 
 @record(frozen=True, slots=True, kw_only=True)
 class RolePlan:
-    """One kind of process of the job and its start.
+    """One kind of process of the job, and how it is started.
 
-    `nodes` is where (`all` or the `first` node alone), `per_node` how many there; `launch` the launcher's
-    arguments before the rank script; `argv` the program itself. A `service` runs in the background and is
-    taken down when the others are done; `ready` is a shell command that succeeds once it is up. `ends`: a
-    service that may end by itself once the training has. `lead` is what process 0 runs instead of `argv`,
-    if not the same. A role that `binds` uses the placement table. `files` of the node program travel with
-    the job. A role with an `identity` is started by another role's process, and `launch` is empty. `cpus` are those of
-    every process of a role beside bound ranks; empty: it is not bound.
+    `nodes`: all nodes or only the first; `per_node`: processes on each of them. `launch`: arguments of the launcher before
+    the rank script; `argv`: the program. A `service` runs in the background and is ended after the other roles; `ready` is a
+    shell command that succeeds once it accepts connections; if it `ends`, it may end by itself after the training. `lead`
+    replaces `argv` in process 0. A role that `binds` uses the placement table. `files`: modules of the node program that the
+    job needs. A role with an `identity` is started by a process of another role, and its `launch` is empty. `cpus`: CPUs of
+    each process of a role beside bound ranks; empty: it is not bound.
     """
 
     name: str = saved(pattern=WORD)
@@ -131,7 +130,7 @@ class Identity:
 
 @record(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
-    """The start of ranks: launcher, expansions for rank numbers, and the launcher's environment.
+    """How ranks are started: launcher, shell expansions for rank numbers, and the launcher's environment.
 
     `unset` are variables of the batch job that the launcher would read as its own options.
     """
@@ -316,7 +315,7 @@ class NodeChecks:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Maximum cost of the job, and the cost of one run per hour in the site's units (`an_hour`)."""
+    """Maximum cost of the job; `an_hour` is the cost of one hour of a run in the site's units."""
 
     node_hours: float
     units: float

@@ -12,19 +12,9 @@ from dlrun.model.topology_short import ShortTopology
 from dlrun.model.units import Bytes, Duration
 
 Option = Literal[
-    "account",
-    "partition",
-    "qos",
-    "constraint",
-    "walltime",
-    "memory",
-    "exclusive",
-    "gpus",
-    "reservation",
-    "nodes",
-    "hosts",
+    "account", "partition", "qos", "constraint", "walltime", "memory", "exclusive", "gpus", "reservation", "nodes", "hosts",
     "array",
-]
+]  # fmt: skip
 """Parts of a resource request that a site may require or forbid."""
 
 Transport = Literal["ib", "roce", "efa", "cxi", "psm2", "psm3", "opx", "tcp"]
@@ -35,16 +25,8 @@ Unstated = Literal["scheduler.version", "node_types", "partitions", "fabric", "r
 """Keys that a complete profile has."""
 
 OVERRIDES = (
-    "scheduler",
-    "launcher",
-    "fabric",
-    "rendezvous",
-    "storage",
-    "environment",
-    "gpu_binding",
-    "billing",
-    "node_checks",
-)
+    "scheduler", "launcher", "fabric", "rendezvous", "storage", "environment", "gpu_binding", "billing", "node_checks",
+)  # fmt: skip
 """Parts of a profile that a node type or partition can override, under `overrides:`."""
 
 
@@ -69,13 +51,13 @@ class Recognise:
     """How dlrun recognises that it runs on this cluster: any of these."""
 
     cluster_name: str | None = key("Slurm's ClusterName", default=None)
-    pbs_server: tuple[str, ...] = key("PBS server, or several", default=(), lone="text")
+    pbs_server: tuple[str, ...] = key("PBS server, or several", default=(), single="text")
     hosts: tuple[str, ...] = key(
-        "patterns of login host names, such as `login*.frontier*`; each is compared with the short name and with the full one",
+        "patterns of login host names, such as `login*.frontier*`; each is compared with the short and the full name",
         default=(),
     )
     environment: Mapping[str, str] = key(
-        "variables that login shells of this cluster alone have with these values, such as `NERSC_HOST: perlmutter`",
+        "variables with these values in login shells of this cluster only, such as `NERSC_HOST: perlmutter`",
         factory=dict,
         names=VARIABLE_NAME,
     )
@@ -95,7 +77,7 @@ class Account:
 
     option: str = key("scheduler option: --account, -A, -P, -W group_list", default="")
     pattern: str | None = key("regular expression that valid account names match", default=None)
-    help: str | None = key("how users find their accounts", default=None)
+    help: str | None = key("text that explains to users how to find their accounts", default=None)
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -118,19 +100,19 @@ class SchedulerSite:
     account: Account = key("how the account to charge is given", factory=Account)
     required: tuple[Option, ...] = key("options that every job must set", default=())
     forbidden: tuple[Option, ...] = key(
-        "options that no job may set, in `resources` or as a scheduler option", default=()
+        "options that no job may set, neither in `resources` nor as scheduler options", default=()
     )
     forbidden_options: tuple[str, ...] = key(
         "other options that no job may set, by name", default=(), pattern=PLAIN
     )
     mandatory: Mapping[str, str] = key(
-        "other options that users must set under resources.options, each with its meaning", factory=dict
+        "other options that users must set under `resources.options`, each with its meaning", factory=dict
     )
     directives: tuple[str, ...] = key(
         "directives of every job, as written after `#SBATCH`, `#PBS`, `#$` or `# flux:`",
         default=(),
         pattern=PLAIN,
-        lone="text",
+        single="text",
     )
     arithmetic: Literal["per_node", "whole_job"] = key(
         "PBS: resources are requested per chunk, or as totals of the job", default="per_node"
@@ -143,7 +125,7 @@ class SchedulerSite:
         "what the scheduler counts as a CPU; none: do not request CPUs", default="cores"
     )
     memory: Literal["ask", "all", "none"] = key(
-        "memory request where the spec has `auto`: the node type's memory (ask), all of the node (--mem=0), or none",
+        "memory request if the spec has `auto`; ask: the node type's memory; all: the whole node (--mem=0); none: no request",
         default="none",
     )
     exclusive: bool = key("jobs are allocated whole nodes", default=False)
@@ -188,7 +170,9 @@ class Partition:
     min_cores: int | None = key("minimum number of cores of a job", default=None, minimum=1)
     max_cores: int | None = key("maximum number of cores of a job", default=None, minimum=1)
     max_memory: Bytes | None = key("maximum memory request on each node", default=None)
-    max_jobs: int | None = key("jobs of a user in the queue, with runs of sweeps", default=None, minimum=1)
+    max_jobs: int | None = key(
+        "maximum number of queued jobs of a user; each run of a sweep counts", default=None, minimum=1
+    )
     exclusive: bool | None = key(
         "jobs are allocated whole nodes; default: `scheduler.exclusive`", default=None
     )
@@ -218,7 +202,9 @@ class Qos:
     min_cores: int | None = key("minimum number of cores of a job", default=None, minimum=1)
     max_cores: int | None = key("maximum number of cores of a job", default=None, minimum=1)
     max_memory: Bytes | None = key("maximum memory request on each node", default=None)
-    max_jobs: int | None = key("jobs of a user in the queue, with runs of sweeps", default=None, minimum=1)
+    max_jobs: int | None = key(
+        "maximum number of queued jobs of a user; each run of a sweep counts", default=None, minimum=1
+    )
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -250,7 +236,7 @@ class LauncherSite:
 
     name: str = key("srun, openmpi, hydra, intelmpi, pals, ibrun, flux, qrsh, ssh or local", pattern=BACK_END)
     program: str | None = key("program, if not the launcher's usual one", default=None)
-    arguments: tuple[str, ...] = key("additional arguments of every launch", default=(), lone="never")
+    arguments: tuple[str, ...] = key("additional arguments of every launch", default=(), single="never")
     mpi: str | None = key("value of `srun --mpi=`", default=None)
 
 
@@ -266,7 +252,7 @@ class FabricSite:
         "installed libraries that settings depend on, such as aws-ofi-nccl or cray-mpich", default=()
     )
     in_force: tuple[str, ...] = key(
-        "driver options that are set for every job, such as disable_rdzv_get: settings may need one",
+        "driver options that are set for every job, such as disable_rdzv_get; some settings require one",
         default=(),
     )
     settings: Mapping[str, str] = key("fabric variables to set", factory=dict, names=VARIABLE_NAME)
@@ -277,7 +263,8 @@ class FabricSite:
     )
     drop: tuple[str, ...] = key("fabric variables that dlrun must not set", default=())
     when_set: Literal["replace", "keep"] = key(
-        "a fabric variable that a module has set already: replace its value, or keep it", default="replace"
+        "action if a module has already set a fabric variable: replace its value, or keep it",
+        default="replace",
     )
     expect: tuple[Transport, ...] = key(
         "transports that libraries should select; default: by the fabric's name", default=()
@@ -287,7 +274,7 @@ class FabricSite:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Rendezvous:
-    """The rendezvous address and ports: rank 0's node, by this site's rule."""
+    """Rendezvous of the ranks: how the address of rank 0's node is found, and the range of ports."""
 
     address: Literal["hostname", "fqdn", "ip", "interface", "loopback"] = key(
         "hostname: the first node's name in the scheduler; fqdn; ip: `hostname -i`; interface: the address "
@@ -304,7 +291,7 @@ class SiteEnvironment:
     """The environment of every job at this site."""
 
     setup: tuple[str, ...] = key(
-        "shell lines to run before modules are loaded, copied unchanged", default=(), lone="text"
+        "shell lines to run before modules are loaded, copied unchanged", default=(), single="text"
     )
     modules: tuple[str, ...] = key("modules to load in every job", default=())
     hygiene: Literal["keep", "reset", "purge"] = key(
@@ -382,10 +369,10 @@ class Site:
     gpu_binding: GpuBinding = key("which GPUs are visible to a rank", factory=GpuBinding)
     billing: Billing = key("what jobs cost", factory=Billing)
     node_checks: tuple[str, ...] = key(
-        "shell lines that detect a bad node in jobs with `spare_nodes`: exit code other than 0, and the reason as the "
-        "last line of output",
+        "shell lines that detect a bad node in jobs with `spare_nodes`: on such a node they exit with a code other than 0 and "
+        "print the reason as their last line",
         default=(),
-        lone="text",
+        single="text",
     )
     bad_nodes_for: Duration = key(
         "time for which a node that failed its checks is excluded from a job's later runs",

@@ -36,7 +36,7 @@ class Resources:
         maximum=4_096,
     )
     ranks: int | Auto = key(
-        "total number of ranks, where it is not nodes × ranks_per_node; the last node then has fewer",
+        "total number of ranks if it is not nodes × ranks_per_node; the last node then has fewer",
         default="auto",
         minimum=1,
     )
@@ -65,7 +65,7 @@ class Resources:
         "run on exactly these hosts (a list, or a range: n[01-04])", default=(), pattern=PLAIN
     )
     exclude: tuple[str, ...] = key(
-        "do not run on these hosts; PBS has no such option: there, request `spare_nodes`, and the job leaves these hosts out",
+        "hosts to avoid; PBS has no such option: with `spare_nodes`, the job itself leaves them out",
         default=(),
         pattern=PLAIN,
     )
@@ -90,7 +90,7 @@ class Container:
         "host paths to bind-mount (`/path` or `/host:/inside`)", default=(), path=True
     )
     arguments: tuple[str, ...] = key(
-        "additional arguments of the container runtime", default=(), lone="never"
+        "additional arguments of the container runtime", default=(), single="never"
     )
 
 
@@ -120,7 +120,7 @@ class Environment:
         pattern=VARIABLE_NAME,
     )
     setup: tuple[str, ...] = key(
-        "shell lines to run before the launch, copied unchanged", default=(), lone="text"
+        "shell lines to run before the launch, copied unchanged", default=(), single="text"
     )
 
 
@@ -149,12 +149,12 @@ class OnFailure:
     """What to do when the job fails."""
 
     requeue: int = key("maximum number of requeues", default=0, minimum=0)
-    timed_out: Policy = key("after the walltime limit", default="requeue")
-    preempted: Policy = key("after preemption", default="requeue")
-    node_failed: Policy = key("after a node failure", default="requeue")
-    out_of_memory: Policy = key("after a process was killed because memory ran out", default="stop")
-    hang: Policy = key("after `hang` detected no progress", default="requeue")
-    user_error: Policy = key("after a failure of the program itself", default="stop")
+    timed_out: Policy = key("action after the walltime limit was reached", default="requeue")
+    preempted: Policy = key("action after preemption", default="requeue")
+    node_failed: Policy = key("action after a node failure", default="requeue")
+    out_of_memory: Policy = key("action after a process was killed because memory ran out", default="stop")
+    hang: Policy = key("action after `hang` detected no progress", default="requeue")
+    user_error: Policy = key("action after a failure of the program itself", default="stop")
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -163,7 +163,7 @@ class Secret:
 
     env: str | None = key("environment variable of the submitting shell", default=None, pattern=VARIABLE_NAME)
     file: str | None = key("file that only you can read (mode 0600)", default=None, pattern=PLAIN, path=True)
-    command: tuple[str, ...] = key("command that prints the secret", default=(), lone="never")
+    command: tuple[str, ...] = key("command that prints the secret", default=(), single="never")
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -185,30 +185,30 @@ class After:
 class Sweep:
     """Parameters and their values, one run per point; any other key is a parameter of `grid`.
 
-    Where several forms are given, every combination of them is a point; the last form varies fastest.
+    With several forms, every combination of their points is a point; the last form varies fastest.
     """
 
     OTHERS: ClassVar[str] = "grid"
-    """The key that unknown names of the mapping belong to (`dlrun.config.decode`)."""
+    """The key whose entries may also be written directly in the mapping (`dlrun.config.decode`)."""
 
     list: tuple[Mapping[str, str], ...] = key(
         "explicit points, each a mapping of all parameters to values",
         default=(),
         names=VARIABLE_NAME,
-        lone="never",
+        single="never",
     )
     zip: Mapping[str, tuple[str, ...]] = key(
         "parameters that vary together: all first values, all second values, …",
         factory=dict,
         names=VARIABLE_NAME,
-        lone="text",
+        single="text",
         minimum=1,
     )
     grid: Mapping[str, tuple[str, ...]] = key(
         "parameters whose values are combined in every way",
         factory=dict,
         names=VARIABLE_NAME,
-        lone="text",
+        single="text",
         minimum=1,
     )
     at_once: int | None = key("maximum number of points that run at the same time", default=None, minimum=1)
@@ -251,7 +251,7 @@ class Metric:
 
 
 SHELL = ("bash", "-euo", "pipefail", "-c")
-"""What reads the shell text of `run`; the text is the next argument."""
+"""Arguments before the shell text of `run`."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -262,13 +262,13 @@ class Spec:
         "name of the job", pattern=r"[^\x00-\x1f\x7f]{1,128}", expected="one line of at most 128 characters"
     )
     command: tuple[str, ...] = key(
-        "training command as a list of arguments, which reach the program as they are; `{{ }}` inserts values of the plan; "
-        "one text is taken as `run`",
-        lone="never",
+        "training command as a list of arguments, passed to the program unchanged; `{{ }}` inserts values of the plan; "
+        "a single text is treated as `run`",
+        single="never",
         minimum=1,
     )
     run: str | None = key(
-        "training command as shell text instead of `command`: bash reads it in each rank, with `set -euo pipefail`; `$NAME`, "
+        "training command as shell text instead of `command`: each rank runs it in bash with `set -euo pipefail`; `$NAME`, "
         "pipes, `&&` and `~` work, `{{ }}` inserts values of the plan, quoted",
         default=None,
     )
@@ -315,7 +315,7 @@ class Spec:
         default="off",
     )
     fabric_check: Watch = key(
-        "read from the logs which transport NCCL, RCCL, oneCCL, Intel MPI or UCX selected, and compare it with the "
+        "read from the logs which transport NCCL, RCCL, oneCCL, Intel MPI or UCX selected, and compare it with that of the "
         "site's fabric; fail: end a job that falls back to sockets",
         default="off",
     )
@@ -329,15 +329,15 @@ class Spec:
         default="rank",
     )
     log_link: str | None = key(
-        "name of a link to the job's log, made in the directory where you submit, such as `slurm-%j.out`; `%j` is the job's "
-        "id, `%x` its name; of a sweep it leads to the runs",
+        "name of a symbolic link to the job's log (for a sweep, to the directory of its runs) in the directory of the "
+        "submission, such as `slurm-%j.out`; `%j` is the job's id, `%x` its name",
         default=None,
         pattern=FILE_NAME,
         expected="a file name without a path",
     )
     after: tuple[After, ...] = key("jobs that must end before this one starts", default=())
     chain: bool = key(
-        "split a walltime over the partition's limit into several runs, each of which resumes the last",
+        "split a walltime that exceeds the partition's limit into several runs, each of which resumes the previous one",
         default=False,
     )
     hold: bool = key("submit in held state; `dlrun release` releases it", default=False)

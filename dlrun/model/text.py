@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, AnyStr, TypeAlias
 
 
-class _LatePattern:
+class _LazyPattern:
     def __init__(self, *made_of: Any) -> None:
         self._made_of = made_of
 
@@ -22,12 +22,12 @@ class _LatePattern:
         return found
 
 
-def late_pattern(regex: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """A regular expression that is compiled when it is first used: for those that most commands do not need.
+def lazy_pattern(regex: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """A regular expression that is compiled on first use.
 
-    To compile one takes 0.1 to 0.5 ms, and dlrun has dozens.
+    Compiling one takes 0.1 to 0.5 ms; dlrun has dozens, and a command needs few of them.
     """
-    return _LatePattern(regex, flags)  # type: ignore[return-value]
+    return _LazyPattern(regex, flags)  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Text:
         return "".join(str(p) for p in self.parts) if all(isinstance(p, str) for p in self.parts) else None
 
     def __str__(self) -> str:
-        """For people: expansions appear as they will in the script."""
+        """For display, with expansions as in the script."""
         return "".join(part if isinstance(part, str) else part.code for part in self.parts)
 
 
@@ -88,7 +88,7 @@ def expanding(text: str) -> Text:
 
 
 UNSET = "is not set where the job runs"
-"""The shell's message, after the variable's name, for a `{{ env.NAME }}` that is not set."""
+"""The shell's message, after the name of the variable, if the variable of `{{ env.NAME }}` is not set."""
 
 
 class NodeVariables(Mapping[str, Shell]):

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any, Literal, TypeAlias, get_args
 
 from dlrun.model.record import record
-from dlrun.model.text import late_pattern
+from dlrun.model.text import lazy_pattern
 
 MemoryKind: TypeAlias = Literal["dram", "hbm", "cxl", "gpu"]
 GpuKind: TypeAlias = Literal["cuda", "rocm", "ze"]
@@ -24,7 +24,7 @@ VISIBILITY: Mapping[str, str] = {
 """Kind of GPU -> the variable that limits the GPUs visible to a process: CUDA C++ Programming Guide, ROCm
 documentation, Level Zero specification."""
 
-VERBS_NIC = late_pattern(r"(mlx|bnxt_re|irdma|rocep|ionic|qedr)\w*")
+VERBS_NIC = lazy_pattern(r"(mlx|bnxt_re|irdma|rocep|ionic|qedr)\w*")
 """RDMA devices, by name, whose first port UCX and NCCL name as `device:1`."""
 
 PROFILE = "site profile"
@@ -59,8 +59,8 @@ class Core:
 
 @record(frozen=True, slots=True, kw_only=True)
 class NumaNode:
-    """One memory node. `memory` in bytes, None if unknown; `near`: for a node without cores, the nodes
-    with cores that it is closest to (MCDRAM, HBM, CXL, the memory of a GPU)."""
+    """One NUMA node. `memory` in bytes, None if unknown; `near`: of a node without cores (MCDRAM, HBM, CXL, memory of a GPU),
+    the closest nodes with cores."""
 
     id: int
     memory: int | None = None

@@ -1,4 +1,4 @@
-"""Quantities with their unit in the type: `Bytes` and `Duration`.
+"""Quantities whose type names the unit: `Bytes` and `Duration`.
 
 Bare numbers are rejected because they are ambiguous: `30` is minutes to Slurm, seconds to PBS, and hours to many users.
 """
@@ -79,5 +79,5 @@ class Duration(int):
 
 
 def many(count: int, noun: str) -> str:
-    """`1 node`, `2 nodes`: a number of things, for people to read."""
+    """A number with its noun: `1 node`, `2 nodes`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

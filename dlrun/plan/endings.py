@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from dlrun.model.plan import Cause, CheckpointPlan, RolePlan
 from dlrun.model.spec import OnFailure, Spec
-from dlrun.model.text import NodeVariables, Shell, Text, late_pattern
+from dlrun.model.text import NodeVariables, Shell, Text, lazy_pattern
 from dlrun.model.units import Duration
 from dlrun.plan.command import expressions
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
 
 _CAUSES: tuple[Cause, ...] = ("timed_out", "preempted", "node_failed", "out_of_memory", "hang", "user_error")
-_SHELL = late_pattern(r"(.*/)?(ba|da|k|z|c|tc|fi)?sh")
+_SHELL = lazy_pattern(r"(.*/)?(ba|da|k|z|c|tc|fi)?sh")
 
 
 def carrier(signal: str) -> str:

@@ -12,7 +12,7 @@ from dlrun.fabrics.table import Rule
 from dlrun.model.plan import Variable
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
-from dlrun.model.text import Shell, Text, late_pattern
+from dlrun.model.text import Shell, Text, lazy_pattern
 from dlrun.model.topology import PROFILE, VERBS_NIC
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
@@ -143,7 +143,7 @@ def flags_of(site: Site, options: Mapping[str, str] | None = None) -> frozenset[
     return frozenset(word for text in texts for word in re.findall(r"\w+", text))
 
 
-_KEEPABLE = late_pattern(r"[\w.,:;/@%+=^ -]+")
+_KEEPABLE = lazy_pattern(r"[\w.,:;/@%+=^ -]+")
 """Values that mean the same inside `${NAME:-…}`."""
 
 

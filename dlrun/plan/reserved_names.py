@@ -6,7 +6,7 @@ import re
 
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
-from dlrun.model.text import late_pattern
+from dlrun.model.text import lazy_pattern
 from dlrun.plan.decisions import Ledger
 
 _OWN = frozenset(
@@ -72,7 +72,7 @@ _STEERING = frozenset(
     ]
 )
 """What changes how bash itself works, and so the job's own scripts (bash(1), Shell Variables)."""
-_DLRUN = late_pattern(r"_?dlrun_.*", re.IGNORECASE | re.ASCII)
+_DLRUN = lazy_pattern(r"_?dlrun_.*", re.IGNORECASE | re.ASCII)
 
 
 def owner(name: str) -> str | None:

@@ -19,7 +19,7 @@ from typing import Any
 from dlrun import backends
 from dlrun.effects.paths import read_bytes
 from dlrun.errors import DlrunError, Invalid
-from dlrun.model.text import late_pattern
+from dlrun.model.text import lazy_pattern
 
 MOST = 256 << 20
 """Maximum bytes of a record: the plan of a sweep of 10,000 points has 20 MB."""
@@ -27,8 +27,8 @@ MOST = 256 << 20
 _ANY_ID = r"[A-Za-z0-9][A-Za-z0-9._@\[\]:-]{0,255}"
 """Job ids of a third party's back end without an `ID` pattern."""
 
-_HOST = late_pattern(r"(?!-)[^\s\x00-\x1f\x7f]{1,255}")
-_NAME = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+_HOST = lazy_pattern(r"(?!-)[^\s\x00-\x1f\x7f]{1,255}")
+_NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 TRANSPORTS = (None, "openssh", "paramiko", "local")
 
 

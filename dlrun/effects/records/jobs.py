@@ -24,7 +24,7 @@ from dlrun.model.keys import from_home
 from dlrun.model.plan import Plan
 from dlrun.model.record import record
 from dlrun.model.site import Site
-from dlrun.model.text import late_pattern
+from dlrun.model.text import lazy_pattern
 
 SUBMISSION = "submission.json"
 ANSWER = ".client-answer"
@@ -37,7 +37,7 @@ LATER = "again.json"
 """In a sweep's directory: the jobs that reran some of its points."""
 EARLIER = "again-of.json"
 """In theirs: the sweep."""
-_VARIABLE = late_pattern(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
+_VARIABLE = lazy_pattern(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
 _SAFE = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 

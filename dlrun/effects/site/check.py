@@ -8,10 +8,10 @@ from datetime import date
 from pathlib import Path
 
 from dlrun import backends
-from dlrun.config.checks import advice
 from dlrun.config.decode import decode
 from dlrun.config.load import LoadedSite
 from dlrun.config.secrets import hide
+from dlrun.config.site_checks import advice
 from dlrun.config.sites import Profile
 from dlrun.effects.inputs.node_types import topology_for_site
 from dlrun.effects.inputs.profiles import Machine, load_profile, locate

@@ -23,7 +23,7 @@ def agent_key(program: str, where: str = "one per node") -> Any:
 
 def arguments_key(program: str) -> Any:
     """The spec key `agent_arguments`."""
-    return key(f"more arguments of `{program}`, with `agent: true`", default=(), lone="never")
+    return key(f"more arguments of `{program}`, with `agent: true`", default=(), single="never")
 
 
 def on_each_node(argv: Sequence[str | Shell | Text], variables: Sequence[Setting]) -> tuple[Role]:

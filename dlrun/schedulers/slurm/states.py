@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dlrun.model.job import UNMET, JobStatus, State
-from dlrun.model.text import digits, late_pattern
+from dlrun.model.text import digits, lazy_pattern
 
 QUEUE_FIELDS = {
     "job": "JobArrayID",
@@ -80,9 +80,9 @@ _PLAIN = frozenset(
 _FATAL = frozenset({UNMET, "BadConstraints"})
 """Reasons for which Slurm cancels a job; any other reason of a cancelled job is why it was pending before."""
 
-_HELD = late_pattern(r".*[Hh]eld.*|JobHoldMaxRequeue")
+_HELD = lazy_pattern(r".*[Hh]eld.*|JobHoldMaxRequeue")
 # `123+1` is component 1 of heterogeneous job 123.
-_ID = late_pattern(r"([0-9]{1,18})(?:_([0-9]{1,9}))?(?:\+[0-9]+)?")
+_ID = lazy_pattern(r"([0-9]{1,18})(?:_([0-9]{1,9}))?(?:\+[0-9]+)?")
 _NOTHING = frozenset({"", "None", "NONE", "(None)", "N/A", "n/a", "Unknown", "None assigned", "(null)"})
 _LAST_SIGNAL = 64
 """Larger numbers are not signals: Slurm writes 125 for out of memory."""

@@ -90,7 +90,7 @@ def test_append_to_one_text():
 def test_append_to_a_mapping_is_refused():
     assignment, _ = layers.parse_set("resources+=x")
     root, problem = layers.assign(tree(BASE + "resources: {nodes: 1}"), assignment)
-    assert problem.message == "`+=` appends to a list, and `resources` is a mapping"
+    assert problem.message == "`+=` appends to a list, but `resources` is a mapping"
     assert root == tree(BASE + "resources: {nodes: 1}")
 
 

@@ -90,10 +90,10 @@ def test_an_override_that_names_another_fabric_inherits_nothing_of_the_sites(tmp
     [
         (
             "fabrics: {name: roce}",
-            "`node_types.gpu.overrides` cannot give `fabrics`",
+            "`fabrics` cannot be overridden in `node_types.gpu.overrides`",
             "the nearest is `fabric`",
         ),
-        ("partitions: {}", "cannot give `partitions`", "it may give `scheduler`"),
+        ("partitions: {}", "`partitions` cannot be overridden in", "these can: `scheduler`"),
         ("scheduler: {type: openpbs}", "names another scheduler", "`extends:`"),
         ("launcher: {nam: srun}", "unknown key `nam`", "`name`"),
         ("rendezvous: {address: interface}", "needs the name of an interface", "`interface:`"),

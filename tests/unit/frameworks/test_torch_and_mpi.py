@@ -126,7 +126,7 @@ def test_an_unknown_back_end_names_the_nearest(kind):
     known = {"scheduler": "slurm", "launcher": "openmpi", "framework": "torch"}[kind]
     with pytest.raises(Invalid, match=f"dlrun does not support the {kind} `{known}x`") as refused:
         getattr(backends, kind)(known + "x")
-    assert refused.value.help.startswith(f"the nearest is `{known}`; it knows `")
+    assert refused.value.help.startswith(f"the nearest is `{known}`; it supports `")
 
 
 def test_the_roles_of_a_plan_have_launch_lines_and_counts(tmp_path):

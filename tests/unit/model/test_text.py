@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from dlrun.model.text import Shell, Text, expanding, late_pattern
+from dlrun.model.text import Shell, Text, expanding, lazy_pattern
 
 
 def test_neighbouring_literals_merge_and_empty_ones_go():
@@ -13,15 +13,15 @@ def test_neighbouring_literals_merge_and_empty_ones_go():
     assert Text.of("").parts == ()
 
 
-def test_a_late_pattern_is_compiled_at_its_first_use_and_then_one():
-    late = late_pattern("(", 0)  # not one: found out when it is used
+def test_a_lazy_pattern_is_compiled_at_its_first_use_and_then_one():
+    late = lazy_pattern("(", 0)  # not one: found out when it is used
     with pytest.raises(re.error):
         late.match("x")
-    found = late_pattern("A+", re.IGNORECASE).fullmatch("aaa")
+    found = lazy_pattern("A+", re.IGNORECASE).fullmatch("aaa")
     assert found is not None
     assert found[0] == "aaa"
-    assert late_pattern(rb"\d").sub(b"", b"a1") == b"a"
-    assert late_pattern("x").pattern == "x"
+    assert lazy_pattern(rb"\d").sub(b"", b"a1") == b"a"
+    assert lazy_pattern("x").pattern == "x"
 
 
 def test_literal_only_without_expansions():

@@ -325,7 +325,7 @@ def test_every_new_profile_passes_its_check(tmp_path, scheduler, fabric):
     flags += ["--fabric", fabric, "--interface", "hsn0"] if fabric else []
     target = tmp_path / "crag.yaml"
     assert cli.run(["site", "new", "crag", *flags, "-o", str(target)]) == 0
-    open_keys = ["no source is named for these values", *([] if fabric else ["`fabric` is not given"])]
+    open_keys = ["the profile cites no source of its values", *([] if fabric else ["`fabric` is not given"])]
     assert [p.message for p in check_profile(str(target)).problems] == open_keys
     if scheduler != "local":
         assert "recognise:\n" in target.read_text()
@@ -380,7 +380,7 @@ def test_a_terminal_is_asked_until_the_answers_fit(tmp_path):
     assert "`soon` is not a time" in shown
     assert "Hardware threads" not in shown, "a flag answers its question"
     found = [p.message for p in check_profile(str(tmp_path / "crag.yaml")).problems]
-    assert found == ["no source is named for these values"], "only its author knows one"
+    assert found == ["the profile cites no source of its values"], "only its author knows one"
     written = (tmp_path / "crag.yaml").read_text()
     assert "packages: 2\n      cores: 32\n      smt: 2" in written
     assert "interfaces: [ib0]" in written

@@ -1,4 +1,4 @@
-"""Options of sbatch, qsub and other launchers under `resources:`, accepted as the corresponding keys with a warning."""
+"""Options of sbatch, qsub and torchrun under `resources:`, accepted as the corresponding keys, with a warning."""
 
 from __future__ import annotations
 
@@ -8,29 +8,23 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dlrun.config.layers import Assignment
 from dlrun.config.nodes import Entry, MapNode, Node, ScalarNode
+from dlrun.config.wording import RESOURCE_KEYS
 from dlrun.model.problem import Problem
-from dlrun.model.text import late_pattern
+from dlrun.model.text import lazy_pattern
 
-MEANT: Mapping[str, str] = {
-    "queue": "partition", "project": "account", "time": "walltime", "mem": "memory_per_node", "ntasks": "ranks",
-    "ntasks_per_node": "ranks_per_node", "tasks_per_node": "ranks_per_node", "nproc_per_node": "ranks_per_node",
-    "ppn": "ranks_per_node", "cpus_per_task": "cpus_per_rank", "nodelist": "hosts", "gres": "gpus_per_node",
-}  # fmt: skip
-"""Option of sbatch, qsub or torchrun, with `_` for `-` -> the corresponding key of `resources`."""
-
-_GPUS = late_pattern(r"(?:gpu:)?(?:([A-Za-z][\w.-]*):)?([0-9]+)")
-_MEMORY = late_pattern(r"([0-9]+)([KMGT]?)", re.IGNORECASE)
+_GPUS = lazy_pattern(r"(?:gpu:)?(?:([A-Za-z][\w.-]*):)?([0-9]+)")
+_MEMORY = lazy_pattern(r"([0-9]+)([KMGT]?)", re.IGNORECASE)
 
 
-def understood(root: MapNode) -> tuple[MapNode, tuple[Problem, ...]]:
-    """A spec's tree with options of other programs under `resources` replaced by dlrun's keys, and a warning for each."""
+def translated(root: MapNode) -> tuple[MapNode, tuple[Problem, ...]]:
+    """A spec's tree with foreign options under `resources` replaced by the keys of dlrun, and a warning for each."""
     resources = root.get("resources")
     if not isinstance(resources, MapNode):
         return root, ()
     notes: list[Problem] = []
     entries: dict[str, Entry] = {}
     for name, entry in resources.entries.items():
-        key, value = _meant(name, resources.entries), entry.value
+        key, value = _key_of(name, resources.entries), entry.value
         if isinstance(value, ScalarNode):
             text = _VALUES.get(name, str)(value.text)
             text, kind = _count(text) if key == "gpus_per_node" else (text, "")
@@ -45,8 +39,8 @@ def understood(root: MapNode) -> tuple[MapNode, tuple[Problem, ...]]:
     return dataclasses.replace(root, entries={**root.entries, "resources": made}), tuple(notes)
 
 
-def understood_flags(flags: Sequence[Assignment]) -> tuple[tuple[Assignment, ...], tuple[Problem, ...]]:
-    """`understood` for the assignments of `--set` and variables."""
+def translated_flags(flags: Sequence[Assignment]) -> tuple[tuple[Assignment, ...], tuple[Problem, ...]]:
+    """`translated` for the assignments of `--set` and variables."""
     made: list[Assignment] = []
     notes: list[Problem] = []
     for one in flags:
@@ -55,7 +49,7 @@ def understood_flags(flags: Sequence[Assignment]) -> tuple[tuple[Assignment, ...
             entry = Entry(key=dataclasses.replace(one.value, text=one.path[1]), value=one.value)
             resources = MapNode(origin=one.value.origin, entries={one.path[1]: entry})
             whole = Entry(key=one.value, value=resources)
-            tree, found = understood(MapNode(origin=one.value.origin, entries={"resources": whole}))
+            tree, found = translated(MapNode(origin=one.value.origin, entries={"resources": whole}))
             notes += found
             inner = tree.get("resources")
             if isinstance(inner, MapNode):
@@ -65,11 +59,11 @@ def understood_flags(flags: Sequence[Assignment]) -> tuple[tuple[Assignment, ...
     return tuple(made), tuple(notes)
 
 
-def _meant(name: str, known: Mapping[str, object]) -> str:
+def _key_of(name: str, known: Mapping[str, object]) -> str:
     """The key for an option; the name itself if it is a key, or if the key is also given."""
-    key = MEANT.get(name.replace("-", "_"), name)
-    same = [one for one in known if MEANT.get(one.replace("-", "_"), one) == key]
-    # If the key is given as well, the option stays and is reported as unknown: neither value may win silently.
+    key = RESOURCE_KEYS.get(name.replace("-", "_"), name)
+    same = [one for one in known if RESOURCE_KEYS.get(one.replace("-", "_"), one) == key]
+    # If the key is given too, the option is kept and reported as unknown: neither value may win silently.
     return key if len(same) == 1 else name
 
 
@@ -80,7 +74,8 @@ def _memory(text: str) -> str:
 
 
 def _walltime(text: str) -> str:
-    from dlrun.config.batch_script.directives import walltime  # noqa: PLC0415 - the reader of scripts, for this one word
+    # Rarely needed, and the reader of batch scripts is large.
+    from dlrun.config.batch_script.directives import walltime  # noqa: PLC0415
 
     return walltime(text)
 
@@ -98,12 +93,14 @@ def _note(name: str, key: str, value: Node, text: str, kind: str) -> Problem:
     changed = f": {text}" if not isinstance(value, ScalarNode) or value.text != text else ""
     written = f"`{name}: {value.text}`" if changed and isinstance(value, ScalarNode) else f"`{name}`"
     type_ = (
-        f"; the type `{kind}` is left out: `partition`, `node_type` or `constraint` choose it" if kind else ""
+        f"; the type `{kind}` is ignored: select it with `partition`, `node_type` or `constraint`"
+        if kind
+        else ""
     )
     return Problem(
         code="DLR105",
         message=f"{written} is taken as `{key}{changed}`",
         origin=value.origin,
-        help=f"write `{key}` under `resources:` to be rid of this note{type_}",
+        help=f"write `{key}` under `resources:` to avoid this warning{type_}",
         warning=True,
     )

@@ -1,4 +1,4 @@
-"""Contradictory and missing values of a site profile."""
+"""Checks of a site profile: contradictory values (errors) and missing ones (warnings for its author)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Origins = Mapping[str, Origin]
 
 
 def contradictions(site: Site, origins: Origins) -> Iterator[Problem]:
-    """Contradictory values of a profile; each prevents a submission."""
+    """Contradictory values of a profile, each an error."""
     yield from _partitions(site, origins)
     yield from _scheduler(site, origins)
     yield from _failures(site, origins)
@@ -36,26 +36,26 @@ def _partitions(site: Site, origins: Origins) -> Iterator[Problem]:
     for name in defaults[1:]:
         yield _problem(
             "DLR051", f"partitions.{name}.default", f"partitions `{defaults[0]}` and `{name}` are both the default", origins,
-            "only one can be",
+            "remove `default:` from one of them",
         )  # fmt: skip
     for name, partition in site.partitions.items():
         key = f"partitions.{name}"
         if partition.node_type is not None and partition.node_type not in site.node_types:
             yield _problem(
                 "DLR050", f"{key}.node_type", f"there is no node type `{partition.node_type}` in this profile", origins,
-                f"`node_types:` has {_listed(site.node_types)}",
+                f"`node_types:` defines {_listed(site.node_types)}",
             )  # fmt: skip
         if partition.min_nodes and partition.max_nodes and partition.min_nodes > partition.max_nodes:
             yield _problem(
                 "DLR052", f"{key}.min_nodes", f"partition `{name}`: `min_nodes` is more than `max_nodes`", origins,
-                "exchange them, or remove one",
+                "exchange the two, or remove one",
             )  # fmt: skip
         longest, usual = partition.max_walltime, partition.default_walltime
         if longest is not None and usual is not None and usual > longest:
             yield _problem(
                 "DLR052", f"{key}.default_walltime",
                 f"partition `{name}`: `default_walltime` {usual} is more than `max_walltime` {longest}", origins,
-                "give at most the longest",
+                "set it to at most `max_walltime`",
             )  # fmt: skip
 
 
@@ -66,13 +66,13 @@ def _failures(site: Site, origins: Origins) -> Iterator[Problem]:
         except re.error as error:
             yield _problem(
                 "DLR055", f"failures.{name}.pattern", f"`{failure.pattern}` is not a regular expression: {error}", origins,
-                "single quotes keep backslashes as they are",
+                "write it in single quotes, in which YAML keeps backslashes",
             )  # fmt: skip
             continue
         for key in ("means", "next"):
             if "{1}" in getattr(failure, key) and not groups:
                 yield _problem(
-                    "DLR055", f"failures.{name}.{key}", f"`{{1}}` stands for a group, and the pattern of `{name}` has none",
+                    "DLR055", f"failures.{name}.{key}", f"`{{1}}` is the first group, but the pattern of `{name}` has no group",
                     origins, "put parentheses around the part to show",
                 )  # fmt: skip
 
@@ -90,7 +90,7 @@ def _scheduler(site: Site, origins: Origins) -> Iterator[Problem]:
         except re.error as error:
             yield _problem(
                 "DLR055", "scheduler.account.pattern", f"`{scheduler.account.pattern}` is not a regular expression: {error}",
-                origins, "single quotes keep backslashes as they are",
+                origins, "write it in single quotes, in which YAML keeps backslashes",
             )  # fmt: skip
 
 
@@ -105,8 +105,8 @@ def advice(site: Site, origins: Origins, stem: str) -> Iterator[Problem]:
         return
     if not site.sources:
         yield _problem(
-            "DLR057", "name", "no source is named for these values", origins,
-            "add `sources: [{cite: …, date: …}]`, so that others can check them", warning=True,
+            "DLR057", "name", "the profile cites no source of its values", origins,
+            "add `sources: [{cite: …, date: …}]`, so that others can check the values", warning=True,
         )  # fmt: skip
     for key, given in (
         ("scheduler.version", site.scheduler.version),
@@ -120,18 +120,19 @@ def advice(site: Site, origins: Origins, stem: str) -> Iterator[Problem]:
             yield _problem("DLR058", "name", f"`{key}` is not given", origins, remedy, warning=True)
         elif given and key in site.unknown:
             yield _problem(
-                "DLR058", "unknown", f"`{key}` is listed as unknown, and given", origins,
+                "DLR058", "unknown", f"`{key}` is listed under `unknown:`, but has a value", origins,
                 "remove it from `unknown:`", warning=True,
             )  # fmt: skip
 
 
 _USE = {
-    "scheduler.version": "some options depend on it; without it dlrun writes what all versions understand",
-    "node_types": "without the topology of a node dlrun cannot place ranks beforehand",
-    "partitions": "without limits dlrun cannot reject a request that is too large before the scheduler does",
-    "fabric": "without it no fabric settings are chosen",
+    "scheduler.version": "without it dlrun writes only options that all versions accept",
+    "node_types": "without the topology of its nodes dlrun cannot plan the binding of ranks",
+    "partitions": "without limits dlrun cannot reject requests that are too large",
+    "fabric": "without it dlrun sets no fabric variables",
     "recognise": "without it users must name the site",
 }
+"""Key of a complete profile -> the disadvantage of leaving it out."""
 
 
 def _problem(
