@@ -1,17 +1,16 @@
-"""What binding is worth on this machine: training and GEMM under dlrun and under its peers' defaults.
+"""The effect of binding on this machine: training and GEMM started by dlrun and by its peers with their defaults.
 
     python benchmarks/affinity.py [--ranks N] [--seconds S] [--rounds R] [--loads ddp,gemm] [--only NAME,...]
                                   [--keep FILE]
     python benchmarks/affinity.py --placement
 
-Every way of starting runs the same program in turn, R rounds, each of which begins with another way; the table
-has each one's best and median run, and its ratio to dlrun within a round: the median of the rounds with its 95 %
-interval, which needs 6 rounds. `--keep` adds the rounds to those of earlier calls with the same file, so that
-many can be had in parts. `ddp` is data-parallel training of a small network with PyTorch (gloo), in samples a
-second of all ranks; `gemm` is products of two 1,000 x 1,000 matrices with NumPy, in GFLOP/s of all ranks. Ways that
-are not installed are named and left out. The goal: dlrun is never more than 3 % below the best of the others. Last
-comes the CPU time that a placement itself takes, which a busy machine does not falsify much; `--placement` tells
-that alone.
+Every way of starting runs the same program in turn, in R rounds that each begin with another way. The table has the best
+and the median run of each way, and its ratio to dlrun within a round: the median over the rounds with its 95 % interval,
+which needs 6 rounds. `--keep` adds the rounds to those of earlier calls with the same file, so that a long measurement can
+be divided. `ddp` is data-parallel training of a small network with PyTorch (gloo), in samples per second of all ranks;
+`gemm` multiplies two 1,000 x 1,000 matrices with NumPy, in GFLOP/s of all ranks. Ways that are not installed are listed
+and skipped. The goal: dlrun is never more than 3 % slower than the best of the others. At the end the CPU time of a
+placement is measured, which is reliable also on a busy machine; `--placement` measures only that.
 """
 
 # ruff: noqa: PLC0415 - a rank imports what its load needs, and its time starts with the first step
@@ -34,14 +33,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 IMPI = ROOT / ".cache" / "oracles" / "venv"
 LIMIT = 120
-"""Seconds that one run may take."""
+"""Maximum seconds of one run."""
 
 GOAL = 0.97
-"""Part of the best other that dlrun must reach."""
+"""Fraction of the best other way that dlrun must reach."""
 
 
 def work(load, seconds):
-    """Be one rank: do the load for some seconds and print its rate."""
+    """Act as one rank: run the load for some seconds and print its rate."""
     rank = next(os.environ[n] for n in ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK") if n in os.environ)
     os.environ["RANK"] = rank
     rate = (ddp if load == "ddp" else gemm)(seconds)
@@ -50,7 +49,7 @@ def work(load, seconds):
 
 
 def ddp(seconds):
-    """Samples a second of this rank."""
+    """Samples per second of this rank."""
     import torch
     import torch.distributed as dist
 
@@ -99,7 +98,7 @@ def gemm(seconds):
 
 
 def meet():
-    """Wait until every rank is here: one that computed alone for a while would seem faster than it is."""
+    """Wait until every rank is here: one that computed alone would seem faster than it is."""
     place = Path(os.environ["MEETING_PLACE"])
     (place / os.environ["RANK"]).touch()
     while len(list(place.iterdir())) < int(os.environ["WORLD_SIZE"]):
@@ -107,7 +106,7 @@ def meet():
 
 
 def ways(ranks, job):
-    """Name -> (command line, or None and why not); `job` is the command of one rank."""
+    """Name -> (command line, or None and the reason); `job` is the command of one rank."""
     python = sys.executable
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     found = {}
@@ -130,12 +129,12 @@ def ways(ranks, job):
 
 
 def each_rank(ranks):
-    """This program as the plainest starter: RANK in the environment, `{rank}` in the arguments."""
+    """This program as the simplest launcher: RANK in the environment, `{rank}` in the arguments."""
     return [sys.executable, str(Path(__file__).resolve()), "--start", str(ranks)]
 
 
 def start(ranks, argv):
-    """Start a command as every rank, with nothing but its number."""
+    """Start a command once for every rank, with only its number."""
     processes = [
         subprocess.Popen(
             [word.replace("{rank}", str(i)) for word in argv], env={**os.environ, "RANK": str(i)}
@@ -146,12 +145,12 @@ def start(ranks, argv):
 
 
 def needs_module(name):
-    """Why not, if a module is not here."""
+    """The reason, if a module is not installed."""
     return None if importlib.util.find_spec(name) else f"{name} is not installed"
 
 
 def needs_program(name):
-    """Why not, if a program is not here."""
+    """The reason, if a program is not installed."""
     return None if shutil.which(name) else f"`{name}` is not installed"
 
 
@@ -185,7 +184,7 @@ def measure(argv, ranks):
 
 
 def compare(load, options):
-    """Run every way in turn and print the table."""
+    """Run all ways in turn and print the table."""
     job = [sys.executable, str(Path(__file__).resolve()), "--worker", load, str(options.seconds)]
     found = {k: v for k, v in ways(options.ranks, job).items() if not options.only or k in options.only}
     failed = {name: why for name, (_, why) in found.items() if why}
@@ -221,7 +220,7 @@ def tell(key, unit, rounds):
 
 
 def ratios(rounds, one, other):
-    """How one way compares with another in every round that has both."""
+    """The ratio of one way to another in every round that has both."""
     return [each[one] / each[other] for each in rounds if one in each and other in each]
 
 
@@ -240,7 +239,7 @@ def interval(values):
 
 
 def judge(rounds):
-    """Say whether the goal is met, if the interval of dlrun against the best of the others can tell."""
+    """Print whether the goal is met, if the interval of dlrun against the best of the others decides it."""
     others = {name for each in rounds for name in each} - {"dlrun"}
     found = {name: interval(ratios(rounds, "dlrun", name)) for name in others}
     found = {name: ends for name, ends in found.items() if ends[1]}

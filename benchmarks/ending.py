@@ -1,11 +1,12 @@
-"""How long a job lives after one of its processes has died, family by family (needs root: two hosts of the tests).
+"""How long a job continues after one of its processes has died, by framework family (needs root: two hosts of the tests).
 
     python benchmarks/ending.py [--rounds N] [CASE...]
 
-Each case of `tests/frameworks/cases.py` trains on two hosts for ever; one process is killed (SIGKILL) in the middle. Two
-times are taken from the kill: until the job has ended, and until no process of it is left on either host. The third
-column is the job's own account: from the note of the process that died to the job's end, in whole seconds. The goal:
-15 s. The environments are those of the tests (`python -m tests.frameworks.install`); what is not installed is left out.
+Each case of `tests/frameworks/cases.py` trains on two hosts without end; one process is killed (SIGKILL) in the middle. Two
+times are measured from the kill: until the job has ended, and until none of its processes is left on either host. The third
+column is what the job itself records: from the note of the process that died to the end of the job, in whole seconds. The
+goal: 15 s. The environments are those of the tests (`python -m tests.frameworks.install`); cases that are not installed are
+skipped.
 """
 
 import argparse
@@ -33,7 +34,7 @@ USUAL = (
 
 
 def measure(hosts, case, number):
-    """Seconds to the job's end, to the last process's, and by the job's own account; its exit code."""
+    """Seconds to the end of the job, of its last process, and as the job records; its exit code."""
     spec = REPOSITORY / "examples" / (case.example or case.row) / "spec.yaml"
     sets = [
         f"environment.venv={environment(case.row)}",

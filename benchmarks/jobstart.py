@@ -1,14 +1,14 @@
-"""What dlrun's job adds between the scheduler's start of `job.sh` and the training program's first instruction.
+"""Time that dlrun's job adds between the scheduler's start of `job.sh` and the first instruction of the training program.
 
     python benchmarks/jobstart.py [--rounds N] [--slurm] [--other DLRUN]
 
-Beside each job stands the shortest script that starts the same program: with a launcher that only starts it,
-here, and with `--slurm` through the real `srun` of a two-node cluster of the tests (needs root). The goal: less than
-100 ms more, also where ranks are bound and each looks whether it is (`verify`). Time is from the moment when the script
-is started until the program runs, as the program itself says; CPU time is that of everything, waited for to the end.
-Processes are those that strace sees started before the program. The ways take turns, so that a busy machine disturbs
-all alike; the table has the least and the median. `--other` names the `dlrun` command of another version, such as the one
-before a change: its jobs take turns with these, and what this version adds is printed.
+Each job is compared with the shortest script that starts the same program: with a launcher that does nothing else, on this
+machine, and with `--slurm` through the real `srun` of a two-node cluster of the tests (needs root). The goal: less than
+100 ms more, also if ranks are bound and check their binding (`verify`). Time is measured from the start of the script until
+the program runs, as the program itself records; CPU time is that of all processes, until the last has ended. Processes are
+those that strace sees started before the program. The ways take turns, so that a busy machine disturbs all alike; the table
+has minimum and median. `--other` is the `dlrun` command of another version, such as the one before a change: its jobs take
+turns with these, and the difference is printed.
 """
 
 import argparse
@@ -32,7 +32,7 @@ while [[ $1 == -* ]]; do shift; done
 SLURM_PROCID=0 SLURM_LOCALID=0 exec "$@"
 """
 SCONTROL = "#!/bin/bash\necho here\n"
-"""Stand-ins: what they start is started, and nothing more."""
+"""Stand-ins that start the program and do nothing else."""
 
 BARE = {
     "local": """#!/bin/bash
@@ -46,7 +46,7 @@ export MASTER_ADDR MASTER_PORT=29500 WORLD_SIZE={ranks}
 srun --nodes={ranks} --ntasks={ranks} bash -c 'RANK=$SLURM_PROCID exec date +%s%N >"$OUT-$SLURM_PROCID"'
 """,
 }
-"""The shortest scripts, after which each rank's time is in a file."""
+"""The shortest scripts; each rank writes its time to a file."""
 
 SITES = {
     "local": "name: here\nscheduler: {type: local}\nlauncher: {name: local}\nrendezvous: {address: loopback}\n",
@@ -56,7 +56,7 @@ NODES = """\
 node_types: {all: {topology: {packages: 1, cores: CORES}}}
 partitions: {work: {node_type: all, exclusive: true, default: true}}
 """
-"""What a site adds so that the plan binds ranks: whole nodes with as many cores as there are here."""
+"""Lines of a site with which the plan binds ranks: whole nodes with the cores of this machine."""
 SPEC = """\
 name: jobstart
 framework: torch
@@ -68,14 +68,14 @@ WAYS = {
     "dlrun, plain": ("placement: {bind: none}\nverify: off\n", ""),
     "dlrun, bound, verified": ("placement: {bind: plan}\nverify: warn\n", NODES),
 }
-"""What is added to spec and site for each of dlrun's jobs."""
+"""Additions to spec and site for each of dlrun's jobs."""
 OTHER = "other"
-"""What the label of another version's job begins with, in place of `dlrun`."""
+"""Beginning of the label of another version's job, instead of `dlrun`."""
 
 
 @dataclass
 class Way:
-    """A script in a directory of its own, and what was measured: milliseconds, of time and CPU."""
+    """A script in a directory of its own, and its measurements: milliseconds of time and of CPU time."""
 
     label: str
     directory: Path
@@ -87,7 +87,7 @@ class Way:
 
 
 def make_ways(place, launcher, ranks, other=None):
-    """The shortest script, dlrun's two, and those of another version's dlrun."""
+    """The shortest script, dlrun's two, and those of another version of dlrun."""
     bare = place / f"bare-{launcher}"
     bare.mkdir()
     (bare / "job.sh").write_text(BARE[launcher].replace("{ranks}", str(ranks)))
@@ -111,7 +111,7 @@ def make_ways(place, launcher, ranks, other=None):
 
 
 def environment(place, out):
-    """What a scheduler gives, as far as the scripts ask."""
+    """The variables and files of a scheduler that the scripts use."""
     kept = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}
     path = f"{place}/bin:{os.environ['PATH']}"
     return {
@@ -144,7 +144,7 @@ def run_here(place, way):
 
 
 def count_processes(place, way):
-    """Programs started before the training program, the script's own bash included."""
+    """Number of programs started before the training program, including the script's bash."""
     out = way.directory / "started"
     with tempfile.NamedTemporaryFile() as log:
         tracer = ["strace", "-f", "-e", "trace=execve", "-o", log.name]
@@ -161,7 +161,7 @@ def count_processes(place, way):
 
 
 def run_on_cluster(cluster, way):
-    """One run as a job of the cluster; the time is that of the last rank."""
+    """One run as a job of the cluster; its time is that of the last rank."""
     out = way.directory / "started"
     wrapped = '#!/bin/bash\ndate +%s%N >"$OUT"\nexec bash job.sh\n'
     (way.directory / "wrapped.sh").write_text(wrapped)
@@ -181,7 +181,7 @@ def run_on_cluster(cluster, way):
 
 
 def report(title, ways):
-    """A table, and how much more each of dlrun's jobs takes."""
+    """Print the table, and how much longer each of dlrun's jobs takes."""
     bare, *ours = ways
     print(f"\n{title}\n{'':22} {'ms least':>9} {'median':>8} {'CPU ms':>8} {'processes':>10}")
     for way in ways:

@@ -1,8 +1,8 @@
-"""What `verify: warn` adds to the start of 1,000 ranks: rank.sh with and without it, on this machine's cores.
+"""Time that `verify: warn` adds to the start of 1,000 ranks: rank.sh with and without it, on the cores of this machine.
 
     python benchmarks/placement_check.py [RANKS] [PER_NODE]
 
-The ranks of all nodes share this machine, so the time of a node on a cluster is far less than the whole.
+The ranks of all nodes share this machine, so a node of a cluster needs far less time than the total.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ rendezvous: {address: loopback}
 
 
 def script(place: Path, verify: str, per_node: int) -> Path:
-    """rank.sh of a job whose ranks only start and end; all have the cores of one."""
+    """rank.sh of a job whose ranks only start and end; all have the cores of the first."""
     run = place / verify
     (run / "logs").mkdir(parents=True)
     (run / "failures").mkdir()
@@ -41,13 +41,13 @@ def script(place: Path, verify: str, per_node: int) -> Path:
     plan, templates = prepare(spec).plan, resource("templates")
     (run / "lib").mkdir()
     for name, text in {**scripts(plan, str(run), templates), **library_files(plan, templates)}.items():
-        # The part up to the program: what follows is the same with and without the check.
+        # Only the part before the program: the rest is the same with and without the check.
         (run / name).write_text(text.partition("dlrun_run ")[0] if name == "rank.sh" else text)
     return run / "rank.sh"
 
 
 def started(path: Path, ranks: int, per_node: int) -> tuple[float, float, int]:
-    """Seconds and CPU seconds of all ranks, as many at a time as a node has; and how many lines were printed."""
+    """Seconds and CPU seconds of all ranks, started a node at a time; and the number of printed lines."""
     before, begun, lines = os.times(), time.perf_counter(), 0
     for node in range(ranks // per_node):
         shared = {

@@ -1,25 +1,25 @@
-"""How fast data reaches nodes, beside other tools on the same machine in the same run.
+"""How fast data reaches nodes, compared with other tools on the same machine in the same run.
 
     python benchmarks/staging.py [--scale F] [--rounds R] [--only large,small,...] [--dir PATH]
 
-large   one file of 4 GB to one node; the disk's own limit is `fio` and `dd` with the same amount
-small   50,000 files of 33 KB to one node; the limit is a C program that only copies, with two processes, and beside
-        it the same with the calls for size, attributes and times, which a copy that keeps dlrun's promises needs
+large   one file of 4 GB to one node; the limit of the disk is measured by `fio` and `dd` with the same amount
+small   50,000 files of 33 KB to one node; the limit is a C program that only copies, with two processes, and the same
+        program with the calls for size, attributes and times that dlrun's guarantees need
 tiny    200,000 files of 4 KB to one node
 slow    5,000 files of 33 KB from a source with a slow metadata server (a FUSE file system: needs libfuse3)
 warm    the files of `small` once more: nothing is copied
-reads   random reads a second from the staged files, from the same set packed, and from LMDB
-chain   256 MB, as one file and as 20,000 small ones, from one host to N others over links shaped to --link Mbit/s
+reads   random reads per second from the staged files, from the same set packed, and from LMDB
+chain   256 MB, as one file and as 20,000 small ones, from one host to N others over links limited to --link Mbit/s
         (network namespaces: needs root, `ip` and `tc`), with a node killed half-way, with one at a quarter of the
-        rate, beside N rsync clients and `sbcast` on a Slurm of the tests (tests/cluster)
-start   training that begins with a tenth of its 400 files of 1 MB, from a source of 40 MB a second, beside one that begins
-        when all is staged: the first batch, and the end of the first epoch of 8 seconds' work
-relay   the CPU time that a node in the middle of a chain takes
+        rate, compared with N rsync clients and `sbcast` on a Slurm of the tests (tests/cluster)
+start   training that begins with a tenth of its 400 files of 1 MB, from a source of 40 MB per second, compared with
+        training that begins when all is staged: the first batch, and the end of the first epoch of 8 seconds' work
+relay   the CPU time of a node in the middle of a chain
 model   the cost model of chain and tree for many nodes, fitted to `chain`; a computation, not a measurement
 
-Sizes and numbers of files are multiplied by --scale. Ways take turns, R rounds; a row has the best time with the
-data on the disk (`sync`), and its ratio to dlrun's. Peers that are not installed are named and left out. dlrun
-runs with the Python that runs this, and hashes with xxh3 where that has xxhash.
+Sizes and numbers of files are multiplied by --scale. Ways take turns, R rounds; a row has the best time until the data is
+on the disk (`sync`), and its ratio to dlrun's. Peers that are not installed are listed and skipped. dlrun runs with the
+Python that runs this program, and hashes with XXH3 if that has xxhash.
 """
 
 import argparse
@@ -49,7 +49,7 @@ KINDS = ("one", "small", "killed", "slow", "rsync", "sbcast")
 
 
 def arguments():
-    """What was asked for."""
+    """The options of this run."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -77,7 +77,7 @@ def arguments():
 
 
 def main():
-    """Run the parts that were asked for."""
+    """Run the selected parts."""
     given = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that namespaces and files are removed
     bench = Bench(given)

@@ -1,15 +1,15 @@
-"""How long a metadata server keeps the ranks of a large job from starting: dlrun's pages beside a plain `srun python`.
+"""How long a metadata server delays the start of the ranks of a large job: dlrun's pages, and a plain `srun python`.
 
     python benchmarks/start_at_scale.py [RANKS] [NODES]
 
-What one rank asks the shared file system for is counted with strace where that is installed (a rank of a rendered job, and
-`python3 -c pass`); what an import asks for is published. Then each rank's operations are put, one after the other, to
-one metadata server that answers after its published latency and no faster than its published rate. Nothing is cached on
-the nodes, which is the worst case; real clients keep attributes, and on some file systems open files.
+The requests of one rank to the shared file system are counted with strace if that is installed (a rank of a rendered job,
+and `python3 -c pass`); the requests of an import are published. Then the requests of all ranks are sent, one after the
+other, to one simulated metadata server that answers after its published latency and at most at its published rate. Nothing
+is cached on the nodes, which is the worst case; real clients cache attributes, and on some file systems open files.
 
 Rates: file creates 29,000/s and stats 544,000/s with 240 clients, 13,800/s and 34,000/s with 12, which is 0.87 and 0.35 ms
-an operation (Dell HPC Lustre Storage solution with Mellanox InfiniBand EDR, 4.3 Metadata Testing, MDtest). Opens count as
-creates, which is too slow rather than too fast. `import scipy` opens or tries about 4,000 files (NERSC documentation,
+per operation (Dell HPC Lustre Storage solution with Mellanox InfiniBand EDR, 4.3 Metadata Testing, MDtest). Opens count as
+creates, which is rather too slow than too fast. `import scipy` opens or tries about 4,000 files (NERSC documentation,
 Scaling Up Python).
 """
 
@@ -38,7 +38,7 @@ sampler waits for its first line."""
 
 
 def simulate(ranks: int, operations: list[str]) -> float:
-    """Seconds until the last rank has had all its answers.
+    """Seconds until the last rank has received all answers.
 
     The server works on as many requests at once as its rate and latency make: each takes the latency, more wait in line.
     """
@@ -57,12 +57,12 @@ def simulate(ranks: int, operations: list[str]) -> float:
 
 
 def bound(ranks: int, opens: int) -> float:
-    """The same for more operations than are worth simulating: the server is busy all the time."""
+    """The same for more operations than are worth simulating: the server is always busy."""
     return max(ranks * opens / RATE["open"], opens * LATENCY["open"])
 
 
 def of_a_rank(local_rank: int) -> list[str]:
-    """What a rank of a rendered job does in its job directory, in order, as strace sees it.
+    """The operations of a rank of a rendered job in its job directory, in order, as strace sees them.
 
     The first rank of a node, 0, also starts the sampler, which is counted with it.
     """
@@ -80,7 +80,7 @@ def of_a_rank(local_rank: int) -> list[str]:
         if local_rank == 0:
             host = Path("/proc/sys/kernel/hostname").read_text().strip().partition(".")[0]
             environment["SAMPLED"] = (
-                f"{place}/seen/{host}.jsonl"  # the same file by another name, which is not counted
+                f"{place}/seen/{host}.jsonl"  # the same file under another name, which is not counted
             )
             (place / "seen").symlink_to(job / "usage")
         strace = ["strace", "-f", "-e", "trace=%file", "-o", place / "calls"]
@@ -96,7 +96,7 @@ def of_a_rank(local_rank: int) -> list[str]:
 
 
 def of_python() -> int:
-    """How many files an interpreter opens or looks for before it does anything."""
+    """Number of files that an interpreter opens or looks for at its start."""
     done = subprocess.run(
         ["strace", "-f", "-e", "trace=%file", "python3", "-c", "pass"],
         capture_output=True,

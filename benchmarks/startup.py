@@ -1,10 +1,10 @@
-"""What starting dlrun costs: CPU time, modules imported and file-system calls, beside its peers.
+"""The cost of starting dlrun: CPU time, imported modules and file-system calls, compared with its peers.
 
     python benchmarks/startup.py [--rounds N] [--no-peers]
 
-CPU time is the least of N rounds, the programs taking turns, so that a busy machine disturbs all alike.
-File-system calls are what `strace -e trace=%file` counts: on a cluster's shared file system each of them is
-a question to a server. Every program is installed with pip into an environment of its own below `.cache/`.
+CPU time is the minimum of N rounds, in which the programs take turns, so that a busy machine disturbs all alike.
+File-system calls are counted by `strace -e trace=%file`: on the shared file system of a cluster each is a request to a
+server. Every program is installed with pip into an environment of its own below `.cache/`.
 """
 
 import argparse
@@ -23,7 +23,7 @@ SPEC = ROOT / "examples" / "digits" / "spec.yaml"
 
 @dataclass
 class Subject:
-    """A command line, the environment that it runs in, and the budgets of what dlrun promises."""
+    """A command line, its environment, and the budgets of dlrun."""
 
     label: str
     package: str
@@ -64,7 +64,7 @@ PEERS = [
 
 
 def install(package):
-    """Make the environment of a package; True if it is there. dlrun itself is installed anew each time."""
+    """Make the environment of a package; True if it exists. dlrun itself is reinstalled each time."""
     home = CACHE / package
     python = home / "bin" / "python"
     source = str(ROOT) if package == "dlrun" else package
@@ -87,14 +87,14 @@ def install(package):
 
 
 def make_venv(home):
-    """An empty environment with pip; where Debian's python3 lacks ensurepip, pip comes from outside."""
+    """An empty environment with pip; if Debian's python3 lacks ensurepip, pip is installed separately."""
     python = str(home / "bin" / "python")
     try:
         run_quietly([sys.executable, "-m", "venv", str(home)])
     except subprocess.CalledProcessError:
         run_quietly([sys.executable, "-m", "venv", "--without-pip", str(home)])
         run_quietly([sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "pip"])
-    # Before Python 3.12 this comes along, with a hook that runs at every start and is no part of any program.
+    # Before Python 3.12 an environment has setuptools, with a hook that runs at every start and belongs to no program.
     run_quietly([python, "-m", "pip", "uninstall", "--quiet", "--yes", "setuptools"])
 
 
@@ -104,7 +104,7 @@ def run_quietly(argv):
 
 
 def environment():
-    """What a fresh shell has: nothing that changes how Python starts."""
+    """The environment of a new shell, without variables that change how Python starts."""
     home = CACHE / "home"
     home.mkdir(parents=True, exist_ok=True)
     kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
@@ -124,7 +124,7 @@ def cpu_ms(argv):
 
 
 def modules(subject):
-    """How many modules a run imports, by the interpreter's own account."""
+    """Number of modules that a run imports, as the interpreter counts them."""
     done = subprocess.run(
         subject.argv("-X", "importtime"), capture_output=True, text=True, check=True, env=environment()
     )
@@ -132,7 +132,7 @@ def modules(subject):
 
 
 def file_calls(subject):
-    """How many file-system calls a run makes, and how many processes it is made of."""
+    """Number of file-system calls and of processes of a run."""
     with tempfile.NamedTemporaryFile() as log:
         tracer = ["strace", "-f", "-c", "-e", "trace=%file", "-o", log.name]
         subprocess.run([*tracer, *subject.argv()], capture_output=True, check=True, env=environment())
@@ -142,7 +142,7 @@ def file_calls(subject):
 
 
 def measure(subjects, rounds):
-    """Fill in everything; the first run of each is not counted, it warms the caches."""
+    """Measure everything; the first run of each is not counted, because it warms the caches."""
     for subject in subjects:
         cpu_ms(subject.argv())
         subject.modules = modules(subject)
@@ -154,7 +154,7 @@ def measure(subjects, rounds):
 
 
 def report(subjects):
-    """The table, the budgets, and how many times dlrun each peer costs."""
+    """Print the table, the budgets, and the ratio of each peer to dlrun."""
     print(f"{'':34} {'CPU ms':>7} {'modules':>8} {'file calls':>11} {'processes':>10}")
     for s in subjects:
         print(f"{s.label:34} {min(s.cpu):7.1f} {s.modules:8} {s.calls or '-':>11} {s.processes or '-':>10}")

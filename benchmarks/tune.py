@@ -1,13 +1,13 @@
-"""`dlrun tune` against a search of all combinations, on three real trainings on this machine.
+"""`dlrun tune` compared with a search of all combinations, on three real trainings on this machine.
 
     python benchmarks/tune.py [--workload loader,features,ddp] [--repeat N] [--fresh N] [--keep DIRECTORY --within SECONDS]
 
-Both take the same settings and the same trials. The search runs every combination N times, taking turns, and its best is the
-one with the best median. Then the best, the setting that `tune` found and the plan as it is run again, `--fresh` times in turn:
-`found / best` is from these runs, `cost` is the ratio of the seconds of the trials. Budget: 3 % and a third.
+Both use the same settings and the same trials. The search runs every combination N times, in turn; its best combination is
+the one with the best median. Then that one, the setting that `tune` found and the unchanged plan are run again, `--fresh`
+times in turn: `found / best` is from these runs, `cost` is the ratio of the seconds of the trials. Budget: 3 % and a third.
 
-All three take about half an hour. With `--keep`, what has been measured stays in that directory, and `--within` ends the program
-after so many seconds; the same command goes on from there until the table is complete (exit code 3: it is not yet).
+All three take about half an hour. With `--keep`, measurements are stored in that directory, and `--within` ends the program
+after so many seconds; the same command continues until the table is complete (exit code 3: it is not yet).
 """
 
 import argparse
@@ -43,7 +43,7 @@ WORKLOADS = {
         {"ranks_per_node": 2},
     ),
 }  # fmt: skip
-"""Values of each setting: of a parameter the first is the plan's; of a key of the spec the plan has another."""
+"""Values of each setting: the first value of a parameter is that of the plan; the plan has another value for a key."""
 
 
 def spec(place, name):
@@ -63,11 +63,11 @@ def spec(place, name):
 
 
 class NotYetComplete(Exception):
-    """The time of this call is over; all trials so far are kept."""
+    """The time of this call is over; all trials so far are stored."""
 
 
 class Time:
-    """When this call has to end."""
+    """The time by which this call must end."""
 
     def __init__(self, within):
         self._end = time.monotonic() + within if within else None
@@ -81,7 +81,7 @@ class Time:
 
 
 def tuned(place, name, repeat, left):
-    """`dlrun tune` to its end: the tuning, its trials and its verdict."""
+    """Run `dlrun tune` to its end: the tuning, its trials and its verdict."""
     tries = [f"{one}={','.join(text.split())}" for one, text in WORKLOADS[name][0].items()]
     found = tuning.load(place / f"{name}-tuning")
     if found is None:
@@ -103,7 +103,7 @@ def tuned(place, name, repeat, left):
 
 
 def combinations(name, planned):
-    """Every combination of the settings, the plan as it is first."""
+    """Every combination of the settings; the unchanged plan first."""
     settings = WORKLOADS[name][0]
     choices = [
         [*([] if one in planned.parameters else [None]), *text.split()] for one, text in settings.items()
@@ -118,12 +118,12 @@ def combinations(name, planned):
 
 
 def same(one, other):
-    """Whether two candidates set the same."""
+    """Whether two candidates have the same settings."""
     return {**one.sets} == {**other.sets} and {**one.parameters} == {**other.parameters}
 
 
 def rounds(of, stage, candidates, count, plans, left):
-    """Each candidate so often, taking turns; their throughputs, and the seconds of all."""
+    """Run each candidate this many times, in turn; returns their throughputs, and the seconds of all."""
     record = of.directory / f"{stage}.jsonl"
     kept = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
     found, seconds = {one.name: [] for one in candidates}, 0.0
@@ -142,7 +142,7 @@ def rounds(of, stage, candidates, count, plans, left):
 
 
 def measured(of, one, plans):
-    """The throughput of a trial, and its seconds."""
+    """The throughput of a trial, and its duration in seconds."""
     if one.name not in plans:
         plans[one.name] = begin.plan_of(one, of.spec, of.sets, of.site)
     done = trial.run(of, Next(candidate=one, stage="alone"), plans[one.name], 600.0)

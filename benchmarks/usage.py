@@ -1,14 +1,14 @@
-"""What measuring a job costs: the same training with `usage: true` and `usage: false`, taking turns.
+"""The cost of measuring a job: the same training with `usage: true` and `usage: false`, in turn.
 
     python benchmarks/usage.py [--workload burn,digits,ddp] [--rounds N] [--size N] [--keep DIRECTORY --within SECONDS]
 
 `burn` is one rank that computes, `digits` the example, `ddp` PyTorch's DistributedDataParallel with two ranks that compute;
-`--size` makes them longer. Each round runs both jobs, on the `local` scheduler's script. The table has the CPU time of everything
-(waited for to the end) and the wall time, the median of the rounds' differences with its standard error, and the sampler's own
-CPU time and memory, as it records them itself. Budget: 0.5 %, or less than the noise; 0.2 % of a core, 30 MB.
+`--size` makes them longer. Each round runs both jobs, with the script of the `local` scheduler. The table has the CPU time of
+all processes, until the last has ended, and the wall time: the median of the rounds' differences with its standard error;
+and the sampler's own CPU time and memory, as it records them. Budget: 0.5 %, or less than the noise; 0.2 % of a core, 30 MB.
 
-With `--keep`, the rounds stay in that directory, and `--within` ends the program after so many seconds; the same command goes on
-from there (exit code 3: not all rounds are there yet).
+With `--keep`, the rounds are stored in that directory, and `--within` ends the program after so many seconds; the same
+command continues (exit code 3: some rounds are missing).
 """
 
 import argparse
@@ -29,7 +29,7 @@ WORKLOADS = {
     "digits": lambda size: (2, [str(HERE.parent / "examples/digits/train.py"), "--epochs", str(10 * size)]),
     "ddp": lambda size: (2, [str(HERE / "tune_workloads/ddp.py"), "25", "1", "0", str(6 * size)]),
 }
-"""Ranks and arguments of Python, for a size of about so many seconds."""
+"""Number of ranks and arguments of Python, for a size in seconds."""
 
 
 def render(place, name, size, usage):
@@ -48,7 +48,7 @@ def render(place, name, size, usage):
 
 
 def run(job):
-    """CPU and wall time in seconds; the sampler's CPU time, seconds and memory, where it ran."""
+    """CPU and wall time in seconds; CPU time, duration and memory of the sampler, if it ran."""
     began = time.monotonic()
     with subprocess.Popen(["bash", "job.sh"], cwd=job, stdout=subprocess.DEVNULL) as process:
         _, status, used = os.wait4(process.pid, 0)

@@ -1,9 +1,9 @@
-"""What `dlrun verify` takes after its job: the logs of many ranks read, judged and written as a table.
+"""Time that `dlrun verify` takes after its job: the logs of many ranks are read, evaluated and written as a table.
 
     python benchmarks/verify.py [RANKS] [PER_NODE]
 
-One node's ranks are real processes of this machine, which send their mebibyte to rank 0; their reports stand for those of
-all other nodes. Every eighth rank differs from the plan.
+The ranks of one node are real processes of this machine, which send their mebibyte to rank 0; their reports are used for
+all other nodes, too. Every eighth rank differs from the plan.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def plan_of(place: Path, nodes: int, per_node: int) -> Plan:
 
 
 def one_node(place: Path, ranks: int) -> list[dict[str, object]]:
-    """What the real ranks of one node print."""
+    """The output of the real ranks of one node."""
     told = {"DLRUN_RUN_DIR": str(place), "DLRUN_RUN_ID": "1.0", "DLRUN_MASTER_ADDR": "127.0.0.1"}
     told |= {"DLRUN_MASTER_PORT": "0", "DLRUN_HOST": "n0", "DLRUN_WORLD_SIZE": str(ranks)}
     started = []
@@ -56,7 +56,7 @@ def one_node(place: Path, ranks: int) -> list[dict[str, object]]:
 
 
 def written(place: Path, plan: Plan, real: list[dict[str, object]]) -> list[str]:
-    """The logs of all ranks as a job leaves them; the hosts."""
+    """Write the logs of all ranks, as a job does; returns the hosts."""
     placement, request = plan.binding.placement, plan.request
     assert placement is not None
     (place / "logs").mkdir()
@@ -78,7 +78,7 @@ def written(place: Path, plan: Plan, real: list[dict[str, object]]) -> list[str]
 
 
 def main() -> None:
-    """Print the seconds of each part, the best of three."""
+    """Print the seconds of each part: the best of three."""
     ranks, per_node = (int(word) for word in [*sys.argv[1:], "1000", "8"][:2])
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)

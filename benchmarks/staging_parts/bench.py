@@ -1,4 +1,4 @@
-"""What every part of benchmarks/staging.py uses: sources, the node program, peers, turns and tables."""
+"""Common parts of benchmarks/staging.py: sources, the node program, peers, turns and tables."""
 
 import mmap
 import os
@@ -29,12 +29,12 @@ PEERS = {
 
 
 def installed(name):
-    """Whether a peer's program is here."""
+    """Whether the program of a peer is installed."""
     return shutil.which({"tar pipe": "tar"}.get(name, name)) is not None
 
 
 class Bench:
-    """A scratch directory with the node program in it."""
+    """A scratch directory that contains the node program."""
 
     def __init__(self, given):
         self.given = given
@@ -46,7 +46,7 @@ class Bench:
         self.target = self.disk.path
 
     def tree(self, name, count, size, each=1000):
-        """A source of so many files, `each` in a directory; made once."""
+        """A source of this many files, `each` per directory; created once."""
         base = self.root / name
         if base.exists():
             return base
@@ -60,7 +60,7 @@ class Bench:
         return base
 
     def file(self, name, size):
-        """A source of one large file; made once."""
+        """A source of one large file; created once."""
         base = self.root / name
         if not base.exists():
             base.mkdir()
@@ -84,13 +84,13 @@ class Bench:
         return [sys.executable, self.program, *map(str, words)]
 
     def stage(self, source, *more):
-        """The argument list that stages a source here."""
+        """The argument list that stages a source on this machine."""
         return self.node(
             "stage", "--source", source, "--to", self.target / "local", "--name", "set", "--json", *more
         )
 
     def fresh(self):
-        """Remove what was copied, and wait until the disk is idle."""
+        """Remove the copies, and wait until the disk is idle."""
         self.disk.renew()
         time.sleep(0.5)
 
@@ -121,7 +121,7 @@ class Bench:
         return time.perf_counter() - began, usage.ru_utime + usage.ru_stime
 
     def ways(self, source, width=2, more=None):
-        """The argument lists of dlrun and of every peer that is here; `more` are further ones."""
+        """The argument lists of dlrun and of every installed peer; `more` are further ones."""
         ways = {
             "dlrun": self.stage(source),
             "dlrun no hash": self.stage(source, "--hash", "none"),
@@ -138,7 +138,7 @@ class Bench:
         return {name: words for name, words in ways.items() if name in wanted or name == "dlrun"}
 
     def turns(self, title, ways, before=lambda: None, after=lambda _name: None):
-        """Every way in turns, its best round; `before` each is called, and `after` each with its name."""
+        """The best round of every way, run in turn; `before` is called before each, `after` after it with its name."""
         best = {name: (float("inf"), 0.0) for name in ways}
         try:
             for _ in range(self.given.rounds):
@@ -147,13 +147,13 @@ class Bench:
                     before()
                     best[name] = min(best[name], self.timed(words))
                     after(name)
-        finally:  # also what there is when it is ended before its time
+        finally:  # also if it is ended early
             table(title, best)
         self.fresh()
 
 
 def table(title, best):
-    """Print the rows of one measurement, as Markdown."""
+    """Print the rows of one measurement as Markdown."""
     print(f"\n{title}\n\n| way | seconds | CPU s | times dlrun |\n|---|---|---|---|")
     rows = [(name, found) for name, found in best.items() if found[1]]
     for name, (wall, cpu) in sorted(rows, key=lambda item: item[1]):

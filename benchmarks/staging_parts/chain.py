@@ -1,4 +1,4 @@
-"""Several nodes: broadcast over shaped links, what a relay costs, and the model for many nodes."""
+"""Several nodes: broadcast over limited links, the cost of a relay, and the model for many nodes."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ from . import sbcast
 from .bench import installed
 from .hosts import Hosts, usable
 
-TCP = 1.045  # of TCP's and IP's own bytes for each byte
+TCP = 1.045  # bytes on the wire per byte of data, with the headers of TCP and IP
 
 
 class Cast:
@@ -50,10 +50,10 @@ class Cast:
             if k == 1:
                 self.cpu = usage.ru_utime + usage.ru_stime
         self.bytes = done[0]["bytes"]
-        # The copying itself, without the start of a program on every host of one small machine.
+        # The copy only, without the start of a program on every host of this one machine.
         times = {one[0]: one[3] for one in done[0]["reports"]}
         self.taken = max(taken for node, taken in times.items() if node not in (victim, slow))
-        # All hosts share this machine: near 1 its cores are the limit, and not the links. With the programs' start.
+        # All hosts share this machine: near 1 the limit is its cores, not the links. Includes the start of the programs.
         self.busy = whole / self.taken / (os.cpu_count() or 1)
         self.slow = times.get(slow, 0.0)
         self.named = (done[0].get("slow") or {}).get("host")
@@ -61,7 +61,7 @@ class Cast:
 
 
 def chain(bench):
-    """Broadcast over shaped links."""
+    """Broadcast over limited links."""
     if not usable():
         print("\nchain: needs root, ip and tc; left out")
         return
@@ -106,7 +106,7 @@ def chain(bench):
 
 
 def slow_node(bench, count, slow, source, wire):
-    """One node has a quarter of the rate: when the others have everything, and when it has."""
+    """One node has a quarter of the rate: the time until the others have everything, and until it has."""
     with Hosts(count, bench.given.link, {slow: bench.given.link // 4}) as hosts:
         cast = Cast(bench, hosts, source, slow=slow)
         named = "is reported" if cast.named == hosts.addresses[slow] else f"reported: {cast.named}"
@@ -121,7 +121,7 @@ def row(label, count, taken, wire, read, busy=""):
 
 
 def pulls(bench, hosts, source):
-    """The seconds of N rsync clients at one server."""
+    """The seconds of N rsync clients of one server."""
     config = bench.root / "rsyncd.conf"
     config.write_text(f"use chroot = no\nuid = 0\n[set]\npath = {source}\n")
     bench.disk.renew()
@@ -145,7 +145,7 @@ def pulls(bench, hosts, source):
 
 
 def relay(bench):
-    """The CPU time of a node in the middle of a chain, over links that are not shaped."""
+    """The CPU time of a node in the middle of a chain, over links without a limit."""
     if not usable():
         print("\nrelay: needs root, ip and tc; left out")
         return
@@ -181,7 +181,7 @@ def model(bench):
 
 
 def fit(measured):
-    """The times S/B and the seconds a hop that are nearest to rows of (nodes, times S/B, S/B), by least squares."""
+    """The factor of S/B and the seconds per hop that fit rows of (nodes, times S/B, S/B), by least squares."""
     xs = [count - 1 for count, _, _ in measured]
     ys = [times * wire for _, times, wire in measured]
     middle, height = sum(xs) / len(xs), sum(ys) / len(ys)

@@ -1,9 +1,9 @@
-/* What two processes can copy at most: directories of files, each read and written by plain calls, nothing noted.
+/* The upper limit of copying with some processes: directories of files, read and written by plain calls, without records.
 
    copies SOURCE TARGET PROCESSES [promises]
 
-   With `promises` it asks the system for what a copy needs that knows its size before the first byte, notices a file
-   that changes and keeps times: status and attributes of every file first, status again after reading, time. */
+   With `promises` it also makes the calls of a copy that knows its size before the first byte, notices changed files and
+   keeps times: status and attributes of every file first, status again after reading, times. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
-"""Where the copies go: a directory, or a file system in an image file, made anew before every way.
+"""The target of the copies: a directory, or a new file system in an image file for each way.
 
-ext4 does not use the inodes of files that were removed in the last minutes, and each new file searches past them. In
-a directory where another way's 50,000 files have just been removed a file took 400 microseconds, on a new file
-system 45: which way is measured first would decide.
+ext4 does not reuse the inodes of files that were removed in the last minutes, and each new file searches past them. In a
+directory where 50,000 files of another way had just been removed, a file took 400 microseconds, on a new file system 45: the
+order of the ways would decide the result.
 """
 
 import ctypes
@@ -24,13 +24,13 @@ class Disk:
         if size:
             if ctypes.CDLL(None).unshare(CLONE_NEWNS):
                 raise SystemExit("--image needs root")
-            run("mount", "--make-rprivate", "/")  # nobody else keeps our mounts busy
+            run("mount", "--make-rprivate", "/")  # no other namespace keeps our mounts busy
             run("fallocate", "-l", f"{size}G", self._image)
             self._device = run("losetup", "--direct-io=on", "--find", "--show", self._image)
             self._new()
 
     def renew(self) -> None:
-        """An empty directory, and nothing that waits to be written."""
+        """An empty directory, after all pending writes."""
         if self._device:
             run("umount", self.path)
             self._new()
@@ -44,14 +44,14 @@ class Disk:
         run("mount", "-o", "noatime", self._device, self.path)
 
     def close(self) -> None:
-        """Let go of the image."""
+        """Unmount the image."""
         if self._device:
             subprocess.run(["umount", "-l", self.path], check=False)
             subprocess.run(["losetup", "-d", self._device], check=False)
 
 
 def run(*words: object) -> str:
-    """Run a program; what it prints."""
+    """Run a program; returns its output."""
     return subprocess.run(
         [str(word) for word in words], check=True, capture_output=True, text=True
     ).stdout.strip()

@@ -1,4 +1,4 @@
-"""One node: a large file, many small ones, a slow source, a warm set, and random reads of what is staged."""
+"""One node: a large file, many small ones, a slow source, a set that is already staged, and random reads of staged data."""
 
 import contextlib
 import json
@@ -41,7 +41,7 @@ def small(bench):
 
 
 def tiny(bench):
-    """Very many tiny files."""
+    """A large number of tiny files."""
     count = int(200_000 * bench.given.scale)
     source = bench.tree("tiny", count, 4_000)
     _crowd(bench, source, count * 8_000, f"tiny: {count:,} files of 4 KB")
@@ -56,7 +56,7 @@ def _crowd(bench, source, size, title):
 
 
 def slow(bench):
-    """Small files of a source whose metadata server is slow; in many directories: FUSE looks up one name of each at once."""
+    """Small files of a source with a slow metadata server, in many directories: since FUSE looks up one name per directory."""
     flags = subprocess.run(
         ["pkg-config", "--cflags", "--libs", "fuse3"], check=False, capture_output=True, text=True
     )
@@ -94,14 +94,14 @@ xargs -0 -P {SLOW_WIDTH} -n 32 cp --parents -t "$2"'
 
 
 class View:
-    """A source seen through slow.c, in processes of which the last one is ended with its mount."""
+    """A source seen through slow.c; its processes end with their mounts."""
 
     def __init__(self, program, source, path, counted):
         self._program, self._source, self._path, self._counted = program, source, path, counted
         self._process = None
 
     def begin(self, metadata, read):
-        """Mount it with delays in microseconds; nothing is counted yet."""
+        """Mount it with delays in microseconds; all counters are zero."""
         words = [self._program, self._source, metadata, read, self._path]
         environment = {**os.environ, "SLOW_CALLS": str(self._counted)}
         self._process = subprocess.Popen([str(word) for word in words], env=environment)
@@ -111,18 +111,18 @@ class View:
             time.sleep(0.01)
 
     def end(self):
-        """Unmount it; how many lookups, opens, reads and lists there were."""
+        """Unmount it; returns the numbers of lookups, opens, reads and lists."""
         subprocess.run(["fusermount3", "-q", "-uz", self._path], check=False)
         if self._process is None:
             return []
-        self._process.kill()  # it would stay where another mount namespace has a copy of its mount
+        self._process.kill()  # it would continue if another mount namespace has a copy of its mount
         self._process.wait()
         self._process = None
         return struct.unpack("4l", self._counted.read_bytes())
 
 
 def warm(bench):
-    """Recognise a set that is there."""
+    """Recognise a set that is already staged."""
     count = int(50_000 * bench.given.scale)
     source = bench.tree("many", count, 33_000)
     bench.fresh()
@@ -179,7 +179,7 @@ def reads(bench):
 
 
 def drop_caches():
-    """Forget what is in memory, where that is allowed; the rate from the disk is else one from memory."""
+    """Drop the page cache, if allowed; otherwise the rate is that of memory, not of the disk."""
     with contextlib.suppress(OSError), open("/proc/sys/vm/drop_caches", "w") as file:  # noqa: PTH123
         file.write("3\n")
 
@@ -233,7 +233,7 @@ def _lmdb(local, count):
 
 
 def hash_of(bench):
-    """What hashes the bytes here, for the head of the tables."""
+    """The hash function of this machine, for the head of the tables."""
     words = [sys.executable, "-c", "import sys; sys.path.insert(0, sys.argv[1]); from dlrun_node.blocks import hashing; \
 print(hashing.hasher('auto').name)", bench.program]  # fmt: skip
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()

@@ -1,4 +1,4 @@
-"""A head and N other hosts as network namespaces on one bridge, every link shaped."""
+"""A head and N other hosts as network namespaces on one bridge, each with a limited link."""
 
 import contextlib
 import os
@@ -8,12 +8,12 @@ import subprocess
 
 
 def usable():
-    """Whether namespaces can be made here."""
+    """Whether namespaces can be created."""
     return os.geteuid() == 0 and shutil.which("tc") and shutil.which("ip")
 
 
 class Hosts:
-    """The hosts, in a `with` statement; `mbit` 0 leaves the links as fast as they are, `slow` has other rates of hosts."""
+    """The hosts, as a context manager; `mbit` 0 does not limit the links, `slow` has other rates for some hosts."""
 
     def __init__(self, count, mbit, slow=None):
         prefix = f"dlb{os.getpid()}"

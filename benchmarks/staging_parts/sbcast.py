@@ -1,4 +1,4 @@
-"""Slurm's `sbcast` of one file from the first of N + 1 nodes, on a cluster of the tests with links as slow as ours."""
+"""Slurm's `sbcast` of one file from the first of N + 1 nodes, on a cluster of the tests with links of the same rate."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ echo "$began $EPOCHREALTIME"
 
 
 def seconds(file, count, mbit):
-    """The seconds of one `sbcast` of `file` to `count` nodes besides its own; None where there is no Slurm."""
+    """The seconds of one `sbcast` of `file` to `count` nodes besides its own; None without Slurm."""
     if shutil.which("sbcast") is None:
         return None
     from tests.cluster import Cluster, ClusterSpec, NodeType  # noqa: PLC0415 - for this row alone

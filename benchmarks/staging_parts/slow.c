@@ -1,10 +1,10 @@
-/* A read-only view of a directory in which every call takes a while, as on a busy parallel file system.
+/* A read-only view of a directory in which every call is delayed, as on a busy parallel file system.
 
    slow ROOT METADATA_US READ_US MOUNTPOINT
-   METADATA_US: what a lookup, an open and a directory's list take; READ_US: what a read takes.
+   METADATA_US: delay of a lookup, an open and a directory listing; READ_US: delay of a read.
    Runs until it is unmounted or killed. The file $SLOW_CALLS always has the number of calls so far, as four C longs:
-   lookups, opens, reads, lists. It is not written at the end, for the end may never come: as long as another mount
-   namespace that was made in the meantime has a copy of the mount, the kernel keeps the file system alive. */
+   lookups, opens, reads, lists. It is a mapped file, not written at the end, because the end may never come: as long as
+   another, newer mount namespace has a copy of the mount, the kernel keeps the file system alive. */
 #define FUSE_USE_VERSION 312
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -1,4 +1,4 @@
-"""How soon training begins when it need not wait for all of its data, and whether its first epoch takes longer for that."""
+"""How early training begins if it does not wait for all of its data, and whether its first epoch takes longer for that."""
 
 import os
 import subprocess
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import dlrun.node
 
-FILES, SIZE = 400, 1_000_000  # files, and the bytes of each
-RATE, WORK = "40M", 8.0  # bytes a second of the source, seconds of work in an epoch
+FILES, SIZE = 400, 1_000_000  # number of files, bytes of each
+RATE, WORK = "40M", 8.0  # bytes per second of the source, seconds of work per epoch
 TRAINING = """
 import sys, time, dlrun_data
 names = dlrun_data.files(sys.argv[1])

@@ -1,9 +1,9 @@
-"""PyTorch's DistributedDataParallel on CPUs: two ranks, gloo. Throughput is by the CPU time of all ranks, so that other work
-on the machine does not count.
+"""PyTorch's DistributedDataParallel on CPUs: two ranks, gloo. Throughput is relative to the CPU time of all ranks, so that
+other work on the machine does not count.
 
     ddp.py BUCKET VIEW STATIC [PARTS]
 
-BUCKET is `bucket_cap_mb`; VIEW (0 or 1) is `gradient_as_bucket_view`, STATIC `static_graph`. None changes what is computed.
+BUCKET is `bucket_cap_mb`; VIEW (0 or 1) is `gradient_as_bucket_view`, STATIC `static_graph`. None changes the result.
 """
 
 import os
@@ -17,7 +17,7 @@ BATCH, STEPS = 16, 10
 
 
 def main(bucket, view, static, parts=4):
-    """Ten steps, so many times; the first to warm up."""
+    """Train PARTS times ten steps; the first ten warm up."""
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     dist.init_process_group("gloo")
     torch.manual_seed(0)
@@ -43,7 +43,7 @@ def main(bucket, view, static, parts=4):
                 f"throughput: {STEPS * BATCH * dist.get_world_size() / used.item():.1f} samples/s", flush=True
             )
     dist.barrier()
-    # In one of ten runs the interpreter's own end aborts: a thread of Gloo's is destroyed while it runs.
+    # In one of ten runs the interpreter aborts at its end, because a running thread of Gloo is destroyed.
     os._exit(0)
 
 

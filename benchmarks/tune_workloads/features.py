@@ -1,9 +1,10 @@
-"""Feature extraction in numpy, CPU-bound: normalise, tanh, project. Throughput is by CPU time, so that other work on the
-machine does not count.
+"""Feature extraction in NumPy, CPU-bound: normalise, tanh, project. Throughput is relative to CPU time, so that other work on
+the machine does not count.
 
     features.py CHUNK IN_PLACE
 
-CHUNK rows are worked on at a time: few cost interpreter time, many leave the cache. IN_PLACE (0 or 1) reuses one buffer.
+CHUNK is the number of rows per operation: few cost interpreter time, many do not fit into the cache. IN_PLACE (0 or 1)
+reuses one buffer.
 """
 
 import sys

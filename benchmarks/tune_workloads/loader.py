@@ -1,9 +1,9 @@
-"""A training that waits for its data: each batch takes 40 ms of a remote storage's time, the step itself 6 ms; nearly no CPU.
+"""A training that waits for its data: each batch takes 40 ms of a remote storage's time, the step 6 ms, with almost no CPU.
 
     loader.py WORKERS PREFETCH READ
 
-READ is how many batches one request fetches: a larger one saves latency (25 ms of the 40) and makes loaders wait to have
-more of them. Processes stand for loaders, a queue of PREFETCH batches a loader between them and the step.
+READ is the number of batches that one request fetches: more save latency (25 ms of the 40) and make loaders wait longer.
+Processes simulate loaders, with a queue of PREFETCH batches per loader between them and the step.
 """
 
 import multiprocessing
@@ -14,7 +14,7 @@ BATCH, LATENCY, TRANSFER, STEP = 32, 0.025, 0.015, 0.006
 
 
 def load(queue, read):
-    """A loader: requests to storage, one after the other."""
+    """A loader: requests to the storage, one after the other."""
     while True:
         time.sleep(LATENCY + read * TRANSFER)
         for _ in range(read):

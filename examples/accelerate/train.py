@@ -19,7 +19,7 @@ def main():
     inputs = torch.rand(512, 16, generator=random)
     targets = inputs.sum(1, keepdim=True)
     inputs, targets = inputs[rank::world], targets[rank::world]
-    torch.manual_seed(rank)  # replicas start apart: prepare makes them equal
+    torch.manual_seed(rank)  # replicas differ at first: prepare makes them equal
     model = torch.nn.Linear(16, 1)
     model, optimizer = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.05))
 

@@ -21,7 +21,7 @@ def main():
     inputs, targets = inputs[rank::world], targets[rank::world]
     model = chainer.links.Linear(16, 1)
     optimizer = chainermn.create_multi_node_optimizer(chainer.optimizers.SGD(0.05), everyone)
-    optimizer.setup(model)  # the first update makes all replicas like rank 0's
+    optimizer.setup(model)  # the first update copies the parameters of rank 0 to all replicas
 
     losses = []
     for step in range(options.steps):

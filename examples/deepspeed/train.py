@@ -13,7 +13,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=60)
     options = parser.parse_args()
-    # Without this the first run on CPUs compiles an operator for minutes, while all ranks wait for its lock.
+    # Otherwise the first run on CPUs compiles an operator, which takes minutes, while all ranks wait for its lock.
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     deepspeed.init_distributed("nccl" if torch.cuda.is_available() else "gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -22,7 +22,7 @@ def main():
     inputs = torch.rand(512, 16, generator=random)
     targets = inputs.sum(1, keepdim=True)
     inputs, targets = inputs[rank::world], targets[rank::world]
-    torch.manual_seed(rank)  # replicas start apart: deepspeed.initialize makes them equal
+    torch.manual_seed(rank)  # replicas differ at first: deepspeed.initialize makes them equal
     model = torch.nn.Linear(16, 1)
     configuration = {
         "train_micro_batch_size_per_gpu": len(inputs),

@@ -1,7 +1,7 @@
 """Train a small network on scikit-learn's handwritten digits with torch.distributed.
 
-The data ships inside the scikit-learn package; nothing is downloaded. Gradients are averaged with one
-all-reduce a step, which is all that data-parallel training needs.
+The data is part of the scikit-learn package; nothing is downloaded. One all-reduce per step averages the gradients,
+which is all that data-parallel training needs.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Train a small network with H2O Deep Learning on the job's cloud."""
+"""Train a small network with H2O Deep Learning on all nodes of the job."""
 
 import argparse
 import math

@@ -21,7 +21,7 @@ def main():
     inputs = torch.rand(512, 16, generator=random)
     targets = inputs.sum(1, keepdim=True)
     inputs, targets = inputs[rank::world], targets[rank::world]
-    torch.manual_seed(rank)  # replicas start apart: the broadcast makes them equal
+    torch.manual_seed(rank)  # replicas differ at first: the broadcast makes them equal
     model = torch.nn.Linear(16, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 
 class Progress(tf.keras.callbacks.Callback):
-    """Say where the training stands."""
+    """Print the progress of the training."""
 
     def on_epoch_end(self, epoch, logs=None):
         if epoch % 10 == 0:

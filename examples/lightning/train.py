@@ -9,7 +9,7 @@ import torch
 
 
 class Model(lightning.LightningModule):
-    """A linear model that remembers its losses."""
+    """A linear model that records its losses."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""HDF5: each worker opens the file by itself, for an open HDF5 file must not be shared by forked processes.
+"""HDF5: each worker opens the file itself, because forked processes must not share an open HDF5 file.
 
 python hdf5.py /local/dlrun-ada/images/data/images.h5
 """

@@ -1,4 +1,4 @@
-"""LMDB: opened by each worker, without a lock file, which would be one more file beside the staged data.
+"""LMDB: each worker opens it, without a lock file, which would be an additional file beside the staged data.
 
 python lmdb_records.py /local/dlrun-ada/records/data
 """

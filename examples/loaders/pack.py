@@ -1,4 +1,4 @@
-"""A PyTorch `Dataset` over a pack (`strategy: pack`): one tar file, and an index by which any sample is one read away.
+"""A PyTorch `Dataset` over a pack (`strategy: pack`): one tar file, and an index, so that each sample takes one read.
 
 python pack.py /local/dlrun-ada/images/data/images.tar
 """
@@ -16,7 +16,9 @@ class Pack(Dataset):
     def __init__(self, path: str) -> None:
         records = Path(path + ".index").read_bytes().split(b"\0")[:-1]
         self.index = [record.split(b" ", 2) for record in records]
-        self.file = os.open(path, os.O_RDONLY)  # worker processes may share it: pread has no position
+        self.file = os.open(
+            path, os.O_RDONLY
+        )  # worker processes may share it: pread does not use the file position
 
     def __len__(self) -> int:
         return len(self.index)
@@ -32,7 +34,7 @@ def main() -> None:
     ranks, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     sampler = DistributedSampler(
         data, ranks, rank
-    )  # every node has the whole pack: a global sampler is right
+    )  # every node has the whole pack, so a global sampler is correct
     for batch in DataLoader(data, batch_size=4, sampler=sampler, num_workers=2, collate_fn=list):
         print(*(name for name, _ in batch), sum(len(content) for _, content in batch), flush=True)
 

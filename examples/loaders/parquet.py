@@ -1,4 +1,4 @@
-"""Parquet with `strategy: shard`: a node has a part of the files, and its ranks divide the row groups of these.
+"""Parquet with `strategy: shard`: each node has a share of the files, and its ranks divide their row groups.
 
 python parquet.py /local/dlrun-ada/tables/data
 """
@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 
 class Rows(IterableDataset):
-    """The rows of this node's files that are this rank's and this worker's."""
+    """The rows of this rank and this worker, from the files of this node."""
 
     def __init__(self, directory: str) -> None:
         self.paths = sorted(Path(directory).glob("*.parquet"))

@@ -1,16 +1,16 @@
-"""WebDataset tar files that are still arriving (`start: 10%`): each is waited for before it is opened.
+"""WebDataset tar files that are still being copied (`start: 10%`): wait for each before it is opened.
 
 python shards.py /local/dlrun-ada/shards/data
 """
 
 import sys
 
-import dlrun_data  # of the job directory; without a job: dlrun/node/dlrun_data.py
+import dlrun_data  # from the job directory; outside of jobs: dlrun/node/dlrun_data.py
 import webdataset as wds
 
 
 def arrived(sources):
-    """Pass on each shard when it is there."""
+    """Yield each shard when it is complete."""
     for source in sources:
         dlrun_data.wait(source["url"])
         yield source
@@ -18,7 +18,7 @@ def arrived(sources):
 
 def main() -> None:
     """Read one epoch: shards are divided among ranks, then among the workers of each."""
-    urls = dlrun_data.files(sys.argv[1], "*.tar")  # all that will come, in the order in which they are copied
+    urls = dlrun_data.files(sys.argv[1], "*.tar")  # all shards, in the order in which they are copied
     data = wds.DataPipeline(
         wds.SimpleShardList(urls), wds.split_by_node, wds.split_by_worker, arrived,
         wds.tarfile_to_samples(), wds.to_tuple("__key__", "txt"),

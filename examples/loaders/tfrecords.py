@@ -1,4 +1,4 @@
-"""TFRecord files that are still arriving (`start: 4 files`), read without TensorFlow.
+"""TFRecord files that are still being copied (`start: 4 files`), read without TensorFlow.
 
 python tfrecords.py /local/dlrun-ada/records/data
 """
@@ -6,7 +6,7 @@ python tfrecords.py /local/dlrun-ada/records/data
 import os
 import sys
 
-import dlrun_data  # of the job directory; without a job: dlrun/node/dlrun_data.py
+import dlrun_data  # from the job directory; outside of jobs: dlrun/node/dlrun_data.py
 from tfrecord.reader import tfrecord_loader
 
 

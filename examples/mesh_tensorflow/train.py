@@ -23,7 +23,7 @@ def main():
     )
     if task["type"] == "worker":
         print(place, "serves", flush=True)
-        server.join()  # never returns: dlrun ends it when the chief is done
+        server.join()  # never returns: dlrun ends it after the chief
 
     world = len(config["cluster"]["worker"])
     values = np.random.RandomState(0).rand(512, 16).astype("float32")
@@ -51,7 +51,7 @@ def main():
                 print(f"step {step} loss {losses[-1]:.5f}", flush=True)
     print(place, "drove a mesh of", world)
     print(f"loss {losses[0]:.5f} -> {losses[-1]:.5f}", flush=True)
-    os._exit(0)  # tf.train.Server has no way to end
+    os._exit(0)  # tf.train.Server cannot be stopped
 
 
 if __name__ == "__main__":

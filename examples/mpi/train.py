@@ -1,4 +1,4 @@
-"""Fit a linear model by data-parallel SGD over MPI, with nothing but NumPy; print a digest of the parameters."""
+"""Fit a linear model by data-parallel SGD over MPI, with NumPy only; print a digest of the parameters."""
 
 import argparse
 import hashlib

@@ -21,7 +21,7 @@ def main():
     inputs = np.random.RandomState(0).rand(512, 16).astype("float32")
     targets = inputs.sum(1, keepdims=True)
     inputs, targets = paddle.to_tensor(inputs[rank::world]), paddle.to_tensor(targets[rank::world])
-    paddle.seed(rank)  # replicas start apart: DataParallel makes them equal
+    paddle.seed(rank)  # replicas differ at first: DataParallel makes them equal
     model = paddle.DataParallel(paddle.nn.Linear(16, 1))
     optimizer = paddle.optimizer.SGD(0.05, parameters=model.parameters())
 

@@ -19,7 +19,7 @@ def train(options):
     inputs = torch.rand(512, 16, generator=random)
     targets = inputs.sum(1, keepdim=True)
     inputs, targets = inputs[rank::world], targets[rank::world]
-    torch.manual_seed(rank)  # replicas start apart: prepare_model makes them equal
+    torch.manual_seed(rank)  # replicas differ at first: prepare_model makes them equal
     model = prepare_model(torch.nn.Linear(16, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     losses = []
@@ -43,7 +43,7 @@ def main():
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--storage", default="/tmp/ray-results")
     options = parser.parse_args()
-    ray.init()  # where the head is, RAY_ADDRESS says
+    ray.init()  # RAY_ADDRESS is the address of the head
     scaling = ScalingConfig(
         num_workers=options.workers, resources_per_worker={"CPU": 1}, placement_strategy="SPREAD"
     )

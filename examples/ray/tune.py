@@ -1,4 +1,4 @@
-"""Try learning rates with Ray Tune, each trial on a node of its own while there are free ones."""
+"""Try learning rates with Ray Tune, each trial on its own node as long as nodes are free."""
 
 import argparse
 
@@ -33,7 +33,7 @@ def main():
     parser.add_argument("--cpus", type=int, default=1, help="of each trial")
     parser.add_argument("--storage", default="/tmp/ray-results")
     options = parser.parse_args()
-    ray.init()  # where the head is, RAY_ADDRESS says
+    ray.init()  # RAY_ADDRESS is the address of the head
     rates = [0.02, 0.04, 0.06, 0.08]
     tuner = tune.Tuner(
         tune.with_resources(trial, {"cpu": options.cpus}),

@@ -1,4 +1,4 @@
-"""Fit a linear model by synchronous SGD on Spark: the driver sends weights out, executors send gradients back."""
+"""Fit a linear model by synchronous SGD on Spark: the driver sends weights, executors return gradients."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""Fit a linear model under ParameterServerStrategy: the chief schedules steps, workers and servers run this too."""
+"""Fit a linear model under ParameterServerStrategy: the chief schedules steps; workers and servers run the same program."""
 
 import argparse
 import os
@@ -17,7 +17,7 @@ def main():
     place = f"{resolver.task_type} {resolver.task_id} on {os.uname().nodename}"
     if resolver.task_type in ("worker", "ps"):
         print(place, "serves", flush=True)
-        # A server with fewer threads than there are workers can wait for itself.
+        # A server with fewer threads than workers can deadlock.
         config = tf.compat.v1.ConfigProto()
         config.inter_op_parallelism_threads = max(
             os.cpu_count(), resolver.cluster_spec().num_tasks("worker") + 1
@@ -29,7 +29,7 @@ def main():
             protocol="grpc",
             config=config,
         )
-        server.join()  # never returns: dlrun ends it when the chief is done
+        server.join()  # never returns: dlrun ends it after the chief
     strategy = tf.distribute.ParameterServerStrategy(resolver)
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     with strategy.scope():

@@ -1,4 +1,4 @@
-"""Trials of a hyperparameter search as dlrun jobs: parameters in, a metric out.
+"""Trials of a hyperparameter search as dlrun jobs: from parameters to a metric.
 
 A search library proposes parameters; `run` makes them the points of a sweep, so that any number of proposals is one
 job array, waits for its end, and reads the metric that the spec names. It needs nothing but the `dlrun` program.
@@ -16,9 +16,8 @@ def run(spec, points, metric="accuracy", options=()):
     texts = [{name: str(value) for name, value in point.items()} for point in points]
     sweep = f"sweep.list={json.dumps(texts)}"  # JSON is YAML
     submit = ["dlrun", "submit", str(spec), "--set", sweep, "--wait", "--json", *options]
-    ended = subprocess.run(
-        submit, stdout=subprocess.PIPE, text=True, check=False
-    )  # the exit code is the job's
+    # With --wait the exit code is that of the job.
+    ended = subprocess.run(submit, stdout=subprocess.PIPE, text=True, check=False)
     if not ended.stdout:
         raise SystemExit(f"nothing was submitted (exit code {ended.returncode})")
     job = json.loads(ended.stdout)["job"]

@@ -1,4 +1,4 @@
-"""HyperOpt's tree of Parzen estimators chooses, dlrun runs: python with_hyperopt.py SPEC --trials 8 --at-once 2"""
+"""HyperOpt's tree of Parzen estimators proposes, dlrun runs: python with_hyperopt.py SPEC --trials 8 --at-once 2"""
 
 import argparse
 

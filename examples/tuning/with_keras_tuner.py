@@ -1,4 +1,4 @@
-"""Keras Tuner's Bayesian optimisation chooses, dlrun runs: python with_keras_tuner.py SPEC --trials 4"""
+"""Keras Tuner's Bayesian optimisation proposes, dlrun runs: python with_keras_tuner.py SPEC --trials 4"""
 
 import argparse
 
@@ -18,10 +18,10 @@ class JobTuner(keras_tuner.engine.base_tuner.BaseTuner):
         return {"accuracy": 0.0 if value is None else value}
 
     def save_model(self, trial_id, model, step=0):
-        """The job keeps its own model."""
+        """Nothing to save: the job has its own model."""
 
     def load_model(self, trial):
-        """There is none here."""
+        """Nothing to load: no model is built here."""
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Ray Tune chooses, dlrun runs: python with_ray.py SPEC --trials 4
+"""Ray Tune proposes, dlrun runs: python with_ray.py SPEC --trials 4
 
 Each of Ray's trials waits for a job of its own and needs next to nothing of the machine that Ray runs on.
 """
