@@ -1,7 +1,7 @@
 """Import of an existing batch script as a training spec.
 
-`read_script` is the interface. `directives`, `flux` and `gridengine` turn options of a job into keys of the spec, `shell` splits
-the body into commands, `launch` takes launchers off the training command, `body` converts each command.
+Begin with `read_script`. `directives`, `flux` and `gridengine` convert directives to keys of the spec, `shell` splits the body
+into commands, `launch` removes launchers from the training command, `body` converts each command.
 """
 
 from __future__ import annotations
@@ -60,9 +60,8 @@ def _resources(draft: SpecDraft, threads_per_core: int) -> None:
     nodes = counts.get("nodes") or (-(-ranks // per_node) if ranks and per_node else 1)
     cpus = counts.get("cpus_per_rank")
     if agents := _agents(counts, nodes):
-        tasks = per_node or -(
-            -(ranks or 1) // nodes
-        )  # started by the batch script: usually one agent per node
+        # Tasks of the batch script: usually one agent per node.
+        tasks = per_node or -(-(ranks or 1) // nodes)
         cpus = (cpus * tasks // agents or None) if cpus else None
         ranks, per_node = None, agents
     if ranks and per_node and not nodes * (per_node - 1) < ranks <= nodes * per_node:

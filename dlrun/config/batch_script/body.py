@@ -1,4 +1,4 @@
-"""Conversion of each command of a batch script to a spec key, a line of `environment.setup`, or nothing."""
+"""Conversion of the commands of a batch script to keys of a spec and lines of `environment.setup`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ASSIGN = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?\+?=(.*)", re.DOTALL)
 _STARTS = re.compile(
     r"\b(?:srun|mpirun|mpiexec|ibrun|torchrun|deepspeed|accelerate\s+launch|horovodrun|python[\d.]*)\s"
 )
-_NOT_TAKEN = "dlrun runs nothing after the training"
+_NOT_CONVERTED = "dlrun runs nothing after the training"
 
 
 def take(found: list[Command], draft: SpecDraft) -> None:
@@ -47,7 +47,7 @@ def take(found: list[Command], draft: SpecDraft) -> None:
                 why = (
                     "a second launch: write a separate spec for it, with `after:`"
                     if is_second
-                    else _NOT_TAKEN
+                    else _NOT_CONVERTED
                 )
                 draft.leave(command.line, command.text, why)
     _launch(chosen, stripped, draft)
@@ -91,8 +91,8 @@ def _training(found: list[Command]) -> Command | None:
 
 
 class _Preamble:
-    """Commands before the training. Spec keys are applied in a fixed order (modules, conda, venv, setup lines, variables); a
-    line that does not fit into this order, and later ones that depend on it, become setup lines."""
+    """Commands before the training. A job applies keys in a fixed order (modules, conda, venv, setup lines, variables): a line
+    that does not fit into this order, and later lines that depend on it, become setup lines."""
 
     def __init__(self, draft: SpecDraft) -> None:
         self.draft = draft
@@ -118,7 +118,7 @@ class _Preamble:
         ):
             self._activate(command, "conda", words[2])
         elif words[0] == "eval" and "conda" in command.text:
-            pass  # the job does this for `environment.conda`
+            pass  # the job itself initialises conda for `environment.conda`
         elif match := _EXPORT.fullmatch(command.text):
             self._export(command, match[1], match[2])
         elif words[0] in _PRINTS:
@@ -130,7 +130,7 @@ class _Preamble:
 
     def _cd(self, command: Command, to: str) -> None:
         if _SUBMIT_DIRECTORY.fullmatch(to):
-            return  # jobs of dlrun start there
+            return  # the default of `directory`
         if "$" in to.replace("$HOME", "") or "`" in to:
             self.lines.append(command)
         else:
@@ -142,7 +142,7 @@ class _Preamble:
             and not self.lines
             and not self.draft.get("environment.modules")
         ):
-            because = "the site profile's `environment.hygiene` decides what happens to modules that are already loaded"
+            because = "`environment.hygiene` of the site profile sets what happens to modules that are already loaded"
             self.draft.leave(command.line, command.text, because)
             return
         names = words[2:] if words[1:2] in (["load"], ["add"]) else words[1:] if words[0] == "ml" else []
@@ -186,7 +186,7 @@ class _Preamble:
                 self.draft.leave(
                     command.line,
                     command.text,
-                    "its value is in the command, or only what dlrun sets by itself needs it",
+                    "its value is already in the command, or only lines that dlrun replaces need it",
                 )
             lines = [c for c in lines if c not in unread]
         for command, name, value in self.exports:
@@ -257,7 +257,7 @@ def _launch(chosen: Command, found: launch.Launch, draft: SpecDraft) -> None:
     if behind:
         after = "".join(chosen.text.partition(behind[0])[1:]) or " ".join(behind)
         output = behind[0] in {"|", "|&", "&>", "&>>", ">&"} or behind[0][0] in "12>"
-        why = "each rank's output is in its own log: `dlrun logs`" if output else _NOT_TAKEN
+        why = "each rank's output is in its own log: `dlrun logs`" if output else _NOT_CONVERTED
         draft.leave(chosen.line, after, why)
     command = found.command
     if found.text is not None:
@@ -272,7 +272,7 @@ def _launch(chosen: Command, found: launch.Launch, draft: SpecDraft) -> None:
         draft.put("command", list(command))
     draft.put("framework", *_framework(found, draft))
     if found.framework and found.agent_arguments:
-        draft.put(f"{found.framework}.agent", True, "its launcher is given the options below")
+        draft.put(f"{found.framework}.agent", True, "the framework's own launcher gets the options below")
         draft.put(f"{found.framework}.agent_arguments", list(found.agent_arguments))
 
 

@@ -1,4 +1,4 @@
-"""Variables whose value is assigned in the script, substituted in the line that starts the training.
+"""Known values of the script's variables, which are substituted in the training command.
 
 Many scripts pass numbers to their launcher by `RANKS=12` and `$((NODES * RANKS))`.
 """
@@ -36,7 +36,8 @@ def known(commands: Iterable[Command], counts: Mapping[str, int]) -> dict[str, s
     if "ranks_per_node" in counts:
         found.setdefault("SLURM_NTASKS", str(int(nodes) * counts["ranks_per_node"]))
     seen: Counter[str] = Counter()
-    commands_of_text: dict[str, str] = {}  # `CMD="python train.py --out $OUT"`, which the launch line runs
+    # Whole commands: `CMD="python train.py --out $OUT"`, which the launch line runs.
+    commands_of_text: dict[str, str] = {}
     for command in commands:
         match = None if command.block else _ASSIGN.fullmatch(command.text)
         if match is None:

@@ -1,4 +1,4 @@
-"""Directives of sbatch and qsub -> keys of the spec.
+"""Conversion of directives of sbatch and of PBS's qsub to keys of the spec.
 
 Options: sbatch(1) of Slurm 25.05; qsub(1B) of OpenPBS 23.06 and of Torque 6 (`nodes=2:ppn=4`).
 """
@@ -23,16 +23,16 @@ _FLAGS = {
     "spread-job", "verbose", "quiet", "wait", "get-user-env", "use-min-nodes",
 }  # fmt: skip
 JOB_LOGS = "dlrun writes the job's and each rank's log into the job directory: `dlrun logs`"
-"""Reason why output options are not converted."""
+"""Why output options are not converted."""
 _OWN = {
     "output": JOB_LOGS,
     "error": JOB_LOGS,
     "open-mode": "logs of a requeued job are appended to",
-    "export": "variables are under `environment.variables`; the job sets up its own environment",
-    "parsable": "it changes what sbatch prints, which dlrun reads by itself",
-    "no-requeue": "dlrun writes it; `on_failure` sets when a job runs again",
+    "export": "the job sets up its own environment; variables are under `environment.variables`",
+    "parsable": "dlrun itself reads the output of sbatch",
+    "no-requeue": "`on_failure` sets when a job is requeued",
     "distribution": "ranks fill one node after the other",
-    "ntasks-per-socket": "`placement` decides where ranks go: `dlrun tune-affinity`",
+    "ntasks-per-socket": "`placement` sets the cores of ranks: `dlrun tune-affinity`",
     "cpu-bind": "`placement` binds ranks: `dlrun tune-affinity`",
     "gpu-bind": "`placement` binds ranks: `dlrun tune-affinity`",
     "hint": "`placement.smt` chooses hardware threads",
@@ -92,13 +92,11 @@ def long_options(
 def _slurm_option(name: str, value: str, draft: SpecDraft) -> str | bool:
     """True if the option was converted, else the reason why not."""
     if name in _KEYS and PLACEHOLDER.fullmatch(value):
-        return f"a placeholder: write yours under `{_KEYS[name]}`"
+        return f"a placeholder: write the value under `{_KEYS[name]}`"
     if name in COUNTS and digits(number := value.rpartition(":")[2].partition("-")[0]):
         draft.count(COUNTS[name], number)
         return (
-            True
-            if ":" not in value
-            else f"the GPU's type is the site profile's to name: {number} are asked for"
+            True if ":" not in value else f"the site profile sets the GPU type; {number} GPUs are requested"
         )
     if name in _KEYS:
         draft.put(_KEYS[name], value)
@@ -117,7 +115,7 @@ def _slurm_option(name: str, value: str, draft: SpecDraft) -> str | bool:
     elif name in {"nodelist", "exclude"}:
         draft.put(f"resources.{'hosts' if name == 'nodelist' else 'exclude'}", [value])
     elif name == "requeue":
-        draft.put("on_failure.requeue", 1, "as often as you like")
+        draft.put("on_failure.requeue", 1, "maximum number of requeues")
     elif name == "signal" and (match := re.fullmatch(r"(?:[A-Z]*:)?(?:SIG)?([A-Z]+[12]?)(?:@(\d+))?", value)):
         draft.put("checkpoint", {"signal": match[1], "before_end": f"{match[2] or 60}s"})
     elif name == "dependency" and (jobs := re.fullmatch(r"after(ok|any|notok):([\d:_]+)", value)):
@@ -133,7 +131,8 @@ def _slurm_option(name: str, value: str, draft: SpecDraft) -> str | bool:
         # Any other option of sbatch is kept: a script that needs it must not lose it silently.
         before = draft.get("resources.options") or {}
         if name == "mail-type" and name in before:
-            before[name] += f",{value}"  # scripts may repeat it, once per kind
+            # Scripts may repeat it, once per event.
+            before[name] += f",{value}"
         draft.put(f"resources.options.{name}", value)
     return True
 
@@ -163,7 +162,7 @@ def _gres(value: str, draft: SpecDraft) -> str | bool:
             draft.counts.setdefault("gpus_per_node", 1)
     if others:
         draft.put("resources.options.gres", ",".join(others))
-    return True if value.count(":") < 2 else "the GPU's type is the site profile's to name"
+    return True if value.count(":") < 2 else "the site profile sets the GPU type"
 
 
 def walltime(text: str) -> str:
@@ -186,7 +185,7 @@ def pbs(line: int, text: str, draft: SpecDraft) -> None:
         option, value = words[0][:2], words.pop(0)[2:]
         if not value and words and not words[0].startswith("-"):
             value = words.pop(0)
-        taken = _PBS[option](value, draft) if option in _PBS else f"dlrun knows no key for `{option}`"
+        taken = _PBS[option](value, draft) if option in _PBS else f"dlrun has no key for `{option}`"
         if isinstance(taken, str):
             draft.leave(line, f"{option} {value}".strip(), taken)
 
@@ -195,7 +194,7 @@ def _pbs_list(value: str, draft: SpecDraft) -> str | bool:
     if value == "wd":
         return "a job of dlrun starts in the directory of the submission"
     left = [part for part in value.split(",") if not _pbs_resource(part, draft)]
-    return f"dlrun knows no key for `{','.join(left)}`" if left else True
+    return f"dlrun has no key for `{','.join(left)}`" if left else True
 
 
 def _pbs_resource(part: str, draft: SpecDraft) -> bool:
@@ -255,7 +254,7 @@ def _pbs_bytes(value: str) -> str:
 def _put(key: str) -> Callable[[str, SpecDraft], str | bool]:
     def put(value: str, draft: SpecDraft) -> str | bool:
         if PLACEHOLDER.fullmatch(value):
-            return f"a placeholder: write yours under `{key}`"
+            return f"a placeholder: write the value under `{key}`"
         draft.put(key, value)
         return True
 
@@ -275,11 +274,11 @@ def _pbs_w(value: str, draft: SpecDraft) -> str | bool:
         when = {"ok": "ok", "any": "any", "notok": "not_ok"}[jobs[1]]
         draft.put("after", [{"job": job, "when": when} for job in jobs[2].split(":")])
         return True
-    return f"dlrun knows no key for `{name}`"
+    return f"dlrun has no key for `{name}`"
 
 
 _LOGS = _why(JOB_LOGS)
-_MAIL = _why("mail: give `m` and `M` under `resources.options` if you want it")
+_MAIL = _why("for mail, set `m` and `M` under `resources.options`")
 _PBS: dict[str, Callable[[str, SpecDraft], str | bool]] = {
     "-l": _pbs_list,
     "-N": _put("name"),
@@ -297,7 +296,7 @@ _PBS: dict[str, Callable[[str, SpecDraft], str | bool]] = {
     "-M": _MAIL,
     "-V": _why("the job sets up its own environment; variables are under `environment.variables`"),
     "-S": _why("the job is a bash script"),
-    "-r": _why("`on_failure` sets when a job runs again"),
+    "-r": _why("`on_failure` sets when a job is requeued"),
 }
 
 

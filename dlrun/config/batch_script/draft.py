@@ -29,7 +29,7 @@ class SpecDraft:
     """Line of the loop or condition that contains the training, if no simple command starts it."""
 
     def put(self, key: str, value: Any, comment: str = "") -> None:
-        """Set a dotted key, unless it is already set: directives are read before the body and outrank it."""
+        """Set a dotted key unless it is set: directives are read before the body, and have priority."""
         *path, last = key.split(".")
         place = self.values
         for name in path:

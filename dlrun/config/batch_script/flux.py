@@ -1,4 +1,4 @@
-"""Directives of flux batch and options of flux run -> keys of the spec (flux-batch(1), flux-run(1), flux-core 0.88).
+"""Conversion of directives of flux batch and options of flux run to keys of the spec (manual pages of flux-core 0.88).
 
 A job requests slots, and each `flux run` in it tasks; a slot counts as a rank only if no `flux run` has a number of tasks.
 """
@@ -32,7 +32,7 @@ _KEYS = {"job-name": "name", "bank": "resources.account", "queue": "resources.pa
 _OWN = {
     **dict.fromkeys(("output", "error", "label-io", "unbuffered"), JOB_LOGS),
     **dict.fromkeys(
-        ("env", "env-remove", "env-file"), "variables are under `environment.variables`; the job sets up its own environment"
+        ("env", "env-remove", "env-file"), "the job sets up its own environment; variables are under `environment.variables`"
     ),
     "verbose": "it changes what flux batch prints",
     "dependency": "name the jobs under `after:`, as `after: [{job: f1234, when: ok}]`",
@@ -51,7 +51,7 @@ def directive(line: int, text: str, draft: SpecDraft) -> None:
 def _option(name: str, value: str, draft: SpecDraft) -> str | bool:
     """True if the option was converted, else the reason why not."""
     if name in _KEYS and PLACEHOLDER.fullmatch(value):
-        return f"a placeholder: write yours under `{_KEYS[name]}`"
+        return f"a placeholder: write the value under `{_KEYS[name]}`"
     if name in _COUNTS and draft.count(_COUNTS[name], value):
         return True
     if name in _KEYS:
@@ -77,7 +77,9 @@ def _option(name: str, value: str, draft: SpecDraft) -> str | bool:
     elif not re.fullmatch(r"[A-Za-z]\w*(?:-\w+)*", name, re.ASCII):
         return "not an option of flux batch"
     elif name in (draft.get("resources.options") or {}):
-        return "a spec has each option once: `scheduler.directives` of the site profile may have this one"
+        return (
+            "a spec can set an option only once; add this one to `scheduler.directives` of the site profile"
+        )
     else:
         draft.put(f"resources.options.{'o' if name == 'setopt' else name}", value)
     return True

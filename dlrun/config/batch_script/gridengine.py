@@ -1,6 +1,6 @@
-"""Directives of Grid Engine's qsub -> keys of the spec (qsub(1), sge_pe(5), complex(5) of 8.1.9).
+"""Conversion of directives of Grid Engine's qsub to keys of the spec (qsub(1), sge_pe(5), complex(5) of 8.1.9).
 
-A script requests slots; the slots per node are set by the parallel environment's rule, which is not in the script.
+A script requests slots. The rule of the parallel environment sets the slots per node; it is not in the script.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _OWN = {
     **dict.fromkeys(("-t", "-tc"), "write what changes between the tasks under `sweep:`, as `sweep: {lr: [0.1, 0.2]}`"),
     "-S": "the job is a bash script",
     "-V": "the job sets up its own environment; variables are under `environment.variables`",
-    "-notify": "use `checkpoint:`, whose signal reaches the ranks alone",
-    **dict.fromkeys(("-m", "-M"), "mail: give `m` and `M` under `resources.options` if you want it"),
+    "-notify": "use `checkpoint:`, whose signal only the ranks receive",
+    **dict.fromkeys(("-m", "-M"), "for mail, set `m` and `M` under `resources.options`"),
 }  # fmt: skip
 _DONE = {"-cwd", "-R", "-b", "-terse", "-hard", "-sync", "-w"}
 """Options that dlrun always sets, or that only affect the use of qsub."""
@@ -71,7 +71,7 @@ def _option(option: str, values: list[str], draft: SpecDraft) -> str | bool:
         return True
     if option in _KEYS:
         if PLACEHOLDER.fullmatch(value):
-            return f"a placeholder: write yours under `{_KEYS[option]}`"
+            return f"a placeholder: write the value under `{_KEYS[option]}`"
         draft.put(_KEYS[option], value)
     elif option == "-pe" and len(values) > 1:
         return _slots(value, values[1], draft)
@@ -79,16 +79,16 @@ def _option(option: str, values: list[str], draft: SpecDraft) -> str | bool:
         left = [part for part in ",".join(values).split(",") if part and not _complex(part, draft)]
         warned = all(part.startswith("s_rt=") for part in left)
         because = (
-            "use `checkpoint:`, whose signal reaches the ranks alone"
+            "use `checkpoint:`, whose signal only the ranks receive"
             if warned
-            else f"dlrun knows no key for `{','.join(left)}`"
+            else f"dlrun has no key for `{','.join(left)}`"
         )
         return because if left else True
     elif option == "-h":
         draft.put("hold", value=True)
     elif option == "-r":
         if value.startswith("y"):
-            draft.put("on_failure.requeue", 1, "as often as you like")
+            draft.put("on_failure.requeue", 1, "maximum number of requeues")
     elif option == "-hold_jid" and re.fullmatch(r"[\w.,-]+", value):
         draft.add("after", *({"job": job, "when": "any"} for job in value.split(",") if job))
     elif option == "-v":
@@ -113,7 +113,9 @@ def _slots(environment: str, slots: str, draft: SpecDraft) -> str | bool:
     each = re.search(r"\d+", environment)
     known = each is not None and int(each[0]) and int(slots) % int(each[0]) == 0
     nodes = int(slots) // int(each[0]) if each is not None and known else 1
-    because = f"check this: {slots} slots of `{environment}`; `qconf -sp {environment}` has those of a node"
+    because = (
+        f"check this: {slots} slots of `{environment}`; `qconf -sp {environment}` shows the slots of a node"
+    )
     draft.put("resources.nodes", nodes, because)
     draft.count("nodes", str(nodes))
     draft.count("slots", slots)
@@ -158,7 +160,7 @@ def _variables(text: str, draft: SpecDraft) -> str | bool:
                 draft.put(f"environment.variables.{name}", value)
         else:
             left.append(part)
-    return f"give {', '.join(left)} a value under `environment.variables`" if left else True
+    return f"set {', '.join(left)} under `environment.variables`" if left else True
 
 
 def settle(draft: SpecDraft) -> None:

@@ -1,4 +1,4 @@
-"""The line that starts the training: launchers and agents are removed; they determine the framework and the number of ranks.
+"""The training command: launchers and agents are removed, and give the framework and the number of ranks.
 
 Options: srun(1) of Slurm 25.05, flux-run(1) of Flux 0.88, mpirun(1) of Open MPI 4.1 and 5.0, mpiexec of MPICH 4 and Intel
 MPI 2021, torchrun of PyTorch 2.9, horovodrun of Horovod 0.28, `accelerate launch` of Accelerate 1.15, deepspeed 0.17.
@@ -41,8 +41,8 @@ _MPI_VALUES = {
     "--prefix": 1, "-wdir": 1, "--wdir": 1, "-rr": 0, "-o": 1, "--pmi": 1, "--hosts": 1, "--np": 1, "--oversubscribe": 0,
     "--mem-bind": 1, "--gpu-bind": 1, "-cc": 1, "-j": 1, "-S": 1, "-iface": 1, "-bootstrap": 1,
 }  # fmt: skip
-_SITES_OWN = {"environment", "uenv", "view", "container", "image"}
-_STARTS = "dlrun starts and places ranks by itself"
+_SITE_OPTIONS = {"environment", "uenv", "view", "container", "image"}
+_BY_DLRUN = "dlrun itself starts and places ranks"
 _ENVIRONMENT = {"-genv", "--genv", "-env", "--env"}
 _MPI_COUNTS = {
     **dict.fromkeys(("-np", "-n", "--np"), "ranks"),
@@ -172,7 +172,7 @@ def strip(words: list[str], source: str, draft: SpecDraft) -> Launch:
                 break
             words, text = inner[0], None
         elif first in {"time", "nohup", "numactl", "env"} and len(words) > 1:
-            left.append((first, _STARTS))
+            left.append((first, _BY_DLRUN))
             words = [
                 w
                 for i, w in enumerate(words[1:])
@@ -235,7 +235,7 @@ def _flux(words: list[str], draft: SpecDraft, left: list[tuple[str, str]]) -> li
     for name, value in flux.run_options(_options(words, flux.RUN_FLAGS)):
         count = flux.run_count(name)
         if count is None or not draft.count(count, value):
-            left.append((f"--{name}{f'={value}' if value else ''}", _STARTS))
+            left.append((f"--{name}{f'={value}' if value else ''}", _BY_DLRUN))
     return words
 
 
@@ -248,22 +248,24 @@ def _srun(
             container.update(image=value, runtime="enroot")
         elif name == "container-mounts":
             container["binds"] = value.split(",")
-        elif name in _SITES_OWN:
+        elif name in _SITE_OPTIONS:
             left.append(
                 (shown, "the site's own option of srun: name the image under `environment.container`")
             )
         elif not (name in COUNTS and draft.count(COUNTS[name], value)):
-            left.append((shown, _STARTS))
+            left.append((shown, _BY_DLRUN))
     return words
 
 
 def _mpirun(words: list[str], draft: SpecDraft, left: list[tuple[str, str]]) -> list[str]:
-    draft.counts["ranks of a slot"] = 1  # where no option sets the number
+    # The default of mpirun without an option for the number.
+    draft.counts["ranks of a slot"] = 1
     while words and words[0].startswith("-"):
         name, equals, attached = words.pop(0).partition("=")
         arity = 0 if equals else _MPI_VALUES.get(name, 0)
         if name in _ENVIRONMENT and words and "=" in words[0]:
-            arity = 1  # NAME=VALUE of PALS, where MPICH takes two words
+            # PALS takes NAME=VALUE as one word, MPICH as two.
+            arity = 1
         values = [attached] if equals else [words.pop(0) for _ in range(min(arity, len(words)))]
         if name in _ENVIRONMENT and values:
             variable, value = values if len(values) == 2 else values[0].partition("=")[::2]
@@ -272,13 +274,13 @@ def _mpirun(words: list[str], draft: SpecDraft, left: list[tuple[str, str]]) -> 
             not (name in _MPI_COUNTS and values and draft.count(_MPI_COUNTS[name], values[0]))
             and name != "-x"
         ):
-            left.append((" ".join([name, *values]), _STARTS))
+            left.append((" ".join([name, *values]), _BY_DLRUN))
     return words
 
 
 def _variable(name: str, value: str, draft: SpecDraft, left: list[tuple[str, str]]) -> None:
     if name in RENDEZVOUS_VARIABLES | DECIDED or "$" in value or not name.isidentifier():
-        left.append((f"{name}={value}", _STARTS))
+        left.append((f"{name}={value}", _BY_DLRUN))
     else:
         draft.put(f"environment.variables.{name}", value)
 
@@ -316,7 +318,7 @@ def _agent(
         if changes and "$" not in value:
             kept += [name, value]
         elif kind is None or not draft.count(kind, value):
-            left.append((f"{name} {value}".strip(), _STARTS))
+            left.append((f"{name} {value}".strip(), _BY_DLRUN))
     if "agent_ranks" not in draft.counts:
         draft.counts.setdefault("agent_per_node", per_node)
     if module:
@@ -333,9 +335,9 @@ def _container(words: list[str], container: dict[str, Any], left: list[tuple[str
             container.setdefault("binds", []).extend((attached or (words.pop(0) if words else "")).split(","))
         elif name in {"--env", "--pwd", "-H", "--home", "--overlay", "-W", "--workdir"}:
             value = attached or (words.pop(0) if words else "")
-            left.append((f"{name} {value}", "dlrun sets the options of the container itself"))
+            left.append((f"{name} {value}", "dlrun itself sets the options of the container"))
         elif name not in {"--nv", "--rocm"}:
-            left.append((name, "dlrun sets the options of the container itself"))
+            left.append((name, "dlrun itself sets the options of the container"))
     if words:
         container["image"] = words[0]
     return words[1:]

@@ -1,4 +1,4 @@
-"""The imported spec as YAML text, with a list of lines to convert by hand."""
+"""The imported spec as YAML text, with a list of the lines that were not converted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def spec_text(draft: SpecDraft, file: str | None, site: str | None = None) -> st
         *block(values, draft.comments),
     ]
     if draft.left_out and file:
-        lines += ["", f"# Not taken over from {file}:"]
+        lines += ["", f"# Not converted from {file}:"]
         for left in draft.left_out:
             first, *more = left.text.splitlines() or ["''"]  # an empty word
             lines.append(f"#   line {left.line}: {first}{' …' if more else ''} -- {left.because}")

@@ -1,8 +1,7 @@
 """Readers of node topologies: from text, captured trees or numbers to `dlrun.model.topology.Topology`.
 
-`read_topology` recognises what it is given: `lstopo` (hwloc's XML), `sysfs` (a copy of `/sys`), `lscpu`; `short` makes the
-few numbers of a profile whole, `shorten` finds them; `capacity` finds slower cores. `tree` is the file system as readers
-see it.
+`read_topology` recognises the format and calls a reader: `lstopo` (hwloc's XML), `lscpu`, or `sysfs` (a copy of `/sys` and
+`/proc`). `short` expands the short form of a profile, `shorten` finds it. `tree` is the interface of readers to files.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Which CPUs are slower ones, by the capacity that Linux gives to each."""
+"""Detection of slower cores of hybrid processors, by the capacity that Linux reports."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 SAME_KIND = 0.9
-"""Bins of one kind of core differ by a few percent; kinds by a third and more (Arm's big and little cores)."""
+"""Cores of one kind differ by a few percent, kinds by a third and more (Arm's big and little cores)."""
 
 
 def slower(capacity: Mapping[int, int]) -> tuple[int, ...]:

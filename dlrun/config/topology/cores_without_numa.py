@@ -14,8 +14,8 @@ UNKNOWN = -1
 def with_nodes(
     cores: Sequence[Core], nodes: Sequence[NumaNode]
 ) -> tuple[tuple[Core, ...], tuple[NumaNode, ...]]:
-    """Assign such cores to a NUMA node without memory, one per package, so that they keep their locality and are not bound to
-    missing memory. Without any NUMA node, one node with all cores is created."""
+    """Assign such cores to a NUMA node without memory, one per package: they keep their locality, and are not bound to missing
+    memory. If there is no NUMA node at all, one with all cores is created."""
     if not nodes:
         return tuple(replace(core, numa=0) for core in cores), (NumaNode(id=0),)
     packages = sorted({core.package for core in cores if core.numa == UNKNOWN})

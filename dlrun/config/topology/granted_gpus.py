@@ -62,7 +62,7 @@ def _of_job(
     gpus: Sequence[Gpu], environment: Mapping[str, str], usable: frozenset[str] | None
 ) -> tuple[list[Gpu], bool]:
     """The job's GPUs, and True if runtimes number them from 0."""
-    # With all or none of the device files usable, they do not tell the job's GPUs from others.
+    # If all or none of the device files are usable, they do not distinguish the GPUs of the job.
     if usable is not None and 0 < len(usable) < len(gpus):
         return [gpu for gpu in gpus if gpu.pci in usable], True
     by_index = {gpu.index: gpu for gpu in gpus}

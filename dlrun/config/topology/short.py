@@ -22,7 +22,7 @@ def build(short: ShortTopology) -> Topology:
     """
     if (count := short.packages * short.cores * short.smt) > _MOST_PUS:
         raise ValueError(
-            f"`packages`, `cores` and `smt` make {count} hardware threads; the most is {_MOST_PUS}"
+            f"`packages`, `cores` and `smt` make {count} hardware threads; the maximum is {_MOST_PUS}"
         )
     layout = _layout(short)
     if short.interleaved and (count := short.packages * short.numa_per_package) != short.packages:

@@ -21,7 +21,7 @@ def shorten(topology: Topology, *, gpu_name: str = "") -> dict[str, Any] | None:
     """
     if topology.offline or topology.isolated:
         return None
-    # Tried from the shortest form on, and verified by building it: a profile stays readable, and is never wrong.
+    # From the shortest form on, and each is verified by expanding it: the profile is as readable as possible, and right.
     for form in _forms(topology):
         try:
             rebuilt = build(_record(form))

@@ -40,7 +40,8 @@ def read_sysfs(tree: Tree, *, name: str = "", allowed: tuple[int, ...] | None = 
         seen.update(pus)
         package = max(0, _number(tree, f"{folder}/physical_package_id", 0))
         numa = numa_of.get(cpu, UNKNOWN)
-        l3 = _l3(tree, cpu) or (-1 - package, -1 - numa)  # without such a cache, the NUMA node in its package
+        # Without an L3, the NUMA node (in its package) is the group; negative numbers cannot collide with CPU ids.
+        l3 = _l3(tree, cpu) or (-1 - package, -1 - numa)
         cores.append(
             Core(
                 pus=pus,

@@ -39,7 +39,8 @@ def find_gpus(tree: Tree, numa_of: Mapping[int, int]) -> tuple[Gpu, ...]:
         ("ze", pci) for pci in _by_vendor(tree, "0x8086", ("0x0380",)) for _ in range(intel_tiles(tree, pci))
     ]
     kinds = {kind for kind, _ in found}
-    if len(kinds) > 1:  # a display adapter beside accelerators; keep the larger family
+    # A display adapter beside accelerators: keep the larger family.
+    if len(kinds) > 1:
         most = max(kinds, key=lambda kind: (sum(k == kind for k, _ in found), kind))
         found = [(kind, pci) for kind, pci in found if kind == most]
     gpus = []

@@ -229,7 +229,7 @@ def test_a_script_within_the_launch_line_is_shell_text():
 @pytest.mark.parametrize("line", ["#SBATCH -A <project>", "#SBATCH --account=", "#PBS -A [code]"])
 def test_a_placeholder_of_a_guide_is_named(line):
     assert spec_of(script(line)).resources.account is None
-    assert set(left(script(line)).values()) == {"a placeholder: write yours under `resources.account`"}
+    assert set(left(script(line)).values()) == {"a placeholder: write the value under `resources.account`"}
 
 
 def test_what_only_looks_like_a_here_document_hides_nothing():
@@ -296,9 +296,9 @@ _WORDS = """srun mpirun -n 4 python train.py $A ${B} ' " \\ | && > # if fi expor
         ("#SBATCH --a.b=1", "--a.b=1", "not an option of sbatch"),
         (f"#SBATCH --mem={'9' * 5000}", f"--mem={'9' * 5000}", "not an amount of memory"),
         (f"#SBATCH --time={'9' * 5000}:00", f"--time={'9' * 5000}:00", "not a time"),
-        ("#PBS -l ncpus=²", "-l ncpus=²", "dlrun knows no key for `ncpus=²`"),
-        ("#PBS -l =5", "-l =5", "dlrun knows no key for `=5`"),
-        ("#PBS -l a.b=5", "-l a.b=5", "dlrun knows no key for `a.b=5`"),
+        ("#PBS -l ncpus=²", "-l ncpus=²", "dlrun has no key for `ncpus=²`"),
+        ("#PBS -l =5", "-l =5", "dlrun has no key for `=5`"),
+        ("#PBS -l a.b=5", "-l a.b=5", "dlrun has no key for `a.b=5`"),
     ],
 )
 def test_what_is_no_option_is_listed_and_reaches_no_key(line, text, because):

@@ -16,7 +16,7 @@ PAIRS = re.findall(r"```bash\n(.*?)```.*?```yml\n(.*?)```", PAGE, re.DOTALL)
 
 def bare(text: str) -> list[str]:
     """The lines without comments, in any order of blank lines; the name comes from the file where a script has none."""
-    lines = text.partition("\n# Not taken over")[0].splitlines()
+    lines = text.partition("\n# Not converted")[0].splitlines()
     return [line for line in lines if line.strip() and not line.lstrip().startswith(("#", "name:"))]
 
 
