@@ -1,6 +1,6 @@
 """The reference pages and the generated parts of the README, from the code: `python -m docs.generate [--check]`.
 
-`tests/test_docs.py` holds them current.
+`tests/test_docs.py` checks that they are current.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REFERENCE = "docs/reference"
 NOTE = "<!-- Written by `python -m docs.generate`; change the code instead. -->\n\n"
 
 EXAMPLE_JOB = "/scratch/vision/jobs/resnet50"
-"""Where the job directory of the README's example is."""
+"""The job directory of the README's example."""
 
 
 # --- Keys -----------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def sections(schema: type, title: str, path: str = "", *, leave_out: set[str] = 
 
 
 def table_of_keys(known: Mapping[str, Key]) -> str:
-    """Keys with what they are for, what fits and what holds when they are left out."""
+    """Keys with meaning, accepted values and default."""
     rows = [
         (
             f"`{key.name}`",
@@ -146,7 +146,7 @@ def codes_page() -> str:
     """Every problem code."""
     text = "# Problem codes\n\n" + NOTE
     text += (
-        "Problems that lie between keys, or between a spec and its site, have a code. "
+        "Problems that involve several keys, or a spec and its site, have a code. "
         "`dlrun explain CODE` prints the same as this page.\n"
     )
     return text + "".join(
@@ -167,7 +167,7 @@ def environment_page() -> str:
 
 
 def published_page() -> str:
-    """The launches of the literature as dlrun writes them, from the golden cases that hold them so."""
+    """Published launches as dlrun writes them, from the golden cases."""
     text = "# Published launches\n\n" + NOTE
     text += (
         "Launches of PRACE's Best Practice Guide: Deep Learning (2019), as specs, and what dlrun generates from them. "
@@ -192,7 +192,7 @@ def published_page() -> str:
 
 
 def readme(text: str) -> str:
-    """The README with its generated parts made again: each stands between `<!-- NAME -->` and `<!-- end -->`."""
+    """The README with its parts between `<!-- NAME -->` and `<!-- end -->` generated again."""
     scripts = render_example(readme_spec(text))
     short = render_example(readme_spec(text, "In ten seconds"))
     speaks = (
@@ -236,7 +236,7 @@ _SHOWN = (
 
 
 def essence(script: str) -> str:
-    """The lines of a job script that say the most, without comments; `…` stands for others."""
+    """The most important lines of a job script, without comments; `…` replaces others."""
     kept: list[str] = []
     for line in script.splitlines():
         if line.startswith(_SHOWN):
@@ -268,7 +268,7 @@ def render_example(spec: str) -> dict[str, str]:
 
 
 def in_a_home_of_its_own(spec: str, arguments: list[str]) -> str:
-    """What a command prints about `spec.yaml` where no settings of a user reach."""
+    """The output of a command about `spec.yaml`, without the settings of a user."""
     with tempfile.TemporaryDirectory() as home, contextlib.chdir(home):
         Path("spec.yaml").write_text(spec, encoding="utf-8")
         Path("train.py").touch()
@@ -277,7 +277,7 @@ def in_a_home_of_its_own(spec: str, arguments: list[str]) -> str:
 
 
 def printed(arguments: list[str]) -> str:
-    """What a command prints on stdout; raises SystemExit if it fails."""
+    """The output of a command on stdout; raises SystemExit if it fails."""
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()):
         if code := cli.run(arguments):
             raise SystemExit(code)
@@ -303,11 +303,11 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/images/node.svg": node_picture,
     "README.md": lambda: readme((ROOT / "README.md").read_text(encoding="utf-8")),
 }
-"""What makes each generated file, by its path from the repository's root."""
+"""The function that makes each generated file, by its path from the repository's root."""
 
 
 def stale() -> dict[str, str]:
-    """The generated files that are not current, with the text that they should have."""
+    """The generated files that are not current, with their current text."""
     texts = {path: make() for path, make in GENERATED.items()}
     return {path: text for path, text in texts.items() if not is_current(ROOT / path, text)}
 

@@ -18,10 +18,10 @@ from dlrun.render.affinity.variables import VARIABLES
 from dlrun.resources import directory
 
 _CLASSES = {
-    "safe": "Set by default where its conditions hold, or the library's own default, or set by dlrun elsewhere.",
+    "safe": "Set by dlrun if the conditions hold, or the library's own default.",
     "tunable": "Only from a site profile (`fabric.settings`) or a spec (`environment.variables`).",
-    "harmful": "Wrong or slow if set blindly: warned of, or refused, when a profile or a spec sets it.",
-    "deprecated": "Renamed, removed, or only right for old versions: warned of.",
+    "harmful": "Wrong or slow on many systems: dlrun warns of it, or rejects it, if a profile or a spec sets it.",
+    "deprecated": "Renamed, removed, or correct only for old versions: dlrun warns of it.",
 }
 _ACTS = {
     "set": "set",
@@ -33,28 +33,28 @@ _ACTS = {
 
 
 def settings_page(note: str) -> str:
-    """Every setting, by class and library; then what each variable does, what was left out, and the sources."""
+    """Every setting, by class and library; then the effect of each variable, unused settings, and the sources."""
     text = "# Fabric settings\n\n" + note
     text += (
-        "What dlrun knows of the variables of fabrics and communication libraries. `dlrun explain VARIABLE` prints the "
-        "same for one of them, and who set it in a plan; `environment.drop` of a spec leaves one unset. Versions that a "
-        "profile does not name count as the newest.\n"
+        "Variables of fabrics and communication libraries, and when dlrun sets them. `dlrun explain VARIABLE` prints "
+        "the same for one of them, and its origin in a plan; `environment.drop` of a spec keeps one unset. If a profile "
+        "does not give the version of a library, the newest is assumed.\n"
     )
     for cls, meaning in _CLASSES.items():
         text += f"\n## {cls.capitalize()}\n\n{meaning}\n\n"
         rows = [_row(rule) for rule in rules() if rule.cls == cls]
         text += table(("fabric", "library", "variable", "value", "when", "why", "source"), rows)
-    text += "\n## Variables of a placement\n\nWhat `dlrun tune-affinity` and `rank.sh` set besides binding a rank.\n\n"
+    text += "\n## Variables of a placement\n\nVariables that `dlrun tune-affinity` and `rank.sh` set when they bind a rank.\n\n"
     differ = {True: "yes", False: "no"}
     text += table(
         ("variable", "read by", "may differ by rank", "why"),
         [(f"`{v.name}`", v.reader, differ[v.may_differ], v.because.replace("`", "")) for v in VARIABLES],
     )
-    text += "\n## Variables\n\nWhat each of them sets.\n\n"
+    text += "\n## Variables\n\nThe effect of each variable.\n\n"
     text += table(
         ("variable", "sets"), [(f"`{name}`", plain(said)) for name, said in sorted(descriptions().items())]
     )
-    text += "\n## Looked at and left out\n\n"
+    text += "\n## Settings that dlrun does not use\n\n"
     text += table(("setting", "why"), [(plain(setting), why) for setting, why in left_out()])
     text += "\n## Sources\n\n"
     return text + "".join(f"- {code}: {plain(address)}\n" for code, address in sources().items())
@@ -73,7 +73,7 @@ def _row(rule: Rule) -> tuple[str, ...]:
 
 
 def plain(text: str) -> str:
-    """Text that Markdown takes as it stands."""
+    """Text with the characters of Markdown escaped."""
     return text.replace("`", "").replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
 
 
@@ -87,7 +87,7 @@ def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 
 def site_pages(root: Path, note: str) -> dict[str, Callable[[], str]]:
-    """What makes the index of sites and the page of each."""
+    """The functions that make the index of sites and the page of each."""
     names = sorted(path.stem for path in directory("site-configs").glob("*.yaml"))
     pages = {f"docs/sites/{name}.md": lambda name=name: _site_page(name, root, note) for name in names}
     return {"docs/sites/README.md": lambda: _index(names, note), **pages}
@@ -116,8 +116,8 @@ def _index(names: list[str], note: str) -> str:
     )
     text += table(("name", "system", "centre", "scheduler", "fabric", "status", "confidence"), rows)
     text += (
-        "\nSystems that are known but not shipped: [not-shipped.md](not-shipped.md). What was checked against which source, "
-        "and when: [Sources of the shipped profiles](../reference/site-sources.md).\n"
+        "\n[Systems without a profile](not-shipped.md); [sources of the shipped profiles](../reference/site-sources.md), with "
+        "their dates.\n"
     )
     for title, kinds in (
         ("country", _country),
@@ -238,7 +238,7 @@ def _node_types(site: Site) -> str:
 
 
 def _example(case: Path) -> str:
-    """What the case's job becomes: directives and launch line."""
+    """The directives and the launch line of a case's job."""
     loaded = load_spec(case / "spec.yaml", options=backends.framework_options, here=_HERE)
     plan = build(
         PlanInputs(spec=loaded.spec, site=loaded.site, topology=topology_for_spec(loaded), directory="/scratch/job",

@@ -1,4 +1,4 @@
-"""The page that holds each shipped profile against its sources: a part of `docs.generate`."""
+"""The page with the sources of each shipped profile: a part of `docs.generate`."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _HERE = Machine(
 
 
 def sources_page(note: str) -> str:
-    """A summary line for each profile, then the sources of each: which keys, how many values, cited when."""
+    """A summary line for each profile, then the sources of each: keys, number of values, date."""
     text = "# Sources of the shipped profiles\n\n" + note
     text += (
-        "Which source each value of a shipped profile comes from, and when it was looked at. A value counts for the sources that "
-        "name its key most closely; `not found` lists keys that none of the sources state. `dlrun site check NAME` reports "
+        "The source of each value of a shipped profile, and the date when it was read. A value counts for the sources that "
+        "name its key most specifically; `not found` lists keys that no source states. `dlrun site check NAME` reports "
         "sources that are older than a year.\n\n"
     )
     rows, sections = [], ""
@@ -72,7 +72,7 @@ def _facts(node: Node, path: str = "") -> Iterator[str]:
 
 
 def _sources_of(fact: str, cited: tuple[Citation, ...]) -> list[int]:
-    """The places of the sources that cover a value most closely."""
+    """The positions of the sources that cover a value most specifically."""
     fits = [
         (len(cover), number)
         for number, one in enumerate(cited)
