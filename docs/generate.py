@@ -100,7 +100,7 @@ def commands_page() -> str:
     """Every command with its arguments and options."""
     text = "# Commands\n\n" + NOTE
     with click.Context(cli.group, info_name="dlrun") as context:
-        text += f"{cli.group.help}\n\n"
+        text += f"{paragraphs(cli.group.help).strip()}\n\n"
         text += "Options before the command:\n\n" + table_of_options(context, cli.group)
         for name in cli.group.list_commands(context):
             command = cli.group.get_command(context, name)
