@@ -107,7 +107,7 @@ def _argv(
 
 
 def is_binding(process: int) -> bool:
-    """Whether a process is still the binding script, before it executes the rank's command."""
+    """True if a process is still the binding script, or numactl started by it, and not yet the rank's command."""
     import psutil  # noqa: PLC0415 - 20 ms that a rank, which becomes its command, has no use for
 
     try:
@@ -115,7 +115,7 @@ def is_binding(process: int) -> bool:
     except psutil.Error:
         return False
     # Directly after `exec` a process has no arguments for a moment.
-    return not words or words[3:4] == [SCRIPT]
+    return not words or words[3:4] == [SCRIPT] or Path(words[0]).name == "numactl"
 
 
 def _check(command: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Compare the actual CPU masks of all threads and the memory policy of ranks with the placement."""
+"""Comparison of the CPU masks of all threads and the memory policy of ranks with the placement."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ LOOKS = 20
 
 WATCH = 5.0
 
+ENDED = "it ended before its placement could be observed"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
@@ -57,7 +59,7 @@ def compare(rank: RankPlacement, seen: Observed) -> Verdict:
     """Compare an observation with the placement of a rank."""
     found: list[str] = []
     if not seen.threads:
-        found.append("it ended before it could be looked at")
+        found.append(ENDED)
     if what := wrong_cpus(rank.mask, seen.threads, whole=not seen.team):
         found.append(what)
     if seen.team:
@@ -122,37 +124,47 @@ def verify_self(rank: RankPlacement) -> Verdict:
 
 
 def verify_command(placement: Placement, job: BindingContext, command: Sequence[str]) -> tuple[Verdict, ...]:
-    """Start the user's command as each rank, sample its threads and children for `WATCH` seconds, and end it.
+    """Start the user's command as each rank, sample it and its children for `WATCH` seconds, and end it.
 
-    Threads on communication or loader cores of their rank are correct, too.
+    Threads may also be on the communication and loader cores of their rank. Only the memory policy of the command itself is
+    compared, not that of its children.
     """
     processes = start_all(placement, job, command, capture=False)
-    seen: list[dict[str, set[tuple[int, ...]]]] = [{"first": set(), "all": set()} for _ in processes]
+    masks: list[set[tuple[int, ...]]] = [set() for _ in processes]
+    policies: list[tuple[str, list[int]]] = [(UNKNOWN, []) for _ in processes]
     try:
         for _ in range(LOOKS):
-            for process, found in zip(processes, seen, strict=True):
-                # Before it executes the command, the binding script still has its launcher's mask.
-                for number, pid in enumerate([] if is_binding(process.pid) else _tree(process.pid)):
-                    masks = [parse_list(mask) for mask in placement_probe.thread_masks(str(pid))]
-                    found["all"].update(masks)
-                    found["first"].update(masks[:1] if number == 0 else ())
+            for rank, process in enumerate(processes):
+                # Before it executes the command, the binding script has the mask and memory policy of its launcher.
+                if is_binding(process.pid):
+                    continue
+                for pid in _tree(process.pid):
+                    masks[rank].update(parse_list(mask) for mask in placement_probe.thread_masks(str(pid)))
+                # The last sample counts, because a program may set its policy some time after its start.
+                policy = placement_probe.memory_policy_of(str(process.pid))
+                policies[rank] = policies[rank] if policy[0] == UNKNOWN else policy
             if all(process.poll() is not None for process in processes):
                 break
             time.sleep(WATCH / LOOKS)
     finally:
         end_all(processes)
-    return tuple(_judge(rank, found) for rank, found in zip(placement.ranks, seen, strict=True))
+    return tuple(
+        _compare_command(
+            place,
+            Observed(rank=place.rank, threads=tuple(sorted(found)), policy=policy, nodes=tuple(nodes)),
+        )
+        for place, found, (policy, nodes) in zip(placement.ranks, masks, policies, strict=True)
+    )
 
 
-def _judge(rank: RankPlacement, found: dict[str, set[tuple[int, ...]]]) -> Verdict:
-    masks = tuple(sorted(found["all"]))
-    seen = Observed(rank=rank.rank, threads=masks, policy=UNKNOWN)
+def _compare_command(rank: RankPlacement, seen: Observed) -> Verdict:
     siblings = (pu for core in rank.comm_siblings for pu in core)
     own = {*rank.mask, *rank.comm, *rank.loader, *siblings}
-    differences = [] if masks else ["it ended before it could be looked at"]
-    if what := wrong_cpus(own, masks, whole=False):
-        differences.append(what)
-    return Verdict(observed=seen, differences=tuple(differences))
+    found = [] if seen.threads else [ENDED]
+    found += filter(
+        None, (wrong_cpus(own, seen.threads, whole=False), wrong_memory(rank.memory, seen.policy, seen.nodes))
+    )
+    return Verdict(observed=seen, differences=tuple(found))
 
 
 def _tree(pid: int) -> list[int]:

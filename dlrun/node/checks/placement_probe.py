@@ -69,15 +69,15 @@ def memory_policy() -> Tuple[str, List[int]]:
         or ctypes.CDLL(None).syscall(number, ctypes.byref(mode), mask, NODES, None, 0) != 0
         or mode.value & 0xFF not in POLICIES
     ):
-        return _by_maps()
+        return memory_policy_of("self")  # containers often refuse the system call (seccomp)
     # The upper bits are flags (MPOL_F_STATIC_NODES and the like).
     return POLICIES[mode.value & 0xFF], [n for n in range(NODES) if mask[n // 64] >> (n % 64) & 1]
 
 
-def _by_maps() -> Tuple[str, List[int]]:
-    """The same from numa_maps: containers often refuse the system call (seccomp)."""
+def memory_policy_of(process: str) -> Tuple[str, List[int]]:
+    """The same for a process, from numa_maps; also `unknown` if the process has ended."""
     try:
-        with open("/proc/self/numa_maps") as maps:
+        with open("/proc/{}/numa_maps".format(process)) as maps:
             return policy_in(maps.readline())
     except OSError:
         return "unknown", []

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+
 import pytest
 
-from dlrun.model.placement import MemoryBinding
+from dlrun.effects.affinity import verify
+from dlrun.effects.inputs.topology import live_topology
+from dlrun.model.placement import MemoryBinding, PlacementRequest
+from dlrun.node.checks import placement_probe
+from dlrun.plan.affinity import place
 from dlrun.plan.affinity.observed import UNKNOWN, wrong_cpus, wrong_memory
+from dlrun.render.affinity.settings import BindingContext
 
 
 @pytest.mark.parametrize(
@@ -39,3 +47,15 @@ def test_memory(policy, nodes, difference):
 
 def test_what_the_plan_leaves_open_does_not_differ():
     assert wrong_memory(MemoryBinding(), "strict", (3,)) is None
+
+
+def test_the_memory_policy_of_a_watched_command_is_compared(monkeypatch):
+    """`--preferred=0` was planned, and the kernel reports `prefer:1` for the command."""
+    node = replace(live_topology(), allowed=tuple(sorted(os.sched_getaffinity(0))))
+    found = place(node, PlacementRequest(ranks_per_node=1))
+    planned = MemoryBinding(policy="preferred", nodes=(0,))
+    placement = replace(found, ranks=(replace(found.ranks[0], memory=planned),))
+    seen = placement_probe.policy_in("7f prefer:1 file=/x N1=2")
+    monkeypatch.setattr(placement_probe, "memory_policy_of", lambda process: seen)
+    (verdict,) = verify.verify_command(placement, BindingContext(), ["sleep", "1"])
+    assert "memory policy is preferred:1, not preferred:0" in verdict.differences
