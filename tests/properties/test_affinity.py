@@ -19,7 +19,7 @@ from dlrun.model.placement import Placement, PlacementRequest, Reserve
 from dlrun.model.topology import Topology
 from dlrun.plan.affinity import place
 from dlrun.plan.affinity.devices import distance, place_of
-from dlrun.plan.affinity.homes import near, share_gpus
+from dlrun.plan.affinity.slots import near, share_gpus
 from dlrun.plan.affinity.usable import numa_spans_packages, usable_cores
 from tests.examples import examples
 from tests.properties.topologies import requests, topologies

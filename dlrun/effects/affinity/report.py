@@ -18,7 +18,7 @@ from dlrun.frameworks.common.threads import COUNTS
 from dlrun.model.placement import Placement
 from dlrun.model.topology import Topology
 from dlrun.model.units import many
-from dlrun.plan.affinity.binding_report import BindingReport, Way
+from dlrun.plan.affinity.binding_report import BindingReport, Method
 from dlrun.render.affinity.settings import BindingContext
 from dlrun.render.affinity.table import headline
 
@@ -56,8 +56,8 @@ def report(
         node=headline(placement),
         ranks=len(placement.ranks),
         loads=tuple(load for load in LOADS if any(load[0] in one for one in runs["dlrun"])),
-        ways=tuple(
-            Way(name=name, runs={k: tuple(one[k] for one in found if k in one) for k, _ in LOADS})
+        methods=tuple(
+            Method(name=name, runs={k: tuple(one[k] for one in found if k in one) for k, _ in LOADS})
             for name, found in runs.items()
         ),
         doubts=_doubts(topology, placement, busy),

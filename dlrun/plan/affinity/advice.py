@@ -8,9 +8,9 @@ from dlrun.model.cpuset import format_list
 from dlrun.model.placement import PlacementRequest
 from dlrun.model.topology import Core, Nic, Topology
 from dlrun.plan.affinity.devices import REMOTE, distance, place_of
-from dlrun.plan.affinity.homes import Slot, near
+from dlrun.plan.affinity.slots import Slot, near
 from dlrun.plan.affinity.split import common_size
-from dlrun.plan.affinity.tree import grow, rules_for
+from dlrun.plan.affinity.tree import core_tree, rules_for
 from dlrun.plan.affinity.usable import numa_spans_packages
 
 MOST_NAMED = 6
@@ -39,9 +39,9 @@ def warn(
     ]
 
 
-def wasteless(topology: Topology, cores: tuple[Core, ...], most: int, *, l3_strict: bool) -> list[int]:
+def full_counts(topology: Topology, cores: tuple[Core, ...], most: int, *, l3_strict: bool) -> list[int]:
     """Rank counts up to `most` with equal slices that use every core."""
-    root = grow(cores, numa_first=numa_spans_packages(topology))
+    root = core_tree(cores, numa_first=numa_spans_packages(topology))
     counts = [n for n in range(1, most + 1) if len(cores) % n == 0]
     return [
         n for n in counts if n * common_size(root, n, rules_for(root, n, l3_strict=l3_strict)) == len(cores)
@@ -72,7 +72,7 @@ def _idle(
         return [f"{text}{where}{more}"]
     strict = request.l3_borders == "strict"
     # The search is limited: with hundreds of cores and prime counts it would dominate the time of a plan.
-    counts = wasteless(topology, cores, min(len(cores), 4 * len(slots) + 16), l3_strict=strict)
+    counts = full_counts(topology, cores, min(len(cores), 4 * len(slots) + 16), l3_strict=strict)
     nearest = sorted(sorted(counts, key=lambda n: abs(n - len(slots)))[:MOST_NAMED])
     named = ", ".join(map(str, nearest))
     return [f"{text}; {named} rank{'s' * (nearest != [1])} per node waste{'s' * (nearest == [1])} none"]
@@ -96,12 +96,12 @@ def _gpus(
     owned = [i for slot in slots for i in slot.gpus]
     if len(owned) > len(set(owned)):
         found.append(
-            f"{len(slots)} ranks share {len(set(owned))} GPUs; {len(set(owned))} ranks have one each"
+            f"{len(slots)} ranks share {len(set(owned))} GPUs; with {len(set(owned))} ranks each has its own"
         )
     counts = sorted({len(slot.gpus) for slot in slots})
     if len(counts) > 1 and counts[0] > 0:
         found.append(
-            f"ranks have {counts[0]} to {counts[-1]} GPUs: {len(owned)} do not divide by {len(slots)}"
+            f"ranks have {counts[0]} to {counts[-1]} GPUs, because {len(owned)} cannot be divided by {len(slots)}"
         )
     lost: dict[int, int] = {}
     for rank, slot in enumerate(slots):
@@ -113,7 +113,7 @@ def _gpus(
                 lost[gpu.index] = rank
             elif not near(topology, usable, gpu):
                 found.append(
-                    f"no usable core is next to GPU {gpu.index}: rank {rank} has the nearest of the others"
+                    f"no usable core is next to GPU {gpu.index}: rank {rank} has the nearest usable ones"
                 )
             elif not near(topology, left, gpu):
                 found.append(
@@ -123,11 +123,11 @@ def _gpus(
                 found.append(f"GPU {gpu.index} of rank {rank} is on the other package")
     if len(lost) == 1:
         (index, rank), *_ = lost.items()
-        found.append(f"where GPU {index} is attached is unknown; rank {rank} may be far from it")
+        found.append(f"the location of GPU {index} is unknown; rank {rank} may be far from it")
     elif lost:
         ranks = format_list(sorted(set(lost.values())))
         found.append(
-            f"where GPUs {format_list(sorted(lost))} are attached is unknown; ranks {ranks} may be far from theirs"
+            f"the locations of GPUs {format_list(sorted(lost))} are unknown; ranks {ranks} may be far from theirs"
         )
     return found
 
@@ -158,5 +158,5 @@ def _hybrid(topology: Topology, slots: Sequence[Slot]) -> list[str]:
         return []
     text = format_list(slow)
     return [
-        f"CPUs {text} are of efficiency cores, and ranks with faster cores wait for theirs; `--reserve {text}` leaves them out"
+        f"CPUs {text} belong to efficiency cores, and ranks on faster cores wait for them; `--reserve {text}` excludes them"
     ]

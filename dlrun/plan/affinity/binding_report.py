@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from statistics import median
 
 MARGIN = 0.03
-"""Smallest relative difference that is reported (run-to-run noise of quiet nodes is 1-2 %)."""
+"""Smallest relative difference that counts: equal runs on quiet nodes differ by 1-2 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class Method:
     """A binding method: its name, and load -> results of its runs (absent where it could not run)."""
 
     name: str
     runs: dict[str, tuple[float, ...]]
 
-    def typical(self, load: str) -> float | None:
+    def middle(self, load: str) -> float | None:
         """The median of the runs, None if there are none."""
         found = self.runs.get(load)
         return median(found) if found else None
@@ -34,16 +34,16 @@ class BindingReport:
     node: str
     ranks: int
     loads: tuple[tuple[str, str], ...]
-    ways: tuple[Way, ...]
+    methods: tuple[Method, ...]
     doubts: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def verdict(self, load: str, other: Way) -> str:
+    def verdict(self, load: str, other: Method) -> str:
         """Text of the comparison of dlrun's binding with another method under one load."""
-        own, their = self.ways[-1].typical(load), other.typical(load)
+        own, their = self.methods[-1].middle(load), other.middle(load)
         if own is None or their is None:
             return "not measured"
-        noise = max(MARGIN, self.ways[-1].spread(load), other.spread(load))
+        noise = max(MARGIN, self.methods[-1].spread(load), other.spread(load))
         gain = own / their - 1
         if abs(gain) <= noise:
             return f"no difference beyond {100 * noise:.0f} %"

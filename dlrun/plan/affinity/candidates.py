@@ -9,13 +9,11 @@ from dlrun.errors import Invalid
 from dlrun.model.placement import CommPolicy, PlacementRequest, Smt
 from dlrun.model.topology import Topology
 from dlrun.model.units import many
+from dlrun.plan.affinity.binding_report import MARGIN
 from dlrun.plan.affinity.place import place
 
 MOST = 8
 """Maximum number of candidates, including the computed placement."""
-
-MARGIN = 0.03
-"""Relative gain that a candidate needs over the computed placement (run-to-run noise of quiet nodes is 1-2 %)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

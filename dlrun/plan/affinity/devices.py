@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dlrun.model.record import record
 from dlrun.model.topology import Core, Nic, Topology
-from dlrun.plan.affinity.homes import Slot, near
+from dlrun.plan.affinity.slots import Slot, near
 
 SAME_NODE, SAME_PACKAGE, REMOTE = range(3)
 
@@ -30,6 +30,7 @@ def choose_nics(topology: Topology, slots: Sequence[Slot]) -> list[Nic | None]:
 
         def key(nic: Nic, slot: Slot = slot, away: dict[str, tuple[int, int]] = away) -> tuple[int, ...]:
             by_gpu, by_cores = away[nic.name]
+            # More shared bridges first, because traffic between GPU and NIC then stays below them.
             return by_gpu, -_shared(topology, nic, slot), by_cores, used[nic.name]
 
         best = min(topology.nics, key=key, default=None)

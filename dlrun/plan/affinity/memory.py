@@ -23,6 +23,7 @@ def bind_memory(topology: Topology, compute: Iterable[Core], policy: MemoryPolic
     ]
     if fast:
         return MemoryBinding(policy="preferred", nodes=tuple(sorted(fast)))
+    # A node without memory cannot be bound to; with all nodes that have memory, a policy would change nothing.
     filled = tuple(n.id for n in topology.numa_nodes if n.id in nodes and n.memory != 0)
     everywhere = {n.id for n in topology.numa_nodes if n.memory != 0}
     if not filled or everywhere.issubset(filled):

@@ -8,24 +8,26 @@ from dlrun.model.topology import Core
 from dlrun.plan.affinity.split import Slice
 
 
-def fill(homes: Sequence[Slice]) -> tuple[list[Slice], int]:
+def equal_slices(wanted: Sequence[Slice]) -> tuple[list[Slice], int]:
     """The largest equal slices of the ranks' core sets, and their size; empty and 0 if a rank gets no core.
 
     Cores in the same sets are interchangeable, so this is a small assignment problem, solved by augmenting paths (Ford
     and Fulkerson).
     """
+    # Atoms: the cores that the same ranks may use.
     sharers: dict[int, tuple[Core, list[int]]] = {}
-    for rank, cores in enumerate(homes):
+    for rank, cores in enumerate(wanted):
         for core in cores:
             sharers.setdefault(core.pus[0], (core, []))[1].append(rank)
     atoms: dict[tuple[int, ...], list[Core]] = {}
     for core, ranks in sharers.values():
         atoms.setdefault(tuple(ranks), []).append(core)
     groups = list(atoms)
-    given = [dict.fromkeys(range(len(groups)), 0) for _ in homes]
+    given = [dict.fromkeys(range(len(groups)), 0) for _ in wanted]
     free = [len(atoms[group]) for group in groups]
     size = 0
-    while all(_augment(rank, groups, given, free, set()) for rank in range(len(homes))):
+    # One more core for every rank in each round, until a rank cannot get one.
+    while all(_augment(rank, groups, given, free, set()) for rank in range(len(wanted))):
         size += 1
     return _take(groups, atoms, given, size) if size else [], size
 
@@ -35,7 +37,7 @@ def _augment(
 ) -> bool:
     """Give the rank one more core, reassigning other ranks' cores if necessary; False if that is not possible."""
     mine = [g for g, ranks in enumerate(groups) if rank in ranks and g not in seen]
-    # Cores of few ranks first: those of many are the ones that others may still need.
+    # Cores that few ranks may use come first: those of many ranks may still be needed by others.
     for group in sorted(mine, key=lambda g: (len(groups[g]), g)):
         seen.add(group)
         if free[group]:

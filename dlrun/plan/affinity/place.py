@@ -10,11 +10,11 @@ from dlrun.model.cpuset import format_list
 from dlrun.model.placement import AppliedRule, NodeSummary, Placement, PlacementRequest, RankPlacement
 from dlrun.model.topology import Core, Nic, Topology
 from dlrun.plan.affinity.advice import warn
+from dlrun.plan.affinity.core_uses import CoreUses, beside_taken, from_slices
 from dlrun.plan.affinity.devices import choose_nics
-from dlrun.plan.affinity.homes import Homes, Slot, find_homes, near, share_gpus
 from dlrun.plan.affinity.memory import bind_memory
-from dlrun.plan.affinity.roles import Roles, given, own
-from dlrun.plan.affinity.spread import Pools, deal, take_pools
+from dlrun.plan.affinity.slots import Slot, Slots, find_slots, near, share_gpus
+from dlrun.plan.affinity.spread import Pools, distribute, take_pools
 from dlrun.plan.affinity.usable import Usable, usable_cores
 
 
@@ -28,21 +28,21 @@ def place(topology: Topology, request: PlacementRequest) -> Placement:
     usable = usable_cores(topology, request.reserve)
     steps = [AppliedRule(rule="usable-cores", because=usable.because)]
     pools = _pools(usable, request)
-    # Spread communication cores come off first: slices are then cut from the rest, so that no rank loses a core
-    # afterwards.
+    # Communication cores that are spread over packages are taken first, and the slices are cut from the rest: taken
+    # afterwards, they would leave ranks with different numbers of cores.
     taken = {core.pus[0] for pool in pools.values() for core in pool}
     free = tuple(core for core in usable.cores if core.pus[0] not in taken)
-    homes = find_homes(topology, free, request)
-    if homes.size == 0:
+    found = find_slots(topology, free, request)
+    if found.size == 0:
         if not request.oversubscribe:
             raise _too_many(usable, len(taken), request)
         return _oversubscribed(topology, usable, request)
-    steps.append(AppliedRule(rule="homes", because=homes.because))
-    nics = choose_nics(topology, homes.slots)
-    roles = _assign(topology, usable.cores, homes, pools, nics, request)
-    slots = [Slot(cores=role.compute, gpus=slot.gpus) for slot, role in zip(homes.slots, roles, strict=True)]
-    used = len(roles[0].compute) + request.comm_cores + request.loader_cores
-    comm = frozenset(pu for role in roles for pu in _first(role.comm))
+    steps.append(AppliedRule(rule="slots", because=found.because))
+    nics = choose_nics(topology, found.slots)
+    uses = _assign(topology, usable.cores, found, pools, nics, request)
+    slots = [Slot(cores=one.compute, gpus=slot.gpus) for slot, one in zip(found.slots, uses, strict=True)]
+    used = len(uses[0].compute) + request.comm_cores + request.loader_cores
+    comm = frozenset(pu for one in uses for pu in _first(one.comm))
     warnings = warn(
         topology,
         usable.cores,
@@ -50,27 +50,27 @@ def place(topology: Topology, request: PlacementRequest) -> Placement:
         nics,
         used,
         request,
-        lambda: _gains(topology, free, request, homes),
+        lambda: _gains(topology, free, request, found),
         comm,
     )
     if usable.trimmed:
         warnings.append(
-            "the allowed CPUs leave out some hardware threads of most cores: placed on the others"
+            "of most cores only some hardware threads are allowed (SMT turned off?): ranks use only these"
         )
-    steps += _explain(roles, nics, request)
-    threads = _threads(roles, request)
+    steps += _explain(uses, nics, request)
+    threads = _threads(uses, request)
     ranks = tuple(
-        _rank(topology, i, slot, role, nic, threads, request)
-        for i, (slot, role, nic) in enumerate(zip(slots, roles, nics, strict=True))
+        _rank(topology, i, slot, one, nic, threads, request)
+        for i, (slot, one, nic) in enumerate(zip(slots, uses, nics, strict=True))
     )
     return Placement(
         node=_summary(topology, usable), ranks=ranks, warnings=tuple(warnings), steps=tuple(steps)
     )
 
 
-def _gains(topology: Topology, free: tuple[Core, ...], request: PlacementRequest, homes: Homes) -> bool:
+def _gains(topology: Topology, free: tuple[Core, ...], request: PlacementRequest, found: Slots) -> bool:
     """True if locality `balance` gives ranks more cores."""
-    return find_homes(topology, free, replace(request, locality="balance")).size > homes.size
+    return find_slots(topology, free, replace(request, locality="balance")).size > found.size
 
 
 def _check(request: PlacementRequest) -> None:
@@ -90,7 +90,7 @@ def _too_many(usable: Usable, comm: int, request: PlacementRequest) -> Invalid:
             help="use fewer ranks per node, or `--locality balance`",
         )
     return Invalid(
-        f"{workers} ranks need {workers} cores, and {usable.because} are usable",
+        f"{workers} ranks need {workers} cores, but only {usable.because} are usable",
         help=f"use `--ranks-per-node {count}` or fewer, or `--oversubscribe` to let ranks share cores",
     )
 
@@ -100,9 +100,10 @@ def _no_compute(have: str, size: int, request: PlacementRequest) -> Invalid:
     wanted = f"{request.comm_cores} communication"
     if request.loader_cores:
         wanted += f" and {request.loader_cores} loader"
+    # One core of a rank must remain for computing.
     fits = max(0, min(request.comm_cores - 1, size - 1 - request.loader_cores))
     return Invalid(
-        f"no compute core left: {have}, and each rank wants {wanted} cores",
+        f"no compute core is left: {have}, but each rank needs {wanted} cores",
         help=f"use `--comm-cores {fits}`, fewer loader cores, or fewer ranks per node",
     )
 
@@ -115,7 +116,7 @@ def _pools(usable: Usable, request: PlacementRequest) -> Pools:
     pools = take_pools(usable.cores, usable.packages, total)
     if pools is None:
         raise Invalid(
-            f"{total} communication cores cannot be spread over {len(usable.packages)} packages: one has too few",
+            f"{total} communication cores cannot be spread over {len(usable.packages)} packages: one has too few cores",
             help="use `--comm-policy own`, or fewer communication cores",
         )
     return pools
@@ -124,35 +125,35 @@ def _pools(usable: Usable, request: PlacementRequest) -> Pools:
 def _assign(
     topology: Topology,
     cores: tuple[Core, ...],
-    homes: Homes,
+    found: Slots,
     pools: Pools,
     nics: Sequence[Nic | None],
     request: PlacementRequest,
-) -> list[Roles]:
+) -> list[CoreUses]:
     comm, loader = request.comm_cores, request.loader_cores
-    slices = [slot.cores for slot in homes.slots]
-    if homes.size - loader - (0 if pools else comm) < 1:
-        each = f"each rank has {homes.size} core{'s' * (homes.size > 1)}"
-        raise _no_compute(each, homes.size, request)
+    slices = [slot.cores for slot in found.slots]
+    if found.size - loader - (0 if pools else comm) < 1:
+        each = f"each rank has {found.size} core{'s' * (found.size > 1)}"
+        raise _no_compute(each, found.size, request)
     if pools:
-        return given(slices, homes.size, deal(pools, slices, comm), loader)
+        return beside_taken(slices, found.size, distribute(pools, slices, comm), loader)
     close = [{core.pus[0] for core in near(topology, cores, nic)} if nic else set() for nic in nics]
-    return own(slices, homes.size, comm, loader, close)
+    return from_slices(slices, found.size, comm, loader, close)
 
 
-def _threads(roles: Sequence[Roles], request: PlacementRequest) -> int:
+def _threads(uses: Sequence[CoreUses], request: PlacementRequest) -> int:
     """Compute threads of every rank; with `smt: all` the smallest number of PUs of a rank (some may be offline)."""
     if request.smt == "one":
-        return len(roles[0].compute)
+        return len(uses[0].compute)
     # The same number for all ranks, as the synchronous steps of training run at the speed of the slowest.
-    return min(sum(len(core.pus) for core in role.compute) for role in roles)
+    return min(sum(len(core.pus) for core in one.compute) for one in uses)
 
 
 def _rank(
     topology: Topology,
     rank: int,
     slot: Slot,
-    roles: Roles,
+    uses: CoreUses,
     nic: Nic | None,
     threads: int,
     request: PlacementRequest,
@@ -160,16 +161,16 @@ def _rank(
     return RankPlacement(
         rank=rank,
         threads=threads,
-        cores=tuple(sorted(_first(roles.compute))),
-        mask=tuple(sorted(pu for core in roles.compute for pu in core.pus)),
-        comm=_first(roles.comm),
-        comm_siblings=tuple(core.pus[1:] for core in roles.comm),
-        loader=tuple(sorted(_first(roles.loader))),
-        numa=tuple(sorted({core.numa for core in roles.compute})),
-        memory=bind_memory(topology, roles.compute, request.membind),
+        cores=tuple(sorted(_first(uses.compute))),
+        mask=tuple(sorted(pu for core in uses.compute for pu in core.pus)),
+        comm=_first(uses.comm),
+        comm_siblings=tuple(core.pus[1:] for core in uses.comm),
+        loader=tuple(sorted(_first(uses.loader))),
+        numa=tuple(sorted({core.numa for core in uses.compute})),
+        memory=bind_memory(topology, uses.compute, request.membind),
         gpus=tuple(topology.gpus[i].index for i in slot.gpus),
         nic=nic.name if nic else None,
-        spare=tuple(sorted(_first(roles.spare))),
+        spare=tuple(sorted(_first(uses.spare))),
     )
 
 
@@ -183,11 +184,13 @@ def _oversubscribed(topology: Topology, usable: Usable, request: PlacementReques
     ranks = []
     for rank in range(request.ranks_per_node):
         core = usable.cores[rank * count // request.ranks_per_node]
-        roles = Roles(compute=(core,), comm=(), loader=(), spare=())
+        uses = CoreUses(compute=(core,), comm=(), loader=(), spare=())
         slot = Slot(cores=(core,), gpus=gpus[rank])
         nic = choose_nics(topology, [slot])[0]
-        ranks.append(_rank(topology, rank, slot, roles, nic, 1, request))
-    warning = f"{request.ranks_per_node} ranks share {count} cores, one thread each: expect each to be slow"
+        ranks.append(_rank(topology, rank, slot, uses, nic, 1, request))
+    warning = (
+        f"{request.ranks_per_node} ranks share {count} cores, with one thread each, so each rank is slow"
+    )
     return Placement(
         node=_summary(topology, usable),
         ranks=tuple(ranks),
@@ -216,15 +219,15 @@ def _summary(topology: Topology, usable: Usable) -> NodeSummary:
 
 
 def _explain(
-    roles: Sequence[Roles], nics: Sequence[Nic | None], request: PlacementRequest
+    uses: Sequence[CoreUses], nics: Sequence[Nic | None], request: PlacementRequest
 ) -> list[AppliedRule]:
-    compute = len(roles[0].compute)
-    spare = sum(len(role.spare) for role in roles)
+    compute = len(uses[0].compute)
+    spare = sum(len(one.spare) for one in uses)
     steps = [
         AppliedRule(
             rule="equal-ranks",
-            because=f"every rank computes on {compute} core{'s' * (compute != 1)}, because synchronous training runs at the pace "
-            f"of the slowest; {spare} cores of larger slices are spare",
+            because=f"every rank computes on {compute} core{'s' * (compute != 1)}, because synchronous training runs at the "
+            f"speed of the slowest rank; {spare} cores of larger slices are spare",
         )
     ]
     if request.comm_cores:
@@ -236,13 +239,14 @@ def _explain(
         steps.append(
             AppliedRule(
                 rule=f"comm-{request.comm_policy}",
-                because=f"{request.comm_cores} communication cores a rank {where}; none is in any rank's mask",
+                because=f"{request.comm_cores} communication cores per rank {where}; none is in the mask of a rank",
             )
         )
     if request.loader_cores:
         steps.append(
             AppliedRule(
-                rule="loader-cores", because=f"{request.loader_cores} cores a rank kept for data loading"
+                rule="loader-cores",
+                because=f"{request.loader_cores} cores per rank reserved for data loading",
             )
         )
     threads = "every hardware thread" if request.smt == "all" else "the first hardware thread"
@@ -252,9 +256,12 @@ def _explain(
     named = [f"{i}: {nic.name}" for i, nic in enumerate(nics) if nic]
     if named:
         steps.append(
-            AppliedRule(rule="nic", because=f"nearest first, then the least used: {', '.join(named)}")
+            AppliedRule(
+                rule="nic",
+                because=f"the nearest to each rank, and of equally near ones the least used: {', '.join(named)}",
+            )
         )
-    cores = format_list(core.pus[0] for role in roles for core in role.compute)
+    cores = format_list(core.pus[0] for one in uses for core in one.compute)
     steps.append(
         AppliedRule(rule="memory", because=f"policy `{request.membind}` on the nodes of cores {cores}")
     )

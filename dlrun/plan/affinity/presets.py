@@ -15,17 +15,17 @@ MLSL_ON_MANY_CORES = 4
 def presets() -> dict[str, Preset]:
     """Name -> preset: each framework's default under its name, variants such as `torch-ccl`."""
     return {
-        f"{name}-{way}" if way else name: preset
+        f"{name}-{variant}" if variant else name: preset
         for name in backends.FRAMEWORKS
-        for way, preset in backends.framework(name).PRESETS.items()
+        for variant, preset in backends.framework(name).PRESETS.items()
     }
 
 
 def known_preset(framework: str) -> Preset | None:
     """The preset of a framework or variant; None for an unknown name."""
-    name, _, way = framework.partition("-")
+    name, _, variant = framework.partition("-")
     try:
-        return backends.framework(name).PRESETS.get(way)
+        return backends.framework(name).PRESETS.get(variant)
     except Invalid:
         return None
 

@@ -37,7 +37,8 @@ def split(group: Group, workers: int, size: int, rules: Rules) -> list[Slice]:
         return _even(group.cores, workers)
     parts = _parts(group, workers, size, rules)
     if group.level == "l3" and sum(part.room for part in parts) < workers:
-        return _even(group.cores, workers)  # crossing an L3 border costs less than losing cores
+        # Crossing a border between L3 groups costs less than losing cores.
+        return _even(group.cores, workers)
     shares = apportion(workers, [len(part.cores()) for part in parts], [part.room for part in parts])
     slices: list[Slice] = []
     for part, share in zip(parts, shares, strict=True):
@@ -76,6 +77,7 @@ def apportion(workers: int, weights: Sequence[int], room: Sequence[int]) -> list
 
 
 def _even(cores: tuple[Core, ...], workers: int) -> list[Slice]:
+    # The first slices are one core larger where the cores do not divide.
     size, larger = divmod(len(cores), workers)
     slices, start = [], 0
     for i in range(workers):

@@ -20,6 +20,7 @@ def take_pools(cores: Sequence[Core], packages: Sequence[int], total: int) -> Po
     """
     pools: Pools = {}
     for i, package in enumerate(packages):
+        # The total divided by the packages, rounded up for the first ones and down for the others.
         need = (total + len(packages) - 1 - i) // len(packages)
         groups: dict[tuple[int, int], list[Core]] = {}
         for core in cores:
@@ -41,14 +42,14 @@ def _take_one(groups: Mapping[tuple[int, int], list[Core]]) -> Core:
     return groups[place].pop()
 
 
-def deal(pools: Pools, slices: Sequence[Slice], comm: int) -> list[Slice]:
+def distribute(pools: Pools, slices: Sequence[Slice], comm: int) -> list[Slice]:
     """Each rank's communication cores, equally from all packages or one more from some.
 
     From a package, cores on the rank's own NUMA nodes come first, then the highest core ids. The result has the highest
     OS id first.
     """
     left = {package: list(pool) for package, pool in pools.items()}
-    dealt = []
+    taken_by = []
     for cores, need in zip(slices, _needs(pools, [cores[0].package for cores in slices], comm), strict=True):
         nodes = {core.numa for core in cores}
         taken: list[Core] = []
@@ -56,25 +57,26 @@ def deal(pools: Pools, slices: Sequence[Slice], comm: int) -> list[Slice]:
             pool = sorted(left[package], key=lambda core: (core.numa in nodes, core.core_id))
             taken += pool[len(pool) - count :]
             left[package] = pool[: len(pool) - count]
-        dealt.append(tuple(sorted(taken, key=lambda core: core.pus[0], reverse=True)))
-    return dealt
+        taken_by.append(tuple(sorted(taken, key=lambda core: core.pus[0], reverse=True)))
+    return taken_by
 
 
-def _needs(pools: Pools, homes: Sequence[int], comm: int) -> list[dict[int, int]]:
+def _needs(pools: Pools, packages_of: Sequence[int], comm: int) -> list[dict[int, int]]:
     """For each rank: package -> number of cores, such that all pools are used completely.
 
     A remainder is at most one core per package; a rank's own package comes first while it has cores left.
     """
+    # Every rank takes `each` cores from all packages, and one more from `extra` of them; `quota` counts the latter.
     packages = list(pools)
     each, extra = divmod(comm, len(packages))
-    quota = {package: len(pool) - each * len(homes) for package, pool in pools.items()}
+    quota = {package: len(pool) - each * len(packages_of) for package, pool in pools.items()}
     needs = []
-    for rank, home in enumerate(homes):
-        later = len(homes) - rank - 1
-        start = packages.index(home)
+    for rank, own in enumerate(packages_of):
+        later = len(packages_of) - rank - 1
+        start = packages.index(own)
         in_turn = [*packages[start:], *packages[:start]]
-        # A package with more cores left than later ranks can take has to be used now.
-        in_turn.sort(key=lambda p: (quota[p] <= later, p != home or not quota[p], -quota[p]))
+        # First packages with more cores left than later ranks can take, then the rank's own one, then the fullest.
+        in_turn.sort(key=lambda p: (quota[p] <= later, p != own or not quota[p], -quota[p]))
         chosen = in_turn[:extra]
         for package in chosen:
             quota[package] -= 1

@@ -30,20 +30,21 @@ class Rules:
     l3_strict: bool
 
 
-def grow(cores: Sequence[Core], *, numa_first: bool) -> Group:
+def core_tree(cores: Sequence[Core], *, numa_first: bool) -> Group:
     """The tree of ordered cores; levels at which a group has a single part are omitted."""
+    # With interleaved memory one NUMA node has cores of several packages, so it is the outer level.
     levels: tuple[Level, ...] = ("numa", "package", "l3") if numa_first else ("package", "numa", "l3")
-    return _grow(tuple(cores), levels)
+    return _subtree(tuple(cores), levels)
 
 
-def _grow(cores: tuple[Core, ...], levels: tuple[Level, ...]) -> Group:
+def _subtree(cores: tuple[Core, ...], levels: tuple[Level, ...]) -> Group:
     if not levels:
         return Group(cores=cores)
     level, *deeper = levels
     parts = [tuple(part) for _, part in groupby(cores, key=lambda core: label(core, level))]
     if len(parts) == 1:
-        return _grow(cores, tuple(deeper))
-    return Group(cores=cores, children=tuple(_grow(part, tuple(deeper)) for part in parts), level=level)
+        return _subtree(cores, tuple(deeper))
+    return Group(cores=cores, children=tuple(_subtree(part, tuple(deeper)) for part in parts), level=level)
 
 
 def label(core: Core, level: Level) -> int:
@@ -90,6 +91,7 @@ def segments(group: Group, size: int, rules: Rules) -> tuple[Segment, ...]:
         room = capacity(children[end - 1], size, rules)
         alone = Segment(children=children[end - 1 : end], room=room)
         choice = (best[end - 1][0] + room, (*best[end - 1][1], alone))
+        # Or the last children together as one slice: the fewest that have enough cores.
         if group.level in rules.spans:
             total = len(children[end - 1].cores)
             for start in range(end - 2, -1, -1):

@@ -31,7 +31,7 @@ def usable_cores(topology: Topology, reserve: Reserve) -> Usable:
     if missing := set(reserve.cpus) - {*topology.pus(), *topology.offline}:
         raise Invalid(
             f"CPU {format_list(missing)} cannot be reserved: the node has {format_list(topology.pus())}",
-            help="name CPUs that it has, as the operating system numbers them",
+            help="use the CPU numbers of the operating system (`lscpu -e`)",
         )
     taken = {"isolated": set(topology.isolated), "reserved": {*topology.reserved, *reserve.pus(topology)}}
     # Whole cores: a rank on the second thread of a reserved core would share it with the system.
@@ -41,13 +41,14 @@ def usable_cores(topology: Topology, reserve: Reserve) -> Usable:
     allowed = set(topology.pus() if topology.allowed is None else topology.allowed)
     granted = [core for core in online if core.pus and allowed.issuperset(core.pus)]
     parts = [core for core in (_only(core, allowed) for core in online) if core.pus]
+    # The mask has parts of most cores: it turns SMT off, and the parts are the cores.
     trimmed = len(parts) > 2 * len(granted)
     if trimmed:
         granted = parts
     cores = [core for core in granted if not blocked.intersection(core.pus)]
     if not cores:
         raise Invalid(
-            f"no core is left to use: {len(topology.cores)} cores, allowed CPUs "
+            f"no usable core is left: {len(topology.cores)} cores, allowed CPUs "
             f"{format_list(allowed) or 'none'}, reserved or isolated CPUs {format_list(blocked) or 'none'}",
             help="reserve less (`--reserve none`), or ask the scheduler for whole cores",
         )

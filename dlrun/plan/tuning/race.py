@@ -18,7 +18,7 @@ from dlrun.plan.tuning.candidates import DEFAULT, Candidate, together
 Stage = Literal["alone", "together", "confirm"]
 
 QUIET = 0.02
-"""Smallest relative difference that counts: runs on quiet nodes differ by 1-2 % (see `plan.affinity.candidates`)."""
+"""Smallest relative difference that counts: runs on quiet nodes differ by 1-2 % (see `plan.affinity.binding_report`)."""
 UNKNOWN = 0.10
 """Relative noise assumed before any setting has run twice."""
 

@@ -24,19 +24,20 @@ def rows(report: BindingReport) -> tuple[list[str], list[list[str]]]:
     """The titles, and a row per binding method with the median of each load."""
     head = ["binding", *(f"{name} ({unit})" for name, unit in report.loads)]
     return head, [
-        [way.name, *(_cell(report, i, load) for load, _ in report.loads)] for i, way in enumerate(report.ways)
+        [method.name, *(_cell(report, i, load) for load, _ in report.loads)]
+        for i, method in enumerate(report.methods)
     ]
 
 
-def _cell(report: BindingReport, way: int, load: str) -> str:
-    value = report.ways[way].typical(load)
-    return "-" if value is None else f"{value:.4g} ±{50 * report.ways[way].spread(load):.0f} %"
+def _cell(report: BindingReport, method: int, load: str) -> str:
+    value = report.methods[method].middle(load)
+    return "-" if value is None else f"{value:.4g} ±{50 * report.methods[method].spread(load):.0f} %"
 
 
 def conclusions(report: BindingReport) -> list[str]:
-    """Doubts first, since no number below them is worth more; then one line for each other way, and notes."""
+    """Doubts first, since no number below them is worth more; then one line for each other method, and notes."""
     lines = []
-    for other in report.ways[:-1]:
+    for other in report.methods[:-1]:
         found = "; ".join(f"{load}: {report.verdict(load, other)}" for load, _ in report.loads)
         lines.append(f"against {other.name}: {found}")
     return [*report.doubts, *lines, *report.notes]
@@ -47,16 +48,16 @@ def svg(report: BindingReport) -> str:
     title = wrap(headline(report), COLUMNS - 8)
     parts, y = [], 46 + 18 * len(title)
     for load, unit in report.loads:
-        values = [way.typical(load) for way in report.ways]
-        best = max(run for way in report.ways for run in way.runs.get(load, ()))
+        values = [method.middle(load) for method in report.methods]
+        best = max(run for method in report.methods for run in method.runs.get(load, ()))
         scale = (WIDTH - LEFT - 150) / best
         parts.append(_text(24, y, f"{load}, {unit}", weight=650))
         y += 14
-        for i, (way, value) in enumerate(zip(report.ways, values, strict=True)):
+        for i, (method, value) in enumerate(zip(report.methods, values, strict=True)):
             length = scale * (value or 0)
-            low, high = (scale * end(way.runs.get(load) or (0.0,)) for end in (min, max))
-            fill = FILLS[-1] if way is report.ways[-1] else FILLS[i]
-            parts.append(_text(24, y + 15, way.name))
+            low, high = (scale * end(method.runs.get(load) or (0.0,)) for end in (min, max))
+            fill = FILLS[-1] if method is report.methods[-1] else FILLS[i]
+            parts.append(_text(24, y + 15, method.name))
             parts.append(f"<rect x='{LEFT}' y='{y}' width='{length:.1f}' height='{BAR - 4}' fill='{fill}'/>")
             parts.append(
                 f"<path d='M{LEFT + low:.1f} {y + 9}h{high - low:.1f}' stroke='#1f2733' stroke-width='1.5'/>"

@@ -32,7 +32,7 @@ export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in th
 dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-export OMP_NUM_THREADS=1 # there are not enough cores for every rank: 12 ranks need 12 cores, and 8 of 8 cores are usable [OpenMP 5.2, chapter 21]
+export OMP_NUM_THREADS=1 # there are not enough cores for every rank: 12 ranks need 12 cores, but only 8 of 8 cores are usable [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Launch -------------------------------------------------------------------------------------------------

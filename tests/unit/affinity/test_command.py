@@ -188,7 +188,7 @@ def test_acting_on_other_machines_is_refused(site):
     [
         (("--topology", "/nowhere"), 2, "No such file"),
         (("--ranks-per-node", "99999"), 2, "ranks need 99999 cores"),
-        (("--comm-cores", "99999"), 2, "no compute core left"),
+        (("--comm-cores", "99999"), 2, "no compute core is left"),
         (("--framework", "abacus"), 2, "known are"),
         (("--reserve", "much"), 2, "N-per-node"),
         (("--verify", "--measure"), 2, "cannot be combined"),

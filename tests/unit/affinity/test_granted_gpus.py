@@ -127,7 +127,7 @@ def test_cores_that_are_not_beside_the_gpu_are_taken_with_a_warning():
     mine = [pu for core in node.cores if core.package == 3 for pu in core.pus]
     found = place(replace(node, allowed=tuple(mine), gpus=node.gpus[:1]), PlacementRequest(ranks_per_node=1))
     assert set(found.ranks[0].mask) <= set(mine)
-    assert "no usable core is next to GPU 0: rank 0 has the nearest of the others" in found.warnings
+    assert "no usable core is next to GPU 0: rank 0 has the nearest usable ones" in found.warnings
 
 
 def test_the_nearest_cores_are_those_of_the_gpus_package():

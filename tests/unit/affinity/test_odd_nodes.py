@@ -168,7 +168,7 @@ def test_a_rank_on_all_numa_nodes_has_no_memory_policy(policy):
 def test_slower_cores_among_a_ranks_are_named():
     node = replace(two_packages(), efficient=tuple(range(12, 16)))
     (warning,) = (w for w in place(node, PlacementRequest(ranks_per_node=2)).warnings if "efficiency" in w)
-    assert "`--reserve 12-15` leaves them out" in warning
+    assert "`--reserve 12-15` excludes them" in warning
     kept = place(node, PlacementRequest(ranks_per_node=2, reserve=Reserve(cpus=(12, 13, 14, 15))))
     assert not any("efficiency" in w for w in kept.warnings)
 

@@ -14,15 +14,15 @@ from dlrun.effects.affinity import measure, report
 from dlrun.effects.inputs.topology import live_topology
 from dlrun.model.placement import PlacementRequest
 from dlrun.plan.affinity import place
-from dlrun.plan.affinity.binding_report import BindingReport, Way
+from dlrun.plan.affinity.binding_report import BindingReport, Method
 from dlrun.render.affinity import report as shown
 from tests.unit.affinity.machines import topology
 
 
 def made(*, own, other, **more):
     """A report of one load."""
-    ways = (Way(name="no binding", runs={"gemm": other}), Way(name="dlrun", runs={"gemm": own}))
-    return BindingReport(node="n <1>", ranks=2, loads=(("gemm", "GFLOP/s"),), ways=ways, **more)
+    methods = (Method(name="no binding", runs={"gemm": other}), Method(name="dlrun", runs={"gemm": own}))
+    return BindingReport(node="n <1>", ranks=2, loads=(("gemm", "GFLOP/s"),), methods=methods, **more)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def made(*, own, other, **more):
 )
 def test_a_difference_counts_only_beyond_what_runs_differ(own, other, verdict):
     found = made(own=own, other=other)
-    assert found.verdict("gemm", found.ways[0]) == verdict
+    assert found.verdict("gemm", found.methods[0]) == verdict
 
 
 def test_table_and_picture_have_numbers_conclusions_and_doubts():

@@ -1,4 +1,4 @@
-"""Cores of each rank: next to its GPUs, or an equal part of the node without GPUs."""
+"""The slot of each rank: the cores next to its GPUs, or without GPUs an equal part of the node."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dlrun.model.placement import PlacementRequest
 from dlrun.model.record import record
 from dlrun.model.topology import Core, Gpu, Nic, Topology
 from dlrun.model.units import many
-from dlrun.plan.affinity.overlap import fill
+from dlrun.plan.affinity.overlap import equal_slices
 from dlrun.plan.affinity.split import Slice, common_size, split
-from dlrun.plan.affinity.tree import grow, rules_for
+from dlrun.plan.affinity.tree import core_tree, rules_for
 from dlrun.plan.affinity.usable import numa_spans_packages
 
 
@@ -24,7 +24,7 @@ class Slot:
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Homes:
+class Slots:
     """Slots in rank order, and the number of cores available to every rank (`size`)."""
 
     slots: tuple[Slot, ...]
@@ -32,7 +32,7 @@ class Homes:
     because: str
 
 
-def find_homes(topology: Topology, cores: tuple[Core, ...], request: PlacementRequest) -> Homes:
+def find_slots(topology: Topology, cores: tuple[Core, ...], request: PlacementRequest) -> Slots:
     """A slot for every rank; `size` is 0 if there are not enough cores for all ranks.
 
     Raises Invalid if the ranks need more GPUs than the node has.
@@ -43,20 +43,21 @@ def find_homes(topology: Topology, cores: tuple[Core, ...], request: PlacementRe
         # `balance`: local cores may be few (all GPUs on one package), so all cores are divided, and each slice goes to
         # the rank whose GPU is nearest.
         slices, size = _divide(topology, cores, workers, request)
-        because = f"{many(workers, 'rank')} over all {many(len(cores), 'core')}, {size} each"
+        because = f"{many(workers, 'rank')} on all {many(len(cores), 'core')}, {size} each"
         if any(gpus) and slices:
             slices = _match(topology, slices, gpus)
-            because += ", each GPU's rank as near to it as this allows (locality `balance`)"
+            because += ", each rank as near to its GPU as possible (locality `balance`)"
     else:
-        wanted = [home(topology, cores, [topology.gpus[i] for i in owned]) for owned in gpus]
-        slices, size = _divide_homes(topology, wanted, request)
+        # `strict`: only local cores, even if others stay idle.
+        wanted = [local_cores(topology, cores, [topology.gpus[i] for i in owned]) for owned in gpus]
+        slices, size = _divide_local(topology, wanted, request)
         because = f"{many(workers, 'rank')} on the cores next to their GPUs, {size} each"
     slots = [Slot(cores=part, gpus=owned) for part, owned in zip(slices, gpus, strict=False)]
     if request.rank_order == "numa" and any(gpus) and size:
         position = {core.pus: i for i, core in enumerate(cores)}
         slots.sort(key=lambda slot: position[slot.cores[0].pus])
-        because += "; ranks in the order of the NUMA nodes"
-    return Homes(slots=tuple(slots), size=size, because=because)
+        because += "; ranks are in the order of NUMA nodes"
+    return Slots(slots=tuple(slots), size=size, because=because)
 
 
 def share_gpus(topology: Topology, request: PlacementRequest) -> list[tuple[int, ...]]:
@@ -68,10 +69,10 @@ def share_gpus(topology: Topology, request: PlacementRequest) -> list[tuple[int,
     if each is not None:
         if workers * each > count:
             raise Invalid(
-                f"{workers} ranks with {each} GPUs each need {workers * each} GPUs; the node has {count}",
+                f"{workers} ranks with {each} GPUs each need {workers * each} GPUs, but the node has {count}",
                 help=f"at most {many(count // each, 'rank')} per node fit"
                 if count >= each
-                else f"ask for {count or 'none'}: `--gpus-per-rank {count}`",
+                else f"use `--gpus-per-rank {count}`",
             )
         return [tuple(range(r * each, (r + 1) * each)) for r in range(workers)]
     # Neighbouring ranks share a GPU, so that those that share also have neighbouring cores.
@@ -91,7 +92,7 @@ def near(topology: Topology, cores: tuple[Core, ...], device: Gpu | Nic) -> tupl
     return tuple(core for core in cores if core.numa in nodes)
 
 
-def home(topology: Topology, cores: tuple[Core, ...], gpus: Iterable[Gpu]) -> Slice:
+def local_cores(topology: Topology, cores: tuple[Core, ...], gpus: Iterable[Gpu]) -> Slice:
     """The usable cores local to any of the GPUs; all cores if a GPU's location is unknown, the nearest ones if no local core
     is usable."""
     found: set[int] = set()
@@ -110,23 +111,23 @@ def _nearest(topology: Topology, cores: tuple[Core, ...], gpu: Gpu) -> Slice:
 def _divide(
     topology: Topology, cores: Slice, workers: int, request: PlacementRequest
 ) -> tuple[list[Slice], int]:
-    root = grow(cores, numa_first=numa_spans_packages(topology))
+    root = core_tree(cores, numa_first=numa_spans_packages(topology))
     rules = rules_for(root, workers, l3_strict=request.l3_borders == "strict")
     size = common_size(root, workers, rules)
     return (split(root, workers, size, rules) if size else []), size
 
 
-def _divide_homes(
+def _divide_local(
     topology: Topology, wanted: list[Slice], request: PlacementRequest
 ) -> tuple[list[Slice], int]:
-    """Divide each set of local cores among the ranks that share it; partly overlapping sets are handled by `fill`."""
+    """Divide each set of local cores among the ranks that share it; for partly overlapping sets see `equal_slices`."""
     sharers: dict[tuple[int, ...], list[int]] = {}
     for rank, cores in enumerate(wanted):
         sharers.setdefault(tuple(core.pus[0] for core in cores), []).append(rank)
     # Partly overlapping sets (one GPU known by its package, another by its NUMA node): dividing each set alone would
     # assign a core twice.
     if sum(map(len, sharers)) > len(set().union(*sharers)):
-        return fill(wanted)
+        return equal_slices(wanted)
     slices: list[Slice] = [()] * len(wanted)
     sizes = []
     for ranks in sharers.values():
