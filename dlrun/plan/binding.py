@@ -1,4 +1,4 @@
-"""The binding of ranks to cores, mode and table, and of processes beside them."""
+"""The binding of ranks to cores (its mode, and the table of cores), and of processes that run beside the ranks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def bind(options: PlacementOptions, comm_cores: int, site: Site, layout: Layout,
     if options.bind in ("scheduler", "none", "job"):
         ledger.take("placement.bind", options.bind)
         _without_effect(f"`placement.bind` is `{options.bind}`", ledger)
-        return Binding(mode=options.bind, because=f"{_ASKED_FOR[options.bind]}, as the spec asks")
+        return Binding(mode=options.bind, because=f"{_MODES[options.bind]}, from the spec")
     whole = layout.exclusive or backends.scheduler(site.scheduler.type).WHOLE_NODES
     if options.bind == "auto" and not whole:
         because = "on shared nodes the granted cores are known only when the job starts"
@@ -32,7 +32,7 @@ def bind(options: PlacementOptions, comm_cores: int, site: Site, layout: Layout,
         _without_effect("nodes are shared with other jobs", ledger)
         return Binding(mode="job", because=because, cores=layout.cpus_per_rank)
     if layout.topology is None:
-        because = "the topology of the nodes is unknown: ranks get equal shares of the granted cores"
+        because = "the topology of the nodes is unknown, so ranks get equal shares of the granted cores"
         if options.bind == "plan":
             ledger.problem(
                 "DLR024",
@@ -54,7 +54,7 @@ def _plan(
     try:
         placement = place(topology, _request(options, comm_cores, layout, topology))
     except DlrunError as refusal:
-        if options.bind == "plan" or any(map(ledger.given, _ASKED)):
+        if options.bind == "plan" or any(map(ledger.given, _STRICT)):
             ledger.problem(
                 "DLR025",
                 refusal.message,
@@ -67,7 +67,7 @@ def _plan(
             mode=ledger.decide("placement.bind", "none", "too-few-cores", because), because=because
         )
     _taken(options, ledger)
-    name = placement.node.name or layout.node_type_name or "read here"
+    name = placement.node.name or layout.node_type_name or "as read on this host"
     because = f"whole nodes of known topology ({name})"
     ledger.decide("placement.bind", "plan", "whole-node", because)
     for warning in placement.warnings:
@@ -87,7 +87,7 @@ def _plan(
     )
 
 
-_ASKED_FOR = {
+_MODES = {
     "scheduler": "bound by the scheduler",
     "none": "not bound",
     "job": "equal shares of the granted cores",
@@ -105,8 +105,8 @@ PLANNED = (
 )
 """Keys of `placement` that have an effect only in mode `plan`."""
 
-_ASKED = tuple(f"placement.{name}" for name in (*PLANNED, "comm_cores", "loader_cores"))
-"""Keys that make ranks that do not fit an error; without any of them such ranks are left unbound."""
+_STRICT = tuple(f"placement.{name}" for name in (*PLANNED, "comm_cores", "loader_cores"))
+"""If one of these keys is set, ranks that do not fit are an error; otherwise they are left unbound."""
 
 
 def _taken(options: PlacementOptions, ledger: Ledger) -> None:
@@ -124,7 +124,7 @@ def _without_effect(because: str, ledger: Ledger) -> None:
             "DLR024",
             f"{' and '.join(f'`placement.{name}`' for name in given)} ha{'ve' if len(given) > 1 else 's'} no effect: {because}",
             f"placement.{given[0]}",
-            help="it needs `bind: plan` on whole nodes of known topology; else remove it",
+            help="use `bind: plan` on whole nodes of known topology, or remove it",
             warning=True,
         )
 
@@ -203,14 +203,14 @@ def threads(
         return ledger.decide(
             key, binding.placement.ranks[0].threads, "threads-per-rank", _because(binding.placement)
         )
-    # Ranks that share cores without a binding would slow each other down with more threads.
+    # With more than one thread, unbound ranks that share cores would slow each other down.
     if binding.mode == "none" and (options.bind != "none" or layout.cpus_per_rank is None):
         return ledger.decide(key, 1, "no-own-cores", binding.because)
     if layout.cpus_per_rank is not None and binding.mode in ("scheduler", "none"):
         kept = options.loader_cores + (comm_cores if options.comm_cores == "auto" else options.comm_cores)
         count = max(1, layout.cpus_per_rank - kept)
         return ledger.decide(
-            key, count, "threads-per-rank", f"{layout.cpus_per_rank} cores of the rank, {kept} kept free"
+            key, count, "threads-per-rank", f"{layout.cpus_per_rank} cores per rank, {kept} of them reserved"
         )
     return None
 
@@ -225,16 +225,16 @@ def _because(placement: Placement) -> str:
 def beside_ranks(
     plan: RolePlan, shares: str, shape: Shape, given: Collection[str], ledger: Ledger
 ) -> RolePlan:
-    """A role that runs beside bound ranks, on their communication cores; where there are none it shares the ranks' cores.
+    """A role that runs beside bound ranks: on their communication cores, or, without these, on the cores of the ranks.
 
-    `shares` is why it may, `given` are variables that the user or the site sets.
+    `shares` is the reason why it may share the cores of the ranks; `given` are variables that the user or the site sets.
     """
     from dlrun.frameworks.common import comm_cores  # noqa: PLC0415 - for jobs with such roles alone
 
     key, cpus = f"roles.{plan.name}", comm_cores.of_processes(shape.ranks)
     if not cpus:
-        way_out = "; `placement.comm_cores` gives it cores of its own" if shape.ranks else ""
-        ledger.decide(key, "shared", "shares-cores", f"on the cores of the ranks: {shares}{way_out}")
+        way_out = "; `placement.comm_cores` reserves cores for it" if shape.ranks else ""
+        ledger.decide(key, "shared", "shares-cores", f"on the cores of the ranks, because {shares}{way_out}")
         return plan
     ledger.decide(key, format_list(cpus), "comm-cores", "the communication cores of the node's ranks")
     cores = sum(len(rank.comm) for rank in shape.ranks)

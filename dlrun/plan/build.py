@@ -1,7 +1,8 @@
 """Construction of a plan: the order of all decisions.
 
-A chain comes before the limits, because it replaces a walltime over the limit by the limit. The binding comes between the
-framework's communication cores, which it needs, and the framework's roles, which need the binding.
+A chain comes before the limits, because it replaces a walltime over the limit by the limit; each of its jobs but the last is
+requeued at the end of its walltime, so the requeues count these, too. The binding comes between the framework's communication
+cores, which it needs, and the framework's roles, which need the binding.
 """
 
 from __future__ import annotations
@@ -230,6 +231,7 @@ def _field_origins(request: Request, ledger: Ledger) -> dict[str, Origin]:
 
 
 def _stop(ledger: Ledger, inputs: PlanInputs) -> None:
+    """Raise InvalidFile with all problems found so far, if one of them is an error."""
     if any(not p.warning for p in ledger.problems):
         raise InvalidFile(ledger.problems, dict(inputs.sources))
 
@@ -254,6 +256,7 @@ def _request(
     directives: tuple[str, ...],
 ) -> Request:
     wanted, partition = spec.resources, layout.partition
+    # `queue` is the partition's name for the scheduler; a profile writes `-` where the scheduler must not get one.
     queue = (partition.queue or layout.partition_name) if partition else wanted.partition
     cpus = counted_cpus(site, layout)
     constraint = wanted.constraint or (partition.constraint if partition else None)
@@ -269,6 +272,7 @@ def _request(
         gpus_per_node=layout.gpus_per_node or None,
         gpu_type=site.scheduler.gpu_type,
         memory_per_node=layout.memory,
+        # Requested by the lines of the profile, if it has such.
         node_local=None if site.storage.node_local and site.storage.node_local.lines else wanted.node_local,
         walltime=layout.walltime,
         partition=None if queue == "-" else queue,
@@ -302,6 +306,7 @@ def _before_end(spec: Spec) -> Duration:
 def _node_cpus(site: Site, layout: Layout, cpus: int | None) -> int | None:
     if cpus is None:
         return None
+    # Whole nodes are requested with all their CPUs, also those that no rank uses.
     if layout.exclusive and layout.topology is not None:
         smt = layout.topology.smt() if site.scheduler.cpus == "threads" else 1
         return len(layout.topology.cores) * smt

@@ -14,8 +14,12 @@ Owner = Partition | Qos
 
 @record(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """The quantity limited by `min_NAME` and `max_NAME`: problem code, spec key, the job's amount (`of`; None: unknown) and its
-    text (`words`), such as `9 nodes`; `plural` is False for `walltime 2h`, `chains` if `chain: true` is a way out."""
+    """A quantity that a profile limits by `min_NAME` and `max_NAME`.
+
+    `code` and `key` are the problem code and the spec key of a violation; `of` is the job's amount (None: unknown), `words` its
+    text, such as `9 nodes`. `plural` is False where the name comes before the amount (`walltime 2h`); `chains`: `chain: true`
+    solves the problem.
+    """
 
     name: str
     code: str
@@ -37,6 +41,7 @@ class Violation:
 
 
 def _cores(layout: Layout) -> int | None:
+    # Whole nodes count with all their cores, whatever the ranks use.
     if layout.exclusive and layout.topology is not None:
         return layout.nodes * len(layout.topology.cores)
     return layout.ranks * layout.cpus_per_rank if layout.cpus_per_rank is not None else None
@@ -136,20 +141,25 @@ def qos_of(site: Site, wanted: str | None, partition: Partition | None) -> str |
 
 def accepting(site: Site, layout: Layout, wanted_qos: str | None) -> list[str]:
     """Partitions that accept the job: those with the same node type, else others with enough GPUs and memory."""
+    # Own partition aside, every one whose limits, and those of the QOS there, the job satisfies.
     fitting = [
         name
         for name, one in site.partitions.items()
         if name != layout.partition_name
         and not any(violations(one, "", layout))
-        and not _capped(site, one, layout, wanted_qos)
+        and not _exceeds_qos(site, one, layout, wanted_qos)
     ]
     same = [
-        name for name in fitting if _type(site, name) == layout.node_type_name and _has(site, name, layout)
+        name
+        for name in fitting
+        if _type(site, name) == layout.node_type_name and _has_enough(site, name, layout)
     ]
-    return same or [name for name in fitting if _has(site, name, layout) and site.partitions[name].node_type]
+    return same or [
+        name for name in fitting if _has_enough(site, name, layout) and site.partitions[name].node_type
+    ]
 
 
-def _capped(site: Site, partition: Partition, layout: Layout, wanted: str | None) -> bool:
+def _exceeds_qos(site: Site, partition: Partition, layout: Layout, wanted: str | None) -> bool:
     named = qos_of(site, wanted, partition)
     return named is not None and named in site.qos and any(violations(site.qos[named], "", layout))
 
@@ -159,13 +169,13 @@ def _type(site: Site, partition: str) -> str | None:
     return site.partitions[partition].node_type or single
 
 
-def _has(site: Site, partition: str, layout: Layout) -> bool:
+def _has_enough(site: Site, partition: str, layout: Layout) -> bool:
     """True if a node of the partition has enough GPUs and memory, as far as the site profile states them."""
     kind = site.node_types.get(_type(site, partition) or "")
     if kind is None:
         return not layout.gpus_per_node
     gpus = _gpus(kind)
-    # A CPU job is not sent to a GPU partition: it would be charged for idle GPUs.
+    # GPU partitions are not recommended to CPU jobs, which would be charged for idle GPUs.
     if gpus is not None and (gpus < layout.gpus_per_node or bool(gpus) != bool(layout.gpus_per_node)):
         return False
     memory = _memory(layout)
@@ -182,12 +192,12 @@ def _gpus(kind: NodeType) -> int | None:
     )
 
 
-def jobs_of(owner: Owner, name: str, points: int) -> str | None:
+def too_many_runs(owner: Owner, name: str, points: int) -> str | None:
     """The message for a sweep with more runs than `max_jobs`; None if it is allowed."""
     most: int | None = owner.max_jobs
     if most is None or points <= most:
         return None
-    return f"the sweep has {points} runs, and {name} allows {many(most, 'job')} of a user at a time"
+    return f"the sweep has {points} runs, but {name} allows at most {many(most, 'job')} per user at a time"
 
 
 def owners(site: Site, layout: Layout, wanted_qos: str | None) -> Mapping[str, Owner]:

@@ -47,16 +47,16 @@ def contain(
             "environment.container",
             help="use `runtime: apptainer`",
         )
-    _hidden(spec, ledger)
+    _check_environments(spec, ledger)
     local = site.storage.node_local
     mounts = [Text.of(Shell("$DLRUN_JOB_DIR")), Text.of(directory)]
     in_place = [one for one in data if one.strategy == "in_place"]
     mounts += [one.path for one in in_place]
     if local is not None and any(one.strategy != "in_place" for one in data):
         mounts.append(expanding(local.path))
-    _mountable(directory, "directory", ledger)
+    _check_mount(directory, "directory", ledger)
     for one in in_place:
-        _mountable(str(one.path), f"data.{one.name}", ledger)
+        _check_mount(str(one.path), f"data.{one.name}", ledger)
     gpus = layout.topology.gpus if layout.topology and layout.gpus_per_node else ()
     return ContainerPlan(
         runtime=wanted.runtime,
@@ -74,6 +74,7 @@ def launch_arguments(container: ContainerPlan | None, directory: str) -> tuple[T
     mounts: list[str | Shell | Text] = []
     for mount in container.mounts:
         path = Text.of(mount)
+        # `binds` of the user may have both paths already.
         inside = path if ":" in str(path) else Text.of(path, ":", path)
         mounts += [",", inside] if mounts else [inside]
     return (
@@ -99,7 +100,7 @@ def gpu_variables(container: ContainerPlan | None) -> tuple[Variable, ...]:
     )  # fmt: skip
 
 
-def _hidden(spec: Spec, ledger: Ledger) -> None:
+def _check_environments(spec: Spec, ledger: Ledger) -> None:
     """Add a problem for a venv or conda environment: inside the container PATH is the image's."""
     for kind, name in (("venv", spec.environment.venv), ("conda", spec.environment.conda)):
         if name is not None:
@@ -111,7 +112,7 @@ def _hidden(spec: Spec, ledger: Ledger) -> None:
             )
 
 
-def _mountable(path: str, key: str, ledger: Ledger) -> None:
+def _check_mount(path: str, key: str, ledger: Ledger) -> None:
     if ":" in path or "," in path:
         ledger.problem(
             "DLR067",
@@ -119,5 +120,5 @@ def _mountable(path: str, key: str, ledger: Ledger) -> None:
             f"{key}.source",
             key,
             "environment.container",
-            help="rename it, or use a symbolic link with another name",
+            help="rename it, or use a symbolic link without these characters",
         )

@@ -14,7 +14,8 @@ def most(site: Site, layout: Layout, runs: int) -> Cost | None:
         return None
     hours = layout.walltime / 3600 * runs
     counted = _counted(billing, layout)
-    if counted is None:  # the number of cores that the job gets is unknown
+    # Without the number of cores of the job only its node-hours are known.
+    if counted is None:
         return Cost(
             node_hours=hours * layout.nodes,
             units=hours * layout.nodes,

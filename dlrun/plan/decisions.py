@@ -20,7 +20,7 @@ def _written(origin: Origin) -> bool:
 
 
 class Ledger:
-    """Collects decisions and problems while a plan is built; `origins` maps dotted keys to places."""
+    """The decisions and problems of a plan while it is built; `origins` maps dotted keys to the places where they were set."""
 
     def __init__(self, origins: Mapping[str, Origin], notes: Sequence[Problem] = ()) -> None:
         self.origins = origins
@@ -30,6 +30,7 @@ class Ledger:
     def origin(self, *keys: str) -> Origin | None:
         """The place of the first of these keys that was set, by user or site; an item falls back to the place of its mapping."""
         for key in keys:
+            # An item of a mapping or list may have no place of its own, so its mapping is tried next.
             parts = key.split(".")
             for length in range(len(parts), 0, -1):
                 found = self.origins.get(".".join(parts[:length]))

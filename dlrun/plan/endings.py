@@ -30,6 +30,7 @@ def chain(spec: Spec, layout: Layout, ledger: Ledger) -> tuple[Layout, int]:
     limit = layout.partition.max_walltime if layout.partition else None
     if not spec.chain or layout.walltime is None or limit is None or layout.walltime <= limit:
         return layout, 1
+    # Rounded up: the last job may be shorter than its walltime.
     links = -(-layout.walltime // limit)
     because = f"{layout.walltime} in runs of {limit}, the limit of partition `{layout.partition_name}`"
     ledger.decide("chain", links, "walltime-over-limit", because, origin=ledger.origin("chain"))
@@ -56,8 +57,9 @@ def checkpoint(
 ) -> CheckpointPlan | None:
     """The delivery of the early signal; None without `checkpoint`. `path` is the path of the checkpoints.
 
-    A shell cannot trap signals that were ignored at its start (bash(1), "trap"), so a command that is a shell starts with
-    the default action. Only user signals are ignored, because the others are also needed to end programs.
+    The program's signal is ignored until the program installs its handler, except for a command that is a shell: a shell cannot
+    trap signals that were ignored at its start (bash(1), "trap"). Only user signals are ignored, because the others are also
+    needed to end programs.
     """
     wanted = spec.checkpoint
     if wanted is None:
@@ -83,7 +85,7 @@ def check(spec: Spec, walltime: Duration | None, ledger: Ledger) -> Text | None:
     if wanted is not None and walltime is not None and wanted.before_end >= walltime:
         ledger.problem(
             "DLR044",
-            f"the early signal is due {wanted.before_end} before the end, but the walltime is {walltime}",
+            f"the early signal is to be sent {wanted.before_end} before the end, but the walltime is {walltime}",
             "checkpoint.before_end",
             "resources.walltime",
             help="increase the walltime, or decrease `before_end`",
@@ -91,7 +93,7 @@ def check(spec: Spec, walltime: Duration | None, ledger: Ledger) -> Text | None:
     if policy.requeue and policy.preempted != policy.node_failed:
         ledger.problem(
             "DLR045",
-            "schedulers requeue jobs after preemption and node failure alike",
+            "schedulers treat preemption and node failure alike: they requeue after both or after neither",
             "on_failure.preempted",
             "on_failure.node_failed",
             help="use the same policy for `preempted` and `node_failed`",

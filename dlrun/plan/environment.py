@@ -45,7 +45,7 @@ def check_dropped(spec: Spec, needed: Collection[str], ledger: Ledger) -> None:
             )  # fmt: skip
         elif name in spec.environment.variables:
             ledger.problem(
-                "DLR069", f"`{name}` is both set under `variables` and left unset by `drop`", "environment.drop",
+                "DLR069", f"`{name}` is both set under `variables` and unset by `drop`", "environment.drop",
                 f"environment.variables.{name}", help="it stays unset; remove it from one of them", warning=True,
             )  # fmt: skip
 
@@ -57,6 +57,7 @@ def variables(
 
     An override is recorded in the reason of the variable.
     """
+    # Later ones replace earlier ones, and move to the end: values may refer to variables that are set before.
     chosen: dict[str, Variable] = {v.name: v for v in values}
     for name, value in site.environment.variables.items():
         _override(chosen, name, Text.of(value), "site-variable", f"site {site.name}", None)
@@ -65,7 +66,7 @@ def variables(
         _override(chosen, name, text, "user-variable", "the spec", origin)
     for name in spec.environment.drop:
         gone = chosen.pop(name, None)
-        instead = f" (else it would be {gone.value}: {gone.because})" if gone else ""
+        instead = f" (otherwise {gone.value}: {gone.because})" if gone else ""
         origin = ledger.origin("environment.drop")
         ledger.decide(
             f"variables.{name}", "unset", "user-drop", f"left unset by the spec{instead}", origin=origin
@@ -113,7 +114,7 @@ UNBUFFERED = Variable(
     name="PYTHONUNBUFFERED",
     value=Text.of("1"),
     rule="log-at-once",
-    because="output is not buffered, so a killed rank loses no lines",
+    because="output is not buffered, so that a killed rank loses no lines",
     source="Python documentation, Command line and environment",
 )
 
@@ -128,12 +129,13 @@ def secrets(spec: Spec) -> tuple[SecretPlan, ...]:
 
 def rendezvous(rule: Rendezvous, ports: int) -> RendezvousPlan:
     """The rendezvous address by the site's rule, as a shell expansion for rank 0's node, and the range of ports."""
-    letters = rule.suffix[:1].isalnum()  # they would be read as part of the variable's name
+    # A letter directly after `$DLRUN_FIRST_HOST` would be read as part of the name.
+    letters = rule.suffix[:1].isalnum()
     first, here = (
         ("${DLRUN_FIRST_HOST}", "${DLRUN_HOST}") if letters else ("$DLRUN_FIRST_HOST", "$DLRUN_HOST")
     )
     choices = {
-        "hostname": (f"{first}{rule.suffix}", "the first host, by its name in the scheduler"),
+        "hostname": (f"{first}{rule.suffix}", "the first host, under its name in the scheduler"),
         "fqdn": (f"$(hostname -f){rule.suffix}", "the first host's fully qualified name"),
         "ip": ("$(hostname -i | cut -d ' ' -f 1)", "the first host's address by `hostname -i`"),
         "interface": (

@@ -36,14 +36,16 @@ def settings(spec: Spec, site: Site, layout: Layout, launcher: str, ledger: Ledg
             **fabric.settings,
             **(fabric.multi_node if layout.nodes > 1 else {}),
         }
+        # Later values take precedence: what the node type says, the site's settings, those for several nodes.
+        # Selected twice, with and without the user's `drop`, to find what is lost with a dropped name.
         found = rules.select(job, wanted, (*fabric.drop, *drop), user)
         whole = rules.select(job, wanted, fabric.drop, user)
         _dropped(whole, found, spec, ledger)
         for name, why in found.withheld.items():
-            because = f"{site.name} sets it, but {why}"
+            because = f"site {site.name} sets it, but {why}"
             ledger.decide(f"fabric.settings.{name}", "left out", "fabric-condition", because)
         for unit, flag in found.lacking.items():
-            _lacking(unit, flag, spec, site, ledger)
+            _needs_option(unit, flag, spec, site, ledger)
         # Variables that the user drops by name are kept here: the environment removes them and reports their values.
         choices = (*found.choices, *(choice for choice in whole.choices if choice.name in drop))
         of_site |= {c.name: c.value for c in choices if c.by_site and c.name not in user}
@@ -62,13 +64,13 @@ def _dropped(whole: ChosenSettings, kept: ChosenSettings, spec: Spec, ledger: Le
             continue
         unit = choice.rule.unit
         by = next(rule.name for rule in rules.unit(unit) if rule.name in drop)
-        because = f"it belongs together with `{by}`, which the spec leaves unset"
+        because = f"it belongs to the same unit as `{by}`, which the spec unsets"
         ledger.decide(f"variables.{choice.name}", "left out", f"fabric-{unit}", because)
         lost.setdefault(by, []).append(f"`{choice.name}`")
     for by, others in lost.items():
         ledger.problem(
             "DLR065",
-            f"without `{by}`, {' and '.join(others)} are not set either: they belong together",
+            f"without `{by}`, {' and '.join(others)} are not set either, because they belong together",
             "environment.drop",
             help=f"keep `{by}`, or drop all of them",
             warning=True,
@@ -92,7 +94,7 @@ def _without_interface(job: JobTraits, given: Collection[str], ledger: Ledger) -
         names = " and ".join(f"`{name}`" for name in missing.values())
         ledger.problem(
             "DLR111",
-            f"no interface is known for this site's {job.fabric}: {' and '.join(missing)} takes the one of the host name",
+            f"no interface is known for this site's {job.fabric}, so {' and '.join(missing)} uses that of the host name",
             "site",
             help=f"set {names} under `environment.variables`, or `fabric.interfaces` in the site profile",
             warning=True,
@@ -150,14 +152,12 @@ _KEEPABLE = lazy_pattern(r"[\w.,:;/@%+=^ -]+")
 def _variable(choice: ChosenSetting, site: Site) -> Variable:
     rule = choice.rule
     known = _short(rule) if rule else ""
-    because = ": ".join(filter(None, (f"{site.name} sets it", known))) if choice.by_site else known
+    because = ": ".join(filter(None, (f"site {site.name} sets it", known))) if choice.by_site else known
     value = Text.of(choice.value)
     if site.fabric is not None and site.fabric.when_set == "keep" and _KEEPABLE.fullmatch(choice.value):
         value = Text.of(Shell(f"${{{choice.name}:-{choice.value}}}"))
         because = (
-            f"{because}; a value that a module has set stays"
-            if because
-            else "a value that a module has set stays"
+            f"{because}; a value set by a module is kept" if because else "a value set by a module is kept"
         )
     return Variable(
         name=choice.name,
@@ -169,6 +169,7 @@ def _variable(choice: ChosenSetting, site: Site) -> Variable:
 
 
 def _short(rule: Rule) -> str:
+    """The reason of a rule as part of a sentence."""
     return rule.because.rstrip(".")
 
 
@@ -201,7 +202,7 @@ def fault_help(rule: Rule) -> str:
     return f"{f'use {rule.instead}' if rule.instead else 'leave it out'} (source: {rule.cited})"
 
 
-def _lacking(unit: str, flag: str, spec: Spec, site: Site, ledger: Ledger) -> None:
+def _needs_option(unit: str, flag: str, spec: Spec, site: Site, ledger: Ledger) -> None:
     """Add a problem for a unit requested without the option of scheduler or launcher that it needs."""
     asks = next(rule for rule in rules.unit(unit) if rule.act == "asks")
     by_user = asks.name in spec.environment.variables

@@ -20,7 +20,7 @@ def settings_of(launcher: Launcher, site: Site) -> LauncherSite:
 
 
 def started(launcher: Launcher, step: Step, site: LauncherSite) -> tuple[Text, ...]:
-    """The launch line; arguments of the site that dlrun itself writes are left out."""
+    """The launch line; arguments of the site that dlrun writes anyway are left out."""
     own = _options(_own(launcher, step, site))
     kept = [words for words in _options(site.arguments) if words not in own]
     return tuple(
@@ -31,6 +31,7 @@ def started(launcher: Launcher, step: Step, site: LauncherSite) -> tuple[Text, .
 def contradictions(launcher: Launcher, step: Step, site: LauncherSite) -> list[tuple[str, str]]:
     """(site's argument, dlrun's argument) for options with different values."""
     own = _options(_own(launcher, step, site))
+    # Words that are not options, such as a wrapper before the program, cannot contradict each other.
     return [
         (" ".join(words), " ".join(ours))
         for words in _options(site.arguments)

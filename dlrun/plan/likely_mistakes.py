@@ -27,7 +27,7 @@ _TYPOGRAPHIC = re.compile(
 _GPU_PARTITION = re.compile(r"gpu|cuda|[vahb][12]00|dgx|mi[123]\d\d|gh200", re.IGNORECASE)
 """Typical names of GPU partitions."""
 _AS_TEXT = "write it as shell text under `run:` instead of `command:`"
-_AS_LINE = "set it by a line of shell under `environment:`"
+_AS_LINE = "set it in a shell line under `environment:`"
 _LONGEST = 60
 """Maximum length of a value in a message."""
 
@@ -52,20 +52,21 @@ def _shell_text(spec: Spec, ledger: Ledger) -> None:
         for index, word in enumerate(spec.command):
             what = f"`{word}`" if _OPERATORS.fullmatch(word) else next(_expansions(word), None)
             if what is not None:
-                _unread(ledger, f"{what} is passed to the program unchanged: no shell reads `command`",
-                        f"command.{index}", _instead(word))  # fmt: skip
+                _warn_unread(ledger, f"{what} is passed to the program unchanged: no shell reads `command`",
+                        f"command.{index}", _rewritten(word))  # fmt: skip
     for name, value in spec.environment.variables.items():
         if (what := next(_expansions(value), None)) is not None:
             way_out = f"{_AS_LINE}: `setup: ['export {name}=…']`"
-            if variable := re.fullmatch(r"`(?:\$(\w+)|~)`", what):  # the rest of a value may be confidential
+            # Only the name of the variable is shown, because the rest of a value may be confidential.
+            if variable := re.fullmatch(r"`(?:\$(\w+)|~)`", what):
                 way_out = f"write `{{{{ env.{variable[1] or 'HOME'} }}}}` in its place, or {way_out}"
-            _unread(
+            _warn_unread(
                 ledger, f"{what} in variable `{name}` is set unchanged: no shell reads `environment.variables`",
                 f"environment.variables.{name}", way_out,
             )  # fmt: skip
     for place, path in paths(spec):
         if (what := next(_expansions(path), None)) not in (None, "`~`"):
-            _unread(ledger, f"{what} in the path is not expanded: no shell reads it", place,
+            _warn_unread(ledger, f"{what} in the path is not expanded: no shell reads it", place,
                     "write the path out; only `~` and `$HOME` at its beginning are replaced")  # fmt: skip
 
 
@@ -86,11 +87,11 @@ def _typography(spec: Spec, ledger: Ledger) -> None:
             return
 
 
-def _unread(ledger: Ledger, message: str, place: str, way_out: str) -> None:
+def _warn_unread(ledger: Ledger, message: str, place: str, way_out: str) -> None:
     ledger.problem("DLR100", message, place, place.rpartition(".")[0], help=way_out, warning=True)
 
 
-def _instead(text: str) -> str:
+def _rewritten(text: str) -> str:
     """The help for a text with shell expansions."""
     if text == "~" or text.startswith("~/"):
         written = f"{{{{ env.HOME }}}}{text[1:]}"
@@ -132,7 +133,7 @@ def _two_environments(spec: Spec, ledger: Ledger) -> None:
             "DLR102",
             f"both conda environment `{spec.environment.conda}` and venv `{spec.environment.venv}` are activated",
             "environment.venv",
-            help="the venv is activated last and its Python is the one that runs: remove the other one",
+            help="the venv is activated last, so its Python is used: remove the other one",
             warning=True,
         )
 
@@ -142,11 +143,13 @@ def _idle_gpus(layout: Layout, ledger: Ledger) -> None:
     if layout.gpus_per_node:
         return
     if gpus and layout.exclusive:
-        message = f"the job gets whole nodes with {gpus} GPUs and requests none of them"
+        message = f"the job gets whole nodes with {gpus} GPUs, but requests none of them"
         way_out = f"set `gpus_per_node: {gpus}` (or `auto`), or use a partition without GPUs"
     elif gpus is None and _GPU_PARTITION.search(layout.partition_name or ""):
-        message = f"partition `{layout.partition_name}` seems to have GPUs, and the job requests none"
-        way_out = "set `gpus_per_node` (the site profile does not describe these nodes, so `auto` is none)"
+        message = f"partition `{layout.partition_name}` seems to have GPUs, but the job requests none"
+        way_out = (
+            "set `gpus_per_node`: the site profile does not describe these nodes, so `auto` means no GPUs"
+        )
     else:
         return
     ledger.problem(
@@ -159,9 +162,9 @@ def _crowded(layout: Layout, ledger: Ledger) -> None:
     if cores and layout.ranks_per_node > cores:
         ledger.problem(
             "DLR106",
-            f"{layout.ranks_per_node} ranks share the {cores} cores of a node, so they take turns",
+            f"{layout.ranks_per_node} ranks share the {cores} cores of a node, so they wait for each other",
             "resources.ranks_per_node", "resources.ranks", "resources",
-            help=f"use at most {cores} ranks a node, or more nodes",
+            help=f"use at most {cores} ranks per node, or more nodes",
             warning=True,
         )  # fmt: skip
 

@@ -59,6 +59,7 @@ def _partition(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
 
 def _limits(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
     """Add a problem for each violated limit of partition and QOS."""
+    # Partitions that accept the job are named for a limit of the partition, and for one of the QOS if another partition helps.
     qos = spec.resources.qos
     fitting = [f"`{name}`" for name in capacity.accepting(site, layout, qos)]
     other = f"use partition {' or '.join(fitting)}, which accepts it" if fitting else "use another partition"
@@ -71,7 +72,7 @@ def _limits(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
 def check_runs(spec: Spec, site: Site, layout: Layout, points: int, ledger: Ledger) -> None:
     """Add a problem for a sweep of more runs than a user may have in the queue."""
     for name, owner in capacity.owners(site, layout, spec.resources.qos).items():
-        if (message := capacity.jobs_of(owner, name, points)) is not None:
+        if (message := capacity.too_many_runs(owner, name, points)) is not None:
             ledger.problem(
                 "DLR015", message, "sweep", help="submit fewer runs at a time, each with a part of the values"
             )
@@ -103,7 +104,7 @@ def _node(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
             "DLR017",
             f"{layout.memory} of memory is requested on each node, but jobs can use only {memory}",
             "resources.memory_per_node",
-            help=f"request at most `{memory}`, or for `all`",
+            help=f"request at most `{memory}`, or `all`",
         )
     there = gpus_of_node(topology, layout.node_type)
     if there is not None and layout.gpus_per_node > there:
@@ -174,6 +175,7 @@ def _options(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
         "hosts": wanted.hosts or None,
         "array": spec.sweep.grid or spec.sweep.zip or spec.sweep.list or None,
     }
+    # Names in `required` and `forbidden` of a profile that differ from the keys of a spec.
     spelled = {"memory": "memory_per_node", "gpus": "gpus_per_node"}
     for option in rules.required:
         if given[option] is None:
@@ -195,8 +197,9 @@ def _options(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
     for option in rules.forbidden:
         key = spelled.get(option, option)
         if option == "gpus" and _is_whole(layout, wanted, rules):
-            continue  # a portable spec: the site allocates the same number with the node
-        # Only if somebody set it: defaults of the partition fill some of these, too.
+            # A spec for several sites: this one allocates the same number with the node.
+            continue
+        # Only if the user set it: some of these are also filled with defaults of the partition.
         if given[option] is not None and ledger.given(f"resources.{key}"):
             ledger.problem(
                 "DLR021", f"site `{site.name}` does not allow jobs to set `{key}`", f"resources.{key}",

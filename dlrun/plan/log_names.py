@@ -22,8 +22,8 @@ def decide(spec: Spec, roles: Sequence[RolePlan], ledger: Ledger) -> Literal["ra
             "logs",
             spec.logs,
             "directories",
-            f"one file per rank, and a directory for each {PER_DIRECTORY} ranks: a shared file system creates the files of "
-            "one directory one after the other",
+            f"one file per rank, in a directory for each {PER_DIRECTORY} ranks, because a shared file system creates the files "
+            "of a directory one after the other",
         )
     return spec.logs
 

@@ -9,7 +9,7 @@ from dlrun.model.spec import Spec
 from dlrun.model.text import lazy_pattern
 from dlrun.plan.decisions import Ledger
 
-_OWN = frozenset(
+_SET_BY_BASH = frozenset(
     [
         "BASH",
         "BASHOPTS",
@@ -58,7 +58,7 @@ _OWN = frozenset(
     ]
 )
 """Variables that bash sets at its start, overriding inherited values (bash(1), Shell Variables; tested with bash 4.2 and 5.2)."""
-_STEERING = frozenset(
+_CHANGE_BASH = frozenset(
     [
         "BASH_COMPAT",
         "BASH_ENV",
@@ -71,18 +71,18 @@ _STEERING = frozenset(
         "TMOUT",
     ]
 )
-"""What changes how bash itself works, and so the job's own scripts (bash(1), Shell Variables)."""
+"""Variables that change how bash works, and with it the scripts of the job (bash(1), Shell Variables)."""
 _DLRUN = lazy_pattern(r"_?dlrun_.*", re.IGNORECASE | re.ASCII)
 
 
-def owner(name: str) -> str | None:
+def reserved(name: str) -> str | None:
     """Reason why a variable of this name cannot be set; None if it can."""
     if _DLRUN.fullmatch(name):
         return "names that begin with `DLRUN_` are dlrun's own"
-    if name in _OWN:
-        return "bash sets it itself, so the program would not see this value"
-    if name in _STEERING:
-        return "it changes how bash works, and with it the job's own scripts"
+    if name in _SET_BY_BASH:
+        return "bash sets it, so the program would not get this value"
+    if name in _CHANGE_BASH:
+        return "it changes how bash works, and with it the scripts of the job"
     return None
 
 
@@ -92,7 +92,7 @@ def check(spec: Spec, site: Site, ledger: Ledger) -> None:
     named += [(name, f"secrets.{name}") for name in spec.secrets]
     named += [(name, "site") for name in site.environment.variables]
     for name, key in named:
-        if because := owner(name):
+        if because := reserved(name):
             whose = f"site `{site.name}` sets `{name}`, and" if key == "site" else f"`{name}` cannot be set:"
             ledger.problem(
                 "DLR098", f"{whose} {because}", key,

@@ -78,7 +78,10 @@ def lay_out(wanted: Resources, site: Site, topology: Topology | None, ledger: Le
     node_type_name, node_type = node_type_of(wanted, site)
     if partition_name and wanted.partition is None:
         ledger.decide(
-            "resources.partition", partition_name, "default-partition", f"the default of {site.name}"
+            "resources.partition",
+            partition_name,
+            "default-partition",
+            f"the default partition of site {site.name}",
         )
     nodes = ledger.take("resources.nodes", wanted.nodes)
     gpus = _gpus(wanted, topology, node_type_name, node_type, ledger)
@@ -122,7 +125,7 @@ def _gpus(
     count = gpus_of_node(topology, node_type)
     if count is None:
         return ledger.decide(
-            key, 0, "gpus-unknown", "the GPUs of the nodes are unknown, and the spec requests none"
+            key, 0, "gpus-unknown", "the number of GPUs of a node is unknown, and the spec requests none"
         )
     node = (topology.name or topology.source) if topology is not None else name
     return ledger.decide(key, count, "all-gpus", f"all GPUs of the node ({node})")
@@ -133,8 +136,10 @@ def _exclusive(wanted: Resources, site: Site, partition: Partition | None, ledge
     if wanted.exclusive != "auto":
         return ledger.take(key, wanted.exclusive)
     if partition is not None and partition.exclusive is not None:
-        return ledger.decide(key, partition.exclusive, "partition-rule", "the rule of this partition")
-    return ledger.decide(key, site.scheduler.exclusive, "site-rule", f"the rule of {site.name}")
+        return ledger.decide(
+            key, partition.exclusive, "partition-rule", "set for this partition in the site profile"
+        )
+    return ledger.decide(key, site.scheduler.exclusive, "site-rule", f"set for all jobs of site {site.name}")
 
 
 def _ranks(
@@ -154,15 +159,17 @@ def _ranks(
     elif gpus:
         per_node = ledger.decide(key, gpus, "rank-per-gpu", "one rank per GPU")
     elif topology is not None:
+        # So that the memory of each rank is on a single NUMA node.
         per_node = ledger.decide(
-            # The memory of each rank then is on a single NUMA node.
             key,
             len(topology.cpu_nodes()),
             "rank-per-numa-node",
             "one rank per NUMA node with cores",
         )
     else:
-        per_node = ledger.decide(key, 1, "rank-per-node", "the nodes' hardware is unknown: one rank per node")
+        per_node = ledger.decide(
+            key, 1, "rank-per-node", "the hardware of the nodes is unknown, so there is one rank per node"
+        )
     if wanted.ranks == "auto":
         total = per_node * nodes
         return per_node, ledger.decide(
@@ -176,7 +183,7 @@ def _ranks(
             f"{total} ranks do not fill {nodes} nodes with {per_node} on each",
             "resources.ranks",
             "resources.ranks_per_node",
-            help=f"{low} to {high} ranks would; or change `nodes` or `ranks_per_node`",
+            help=f"use {low} to {high} ranks, or change `nodes` or `ranks_per_node`",
         )
     return per_node, total
 
@@ -194,6 +201,7 @@ def _cpus(
     key = "resources.cpus_per_rank"
     if wanted.cpus_per_rank != "auto":
         return ledger.take(key, wanted.cpus_per_rank)
+    # Where the scheduler allocates cores with GPUs, a request for another number would be rejected or ignored.
     if partition is not None and partition.cpus_per_gpu and gpus and not exclusive:
         cpus = max(1, partition.cpus_per_gpu * gpus // per_node)
         return ledger.decide(
@@ -203,7 +211,7 @@ def _cpus(
         return None
     cores = len(topology.cores) - len(topology.cores_of(topology.reserved))
     share, of = cores, many(cores, "core")
-    # On shared nodes the cores next to the other GPUs are for the jobs that use those.
+    # On shared nodes the cores next to the other GPUs are left to the jobs that use those GPUs.
     if gpus and not exclusive and gpus < len(topology.gpus):
         share = max(1, cores * gpus // len(topology.gpus))
         of = f"{share} cores for {gpus} of {len(topology.gpus)} GPUs"
@@ -223,10 +231,15 @@ def _memory(wanted: Resources, site: Site, node_type: NodeType | None, ledger: L
         return ledger.take(key, wanted.memory_per_node)
     match site.scheduler.memory:
         case "all" if backends.scheduler(site.scheduler.type).WHOLE_MEMORY:
-            return ledger.decide(key, "all", "site-rule", f"{site.name}: jobs request all memory of a node")
+            return ledger.decide(
+                key, "all", "site-rule", f"site {site.name}: jobs request all memory of a node"
+            )
         case "ask" | "all" if node_type is not None and node_type.memory is not None:
             return ledger.decide(
-                key, node_type.memory, "site-rule", f"{site.name}: the memory available to jobs"
+                key,
+                node_type.memory,
+                "site-rule",
+                f"site {site.name}: the memory of a node that jobs may use",
             )
     return None
 

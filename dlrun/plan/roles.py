@@ -49,7 +49,7 @@ def choose(spec: Spec, site: Site, ledger: Ledger) -> BackEnds:
     name = spec.launcher if spec.launcher != "auto" else site.launcher.name
     launcher = located(lambda: backends.launcher(name), ledger, "launcher")
     if spec.launcher == "auto":
-        ledger.decide("launcher", name, "site-launcher", f"the launcher of {site.name}")
+        ledger.decide("launcher", name, "site-launcher", f"the default launcher of site {site.name}")
     else:
         ledger.take("launcher", name)
     if not can_start(launcher, framework):
@@ -113,14 +113,14 @@ def launch_plan(choice: BackEnds, site: Site) -> LaunchPlan:
         name=launcher.NAME,
         identity=launcher.IDENTITY,
         variables=tuple(launcher.variables(settings_of(launcher, site))),
-        # SLURM_ variables only matter to launchers that use srun, which is the case only in a job of Slurm
+        # SLURM_ variables matter only to launchers that use srun, and these use it only in a job of Slurm.
         unset=tuple(name for name in launcher.UNSET if name in of_steps or not name.startswith("SLURM_")),
     )
 
 
 def stage_launch(site: Site, layout: Layout, choice: BackEnds) -> tuple[Text, ...]:
     """The launch line of one process per node, for staging before the training."""
-    return started(choice.launcher, _one_each(site, layout), settings_of(choice.launcher, site))
+    return started(choice.launcher, _one_per_node(site, layout), settings_of(choice.launcher, site))
 
 
 def stage_keep(site: Site, layout: Layout, choice: BackEnds) -> tuple[Text, ...]:
@@ -135,10 +135,10 @@ def stage_keep(site: Site, layout: Layout, choice: BackEnds) -> tuple[Text, ...]
     own = steps == choice.launcher.NAME
     # The process is not an MPI program, so no PMI plug-in is loaded for it.
     settings = settings_of(choice.launcher, site) if own else LauncherSite(name=steps, mpi="none")
-    return started(backends.launcher(steps), replace(_one_each(site, layout), wait=True), settings)
+    return started(backends.launcher(steps), replace(_one_per_node(site, layout), wait=True), settings)
 
 
-def _one_each(site: Site, layout: Layout) -> Step:
+def _one_per_node(site: Site, layout: Layout) -> Step:
     """A step of one process per node."""
     return Step(
         nodes=layout.nodes, first_only=False, per_node=1, count=layout.nodes, ranks_per_node=layout.ranks_per_node,
@@ -152,19 +152,19 @@ def check(
     """Add a problem for each role that the launcher or agent cannot start as planned."""
     _check_arguments(site, layout, choice, ledger)
     _check_layout(plans, layout, choice, ledger)
-    _check_led(spec, plans, ledger)
+    _check_agent_over_ssh(spec, plans, ledger)
 
 
 def _check_arguments(site: Site, layout: Layout, choice: BackEnds, ledger: Ledger) -> None:
     """Warn of site arguments that contradict those of dlrun."""
     launcher = choice.launcher
-    for theirs, ours in contradictions(launcher, _one_each(site, layout), settings_of(launcher, site)):
+    for theirs, ours in contradictions(launcher, _one_per_node(site, layout), settings_of(launcher, site)):
         ledger.problem(
             "DLR028",
-            f"`{theirs}` of `launcher.arguments` contradicts `{ours}`, which dlrun writes: the launcher uses one of them",
+            f"`{theirs}` of `launcher.arguments` contradicts `{ours}`, which dlrun writes; the launcher uses only one of them",
             "launcher.arguments",
             "launcher",
-            help=f"remove `{theirs}` from the profile of site `{site.name}`, unless it must win",
+            help=f"remove `{theirs}` from the profile of site `{site.name}`, unless it is meant to take precedence",
             warning=True,
         )
 
@@ -179,15 +179,15 @@ def _check_layout(plans: Sequence[RolePlan], layout: Layout, choice: BackEnds, l
             continue
         ledger.problem(
             "DLR028",
-            f"launcher `{name}` starts {ranks} processes on each node, as there are ranks, or one, "
-            f"and `{role.name}` needs {role.per_node}",
+            f"launcher `{name}` can start only {ranks} processes per node (one per rank) or one, "
+            f"but `{role.name}` needs {role.per_node}",
             "launcher",
             "framework",
-            help="set another `launcher:`, such as `ssh`, or use equal numbers",
+            help="use another `launcher:`, such as `ssh`, or as many processes per node as ranks",
         )
 
 
-def _check_led(spec: Spec, plans: Sequence[RolePlan], ledger: Ledger) -> None:
+def _check_agent_over_ssh(spec: Spec, plans: Sequence[RolePlan], ledger: Ledger) -> None:
     """Add problems for features that do not work with ranks started by a framework's agent over ssh."""
     if not any(role.identity is not None for role in plans):
         return

@@ -36,7 +36,7 @@ VERBOSE = {
 """Variables that make each library log the transport it selected. Sources: environment variables in the documentation of
 NCCL, oneCCL, Intel MPI and UCX; gloo/common/logging.cc (Gloo before 2025 logs it anyway). Open MPI falls back to sockets
 without a message; its value is the lowest level at which 4.1 logs the transport to each peer."""
-_ALSO = {"mpi-program": ("intel-mpi", "openmpi", "ucx"), "mpich": ("ucx",)}
+_BELOW = {"mpi-program": ("intel-mpi", "openmpi", "ucx"), "mpich": ("ucx",)}
 """Library -> libraries possibly below it: any MPI of an unknown MPI program, UCX below MPICH (ch4:ucx)."""
 
 
@@ -84,12 +84,13 @@ def verbose_variables(
         return ()
     given = {**site.environment.variables, **spec.environment.variables}
     variables = []
+    # MPI programs may run over several MPIs, and dlrun does not know which: all of them are asked to log.
     named = job_of(spec, site, layout, launcher).libraries
-    behind = {library for name in named for library in _ALSO.get(name, ())}
+    behind = {library for name in named for library in _BELOW.get(name, ())}
     for library in sorted((named | behind) & VERBOSE.keys()):
         for name, value in VERBOSE[library]:
             if name not in given:
-                because = "makes the library log its transport, which `fabric_check` reads"
+                because = "makes the library log its transport, which `fabric_check` compares"
                 variables.append(
                     Variable(name=name, value=Text.of(value), rule="fabric-check", because=because)
                 )
@@ -121,7 +122,7 @@ def node_checks(
     if not launcher.CHOOSES_NODES:
         ledger.problem(
             "DLR091",
-            f"launcher `{launcher.NAME}` always starts ranks on every granted node, but spare nodes must stay unused",
+            f"launcher `{launcher.NAME}` starts ranks on every granted node, but spare nodes must stay unused",
             "resources.spare_nodes",
             help="remove `spare_nodes`, or use another `launcher:`",
         )

@@ -86,7 +86,7 @@ def page(report: JobReport) -> str:
 
 
 def _text(text: str) -> str:
-    """Text that others wrote, as text: no tag, no control character, and nothing that UTF-8 lacks."""
+    """Untrusted text: tags are escaped, control characters and invalid UTF-8 are made visible."""
     return html.escape(visible(text, keep=LINES))
 
 

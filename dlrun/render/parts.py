@@ -7,7 +7,7 @@ from dlrun.model.plan import Plan
 from dlrun.model.text import Shell
 
 _JOB = ("job", "processes", "failures", "records", "shell", "ports")
-"""What `job.sh` begins with, and what that sources in turn."""
+"""The parts that every `job.sh` needs: `job` sources the others."""
 
 
 def library(plan: Plan) -> dict[str, tuple[str, ...]]:
@@ -27,6 +27,7 @@ def library(plan: Plan) -> dict[str, tuple[str, ...]]:
 def job_parts(plan: Plan) -> tuple[str, ...]:
     """The parts for `job.sh`, in the order in which they act at the end of the job."""
     ending = plan.checkpoint is not None or bool(plan.requeue_on) or plan.results is not None
+    # Ranks that an agent starts get the environment of the job as text, which `start` writes.
     led = any(role.identity is not None for role in plan.roles)
     address = plan.rendezvous.address.code
     used = {

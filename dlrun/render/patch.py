@@ -1,4 +1,4 @@
-"""Setting of keys in the text of a YAML file, with everything else unchanged, including comments."""
+"""Change of keys in the text of a YAML file; everything else, including comments, is unchanged."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ def patched(text: str, sets: Mapping[str, str], comment: str | None = None) -> s
     for key, value in sets.items():
         path = key.split(".")
         text = _set(text, path, value, comment)
-        # Text surgery on arbitrary YAML (anchors, odd indentation) may fail: the result is parsed again before it is
-        # used.
+        # The change of text may fail for unusual YAML (anchors, odd indentation), so the result is parsed and compared.
         if _plain(_found(_composed(text), path)) != _plain(_composed(value)):
             raise ValueError(f"`{key}` cannot be set there")
     return text
@@ -67,6 +66,7 @@ def _inserted(text: str, node: yaml.MappingNode, path: Sequence[str], value: str
         at = node.end_mark.index - 1
         comma = ", " if node.value else ""
         return _above(text, at, f"{comma}{path[0]}: {flow}", at, comment)
+    # In block style, after the last line of the last value and before blank lines and comments that follow.
     column = node.start_mark.column
     last = node.value[-1][1]
     at = _line_end(text, _content_end(text, last.end_mark.index))

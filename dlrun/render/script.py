@@ -25,6 +25,7 @@ from dlrun.render.shell import Raw, command, comment, join, quote, wrapped
 _PLAIN_SSH = (Text.of("ssh"), Text.of("-o"), Text.of("BatchMode=yes"))
 _WIDTH = 110
 """Width of a heading in characters."""
+# Values that differ between ranks: a variable that uses one is set by `rank.sh`, not by `job.sh`.
 _RANK_LEVEL = (
     "$DLRUN_RANK",
     "$DLRUN_LOCAL_RANK",
@@ -95,7 +96,8 @@ def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
 def _by_hand(plan: Plan) -> str:
     """The command for submitting the script by hand from its directory."""
     scheduler = backends.scheduler(plan.scheduler)
-    if plan.points and scheduler.tasks("1"):  # each point is a job: lib/ submits them
+    # Without job arrays each point of a sweep is a job, and a part of lib/ submits all of them.
+    if plan.points and scheduler.tasks("1"):
         return join(scheduler.submit("job.sh", points=len(plan.points), at_once=plan.request.at_once))
     return f"{scheduler.BY_HAND} job.sh"
 
@@ -122,11 +124,11 @@ def _of_staging(plan: Plan) -> Mapping[str, Any]:
         staged.append(plan.environment.staged)
     if parts.stages(plan) and plan.stage_directory is None:
         raise Invalid(
-            "the plan has data to stage and no `stage_directory`", help="create it again with `dlrun plan -o`"
+            "the plan has data to stage, but no `stage_directory`",
+            help="create it again with `dlrun plan -o`",
         )
-    staged.sort(
-        key=lambda data: data.start is not None
-    )  # last: the rest of that set is staged while the training runs
+    # A set with `start` comes last: its rest is staged while the training runs.
+    staged.sort(key=lambda data: data.start is not None)
     several = plan.request.nodes > 1 and plan.stage_scope == "node"
     return {
         "staging": parts.stages(plan),
@@ -170,21 +172,22 @@ def _ending(plan: Plan, *, early: bool) -> str:
         words = (checkpoint.signal, checkpoint.carrier, str(before), due, "scheduler" if early else "job")
         to = "rank 0" if checkpoint.to == "first" else "the ranks"
         comment = (
-            "the program's signal, the one that announces it, seconds before the walltime ends, seconds after the start, "
-            "sender, receivers"
+            "the program's signal, the signal to the rank scripts, seconds before the end of the walltime, seconds after the "
+            "start, sender, receivers"
         )
         return f"dlrun_checkpoint {join((*words, to))} # {comment}"
     if wall and (results or "timed_out" in plan.requeue_on):
+        # 30 s for the ranks to end and the job to be requeued, but at most a quarter of a short walltime.
         before = min(30, int(wall) // 4)
-        comment = "seconds before the walltime ends, and after the start, at which the ranks are ended"
+        comment = "the ranks are ended so many seconds before the end of the walltime, which is so long after the start"
         return f"dlrun_end_before {before} {int(wall) - before - reserve} # {comment}"
     return ""
 
 
 def _asks_by(plan: Plan) -> Sequence[Text]:
-    """The ssh command that tests each node after a failure; empty if the job does not test nodes.
+    """The command that tests each node after a failure; empty if the job does not test nodes.
 
-    Sites with an MPI's own launcher may not allow ssh; a job ignores the test if ssh fails on all nodes.
+    Sites with an MPI launcher may not allow ssh between nodes; a job ignores the test if it fails on all nodes.
     """
     if not parts.asks_nodes(plan):
         return ()
@@ -214,17 +217,17 @@ def _checks(plan: Plan) -> list[str]:
             request.ranks_per_node,
             _threads(plan),
         )
-        comment = (
-            "action on a difference, bound or not, GPUs of the node, of the rank, ranks on the node, threads"
-        )
+        comment = "on a difference; is it bound; GPUs per node and per rank; ranks per node; threads"
         lines.append(f"dlrun_check_placement {join(words)} # {comment}")
     if plan.usage:
         saves = plan.checkpoint and plan.checkpoint.path
         measure = join(["dlrun_measure", *([saves] if saves else [])])
-        lines.append(f"{measure} # beside the program: what the ranks of this node use, for `dlrun usage`")
+        lines.append(
+            f"{measure} # beside the program: records what the ranks of this node use, for `dlrun usage`"
+        )
     if plan.hang is not None:
         lines.append(
-            f"dlrun_mark_idle {int(plan.hang)} # leaves a mark after so many seconds without output or CPU time"
+            f"dlrun_mark_idle {int(plan.hang)} # reports the rank as idle after so many seconds without output or CPU time"
         )
     return lines
 
@@ -327,9 +330,8 @@ def _source(template: Path) -> tuple[str, str, None]:
 
 
 def _word(value: Any) -> str:
-    return quote(
-        str(value) if isinstance(value, jinja2.Undefined) else value
-    )  # `str` names what is undefined
+    # `str` of an undefined name raises the error that contains the name.
+    return quote(str(value) if isinstance(value, jinja2.Undefined) else value)
 
 
 def _why(variable: Variable) -> Raw:

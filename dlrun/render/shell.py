@@ -70,5 +70,6 @@ def _piece(part: str | Shell) -> str:
     if "\x00" in part:
         raise ValueError("a NUL byte cannot be passed to a program")
     if part.startswith("=") and shlex.quote(part) == part:
-        return f"'{part}'"  # `X==y` is valid, but looks like a comparison (shellcheck SC1097)
+        # `X==y` is valid, but looks like a comparison (shellcheck SC1097).
+        return f"'{part}'"
     return shlex.quote(part)

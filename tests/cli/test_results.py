@@ -75,7 +75,7 @@ def test_what_cannot_be_brought_is_told_and_fails_the_job(dlrun, run):
 
 def test_a_walltime_without_room_for_them_is_refused(dlrun):
     ran = dlrun("plan", dlrun.spec("command: [x]\nresources: {walltime: 6m}\nresults: /r\n"), code=2)
-    assert "copying the results may take 5m, and the walltime is 6m" in ran.stderr
+    assert "5m are reserved for copying the results, but the walltime is only 6m" in ran.stderr
 
 
 def test_a_failed_wait_ends_with_the_cause_and_status_counts_points(dlrun):

@@ -26,7 +26,7 @@ from dlrun.model.problem import InvalidFile
 from dlrun.model.spec import Environment, OnFailure, Resources, Spec, Sweep
 from dlrun.model.text import Shell, Text, digits, expanding
 from dlrun.model.units import Bytes
-from dlrun.plan.data.sets import elsewhere, is_fetched
+from dlrun.plan.data.sets import is_fetched, unsupported
 from dlrun.plan.data.strategy import GIVEN
 
 SPECS = (".yaml", ".yml")
@@ -131,7 +131,7 @@ def _spec_file(asked: StagingRequest, scratch: Path) -> Path:
         name = asked.name or _name(source)
         if name in data:
             raise Invalid(f"two sources would both be `{name}`", help="stage them one by one with --name")
-        if (way_out := elsewhere(source)) is not None:
+        if (way_out := unsupported(source)) is not None:
             raise Invalid(f"`{source}` is not on a file system that is mounted here", help=way_out)
         if is_fetched(source):
             data[name] = {"source": source}

@@ -75,7 +75,7 @@ def begin(
     """
     wanted = [tried.parse_try(text) for text in tries]
     known = frozenset({*keys(Spec), "framework_options"})
-    asked, parameters = tried.asked_for(wanted, known)
+    asked, parameters = tried.from_options(wanted, known)
     planned = tried.as_planned(parameters)
     inputs = inputs_of(spec, sets, site, parameters)
     login = None if here else login_of(inputs)
@@ -91,7 +91,7 @@ def begin(
     own: list[Candidate] = []
     if not only:
         topology = reading.topology_for_spec(inputs)
-        own = tried.of_the_rules(inputs.spec, inputs.site, plan, topology, parameters, _memory(plan))
+        own = tried.from_rules(inputs.spec, inputs.site, plan, topology, parameters, _memory(plan))
     found, notes = [planned], []
     for one in (*asked, *own):
         try:

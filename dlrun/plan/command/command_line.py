@@ -101,7 +101,7 @@ def _fill(spec: Spec, names: Mapping[str, Any], ledger: Ledger) -> tuple[Text, .
             if error.name in ("batch_per_rank", "global_batch"):
                 hint = f"set `batch_per_rank:` to define it; {hint}"
             ledger.problem("DLR029", str(error), f"command.{index}", "command", help=hint)
-    # Later steps need a command also where this one has problems, which are reported together with theirs.
+    # Later steps need a command even if this one has problems, so that all problems are reported together.
     return tuple(words) or (Text.of(""),)
 
 

@@ -52,7 +52,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "float": float,
     "str": str,
 }
-_MENU = f"it may use + - * / // %, comparisons, `a if b else c` and {', '.join(_FUNCTIONS)}"
+_ALLOWED = f"allowed are + - * / // %, comparisons, `a if b else c` and {', '.join(_FUNCTIONS)}"
 
 
 class ExpressionError(ValueError):
@@ -71,7 +71,7 @@ def substitute(text: str, values: Mapping[str, Value], *, quoted: bool = False) 
     """
     pieces: list[str | Shell | Text] = []
     end = 0
-    for start, stop in _marks(text):
+    for start, stop in _spans(text):
         source = text[start + 2 : stop - 2]
         value = _show(evaluate(source, values), source)
         pieces += [text[end:start], word(value, quotes_open(text[:start])) if quoted else value]
@@ -87,7 +87,7 @@ def substitute(text: str, values: Mapping[str, Value], *, quoted: bool = False) 
 def names(text: str) -> frozenset[str]:
     """The names used by a text's expressions, dotted names as a whole; expressions that cannot be parsed have none."""
     found: set[str] = set()
-    for start, stop in _marks(text):
+    for start, stop in _spans(text):
         source = text[start + 2 : stop - 2].strip()
         try:
             tree = ast.parse(source if len(source) <= _LONGEST else "", mode="eval")
@@ -97,7 +97,7 @@ def names(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _marks(text: str) -> Iterator[tuple[int, int]]:
+def _spans(text: str) -> Iterator[tuple[int, int]]:
     """(begin, end) of each `{{ expression }}`."""
     end = 0
     while (start := text.find("{{", end)) >= 0 and (stop := text.find("}}", start + 2)) >= 0:
@@ -112,7 +112,7 @@ def _short(text: str) -> str:
 def outside(text: str) -> str:
     """The text without its expressions."""
     kept, end = [], 0
-    for start, stop in _marks(text):
+    for start, stop in _spans(text):
         kept.append(text[end:start])
         end = stop
     return "".join([*kept, text[end:]])
@@ -135,11 +135,11 @@ def evaluate(expression: str, values: Mapping[str, Value]) -> Value:
             f"`{source}` is not an expression", help="write arithmetic such as `0.1 * global_batch`"
         ) from None
     except ZeroDivisionError:
-        raise ExpressionError(f"`{source}` divides by zero", help=_MENU) from None
+        raise ExpressionError(f"`{source}` divides by zero", help=_ALLOWED) from None
     except (TypeError, OverflowError) as error:
-        raise ExpressionError(f"`{source}`: {error}", help=_MENU) from None
+        raise ExpressionError(f"`{source}`: {error}", help=_ALLOWED) from None
     if isinstance(result, int | float) and not abs(result) <= _LIMIT:  # NaN is not either
-        raise ExpressionError(f"`{source}` is not a number up to 10¹⁸", help=_MENU)
+        raise ExpressionError(f"`{source}` is not a number up to 10¹⁸", help=_ALLOWED)
     return result
 
 
@@ -171,7 +171,7 @@ def _walk(node: ast.expr, values: Mapping[str, Value], source: str) -> Any:
             return _FUNCTIONS[name](*(convert(_walk(a, values, source), source) for a in args))
     raise ExpressionError(
         f"`{source}` is not allowed in an expression",
-        help=_MENU,
+        help=_ALLOWED,
     )
 
 
@@ -201,7 +201,7 @@ def _known(value: Any, source: str) -> Any:
             help="such a value can be used in text, not in arithmetic",
         )
     if isinstance(value, Mapping):
-        raise ExpressionError(f"`{source}` uses a group of values in arithmetic", help=_MENU)
+        raise ExpressionError(f"`{source}` uses a group of values in arithmetic", help=_ALLOWED)
     return value
 
 
@@ -211,7 +211,7 @@ def _number(value: Any, source: str) -> Any:
         try:
             return float(value) if not digits(value) else int(value)
         except ValueError:
-            raise ExpressionError(f"`{source}` uses a text in arithmetic: `{value}`", help=_MENU) from None
+            raise ExpressionError(f"`{source}` uses a text in arithmetic: `{value}`", help=_ALLOWED) from None
     return value
 
 

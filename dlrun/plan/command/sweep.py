@@ -47,7 +47,7 @@ def points(sweep: Sweep, ledger: Ledger) -> list[dict[str, str]]:
     if total > MOST:
         ledger.problem(
             "DLR084",
-            f"the sweep has {total} points, and {MOST} are the most",
+            f"the sweep has {total} points, but at most {MOST} are allowed",
             "sweep",
             help="use fewer values, or a search algorithm (docs/guide/sweeps.md)",
         )
@@ -100,7 +100,7 @@ def _even(sweep: Sweep, ledger: Ledger) -> None:
         other = next(name for name in others if lengths[name] != lengths[first])
         ledger.problem(
             "DLR080",
-            f"`sweep.zip` has {lengths[first]} values of `{first}`, and {lengths[other]} of `{other}`",
+            f"`sweep.zip` has {lengths[first]} values of `{first}`, but {lengths[other]} of `{other}`",
             f"sweep.zip.{other}",
             help="zipped parameters need the same number of values; parameters to combine freely go outside `zip`",
         )
@@ -122,9 +122,11 @@ def subset(plan: Plan, indexes: Sequence[int], because: str) -> Plan:
     # The directive is identified by its text: it is the one that the back end wrote, not one of the user.
     old = back_end.array(request.array or 1, request.at_once)
     new = back_end.array(len(indexes), request.at_once)
+    # All points have the same resources, so the cost is proportional to their number.
     share = len(indexes) / max(1, len(plan.points))
     cost = plan.cost
-    first = plan.points[0].argv  # the training role has the command of the first point
+    # In the plan of a sweep, the training role has the command of the first point.
+    first = plan.points[0].argv
     return replace(
         plan,
         roles=tuple(

@@ -67,6 +67,7 @@ def _whole_sets(
 ) -> dict[str, Bytes]:
     """Name -> size of the data sets copied to every node as a whole, as far as sizes are known."""
     sizes = {name: known_size(data, measured.get(name)) for name, data in sets.items()}
+    # A set of unknown size, or one that does not fit by itself, is copied only as far as the others leave room.
     fits = room_for_part(local, NOTHING)
     return {
         name: size
@@ -87,24 +88,22 @@ def _check_start(sets: Mapping[str, DataSet], measured: Mapping[str, DataSize], 
     for name in early:
         data, why = sets[name], ""
         if data.strategy == "pack":
-            why = "`strategy: pack` makes one file, which is there as a whole or not at all"
+            why = "`strategy: pack` makes a single file, which cannot be used before it is complete"
         elif data.verify:
             why = "`verify` reads every copy back before the training starts"
         elif name != early[0]:
-            why = (
-                f"only one data set can follow while the training runs, and `{early[0]}` has `start` as well"
-            )
+            why = f"only one data set can be completed during the training, and `{early[0]}` has `start`, too"
         if why:
             ledger.problem(
                 "DLR109",
-                f"`start` of data set `{name}` cannot be kept: {why}",
+                f"`start` is not possible for data set `{name}`: {why}",
                 f"data.{name}.start",
-                help="leave out one of the two",
+                help="remove one of the two",
             )
         elif data.start is not None and (least := _more_than_all(data.start, data, measured.get(name))):
             ledger.problem(
                 "DLR109",
-                f"data set `{name}` has {least}, less than its `start`: the training would start when it is complete",
+                f"data set `{name}` has only {least}, less than its `start`, so the training would start when it is complete",
                 f"data.{name}.start",
                 help="set `start` to a part of it, such as `10%`, or leave it out",
             )
@@ -132,13 +131,11 @@ def _check_sources(sets: Mapping[str, DataSet], local: NodeLocal | None, ledger:
         if is_fetched(data.source):
             why = "there is no node-local storage in the site profile" if local is None else ""
             if data.strategy in ("in_place", "part", "shard"):
-                why = f"`strategy: {data.strategy}` reads the source itself on each node"
+                why = f"`strategy: {data.strategy}` reads the source on each node"
             if why:
-                message = (
-                    f"data set `{name}`: `{data.source}` is fetched by the first node for all, but {why}"
-                )
+                message = f"data set `{name}`: `{data.source}` is fetched by the first node for all nodes, but {why}"
                 ledger.problem("DLR110", message, f"data.{name}.source", help=_fetch_first(data.source))
-        elif (way_out := elsewhere(data.source)) is not None:
+        elif (way_out := unsupported(data.source)) is not None:
             message = f"data set `{name}`: `{data.source}` is not on a file system"
             ledger.problem("DLR110", message, f"data.{name}.source", help=way_out)
 
@@ -148,7 +145,7 @@ def is_fetched(source: str) -> bool:
     return (found := _URL.match(source)) is not None and found[1].lower() in FETCHED
 
 
-def elsewhere(source: str) -> str | None:
+def unsupported(source: str) -> str | None:
     """Help for a source with an unsupported URL scheme; None for any other source."""
     return None if _URL.match(source) is None or is_fetched(source) else _fetch_first(source)
 
@@ -181,7 +178,7 @@ def place_environment(spec: Spec, site: Site, data: Sequence[DataPlan], ledger: 
         )
     there = site.storage.node_local is not None
     because = (
-        "imports from node-local storage relieve the shared file system"
+        "Python imports from node-local storage, which relieves the shared file system"
         if there
         else "there is no node-local storage in the site profile"
     )
@@ -219,11 +216,11 @@ def place_results(spec: Spec, site: Site, walltime: Duration | None, ledger: Led
     if walltime is not None and wanted.before_end * 2 > walltime:
         ledger.problem(
             "DLR093",
-            f"copying the results may take {wanted.before_end}, and the walltime is {walltime}",
+            f"{wanted.before_end} are reserved for copying the results, but the walltime is only {walltime}",
             "results.before_end",
             "results",
             "resources.walltime",
-            help="give the job more time, or `results.before_end` less",
+            help="increase the walltime, or decrease `results.before_end`",
         )
     ledger.decide("results.to", wanted.to, "staging", "from the spec", origin=ledger.origin("results"))
     return ResultsPlan(to=wanted.to, when=wanted.when, before_end=wanted.before_end)
@@ -299,7 +296,7 @@ def _choose(
     if is_fetched(data.source):
         return Choice(
             strategy="pack" if data.strategy == "pack" else "copy",
-            because="it is not on a file system: the first node fetches it, and passes it on to the others",
+            because="it is not on a file system, so the first node fetches it and passes it on to the others",
         )
     if data.strategy == "part":
         return choose_part(data, measured, local, others)

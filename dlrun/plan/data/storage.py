@@ -83,7 +83,7 @@ def _ask_for_storage(
             help="set the size per node: `resources: {node_local: 200GB}`",
         )
         return (), ()
-    # Rounded up: a request below the size needed would fail only while data is copied.
+    # Rounded up, because a request that is too small would fail only while data is copied.
     gigabytes = str(-(-(wanted or 0) * nodes // 10**9))
     directives, lines = (tuple(text.replace("{gb}", gigabytes) for text in kind) for kind in texts)
     return directives, lines

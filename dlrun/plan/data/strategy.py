@@ -78,7 +78,7 @@ def choose_strategy(
     if size is None:
         return Choice(
             strategy="part",
-            because="its size is unknown here: when the job starts, what fits every node is copied, and the rest read in place",
+            because="its size is unknown at submission: the part that fits on every node is copied, the rest is read in place",
             fallback=True,
         )
     what = _described(size, measured)
@@ -88,7 +88,7 @@ def choose_strategy(
     if measured is not None and not measured.whole and data.size is None and room is None:
         return Choice(
             strategy="part",
-            because=f"{what}, not fully counted: when the job starts, what fits every node is copied, and the rest read in place",
+            because=f"{what}, not fully counted: the part that fits on every node is copied, the rest is read in place",
             fallback=True,
         )
     if data.reads == 1 and nodes == 1:
@@ -102,10 +102,11 @@ def choose_strategy(
     fits = (
         f"fits the {room} of {_kind(local)}"
         if room is not None
-        else f"goes to {_kind(local)} as far as it fits"
+        else f"is copied to {_kind(local)} as far as it fits"
     )
     because = f"{what} {fits} ({local.path}), and is then read once from the shared file system {saved}"
-    in_memory = local.kind == "memory"  # the free amount is known only when the job starts
+    # Free memory, and the free space of storage of unknown size, are known only when the job starts.
+    in_memory = local.kind == "memory"
     unsure = room is None or in_memory
     return Choice(strategy="part" if unsure else "copy", because=because, fallback=unsure)
 
@@ -123,7 +124,7 @@ def _too_large(
     advice = _advice(size, measured, room, nodes)
     if part is None or part < size * LEAST_PART:
         beside = f" beside {others} of other data sets" if others else ""
-        because += f", and the part that would{beside} is less than {LEAST_PART:.0%} of it"
+        because += f", and the part that fits{beside} is less than {LEAST_PART:.0%} of it"
         return Choice(strategy="in_place", because=because, advice=advice)
     if data.reads == 1 and nodes == 1:
         because += ", and one node reads it only once, so a copy would save nothing"

@@ -57,7 +57,7 @@ def as_planned(parameters: Mapping[str, str]) -> Candidate:
     return Candidate(name=DEFAULT, sets={}, parameters=parameters, because="what `dlrun submit` would run")
 
 
-def asked_for(
+def from_options(
     tries: Sequence[tuple[str, tuple[str, ...]]], known: frozenset[str]
 ) -> tuple[list[Candidate], dict[str, str]]:
     """Candidates of `--try NAME=A,B`, and the parameters of the unchanged plan (the first value of each).
@@ -70,7 +70,7 @@ def asked_for(
             name=f"{name}={value}",
             sets={} if name in parameters else {name: value},
             parameters={**parameters, **({name: value} if name in parameters else {})},
-            because="asked for with `--try`",
+            because="from `--try`",
         )
         for name, values in tries
         for value in (values[1:] if name in parameters else values)
@@ -86,7 +86,7 @@ class Memory:
     huge_pages: bool = True
 
 
-def of_the_rules(
+def from_rules(
     spec: Spec,
     site: Site,
     plan: Plan,
@@ -126,15 +126,19 @@ def _of_placement(spec: Spec, plan: Plan, topology: Topology | None) -> Iterator
             yield (
                 "comm_cores",
                 count,
-                "cores for communication threads: the rule is a guess without your training",
+                "communication cores: how many are best depends on the training",
             )
     if spec.placement.loader_cores == 0 and cores > 1:
-        yield "loader_cores", max(1, cores // 4), "cores that only data-loading processes use"
+        yield "loader_cores", max(1, cores // 4), "cores reserved for data-loading processes"
     if cores > 1:
-        yield "threads", cores // 2, "fewer compute threads leave room for the training's other threads"
+        yield "threads", cores // 2, "fewer compute threads leave cores to the other threads of the training"
     if topology is not None and topology.smt() > 1:
         other = "all" if spec.placement.smt == "one" else "one"
-        yield "smt", other, "hardware threads share a core: whether both help depends on the training"
+        yield (
+            "smt",
+            other,
+            "hardware threads share a core, and whether a second one helps depends on the training",
+        )
 
 
 def _ranks(plan: Plan, topology: Topology | None, spec: Spec) -> Iterator[tuple[int, int, str]]:

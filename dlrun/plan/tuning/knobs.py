@@ -1,4 +1,4 @@
-"""Variables of communication libraries that change a training's speed and nothing that it computes, with values to try.
+"""Variables of communication libraries that change the speed of a training but not its result, with values to try.
 
 What each does, and the source, is its row in the tables of `dlrun.fabrics`; all are `tunable` there.
 """
@@ -33,13 +33,13 @@ HUGE_PAGES = (
         "GLIBC_TUNABLES",
         "glibc.malloc.hugetlb=1",
         None,
-        "malloc asks for transparent huge pages (glibc 2.35 and later) [GNU C Library manual, Memory Allocation Tunables]",
+        "malloc requests transparent huge pages (glibc 2.35 and later) [GNU C Library manual, Memory Allocation Tunables]",
     ),
     (
         "THP_MEM_ALLOC_ENABLE",
         "1",
         "torch",
-        "PyTorch asks for transparent huge pages for tensors of 2 MB and more [PyTorch, pull request 107697]",
+        "PyTorch requests transparent huge pages for tensors of 2 MB and more [PyTorch, pull request 107697]",
     ),
 )
 """(variable, value, library that reads it (None: any program), reason), for training without GPUs."""
@@ -47,4 +47,4 @@ HUGE_PAGES = (
 ALLOCATORS = ("jemalloc", "tcmalloc_minimal", "tcmalloc")
 """Libraries that replace malloc by LD_PRELOAD, without `lib` and `.so`."""
 
-ALLOCATOR = "it replaces malloc, where many threads allocate [PyTorch performance tuning guide, Switch memory allocator]"
+ALLOCATOR = "replaces malloc, where many threads allocate memory [PyTorch performance tuning guide, Switch memory allocator]"

@@ -1,9 +1,10 @@
 """Selection of the next trial, and evaluation: a race in which slower candidates are dropped early.
 
-All are tried once, in turn with the plan as it is; those that are slower than the fastest by more than the trials of one
-setting differ among themselves are dropped; the others run again. Changes that each won alone are tried together, then those that
-lost alone beside the winners. At the end the winner and the plan as it is take turns in fresh trials, and only what these show is
-claimed.
+1. Every candidate is tried once, and so is the unchanged plan. Those that are slower than the fastest by more than the noise (the
+   differences between trials of the same setting) are dropped; the others run again.
+2. Changes that were faster alone are combined, then changes that were slower alone are added to these.
+3. The winner and the unchanged plan alternate in new trials. Only these decide the reported gain, because the best of many
+   measurements is partly luck.
 """
 
 from __future__ import annotations
@@ -108,13 +109,13 @@ def leader(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> Candidat
 
 def _winners(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> list[Candidate]:
     """The candidates that were faster than the unchanged plan by themselves, the fastest first."""
-    alone = [
-        one for one in trials if one.stage == "alone"
-    ]  # what comes later does not change what is combined
+    # Later trials must not change which candidates are combined.
+    alone = [one for one in trials if one.stage == "alone"]
     base = values(alone, DEFAULT)
     if not base:
         return []
-    limit = median(base) * (1 + noise(alone) / 2)  # generous: a combination must still win its own trials
+    # Half the noise is enough here, because a combination must still win in its own trials.
+    limit = median(base) * (1 + noise(alone) / 2)
     middles = {one.name: median(found) for one in candidates if (found := values(alone, one.name))}
     won = [one for one in candidates if one.name != DEFAULT and middles.get(one.name, 0.0) > limit]
     return sorted(won, key=lambda one: -middles[one.name])

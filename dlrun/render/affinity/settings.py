@@ -18,17 +18,18 @@ OPENMP_BINDING = ("OMP_PLACES", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY", "KMP_AFFIN
 """Variables that bind OpenMP threads; a runtime that finds two of them uses one and warns, or fails."""
 
 COMPOSITE = ("ZE_FLAT_DEVICE_HIERARCHY", "COMPOSITE")
-"""With this value Level Zero counts cards; the numbers of tiles in a placement would be those of other cards, or of none."""
+"""With this value Level Zero counts cards, so the tile numbers of a placement would select other cards, or none."""
 
 GpuPolicy: TypeAlias = Literal["visible", "all", "scheduler"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BindingContext:
-    """What the variables depend on besides the placement: the framework's preset, what is set already, and whether
-    each rank is to see its own GPUs alone (`visible`), all of them (`all`), or what the scheduler shows it.
+    """The values on which the variables depend besides the placement.
 
-    `library` is the text of `templates/lib/bind.sh`, which scripts contain.
+    `preset` is the framework's, `given` are the variables that are already set. `gpu_binding`: a rank sees only its own GPUs
+    (`visible`), all GPUs (`all`), or those that the scheduler makes visible. `library` is the text of `templates/lib/bind.sh`,
+    which scripts contain.
     """
 
     preset: Preset = Preset()
@@ -79,9 +80,11 @@ def kept(placement: Placement, job: BindingContext) -> tuple[str, ...]:
     own = [name for name in OPENMP_BINDING if name in job.given]
     dropped = sorted(names.intersection(OPENMP_BINDING) - set(job.given))
     if own and dropped:
-        lines.append(f"{', '.join(dropped)} not set next to {own[0]}, which you set")
+        lines.append(f"{', '.join(dropped)} not set, because {own[0]} is already set")
     if _counts_cards(job) and VISIBILITY["ze"] in names and VISIBILITY["ze"] not in job.given:
-        lines.append(f"{VISIBILITY['ze']} not set next to {'='.join(COMPOSITE)}: the placement counts tiles")
+        lines.append(
+            f"{VISIBILITY['ze']} not set, because {'='.join(COMPOSITE)} counts cards and the placement tiles"
+        )
     return tuple(lines)
 
 
@@ -89,7 +92,7 @@ def _node(placement: Placement, preset: Preset) -> Iterable[RankVariable]:
     for setting in comm_cores.of_library(preset.library, placement.ranks):
         yield RankVariable(name=setting.name, value=str(setting.value), because=setting.because)
     if any(name.startswith("hfi1_") for name in placement.node.nics):
-        yield RankVariable(name="HFI_NO_CPUAFFINITY", value="1", because="else PSM2 binds each rank itself")
+        yield RankVariable(name="HFI_NO_CPUAFFINITY", value="1", because="otherwise PSM2 binds each rank")
     order = DEVICE_ORDER.get(placement.node.gpu_kind)
     if order is not None and any(rank.gpus for rank in placement.ranks):
         name, value, because = order
@@ -102,7 +105,9 @@ def _binding(rank: RankPlacement, preset: Preset) -> Iterable[RankVariable]:
 
     yield from (mine(rule.name, rule.value, rule.because) for rule in threads.counts(rank, preset))
     yield mine(
-        "DLRUN_CPUS", format_list(rank.mask), "all hardware threads of the compute cores: the rank's mask"
+        "DLRUN_CPUS",
+        format_list(rank.mask),
+        "the CPU mask of the rank: all hardware threads of its compute cores",
     )
     if rank.comm:
         yield mine("DLRUN_COMM_CPUS", join(rank.comm), "bind communication threads to these")
@@ -130,7 +135,7 @@ def _gpus(placement: Placement, rank: RankPlacement, job: BindingContext) -> Ite
         yield RankVariable(
             name=name,
             value=join(rank.gpus),
-            because="the GPUs beside these cores",
+            because="the GPUs next to these cores",
             rank=rank.rank,
         )
 

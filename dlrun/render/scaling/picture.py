@@ -76,8 +76,8 @@ def draw(table: Table, title: str, kind: Literal["svg", "png"], estimate: Estima
     right.set_ylim(0, max(115.0, *(112 * row.efficiency for row in table.rows)))
     figure.suptitle(title)
     out = io.BytesIO()
+    # Without a date the same study gives the same file.
     figure.savefig(
-        # Without a date the same study gives the same file.
         out,
         format=kind,
         dpi=150,

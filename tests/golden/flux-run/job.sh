@@ -33,12 +33,12 @@ source /home/ada/envs/torch/bin/activate
 dlrun_own_shell # options, traps and names of commands are as before those lines
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, under its name in the scheduler
 dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 export OMP_NUM_THREADS=24 # 96 cores / 4 ranks [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 export NCCL_DEBUG=WARN # logs an explicit message when a call fails, and nothing else [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 export NCCL_NET_GDR_LEVEL=PHB # Required by HPE so that a GPU and a NIC of the same NUMA node use GPUDirect RDMA [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
 export NCCL_CROSS_NIC=1 # Recommended by HPE for large systems [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]

@@ -21,18 +21,18 @@ export DLRUN_POINT="${DLRUN_FLUX_POINT:-}" # which point of the sweep this is
 export DLRUN_RESTART="0" # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=1 # how many nodes run ranks
 dlrun_start flux hostlist --expand --delimiter='\n' local # makes logs/ and state.json, cleans up at the end
-dlrun_checkpoint USR1 USR2 300 6900 job 'the ranks' # the program's signal, the one that announces it, seconds before the walltime ends, seconds after the start, sender, receivers
+dlrun_checkpoint USR1 USR2 300 6900 job 'the ranks' # the program's signal, the signal to the rank scripts, seconds before the end of the walltime, seconds after the start, sender, receivers
 
 # --- Environment --------------------------------------------------------------------------------------------
 cd -- /home/ada/project
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, under its name in the scheduler
 dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 export OMP_NUM_THREADS=24 # 96 cores / 4 ranks [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 export NCCL_DEBUG=WARN # logs an explicit message when a call fails, and nothing else [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 export HSA_FORCE_FINE_GRAIN_PCIE=1 # Required for peer access between GPUs; without it RCCL warns of low performance, instability or hangs [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce; ROCm/rccl:README.md + src/init.cc@0cbce2a7]
 

@@ -13,7 +13,7 @@ case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memo
 2) dlrun_bind 24 48-71,144-167 --preferred=2; dlrun_show_gpus ROCR_VISIBLE_DEVICES 2 ;;
 3) dlrun_bind 24 72-95,168-191 --preferred=3; dlrun_show_gpus ROCR_VISIBLE_DEVICES 3 ;;
 esac
-dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
+dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
 
 # --- torch: variables of each process, and the command
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]

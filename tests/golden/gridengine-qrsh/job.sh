@@ -30,7 +30,7 @@ export DLRUN_RESTART # how often the job was started before: a program may go on
 export DLRUN_NODES=2 # how many nodes run ranks
 dlrun_own_log # writes logs/job.log itself: gridengine would deliver it at the end, or elsewhere
 dlrun_start dlrun_ge_hosts # makes logs/ and state.json, cleans up at the end
-dlrun_end_before 30 14370 # seconds before the walltime ends, and after the start, at which the ranks are ended
+dlrun_end_before 30 14370 # the ranks are ended so many seconds before the end of the walltime, which is so long after the start
 dlrun_requeue 2 'timed_out preempted node_failed' dlrun_ge_requeue # how often, and after what
 dlrun_ask_nodes qrsh -inherit -nostdin # after a failure: is every node still there?
 
@@ -38,11 +38,11 @@ dlrun_ask_nodes qrsh -inherit -nostdin # after a failure: is every node still th
 cd -- /home/ada/project
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, under its name in the scheduler
 dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 export NCCL_DEBUG=WARN # logs an explicit message when a call fails, and nothing else [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 export NCCL_SOCKET_IFNAME='=ib0' # bootstrap and data over sockets use exactly the interfaces in the site profile (`=`: no prefixes); NCCL by itself may select an interface that other nodes cannot reach [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 

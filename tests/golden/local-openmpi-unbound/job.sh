@@ -25,7 +25,7 @@ dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PO
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 export OMP_NUM_THREADS=2 # set by the spec, spec.yaml:8:34 [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch dlrun_openmpi 2 mpirun -np 2 --hostfile "$DLRUN_HOSTS"-x2 --map-by ppr:2:node --bind-to none \

@@ -16,7 +16,7 @@ export DLRUN_POINT="${DLRUN_LOCAL_INDEX:-}" # which point of the sweep this is
 export DLRUN_RESTART="${DLRUN_LOCAL_RESTART:-0}" # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=1 # how many nodes run ranks
 dlrun_start dlrun_this_host # makes logs/ and state.json, cleans up at the end
-dlrun_checkpoint USR2 USR1 30 570 job 'the ranks' # the program's signal, the one that announces it, seconds before the walltime ends, seconds after the start, sender, receivers
+dlrun_checkpoint USR2 USR1 30 570 job 'the ranks' # the program's signal, the signal to the rank scripts, seconds before the end of the walltime, seconds after the start, sender, receivers
 
 # --- Environment --------------------------------------------------------------------------------------------
 cd -- /home/ada/project
@@ -26,7 +26,7 @@ export DLRUN_MASTER_ADDR="127.0.0.1" # all ranks run on this machine
 dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch dlrun_local 2 bash "$DLRUN_JOB_DIR/rank.sh" rank

@@ -6,10 +6,10 @@ trap : USR1 # the early warning; no effect until the program runs
 source "$DLRUN_JOB_DIR/lib/rank.sh"
 dlrun_identify "$1" "$DLRUN_RANK" "$DLRUN_LOCAL_RANK" 2 2 # role, rank, local rank, ranks on a node, ranks
 
-# --- Cores: equal shares of the granted cores, as the spec asks
+# --- Cores: equal shares of the granted cores, from the spec
 dlrun_share_cores # an equal part of the job's cores on this node
 export OMP_NUM_THREADS="$DLRUN_THREADS" # one per core of the rank [OpenMP 5.2, chapter 21]
-dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
+dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
 
 # --- torch: variables of each process, and the command
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]

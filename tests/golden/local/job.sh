@@ -24,7 +24,7 @@ export DLRUN_MASTER_ADDR="127.0.0.1" # all ranks run on this machine
 dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 export GREETING='it'"'"'s $HOME `id`' # set by the spec, spec.yaml:6:37
 export OMP_NUM_THREADS=3 # set by the spec, spec.yaml:6:73 (dlrun would have set 4: 8 cores / 2 ranks)
 

@@ -10,7 +10,7 @@ case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memo
 0) dlrun_bind 4 0-3 --preferred=0 ;;
 1) dlrun_bind 4 4-7 --preferred=1 ;;
 esac
-dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
+dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
 
 # --- torch: variables of each process, and the command
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]

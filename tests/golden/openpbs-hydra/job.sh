@@ -38,12 +38,12 @@ module load mpich/4.2
 dlrun_own_shell # options, traps and names of commands are as before those lines
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, under its name in the scheduler
 dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 export OMP_NUM_THREADS=16 # 32 cores / 2 ranks [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 export CUDA_DEVICE_ORDER=PCI_BUS_ID # GPUs are numbered as in the plan
 
 # --- Launch -------------------------------------------------------------------------------------------------

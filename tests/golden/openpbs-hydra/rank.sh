@@ -10,7 +10,7 @@ case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memo
 0) dlrun_bind 16 0-15 --preferred=0; dlrun_show_gpus CUDA_VISIBLE_DEVICES 0,1 ;;
 1) dlrun_bind 16 16-31 --preferred=1; dlrun_show_gpus CUDA_VISIBLE_DEVICES 2,3 ;;
 esac
-dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
+dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
 
 # --- mpi: the command
 dlrun_run ./solver

@@ -27,7 +27,7 @@ export DLRUN_RESTART # how often the job was started before: a program may go on
 dlrun_unless_followed # ends here if the next run is submitted already: openpbs may have put this one back as well
 export DLRUN_NODES=2 # how many nodes run ranks
 dlrun_start awk '!seen[$0]++' "$PBS_NODEFILE" # makes logs/ and state.json, cleans up at the end
-dlrun_checkpoint TERM USR1 120 3480 job 'the ranks' # the program's signal, the one that announces it, seconds before the walltime ends, seconds after the start, sender, receivers
+dlrun_checkpoint TERM USR1 120 3480 job 'the ranks' # the program's signal, the signal to the rank scripts, seconds before the end of the walltime, seconds after the start, sender, receivers
 dlrun_requeue 2 'timed_out preempted node_failed' dlrun_resubmit qsub job.sh # how often, and after what
 dlrun_ask_nodes ssh -o BatchMode=yes # after a failure: is every node still there?
 
@@ -35,11 +35,11 @@ dlrun_ask_nodes ssh -o BatchMode=yes # after a failure: is every node still ther
 cd -- /home/ada/project
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, under its name in the scheduler
 dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch dlrun_openmpi 4 /opt/openmpi/bin/mpirun -np 8 --hostfile "$DLRUN_HOSTS"-x4 --map-by ppr:4:node \

@@ -42,7 +42,7 @@ export DLRUN_MASTER_ADDR # the first host's fully qualified name
 dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 2 4 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" rank

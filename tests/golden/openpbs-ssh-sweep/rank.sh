@@ -8,7 +8,7 @@ dlrun_identify "$1" "$DLRUN_RANK" "$DLRUN_LOCAL_RANK" 2 4 # role, rank, local ra
 # --- Cores: on shared nodes the granted cores are known only when the job starts
 dlrun_share_cores 4 # an equal part of the job's cores on this node, or this number if the scheduler grants none
 export OMP_NUM_THREADS="$DLRUN_THREADS" # one per core of the rank [OpenMP 5.2, chapter 21]
-dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
+dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
 
 # --- torch: variables of each process, and the command
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]

@@ -10,7 +10,7 @@ case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memo
 0) export DLRUN_COMM_CPUS=46,44 DLRUN_LOADER_CPUS=42; dlrun_bind 42 0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30,32,34,36,38,40,48,50,52,54,56,58,60,62,64,66,68,70,72,74,76,78,80,82,84,86,88 --membind=0 ;;
 1) export DLRUN_COMM_CPUS=47,45 DLRUN_LOADER_CPUS=43; dlrun_bind 42 1,3,5,7,9,11,13,15,17,19,21,23,25,27,29,31,33,35,37,39,41,49,51,53,55,57,59,61,63,65,67,69,71,73,75,77,79,81,83,85,87,89 --membind=1 ;;
 esac
-dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
+dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
 
 # --- mpi: the command
 dlrun_run ./solver --data "$DLRUN_DATA_SET"

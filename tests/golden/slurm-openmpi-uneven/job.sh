@@ -34,11 +34,11 @@ module load openmpi/5
 dlrun_own_shell # options, traps and names of commands are as before those lines
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, under its name in the scheduler
 dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch dlrun_openmpi 4 mpirun -np 10 --hostfile "$DLRUN_HOSTS"-x4 --map-by ppr:4:node --bind-to none \

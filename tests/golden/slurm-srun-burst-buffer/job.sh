@@ -23,23 +23,23 @@ export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's nam
 export DLRUN_RESTART="${SLURM_RESTART_COUNT:-0}" # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=4 # how many nodes run ranks
 dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and state.json, cleans up at the end
-dlrun_end_before 30 14070 # seconds before the walltime ends, and after the start, at which the ranks are ended
+dlrun_end_before 30 14070 # the ranks are ended so many seconds before the end of the walltime, which is so long after the start
 
 # --- Environment --------------------------------------------------------------------------------------------
 cd -- /home/ada/project
 unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, under its name in the scheduler
 dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Data on every node before the first step, results from every node after the last -----------------------
 export DLRUN_STAGE="${DW_JOB_STRIPED}"/dlrun-"$DLRUN_USER" # node-local storage, as the site names it
 dlrun_results /scratch/results always # what ranks write to $DLRUN_RESULTS is copied there
-dlrun_data DLRUN_DATA_IMAGENET imagenet /scratch/imagenet # its 150GB goes to node-local storage as far as it fits ($DW_JOB_STRIPED), and is then read once from the shared file system instead of by 4 nodes in every epoch
+dlrun_data DLRUN_DATA_IMAGENET imagenet /scratch/imagenet # its 150GB is copied to node-local storage as far as it fits ($DW_JOB_STRIPED), and is then read once from the shared file system instead of by 4 nodes in every epoch
 dlrun_keep_a_step 1 srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
   --export=ALL --cpu-bind=none --mpi=pmix --overlap --mem=0 # for what is left to do on each node when the job is cancelled
 dlrun_stage data srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \

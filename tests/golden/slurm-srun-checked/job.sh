@@ -30,7 +30,7 @@ export DLRUN_RESTART="${SLURM_RESTART_COUNT:-0}" # how often the job was started
 dlrun_count_replacements # this script may have begun again on other nodes of the same job
 export DLRUN_NODES=4 # how many nodes run ranks
 dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and state.json, cleans up at the end
-dlrun_checkpoint USR1 USR2 300 6900 scheduler 'the ranks' # the program's signal, the one that announces it, seconds before the walltime ends, seconds after the start, sender, receivers
+dlrun_checkpoint USR1 USR2 300 6900 scheduler 'the ranks' # the program's signal, the signal to the rank scripts, seconds before the end of the walltime, seconds after the start, sender, receivers
 dlrun_requeue 2 'timed_out preempted node_failed hang' scontrol requeue "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}" # how often, and after what
 dlrun_watch_progress 16 rank 10m # the job ends once none has written or computed for so long
 
@@ -48,19 +48,19 @@ dlrun_exclude_on_requeue # keeps the bad nodes out of the next run, too
 dlrun_choose_nodes 4 180 # how many; seconds that the checks may take
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, under its name in the scheduler
 dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 export OMP_NUM_THREADS=12 # 48 cores / 4 ranks [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 export CUDA_DEVICE_ORDER=PCI_BUS_ID # GPUs are numbered as in the plan
-export NCCL_DEBUG=INFO # makes the library log its transport, which `fabric_check` reads
+export NCCL_DEBUG=INFO # makes the library log its transport, which `fabric_check` compares
 export NCCL_SOCKET_IFNAME='=ib0' # bootstrap and data over sockets use exactly the interfaces in the site profile (`=`: no prefixes); NCCL by itself may select an interface that other nodes cannot reach [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 export PYTHONFAULTHANDLER=1 # on SIGABRT, a hanging rank writes its Python stacks to its log [Python documentation, faulthandler]
-export GLOO_LOG_LEVEL=INFO # makes the library log its transport, which `fabric_check` reads
-export NCCL_DEBUG_SUBSYS=INIT,NET # makes the library log its transport, which `fabric_check` reads
-export UCX_LOG_LEVEL=info # makes the library log its transport, which `fabric_check` reads
+export GLOO_LOG_LEVEL=INFO # makes the library log its transport, which `fabric_check` compares
+export NCCL_DEBUG_SUBSYS=INIT,NET # makes the library log its transport, which `fabric_check` compares
+export UCX_LOG_LEVEL=info # makes the library log its transport, which `fabric_check` compares
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL \

@@ -13,9 +13,9 @@ case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memo
 2) dlrun_bind 12 24-35 --preferred=1; dlrun_show_gpus CUDA_VISIBLE_DEVICES 2 ;;
 3) dlrun_bind 12 36-47 --preferred=1; dlrun_show_gpus CUDA_VISIBLE_DEVICES 3 ;;
 esac
-dlrun_check_placement fail yes 4 1 4 12 # action on a difference, bound or not, GPUs of the node, of the rank, ranks on the node, threads
-dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
-dlrun_mark_idle 600 # leaves a mark after so many seconds without output or CPU time
+dlrun_check_placement fail yes 4 1 4 12 # on a difference; is it bound; GPUs per node and per rank; ranks per node; threads
+dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
+dlrun_mark_idle 600 # reports the rank as idle after so many seconds without output or CPU time
 
 # --- torch: variables of each process, and the command
 dlrun_continue_wandb # rank 0 sets WANDB_RUN_ID, unless it is set: all runs of this job continue one W&B run

@@ -6,10 +6,10 @@ trap : USR2 # the early warning; no effect until the program runs
 source "$DLRUN_JOB_DIR/lib/rank.sh"
 dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 1 2 # role, rank, local rank, ranks on a node, ranks
 
-# --- Cores: the topology of the nodes is unknown: ranks get equal shares of the granted cores
+# --- Cores: the topology of the nodes is unknown, so ranks get equal shares of the granted cores
 dlrun_share_cores # an equal part of the job's cores on this node
 export OMP_NUM_THREADS="$DLRUN_THREADS" # one per core of the rank [OpenMP 5.2, chapter 21]
-dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
+dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
 
 # --- torch: variables of each process, and the command
 dlrun_continue_wandb # rank 0 sets WANDB_RUN_ID, unless it is set: all runs of this job continue one W&B run

@@ -10,7 +10,7 @@ case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memo
 0) dlrun_bind 8 0-7 ;;
 1) dlrun_bind 8 8-15 ;;
 esac
-dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
+dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
 
 # --- Secrets: read now, by this process alone; never written, never printed
 HF_TOKEN=${HF_TOKEN-}

@@ -30,12 +30,12 @@ cd -- /home/ada/project
 unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, under its name in the scheduler
 dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 export OMP_NUM_THREADS=8 # 16 cores / 2 ranks [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 export NVIDIA_VISIBLE_DEVICES=all # makes enroot mount NVIDIA GPUs and libraries into the container [enroot, Standard Hooks, 98-nvidia.sh]
 export NVIDIA_DRIVER_CAPABILITIES=compute,utility # makes enroot mount NVIDIA GPUs and libraries into the container [enroot, Standard Hooks, 98-nvidia.sh]
 export DLRUN_DATA_LABELS=/scratch/labels # data set `labels`: from the spec

@@ -10,12 +10,12 @@ case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memo
 0) dlrun_bind 8 0-7 ;;
 1) dlrun_bind 8 8-15 ;;
 esac
-dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
+dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
 
 # --- Variables of every rank, once more: the image may have set some of them itself
 unset DLRUN_ENVIRONMENT DLRUN_PYTHON DLRUN_PYTHON3 DLRUN_DIRECTORIES # paths of the host, to compare with: the image has its own
 export OMP_NUM_THREADS=8 # 16 cores / 2 ranks [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 export NVIDIA_VISIBLE_DEVICES=all # makes enroot mount NVIDIA GPUs and libraries into the container [enroot, Standard Hooks, 98-nvidia.sh]
 export NVIDIA_DRIVER_CAPABILITIES=compute,utility # makes enroot mount NVIDIA GPUs and libraries into the container [enroot, Standard Hooks, 98-nvidia.sh]
 export DLRUN_DATA_LABELS=/scratch/labels # data set `labels`: from the spec

@@ -40,18 +40,18 @@ source /home/ada/envs/torch/bin/activate
 dlrun_own_shell # options, traps and names of commands are as before those lines
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST-ib0" # the first host, by its name in the scheduler, with `-ib0` appended
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST-ib0" # the first host, under its name in the scheduler, with `-ib0` appended
 dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 export OMP_NUM_THREADS=15 # 60 cores / 4 ranks [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 export CUDA_DEVICE_ORDER=PCI_BUS_ID # GPUs are numbered as in the plan
 export NCCL_SOCKET_IFNAME='=ib0' # bootstrap and data over sockets use exactly the interfaces in the site profile (`=`: no prefixes); NCCL by itself may select an interface that other nodes cannot reach [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 export DLRUN_DATA_IMAGENET=/scratch/datasets/imagenet # data set `imagenet`: there is no node-local storage in the site profile
 export UCX_TLS=rc,sm # set by site gpus
 export NCCL_DEBUG=WARN # set by the spec, spec.yaml:14:27
-export NCCL_IB_HCA=mlx5_0,mlx5_1 # set by the spec, spec.yaml:14:46 (dlrun would have set =mlx5_0,mlx5_1: gpus sets it: Select compute HCAs and keep storage/Ethernet HCAs out. Without '=' the token is a prefix: mlx5_1 also matches mlx5_10..19)
+export NCCL_IB_HCA=mlx5_0,mlx5_1 # set by the spec, spec.yaml:14:46 (dlrun would have set =mlx5_0,mlx5_1: site gpus sets it: Select compute HCAs and keep storage/Ethernet HCAs out. Without '=' the token is a prefix: mlx5_1 also matches mlx5_10..19)
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL \

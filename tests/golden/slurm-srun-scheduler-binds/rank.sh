@@ -5,9 +5,9 @@ set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
 dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 4 8 # role, rank, local rank, ranks on a node, ranks
 
-# --- Cores: bound by the scheduler, as the spec asks
+# --- Cores: bound by the scheduler, from the spec
 export DLRUN_THREADS=5 # threads of this process
-dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
+dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
 
 # --- mpi: the command
 dlrun_run ./solver --ranks=8

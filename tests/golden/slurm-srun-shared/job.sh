@@ -36,7 +36,7 @@ export DLRUN_MASTER_ADDR # the first host's address by `hostname -i`
 dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch srun --nodes=2 --ntasks=6 --ntasks-per-node=3 --distribution=block --kill-on-bad-exit=1 --export=ALL \

@@ -23,7 +23,7 @@ export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's nam
 export DLRUN_RESTART="${SLURM_RESTART_COUNT:-0}" # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=2 # how many nodes run ranks
 dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and state.json, cleans up at the end
-dlrun_checkpoint USR1 USR2 120 13680 scheduler 'the ranks' # the program's signal, the one that announces it, seconds before the walltime ends, seconds after the start, sender, receivers
+dlrun_checkpoint USR1 USR2 120 13680 scheduler 'the ranks' # the program's signal, the signal to the rank scripts, seconds before the end of the walltime, seconds after the start, sender, receivers
 
 # --- Environment --------------------------------------------------------------------------------------------
 cd -- /home/ada/project
@@ -33,19 +33,19 @@ source /home/ada/env/bin/activate
 dlrun_own_shell # options, traps and names of commands are as before those lines
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, under its name in the scheduler
 dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Data on every node before the first step, results from every node after the last -----------------------
 export DLRUN_STAGE=/local/dlrun-"$DLRUN_USER" # node-local storage, as the site names it
 dlrun_results '/scratch/my results' always # what ranks write to $DLRUN_RESULTS is copied there
 dlrun_chain_port 1 # where nodes pass data on to one another
 dlrun_data DLRUN_DATA_IMAGENET imagenet /scratch/imagenet # its 150GB fits the 1TB of node-local storage (/local), and is then read once from the shared file system instead of by 2 nodes in every epoch
-dlrun_data DLRUN_DATA_OPEN open /scratch/open # its size is unknown here: when the job starts, what fits every node is copied, and the rest read in place
-dlrun_data DLRUN_DATA_ENVIRONMENT environment /home/ada/env # imports from node-local storage relieve the shared file system
+dlrun_data DLRUN_DATA_OPEN open /scratch/open # its size is unknown at submission: the part that fits on every node is copied, the rest is read in place
+dlrun_data DLRUN_DATA_ENVIRONMENT environment /home/ada/env # Python imports from node-local storage, which relieves the shared file system
 dlrun_data_early DLRUN_DATA_PART part /scratch/part # from the spec
 dlrun_keep_a_step 2 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
   --export=ALL --cpu-bind=none --overlap --mem=0 # for what is left to do on each node when the job is cancelled

@@ -7,7 +7,7 @@ dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 12 12 # role, rank, local r
 
 # --- Cores: there are not enough cores for every rank: 12 ranks need 12 cores, but only 8 of 8 cores are usable
 export DLRUN_THREADS=1 # threads of this process
-dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
+dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
 
 # --- torch: variables of each process, and the command
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]

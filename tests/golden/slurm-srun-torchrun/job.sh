@@ -39,7 +39,7 @@ export DLRUN_MASTER_ADDR # the address of `eno1` on the first host
 dlrun_take_ports 30000 30999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 export NCCL_DEBUG=WARN # logs an explicit message when a call fails, and nothing else [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 export NCCL_SOCKET_IFNAME='=eno1' # bootstrap and data over sockets use exactly the interfaces in the site profile (`=`: no prefixes); NCCL by itself may select an interface that other nodes cannot reach [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 

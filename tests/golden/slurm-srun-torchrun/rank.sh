@@ -8,7 +8,7 @@ dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 1 2 # role, rank, local ran
 # --- Cores: on shared nodes the granted cores are known only when the job starts
 dlrun_count_threads 4 # of each rank: this process starts so many itself
 export OMP_NUM_THREADS="$DLRUN_THREADS" # one per core of the rank [OpenMP 5.2, chapter 21]
-dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
+dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
 
 # --- torch: variables of each process, and the command
 export GLOO_SOCKET_IFNAME=eno1 # Gloo uses the site's fabric instead of the interface of the host name [PyTorch documentation, torch.distributed]

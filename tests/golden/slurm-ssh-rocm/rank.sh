@@ -12,7 +12,7 @@ case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memo
 2) dlrun_bind 16 0-15 --preferred=0; dlrun_show_gpus ROCR_VISIBLE_DEVICES 4,5 ;;
 3) dlrun_bind 16 32-47 --preferred=2; dlrun_show_gpus ROCR_VISIBLE_DEVICES 6,7 ;;
 esac
-dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
+dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
 
 # --- torch: variables of each process, and the command
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]

@@ -8,7 +8,7 @@ dlrun_identify "$1" "$OMPI_COMM_WORLD_RANK" "$OMPI_COMM_WORLD_LOCAL_RANK" 4 8 # 
 # --- Cores: on shared nodes the granted cores are known only when the job starts
 dlrun_share_cores # an equal part of the job's cores on this node
 export OMP_NUM_THREADS="$DLRUN_THREADS" # one per core of the rank [OpenMP 5.2, chapter 21]
-dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
+dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
 
 # --- mpi: the command
 dlrun_run ./solver

@@ -182,7 +182,7 @@ def test_where_the_user_lets_level_zero_count_cards_no_rank_has_a_mask_of_tiles(
     found = place(intel_max(6, ["tile0/gt0/id", "tile1/gt2/id"]), PlacementRequest(ranks_per_node=12))
     job = BindingContext(given={"ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"})
     assert not {"ZE_AFFINITY_MASK", "ZE_FLAT_DEVICE_HIERARCHY"} & {s.name for s in settings(found, job)}
-    note = "ZE_AFFINITY_MASK not set next to ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE: the placement counts tiles"
+    note = "ZE_AFFINITY_MASK not set, because ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE counts cards and the placement tiles"
     assert note in kept(found, job)
     flat = BindingContext(given={"ZE_FLAT_DEVICE_HIERARCHY": "FLAT"})
     assert "ZE_AFFINITY_MASK" in {s.name for s in settings(found, flat)}

@@ -77,7 +77,7 @@ def test_what_the_user_set_is_respected_and_said():
     assert "MKL_NUM_THREADS" in names
     assert kept(placement, job) == (
         "OMP_NUM_THREADS=4 is already set and is kept",
-        "KMP_AFFINITY, KMP_HW_SUBSET not set next to OMP_PLACES, which you set",
+        "KMP_AFFINITY, KMP_HW_SUBSET not set, because OMP_PLACES is already set",
     )
     assert kept(placement, BindingContext()) == ()
 

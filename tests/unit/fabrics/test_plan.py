@@ -54,7 +54,7 @@ def test_what_the_site_sets_and_drops(tmp_path):
 """
     found = variables(wide := plan(tmp_path, more=more))
     assert str(found["FI_MR_CACHE_MONITOR"].value) == "kdreg2"
-    assert found["FI_MR_CACHE_MONITOR"].because.startswith("crag sets it")
+    assert found["FI_MR_CACHE_MONITOR"].because.startswith("site crag sets it")
     assert "FI_CXI_DEFAULT_TX_SIZE" not in found
     assert "SITE_FABRIC" in found
     assert "NCCL_NET" not in found, "the profile does not say that the plugin is there"
@@ -154,7 +154,7 @@ def test_a_user_can_leave_any_variable_unset(tmp_path):
     assert set(decided) == {
         f"variables.{name}" for name in ("NCCL_CROSS_NIC", "PYTHONUNBUFFERED", "NCCL_NET")
     }
-    assert "else it would be 1" in decided["variables.NCCL_CROSS_NIC"].because
+    assert "otherwise 1" in decided["variables.NCCL_CROSS_NIC"].because
     assert str(decided["variables.NCCL_NET"].origin).startswith("spec.yaml:4:")
     assert found.environment.setup == (
         "source mine.sh",
@@ -171,7 +171,7 @@ def test_a_unit_that_loses_one_setting_loses_all_and_says_so(tmp_path):
     (warning,) = (warning for warning in part.warnings if "DLR065" in warning)
     assert "`NCCL_NET_GDR_READ` and `NCCL_CUMEM_ENABLE` are not set either" in warning
     reasons = {d.key: d.because for d in part.decisions}
-    assert "belongs together with `NCCL_PROTO`" in reasons["variables.NCCL_CUMEM_ENABLE"]
+    assert "belongs to the same unit as `NCCL_PROTO`" in reasons["variables.NCCL_CUMEM_ENABLE"]
     spec = f"{RESOURCES}environment: {{drop: [{', '.join(unit)}]}}"
     assert plan_of(tmp_path, spec, OMNI_PATH).warnings == ()
 
@@ -201,7 +201,7 @@ def test_explain_tells_who_left_a_variable_unset(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.run(["explain", "NCCL_CROSS_NIC", "spec.yaml"]) == 0
     shown = capsys.readouterr().out
-    assert "left unset by the spec (else it would be 1" in shown
+    assert "left unset by the spec (otherwise 1" in shown
     assert "spec.yaml:4:" in shown
 
 

@@ -113,7 +113,7 @@ def test_the_site_s_variables_stand_below_the_spec_s(tmp_path):
 @pytest.mark.parametrize(
     ("rule", "address", "because"),
     [
-        ("{}", "$DLRUN_FIRST_HOST", "by its name in the scheduler"),
+        ("{}", "$DLRUN_FIRST_HOST", "under its name in the scheduler"),
         ("{suffix: -ib0}", "$DLRUN_FIRST_HOST-ib0", "with `-ib0` appended"),
         ("{address: fqdn}", "$(hostname -f)", "fully qualified name"),
         ("{address: ip}", "$(hostname -i | cut -d ' ' -f 1)", "`hostname -i`"),

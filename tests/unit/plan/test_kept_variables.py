@@ -25,7 +25,7 @@ def test_a_value_of_a_module_stays(tmp_path):
     interface = found["NCCL_SOCKET_IFNAME"]
     assert exported(interface.value) == "hsn0"
     assert exported(interface.value, NCCL_SOCKET_IFNAME="hsn0,hsn1") == "hsn0,hsn1"
-    assert interface.because.endswith("a value that a module has set stays")
+    assert interface.because.endswith("a value set by a module is kept")
     assert str(found["NCCL_IB_HCA"].value) == "${NCCL_IB_HCA:-=mlx5_0:1,mlx5_1}"
     assert found["X"].value.literal == "a$b", "a value that the shell would change is set as it is"
     assert found["OMP_NUM_THREADS"].value.literal is not None or "DLRUN" in str(

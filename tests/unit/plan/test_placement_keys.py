@@ -88,7 +88,7 @@ def test_ranks_share_cores_only_where_that_is_asked(tmp_path):
     [
         ("{reserve: some}", "a CPU list such as `0,64-71`, `first-core-per-l3`, `N-per-node` or `none`"),
         ("{reserve: 9-1}", "reserve"),
-        ("{reserve: '0-15'}", "no core is left to use"),
+        ("{reserve: '0-15'}", "no usable core is left"),
         ("{reserve: '99'}", "CPU 99"),
         ("{locality: near}", "`strict` or `balance`"),
         ("{l3_borders: none}", "`free` or `strict`"),

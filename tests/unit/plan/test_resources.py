@@ -55,7 +55,7 @@ def test_ranks_that_do_not_fill_the_nodes(ranks, per_node):
     _, _, problems = layout(Resources(nodes=3, ranks=ranks, ranks_per_node=per_node))
     (problem,) = problems
     assert problem.code == "DLR011"
-    assert f"{2 * per_node + 1} to {3 * per_node} ranks would" in problem.help
+    assert f"use {2 * per_node + 1} to {3 * per_node} ranks" in problem.help
 
 
 @pytest.mark.parametrize(

@@ -108,8 +108,8 @@ def _numa(part: NumaPart) -> Picture:
 def _cache(cells: Sequence[Cell]) -> Picture:
     count = len(cells)
     columns = min(count, 4) if count <= 8 else min(16, math.ceil(math.sqrt(2.2 * count)))
-    rows = -(-count // columns)
-    rows = max(rows, 1)
+    # As few rows as fit, then as few columns as these rows need, so that the last row is nearly full.
+    rows = max(-(-count // columns), 1)
     columns = -(-count // rows)
     placed = tuple(
         (cell, 6 + CELL * (i % columns) + 2, 6 + CELL * (i // columns) + 2) for i, cell in enumerate(cells)

@@ -72,7 +72,7 @@ def scene(placement: Placement, topology: Topology) -> Scene:
     uses = _uses(placement)
     closed = {*topology.reserved, *topology.isolated}
     allowed = set(topology.pus() if topology.allowed is None else topology.allowed)
-    homes = _device_homes(topology)
+    nodes = _device_nodes(topology)
     drawn: set[int] = set()
     packages = []
     ordered = sorted(topology.cores, key=lambda c: (c.package, c.numa, c.l3, c.die, c.core_id, c.pus))
@@ -85,15 +85,15 @@ def scene(placement: Placement, topology: Topology) -> Scene:
             )
             first = numa not in drawn
             drawn.add(numa)
-            gpus = tuple(gpu for gpu in topology.gpus if first and homes.get(f"gpu {gpu.index}") == numa)
-            nics = tuple(nic for nic in topology.nics if first and homes.get(f"nic {nic.name}") == numa)
+            gpus = tuple(gpu for gpu in topology.gpus if first and nodes.get(f"gpu {gpu.index}") == numa)
+            nics = tuple(nic for nic in topology.nics if first and nodes.get(f"nic {nic.name}") == numa)
             memories = tuple(node for node in topology.numa_nodes if first and node.near[:1] == (numa,))
             parts.append(NumaPart(numa=numa, caches=caches, gpus=gpus, nics=nics, memories=memories))
         packages.append(PackagePart(package=package, parts=tuple(parts)))
     return Scene(
         packages=tuple(packages),
-        gpus=tuple(gpu for gpu in topology.gpus if f"gpu {gpu.index}" not in homes),
-        nics=tuple(nic for nic in topology.nics if f"nic {nic.name}" not in homes),
+        gpus=tuple(gpu for gpu in topology.gpus if f"gpu {gpu.index}" not in nodes),
+        nics=tuple(nic for nic in topology.nics if f"nic {nic.name}" not in nodes),
     )
 
 
@@ -120,13 +120,13 @@ def _cell(core: Core, uses: dict[int, tuple[int, Use]], closed: set[int], allowe
     return Cell(rank=None, use="closed" if shut else "idle", pus=core.pus)
 
 
-def _device_homes(topology: Topology) -> dict[str, int]:
+def _device_nodes(topology: Topology) -> dict[str, int]:
     """Device -> NUMA node with cores at which it is drawn; devices of memory-only nodes are drawn at the nearest one."""
     with_cores = set(topology.cpu_nodes())
     near = {node.id: next((n for n in node.near if n in with_cores), None) for node in topology.numa_nodes}
     devices = [(f"gpu {gpu.index}", gpu) for gpu in topology.gpus]
     devices += [(f"nic {nic.name}", nic) for nic in topology.nics]  # type: ignore[misc]
-    homes = {}
+    found = {}
     for name, device in devices:
         local = topology.cores_of(device.cpus)
         numa = (
@@ -137,5 +137,5 @@ def _device_homes(topology: Topology) -> dict[str, int]:
         if numa is None and local:
             numa = local[0].numa
         if numa is not None:
-            homes[name] = numa
-    return homes
+            found[name] = numa
+    return found

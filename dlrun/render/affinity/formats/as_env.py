@@ -9,8 +9,8 @@ from dlrun.model.topology import Topology
 from dlrun.render.affinity.settings import BindingContext, RankVariable, settings
 
 NOTE = (
-    "a rank must also be bound to its DLRUN_CPUS (`--format wrapper` does), or its threads may move to other "
-    "cores; processes that a bound thread forks, such as data loaders, stay on its one core unless they bind themselves"
+    "a rank must also be bound to its DLRUN_CPUS (`--format wrapper` does so), or its threads may run on other "
+    "cores; processes started by a bound thread, such as data loaders, stay on its core unless they bind themselves"
 )
 
 
@@ -20,6 +20,7 @@ def emit(placement: Placement, _topology: Topology, job: BindingContext) -> str:
     lines = ["# every rank", *map(export, (s for s in found if s.rank is None))]
     for rank in placement.ranks:
         lines += ["", f"# local rank {rank.rank}", *map(export, (s for s in found if s.rank == rank.rank))]
+    # Without common variables their heading is left out.
     return "\n".join(lines if lines[1:2] != [""] else lines[2:]) + "\n"
 
 

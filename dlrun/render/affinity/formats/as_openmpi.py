@@ -50,6 +50,7 @@ def mapped(topology: Topology, name: str, each: int, cores: int) -> list[tuple[i
     group = dict(OBJECTS)[name]
     ranks: list[tuple[int, ...]] = []
     ordered = logical_cores(topology)
+    # Open MPI visits the objects in the order of their first core.
     first = {group(core): i for i, core in reversed(list(enumerate(ordered)))}
     for _, members in groupby(sorted(ordered, key=lambda core: first[group(core)]), key=group):
         mine = list(members)

@@ -13,8 +13,8 @@ from dlrun.render.affinity.settings import BindingContext
 
 NOTE = (
     "for one node: repeat the lines with the next ranks and `+n1`, `+n2`, ... for more; use as `mpirun --rankfile FILE` "
-    "(Open MPI 4) or `mpirun --map-by rankfile:file=FILE` (5); where Open MPI knows of no scheduler's nodes, write the "
-    "host's name for `+n0`; `--format wrapper` or `env` for memory policy, GPUs, threads"
+    "(Open MPI 4) or `mpirun --map-by rankfile:file=FILE` (5); outside an allocation, write the host name instead "
+    "of `+n0`; memory policy, GPUs and threads need `--format wrapper` or `env` beside it"
 )
 
 

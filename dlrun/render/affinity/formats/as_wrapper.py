@@ -30,7 +30,7 @@ set -uo pipefail
 """
 IDENTIFY = """\
 
-# --- Which rank: as the innermost launcher counts, which passes on the variables of the outer ones unchanged ---
+# --- Local rank: from the innermost launcher; it passes on the variables of outer ones unchanged ---
 
 _dlrun_found=
 for _dlrun_name in {names}; do
@@ -85,11 +85,11 @@ def _body(placement: Placement, job: BindingContext, ranks: Sequence[RankPlaceme
     for rank in ranks:
         lines += _case(rank, [setting for setting in mine if setting.rank == rank.rank], shown)
     lines += TAIL.format(count=len(placement.ranks)).rstrip("\n").split("\n")
-    lines.append("export DLRUN_CPUS=$_dlrun_cpus  # what the rank is bound to")
+    lines.append("export DLRUN_CPUS=$_dlrun_cpus  # the CPUs of the rank")
     lines += [f"export {name}=$DLRUN_THREADS" for name in _names(found, COUNT_CORES)]
     if named := _names(found, NAME_CORES):
         lines.append(
-            f"if [[ -n $_dlrun_shared ]]; then unset -v {' '.join(named)}; fi # they name cores of the plan"
+            f"if [[ -n $_dlrun_shared ]]; then unset -v {' '.join(named)}; fi # their values are core ids of the plan"
         )
     lines.append('exec ${_dlrun_memory[@]+"${_dlrun_memory[@]}"} "$@"')
     return "\n".join(lines) + "\n"

@@ -41,7 +41,7 @@ def test_points(tmp_path, sweep, expected):
 @pytest.mark.parametrize(
     ("sweep", "code", "words"),
     [
-        ("{zip: {a: [1, 2], b: [3]}}", "DLR080", "2 values of `a`, and 1 of `b`"),
+        ("{zip: {a: [1, 2], b: [3]}}", "DLR080", "2 values of `a`, but 1 of `b`"),
         ("{a: [1], zip: {a: [2]}}", "DLR081", "`a` of the sweep is in `zip` and in `grid`"),
         ("{list: [{a: 1}, {b: 1}]}", "DLR082", "point 2 of `sweep.list` differs from the first one in `a`"),
         ("{list: [{}]}", "DLR082", "point 1 of `sweep.list` has no parameters"),

@@ -45,7 +45,7 @@ def found(size: int, files: int, *, whole: bool = True) -> DataSize:
             True,
             "950GB of it, small files first",
         ),  # full disks are slow
-        ({}, None, SSD, 8, "part", True, "what fits every node"),
+        ({}, None, SSD, 8, "part", True, "the part that fits on every node"),
         ({}, found(10**9, 10), UNKNOWN, 8, "part", True, "as far as it fits"),
         ({}, found(10**9, 10, whole=False), UNKNOWN, 8, "part", True, "more than 1GB"),
         ({"size": Bytes(10**9)}, None, SSD, 8, "copy", False, "its 1GB fits"),

@@ -7,7 +7,7 @@ import pytest
 from dlrun.errors import Invalid
 from dlrun.fabrics.table import rules_for
 from dlrun.plan.tuning import knobs
-from dlrun.plan.tuning.candidates import as_planned, asked_for, parse_try, together
+from dlrun.plan.tuning.candidates import as_planned, from_options, parse_try, together
 
 
 def test_every_variable_is_tunable_in_the_tables_of_settings():
@@ -17,7 +17,7 @@ def test_every_variable_is_tunable_in_the_tables_of_settings():
 
 
 def test_a_parameter_of_the_command_has_its_first_value_as_planned():
-    found, parameters = asked_for(
+    found, parameters = from_options(
         [("workers", ("2", "4")), ("placement.smt", ("all",))], frozenset({"placement"})
     )
     assert parameters == {"workers": "2"}
