@@ -66,7 +66,7 @@ MISTAKES = [
             BASE + "command: [python, train.py, '{{ lr }}']\nsweep: {lr: [1, 2]}\n"),
     Mistake("venv-and-conda", RUN + "environment: {venv: ./env, conda: base}\n", "remove the other one",
             RUN + "environment: {venv: ./env}\n"),
-    Mistake("more-ranks-than-cores", RUN + "resources: {partition: cpu, ranks_per_node: 32}\n", "use at most 16 ranks a node",
+    Mistake("more-ranks-than-cores", RUN + "resources: {partition: cpu, ranks_per_node: 32}\n", "use at most 16 ranks per node",
             RUN + "resources: {partition: cpu, ranks_per_node: 16}\n"),
     Mistake("gpus-paid-for-and-not-used", RUN + "resources: {gpus_per_node: 0, exclusive: true}\n", "set `gpus_per_node: 4`",
             RUN + "resources: {gpus_per_node: 4, exclusive: true}\n"),

@@ -79,7 +79,7 @@ def test_a_variable_in_the_destination_is_that_of_this_machine(dlrun, source, lo
 def test_what_the_plan_refuses_is_told_without_the_generated_spec(dlrun, local):
     ran = dlrun("stage-data", "https://example.org/a.tar", "--to", local, "--strategy", "shard", code=2)
     assert (
-        "`https://example.org/a.tar` is fetched by the first node for all, but `--strategy shard` reads"
+        "`https://example.org/a.tar` is fetched by the first node for all nodes, but `--strategy shard` reads"
         in ran.stderr
     )
     assert "yaml" not in ran.stderr

@@ -128,7 +128,7 @@ def test_excluded_nodes_are_left_out_by_the_job_itself(alice):
         "refused.yaml", {"name": "x", "command": ["true"], "resources": {**BOTH, "exclude": ["n1"]}}
     )
     refused = alice.dlrun("submit", str(spec), code=2)
-    assert "give resources.spare_nodes: the job then leaves such a node out" in refused.stderr
+    assert "set resources.spare_nodes, so that the job can do without such a node" in refused.stderr
 
 
 def test_a_node_that_dies_is_replaced_in_the_same_allocation(alice, cluster):

@@ -44,7 +44,7 @@ def test_lumis_masks():
     placement = place(node, PlacementRequest(ranks_per_node=8))
     masks = "fe000000000000,fe00000000000000,fe0000,fe000000,fe,fe00,fe00000000,fe0000000000"
     assert f"--cpu-bind=mask_cpu:{masks} " in format_named("srun").emit(placement, node, BindingContext())
-    assert "leave out some hardware threads" in placement.warnings[-1]
+    assert "only some hardware threads are allowed" in placement.warnings[-1]
 
 
 def test_horovods_oneccl_page():

@@ -55,7 +55,7 @@ def test_they_share_the_ranks_cores_with_a_reason_where_there_are_none(framework
         (role,) = [role for role in plan.roles if role.name == name]
         (decision,) = [d for d in plan.decisions if d.key == f"roles.{name}"]
         assert (role.cpus, decision.rule, decision.value) == ((), "shares-cores", "shared")
-        assert "`placement.comm_cores` gives it cores of its own" in decision.because
+        assert "`placement.comm_cores` reserves cores for it" in decision.because
 
 
 def test_a_users_number_of_threads_is_kept(tmp_path):
