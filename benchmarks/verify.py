@@ -20,7 +20,7 @@ from dlrun.cli.verify import table_of
 from dlrun.effects.jobs.prepare import prepare
 from dlrun.effects.verify.compare import compare_check
 from dlrun.effects.verify.job import reports
-from dlrun.effects.verify.report import gathered
+from dlrun.effects.verify.report import grouped
 from dlrun.model.plan import Plan
 
 SITE = """\
@@ -95,7 +95,7 @@ def main() -> None:
             checked = compare_check(plan, found, hosts)
             judged = time.perf_counter()
             _, rows = table_of(checked)
-            lines = len(rows) + len(gathered(checked))
+            lines = len(rows) + len(grouped(checked))
             ended = time.perf_counter()
             best = min(best, (ended - begun, read - begun, judged - read, lines))
     whole, read_, judged_, lines = best

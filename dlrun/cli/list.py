@@ -26,11 +26,11 @@ def command(limit: int, site: str | None, as_json: bool) -> None:
 
     from dlrun.cli.status import as_data, row_of, show_jobs
     from dlrun.effects.queue import status
-    from dlrun.effects.queue.recover import known
+    from dlrun.effects.queue.recover import completed
     from dlrun.effects.records import jobs
 
     found = (job for job in jobs.all_jobs(jobs.home()) if site in (None, job.site))
-    chosen = [known(job) for job in islice(found, limit)]
+    chosen = [completed(job) for job in islice(found, limit)]
     states = status.of(chosen, prompt=False, unasked=notice)
     if as_json:
         emit("jobs", [as_data(job, states[job.directory]) for job in chosen])

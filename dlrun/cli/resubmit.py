@@ -29,7 +29,6 @@ def command(job: str, failed: bool, sets: tuple[str, ...], wait: bool, as_json: 
     """
     from dlrun.cli.submit import report_submission
     from dlrun.effects.clusters import identity
-    from dlrun.effects.jobs.submit import submit
     from dlrun.effects.queue import attempts, rerun
     from dlrun.effects.queue.selection import select
     from dlrun.effects.records import jobs
@@ -49,28 +48,24 @@ def command(job: str, failed: bool, sets: tuple[str, ...], wait: bool, as_json: 
         new = rerun.submit_points(found, points, notice, sets)
     elif sets:
         new = _changed(found, sets)
-    elif found.remote is not None:
-        from dlrun.effects.remote import submit as remote
-
-        new = remote.resubmit(found, notice)
     else:
-        new = submit(_without_bad_nodes(found, found.plan()), None, keep=found.directory, notice=notice).job
+        new = rerun.resubmit(found, _without_bad_nodes(found, found.plan()), notice)
     return report_submission(new, wait=wait, parsable=False, as_json=as_json)
 
 
 def _changed(job: Job, sets: tuple[str, ...]) -> Job:
     """Submit the spec of a job with changed keys, to where the job was submitted."""
-    from dlrun.effects.queue import changed
+    from dlrun.effects.queue import replan
 
     if job.remote is not None:
         from dlrun.effects.remote import submit as remote
         from dlrun.effects.remote.destination import Destination
 
         to = Destination(host=job.remote.host, transport=job.remote.transport)
-        return remote.submit(changed.read(job, sets), to, notice=notice)
+        return remote.submit(replan.read(job, sets), to, notice=notice)
     from dlrun.effects.jobs.submit import submit
 
-    prepared = changed.planned(job, sets)
+    prepared = replan.planned(job, sets)
     for warning in prepared.plan.warnings:
         notice(f"warning: {warning}")
     return submit(_without_bad_nodes(job, prepared.plan), prepared.inputs, notice=notice).job
@@ -83,6 +78,6 @@ def _without_bad_nodes(job: Job, plan: Plan) -> Plan:
     unfit = bad_nodes.read(job.directory)
     if unfit:
         notice(
-            f"nodes excluded because they failed the checks of this job: {', '.join(unfit)}{bad_nodes.how(plan)}"
+            f"nodes excluded because they failed the checks of this job: {', '.join(unfit)}{bad_nodes.without_directive(plan)}"
         )
     return bad_nodes.leave_out(plan, unfit)

@@ -302,7 +302,7 @@ def cancel(directory: Path, as_json: bool) -> None:
     study = studies.find(directory)
     left = {run.job.directory: run.job for run in studies.measured_runs(study) if not run.result.state.final}
     for _, job in studies.jobs_of(study):
-        if job.job_id is None and job.remote is not None:
+        if job.resumable:
             notice(
                 f"{job.directory.name}: its submission was interrupted; complete it with `dlrun scale SPEC`, then cancel it"
             )

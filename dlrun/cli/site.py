@@ -197,7 +197,7 @@ def test(
     Limits are compared with the scheduler's, which is also asked whether it would accept the largest jobs.
     """
     from dlrun.cli.site_verdicts import lines_of, plain
-    from dlrun.effects.site_test import price, run
+    from dlrun.effects.site_test import cost, run
     from dlrun.errors import Invalid
     from dlrun.model.units import Duration
 
@@ -206,7 +206,7 @@ def test(
     except ValueError as error:
         raise Invalid(f"--wait: {error}") from None
     if dry_run:
-        for line in price.lines_of(run.jobs_of(site, partitions=partitions, sets=sets)):
+        for line in cost.lines_of(run.jobs_of(site, partitions=partitions, sets=sets)):
             echo(line)
         return 0
     tested = run.test_profile(site, partitions=partitions, sets=sets, wait=longest, notice=notice)

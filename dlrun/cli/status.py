@@ -29,7 +29,7 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
     """
     from dlrun.cli import status_studies
     from dlrun.effects.queue import status
-    from dlrun.effects.queue.recover import known
+    from dlrun.effects.queue.recover import completed
     from dlrun.effects.queue.selection import Selection, select
     from dlrun.effects.records import jobs as store
 
@@ -44,7 +44,7 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
     ]
     chosen = list({one.job.directory: one.job for one in wanted}.values())
     if not jobs:
-        chosen = [*map(known, store.all_jobs(base))]
+        chosen = [*map(completed, store.all_jobs(base))]
     states = status.of(chosen, prompt=bool(jobs), unasked=notice)
     states = {place: _of_points(wanted, place, runs) for place, runs in states.items()}
     if not jobs:
@@ -173,4 +173,4 @@ def _cost(job: Job, states: list[JobStatus]) -> dict[str, Any]:
     found = usage(job, states)
     if found is None:
         return {"asked": None, "used": None}
-    return {"asked": to_plain(found.asked), "used": {"node_hours": found.node_hours, "units": found.units}}
+    return {"asked": to_plain(found.most), "used": {"node_hours": found.node_hours, "units": found.units}}

@@ -105,8 +105,7 @@ def report_submission(job: Job, *, wait: bool, parsable: bool, as_json: bool) ->
         echo(job.job_id)
     else:
         echo(f"submitted {job.name} to {job.site} as job {job.shown_id()}")
-        there = f"{job.remote.host}:{job.remote.directory}" if job.remote else job.directory
-        echo(f"job directory: {there}")
+        echo(f"job directory: {job.shown_path(job.directory)}")
     if not wait:
         return 0
     from dlrun.cli.follow import follow_to_end

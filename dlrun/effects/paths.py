@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import stat
@@ -18,12 +19,22 @@ def expanded(name: str) -> Path:
     return Path(os.path.expanduser(from_home(name)))  # noqa: PTH111
 
 
+def state_home(environment: Mapping[str, str] = os.environ) -> Path:
+    """The directory of the user's records: `$XDG_STATE_HOME/dlrun` (XDG Base Directory Specification)."""
+    return Path(environment.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")) / "dlrun"  # noqa: PTH111
+
+
+def cache_home() -> Path:
+    """The directory of the user's cache: `$XDG_CACHE_HOME/dlrun`."""
+    # os.path.expanduser: without a home directory Path.expanduser would raise RuntimeError.
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "dlrun"  # noqa: PTH111
+
+
 def jobs_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where job directories are made: `$DLRUN_JOBS`, else `$XDG_STATE_HOME/dlrun/jobs`."""
+    """The base of job directories: `$DLRUN_JOBS`, else `jobs` in `state_home`."""
     if given := environment.get("DLRUN_JOBS"):
         return Path(given).expanduser()
-    state = environment.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
-    return Path(state) / "dlrun" / "jobs"
+    return state_home(environment) / "jobs"
 
 
 def fault(path: Path, *, directory: bool | None = None) -> str | None:
@@ -60,8 +71,8 @@ def open_regular(path: Path) -> BinaryIO:
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)
     if path.is_dir():
-        raise IsADirectoryError(21, "Is a directory")
-    raise OSError(22, "it is not a regular file")
+        raise IsADirectoryError(errno.EISDIR, "Is a directory")
+    raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def read_bytes(path: Path, most: int) -> bytes:
@@ -69,7 +80,7 @@ def read_bytes(path: Path, most: int) -> bytes:
     with open_regular(path) as file:
         data = file.read(most + 1)
     if len(data) > most:
-        raise OSError(27, f"it has more than {most >> 20} MiB")
+        raise OSError(errno.EFBIG, f"it has more than {most >> 20} MiB")
     return data
 
 
@@ -83,10 +94,9 @@ def runnable(program: Path) -> Path:
         return program
     from hashlib import sha256  # noqa: PLC0415 - OpenSSL, which few commands need
 
-    base = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111
-    place = base / "dlrun" / f"program-{sha256(inside).hexdigest()[:16]}"
-    place.mkdir(parents=True, exist_ok=True, mode=0o700)
-    copy = place / program.name
+    directory = cache_home() / f"program-{sha256(inside).hexdigest()[:16]}"
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    copy = directory / program.name
     try:
         own = copy.stat().st_uid == os.getuid() and copy.read_bytes() == inside
     except OSError:

@@ -13,7 +13,7 @@ from typing import Protocol
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.record import record
 
-PATIENCE = 120.0
+TIMEOUT = 120.0
 """Time limit of a client in seconds: a busy controller can need a minute (Slurm's MessageTimeout is 10 s, with retries)."""
 
 
@@ -44,7 +44,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     directory: Path | None = None,
     text: str | None = None,
-    timeout: float = PATIENCE,
+    timeout: float = TIMEOUT,
     answer: Path | None = None,
 ) -> Completed:
     """Run a program to its end, with `text` on its standard input.

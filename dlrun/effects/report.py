@@ -12,10 +12,10 @@ from dlrun.effects.inputs.spec import load_spec, topology_for_spec
 from dlrun.effects.logs import files as log_files
 from dlrun.effects.paths import open_regular
 from dlrun.effects.queue.results import results_of
-from dlrun.effects.records.belief import run_state
 from dlrun.effects.records.jobs import Job
+from dlrun.effects.records.validation import run_state
+from dlrun.effects.usage.formats import size, sparkline
 from dlrun.effects.usage.job import of_run
-from dlrun.effects.usage.words import size, sparkline
 from dlrun.errors import DlrunError
 from dlrun.model.job import JobStatus, State
 from dlrun.model.plan import Plan
@@ -29,6 +29,8 @@ _TAIL = 6000
 """Bytes of each log that are shown."""
 _RANKS = 64
 """Maximum ranks per run in the usage table."""
+_RUNS = 40
+"""Maximum number of runs in the timeline."""
 _LOGS = 8
 """Maximum number of logs: the job's and those of its first ranks."""
 
@@ -92,21 +94,22 @@ def _facts(job: Job, plan: Plan, states: Sequence[JobStatus]) -> Iterator[tuple[
     codes = sorted({one.exit_code for one in states if one.exit_code})
     if codes:
         yield "exit code", ", ".join(map(str, codes))
-    where = f"{job.remote.host}:{job.remote.directory}" if job.remote else str(job.directory)
-    yield "job directory", where
+    yield "job directory", job.shown_path(job.directory)
 
 
 def _timeline(job: Job, states: Sequence[JobStatus]) -> Iterator[Span]:
     """Spans of queue, preparation and training of each run, from the job's state.json; a running one ends now."""
     now = time.time()
     runs = list(zip(job.run_directories(), states, strict=False))
-    for number, (run, status) in enumerate(runs[:40]):
+    for number, (run, status) in enumerate(runs[:_RUNS]):
         record = run_state(run) or {}
         began, ended = record.get("started"), record.get("ended")
         name = f"point {number}: " if len(runs) > 1 else ""
         if job.submitted and not record.get("restarts"):
-            waited = (min(job.submitted, began or now), began or now)
-            yield Span(name=f"{name}queue", kind="queue", begin=waited[0], end=waited[1])
+            # min: the clock of the node may be behind that of the submission.
+            yield Span(
+                name=f"{name}queue", kind="queue", begin=min(job.submitted, began or now), end=began or now
+            )
         if began is None:
             continue
         launched = record.get("launched") or began

@@ -12,7 +12,7 @@ from types import FrameType
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Kept:
+class Received:
     """`signal` is the first signal received in the block, or None."""
 
     def __init__(self) -> None:
@@ -20,29 +20,30 @@ class Kept:
 
 
 @contextmanager
-def kept_back(word: str) -> Iterator[Kept]:
-    """Within the block, the first of these signals is only recorded, and `word` is printed on stderr.
+def delayed_signals(message: str) -> Iterator[Received]:
+    """Within the block, the first of the signals `ENDING` is only recorded, and `message` is printed on stderr.
 
-    A second one raises KeyboardInterrupt. Outside of the main thread it has no effect.
+    A second one raises KeyboardInterrupt. Outside of the main thread nothing is changed: only that may set handlers.
     """
-    kept = Kept()
+    received = Received()
     if threading.current_thread() is not threading.main_thread():
-        yield kept
+        yield received
         return
 
     def note(number: int, _frame: FrameType | None) -> None:
-        if kept.signal is not None:
+        if received.signal is not None:
             raise KeyboardInterrupt
-        kept.signal = number
+        received.signal = number
         with suppress(OSError):  # the terminal may be gone
-            os.write(2, f"{word}\n".encode())
+            os.write(2, f"{message}\n".encode())
 
     before: dict[signal.Signals, Callable[[int, FrameType | None], object] | int | None] = {}
     for one in ENDING:
-        if signal.getsignal(one) is not signal.SIG_IGN:  # `nohup` stays what it is
+        # Under `nohup` SIGHUP is ignored, and stays so.
+        if signal.getsignal(one) is not signal.SIG_IGN:
             before[one] = signal.signal(one, note)
     try:
-        yield kept
+        yield received
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)

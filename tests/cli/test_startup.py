@@ -63,7 +63,7 @@ def test_rendering_needs_no_heavy_library(tmp_path, arguments):
 def test_a_dry_run_reads_no_records_of_jobs(tmp_path):
     (tmp_path / "spec.yaml").write_text(SPEC)
     modules = imported("submit", "spec.yaml", "--dry-run", cwd=tmp_path)
-    assert not modules & {"dlrun.effects.records.jobs", "dlrun.effects.records.belief"}
+    assert not modules & {"dlrun.effects.records.jobs", "dlrun.effects.records.validation"}
 
 
 def test_asking_for_jobs_needs_no_templates(tmp_path):

@@ -162,7 +162,7 @@ def test_over_ssh_the_login_node_is_away_and_comes_back_and_the_results_come_wit
     terminal.shows("pending: waits for free nodes")
     cluster.cut("laptop")
     try:
-        terminal.shows("login node `login` away since ")
+        terminal.shows("no answer from slurm on `login` since ")
     finally:
         cluster.join("laptop")
     alice.dlrun("cancel", busy)

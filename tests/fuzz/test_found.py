@@ -14,7 +14,7 @@ from dlrun.config.topology import read_topology
 from dlrun.effects.diagnosis import evidence, why
 from dlrun.effects.jobs import files as job_files
 from dlrun.effects.logs import files, merge
-from dlrun.effects.records import bad_nodes, belief, jobs
+from dlrun.effects.records import bad_nodes, jobs, validation
 from dlrun.effects.scaling import study
 from dlrun.effects.tuning import trial
 from dlrun.effects.usage import live
@@ -104,10 +104,10 @@ def test_what_a_run_wrote_of_itself_and_cannot_be(tmp_path, odd):
     (tmp_path / "state.json").write_text(
         f'{{"state": "ended", "started": {odd}, "ended": {odd}, "exit_code": {odd}, "restarts": {odd}, "host": {odd}}}'
     )
-    found = belief.run_state(tmp_path)
+    found = validation.run_state(tmp_path)
     assert found.pop("state") == "ended"
     assert set(found.values()) <= {1, "x"}
-    belief.clock(found.get("started"))
+    validation.clock(found.get("started"))
 
 
 def test_a_time_of_too_many_digits(tmp_path):

@@ -19,11 +19,11 @@ def at_most(cost: Cost) -> str:
 def used(usage: JobUsage) -> str:
     """What a job has used, and the maximum that it requested."""
     text = f"used {amount(usage.node_hours)} node-hours"
-    if usage.asked is None or usage.units is None:
+    if usage.most is None or usage.units is None:
         return text
-    if usage.asked.unit != "node-hours":
-        text += f" = {amount(usage.units)} {usage.asked.unit}"
-    return f"{text}, of at most {at_most(usage.asked)}"
+    if usage.most.unit != "node-hours":
+        text += f" = {amount(usage.units)} {usage.most.unit}"
+    return f"{text}, of at most {at_most(usage.most)}"
 
 
 def amount(value: float) -> str:

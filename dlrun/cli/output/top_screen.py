@@ -19,8 +19,8 @@ from rich.table import Table
 from dlrun.cli.output.table import meter
 from dlrun.cli.output.terminal import Plain, console
 from dlrun.cli.output.top_text import headline
+from dlrun.effects.usage.formats import bits, size
 from dlrun.effects.usage.live import Live, LiveRank, Watch, last_line, tail
-from dlrun.effects.usage.words import bits, size
 from dlrun.model.text import digits
 
 _ORDER = {"r": "rank", "c": "cores", "m": "memory", "g": "busy"}

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dlrun.effects.usage.words import bits, clock, size
+from dlrun.effects.usage.formats import bits, clock, size
 
 if TYPE_CHECKING:
     from dlrun.effects.usage.live import Live

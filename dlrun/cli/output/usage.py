@@ -12,8 +12,8 @@ from dlrun.cli.output.column import Column
 from dlrun.cli.output.table import meter, show
 from dlrun.cli.printing import echo
 from dlrun.effects.usage.accounting import accounted
+from dlrun.effects.usage.formats import bits, clock, many, size, sparkline
 from dlrun.effects.usage.verdicts import BRIEF, peak_of
-from dlrun.effects.usage.words import bits, clock, many, size, sparkline
 from dlrun.model.units import Bytes
 
 if TYPE_CHECKING:

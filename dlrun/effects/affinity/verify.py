@@ -21,7 +21,7 @@ from dlrun.node.checks import placement_probe
 from dlrun.plan.affinity.observed import UNKNOWN, wrong_cpus, wrong_memory
 from dlrun.render.affinity.settings import BindingContext
 
-PATIENCE = 30.0
+TIMEOUT = 30.0
 """Time limit of a probe in seconds."""
 
 LOOKS = 20
@@ -93,7 +93,7 @@ def verify(placement: Placement, job: BindingContext) -> tuple[Verdict, ...]:
     try:
         for rank, process in zip(placement.ranks, processes, strict=True):
             try:
-                output, _ = process.communicate(timeout=PATIENCE)
+                output, _ = process.communicate(timeout=TIMEOUT)
                 report = json.loads(output)
             except (subprocess.TimeoutExpired, ValueError):
                 raise OperationFailed(f"the probe of rank {rank.rank} did not report") from None

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from dlrun.effects.clusters.environment import clean
-from dlrun.effects.process import PATIENCE, Completed, Runner, run
+from dlrun.effects.process import TIMEOUT, Completed, Runner, run
 from dlrun.effects.records.jobs import Job
 from dlrun.errors import OperationFailed
 
@@ -18,10 +18,16 @@ def place(job: Job) -> tuple[str, str, str]:
     return (job.scheduler, remote.host, remote.transport or "") if remote else (job.scheduler, "", "")
 
 
+def described(job: Job) -> str:
+    """The scheduler of a job, with the login node of its clients, for messages."""
+    scheduler, host, _ = place(job)
+    return f"{scheduler} on `{host}`" if host else scheduler
+
+
 def runner(job: Job, within: float | None = None) -> Runner:
     """A runner for the clients of a job's scheduler, in an environment without inherited job variables.
 
-    within: time limit in seconds of all its calls together (default: `PATIENCE` per call); then it raises OperationFailed.
+    within: time limit in seconds of all its calls together (default: `TIMEOUT` per call); then it raises OperationFailed.
     """
     deadline = None if within is None else time.monotonic() + within
     remote = job.remote
@@ -30,18 +36,18 @@ def runner(job: Job, within: float | None = None) -> Runner:
     from dlrun.effects.clusters import login  # noqa: PLC0415 - only for jobs that are elsewhere
 
     ask = login.runner
-    return lambda argv, /: ask(remote, patience=_left(deadline, argv))(argv)
+    return lambda argv, /: ask(remote, timeout=_left(deadline, argv))(argv)
 
 
 def _left(deadline: float | None, argv: Sequence[str]) -> float:
     """The time limit of the next call in seconds; raises OperationFailed after the deadline."""
     if deadline is None:
-        return PATIENCE
+        return TIMEOUT
     if (left := deadline - time.monotonic()) <= 0:
         raise OperationFailed(f"no time is left for `{argv[0]}`", help="try again later")
     return left
 
 
-def here(argv: Sequence[str], /, *, timeout: float = PATIENCE) -> Completed:
+def here(argv: Sequence[str], /, *, timeout: float = TIMEOUT) -> Completed:
     """Run a scheduler's client on this host, in an environment without inherited job variables."""
     return run(argv, environment=clean(os.environ)[0], timeout=timeout)

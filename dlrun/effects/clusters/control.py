@@ -1,4 +1,4 @@
-"""Interface to submit, query and end jobs: by a scheduler's clients (`queued`), or as processes of this machine (`local`).
+"""Interface to submit, query and end jobs: by a scheduler's clients (`batch`), or as processes of this machine (`local`).
 
 The scheduler selects one; no other code distinguishes jobs of this machine.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dlrun import backends
-from dlrun.effects.clusters import local, queued
+from dlrun.effects.clusters import batch, local
 from dlrun.effects.clusters.query import QueueAnswers
 from dlrun.effects.process import Completed, Runner
 from dlrun.effects.records.jobs import Job
@@ -19,7 +19,7 @@ from dlrun.model.plan import Plan
 
 
 class Control(Protocol):
-    """The module `queued` or `local`."""
+    """The module `batch` or `local`."""
 
     WAITS: bool
     """True if jobs may wait: for nodes, for other jobs, or until they are released."""
@@ -64,4 +64,4 @@ class Control(Protocol):
 
 def of(scheduler: str) -> Control:
     """The control module of a scheduler."""
-    return local if backends.scheduler(scheduler).ON_THIS_MACHINE else queued
+    return local if backends.scheduler(scheduler).ON_THIS_MACHINE else batch

@@ -11,7 +11,7 @@ from dlrun import backends
 from dlrun.errors import Invalid
 from dlrun.model.plan import Plan
 
-KEPT = frozenset(
+NEEDED = frozenset(
     {
         "PBS_AUTH_METHOD",
         "PBS_CONF_FILE",
@@ -50,7 +50,7 @@ def clean(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     Inherited masks bind ranks incorrectly and inherited options override directives: SBATCH_ACCOUNT takes precedence over
     the script, SQUEUE_FORMAT changes squeue's output, SLURM_CPU_BIND changes srun's binding.
     """
-    removed = sorted(name for name in environment if name not in KEPT and _INHERITED.fullmatch(name))
+    removed = sorted(name for name in environment if name not in NEEDED and _INHERITED.fullmatch(name))
     gone = set(removed)
     return {name: value for name, value in environment.items() if name not in gone}, removed
 

@@ -57,7 +57,8 @@ def _found_by_id(job: Job, own: str | None, answering: str | None) -> bool:
         return False
     try:
         server = (job.plan().request.partition or "").partition("@")[2]
-    except DlrunError:  # no plan to read: only the default server is known
+    except DlrunError:
+        # Without a plan the queue is unknown, and with it the server.
         return False
     return bool(server) and same(server, own)
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import dlrun.node
 from dlrun.effects.paths import runnable
 from dlrun.effects.process import Completed, Runner
-from dlrun.effects.records.belief import clock, run_state
 from dlrun.effects.records.jobs import Job
+from dlrun.effects.records.validation import clock, run_state
 from dlrun.errors import OperationFailed
 from dlrun.model.job import Action, JobStatus, State
 from dlrun.model.plan import Plan
@@ -31,8 +31,8 @@ PAUSES = (0.2, 0.2)
 """Short: reading the process table and the job directory has no cost for others."""
 
 _ARGUMENTS_PAUSE = 0.01
-_ARGUMENTS_LOOKS = 1000
-"""How often, and with what pause in seconds, the arguments of a process that is being started are looked for."""
+_ARGUMENTS_READS = 1000
+"""Seconds between reads, and maximum number of reads, of the arguments of a process that is being started."""
 
 _REASONS = {
     "cancelled": State.CANCELLED,
@@ -145,9 +145,9 @@ def supervises(job_id: str, directory: Path) -> bool:
     words: list[str] = []
     same = False
     try:
-        # A process that is just starting its program has no arguments yet: the kernel closes the pipe that
-        # `Popen` waits for before it sets them.
-        for _ in range(_ARGUMENTS_LOOKS):
+        # A process that is just executing its program has no arguments yet: execve(2) closes the pipe on which `Popen` waits
+        # (close-on-exec) before it sets them.
+        for _ in range(_ARGUMENTS_READS):
             if not alive(job_id):
                 return False
             process = psutil.Process(_pid(job_id))
@@ -168,10 +168,10 @@ def status(job: Job) -> list[JobStatus]:
     return [_one(job, path, index, running) for index, path in enumerate(job.run_directories())]
 
 
-def cancel(job: Job, tasks: Sequence[int] | None = None, *, patience: float = 40.0) -> bool:
+def cancel(job: Job, tasks: Sequence[int] | None = None, *, timeout: float = 40.0) -> bool:
     """End the job, or points of its sweep, and wait for the end; False if all had ended already.
 
-    A supervisor that does not end within `patience` seconds (such as a stopped one) is killed with all its descendants.
+    A supervisor that does not end within `timeout` seconds (such as a stopped one) is killed with all its descendants.
     Raises OperationFailed if points or processes do not end.
     """
     job_id = str(job.job_id)
@@ -179,19 +179,19 @@ def cancel(job: Job, tasks: Sequence[int] | None = None, *, patience: float = 40
         return False
     if tasks is None:
         os.kill(_pid(job_id), signal.SIGTERM)
-        # `patience` is more than the supervisor's own grace of 15 s for the ranks.
-        if not _reached(lambda: not alive(job_id), patience):
+        # The default timeout is more than the supervisor's grace period of 15 s for the ranks.
+        if not _reached(lambda: not alive(job_id), timeout):
             _kill_tree(job_id)
         return True
     runs = [run for task, run in enumerate(job.run_directories()) if task in tasks and not _ended(run)]
     for run in runs:
         (run / CANCEL).touch()
-    gone = _reached(
-        lambda: all(_ended(run) or not _begun(run) for run in runs) or not alive(job_id), patience
-    )
-    if not gone:  # other points of the sweep may still run: their supervisor is not killed
+    # A point that has not begun is done, too: the supervisor skips it because of the file.
+    gone = _reached(lambda: all(_ended(run) or not _begun(run) for run in runs) or not alive(job_id), timeout)
+    # The supervisor is not killed: other points of the sweep may still run.
+    if not gone:
         raise OperationFailed(
-            f"job {job_id} did not end within {patience:.0f} s",
+            f"job {job_id} did not end within {timeout:.0f} s",
             help=f"`dlrun cancel {job.directory.name}` ends all of its points",
         )
     return bool(runs)
@@ -201,8 +201,8 @@ def _pid(job_id: str) -> int:
     return int(job_id.partition(".")[0])
 
 
-def _reached(condition: Callable[[], bool], patience: float) -> bool:
-    deadline = time.monotonic() + patience
+def _reached(condition: Callable[[], bool], timeout: float) -> bool:
+    deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
             return False

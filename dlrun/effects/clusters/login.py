@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dlrun.effects.process import Completed, NotInstalled, Runner
 from dlrun.effects.records.jobs import Remote
 from dlrun.effects.transport import open_transport
-from dlrun.effects.transport.protocol import PATIENCE, Transport
+from dlrun.effects.transport.protocol import TIMEOUT, Transport
 from dlrun.effects.transport.scripts import script
 from dlrun.effects.transport.session import run
 
@@ -24,18 +24,18 @@ def transport_of(host: str, kind: str | None, *, prompt: bool = True) -> Transpo
     return _ways[host, kind]
 
 
-def runner(remote: Remote, *, patience: float = PATIENCE) -> Runner:
+def runner(remote: Remote, *, timeout: float = TIMEOUT) -> Runner:
     """A runner for scheduler clients on a job's login node, in a login shell."""
     return lambda argv, /: client(
-        transport_of(remote.host, remote.transport), argv, remote.unwanted, patience=patience
+        transport_of(remote.host, remote.transport), argv, remote.unwanted, timeout=timeout
     )
 
 
 def client(
-    transport: Transport, argv: Sequence[str], unwanted: Sequence[str], *, patience: float = PATIENCE
+    transport: Transport, argv: Sequence[str], unwanted: Sequence[str], *, timeout: float = TIMEOUT
 ) -> Completed:
     """Run a scheduler client on a login node; raises NotInstalled if it is missing."""
-    answer = run(transport, script("client", client=argv, unwanted=unwanted), login=True, patience=patience)
+    answer = run(transport, script("client", client=argv, unwanted=unwanted), login=True, timeout=timeout)
     if answer.returncode == 127:
         raise NotInstalled(f"`{argv[0]}` is not installed on `{transport.host}`")
     stdout = answer.stdout.decode(errors="surrogateescape")

@@ -19,7 +19,7 @@ PAUSES = (1.0, 3.0)
 """Seconds before each retry with a busy scheduler."""
 
 _TRIED = 5.0
-"""Seconds after which a failed client has itself retried."""
+"""Duration of a failed client in seconds from which on it has itself retried."""
 
 _MOST = 1000
 """Jobs per call: their ids must fit into one argument (128 KiB on Linux, MAX_ARG_STRLEN)."""
@@ -81,13 +81,13 @@ def _query(
     runner: Runner,
 ) -> Mapping[str, Tasks] | None:
     """Query in as few calls as possible; None if the scheduler has no such command or knows none of the jobs."""
-    ids, found, remembers = list(wanted), [], False
+    ids, found, knows_any = list(wanted), [], False
     for start in range(0, len(ids), _MOST):
         argv = arguments(ids[start : start + _MOST])
         if not argv:
             return None
-        stdout = patiently(argv, scheduler, runner)
-        remembers = remembers or stdout is not None
+        stdout = with_retries(argv, scheduler, runner)
+        knows_any = knows_any or stdout is not None
         found.append(parse(stdout or ""))
     jobs: dict[str, dict[int | None, JobStatus]] = {}
     points = {one: (job, task) for job in ids for task, one in enumerate(scheduler.tasks(job)) if wanted[job]}
@@ -96,10 +96,10 @@ def _query(
             job, task = points[status.job_id]
             status = replace(status, job_id=job, task=task)  # noqa: PLW2901 - a point that is a job
         jobs.setdefault(_number(status.job_id), {})[status.task] = status
-    return jobs if remembers else None
+    return jobs if knows_any else None
 
 
-def patiently(argv: Sequence[str], scheduler: Scheduler, runner: Runner) -> str | None:
+def with_retries(argv: Sequence[str], scheduler: Scheduler, runner: Runner) -> str | None:
     """The output of a query; None if the scheduler knows none of the jobs.
 
     Repeated for a busy scheduler, unless the client itself has retried: Slurm's take 9 s each without a controller. Raises
@@ -111,12 +111,12 @@ def patiently(argv: Sequence[str], scheduler: Scheduler, runner: Runner) -> str 
         done = runner(argv)
         if done.returncode == 0:
             return done.stdout
-        # PBS clients exit non-zero if they know not all of the jobs.
-        if scheduler.unknown_jobs(done.stderr, done.returncode):  # of some; others may have been printed
+        # PBS clients also fail if they do not know one of the jobs, and print the others.
+        if scheduler.unknown_jobs(done.stderr, done.returncode):
             return done.stdout if done.stdout.strip() else None
         pause = next(pauses, None)
-        tried = time.monotonic() - began > _TRIED
-        if pause is None or tried or not BUSY.search(done.stderr):
+        has_retried = time.monotonic() - began > _TRIED
+        if pause is None or has_retried or not BUSY.search(done.stderr):
             raise OperationFailed(
                 f"`{argv[0]}` failed: {client_message(done.stderr) or f'exit code {done.returncode}'}",
                 help=scheduler.advice(done.stderr),

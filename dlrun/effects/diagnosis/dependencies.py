@@ -9,8 +9,8 @@ from contextlib import suppress
 from dlrun.effects.clusters import identity
 from dlrun.effects.queue import status
 from dlrun.effects.records import jobs
-from dlrun.effects.records.belief import read_json
 from dlrun.effects.records.jobs import Job
+from dlrun.effects.records.validation import read_json
 from dlrun.errors import DlrunError
 from dlrun.model.job import State
 

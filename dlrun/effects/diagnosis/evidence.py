@@ -17,7 +17,7 @@ from dlrun.effects.diagnosis import own_patterns
 from dlrun.effects.diagnosis.patterns import EXCEPTION, PATTERNS, Evidence, Pattern
 from dlrun.effects.logs import files as log_files
 from dlrun.effects.paths import open_regular, read_bytes
-from dlrun.effects.records.belief import run_state
+from dlrun.effects.records.validation import run_state
 from dlrun.model.text import digits
 
 TAIL = 256 * 1024
@@ -27,8 +27,9 @@ SHORT = 32 * 1024
 FULL = 4
 """Number of processes with `TAIL` bytes of log."""
 _LONGEST = 2000
+"""Characters of a line that are searched, half of them at its end: a line may list all keys of a model."""
 _NOTE = 1 << 16
-"""Characters of a line that are looked at, half of them at its end: a line may be the whole of a model's keys."""
+"""Maximum bytes of a failure note."""
 MOST = 64
 """Maximum number of logs searched: a job may have thousands."""
 _WRONG = -2_000_000_000
@@ -139,8 +140,8 @@ def _may_follow(evidence: Evidence | None) -> bool:
 
 
 def _ended_before(run: Path, first: First, rest: Iterable[log_files.Log]) -> tuple[First, ...]:
-    """The processes of the same role that ended with exit code 0 before the first one failed: by their notes, or in a job of
-    more than 1,000 ranks by the last lines of `rest`, the logs of those that noted no failure."""
+    """The processes of the same role that ended with exit code 0 before the first failure: from their notes, or in a job of
+    more than 1,000 ranks from the last lines of `rest`, the logs of processes without a note."""
     spread = {log.path: log.writers for log in rest if digits(log.path.parent.name)}
     ended = [
         *notes(run, "ended"),
@@ -151,7 +152,7 @@ def _ended_before(run: Path, first: First, rest: Iterable[log_files.Log]) -> tup
 
 
 def _ends(path: Path, writers: int, first: First) -> Iterable[First]:
-    """The processes that a log reports to have ended with exit code 0; none of one that was written long after the failure."""
+    """The processes that ended with exit code 0 by the end of a log; none if one process wrote it long after the failure."""
     with suppress(OSError), open_regular(path) as stream:
         found = os.fstat(stream.fileno())
         if writers > 1 or found.st_mtime <= first.time + _FLUSHED:
@@ -164,7 +165,7 @@ def _ends(path: Path, writers: int, first: First) -> Iterable[First]:
 def _elsewhere(
     rest: Iterable[log_files.Log], patterns: Sequence[Pattern], first: First | None
 ) -> Evidence | None:
-    """The cause in the logs of processes without a note (in the order in which they fell silent) and of the job's script.
+    """The cause in the logs of processes without a note (in the order of their last lines) and of the job's script.
 
     After a noted failure, `passing` messages of other processes do not count.
     """
@@ -250,7 +251,7 @@ def run_number(log: log_files.Log) -> int:
     return 1 + int((run_state(log.run) or {}).get("restarts") or 0)
 
 
-def own_words(run: Path) -> str | None:
+def last_own_message(run: Path) -> str | None:
     """The last message of the job's script that is not about progress: its reason to end, if no process failed."""
     (log,) = log_files.find(run, "job")
     lines = [line for line in log_files.last_run(log, TAIL).splitlines() if line.startswith("dlrun: ")]

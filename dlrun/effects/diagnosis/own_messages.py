@@ -39,7 +39,7 @@ NODE: Mapping[str, Own] = {
         ),
     ),
     "data-source": Own(
-        next="correct `source` under `data`: it must be there, complete and readable from the compute nodes, and stay as it is while it is copied",
+        next="correct `source` under `data`: it must be complete and readable on the compute nodes, and unchanged while it is copied",
         messages=(
             "`{}` {}",
             "the source `{}` does not exist",
@@ -70,7 +70,7 @@ NODE: Mapping[str, Own] = {
         ),
     ),
     "node-storage": Own(
-        next="correct `storage.node_local.path` in the site profile: a directory of yours alone on every node",
+        next="correct `storage.node_local.path` in the site profile: a directory on every node that only you can write",
         messages=(
             "there is no node-local storage at `{}`: {}",
             "the staging directory `{}` is inside the source `{}`",
@@ -180,12 +180,12 @@ NODE: Mapping[str, Own] = {
         messages=("`{}` is not a Python environment: it has no `bin`",),
     ),
     "node-system": Own(
-        next="see the node's kernel log and `df -h` there; exclude the node (`resources.exclude`) if it comes back",
+        next="see the node's kernel log and `df -h` there; exclude the node (`resources.exclude`) if it recurs",
         messages=("cannot stage `{}`: {}{}", "cannot stage `{}` on {}: {}{}", "cannot finish `{}`: {}{}"),
         general=True,
     ),
     "dlrun-fault": Own(
-        next="this is a fault of dlrun, or of a job directory that was changed by hand: render the job again, and report it",
+        next="this is a bug of dlrun, or the job directory was changed by hand: render the job again, and report it",
         messages=(
             "this node has no xxHash",
             "unknown hash `{}`",
@@ -209,7 +209,7 @@ NODE: Mapping[str, Own] = {
 
 JOB: Mapping[str, Own] = {
     "ports": Own(
-        next="widen `rendezvous.ports` in the site profile, or see what holds the ports: `ss -ltnp` on the node",
+        next="widen `rendezvous.ports` in the site profile, or see which processes use the ports: `ss -ltnp` on the node",
         messages=("no free block of {} ports between {} and {} on {}",),
     ),
     "fabric-interface": Own(
@@ -217,11 +217,11 @@ JOB: Mapping[str, Own] = {
         messages=("{} has no such address",),
     ),
     "no-hosts": Own(
-        next="submit the job to the scheduler that the site profile names (`scheduler.type`), and do not run its script by hand",
+        next="submit the job to the scheduler of the site profile (`scheduler.type`) instead of running its script by hand",
         messages=("the scheduler names no granted node",),
     ),
     "copied-job": Own(
-        next="name the copy's own directory in that line of its job.sh, or write a new one with `dlrun render -o`",
+        next="write the copy's own directory into that line of its job.sh, or create a new one with `dlrun render -o`",
         messages=(
             "{}/job.sh is a copy: its DLRUN_JOB_DIR is {}, whose logs and state it would overwrite; set it to {}",
         ),
@@ -243,7 +243,7 @@ JOB: Mapping[str, Own] = {
         consequence=True,  # the printed line is more specific, where it is known
     ),
     "environment": Own(
-        next="correct `environment.venv` or `conda`: it must be there on the compute nodes, too",
+        next="correct `environment.venv` or `conda`: it must exist on the compute nodes, too",
         messages=(
             "{}, line {}: `source {}/bin/activate` failed with exit code {}",
             "{}, line {}: `conda {}` failed with exit code {}",
@@ -259,7 +259,7 @@ JOB: Mapping[str, Own] = {
         messages=("this job needs the name {}, which something that is not dlrun's has: move that",),
     ),
     "directory": Own(
-        next="correct `directory`: it must be there on the compute nodes, too",
+        next="correct `directory`: it must exist on the compute nodes, too",
         messages=("{}, line {}: `cd -- {}` failed with exit code {}",),
     ),
     "secret": Own(
@@ -283,7 +283,7 @@ JOB: Mapping[str, Own] = {
         consequence=True,
     ),
     "service": Own(
-        next="`dlrun logs JOB --rank all` has the log of the process that did not come up, or ended",
+        next="`dlrun logs JOB --rank all` has the log of the process that did not start, or ended",
         messages=("{} did not come up", "a service of the job ended early"),
         consequence=True,
     ),
@@ -296,7 +296,7 @@ JOB: Mapping[str, Own] = {
         ),
     ),
     "staging": Own(
-        next="`dlrun logs JOB --rank all` has the report of each node; `dlrun explain data JOB` shows what was to be copied",
+        next="`dlrun logs JOB --rank all` has the report of each node; `dlrun explain data JOB` shows what should have been copied",
         messages=(
             "the data did not reach every node",
             "the results could not be kept on every node",

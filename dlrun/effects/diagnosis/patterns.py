@@ -68,7 +68,7 @@ PATTERNS = (
         cause="no-gpu",
         regex=r"No CUDA GPUs are available|no CUDA-capable device is detected|Found no NVIDIA driver|CUDA driver version is insufficient|No HIP GPUs are available|Torch not compiled with CUDA enabled",
         means="the program found no GPU that it can use",
-        next="check `resources.gpus_per_node` and that the environment's build fits the driver: `dlrun explain resources.gpus_per_node JOB`",
+        next="check `resources.gpus_per_node`, and that the environment's build fits the driver: `dlrun explain resources.gpus_per_node JOB`",
     ),
     Pattern(
         cause="device-assert",
@@ -118,14 +118,14 @@ PATTERNS = (
         cause="launcher",
         regex=r"srun: error: (Task launch for \S+ failed on node \S+: .*|timeout waiting for task launch.*)",
         means="the launcher could not start the ranks: {1}",
-        next="exclude the node that it names (`resources.exclude`) and submit again; if every node does it, see whether they reach one another and their clocks agree: `dlrun verify`",
+        next="exclude the node that it names (`resources.exclude`) and submit again; if every node is affected, check with `dlrun verify` whether they reach one another and their clocks agree",
         passing=True,
     ),
     Pattern(
         cause="launcher",
         regex=r"^(Connection to \S+ closed by remote host|client_loop: send disconnect.*|Timeout, server \S+ not responding|ssh: connect to host .*|(?:kex|ssh)_exchange_identification: .*|Host key verification failed|\S+: Permission denied \((?:publickey|password|keyboard-interactive|hostbased|gssapi)\S*)",
         means="the ssh connection by which ranks are started failed: {1}",
-        next="see that each node lets you in from the others without a question (`ssh NODE true`); if one alone does not, exclude it: `resources.exclude`",
+        next="check that you can log in from each node to the others without a prompt (`ssh NODE true`); if only one fails, exclude it: `resources.exclude`",
         passing=True,
     ),
     Pattern(
@@ -159,7 +159,7 @@ PATTERNS = (
         cause="missing-library",
         regex=r"error while loading shared libraries: ([^:]+)|(lib\S+\.so\S*): cannot open shared object file|version `((?:GLIBC|GLIBCXX|CXXABI)_[\d.]+)' not found",
         means="the shared library `{1}` is missing or too old on the node",
-        next="load the module that brings it, with `environment.modules`, or build for this system",
+        next="load the module that provides it (`environment.modules`), or build for this system",
     ),
     Pattern(
         cause="illegal-instruction",
@@ -183,7 +183,7 @@ PATTERNS = (
     Pattern(
         cause="no-network",
         regex=r"Temporary failure in name resolution|Name or service not known|[Cc]ould not resolve host|Network is unreachable|Max retries exceeded with url|We couldn't connect to 'https://",
-        means="the program wanted the internet, which this node cannot reach",
+        means="the program needs the internet, which this node cannot reach",
         next="download on the login node beforehand, and set `environment.variables: {HF_HUB_OFFLINE: 1}` or the like",
         passing=True,
     ),
@@ -197,47 +197,47 @@ PATTERNS = (
     Pattern(
         cause="checkpoint-damaged",
         regex=r"PytorchStreamReader failed|invalid magic number; corrupt file|invalid load key, |unpickling stack underflow|Unable to (?:synchronously )?open file \(truncated file|Ran out of input",
-        means="a file that the program loads is damaged, or was cut off while it was written",
-        next="remove the newest checkpoint and start from the one before; write to a new name and rename",
+        means="a file that the program loads is damaged, or was truncated while it was written",
+        next="remove the newest checkpoint and start from the previous one; write checkpoints to a new name, then rename them",
     ),
     Pattern(
         cause="checkpoint-mismatch",
         regex=r"Error\(s\) in loading state_dict|size mismatch for|Missing key\(s\) in state_dict",
-        means="the checkpoint is of another model than the one that loads it",
-        next="point the program at the right checkpoint, or start anew",
+        means="the checkpoint belongs to another model than the one that loads it",
+        next="give the program the right checkpoint, or start without one",
         passing=True,
     ),
     Pattern(
         cause="too-many-files",
         regex=r"Too many open files",
-        means="the limit of open files is used up",
+        means="the limit of open files was reached",
         next="`environment.setup: [ulimit -n 65536]`, or use fewer loader processes",
         passing=True,
     ),
     Pattern(
         cause="too-many-threads",
         regex=r"can't start new thread|pthread_create failed|Resource temporarily unavailable|libgomp: Thread creation failed",
-        means="the limit of processes and threads is used up",
+        means="the limit of processes and threads was reached",
         next="`environment.setup: [ulimit -u unlimited]`, or use fewer loader processes and threads",
         passing=True,
     ),
     Pattern(
         cause="mpi-slots",
         regex=r"There are not enough slots available|More processes requested than permitted",
-        means="MPI was asked for more ranks than the nodes take",
+        means="MPI was asked for more ranks than the nodes have slots",
         next="compare `resources.ranks_per_node` with what `dlrun plan` shows",
     ),
     Pattern(
         cause="fabric",
         regex=r"no usable transports|ibv_\w+ failed|NET/(?:IB|OFI) : .*(?:[Ee]rror|failed)|UCX  ERROR|libfabric:.*(?:error|failed)|got completion.*error \d+",
-        means="the fast network failed, or could not be used",
-        next="exclude the node that said so first (`resources.exclude`) and submit again; `dlrun plan` shows what is set for the fabric, and why",
+        means="the fabric failed, or could not be used",
+        next="exclude the node that reported it first (`resources.exclude`) and submit again; `dlrun plan` shows the fabric's settings and their reasons",
     ),
     Pattern(
         cause="environment",
         regex=r"(\S+)/bin/activate: No such file or directory|(EnvironmentNameNotFound: .*)",
-        means="the environment of the job is not there on the node: {1}",
-        next="correct `environment.venv` or `conda`: it must be there on the compute nodes, too",
+        means="the job's environment does not exist on the node: {1}",
+        next="correct `environment.venv` or `conda`: it must exist on the compute nodes, too",
     ),
     Pattern(
         cause="fabric-interface",
@@ -249,19 +249,19 @@ PATTERNS = (
         cause="rendezvous",
         regex=r"RendezvousTimeoutError|RendezvousConnectionError|DistStoreError|The client socket has timed out|waiting for clients\. \d+/\d+ clients joined|Gloo connectFullMesh failed|DLRUN_MASTER_ADDR|No route to host",
         means="ranks did not find one another in time",
-        next="look whether a rank never started (`dlrun logs JOB --rank all`), then at the site's `rendezvous` rule",
+        next="check whether a rank never started (`dlrun logs JOB --rank all`), then the site's `rendezvous` rule",
     ),
     Pattern(
         cause="not-a-number",
         regex=r"(?i)\b(?:loss|gradient|grad_norm)\b.{0,30}\b(?:is|became|=|:)\s*(?:nan|inf)\b|FloatingPointError|NaN or Inf found",
         means="the loss or a gradient is not a number (NaN)",
-        next="lower the learning rate, clip gradients, and go back to an earlier checkpoint",
+        next="lower the learning rate, clip gradients, and continue from an earlier checkpoint",
         passing=True,
     ),
     Pattern(
         cause="interpreter-missing",
         regex=r"(\S+): cannot execute: required file not found|(\S+): \S+\^M: bad interpreter|env: \W?(\w+)\\r\W?: No such file",
-        means="the program in the first line of a script (`{1}`) is not on the node; line ends of Windows make its name another one",
+        means="the program in the first line of a script (`{1}`) does not exist on the node; with Windows line ends (CRLF) its name ends with a carriage return",
         next="`sed -i 's/\\r$//' FILE` if `file FILE` shows CRLF; otherwise correct its first line (`#!/bin/bash`)",
         passing=True,
     ),
@@ -269,27 +269,27 @@ PATTERNS = (
         cause="command-missing",
         regex=r"(\S+): (?:command not found|cannot execute)|execve\(\): (\S+): No such file or directory|can't open file '([^']+)'",
         means="`{1}` does not exist or cannot be run on the node",
-        next="give its whole path, or the environment that has it",
+        next="give its full path, or the environment that has it",
         passing=True,
     ),
     Pattern(
         cause="permission",
         regex=r"Permission denied",
         means="the job may not read, write or run something",
-        next="see the line above, and `ls -l` of what it names",
+        next="see the line above, and `ls -l` of the file that it names",
         passing=True,
     ),
     Pattern(
         cause="file-missing",
         regex=r"FileNotFoundError: (?:\[Errno 2\] No such file or directory: )?(.+)|([^\s:]+): No such file or directory$|No such file or directory:? (.+)",
-        means="a file is not there: {1}",
-        next="check the path from a compute node; relative ones begin at the spec's `directory`",
+        means="a file does not exist: {1}",
+        next="check the path on a compute node; relative paths start at the spec's `directory`",
         passing=True,
     ),
     Pattern(
         cause="collective-timeout",
         regex=r"Watchdog caught collective operation timeout|Timed out waiting \d+ms for (?:send|recv)|Socket Timeout|Horovod has timed out|Stalled (?:ranks|ops)",
-        means="a rank waited in vain for the others: one of them stopped, or is much slower",
+        means="a rank waited too long for the others: one of them stopped, or is much slower",
         next="compare the last lines of all ranks: `dlrun logs JOB --rank all`",
         consequence=True,
     ),
@@ -297,7 +297,7 @@ PATTERNS = (
         cause="peer-lost",
         regex=r"Connection (?:reset|closed) by peer|ncclRemoteError|Broken pipe|remote process exited|Connection refused|ncclSystemError|ncclInternalError|DistBackendError: |NCCL communicator was aborted|failed to recv, got 0 bytes|Socket closed|HorovodInternalError|stopped sending heartbeats",
         means="a rank lost the connection to another one",
-        next="find out what ended the other: `dlrun logs JOB --rank all`",
+        next="find why the other one ended: `dlrun logs JOB --rank all`",
         consequence=True,
     ),
     Pattern(
@@ -330,7 +330,7 @@ COMMAND_MISSING = next(pattern for pattern in PATTERNS if pattern.cause == "comm
 LAUNCHER_MISSING = Pattern(
     cause="launcher",
     regex="",
-    means="the launcher, or a program that the job's script runs, is not there: `{1}`",
+    means="the launcher, or a program that the job's script runs, does not exist: `{1}`",
     next="correct `launcher.program` in the site profile, or load the module that has it (`environment.modules`)",
 )
 """For a program missing in the job's own script."""
@@ -338,44 +338,44 @@ LAUNCHER_MISSING = Pattern(
 BY_STATE = {
     State.TIMED_OUT: ("walltime", "the walltime was exceeded", "ask for more `resources.walltime`, or give `checkpoint:` and `on_failure.requeue`"),
     State.OUT_OF_MEMORY: ("memory", "a node's memory, or the job's part of it, ran out", "ask for more with `resources.memory_per_node`, or use fewer data-loader processes"),
-    State.NODE_FAILED: ("node", "a node died", "submit again; `on_failure.requeue` does that by itself"),
-    State.PREEMPTED: ("preempted", "a job with more rights took its nodes", "submit again; `on_failure.requeue` does that by itself"),
-    State.CANCELLED: ("cancelled", "it was cancelled by its user", "`dlrun resubmit JOB` starts it once more"),
+    State.NODE_FAILED: ("node", "a node died", "submit again; `on_failure.requeue` does so automatically"),
+    State.PREEMPTED: ("preempted", "a job of higher priority took its nodes", "submit again; `on_failure.requeue` does so automatically"),
+    State.CANCELLED: ("cancelled", "it was cancelled by its user", "`dlrun resubmit JOB` submits it again"),
     State.CANCELLED_BY_ADMIN: ("cancelled-by-admin", "it was cancelled by an administrator", "ask the centre, then `dlrun resubmit JOB`"),
-    State.LOST: ("lost", "how it ended is unknown", "look at the end of its log: `dlrun logs JOB --rank job`"),
+    State.LOST: ("lost", "how it ended is unknown", "see the end of its log: `dlrun logs JOB --rank job`"),
 }  # fmt: skip
 """State that is a cause by itself -> (cause, meaning, next step)."""
 
 DEPENDENCY = (
     "dependency",
-    "it can never start, because a job that it waits for ended otherwise than `after` asks",
-    "correct that job and submit this one anew with `after:` it; `dlrun cancel JOB` removes it from the queue",
+    "it can never start, because a job under `after` did not end as `after` requires",
+    "correct that job, and submit this one again with the new job under `after:`; `dlrun cancel JOB` removes it from the queue",
 )
 """A job whose dependency can never be met."""
 
 BY_NOTE = {
-    "hang": ("hang", "no rank wrote or computed anything for the time that `hang` allows", "see where each rank stood: its log, and {stacks}; a rank that stands elsewhere than the others is the one to look at"),
-    "placement": ("placement", "ranks are not where the plan puts them: the first {1}", "`dlrun verify` with its spec compares every rank and says what is likely behind it"),
-    "node failed": ("node", "too few of its nodes are good: {1}", "`dlrun logs JOB --rank job` names the bad ones; ask for more `spare_nodes`, or tell the centre"),
-    "environment": ("environment", "a node does not have the environment of the first one: {1}", "have `environment.venv` or `conda` on a file system that all nodes see, or copy it to each: `environment.stage: true`; exclude the node (`resources.exclude`) if only it is wrong"),
-    "fabric": ("fabric", "the job fell back to a slower network: {1}", "see what the library says in {log} before it names its transport (NCCL: `NET/`); `fabric_check: warn` lets it run all the same"),
+    "hang": ("hang", "no rank wrote or computed anything for the time that `hang` allows", "see where each rank waited, in its log and {stacks}; a rank in another place than the others is the likely cause"),
+    "placement": ("placement", "the placement of ranks differs from the plan: the first {1}", "`dlrun verify` with its spec compares every rank and names the likely cause"),
+    "node failed": ("node", "too few of its nodes are good: {1}", "`dlrun logs JOB --rank job` names the bad ones; request more `spare_nodes`, or report them to the centre"),
+    "environment": ("environment", "the environment of a node differs from that of the first node: {1}", "have `environment.venv` or `conda` on a file system that all nodes see, or copy it to each: `environment.stage: true`; exclude the node (`resources.exclude`) if only it is wrong"),
+    "fabric": ("fabric", "the job fell back to a slower network: {1}", "see the library's messages in {log} before the selected transport (NCCL: `NET/`); with `fabric_check: warn` the job runs nevertheless"),
 }  # fmt: skip
 """Reason in a job's note -> (cause, meaning, next step); `{1}`: the note's detail."""
 
 _EARLY = (
     "user-signal",
-    "it got a user signal (SIGUSR1 or SIGUSR2), which it does not handle",
-    "clusters send these before a limit is reached, and so does `checkpoint`: handle the signal in the program, or look in the options of the job and the site for who sends it",
+    "it received a user signal (SIGUSR1 or SIGUSR2), which it does not handle",
+    "schedulers send these before a limit is reached, and so does `checkpoint`: handle the signal in the program, or find its sender among the options of the job and the site",
 )
 SIGNALS = {
     138: _EARLY,
     140: _EARLY,
-    137: ("killed", "it was killed (SIGKILL), and neither memory nor the walltime is known to be why", "look for what else runs on the node, and at the node's system log"),
+    137: ("killed", "it was killed (SIGKILL), for an unknown reason: neither memory nor walltime is known to be used up", "check what else runs on the node, and the node's system log"),
     139: ("segmentation-fault", "it crashed (SIGSEGV), in compiled code", "update or rebuild the library at the top of the stack; `environment.variables: {PYTHONFAULTHANDLER: 1}` shows it"),
-    143: ("terminated", "it was asked to end (SIGTERM), but not by the job", "look for what else ends processes: a launcher within the command, a time limit of its own, another user"),
+    143: ("terminated", "it was terminated (SIGTERM), but not by the job", "find what else ends processes: a launcher inside the command, a time limit of its own, another user"),
     136: ("arithmetic", "it crashed (SIGFPE): a division by zero in compiled code", "`environment.variables: {PYTHONFAULTHANDLER: 1}` shows where"),
-    134: ("abort", "it aborted (SIGABRT), in compiled code", "the line before the abort in its log says why"),
-    135: ("shared-memory", "it crashed (SIGBUS): a mapped file or shared memory was cut off", "see whether /dev/shm or a file system is full"),
+    134: ("abort", "it aborted (SIGABRT), in compiled code", "the line before the abort in its log has the reason"),
+    135: ("shared-memory", "it crashed (SIGBUS): a mapped file or shared memory was truncated, or is full", "check whether /dev/shm or a file system is full"),
     132: ("illegal-instruction", "it was built for a CPU that this node does not have (SIGILL)", "build it on a compute node, or ask for the right one with `resources.constraint`"),
 }  # fmt: skip
 """Exit code of a signal (128 + its number) -> (cause, meaning, next step), for logs without evidence."""

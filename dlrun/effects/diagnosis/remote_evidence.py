@@ -16,7 +16,7 @@ from dlrun.effects.clusters.login import transport_of
 from dlrun.effects.diagnosis import evidence as why_evidence
 from dlrun.effects.diagnosis.evidence import First
 from dlrun.effects.logs import files as log_files
-from dlrun.effects.records.jobs import Job
+from dlrun.effects.records.jobs import Job, Remote
 from dlrun.effects.remote.copies import LOG, poll, pulling
 from dlrun.effects.remote.fetch import Found, listing
 from dlrun.errors import OperationFailed
@@ -29,13 +29,11 @@ _FILE_SERVER = 1_000_000_000
 """Maximum nanoseconds by which a file server's clock may be ahead of a node's."""
 
 
-def fetch(job: Job, runs: Sequence[Path]) -> dict[Path, Path]:
-    """Copy the evidence of failed runs; returns run -> directory of its copy.
+def fetch(job: Job, remote: Remote, runs: Sequence[Path]) -> dict[Path, Path]:
+    """Copy the evidence of failed runs of a job on a login node; returns run -> directory of its copy.
 
     Raises TransportFailed if the login node cannot be reached, OperationFailed if the copies cannot be written.
     """
-    remote = job.remote
-    assert remote is not None  # noqa: S101 - only such jobs have copies
     place = job.directory / _PLACE
     try:
         shutil.rmtree(place, ignore_errors=True)

@@ -30,8 +30,8 @@ from dlrun.effects.logs import files as log_files
 from dlrun.effects.paths import read_bytes
 from dlrun.effects.queue import status
 from dlrun.effects.records import outcome
-from dlrun.effects.records.belief import MOST, read_json, run_state
 from dlrun.effects.records.jobs import Job
+from dlrun.effects.records.validation import MOST, read_json, run_state
 from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.model.cpuset import format_list
 from dlrun.model.job import BY_SIGNAL, UNMET, JobStatus, State
@@ -119,7 +119,7 @@ def evidence_of(
     from dlrun.effects.diagnosis import remote_evidence  # noqa: PLC0415 - only for jobs that are elsewhere
 
     try:
-        return remote_evidence.fetch(job, runs)
+        return remote_evidence.fetch(job, job.remote, runs)
     except TransportFailed as error:
         if unasked is None:
             raise
@@ -169,7 +169,7 @@ def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Cau
         next=re.sub(r"\bJOB\b", lambda _: name, step)
         .replace("{rank}", rank)
         .replace("{log}", log)
-        .replace("{stacks}", _there(job, own, "stacks")),
+        .replace("{stacks}", job.shown_path(own / "stacks")),
         first=first,
         later=found.later,
         log=evidence.log if evidence else None,
@@ -250,7 +250,7 @@ def _by_code(one: JobStatus, run: Path, first: First | None) -> tuple[str, str, 
         code = 128 + one.signal
     if code in SIGNALS:
         return SIGNALS[code]
-    if first is None and (message := why_evidence.own_words(run)) is not None:
+    if first is None and (message := why_evidence.last_own_message(run)) is not None:
         return "job-script", f"the job gave up before a rank failed: {message}", "`dlrun logs JOB --rank job`"
     if first is not None:
         what = (
@@ -331,14 +331,6 @@ def _slow_nodes(run: Path) -> str:
 def first_failure(job: Job, run: Path) -> First | None:
     """The first failed process of a run, not counting consequences of another failure."""
     return why_evidence.search(evidence_of(job, [run]).get(run, run), _own(job)).first
-
-
-def _there(job: Job, run: Path, name: str) -> str:
-    """The path of a file of a run for messages: local, or HOST:PATH on a login node."""
-    if job.remote is None:
-        return str(run / name)
-    below = (run / name).relative_to(job.directory).as_posix()
-    return f"{job.remote.host}:{job.remote.directory}/{below}"
 
 
 def signal_name(code: int) -> str | None:

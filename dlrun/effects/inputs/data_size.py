@@ -25,16 +25,16 @@ MOST_SECONDS = 5.0
 def measure_data(spec: Spec, directory: Path) -> dict[str, DataSize]:
     """Name -> size of each data set with `strategy: auto` and no `size` whose source is visible on this host."""
     base = directory / (spec.directory or "")
-    open_ones = {
+    unknown = {
         name: data for name, data in spec.data.items() if data.strategy == "auto" and data.size is None
     }
-    return dict(_all(open_ones, base, time.monotonic() + MOST_SECONDS))
+    return dict(_all(unknown, base, time.monotonic() + MOST_SECONDS))
 
 
 def _all(sets: Mapping[str, DataSet], base: Path, end: float) -> Iterator[tuple[str, DataSize]]:
     for name, data in sets.items():
         path = base / data.source
-        # Globs and filters are left to the walk of the node program: counting too much would only be misleading.
+        # Globs and filters are left to the node program, which applies them: the size of everything would be misleading.
         if any(c in data.source for c in "*?[") or data.include or data.exclude:
             continue
         try:
@@ -47,13 +47,14 @@ def _all(sets: Mapping[str, DataSet], base: Path, end: float) -> Iterator[tuple[
 
 
 def _tree(root: str, end: float) -> DataSize:
-    size = files = looked = 0
+    """The size of a directory tree, as far as it could be walked until `end` (monotonic time)."""
+    size = files = entries_seen = 0
     waiting, linked = [root], set()
     while waiting:
         with os.scandir(waiting.pop()) as entries:
             for entry in entries:
-                looked += 1
-                if looked > MOST_FILES or time.monotonic() > end:
+                entries_seen += 1
+                if entries_seen > MOST_FILES or time.monotonic() > end:
                     return DataSize(size=Bytes(size), files=files, whole=False)
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)

@@ -10,7 +10,7 @@ from dlrun.model.observed import Installed
 from dlrun.model.spec import Spec
 
 
-def look(spec: Spec, directory: Path) -> Installed:
+def read_installed(spec: Spec, directory: Path) -> Installed:
     """Packages of the spec's `venv` or `conda` path, and lock files of torch extensions, for which DeepSpeed waits."""
     base = expanded(spec.directory) if spec.directory else directory
     prefix = spec.environment.venv

@@ -29,7 +29,7 @@ def topology_for_site(loaded: LoadedSite, node_type: str | None) -> Topology | N
     Raises InvalidFile, with the place in the profile, for inconsistent values or an unreadable capture file.
     """
     if node_type is None:
-        return _here() if backends.scheduler(loaded.site.scheduler.type).ON_THIS_MACHINE else None
+        return _this_machine() if backends.scheduler(loaded.site.scheduler.type).ON_THIS_MACHINE else None
     kind = loaded.site.node_types.get(node_type)
     if kind is None:
         return None
@@ -51,12 +51,14 @@ def topology_for_site(loaded: LoadedSite, node_type: str | None) -> Topology | N
     return None
 
 
-def _here() -> Topology | None:
+def _this_machine() -> Topology | None:
+    """The topology of this machine; None if it cannot be read."""
     from dlrun.effects.inputs.topology import live_topology  # noqa: PLC0415
 
     try:
         return live_topology()
-    except OperationFailed:  # in a container without /sys ranks share the granted CPUs
+    except OperationFailed:
+        # A container may hide /sys; then the ranks share the granted CPUs.
         return None
 
 

@@ -24,6 +24,7 @@ _VALUED = {
 }
 """Interpreters with their options whose value is the next argument (python(1), bash(1))."""
 _GLOBAL = re.compile(r"\bDistributedSampler(?=\()(?!\([^)]*LOCAL_)")
+"""A sampler over all ranks: a call of DistributedSampler without `LOCAL_RANK` among its arguments."""
 _SCRIPT_SIZE = 1 << 20
 """Characters of a script that are searched."""
 _NO_SCRIPT = re.compile(r"-[A-Za-z]*[cms].*")
@@ -39,13 +40,13 @@ def check(spec: Spec, directory: Path, origins: Mapping[str, Origin]) -> list[Pr
         why = fault(path / "bin" / "activate", directory=False)
         if _visible(path) and why is not None:
             message = f"no virtual environment at `{spec.environment.venv}`{_more(why)}"
-            found.append(_missing("DLR033", message, "environment.venv", origins,
+            found.append(_problem("DLR033", message, "environment.venv", origins,
                                   "give the directory that holds bin/activate"))  # fmt: skip
     for name, data in spec.data.items():
         path = base / expanded(data.source)
         why = None if any(c in data.source for c in "*?[") else fault(path)
         if _visible(path) and why is not None and not is_fetched(data.source):
-            found.append(_missing("DLR034", f"data set `{name}`: `{data.source}` {why}", f"data.{name}.source", origins,
+            found.append(_problem("DLR034", f"data set `{name}`: `{data.source}` {why}", f"data.{name}.source", origins,
                                   "check the path; it is read from every node"))  # fmt: skip
     for name, secret in spec.secrets.items():
         if secret.file is not None and _visible(path := base / expanded(secret.file)):
@@ -74,7 +75,7 @@ def _script(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator[P
         if why is None:
             yield from _global_sampler(spec, path, origins)
         elif _visible(path):
-            yield _missing(
+            yield _problem(
                 "DLR032",
                 f"script `{argument}` {why}",
                 f"command.{index}",
@@ -102,15 +103,15 @@ def _own_program(name: str, base: Path, origins: Mapping[str, Origin]) -> Iterat
     if "/" not in name or "{{" in name or not _visible(path):
         return
     if fault(path, directory=False) is not None:
-        return  # the lines of `setup` may make it
+        return  # the lines of `setup` may create it
     if not os.access(path, os.X_OK):
         hint = f"`chmod +x {name}`, or name what runs it: `command: [bash, {name}]`"
-        yield _missing("DLR032", f"program `{name}` may not be executed", "command.0", origins, hint)
+        yield _problem("DLR032", f"program `{name}` may not be executed", "command.0", origins, hint)
     elif _first_line(path).endswith(b"\r"):
-        hint = f"`sed -i 's/\\r$//' {name}` makes them those of Unix"
-        yield _missing(
+        hint = f"`sed -i 's/\\r$//' {name}` converts them"
+        yield _problem(
             "DLR032",
-            f"`{name}` has the line ends of Windows, so its first line names a program `bash\\r`",
+            f"`{name}` has Windows line ends (CRLF), so its first line names a program `bash\\r`",
             "command.0",
             origins,
             hint,
@@ -141,7 +142,7 @@ def _global_sampler(spec: Spec, script: Path, origins: Mapping[str, Origin]) -> 
         key = f"data.{parts[0]}.strategy"
         message = f"data set `{parts[0]}` is sharded, but `{found[0]}` in `{script.name}` divides what it sees among all ranks"
         yield replace(
-            _missing("DLR108", message, key, origins, "divide each node's part among its own ranks (`rank=LOCAL_RANK`), or use "
+            _problem("DLR108", message, key, origins, "divide each node's part among its own ranks (`rank=LOCAL_RANK`), or use "
                      "`strategy: copy`"),
             warning=True,
         )  # fmt: skip
@@ -163,9 +164,9 @@ def _more(why: str) -> str:
 def _secret_file(name: str, path: Path, origins: Mapping[str, Origin]) -> Iterator[Problem]:
     key = f"secrets.{name}"
     if (why := fault(path, directory=False)) is not None:
-        yield _missing("DLR035", f"the file of secret `{name}` {why}", key, origins, f"looked for `{path}`")
+        yield _problem("DLR035", f"the file of secret `{name}` {why}", key, origins, f"looked for `{path}`")
     elif path.stat().st_mode & 0o077:
-        yield _missing(
+        yield _problem(
             "DLR035",
             f"the file of secret `{name}` can be read by others",
             key,
@@ -174,7 +175,7 @@ def _secret_file(name: str, path: Path, origins: Mapping[str, Origin]) -> Iterat
         )
 
 
-def _missing(code: str, message: str, key: str, origins: Mapping[str, Origin], help: str) -> Problem:
+def _problem(code: str, message: str, key: str, origins: Mapping[str, Origin], help: str) -> Problem:
     origin = origins.get(key) or origins.get(key.rpartition(".")[0])
     return Problem(code=code, message=message, origin=origin, help=help)
 

@@ -35,7 +35,7 @@ def read_text(path: Path, layer: Layer) -> str:
 
 def _why(error: OSError | ValueError) -> str:
     if isinstance(error, ValueError):
-        return "no file can have this name"
+        return "it is not a valid file name"
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return "there is no such file"
     if isinstance(error, IsADirectoryError):

@@ -50,7 +50,7 @@ class DirectoryTree:
 
 
 def live_topology(root: Path = Path("/")) -> Topology:
-    """The machine that this runs on, with the CPUs and the GPUs that this process may use.
+    """This machine, with the CPUs and GPUs that this process may use.
 
     Raises OperationFailed if the system does not show its CPUs.
     """
@@ -146,9 +146,9 @@ def _short_form(path: Path) -> Topology:
                 problems.append(Problem(message=str(error), origin=at))
             else:
                 return found if found.name else replace(found, name=path.stem)
-    way_out = "write `packages:`, `cores:` and the like, as below `topology:` of a site profile"
+    way_out = "write keys such as `packages:` and `cores:`, as under `topology:` of a site profile"
     raise InvalidFile(
-        problems or [Problem(message="no topology here", origin=at, help=way_out)], {at.name: text}
+        problems or [Problem(message="the file has no topology", origin=at, help=way_out)], {at.name: text}
     )
 
 

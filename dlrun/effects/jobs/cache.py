@@ -10,11 +10,12 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
+from dlrun.effects.paths import cache_home
 
-def place(kind: str, made_of: object) -> Path:
-    """The path of a cached file of a kind; `made_of` is its key, such as versions and times of its sources."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111 - a missing home is not an error
-    return base / "dlrun" / f"{kind}-{sha256(repr(made_of).encode()).hexdigest()[:12]}"
+
+def path_of(kind: str, key: object) -> Path:
+    """The path of a cached file of a kind; key: such as the versions and times of its sources."""
+    return cache_home() / f"{kind}-{sha256(repr(key).encode()).hexdigest()[:12]}"
 
 
 def read(path: Path) -> bytes | None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import dlrun.node
 from dlrun.effects.inputs.spec import Inputs
-from dlrun.effects.jobs.template_cache import kept
-from dlrun.effects.records import given
+from dlrun.effects.jobs.template_cache import cached
+from dlrun.effects.records import spec_arguments
 from dlrun.errors import Invalid
 from dlrun.model.plan import Plan
 from dlrun.plan.runtime_checks import SAMPLER, programs
@@ -32,13 +32,13 @@ BUNDLE = "node.pyz"
 
 def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
     """Every file of the job directory, by name."""
-    _expect_whole_lines(plan)
-    compiled, templates = kept(), resource("templates")
+    _check_setup_lines(plan)
+    compiled, templates = cached(), resource("templates")
     made = scripts(plan, str(directory), templates, compiled)
-    # Also if a later step fails: the compiled templates are valid.
+    # Saved before the later steps, which may fail: the compiled templates are valid.
     compiled.save()
     if inputs is None:
-        _accepted_by_bash(made)
+        _check_scripts(made)
     made |= library_files(plan, templates)
     made["plan.json"] = plan_json(plan)
     of_roles = [name for role in plan.roles for name in role.files]
@@ -56,7 +56,9 @@ def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
     if inputs is not None:
         made["spec.yaml"] = inputs.sources.get(str(inputs.path), "")
         made["site.yaml"] = inputs.sources.get(str(inputs.loaded.path), "")
-        made[given.SETTINGS] = given.text(Path.cwd(), inputs.loaded.path, inputs.layers.sets)
+        made[spec_arguments.SETTINGS] = spec_arguments.text(
+            Path.cwd(), inputs.loaded.path, inputs.layers.sets
+        )
     return made
 
 
@@ -68,11 +70,11 @@ def _archive(which: str) -> str:
     return made.decode("utf-8", errors="surrogateescape")
 
 
-def _expect_whole_lines(plan: Plan) -> None:
+def _check_setup_lines(plan: Plan) -> None:
     """Raise Invalid for set-up lines that are not whole commands: they would take lines of the page that follow into theirs."""
     owners = {"the site profile": plan.environment.site_setup, "the spec": plan.environment.setup}
     for owner, lines in owners.items():
-        if lines and (fault := _fault("\n".join(lines) + "\n")):
+        if lines and (fault := _syntax_error("\n".join(lines) + "\n")):
             place = fault.removeprefix("bash: ")
             raise Invalid(
                 f"`environment.setup` of {owner} is not valid bash: {place}",
@@ -80,23 +82,23 @@ def _expect_whole_lines(plan: Plan) -> None:
             )
 
 
-def _fault(script: str) -> str:
-    """What bash reports first of a script's syntax, also a warning; empty if nothing, or if there is no bash."""
+def _syntax_error(script: str) -> str:
+    """The first line that bash reports about a script's syntax, also a warning; empty for a valid script or without bash."""
     from dlrun.effects.process import NotInstalled, run  # noqa: PLC0415 - for set-up lines and saved plans alone
 
     with suppress(NotInstalled):
-        # Nothing of the user's: bash also reports locales and exported functions that it cannot use. Extended patterns may be
-        # switched on by an earlier line, which is not run here.
+        # A clean environment: bash also reports locales and exported functions that it cannot use. With extglob, since an
+        # earlier line may enable it, which is not run here.
         clean = {"PATH": os.environ.get("PATH", os.defpath)}
         checked = run(["bash", "-O", "extglob", "-n"], text=script, environment=clean)
         return checked.stderr.strip().partition("\n")[0]
     return ""
 
 
-def _accepted_by_bash(scripts: Mapping[str, str]) -> None:
+def _check_scripts(scripts: Mapping[str, str]) -> None:
     """Raise Invalid for a script with a syntax error: a plan read from its file may have been edited."""
     for name, script in scripts.items():
-        if fault := _fault(script):
+        if fault := _syntax_error(script):
             raise Invalid(
                 f"the saved plan gives a `{name}` that bash cannot read: {fault}",
                 help="correct its `shell` parts, or create it again with `dlrun plan -o`",

@@ -14,21 +14,21 @@ from dlrun.node import bundle
 
 def content() -> bytes:
     """The bytes of `node.pyz`, cached until a source, dlrun or Python changes."""
-    return _kept("", "node", lambda programs: bundle.archive(programs, bundle.PACKAGE))
+    return _cached("", "node", lambda programs: bundle.archive(programs, bundle.PACKAGE))
 
 
 def sampler() -> bytes:
     """The bytes of `usage.py`, cached likewise."""
-    return _kept(bundle.SAMPLER, "usage", lambda programs: bundle.alone(programs, "dlrun_usage"))
+    return _cached(bundle.SAMPLER, "usage", lambda programs: bundle.alone(programs, "dlrun_usage"))
 
 
-def _kept(part: str, name: str, make: Callable[[dict[str, bytes]], bytes]) -> bytes:
-    # Not of the sources' content: reading all of them takes three times as many calls.
+def _cached(part: str, name: str, make: Callable[[dict[str, bytes]], bytes]) -> bytes:
+    # Sizes and times instead of a hash of all sources: reading them would take three times as many system calls.
     origin = sha256(repr(_marks(part)).encode()).digest()
-    path = cache.place(name, (__version__, sys.version))
-    kept = cache.read(path) or b""
-    if kept.startswith(origin):
-        return kept[len(origin) :]
+    path = cache.path_of(name, (__version__, sys.version))
+    found = cache.read(path) or b""
+    if found.startswith(origin):
+        return found[len(origin) :]
     made = make(_sources(part))
     cache.write(path, origin + made)
     return made

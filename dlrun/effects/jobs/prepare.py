@@ -11,7 +11,7 @@ from dlrun.effects.inputs import preflight
 from dlrun.effects.inputs import spec as reading
 from dlrun.effects.inputs.data_size import measure_data
 from dlrun.effects.inputs.home import at_home
-from dlrun.effects.inputs.installed import look
+from dlrun.effects.inputs.installed import read_installed
 from dlrun.effects.inputs.spec import Inputs
 from dlrun.errors import Invalid
 from dlrun.model.plan import Dependency, Plan
@@ -41,7 +41,7 @@ def _is_plan(path: Path) -> bool:
     """Whether a file is a plan of `dlrun plan -o`; specs may be JSON, too."""
     if path.suffix != ".json":
         return False
-    from dlrun.effects.records.belief import read_json  # noqa: PLC0415 - most read a spec
+    from dlrun.effects.records.validation import read_json  # noqa: PLC0415 - most read a spec
 
     data = read_json(path)
     return data is None or "request" in data or ("command" not in data and "run" not in data)
@@ -82,8 +82,8 @@ def prepare(
                 origins=loaded.origins,
                 notes=loaded.notes,
                 sources=loaded.sources,
-                installed=look(spec, Path.cwd()),
-                after=_dependencies(spec, base) if spec.after else (),
+                installed=read_installed(spec, Path.cwd()),
+                after=dependencies(spec, base) if spec.after else (),
                 measured=measure_data(spec, Path.cwd()) if loaded.site.storage.node_local else {},
             )
         )
@@ -98,8 +98,11 @@ def prepare(
     )
 
 
-def _dependencies(spec: Spec, base: Path | None) -> tuple[Dependency, ...]:
-    """Jobs named in `after`, as the scheduler knows them."""
+def dependencies(spec: Spec, base: Path | None, host: str | None = None) -> tuple[Dependency, ...]:
+    """The jobs under `after` with their scheduler ids; host: the login node that they must be on, if any.
+
+    Raises Invalid for a job that was never submitted, or not on `host`.
+    """
     from dlrun.effects.records import jobs  # noqa: PLC0415 - most jobs wait for none
 
     found = []
@@ -109,6 +112,8 @@ def _dependencies(spec: Spec, base: Path | None) -> tuple[Dependency, ...]:
             from dlrun.effects.clusters import identity  # noqa: PLC0415 - a dry run needs no client
 
             job = jobs.find(after.job, base or jobs.home())
+            if host is not None and (job.remote is None or job.remote.host != host):
+                raise Invalid(f"job `{after.job}` in `after` was not submitted on `{host}`")
             if job.job_id is None:
                 raise Invalid(f"job `{after.job}` in `after` was never submitted")
             job_id, cluster = job.job_id, identity.of(job)

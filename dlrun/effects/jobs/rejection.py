@@ -13,7 +13,7 @@ from dlrun.model.plan import Plan
 from dlrun.schedulers.protocol import Scheduler
 from dlrun.schedulers.refusals import client_message
 
-_PATIENCE = 20.0
+_TIMEOUT = 20.0
 """Time limit of the accounting query in seconds: an error message waits for it."""
 _MOST = 8
 """Maximum number of accounts in the message."""
@@ -32,7 +32,7 @@ def _about_accounts(scheduler: Scheduler, stderr: str, given: str | None) -> str
     """A help line about the user's accounts; None if the refusal has another reason or accounting does not answer."""
     try:
         asking = scheduler.accounts(stderr, pwd.getpwuid(os.getuid()).pw_name)
-        done = run(asking, timeout=_PATIENCE) if asking else None
+        done = run(asking, timeout=_TIMEOUT) if asking else None
     except (KeyError, DlrunError):  # KeyError: a user without a name has no accounts
         return None
     if done is None or done.returncode:

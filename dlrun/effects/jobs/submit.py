@@ -20,9 +20,9 @@ from dlrun.effects.inputs.spec import Inputs
 from dlrun.effects.jobs import log_link
 from dlrun.effects.jobs.files import files
 from dlrun.effects.process import Completed, NotInstalled, run
-from dlrun.effects.records import given, jobs, links, submitting
+from dlrun.effects.records import jobs, links, spec_arguments, submitter
 from dlrun.effects.records.jobs import Job
-from dlrun.effects.signals import kept_back
+from dlrun.effects.signals import delayed_signals
 from dlrun.errors import DlrunError, Interrupted, Invalid, OperationFailed
 from dlrun.model.plan import Plan
 from dlrun.model.record import record
@@ -53,20 +53,20 @@ def submit(
     _check_client(plan)
     check_secrets(plan)
     environment, removed = clean(os.environ)
-    if _has_its_own(plan):
+    if _has_environment(plan):
         environment = without_own(environment)
     there = _cluster(plan, inputs, notice)
     target = (
-        directory or jobs.new_directory(jobs.place_for(inputs.site if inputs else None), plan.name)
+        directory or jobs.new_directory(jobs.base_for(inputs.site if inputs else None), plan.name)
     ).absolute()
     made = files(plan, inputs, target)
     if keep is not None:
-        made |= given.kept(keep)
-    record = {
+        made |= spec_arguments.copied_files(keep)
+    submission = {
         "version": 1,
         "scheduler": plan.scheduler,
         "job_id": None,
-        "submitting": submitting.mark(),
+        "submitting": submitter.mark(),
         "cluster": there,
         "site": plan.site,
         "name": plan.name,
@@ -74,21 +74,21 @@ def submit(
         "host": platform.node(),
         "array": len(plan.points) or None,
     }
-    made |= {jobs.SUBMISSION: json.dumps(record, indent=1) + "\n", jobs.ANSWER: jobs.ROOM}
+    made |= {jobs.SUBMISSION: json.dumps(submission, indent=1) + "\n", jobs.ANSWER: jobs.ROOM}
     # A signal between the scheduler's answer and the record would lose the job's id.
-    with kept_back("waiting for the scheduler's answer before dlrun exits") as kept:
+    with delayed_signals("waiting for the scheduler's answer before dlrun exits") as received:
         jobs.create(target, made, len(plan.points) or None)
         links.enter(jobs.home(), target, plan.name)
         job_id, cluster = _hand_over(plan, target, environment)
-        record |= {"job_id": job_id, "submitting": None, "submitted": time.time()}
-        job = _recorded(target, record | {"cluster": cluster or there}, plan, notice)
+        submission |= {"job_id": job_id, "submitting": None, "submitted": time.time()}
+        job = _recorded(target, submission | {"cluster": cluster or there}, plan, notice)
         if inputs is not None and inputs.spec.log_link is not None:
             log_link.make(job, inputs.spec.log_link, Path.cwd(), notice)
-    if kept.signal is not None:
+    if received.signal is not None:
         raise Interrupted(
             f"interrupted; job {job_id} is submitted",
             help=f"`dlrun cancel {target.name}` ends it",
-            signal=kept.signal,
+            signal=received.signal,
         )
     if removed:
         notice(
@@ -97,26 +97,25 @@ def submit(
     return Submitted(job=job, removed=removed)
 
 
-def _recorded(target: Path, record: dict[str, Any], plan: Plan, notice: Callable[[str], None]) -> Job:
+def _recorded(target: Path, submission: dict[str, Any], plan: Plan, notice: Callable[[str], None]) -> Job:
     """Write the record with the job id; if that fails, the id is still in the client's answer file."""
+    job_id = str(submission["job_id"])
     try:
-        jobs.write_json(target / jobs.SUBMISSION, record)
+        jobs.write_json(target / jobs.SUBMISSION, submission)
     except OSError as error:
-        notice(
-            f"warning: job {record['job_id']} is submitted, but its record cannot be written: {error.strerror}"
-        )
+        notice(f"warning: job {job_id} is submitted, but its record cannot be written: {error.strerror}")
     return jobs.load(target) or Job(
         directory=target,
         name=plan.name,
         site=plan.site,
         scheduler=plan.scheduler,
-        job_id=str(record["job_id"]),
-        submitted=record["submitted"],
-        array=record["array"],
+        job_id=job_id,
+        submitted=submission["submitted"],
+        array=submission["array"],
     )
 
 
-def _has_its_own(plan: Plan) -> bool:
+def _has_environment(plan: Plan) -> bool:
     """Whether the job has its own Python environment or container."""
     named = plan.environment
     return any(one is not None for one in (named.venv, named.conda, named.container, named.staged))
@@ -130,7 +129,7 @@ def check_with_scheduler(plan: Plan, inputs: Inputs | None) -> str:
     scheduler = backends.scheduler(plan.scheduler)
     _check_client(plan)
     if scheduler.ACCEPTANCE is not None:
-        from dlrun.effects.jobs.trial import judged  # noqa: PLC0415 - only for schedulers without a check of their own
+        from dlrun.effects.jobs.acceptance import judged  # noqa: PLC0415 - only for schedulers without a check of their own
 
         return judged(scheduler.ACCEPTANCE, plan, clients.here)
     arguments = scheduler.submit("job.sh", check=True)
@@ -177,10 +176,10 @@ def _hand_over(plan: Plan, target: Path, environment: dict[str, str]) -> tuple[s
         fault, doubtful = error, False
     except DlrunError as error:  # it did not answer, or not with an id
         fault, doubtful = error, True
-    # A client that failed may have submitted all the same. To assume that it has not would run the job twice.
+    # A client that failed may have submitted nevertheless: a second submission would run the job twice.
     if doubtful and (found := _taken(plan, target, fault)):
         return found, scheduler.cluster(found)
-    # Certainly refused: a directory that is left would be listed as a job.
+    # Certainly refused: the directory would be listed as a job.
     shutil.rmtree(target, ignore_errors=True)
     links.forget(jobs.home(), target)
     raise fault

@@ -48,9 +48,9 @@ class Compiled(BytecodeCache):
             cache.write(self._path, marshal.dumps(self._known))
 
 
-def kept() -> Compiled:
+def cached() -> Compiled:
     """The cache of this version of dlrun, Jinja and Python."""
     whole = resources.archive()
-    made_of = [whole] if whole is not None else [Path(str(module.__file__)) for module in _SHAPING]
-    times = [path.stat().st_mtime_ns for path in made_of]
-    return Compiled(cache.place("templates", [__version__, bc_magic, times]))
+    sources = [whole] if whole is not None else [Path(str(module.__file__)) for module in _SHAPING]
+    times = [path.stat().st_mtime_ns for path in sources]
+    return Compiled(cache.path_of("templates", [__version__, bc_magic, times]))

@@ -19,7 +19,7 @@ def of(job: Job, wanted: str) -> Iterator[Callable[[bool], bool]]:
         return
     from dlrun.effects.remote.copies import Logs  # noqa: PLC0415 - only for jobs that are elsewhere
 
-    logs = Logs(job, wanted)
+    logs = Logs(job, job.remote, wanted)
 
     def refresh(everything: bool) -> bool:
         logs.refresh(now=everything)

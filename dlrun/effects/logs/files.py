@@ -14,7 +14,7 @@ from dlrun.model.text import digits
 
 _NAME = re.compile(r"(?P<role>.+?)-(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?\.log", re.ASCII)
 _TOGETHER = 65_536
-"""Ranks that can share a log, of one node: a login node may list a file of any name."""
+"""Maximum number of ranks in a shared log: a login node may list a file with any numbers in its name."""
 _LABEL = re.compile(rb"[^\s:]+ \d+:")
 """The prefix of each line of a log that several ranks share (`logs: node`)."""
 _CHUNK = 1 << 16
@@ -112,7 +112,7 @@ def parse_ranks(text: str) -> frozenset[int]:
 
 
 def lines(log: Log) -> Iterator[bytes]:
-    """The lines of a process, as they are in its log; of one that ranks share its own, without the label.
+    """The lines of a process in its log; in a log that several ranks share, only its own, without the label.
 
     Raises OSError if the file cannot be read.
     """

@@ -54,7 +54,7 @@ def _zone(text: bytes | None, written: datetime) -> datetime:
     digits = text[1:].replace(b":", b"")
     try:
         zone = timezone(sign * timedelta(hours=int(digits[:2]), minutes=int(digits[2:])))
-    except ValueError:  # there is no such zone
+    except ValueError:  # more than 24 hours
         return written
     return datetime(2000, 1, 1, tzinfo=zone)
 

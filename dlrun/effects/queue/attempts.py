@@ -8,27 +8,27 @@ from __future__ import annotations
 from pathlib import Path
 
 from dlrun.effects.queue import status
-from dlrun.effects.records import belief, jobs
-from dlrun.effects.records.belief import read_json
-from dlrun.effects.records.jobs import LATER, Job
+from dlrun.effects.records import jobs, validation
+from dlrun.effects.records.jobs import RERUNS, Job
+from dlrun.effects.records.validation import read_json
 from dlrun.model.job import JobStatus, State
 
 
 def later(job: Job) -> list[tuple[Job, tuple[int, ...]]]:
     """(job, points) of each rerun of points of this job, oldest first."""
-    entries = (read_json(job.directory / LATER) or {}).get("jobs")
-    found = (noted(entry, job.array or 1) for entry in (entries if isinstance(entries, list) else ()))
+    entries = (read_json(job.directory / RERUNS) or {}).get("jobs")
+    found = (read_entry(entry, job.array or 1) for entry in (entries if isinstance(entries, list) else ()))
     return [one for one in found if one is not None]
 
 
-def noted(entry: object, count: int) -> tuple[Job, tuple[int, ...]] | None:
-    """(job, its points of a sweep of `count` points) of an entry in again.json; None for an invalid entry."""
+def read_entry(entry: object, count: int) -> tuple[Job, tuple[int, ...]] | None:
+    """(job, its points of a sweep of `count` points) of an entry of `RERUNS` or `RERUN_OF`; None for an invalid one."""
     try:
-        if isinstance(entry, dict) and (place := belief.text(entry, "directory")):
+        if isinstance(entry, dict) and (place := validation.text(entry, "directory")):
             other = jobs.load(Path(place))
             if other is not None and other.damage is None:
-                return other, belief.indices(entry.get("points"), count)
-    except belief.DamagedRecord:
+                return other, validation.indices(entry.get("points"), count)
+    except validation.DamagedRecord:
         pass
     return None
 

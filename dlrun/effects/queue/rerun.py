@@ -1,4 +1,4 @@
-"""Rerun points of a sweep as a separate job.
+"""Submit jobs again, and points of a sweep as a separate job.
 
 `again.json` in the first job's directory lists these jobs with their points (numbers of the first job); `again-of.json` in
 their directories names the first job.
@@ -10,14 +10,24 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from dlrun.effects.jobs.submit import submit
-from dlrun.effects.queue.attempts import noted
-from dlrun.effects.records.belief import read_json
-from dlrun.effects.records.jobs import EARLIER, LATER, Job, write_json
+from dlrun.effects.queue.attempts import read_entry
+from dlrun.effects.records.jobs import RERUN_OF, RERUNS, Job, write_json
+from dlrun.effects.records.validation import read_json
 from dlrun.errors import Invalid
 from dlrun.plan.command.sweep import subset
 
 if TYPE_CHECKING:
     from dlrun.effects.jobs.prepare import Prepared
+    from dlrun.model.plan import Plan
+
+
+def resubmit(job: Job, plan: Plan, notice: Callable[[str], None]) -> Job:
+    """Submit the plan of a job, or a part of it, where the job was submitted; raises the errors of a submission."""
+    if job.remote is not None:
+        from dlrun.effects.remote import submit as remote  # noqa: PLC0415 - only for jobs that are elsewhere
+
+        return remote.resubmit(job, job.remote, plan, notice)
+    return submit(plan, None, keep=job.directory, notice=notice).job
 
 
 def submit_points(
@@ -36,23 +46,13 @@ def submit_points(
         wanted,
         f"{len(wanted)} points of {root.directory.name} once more",
     )
-    if root.remote is not None:
-        from dlrun.effects.remote import submit as remote  # noqa: PLC0415 - only for jobs that are elsewhere
-
-        new = remote.resubmit(root, notice, plan)
-    else:
-        new = submit(
-            plan,
-            prepared.inputs if prepared else None,
-            keep=None if prepared else root.directory,
-            notice=notice,
-        ).job
-    # After the submission: a note about a job that was refused would hide the first attempt's result.
-    before = (read_json(root.directory / LATER) or {}).get("jobs", [])
+    new = submit(plan, prepared.inputs, notice=notice).job if prepared else resubmit(root, plan, notice)
+    # After the submission: the record of a refused job would hide the result of the first attempt.
+    before = (read_json(root.directory / RERUNS) or {}).get("jobs", [])
     entry = {"directory": str(new.directory), "points": list(wanted)}
-    write_json(root.directory / LATER, {"version": 1, "jobs": [*before, entry]})
+    write_json(root.directory / RERUNS, {"version": 1, "jobs": [*before, entry]})
     write_json(
-        new.directory / EARLIER, {"version": 1, "directory": str(root.directory), "points": list(wanted)}
+        new.directory / RERUN_OF, {"version": 1, "directory": str(root.directory), "points": list(wanted)}
     )
     return new
 
@@ -63,14 +63,14 @@ def _prepared(root: Job, sets: Sequence[str]) -> Prepared:
             "`--set` cannot change some points of a sweep on a login node",
             help="submit the spec with `--set` and a `sweep:` of those points",
         )
-    from dlrun.effects.queue.changed import planned  # noqa: PLC0415 - planning is for changed settings alone
+    from dlrun.effects.queue.replan import planned  # noqa: PLC0415 - only for changed settings
 
     return planned(root, sets)
 
 
 def _root(job: Job, points: Sequence[int]) -> tuple[Job, tuple[int, ...]]:
     """(first job of the sweep, numbers of these points there)."""
-    found = noted(read_json(job.directory / EARLIER), 1 << 30)
+    found = read_entry(read_json(job.directory / RERUN_OF), 1 << 30)
     if found is None or max(points, default=-1) >= len(found[1]):
         return job, tuple(points)
     root, numbers = found

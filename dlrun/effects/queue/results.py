@@ -12,8 +12,8 @@ from dlrun.effects.logs import copies as log_copies
 from dlrun.effects.logs import files as log_files
 from dlrun.effects.logs.files import Log
 from dlrun.effects.queue import attempts
-from dlrun.effects.records.belief import read_json, run_state
 from dlrun.effects.records.jobs import Job
+from dlrun.effects.records.validation import read_json, run_state
 from dlrun.model.job import JobStatus, State
 from dlrun.model.json_codec import from_plain
 from dlrun.model.plan import Cost, Plan
@@ -59,14 +59,15 @@ def results_of(
     for number, run in enumerate(runs):
         found.append(_result(plan, number, *run))
         step(number + 1, len(runs))
-    asked = set(plan.metrics or (THROUGHPUT,))
-    # Logs on a login node are copied only as needed: rank 0's are small and mostly enough.
+    wanted_names = set(plan.metrics or (THROUGHPUT,))
+    # Logs on a login node are copied only as needed: rank 0's are small and mostly sufficient.
     lacking = {
         run.directory: run
         for (run, _, status), one in zip(runs, found, strict=True)
-        if run.remote is not None and status.state is State.COMPLETED and asked - one.metrics.keys()
+        if run.remote is not None and status.state is State.COMPLETED and wanted_names - one.metrics.keys()
     }
-    for one in lacking.values():  # some trainers print on their last rank
+    # Some training programs print their metrics on the last rank.
+    for one in lacking.values():
         _copy_logs(one, "all", runs)
     return [_result(plan, number, *run) for number, run in enumerate(runs)] if lacking else found
 
@@ -90,7 +91,7 @@ def _copy_logs(job: Job, wanted: str, runs: Sequence[tuple[Job, int | None, JobS
     with log_copies.of(job, wanted) as refresh:
         refresh(True)
     if all(status.state.final for run, _, status in runs if run.directory == job.directory):
-        with suppress(OSError):  # a full disk: they will come once more
+        with suppress(OSError):  # a full disk: they are copied again next time
             mark.touch()
 
 
@@ -172,12 +173,12 @@ def _epoch(text: str | None) -> float | None:
 class JobUsage:
     """The use of a job: its ended runs, and earlier starts of requeued ones.
 
-    units: in the unit of `asked`, the maximum cost of the job (None: no walltime).
+    most: the maximum cost of the job (None: no walltime); units: the use in its unit.
     """
 
     node_hours: float
     units: float | None
-    asked: Cost | None
+    most: Cost | None
 
 
 def usage(job: Job, statuses: Sequence[JobStatus]) -> JobUsage | None:
@@ -186,10 +187,10 @@ def usage(job: Job, statuses: Sequence[JobStatus]) -> JobUsage | None:
     runs = list(zip(job.run_directories(), statuses, strict=False))
     hours = sum((elapsed(run, one) or 0.0) + _before(run) for run, one in runs) / 3600
     try:
-        asked = from_plain(Cost, plan["cost"]) if plan["cost"] is not None else None
+        most = from_plain(Cost, plan["cost"]) if plan["cost"] is not None else None
         nodes = int(plan["request"]["nodes"])
     except (KeyError, TypeError, ValueError):
         return None
     return JobUsage(
-        node_hours=hours * nodes, units=hours * asked.an_hour if asked is not None else None, asked=asked
+        node_hours=hours * nodes, units=hours * most.an_hour if most is not None else None, most=most
     )

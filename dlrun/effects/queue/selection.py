@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dlrun.effects.queue.recover import known
+from dlrun.effects.queue.recover import completed
 from dlrun.effects.records import jobs
 from dlrun.effects.records.jobs import Job
 from dlrun.errors import Invalid
@@ -40,8 +40,8 @@ def select(word: str, base: Path) -> Selection:
     """
     name, colon, wanted = word.rpartition(":")
     if not wanted or set(wanted) - set("0123456789,-") or not colon or jobs.is_job(Path(word)):
-        return Selection(job=known(jobs.find(word, base), prompt=True))
-    job = known(jobs.find(name, base), prompt=True)
+        return Selection(job=completed(jobs.find(word, base), prompt=True))
+    job = completed(jobs.find(name, base), prompt=True)
     if job.array is None:
         raise Invalid(
             f"job `{job.directory.name}` is not a sweep, so it has no point {wanted}", help=f"write `{name}`"

@@ -68,9 +68,8 @@ class _Inquiry:
         self.error: DlrunError | None = None
         self._runner = runner
         self._prompt = prompt
-        remote = jobs[0].remote
-        self.where = f"{jobs[0].scheduler} on `{remote.host}`" if remote else jobs[0].scheduler
-        self.talks = prompt and remote is not None
+        self.where = clients.described(jobs[0])
+        self.may_prompt = prompt and jobs[0].remote is not None
         self.silence = f"{jobs[0].scheduler} cannot be asked from this host"
 
     def run(self) -> None:
@@ -90,7 +89,7 @@ class _Inquiry:
             from dlrun.effects.remote import copies  # noqa: PLC0415 - only for jobs that are elsewhere
 
             # Before the scheduler is queried: its answer may be newer than the states, never older.
-            copies.fetch_states(self.jobs, prompt=self._prompt)
+            copies.fetch_states(first.remote, self.jobs, prompt=self._prompt)
         runner = self._runner or clients.runner(first, WITHIN)
         here = []
         for job in self.jobs:
@@ -105,11 +104,11 @@ class _Inquiry:
 
 def _ask_all(inquiries: Sequence[_Inquiry]) -> None:
     """Run all queries concurrently, except those that may request a password: there is only one terminal."""
-    quiet = [one for one in inquiries if not one.talks]
+    quiet = [one for one in inquiries if not one.may_prompt]
     threads = [threading.Thread(target=one.run, daemon=True) for one in quiet] if len(inquiries) > 1 else []
     for thread in threads:
         thread.start()
-    for one in inquiries if not threads else (one for one in inquiries if one.talks):
+    for one in inquiries if not threads else (one for one in inquiries if one.may_prompt):
         one.run()
     for thread in threads:
         thread.join()
@@ -140,6 +139,8 @@ def _statuses(job: Job, found: QueueAnswers | list[JobStatus] | str) -> list[Job
         and State.LOST not in states
         and all(s.final for s in states)
     ):
-        with suppress(OSError):  # a full disk, or another user's directory: it will be asked again
+        with suppress(
+            OSError
+        ):  # a full disk, or another user's directory: the scheduler is queried again next time
             outcome.write(job, statuses)
     return statuses

@@ -6,10 +6,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from dlrun.effects.clusters import control
+from dlrun.effects.clusters import clients, control
 from dlrun.effects.queue import status
 from dlrun.effects.records.jobs import Job
-from dlrun.effects.transport.absence import Absence
+from dlrun.effects.transport.outage import Outage
 from dlrun.errors import OperationFailed
 from dlrun.model.job import JobStatus, State
 from dlrun.model.units import Duration
@@ -44,73 +44,72 @@ class Watcher:
         self._states: list[JobStatus] = []
         self._state, self._since = "", time.time()
         self._queued = job.submitted
-        self._record: int | None = None
+        self._state_file_time: int | None = None
         self._next = 0.0
-        self._absence = Absence()
+        self._outage = Outage()
         self._control = control.of(job.scheduler)
         self._pause, self._longest = self._control.PAUSES
 
     def ended(self) -> bool:
         """Whether all runs of the job are in a final state."""
-        self._look()
+        self._check_state_file()
         if time.monotonic() >= self._next:
             try:
                 self._states = status.of([self._job])[self._job.directory]
-                self._absence.over()
-                self._note(describe(self._states), report=self._waits() and self._control.WAITS)
+                self._outage.answered()
+                self._record(describe(self._states), report=self._waits() and self._control.WAITS)
             except OperationFailed as error:  # the login node, or the scheduler
-                self._absence.bear(error)
-                self._note(self._away(error), report=True)
+                self._outage.failed(error)
+                self._record(self._unreachable(error), report=True)
             self._pause = min(self._pause * 1.5, self._longest)
             self._next = time.monotonic() + self._pause
         return bool(self._states) and all(s.state.final for s in self._states)
 
     def logged(self) -> None:
         """Report output of the job: if it was pending at the last query, query it at once."""
-        if self._waits() and self._absence.since is None:
-            self._hurry()
+        if self._waits() and self._outage.since is None:
+            self._query_now()
 
-    def _look(self) -> None:
+    def _check_state_file(self) -> None:
         """Query at once if state.json has changed, as at each start and end; not for sweeps, with too many of these files."""
         if self._job.remote is not None or self._job.array is not None:
             return
         try:
-            record = (self._job.directory / "state.json").stat().st_mtime_ns
-        except OSError:  # not begun
+            changed = (self._job.directory / "state.json").stat().st_mtime_ns
+        except OSError:  # the job has not started
             return
-        if record != self._record:
-            self._record = record
-            self._hurry()
+        if changed != self._state_file_time:
+            self._state_file_time = changed
+            self._query_now()
 
-    def _hurry(self) -> None:
+    def _query_now(self) -> None:
         self._next, self._pause = 0.0, self._control.PAUSES[0]
 
-    def _note(self, state: str, *, report: bool) -> None:
+    def _record(self, state: str, *, report: bool) -> None:
         """Store a state and the time of its beginning; report it once."""
         now = time.time()
         if not self._waits():
             self._queued = None
-        elif self._queued is None:  # once more, after a run
+        elif self._queued is None:  # requeued after a run
             self._queued = now
         if state == self._state:
             return
-        self._since = self._absence.since or now
+        self._since = self._outage.since or now
         self._state = state
         if report:
             self._waiting(state)
 
-    def _away(self, error: OperationFailed) -> str:
+    def _unreachable(self, error: OperationFailed) -> str:
         """A text about the scheduler or login node that does not answer, and since when."""
-        since = time.strftime("%H:%M", time.localtime(self._absence.since))
-        who = f"login node `{self._job.remote.host}`" if self._job.remote else self._job.scheduler
-        return f"in an unknown state, {who} away since {since} ({error})"
+        since = time.strftime("%H:%M", time.localtime(self._outage.since))
+        return f"in an unknown state, no answer from {clients.described(self._job)} since {since} ({error})"
 
     def _waits(self) -> bool:
         return all(s.state in (State.PENDING, State.HELD) for s in self._states)
 
     def line(self) -> str:
         """The state and its duration for a status line: `running on n1 for 3m20s`."""
-        queued = self._queued if self._states and self._absence.since is None else None
+        queued = self._queued if self._states and self._outage.since is None else None
         lasted = Duration(max(0, int(time.time() - (queued or self._since))))
         if queued is not None:
             return f"in the queue for {lasted}, {self._state}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dlrun import backends
 from dlrun.effects.paths import read_bytes
-from dlrun.effects.records.belief import MOST
+from dlrun.effects.records.validation import MOST
 from dlrun.model.hostlist import expand, fold
 from dlrun.model.plan import Directive, Plan
 from dlrun.model.text import digits
@@ -50,7 +50,7 @@ def leave_out(plan: Plan, bad: Mapping[str, str]) -> Plan:
     return replace(plan, request=request, directives=(*others, new))
 
 
-def how(plan: Plan) -> str:
-    """An addition to a message on excluded nodes, if the scheduler cannot exclude them; else empty."""
+def without_directive(plan: Plan) -> str:
+    """The addition to a message about excluded nodes if the scheduler has no directive for them; else empty."""
     because = backends.scheduler(plan.scheduler).NO_EXCLUDE
     return f" ({because})" if because else ""

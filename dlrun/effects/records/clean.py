@@ -22,7 +22,6 @@ _OWN = re.compile(
 )
 """Names that dlrun, the job script and the scheduler create in a job directory."""
 
-
 _OF_A_JOB = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
 """The end of a job directory's default name."""
 
@@ -74,8 +73,8 @@ def forget_lost(base: Path) -> int:
 
     Only links with dlrun's names: `$DLRUN_JOBS` may be a directory with links of the user.
     """
-    links = [path for path in base.glob("*") if path.is_symlink()] if base.is_dir() else []
-    lost = [path for path in links if not path.exists() and _is_ours(path.name, path.readlink().name)]
+    found = [path for path in base.glob("*") if path.is_symlink()]
+    lost = [path for path in found if not path.exists() and _is_ours(path.name, path.readlink().name)]
     for path in lost:
         path.unlink(missing_ok=True)
     return len(lost)

@@ -16,8 +16,8 @@ from typing import Any
 
 from dlrun import backends
 from dlrun.effects.paths import jobs_home, read_bytes
-from dlrun.effects.records import belief, links
-from dlrun.effects.records.belief import MOST, read_json
+from dlrun.effects.records import links, validation
+from dlrun.effects.records.validation import MOST, read_json
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.json_codec import from_plain
 from dlrun.model.keys import from_home
@@ -30,13 +30,13 @@ SUBMISSION = "submission.json"
 ANSWER = ".client-answer"
 """The output of the submitting client: it exists even if dlrun was killed before it recorded the id."""
 ROOM = "\n" * 4096
-"""The initial content of that file: the client overwrites it, which works on a full disk, too."""
+"""The initial content of that file: overwriting it works also on a full disk."""
 _ID = "job-id"
-_FOREIGN = "belongs to"
-LATER = "again.json"
+"""The ids of a job that resubmits itself, written by its script."""
+RERUNS = "again.json"
 """In a sweep's directory: the jobs that reran some of its points."""
-EARLIER = "again-of.json"
-"""In theirs: the sweep."""
+RERUN_OF = "again-of.json"
+"""In the directory of such a job: the sweep."""
 _VARIABLE = lazy_pattern(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
 _SAFE = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
@@ -91,6 +91,18 @@ class Job:
             return [self.directory]
         return [self.directory / "points" / str(i) for i in range(self.array)]
 
+    def shown_path(self, path: Path) -> str:
+        """A path in the job directory, for users: as `HOST:PATH` if the job is on a login node."""
+        if self.remote is None:
+            return str(path)
+        below = path.relative_to(self.directory).as_posix()
+        return f"{self.remote.host}:{os.path.normpath(f'{self.remote.directory}/{below}')}"
+
+    @property
+    def resumable(self) -> bool:
+        """Whether it is an incomplete submission to a login node, which the same command resumes."""
+        return self.remote is not None and self.job_id is None
+
     def plan(self) -> Plan:
         """The plan as submitted; raises OperationFailed if the file cannot be read."""
         return read_plan(self.directory / "plan.json")
@@ -99,7 +111,7 @@ class Job:
 home = jobs_home
 
 
-def place_for(site: Site | None, environment: Mapping[str, str] = os.environ) -> Path:
+def base_for(site: Site | None, environment: Mapping[str, str] = os.environ) -> Path:
     """The base of a new job directory: `$DLRUN_JOBS`, else the site's `storage.jobs`, else `home()`.
 
     A job that is not at home is found by a link in `home()` (see `links`).
@@ -108,19 +120,15 @@ def place_for(site: Site | None, environment: Mapping[str, str] = os.environ) ->
     if named is None or environment.get("DLRUN_JOBS"):
         return home(environment)
     written = _VARIABLE.sub(lambda match: environment.get(match[1], match[0]), from_home(named))
-    if "$" in written:  # a variable that this shell does not have
+    if "$" in written:  # a variable is not set in this shell
         return home(environment)
     return Path(written).expanduser().absolute()
 
 
-def _entered(path: Path) -> Job | None:
-    """The job of a directory, or of a link of one's own to it."""
-    place = links.target(path)
-    return load(place) if place is not None else None
-
-
-def _is_foreign(job: Job) -> bool:
-    return (job.damage or "").startswith(_FOREIGN)
+def _load_entry(path: Path) -> Job | None:
+    """The job of an entry of the base directory: a directory, or a link of this user to one."""
+    directory = links.target(path)
+    return load(directory) if directory is not None else None
 
 
 def new_directory(base: Path, name: str) -> Path:
@@ -196,14 +204,15 @@ def read_plan(path: Path) -> Plan:
 def load(directory: Path) -> Job | None:
     """The job of a directory, or None if it is not a job directory; an invalid one has `damage`."""
     plan = read_json(directory / "plan.json")
-    if plan is None and not os.path.lexists(directory / SUBMISSION):  # of a name that none can have, False
+    # os.path: False for invalid names, for which Path.exists raises.
+    if plan is None and not os.path.lexists(directory / SUBMISSION):
         return None
     if plan is not None and "scheduler" not in plan:
         return None
     try:
-        belief.owner(directory, directory / "plan.json", directory / SUBMISSION, directory / _ID)
-        return _believed(directory, plan)
-    except belief.DamagedRecord as damage:
+        validation.owner(directory, directory / "plan.json", directory / SUBMISSION, directory / _ID)
+        return _validated(directory, plan)
+    except validation.DamagedRecord as damage:
         name = (plan or {}).get("name")
         return Job(
             directory=directory,
@@ -217,21 +226,21 @@ def load(directory: Path) -> Job | None:
         )
 
 
-def _believed(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
+def _validated(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
     submission = read_json(directory / SUBMISSION)
     if plan is None:
-        raise belief.DamagedRecord("`plan.json` cannot be read")
+        raise validation.DamagedRecord("`plan.json` cannot be read")
     if submission is None:
         if (directory / SUBMISSION).exists():
-            raise belief.DamagedRecord(f"`{SUBMISSION}` cannot be read")
+            raise validation.DamagedRecord(f"`{SUBMISSION}` cannot be read")
         if (directory / ".submission").is_dir():
             return None  # sent from another machine that shares this file system and has the record
         submission = {}
     points = plan.get("points")
     if not isinstance(points, list | None):
-        raise belief.DamagedRecord(f"`points` is {belief.shown(points)}")
-    scheduler = belief.scheduler(plan.get("scheduler"))
-    job_id = belief.job_id(_resubmitted(directory) or submission.get("job_id"), scheduler)
+        raise validation.DamagedRecord(f"`points` is {validation.shown(points)}")
+    scheduler = validation.scheduler(plan.get("scheduler"))
+    job_id = validation.job_id(_resubmitted(directory) or submission.get("job_id"), scheduler)
     submitting = job_id is None and submission.get("submitting") is not None
     if submitting:
         job_id = _answered(directory, scheduler)
@@ -239,16 +248,16 @@ def _believed(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
         job_id = _begun(directory, scheduler)  # submitted by hand
     return Job(
         directory=directory,
-        name=belief.text(plan, "name") or "",
-        site=belief.text(plan, "site") or "",
+        name=validation.text(plan, "name") or "",
+        site=validation.text(plan, "site") or "",
         scheduler=scheduler,
         job_id=job_id,
-        submitted=belief.number(submission, "submitted")
-        or (belief.since(submission) if submitting else None),
+        submitted=validation.number(submission, "submitted")
+        or (validation.since(submission) if submitting else None),
         array=len(points or ()) or None,
-        host=belief.text(submission, "host"),
+        host=validation.text(submission, "host"),
         remote=_remote(submission),
-        cluster=belief.text(submission, "cluster"),
+        cluster=validation.text(submission, "cluster"),
         submitting=submitting and job_id is None,
     )
 
@@ -258,7 +267,7 @@ def _answered(directory: Path, scheduler: str) -> str | None:
     try:
         answer = read_bytes(directory / ANSWER, 1 << 20).decode("utf-8", errors="replace").strip("\n")
         if answer:
-            return belief.job_id(backends.scheduler(scheduler).submitted(answer), scheduler)
+            return validation.job_id(backends.scheduler(scheduler).submitted(answer), scheduler)
     except (OSError, OperationFailed):
         pass
     return _begun(directory, scheduler)
@@ -268,7 +277,7 @@ def _begun(directory: Path, scheduler: str) -> str | None:
     """The job id that a started job recorded; None if it has not started."""
     for state in (directory / "state.json", *directory.glob("points/*/state.json")):
         if (found := (read_json(state) or {}).get("job_id")) is not None:
-            return belief.job_id(found, scheduler)
+            return validation.job_id(found, scheduler)
     return None
 
 
@@ -279,23 +288,23 @@ def _resubmitted(directory: Path) -> str | None:
     except (FileNotFoundError, IndexError):
         return None
     except (OSError, ValueError):
-        raise belief.DamagedRecord(f"`{_ID}` cannot be read") from None
+        raise validation.DamagedRecord(f"`{_ID}` cannot be read") from None
 
 
 def _remote(submission: Mapping[str, Any]) -> Remote | None:
-    directory = belief.text(submission, "remote_directory")
+    directory = validation.text(submission, "remote_directory")
     if directory is None:
         return None
     transport = submission.get("transport")
-    if transport not in belief.TRANSPORTS or not directory.startswith("/"):
-        raise belief.DamagedRecord(
-            f"`transport` or `remote_directory` is {belief.shown((transport, directory))}"
+    if transport not in validation.TRANSPORTS or not directory.startswith("/"):
+        raise validation.DamagedRecord(
+            f"`transport` or `remote_directory` is {validation.shown((transport, directory))}"
         )
     return Remote(
-        host=belief.host(submission),
+        host=validation.host(submission),
         transport=transport,
         directory=directory,
-        unwanted=belief.names(submission.get("unwanted") or []),
+        unwanted=validation.names(submission.get("unwanted") or []),
     )
 
 
@@ -310,8 +319,8 @@ def all_jobs(base: Path) -> Iterator[Job]:
     except OSError:
         return
     for entry in names:
-        job = _entered(Path(entry.path))
-        if job is not None and not _is_foreign(job):
+        job = _load_entry(Path(entry.path))
+        if job is not None and not validation.is_foreign(job.damage):
             yield job
 
 
@@ -327,7 +336,7 @@ def find(word: str, base: Path) -> Job:
     """
     job = _find(word, base)
     if job.damage is not None:
-        raise belief.refusal(job.directory.name, job.damage)
+        raise validation.refusal(job.directory.name, job.damage)
     return job
 
 
@@ -343,7 +352,7 @@ def _find(word: str, base: Path) -> Job:
     try:
         if word and Path(word).is_dir() and (job := load(Path(word).resolve())):
             return job
-    except (OSError, ValueError):  # a name that none can have
+    except (OSError, ValueError):  # not a valid file name
         pass
     if next(all_jobs(base), None) is None:
         raise Invalid(
@@ -355,13 +364,13 @@ def _find(word: str, base: Path) -> Job:
 
 
 def _named(word: str, base: Path) -> list[Job]:
-    """The jobs that a word names: one by its directory, else by id, else by the beginning of the name.
+    """The jobs of a word: one by its directory, else by id, else by the beginning of the name.
 
-    Another user's directory comes last: in a place that users share anyone can make one that is called as a job's id.
+    Another user's directory comes last: in a shared directory anyone can create one whose name is a job's id.
     """
     plain = word not in (".", "..") and len(os.fsencode(word)) < 256
-    named = [job] if plain and (job := _entered(base / word)) else []
-    if named and not _is_foreign(named[0]):
+    named = [job] if plain and (job := _load_entry(base / word)) else []
+    if named and not validation.is_foreign(named[0].damage):
         return named
     jobs = list(all_jobs(base))
     if word == "latest":

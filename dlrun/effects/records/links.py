@@ -1,4 +1,4 @@
-"""Links in the usual directory of jobs to jobs that lie elsewhere, so that all commands find them there."""
+"""Links in the base directory of jobs to job directories elsewhere, by which all commands find these."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 
 def enter(base: Path, directory: Path, name: str) -> None:
-    """Make a job of this name that is elsewhere known to `list`, `status` and the others: a link in `base`."""
+    """Link the directory of a job of this name in `base`, if it is elsewhere."""
     base = base.absolute()
     if directory.parent == base:
         return
     link = base / (directory.name if directory.name.startswith(name) else f"{name}-{directory.name}")
-    with suppress(OSError, ValueError):  # nowhere to write it, or a name that no file can have
+    with suppress(OSError, ValueError):  # `base` cannot be written, or the name is not a valid file name
         base.mkdir(parents=True, exist_ok=True)
         link.symlink_to(directory)
 
@@ -27,7 +27,7 @@ def forget(base: Path, directory: Path) -> None:
 
 
 def target(path: Path) -> Path | None:
-    """The directory that a path is, or that it links to; None for a link of another user's, which could be called as any job."""
+    """The path, or the target of a link; None for another user's link, which may have the name of any job."""
     try:
         if not path.is_symlink():
             return path

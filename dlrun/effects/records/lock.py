@@ -12,7 +12,7 @@ from dlrun.errors import OperationFailed
 
 
 @contextmanager
-def alone(directory: Path, taken: str, help: str) -> Iterator[None]:
+def exclusive(directory: Path, taken: str, help: str) -> Iterator[None]:
     """Lock a directory within the block; raises OperationFailed(taken, help) if another process has it.
 
     The kernel releases the lock at its holder's exit. Without locks (some NFS) nothing is checked.

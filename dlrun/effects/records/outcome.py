@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import TypeGuard
 
 from dlrun import backends
-from dlrun.effects.records.belief import clock, read_json, run_state
 from dlrun.effects.records.jobs import Job, write_json
+from dlrun.effects.records.validation import clock, read_json, run_state
 from dlrun.model.job import UNMET, JobStatus, State
 from dlrun.model.json_codec import from_plain, to_plain
 
 OUTCOME = "outcome.json"
 """The final states of a job's runs, written once they are certain."""
-
-"""What a run writes of itself, in its own directory."""
 
 CANCELLED = "cancelled.json"
 """The requests of `dlrun cancel`: Slurm keeps no record of array tasks cancelled before their start."""
@@ -71,19 +69,19 @@ def complete(
     """
     record = run_state(run) or {}
     if known is not None and known.state in _FAILED:
-        known = _with_own_words(known, record)
+        known = _with_recorded_end(known, record)
     # PBS: a task that was deleted in the queue is `finished` with exit code 0.
     if not record and _is_only_finished(known, asked=(task or 0) in _cancelled(job)):
         return replace(known, state=State.CANCELLED, reason="it never started")
     if known is not None and known.reason == UNMET and (task or 0) in _cancelled(job):
         known = replace(known, reason=None)
     if known is not None and known.state is State.COMPLETED and _ran_nothing(record, job):
-        lately = _seen_lately(run, _UNSEEN)
+        lately = _changed_lately(run, _NFS_DELAY)
         known = replace(known, state=State.UNKNOWN if lately else State.FAILED, reason=RAN_NOTHING)
     if known is not None and known.state is not State.LOST:
-        return _with_own_count(known, record, job)
-    state, reason = _own_words(record, job, unasked)
-    if state is State.LOST and _seen_lately(run, backends.scheduler(job.scheduler).HISTORY_DELAY):
+        return _with_restarts(known, record, job)
+    state, reason = _recorded_end(record, job, unasked)
+    if state is State.LOST and _changed_lately(run, backends.scheduler(job.scheduler).HISTORY_DELAY):
         state, reason = State.UNKNOWN, f"{job.scheduler} has not accounted for its end yet"
     if state in (State.LOST, State.UNKNOWN) and unasked is None and (task or 0) in _cancelled(job):
         state, reason = State.CANCELLED, None
@@ -100,19 +98,19 @@ def complete(
     )
 
 
-_UNSEEN = 60
-"""Seconds after which a file that a node has written is seen here, too: NFS keeps attributes of directories for so long."""
+_NFS_DELAY = 60
+"""Seconds after which a file written on a node is visible here: NFS caches attributes of directories (nfs(5), acdirmax)."""
 RAN_NOTHING = "job.sh ended before it started the ranks"
 
 
 def _ran_nothing(record: Mapping[str, object], job: Job) -> bool:
-    """Whether a job that its scheduler calls a success was replaced (`exec` in a set-up line) before it launched anything."""
+    """Whether the script of a successful job ended before the launch: `exec` in a set-up line replaced it."""
     same = record.get("job_id") == job.job_id
     return same and record.get("state") == "running" and record.get("launched") is None
 
 
-def _with_own_count(known: JobStatus, record: Mapping[str, object], job: Job) -> JobStatus:
-    """The status with the run's own number of restarts: PBS does not count those under an earlier id."""
+def _with_restarts(known: JobStatus, record: Mapping[str, object], job: Job) -> JobStatus:
+    """The status with the run's own number of restarts: PBS does not count those with an earlier job id."""
     counted = record.get("restarts")
     if not isinstance(counted, int) or record.get("job_id") != job.job_id or counted <= (known.restarts or 0):
         return known
@@ -133,16 +131,16 @@ _REASONS = {
 
 
 def _is_only_finished(known: JobStatus | None, *, asked: bool) -> TypeGuard[JobStatus]:
-    """Whether a task is only known as finished: PBS reports that even for tasks deleted before their start.
+    """Whether a task is only known as finished: PBS reports that also of tasks deleted before their start.
 
-    After the end of the array their exit code is 0; then they count as cancelled if dlrun was `asked` to cancel them.
+    After the end of the array their exit code is 0; then they count as cancelled if `dlrun cancel` was used (`asked`).
     """
     if known is None or known.state is not State.COMPLETED:
         return False
     return known.exit_code is None or (asked and known.exit_code == 0)
 
 
-def _with_own_words(known: JobStatus, record: Mapping[str, object]) -> JobStatus:
+def _with_recorded_end(known: JobStatus, record: Mapping[str, object]) -> JobStatus:
     """The status with the reason and exit code of the run's state.json, if it has them.
 
     The exit code is that of a shell, 128 + signal: sacct reports the signal only, and so do schedulers for killed scripts.
@@ -160,17 +158,17 @@ def _with_own_words(known: JobStatus, record: Mapping[str, object]) -> JobStatus
     return replace(known, state=state) if state is not None else known
 
 
-def _seen_lately(run: Path, seconds: int) -> bool:
+def _changed_lately(run: Path, seconds: int) -> bool:
     """Whether logs or state.json of a run have changed in the last `seconds`."""
     if not seconds:
         return False
     times = [0.0]
-    with suppress(OSError):  # a file may go away meanwhile
+    with suppress(OSError):  # a file may be removed meanwhile
         times += [path.stat().st_mtime for path in (run / "state.json", *(run / "logs").glob("*.log"))]
     return time.time() - max(times) < seconds
 
 
-def _own_words(record: Mapping[str, object], job: Job, unasked: str | None) -> tuple[State, str | None]:
+def _recorded_end(record: Mapping[str, object], job: Job, unasked: str | None) -> tuple[State, str | None]:
     if record.get("state") == "ended":
         failed = _REASONS.get(str(record.get("reason")), State.FAILED)
         return (State.COMPLETED if record.get("exit_code") == 0 else failed), None

@@ -1,7 +1,7 @@
 """Write files sent by a login node below one directory only.
 
 The host chooses the file names, so each path is opened from a descriptor of the directory, one component at a time,
-without following symbolic links, which may have been sent by the host, too.
+without following symbolic links, which the host may also have sent.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import BinaryIO, Self, cast
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: opening a named pipe would wait for a reader.
 _WRITE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _IN_THE_WAY = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ENXIO)
 
@@ -34,7 +35,7 @@ class Confined:
         root.mkdir(parents=True, exist_ok=True)
         self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._open: tuple[tuple[str, ...], int] = ((), self._root)
-        """The parent directory of the last name: files of one directory come one after the other."""
+        """(components, descriptor) of the parent directory of the last name."""
 
     def __enter__(self) -> Self:
         return self
@@ -94,7 +95,7 @@ class Confined:
         if not proper(name):
             raise Obstructed(name)
         *above, leaf = PurePosixPath(name).parts
-        # Files arrive directory by directory: the parent's descriptor is mostly the last one.
+        # Files arrive directory by directory: the parent is mostly the last one.
         if self._open[0] != tuple(above):
             self._let_go()
             current = self._root

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from dlrun.effects.clusters.login import transport_of
-from dlrun.effects.records.jobs import Job
+from dlrun.effects.records.jobs import Job, Remote
 from dlrun.effects.remote.confined import Confined, Obstructed
-from dlrun.effects.transport.absence import Absence
+from dlrun.effects.transport.outage import Outage
 from dlrun.effects.transport.protocol import Transport, TransportFailed
 from dlrun.effects.transport.scripts import script
 from dlrun.effects.transport.session import Session
@@ -34,13 +34,10 @@ _ANSWER = re.compile(r"([0-9]{1,18}) ([0-9]{1,18}) (.+)", re.DOTALL)
 _PIECE = 1 << 20
 
 
-def fetch_states(jobs: Sequence[Job], *, prompt: bool = True) -> None:
-    """Copy the state of jobs on one login node (`state.json`) into their records here."""
+def fetch_states(remote: Remote, jobs: Sequence[Job], *, prompt: bool = True) -> None:
+    """Copy the state of jobs (`state.json`) on the login node of `remote` into their records here."""
     places = {job.remote.directory: job.directory for job in jobs if job.remote is not None}
     whole = [f"{glob.escape(p)}/{name}" for p in places for name in ("state.json", "points/*/state.json")]
-    remote = jobs[0].remote
-    if remote is None:
-        return
     transport = transport_of(remote.host, remote.transport, prompt=prompt)
 
     def local(name: str) -> tuple[Path, str] | None:
@@ -59,14 +56,13 @@ class Logs:
     wanted: as for `dlrun logs --rank`. Broken connections are reopened.
     """
 
-    def __init__(self, job: Job, wanted: str) -> None:
-        assert job.remote is not None  # noqa: S101 - only such jobs have copies
+    def __init__(self, job: Job, remote: Remote, wanted: str) -> None:
         self._job = job
-        self._remote = job.remote
+        self._remote = remote
         self._patterns = _patterns(wanted, job.plan())
         self._session: Session | None = None
         self._next = 0.0
-        self._absence = Absence()
+        self._outage = Outage()
 
     def refresh(self, *, now: bool = False) -> None:
         """Copy new data, at most once a second; now: at once, and repeated until it succeeds.
@@ -85,10 +81,10 @@ class Logs:
             poll(self._session, self._local)
         except TransportFailed as error:
             self.close()
-            self._absence.bear(error)
+            self._outage.failed(error)
             self._next = time.monotonic() + 5 * _PAUSE
             return False
-        self._absence.over()
+        self._outage.answered()
         self._next = time.monotonic() + _PAUSE
         return True
 
@@ -177,7 +173,7 @@ def _copy(place: Confined, name: str, offset: int, pieces: Iterator[bytes]) -> N
         place.rename(new, name)
         return
     with place.open(name, replace=False) as copy:
-        # Not behind the end of a copy that was shortened meanwhile: that would leave a hole.
+        # At most at the end of the copy, which may have been truncated meanwhile: writing behind it would leave a hole.
         copy.seek(min(offset, copy.seek(0, os.SEEK_END)))
         copy.writelines(pieces)
         copy.truncate()

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
 from dlrun.effects.clusters.login import transport_of
-from dlrun.effects.records.jobs import EARLIER, LATER, SUBMISSION, Job
+from dlrun.effects.records.jobs import RERUN_OF, RERUNS, SUBMISSION, Job, Remote
 from dlrun.effects.remote import record as remote_record
 from dlrun.effects.remote.confined import Confined, Obstructed, proper
 from dlrun.effects.remote.files import FILES
@@ -76,18 +76,16 @@ def fetch(
     _check_names(names)
     transport = transport_of(remote.host, remote.transport)
     found = listing(transport, there, [f"./{name}" for name in names] or ["."])
-    wanted = [one for one in found if _asked(one.name, names)] if names else _written_there(found, job)
+    wanted = [one for one in found if _matches(one.name, names)] if names else _written_there(found, job)
     return _copied(transport, there, here, wanted, step)
 
 
-def fetch_record(job: Job, patterns: Sequence[str]) -> None:
+def fetch_record(job: Job, remote: Remote, patterns: Sequence[str]) -> None:
     """Copy files of the job directory that match patterns to the job's local record; raises like `fetch`."""
-    if job.remote is None:
-        return
-    transport = transport_of(job.remote.host, job.remote.transport)
-    found = listing(transport, job.remote.directory, [f"./{pattern}" for pattern in patterns])
-    wanted = [one for one in found if _asked(one.name, patterns) and not one.link]
-    _copied(transport, job.remote.directory, job.directory, wanted, lambda _done, _all: None)
+    transport = transport_of(remote.host, remote.transport)
+    found = listing(transport, remote.directory, [f"./{pattern}" for pattern in patterns])
+    wanted = [one for one in found if _matches(one.name, patterns) and not one.link]
+    _copied(transport, remote.directory, job.directory, wanted, lambda _done, _all: None)
 
 
 def _copied(
@@ -177,7 +175,7 @@ def _found(row: str) -> Found:
     return Found(name=os.path.normpath(name), size=int(size), mtime_ns=mtime_ns, link=kind == "l")
 
 
-def _asked(name: str, patterns: Iterable[str]) -> bool:
+def _matches(name: str, patterns: Iterable[str]) -> bool:
     """Whether a name matches a pattern: the host expands patterns, and its answer is not trusted."""
     parts = PurePosixPath(name).parts
     return any(_fits(parts, PurePosixPath(pattern).parts) for pattern in patterns)
@@ -201,9 +199,11 @@ def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     return (same or "\\" in pattern[0]) and _fits(parts[1:], pattern[1:])
 
 
-_OWN = frozenset({"job.sh", "rank.sh", "stage.sh", "bind.sh", "usage.py", "lib", "ended", "plan.json", "spec.yaml", "site.yaml",
-                  SUBMISSION, remote_record.SENT, LATER, EARLIER})  # fmt: skip
-"""Files of a record that exist from the beginning or only on this machine."""
+_NOT_FETCHED = frozenset({
+    "job.sh", "rank.sh", "stage.sh", "bind.sh", "usage.py", "lib", "ended", "plan.json", "spec.yaml", "site.yaml",
+    SUBMISSION, remote_record.SENT, RERUNS, RERUN_OF,
+})  # fmt: skip
+"""Files that the record has from the beginning, or that are only on this machine."""
 
 
 def _written_there(found: Iterable[Found], job: Job) -> list[Found]:
@@ -217,7 +217,9 @@ def _written_there(found: Iterable[Found], job: Job) -> list[Found]:
         one
         for one in found
         if not (
-            one.name.partition("/")[0] in _OWN or one.name.startswith(".") or (one.link and one.name in links)
+            one.name.partition("/")[0] in _NOT_FETCHED
+            or one.name.startswith(".")
+            or (one.link and one.name in links)
         )
         and sent.get(one.name) != (one.size, one.mtime_ns)
     ]
@@ -276,7 +278,8 @@ def unpack(stream: BinaryIO, wanted: Mapping[str, Found], place: Confined) -> li
                 except Obstructed:
                     refused.append(one.name)
     except (tarfile.TarError, ValueError, OverflowError, EOFError):
-        pass  # the stream is truncated or invalid: the exit code has the reason
+        # The stream is truncated or invalid: the exit code has the reason.
+        pass
     return refused
 
 
@@ -326,7 +329,7 @@ def _fetch_large(transport: Transport, there: str, one: Found, place: Confined, 
         arrived.add(offset)
         text = script("give_rest", directory=there, name=f"./{one.name}", offset=offset)
         with Session(transport, text) as session:
-            # One byte more than expected shows that the file has grown.
+            # One byte more than expected is read: it shows that the file has grown.
             while target.tell() <= one.size and (data := session.read()):
                 target.write(data)
                 arrived.add(len(data))

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dlrun import backends
-from dlrun.effects.clusters import identity
 from dlrun.effects.inputs import preflight
 from dlrun.effects.inputs import spec as reading
 from dlrun.effects.inputs.home import at_home
 from dlrun.effects.inputs.spec import Inputs
+from dlrun.effects.jobs.prepare import dependencies
 from dlrun.effects.paths import expanded
 from dlrun.effects.records import jobs
 from dlrun.effects.remote import files as remote_files
@@ -21,10 +21,9 @@ from dlrun.effects.remote.site import site_of_host
 from dlrun.effects.remote.steps import Facts
 from dlrun.errors import Invalid
 from dlrun.model.origin import Origin
-from dlrun.model.plan import Dependency, Plan
+from dlrun.model.plan import Plan
 from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.spec import Spec
-from dlrun.model.text import digits
 from dlrun.plan.build import PlanInputs, build
 
 
@@ -53,7 +52,8 @@ def draft(inputs: Inputs | None, host: str) -> RemoteInputs:
     base = _base(inputs.spec)
     sent, problems = remote_files.collect(inputs.spec, base, inputs.origins)
     if inputs.spec.files or inputs.spec.directory is None:
-        bare = replace(inputs.spec.environment, venv=None)  # what only the cluster has is looked for there
+        # Paths that only the cluster has are checked there (`check_paths`).
+        bare = replace(inputs.spec.environment, venv=None)
         here = replace(inputs.spec, environment=bare, data={}, secrets={})
         problems += [*preflight.check(here, base, inputs.origins), *_left_behind(inputs, sent)]
     if any(not p.warning for p in problems):
@@ -134,34 +134,17 @@ def plan(drafted: RemoteInputs, home: str, directory: str, host: str) -> Plan:
             spec=spec,
             site=inputs.site,
             topology=reading.topology_for_spec(inputs),
-            directory=works_in(spec, home, directory),
+            directory=_working_directory(spec, home, directory),
             origins=inputs.origins,
             notes=inputs.notes,
             sources=inputs.sources,
-            after=_dependencies(spec, host),
+            after=dependencies(spec, jobs.home(), host),
         )
     )
 
 
-def works_in(spec: Spec, home: str, directory: str) -> str:
+def _working_directory(spec: Spec, home: str, directory: str) -> str:
     """The working directory of the command: the sent files' copy, else the spec's `directory`."""
     if spec.directory is None or spec.files:
         return f"{directory}/{remote_files.FILES}"
     return spec.directory if spec.directory.startswith("/") else f"{home}/{spec.directory}"
-
-
-def _dependencies(spec: Spec, host: str) -> tuple[Dependency, ...]:
-    """The jobs under `after` with their scheduler ids on that host; raises Invalid."""
-    found = []
-    for after in spec.after:
-        job_id: str | None = after.job
-        cluster: str | None = None
-        if not digits(after.job[:1]):
-            job = jobs.find(after.job, jobs.home())
-            if job.remote is None or job.remote.host != host:
-                raise Invalid(f"job `{after.job}` in `after` was not submitted on `{host}`")
-            job_id, cluster = job.job_id, identity.of(job)
-        if job_id is None:
-            raise Invalid(f"job `{after.job}` in `after` was never submitted")
-        found.append(Dependency(job_id=job_id, when=after.when, cluster=cluster))
-    return tuple(found)

@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dlrun.effects.records import jobs, submitting
-from dlrun.effects.records.belief import read_json
+from dlrun.effects.records import jobs, submitter
 from dlrun.effects.records.jobs import Job, Remote
+from dlrun.effects.records.validation import read_json
 from dlrun.errors import OperationFailed
 from dlrun.model.plan import Plan
 
@@ -39,7 +39,7 @@ def create(
     """Create the record of a job before it is sent; raises OperationFailed."""
     record = {
         jobs.SUBMISSION: json.dumps(
-            submission(plan, remote, None, None) | {"submitting": submitting.mark()}, indent=1
+            submission(plan, remote, None, None) | {"submitting": submitter.mark()}, indent=1
         )
         + "\n",
         SENT: json.dumps({"token": secrets.token_hex(16), "files": manifest}) + "\n",
@@ -69,7 +69,7 @@ def submission(plan: Plan, remote: Remote, job_id: str | None, cluster: str | No
 def pending(host: str) -> Iterator[Job]:
     """Incomplete submissions to a host, newest first."""
     for job in jobs.all_jobs(jobs.home()):
-        if job.remote is not None and job.job_id is None and job.remote.host == host:
+        if job.resumable and job.remote is not None and job.remote.host == host:
             yield job
 
 
@@ -92,7 +92,7 @@ def attempts(directory: Path) -> int:
 def restart(directory: Path) -> None:
     """Mark an interrupted submission as in progress; raises OperationFailed if the record cannot be written."""
     known = read_json(directory / jobs.SUBMISSION) or {}
-    attempt = {"submitting": submitting.mark(), "attempts": attempts(directory) + 1}
+    attempt = {"submitting": submitter.mark(), "attempts": attempts(directory) + 1}
     try:
         jobs.write_json(directory / jobs.SUBMISSION, known | attempt)
     except OSError as error:

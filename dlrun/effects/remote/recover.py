@@ -10,21 +10,21 @@ from dlrun.effects.remote import steps as remote_steps
 from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.errors import AuthenticationFailed, OperationFailed
 
-_silent: set[tuple[str, str | None]] = set()
-"""Unreachable login nodes: each is tried once per process."""
+_unreachable: set[tuple[str, str | None]] = set()
+"""Unreachable login nodes with their transports: each is tried once per process."""
 
 
 def found(job: Job, remote: Remote, *, prompt: bool) -> str | None:
-    """The id of the submitted job; None if it was not submitted and will not be without another attempt.
+    """The id of the submitted job; None if it was not submitted, and only a new attempt could submit it.
 
     Raises OperationFailed if unknown. prompt: a password may be requested.
     """
-    way = (remote.host, remote.transport)
-    if way in _silent:
+    node = (remote.host, remote.transport)
+    if node in _unreachable:
         raise OperationFailed(f"`{remote.host}` does not answer")
     try:
         return remote_steps.settle(
-            transport_of(*way, prompt=prompt),
+            transport_of(*node, prompt=prompt),
             remote.directory,
             backends.scheduler(job.scheduler),
             token=remote_record.token(job.directory),
@@ -32,5 +32,5 @@ def found(job: Job, remote: Remote, *, prompt: bool) -> str | None:
             unwanted=remote.unwanted,
         )
     except (TransportFailed, AuthenticationFailed):
-        _silent.add(way)
+        _unreachable.add(node)
         raise

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
 from dlrun.effects.clusters.environment import clean
-from dlrun.effects.transport.protocol import PATIENCE, Transport
-from dlrun.effects.transport.refusals import RETRY
+from dlrun.effects.transport.connection_errors import RETRY
+from dlrun.effects.transport.protocol import Transport
 from dlrun.effects.transport.scripts import script
 from dlrun.effects.transport.session import ScriptResult, Session, run
 from dlrun.errors import OperationFailed
@@ -18,8 +18,7 @@ from dlrun.schedulers.refusals import client_message
 Sending: TypeAlias = Literal["sent", "there", "taken", "blocked", "missing"]
 
 _SUBMITTING = 450.0
-"""Time limit of a submission in seconds: 260 s to wait for an earlier attempt, then 150 s of its own."""
-
+"""Time limit of a submission in seconds: 260 s to wait for an earlier attempt, then 150 s of its own (submit.sh)."""
 
 _SETTLING = 40.0
 """Time limit in seconds for finding a job: its scheduler can need half a minute."""
@@ -55,18 +54,18 @@ def probe(
     Raises TransportFailed or AuthenticationFailed if it cannot be reached.
     """
     answer = run(transport, script("probe", clients=clients, paths=paths, place=place or ""), login=True)
-    words = answer.stdout.decode(errors="surrogateescape").split("\0")
+    fields = answer.stdout.decode(errors="surrogateescape").split("\0")
     count = 5 + len(clients) + len(paths)
-    if answer.returncode != 0 or len(words) < count + 1:
-        raise OperationFailed(f"`{transport.host}` did not describe itself: {answer.stderr}")
-    there = dict(zip([*clients, *paths], words[5:count], strict=True))
-    variables = words[count].split()
+    if answer.returncode != 0 or len(fields) < count + 1:
+        raise OperationFailed(f"`{transport.host}` did not report its facts: {answer.stderr}")
+    there = dict(zip([*clients, *paths], fields[5:count], strict=True))
+    variables = fields[count].split()
     return Facts(
-        home=words[0],
-        jobs=words[1],
-        host=words[2].strip(),
-        cluster_name=words[3] or None,
-        pbs_server=words[4] or None,
+        home=fields[0],
+        jobs=fields[1],
+        host=fields[2].strip(),
+        cluster_name=fields[3] or None,
+        pbs_server=fields[4] or None,
         clients=frozenset(c for c in clients if there[c] == "yes"),
         missing=frozenset(p for p in paths if there[p] == "no"),
         # Login shells of some centres load modules that set SLURM_* or OMPI_* variables.
@@ -91,27 +90,28 @@ def send(
     text = script("receive", directory=directory, needed=needed, token=token, jobs=jobs)
     with Session(transport, text) as session:
         try:
-            word = session.line()
+            reply = session.line()
         except OperationFailed:
-            _check_room(session, directory)
+            _check_stored(session, directory)
             raise
-        if word != "send":
-            return cast("Sending", word)
-        whole = write(session.write)
+        if reply != "send":
+            return cast("Sending", reply)
+        complete = write(session.write)
         session.end()
-        rest = session.read()
-        _check_room(session, directory)
-        if not whole or rest != b"complete\n":
+        result = session.read()
+        _check_stored(session, directory)
+        if not complete or result != b"complete\n":
             raise OperationFailed(f"`{transport.host}` did not accept the job directory", help=RETRY)
     return "sent"
 
 
-def _check_room(session: Session, directory: str) -> None:
+def _check_stored(session: Session, directory: str) -> None:
+    """Raise NotTaken if the script could not write the job directory."""
     code, errors = session.finish()
     if code in (73, 74):
-        words = _reason(errors) or "it cannot be written"
+        reason = _reason(errors) or "it cannot be written"
         raise NotTaken(
-            f"`{session.host}` cannot store the job directory `{directory}`: {words}",
+            f"`{session.host}` cannot store the job directory `{directory}`: {reason}",
             help="nothing was submitted; free space there, or set another directory with `--job-dir`",
         )
 
@@ -150,7 +150,7 @@ def submit(
         client=client,
         unwanted=unwanted,
     )
-    answer = run(transport, text, login=True, variables=variables, patience=_SUBMITTING)
+    answer = run(transport, text, login=True, variables=variables, timeout=_SUBMITTING)
     if answer.returncode == 0:
         return scheduler.submitted(answer.stdout.decode(errors="replace"))
     if answer.returncode == 65:
@@ -183,7 +183,7 @@ def settle(
         number=number,
         unwanted=unwanted,
     )
-    answer = run(transport, text, login=True, patience=_SETTLING)
+    answer = run(transport, text, login=True, timeout=_SETTLING)
     if answer.returncode == 66:
         return None
     if answer.returncode != 0:
@@ -204,4 +204,4 @@ def _failure(host: str, directory: str, answer: ScriptResult) -> OperationFailed
 
 def note(transport: Transport, directory: str, name: str, text: str) -> None:
     """Write a small file to a job directory; failures of the command are ignored."""
-    run(transport, script("note", directory=directory, name=name, text=text), patience=PATIENCE)
+    run(transport, script("note", directory=directory, name=name, text=text))

@@ -60,7 +60,7 @@ def carry_out(
     record: directory of the local record, old or new (default: a new one, or that of an equal interrupted submission). Raises
     TransportFailed for a broken connection, Invalid or OperationFailed if the job cannot be submitted.
     """
-    found = _going_on(to, facts, load_for, notice, record)
+    found = _interrupted(to, facts, load_for, notice, record)
     load, remote, record = found or _new(to, facts, load_for, record)
     if found:
         remote_record.restart(record)
@@ -81,7 +81,8 @@ def carry_out(
         notice(f"not passed to the job (set by login shells there): {', '.join(remote.unwanted)}")
     there = backends.scheduler(load.plan.scheduler).cluster(job_id) or there
     job = remote_record.settle(record, load.plan, remote, job_id, there, notice)
-    if not Path(remote.directory).exists():  # if both machines see it, one entry in `dlrun list` is enough
+    # With a shared file system, one entry in `dlrun list` is enough.
+    if not Path(remote.directory).exists():
         _record_there(transport, remote.directory, load.plan, facts, job)
     return job
 
@@ -116,7 +117,7 @@ def _new(
     return load, remote, record
 
 
-def _going_on(
+def _interrupted(
     to: Destination, facts: Facts, load_for: Callable[[str], Payload], notice: Notice, record: Path | None
 ) -> tuple[Payload, Remote, Path] | None:
     """An interrupted submission of the same plan and files to the same host, or None.
@@ -195,6 +196,7 @@ def _send(transport: Transport, load: Payload, remote: Remote, token: str, own: 
 
 
 def _hand_over(transport: Transport, plan: Plan, remote: Remote, token: str, number: int) -> str:
+    """Submit the sent job directory; returns the job id."""
     variables = {s.env: os.environ[s.env] for s in plan.secrets if s.env is not None}
     scheduler = backends.scheduler(plan.scheduler)
     return remote_steps.submit(
@@ -212,6 +214,6 @@ def _hand_over(transport: Transport, plan: Plan, remote: Remote, token: str, num
 def _record_there(transport: Transport, directory: str, plan: Plan, facts: Facts, job: Job) -> None:
     """Record the job for a dlrun on the login node, too; failures are ignored."""
     own = Remote(host=facts.host, transport=None, directory="")
-    words = {**remote_record.submission(plan, own, job.job_id, job.cluster), "remote_directory": None}
+    entry = {**remote_record.submission(plan, own, job.job_id, job.cluster), "remote_directory": None}
     with suppress(DlrunError):
-        remote_steps.note(transport, directory, jobs.SUBMISSION, json.dumps(words, indent=1) + "\n")
+        remote_steps.note(transport, directory, jobs.SUBMISSION, json.dumps(entry, indent=1) + "\n")

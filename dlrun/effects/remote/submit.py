@@ -14,10 +14,10 @@ from dlrun import backends
 from dlrun.effects.clusters import login
 from dlrun.effects.inputs.profiles import load_site
 from dlrun.effects.inputs.spec import Inputs
+from dlrun.effects.jobs.acceptance import judged
 from dlrun.effects.jobs.files import files
-from dlrun.effects.jobs.trial import judged
-from dlrun.effects.records import given
-from dlrun.effects.records.jobs import Job
+from dlrun.effects.records import spec_arguments
+from dlrun.effects.records.jobs import Job, Remote
 from dlrun.effects.remote import plan as remote_plan
 from dlrun.effects.remote import site as remote_site
 from dlrun.effects.remote import steps as remote_steps
@@ -99,14 +99,10 @@ def check_with_scheduler(inputs: Inputs | None, to: Destination, *, notice: Call
     return scheduler.estimate(output) or f"{load.plan.site} would accept the job"
 
 
-def resubmit(job: Job, notice: Callable[[str], None], plan: Plan | None = None) -> Job:
-    """Submit the plan of a job, or a part of it (`plan`), on its login node again; raises like `submit`."""
-    remote = job.remote
-    if remote is None:
-        raise OperationFailed(f"job `{job.directory.name}` was submitted on this machine")
+def resubmit(job: Job, remote: Remote, plan: Plan, notice: Callable[[str], None]) -> Job:
+    """Submit the plan of a job, or a part of it, on its login node again; raises like `submit`."""
     to = Destination(host=remote.host, transport=remote.transport)
-    plan = plan or job.plan()
-    kept = given.kept(job.directory)
+    kept = spec_arguments.copied_files(job.directory)
     with closing(open_transport(to.host, to.transport)) as transport:
         facts = remote_steps.probe(
             transport, (backends.scheduler(plan.scheduler).CLIENT,), (), _place_of(job)
@@ -122,7 +118,7 @@ def resubmit(job: Job, notice: Callable[[str], None], plan: Plan | None = None) 
 
 def _place_of(job: Job) -> str | None:
     """The `storage.jobs` of a job's profile, if that still exists."""
-    how = given.given(job.directory)
+    how = spec_arguments.read(job.directory)
     try:
         return load_site(how.site).site.storage.jobs if how is not None else None
     except DlrunError:

@@ -17,11 +17,11 @@ from typing import Any, Literal
 
 from dlrun.effects.clusters import control
 from dlrun.effects.queue import results
-from dlrun.effects.queue.recover import known
+from dlrun.effects.queue.recover import completed
 from dlrun.effects.queue.results import Result
 from dlrun.effects.records import jobs, lock
-from dlrun.effects.records.belief import read_json, run_state
 from dlrun.effects.records.jobs import Job, write_json
+from dlrun.effects.records.validation import read_json, run_state
 from dlrun.errors import DlrunError, Invalid, OperationFailed
 from dlrun.model.job import State
 from dlrun.model.json_codec import from_plain, to_plain
@@ -165,7 +165,7 @@ def find(word: Path) -> Study:
 def alone(study: Study) -> AbstractContextManager[None]:
     """Lock the study for this process; raises OperationFailed if another one has it."""
     directory = study.directory
-    return lock.alone(
+    return lock.exclusive(
         directory,
         f"another dlrun process is working on the study `{directory}`",
         help=f"`dlrun scale show {directory}`",
@@ -206,8 +206,10 @@ def settle(study: Study) -> None:
     Raises OperationFailed if a submission is in progress or its result unknown: another job of the size could be a duplicate.
     """
     for _, one in jobs_of(study):
-        job = one if one.remote is not None else _settled(one)
-        if job.job_id is not None or job.remote is not None:
+        if one.remote is not None:
+            continue
+        job = _settled(one)
+        if job.job_id is not None:
             continue
         try:
             job_id = control.of(job.scheduler).find(job.scheduler, job.directory)
@@ -229,7 +231,7 @@ def settle(study: Study) -> None:
 def _settled(job: Job) -> Job:
     """The job after its submission has ended; raises OperationFailed if it continues."""
     end = time.monotonic() + _IN_PROGRESS
-    while (found := known(job)).submitting and time.monotonic() < end:
+    while (found := completed(job)).submitting and time.monotonic() < end:
         time.sleep(0.2)
     if found.submitting:
         raise OperationFailed(

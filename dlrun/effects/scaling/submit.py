@@ -16,7 +16,7 @@ from dlrun.effects.queue import status
 from dlrun.effects.records.jobs import Job
 from dlrun.effects.scaling.study import MeasuredRun, Size, Study, job_directory, jobs_of, measured_runs
 from dlrun.effects.scaling.submitters import Submitter, submitter_of
-from dlrun.effects.transport.absence import Absence
+from dlrun.effects.transport.outage import Outage
 from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.errors import Invalid
 from dlrun.model.job import JobStatus, State
@@ -184,7 +184,7 @@ def carry_out(
 def _go_on(study: Study, place: Submitter, notice: Callable[[str], None]) -> None:
     """Resume interrupted submissions to a login node."""
     for size, job in jobs_of(study):
-        if job.job_id is None and job.remote is not None:
+        if job.resumable:
             done = place.go_on(_sets(study, place, size, 1), job, notice)
             notice(f"submitted {size.words}: job {done.job_id}")
 
@@ -218,14 +218,14 @@ def _see(waiting: Sequence[Job], notice: Callable[[str], None], watched: Watched
         max((first for first, _ in pauses), default=0.0),
         max((last for _, last in pauses), default=0.0),
     )
-    absence = Absence()
+    outage = Outage()
     while left:
         states: Mapping[Path, Sequence[JobStatus]] = {}
         try:
             states = status.of(left)
-            absence.over()
+            outage.answered()
         except TransportFailed as error:
-            absence.bear(error)
+            outage.failed(error)
         for job in list(left):
             found = states.get(job.directory)
             if found and all(one.state.final for one in found):

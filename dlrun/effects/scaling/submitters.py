@@ -11,7 +11,7 @@ from dlrun.effects.clusters.login import transport_of
 from dlrun.effects.jobs.files import files
 from dlrun.effects.jobs.prepare import prepare, read_inputs
 from dlrun.effects.jobs.submit import submit
-from dlrun.effects.records import given
+from dlrun.effects.records import spec_arguments
 from dlrun.effects.records.jobs import Job
 from dlrun.effects.remote import plan as remote_plan
 from dlrun.effects.remote import submit as remote
@@ -102,7 +102,7 @@ class RemoteSubmitter:
     def go_on(self, sets: Sequence[str], job: Job, notice: Notice) -> Job:
         """Resume with the recorded plan: a new one could have other runs and dependencies."""
         sent = tuple(self._draft(sets).sent)
-        kept = given.kept(job.directory)
+        kept = spec_arguments.copied_files(job.directory)
         plan = job.plan()
         return self._carry_out(
             lambda place: Payload(plan=plan, texts=files(plan, None, Path(place)) | kept, sent=sent),

@@ -15,7 +15,7 @@ from dlrun.config.site_checks import advice
 from dlrun.config.sites import Profile
 from dlrun.effects.inputs.node_types import topology_for_site
 from dlrun.effects.inputs.profiles import Machine, load_profile, locate
-from dlrun.effects.site.live import differences
+from dlrun.effects.site.differences import differences
 from dlrun.effects.site.settings import age, settings, sources
 from dlrun.errors import Invalid
 from dlrun.model.origin import Origin

@@ -121,9 +121,9 @@ def _kind(kind: Nodes, seen: Seen, draft: ProfileDraft) -> dict[str, Any]:
         found["memory"] = f"{kind.memory_mib}MiB"
     facts = seen.nodes.get(kind.name)
     if facts is not None and facts.topology is not None:
-        _own_word(found, kind, facts, seen, draft)
+        _probed_topology(found, kind, facts, seen, draft)
     elif kind.packages and kind.cores:
-        found["topology"] = _by_scheduler(kind)
+        found["topology"] = _listed_topology(kind)
     else:
         found["note"] = f"{kind.cpus} CPUs" + (f", {kind.gpus} GPUs" if kind.gpus else "")
     if facts is not None and seen.stem:
@@ -137,7 +137,8 @@ def _kind(kind: Nodes, seen: Seen, draft: ProfileDraft) -> dict[str, Any]:
     return found
 
 
-def _by_scheduler(kind: Nodes) -> dict[str, Any]:
+def _listed_topology(kind: Nodes) -> dict[str, Any]:
+    """The topology of a kind of nodes as the scheduler lists it."""
     topology: dict[str, Any] = {"packages": kind.packages, "cores": kind.cores}
     if kind.smt > 1:
         topology["smt"] = kind.smt
@@ -152,11 +153,13 @@ def _gpus(kind: Nodes) -> dict[str, Any]:
     return {"count": kind.gpus} | ({"name": kind.gpu_type} if kind.gpu_type else {})
 
 
-def _own_word(found: dict[str, Any], kind: Nodes, facts: NodeFacts, seen: Seen, draft: ProfileDraft) -> None:
+def _probed_topology(
+    found: dict[str, Any], kind: Nodes, facts: NodeFacts, seen: Seen, draft: ProfileDraft
+) -> None:
     """Add the topology of a probed node, in short form if that is exact, else as its facts file."""
     node = facts.topology
-    assert node is not None  # noqa: S101 - the caller looked
-    # Schedulers often count what an admin has configured, not what the node has.
+    assert node is not None  # noqa: S101 - checked by the caller
+    # Schedulers often report the configuration instead of the hardware.
     shown = (len(node.packages()), len(node.cores))
     if kind.packages and kind.cores and shown != (kind.packages, kind.packages * kind.cores):
         draft.unseen.append(
@@ -174,7 +177,7 @@ def _own_word(found: dict[str, Any], kind: Nodes, facts: NodeFacts, seen: Seen, 
     elif form is not None:
         found["topology"] = form | ({"gpus": _gpus(kind)} if unplaced else {})
     else:
-        found |= {"topology": _by_scheduler(kind)} if kind.packages and kind.cores else {}
+        found |= {"topology": _listed_topology(kind)} if kind.packages and kind.cores else {}
         draft.unseen.append(
             f"node_types.{kind.name}.capture: its CPU numbering cannot be given in short form; with `--output` "
             "the full topology is written to a file"

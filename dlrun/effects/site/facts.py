@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dlrun.errors import OperationFailed
+from dlrun.model.text import digits
 
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""What reading an answer of another form raises: of another version, cut off, or made up."""
+"""Exceptions of parsing an unexpected answer: of another version, truncated, or forged."""
 
 
-def understood(form: Callable[..., Cluster], *answers: Any) -> Cluster:
-    """A cluster from answers of its scheduler; raises OperationFailed for an answer of another form."""
+def parsed(parse: Callable[..., Cluster], *answers: Any) -> Cluster:
+    """A cluster from answers of its scheduler; raises OperationFailed if they cannot be parsed."""
     try:
-        return form(*answers)
+        return parse(*answers)
     except UNREADABLE as error:
         raise OperationFailed(f"the scheduler's answer cannot be read: {error}") from None
 
@@ -79,7 +81,18 @@ class Cluster:
     unseen: tuple[str, ...] = ()
 
 
-def compared(name: str, queue: str | None) -> str | None:
+def queue_of(name: str, queue: str | None) -> str | None:
     """The scheduler's queue of a profile's partition; None for no queue (`-`) or that of another PBS server (`NAME@SERVER`)."""
     queue = queue or name
     return None if queue == "-" or "@" in queue else queue
+
+
+def kind_name(host: str, kinds: Sequence[Nodes]) -> str:
+    """A name for the kind of a host that none of `kinds` has: `gpu` for `gpu001`, `gpu-2` for a second such kind."""
+    stem = re.sub(r"[\d-]+$", "", host.split(".", maxsplit=1)[0]) or "node"
+    return stem if stem not in {kind.name for kind in kinds} else f"{stem}-{len(kinds) + 1}"
+
+
+def whole_number(value: object) -> int | None:
+    """The number in a scheduler's output; None for anything else."""
+    return int(str(value)) if value is not None and digits(str(value)) else None

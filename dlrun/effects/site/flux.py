@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dlrun.effects.site.facts import Cluster, Nodes, Queue
+from dlrun.effects.site.facts import Cluster, Nodes, Queue, kind_name
 from dlrun.model.hostlist import expand
 from dlrun.schedulers.flux import flux
 
@@ -67,11 +67,9 @@ def _kinds(text: str, members: Mapping[str, frozenset[str]]) -> list[Nodes]:
         alike.setdefault(shapes[rank], []).append(host)
     kinds: list[Nodes] = []
     for (cores, gpus), names in alike.items():
-        base = re.sub(r"[\d-]+$", "", names[0].split(".")[0]) or "node"
-        taken = {kind.name for kind in kinds}
         kinds.append(
             Nodes(
-                name=base if base not in taken else f"{base}-{len(kinds) + 1}",
+                name=kind_name(names[0], kinds),
                 count=len(names), memory_mib=0, cpus=cores, gpus=gpus, hosts=tuple(names),
                 queues=frozenset().union(*(members.get(name, frozenset()) for name in names)),
             )
@@ -89,8 +87,8 @@ def _count(text: str) -> int:
 
 def _queue(line: str) -> Queue:
     name, longest, usual, least, most, *_ = [*line.split("|"), "", "", "", ""]
-    # Flux may report a default above the queue's own limit.
-    if float(longest or 0) < float(usual or 0):  # the default applies to all queues
+    # Flux's default applies to all queues, so it may be above the limit of this one.
+    if float(longest or 0) < float(usual or 0):
         usual = longest
     return Queue(
         name=name.rstrip("*"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from dlrun.effects.site.facts import Cluster, Nodes, Queue
+from dlrun.effects.site.facts import Cluster, Nodes, Queue, kind_name, whole_number
 from dlrun.model.text import digits
 
 _GPU = re.compile(r"n?(gpus?|cuda|gpu_?(count|dev|num)?s?)", re.IGNORECASE)
@@ -82,8 +82,8 @@ def _kinds(text: str, gpus: Mapping[str, int]) -> list[Nodes]:
         if name == "global" or not name:
             continue
         shape = (
-            _whole(values.get("m_socket")), _whole(values.get("m_core")), _whole(values.get("m_thread")),
-            _whole(values.get("num_proc")), _mib(values.get("mem_total", "")), gpus.get(name, 0),
+            whole_number(values.get("m_socket")), whole_number(values.get("m_core")), whole_number(values.get("m_thread")),
+            whole_number(values.get("num_proc")), _mib(values.get("mem_total", "")), gpus.get(name, 0),
         )  # fmt: skip
         alike.setdefault(shape, []).append(host)
     return _named(alike)
@@ -93,12 +93,10 @@ def _named(alike: Mapping[tuple[int | None, ...], Sequence[ET.Element]]) -> list
     kinds: list[Nodes] = []
     for (sockets, cores, threads, cpus, memory, gpus), members in alike.items():
         names = [host.get("name", "") for host in members]
-        base = re.sub(r"[\d-]+$", "", names[0].split(".")[0]) or "node"
-        taken = {kind.name for kind in kinds}
         known = bool(sockets and cores and not cores % sockets)
         kinds.append(
             Nodes(
-                name=base if base not in taken else f"{base}-{len(kinds) + 1}",
+                name=kind_name(names[0], kinds),
                 count=len(names),
                 memory_mib=memory or 0,
                 packages=sockets if known else None,
@@ -175,10 +173,6 @@ def _open(
     for key, what in (("gpu", "GPUs"), ("memory", "memory"), ("exclusive", "whole nodes")):
         if key not in counted:
             yield f"scheduler.complexes.{key}: no consumable complex for {what} was recognised; `qconf -sc` lists them"
-
-
-def _whole(text: str | None) -> int | None:
-    return int(text) if text and digits(text) else None
 
 
 def _mib(text: str) -> int:

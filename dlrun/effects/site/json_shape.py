@@ -1,19 +1,19 @@
-"""Whether a JSON value has the shape that its reader goes by: nodes and programs print values, and so may anybody."""
+"""Check the shape of a JSON value from a node: its output may also contain what other programs print."""
 
 from __future__ import annotations
 
 from typing import Any
 
 LARGEST = 10**18
-"""What no count of bytes, cores or devices reaches."""
+"""Upper limit of numbers: counts of bytes, cores and devices are lower."""
 
 
 def fits(value: Any, shape: Any) -> bool:
     """True if a value has a shape.
 
-    A shape is a type; None; a tuple of shapes, one of which fits; a list of one, of which there may be any number; a
-    dictionary of names, or of `str`, which stands for all names. A name that ends with `?` may be missing. Numbers are
-    whole, not negative and below LARGEST.
+    A shape is a type; None; a tuple of alternative shapes; a list with the shape of its elements; a dictionary of names and
+    shapes, in which `str` stands for any name, and a name that ends with `?` may be missing. Numbers are integers from 0 to
+    below LARGEST.
     """
     if isinstance(shape, tuple):
         return any(fits(value, one) for one in shape)

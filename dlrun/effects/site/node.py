@@ -62,7 +62,7 @@ def read_facts(text: str) -> NodeFacts:
 
 
 def _file_system(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A file system as `describe` writes it; raises ValueError for anything else."""
+    """A file system as printed by `describe`; raises ValueError for anything else."""
     if not fits(entry, _FILE_SYSTEM):
         raise ValueError(f"not a file system: {str(entry)[:60]}")
     return entry

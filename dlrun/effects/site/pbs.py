@@ -11,9 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from dlrun.effects.site.facts import Cluster, Nodes, Queue
+from dlrun.effects.site.facts import Cluster, Nodes, Queue, kind_name, whole_number
 from dlrun.errors import OperationFailed
-from dlrun.model.text import digits
 from dlrun.schedulers.pbs import qstat
 
 Stanzas = Mapping[str, Mapping[str, Any]]
@@ -31,6 +30,7 @@ def cluster(server: str, queues: str, nodes: str, manager: str = "") -> Cluster:
     default = settings.get("default_queue")
     torque = any("np" in node for node in of_nodes.values())
     kinds = _kinds(of_nodes, torque=torque)
+    # PBS does not list the nodes of a queue: only if all nodes are alike their kind is known.
     alone = (kinds[0].name,) if len(kinds) == 1 else ()
     return Cluster(
         scheduler="torque" if torque else "openpbs",
@@ -93,8 +93,8 @@ def _queue(name: str, attributes: Mapping[str, Any], default: str | None, kinds:
         default=name == default,
         max_walltime=most.get("walltime"),
         default_walltime=attributes.get("resources_default", {}).get("walltime"),
-        min_nodes=_whole(least.get("nodect")),
-        max_nodes=_whole(most.get("nodect")),
+        min_nodes=whole_number(least.get("nodect")),
+        max_nodes=whole_number(most.get("nodect")),
         kinds=kinds,
     )
 
@@ -127,28 +127,29 @@ def _kinds(nodes: Stanzas, *, torque: bool) -> list[Nodes]:
         found.setdefault(_torque_shape(node) if torque else _shape(node), []).append(name)
     kinds: list[Nodes] = []
     for (cpus, memory, gpus), names in found.items():
-        base = re.sub(r"[\d-]+$", "", names[0].split(".")[0]) or "node"
-        label = base if base not in {k.name for k in kinds} else f"{base}-{len(kinds) + 1}"
         ready = sorted(names, key=lambda name: nodes[name].get("state", "free") != "free")
         kinds.append(
-            Nodes(name=label, count=len(names), memory_mib=memory, cpus=cpus, gpus=gpus, hosts=tuple(ready))
+            Nodes(
+                name=kind_name(names[0], kinds),
+                count=len(names),
+                memory_mib=memory,
+                cpus=cpus,
+                gpus=gpus,
+                hosts=tuple(ready),
+            )
         )
     return kinds
 
 
 def _shape(node: Mapping[str, Any]) -> tuple[int, int, int]:
     has = node.get("resources_available", {})
-    return _whole(has.get("ncpus")) or 0, _mib(has.get("mem")), _whole(has.get("ngpus")) or 0
+    return whole_number(has.get("ncpus")) or 0, _mib(has.get("mem")), whole_number(has.get("ngpus")) or 0
 
 
 def _torque_shape(node: Mapping[str, Any]) -> tuple[int, int, int]:
     """(CPUs, MiB, GPUs) of a Torque node, whose memory is in the comma-separated `status`."""
     status = dict(word.partition("=")[::2] for word in str(node.get("status", "")).split(","))
-    return _whole(node.get("np")) or 0, _mib(status.get("physmem")), _whole(node.get("gpus")) or 0
-
-
-def _whole(value: object) -> int | None:
-    return int(str(value)) if value is not None and digits(str(value)) else None
+    return whole_number(node.get("np")) or 0, _mib(status.get("physmem")), whole_number(node.get("gpus")) or 0
 
 
 def _mib(value: object) -> int:

@@ -160,8 +160,8 @@ def _appears(answer: Path, job: str, scheduler: Scheduler, wait: int, runner: Ru
     """Wait for the answer file; False if the job ended without it. Raises Invalid after `wait` seconds."""
     deadline = time.monotonic() + wait
     while not answer.exists():
-        if _gone(job, scheduler, runner) and not answer.exists():
-            # What it wrote may still be on its way over NFS.
+        if _has_left_queue(job, scheduler, runner) and not answer.exists():
+            # NFS may show the file later than the job's end.
             time.sleep(POLL)
             return answer.exists()
         if time.monotonic() > deadline:
@@ -171,7 +171,7 @@ def _appears(answer: Path, job: str, scheduler: Scheduler, wait: int, runner: Ru
     return True
 
 
-def _gone(job: str, scheduler: Scheduler, runner: Runner) -> bool:
+def _has_left_queue(job: str, scheduler: Scheduler, runner: Runner) -> bool:
     """Whether the job has left the queue; False if the scheduler does not answer."""
     done = runner(scheduler.queue([job]))
     if done.returncode:

@@ -15,7 +15,7 @@ from dlrun.effects.site import gridengine as site_gridengine
 from dlrun.effects.site import pbs as site_pbs
 from dlrun.effects.site import sinfo as site_sinfo
 from dlrun.effects.site import slurm as site_slurm
-from dlrun.effects.site.facts import UNREADABLE, Cluster, understood
+from dlrun.effects.site.facts import UNREADABLE, Cluster, parsed
 from dlrun.errors import DlrunError, Invalid, OperationFailed
 from dlrun.schedulers.flux import flux
 
@@ -25,7 +25,7 @@ _Record = Mapping[str, str]
 
 def ask_cluster(here: Machine, runner: Runner = run) -> Cluster:
     """The facts of this cluster; raises Invalid without a scheduler, OperationFailed if it does not answer."""
-    silent = None
+    failed = None
     for client, ask in _CLIENTS.items():
         if not here.has(client):
             continue
@@ -33,9 +33,9 @@ def ask_cluster(here: Machine, runner: Runner = run) -> Cluster:
             return ask(_Asker(runner, here))
         except OperationFailed as error:
             # Clusters may have clients of several schedulers, after a change or as wrappers (Slurm's `pbsnodes`).
-            silent = silent or error
-    if silent is not None:
-        raise silent
+            failed = failed or error
+    if failed is not None:
+        raise failed
     raise Invalid(
         "no scheduler that dlrun supports is installed here",
         help="run this on a login node of the cluster (with `scontrol`, `flux`, `qconf`, or `pbsnodes` and `qstat`), or "
@@ -61,66 +61,67 @@ class _Asker:
         self.here = here
         self._runner = runner
         self.answered: list[str] = []
-        self.refused: dict[str, str] = {}
+        self.failed: dict[str, str] = {}
 
-    def must(self, *argv: str) -> str:
+    def required(self, *argv: str) -> str:
         """The output of a command; raises OperationFailed if it fails."""
-        output = self.may(*argv)
+        output = self.optional(*argv)
         if output is None:
             line = " ".join(argv)
-            why = (self.refused[line] or "no message").splitlines()[-1]
+            why = (self.failed[line] or "no message").splitlines()[-1]
             raise OperationFailed(f"`{line}` failed: {why}", help=_BY_HAND)
         return output
 
-    def may(self, *argv: str) -> str | None:
+    def optional(self, *argv: str) -> str | None:
         """The output of a command, None if it fails."""
         line = " ".join(argv)
         try:
             done = self._runner(argv)
         except DlrunError as error:
-            self.refused[line] = error.message
+            self.failed[line] = error.message
             return None
         if done.returncode:
-            self.refused[line] = done.stderr.strip()[-300:]
+            self.failed[line] = done.stderr.strip()[-300:]
             return None
         self.answered.append(line)
         return done.stdout
 
-    def read(self, form: Callable[[str], Answer], *argv: str) -> Answer | None:
+    def read(self, parse: Callable[[str], Answer], *argv: str) -> Answer | None:
         """The parsed output of a command; None if it fails or has another format."""
-        output = self.may(*argv)
+        output = self.optional(*argv)
         if output is None:
             return None
         try:
-            return form(output)
+            return parse(output)
         except UNREADABLE as error:
             line = " ".join(argv)
             self.answered.remove(line)
-            self.refused[line] = str(error)[:300]
+            self.failed[line] = str(error)[:300]
             return None
 
     def finish(self, cluster: Cluster) -> Cluster:
         """The facts with the commands that answered and those that failed."""
-        silent = [
+        failed = [
             f"`{line}` did not answer" + (f": {why.splitlines()[-1]}" if why else "")
-            for line, why in self.refused.items()
+            for line, why in self.failed.items()
         ]
-        named = tuple(queue for queue in cluster.queues if queue.name)  # a line that was cut off has none
-        return replace(cluster, queues=named, asked=tuple(self.answered), unseen=(*cluster.unseen, *silent))
+        # A truncated line has no name.
+        named = tuple(queue for queue in cluster.queues if queue.name)
+        return replace(cluster, queues=named, asked=tuple(self.answered), unseen=(*cluster.unseen, *failed))
 
 
 def _slurm(asker: _Asker) -> Cluster:
     """Query Slurm: partitions are required; nodes come from `sinfo --json`, or scontrol for old versions."""
     settings = asker.read(site_slurm.config, "scontrol", "show", "config") or {}
-    partitions = site_slurm.records(asker.must("scontrol", "-o", "show", "partition"))
+    partitions = site_slurm.records(asker.required("scontrol", "-o", "show", "partition"))
     listed = asker.read(site_sinfo.records, "sinfo", "--json")
     shown = asker.read(site_slurm.records, "scontrol", "-o", "show", "node")
     if listed is None and shown is None:
         raise OperationFailed("neither `sinfo --json` nor `scontrol show node` lists the nodes",
-                              help=next(reversed(asker.refused.values()), "") or None)  # fmt: skip
-    cluster = understood(_of_slurm, settings, partitions, listed or (), shown or ())
+                              help=next(reversed(asker.failed.values()), "") or None)  # fmt: skip
+    cluster = parsed(_of_slurm, settings, partitions, listed or (), shown or ())
     if "slurmdbd" in settings.get("AccountingStorageType", ""):
-        names = asker.may("sacctmgr", "-nP", "show", "qos", "format=name")
+        names = asker.optional("sacctmgr", "-nP", "show", "qos", "format=name")
         cluster = replace(cluster, qos=frozenset(names.split()) if names is not None else None)
     return asker.finish(cluster)
 
@@ -133,47 +134,49 @@ def _pbs(asker: _Asker) -> Cluster:
     """Query PBS, in JSON if supported, else as text; qmgr is optional."""
 
     def output(*argv: str) -> str:
-        answer = asker.may(*argv, "-F", "json")
+        answer = asker.optional(*argv, "-F", "json")
         if answer is None:
-            answer = asker.must(*argv)
+            answer = asker.required(*argv)
             # Text was the fallback: the refusal of the JSON option is not a fact of the cluster.
-            del asker.refused[" ".join((*argv, "-F", "json"))]
+            del asker.failed[" ".join((*argv, "-F", "json"))]
         return answer
 
     server, queues, nodes = output("qstat", "-Bf"), output("qstat", "-Qf"), output("pbsnodes", "-a")
-    manager = asker.may("qmgr", "-c", "print server") if asker.here.has("qmgr") else None
-    return asker.finish(understood(site_pbs.cluster, server, queues, nodes, manager or ""))
+    manager = asker.optional("qmgr", "-c", "print server") if asker.here.has("qmgr") else None
+    return asker.finish(parsed(site_pbs.cluster, server, queues, nodes, manager or ""))
 
 
 def _flux(asker: _Asker) -> Cluster:
     """Query Flux: resources, queues and their hosts; the configuration is optional."""
-    version = asker.must("flux", "getattr", "version").strip()
+    version = asker.required("flux", "getattr", "version").strip()
     answers = [
-        asker.must("flux", "resource", "R"),
-        asker.must("flux", "queue", "list", "--no-header", f"--format={site_flux.QUEUES}"),
-        asker.must("flux", "resource", "list", "--states=all", "--no-header", f"--format={site_flux.HOSTS}"),
-        asker.may("flux", "config", "get") or "",
+        asker.required("flux", "resource", "R"),
+        asker.required("flux", "queue", "list", "--no-header", f"--format={site_flux.QUEUES}"),
+        asker.required(
+            "flux", "resource", "list", "--states=all", "--no-header", f"--format={site_flux.HOSTS}"
+        ),
+        asker.optional("flux", "config", "get") or "",
     ]
-    return asker.finish(replace(understood(site_flux.cluster, *answers), version=version))
+    return asker.finish(replace(parsed(site_flux.cluster, *answers), version=version))
 
 
 def _gridengine(asker: _Asker) -> Cluster:
     """Query Grid Engine: hosts, queues, parallel environments, complexes; GPUs host by host, if the cell has any."""
-    hosts, table = asker.must("qhost", "-F", "-q", "-xml"), asker.must("qconf", "-sc")
-    queues = asker.may("qconf", "-sq", ",".join((asker.may("qconf", "-sql") or "").split())) or ""
-    names = (asker.may("qconf", "-spl") or "").split()
-    environments = [asker.may("qconf", "-sp", name) or "" for name in names]
+    hosts, table = asker.required("qhost", "-F", "-q", "-xml"), asker.required("qconf", "-sc")
+    queues = asker.optional("qconf", "-sq", ",".join((asker.optional("qconf", "-sql") or "").split())) or ""
+    names = (asker.optional("qconf", "-spl") or "").split()
+    environments = [asker.optional("qconf", "-sp", name) or "" for name in names]
     gpu = site_gridengine.gpu_complex(site_gridengine.complexes(table))
     gpus = {}
     for host in re.findall(r"<host name='([^']+)'", hosts) if gpu else ():
-        shown = re.search(rf"\b{gpu}=(\d+)", asker.may("qconf", "-se", host) or "")
+        shown = re.search(rf"\b{gpu}=(\d+)", asker.optional("qconf", "-se", host) or "")
         gpus[host] = int(shown[1]) if shown else 0
-    name = (asker.may("qconf", "-sss") or "").strip() or None
-    version = re.search(r"\d+(\.\d+)+\w*", (asker.may("qstat", "-help") or "").partition("\n")[0])
+    name = (asker.optional("qconf", "-sss") or "").strip() or None
+    version = re.search(r"\d+(\.\d+)+\w*", (asker.optional("qstat", "-help") or "").partition("\n")[0])
     texts = (hosts, queues, "\n".join(environments), table)
     read = partial(site_gridengine.cluster, name=name, version=version[0] if version else None, gpus=gpus)
     asker.answered = [line for line in asker.answered if not re.match("qconf -s[pe] ", line)]
-    return asker.finish(understood(read, *texts))
+    return asker.finish(parsed(read, *texts))
 
 
 _CLIENTS: Mapping[str, Callable[[_Asker], Cluster]] = {

@@ -22,7 +22,6 @@ _SECTIONS = (
     "scheduler", "launcher", "partitions", "node_types", "fabric", "rendezvous", "storage", "environment", "gpu_binding",
 )  # fmt: skip
 
-
 _WIDEST = "torch"
 """The framework with the most fabric settings."""
 
@@ -100,7 +99,7 @@ def _widest_job(site: Site) -> JobTraits:
 def _of_launcher(site: Site) -> tuple[str, ...]:
     try:
         return backends.launcher(site.launcher.name).LIBRARIES
-    except Invalid:  # no such launcher: a finding of its own
+    except Invalid:  # an unknown launcher, which `check` reports
         return ()
 
 
@@ -164,7 +163,7 @@ def sources(site: Site, origins: Origins) -> Iterator[Problem]:
     # A source without `covers` is for the whole profile.
     if not all(source.covers for source in site.sources):
         return
-    # What a profile inherits is cited where it comes from.
+    # Inherited values are cited in the profile that has them.
     file = origins["name"].name if "name" in origins else None
     own = {key.partition(".")[0] for key, origin in origins.items() if file in (None, origin.name)}
     for section in _SECTIONS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from dlrun.effects.site.facts import Cluster, Nodes, Queue
+from dlrun.effects.site.facts import Cluster, Nodes, Queue, kind_name, whole_number
 from dlrun.model.text import digits
 
 _UNLIMITED = {"UNLIMITED", "NONE", "", "N/A", "(null)"}
@@ -128,19 +128,15 @@ def _kinds(nodes: Iterable[Mapping[str, str]]) -> list[Nodes]:
     for alike in found.values():
         first = alike[0]
         gpus, kind = _gpus(first.get("Gres", ""))
-        # `gpu001`, `gpu002` are kind `gpu`; a second kind with the same stem gets a number.
-        name = re.sub(r"[\d-]+$", "", first["NodeName"]) or "node"
-        taken = {k.name for k in kinds}
-        name = name if name not in taken else f"{name}-{len(kinds) + 1}"
         kinds.append(
             Nodes(
-                name=name,
+                name=kind_name(first["NodeName"], kinds),
                 count=len(alike),
-                packages=_whole(first.get("Sockets")),
-                cores=_whole(first.get("CoresPerSocket")),
-                smt=_whole(first.get("ThreadsPerCore")) or 1,
-                cpus=_whole(first.get("CPUTot")),
-                memory_mib=_whole(first.get("RealMemory")) or 0,
+                packages=whole_number(first.get("Sockets")),
+                cores=whole_number(first.get("CoresPerSocket")),
+                smt=whole_number(first.get("ThreadsPerCore")) or 1,
+                cpus=whole_number(first.get("CPUTot")),
+                memory_mib=whole_number(first.get("RealMemory")) or 0,
                 gpus=gpus,
                 gpu_type=kind,
                 reserved=first.get("CPUSpecList", "").replace("(null)", ""),
@@ -159,10 +155,6 @@ def _ready(node: Mapping[str, str]) -> bool:
     return node.get("State", "IDLE").split("+")[0].rstrip("*~#%$@") == "IDLE" and "DRAIN" not in node.get(
         "State", ""
     )
-
-
-def _whole(text: str | None) -> int | None:
-    return int(text) if text and digits(text) else None
 
 
 def _gpus(gres: str) -> tuple[int, str | None]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from dlrun.effects.site.facts import Cluster, Nodes, Queue, compared
-from dlrun.effects.site.live import seconds_of
+from dlrun.effects.site.differences import seconds_of
+from dlrun.effects.site.facts import Cluster, Nodes, Queue, queue_of
 from dlrun.effects.site_test.fact import Fact
 from dlrun.model.site import Partition, Site
 from dlrun.model.units import Duration, many
@@ -55,7 +55,7 @@ def of_scheduler(site: Site, cluster: Cluster) -> Iterator[Fact]:
 def of_partition(name: str, partition: Partition, cluster: Cluster) -> Iterator[Fact]:
     """Facts of a partition, from the limits that the scheduler lists."""
     base, where = f"partitions.{name}", "the scheduler"
-    queue = compared(name, partition.queue)
+    queue = queue_of(name, partition.queue)
     if queue is None:
         return
     live = next((one for one in cluster.queues if one.name == queue), None)

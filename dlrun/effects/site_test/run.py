@@ -10,14 +10,14 @@ from dlrun.config import sites
 from dlrun.config.load import LoadedSite
 from dlrun.effects.inputs.node_types import topology_for_site
 from dlrun.effects.inputs.profiles import Machine, load_site
-from dlrun.effects.site.facts import Cluster, Nodes, compared
+from dlrun.effects.site.facts import Cluster, Nodes, queue_of
 from dlrun.effects.site.query import ask_cluster
 from dlrun.effects.site_test import job as site_job
 from dlrun.effects.site_test import limits, places
+from dlrun.effects.site_test.cost import JobCost, job_costs, lines_of
 from dlrun.effects.site_test.fact import Fact, merged
 from dlrun.effects.site_test.hardware import hardware
 from dlrun.effects.site_test.job import PlaceReport
-from dlrun.effects.site_test.price import Price, lines_of, prices
 from dlrun.effects.site_test.surroundings import surroundings
 from dlrun.effects.verify.report import grouped
 from dlrun.errors import DlrunError, Invalid
@@ -49,7 +49,7 @@ def test_profile(
     partition."""
     here = Machine()
     loaded = _loaded(name, partitions, here)
-    for line in lines_of(prices(loaded, partitions, sets)):
+    for line in lines_of(job_costs(loaded, partitions, sets)):
         notice(line)
     cluster = _cluster(here, notice)
     chosen = places.places(loaded.site, partitions)
@@ -72,9 +72,9 @@ def test_profile(
     return Verdicts(loaded=loaded, facts=merged(facts), jobs=len(runnable))
 
 
-def jobs_of(name: str, *, partitions: tuple[str, ...], sets: Sequence[str]) -> list[Price]:
+def jobs_of(name: str, *, partitions: tuple[str, ...], sets: Sequence[str]) -> list[JobCost]:
     """The jobs that `test_profile` would submit, with their cost; raises like it."""
-    return prices(_loaded(name, partitions, Machine()), partitions, sets)
+    return job_costs(_loaded(name, partitions, Machine()), partitions, sets)
 
 
 def _loaded(name: str, partitions: tuple[str, ...], here: Machine) -> LoadedSite:
@@ -94,7 +94,7 @@ def _cluster(here: Machine, notice: Callable[[str], None]) -> Cluster | None:
     try:
         return ask_cluster(here)
     except DlrunError as error:
-        notice(f"limits are not compared with the scheduler: {error.message}")
+        notice(f"limits are not queue_of with the scheduler: {error.message}")
         return None
 
 
@@ -106,7 +106,7 @@ def _unknown(loaded: LoadedSite, cluster: Cluster | None) -> set[str | None]:
     return {
         name
         for name, one in loaded.site.partitions.items()
-        if (queue := compared(name, one.queue)) is not None and queue not in live
+        if (queue := queue_of(name, one.queue)) is not None and queue not in live
     }
 
 

@@ -1,8 +1,8 @@
 """Connections to login nodes: through this machine's OpenSSH, else paramiko.
 
 Begin with `protocol` and `session` (an exchange with a bash script of `scripts`). `openssh`, `paramiko` (with
-`paramiko_login`) and `local` are the transports, over `child` processes; `absence` limits the waiting for an unreachable
-node, `refusals` explains failed logins.
+`paramiko_login`) and `local` are the transports, over `child` processes; `outage` limits the wait for an unreachable
+node, `connection_errors` explains failed connections.
 """
 
 from __future__ import annotations

@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from dlrun.effects.transport.protocol import Hangup, TransportFailed
+from dlrun.effects.transport.protocol import StoppedReading, TransportFailed
 from dlrun.errors import DlrunError, OperationFailed
 
 _CHUNK = 1 << 16
 
 
 class Child:
-    """A child process without a terminal; no call blocks longer than `patience` seconds.
+    """A child process without a terminal; no call blocks longer than `timeout` seconds.
 
     Standard error is a file, not a pipe, which a shared ssh connection in the background may keep open.
     failure(exit code, standard error): the error if the connection failed, else None.
@@ -29,11 +29,11 @@ class Child:
         argv: Sequence[str],
         *,
         host: str,
-        patience: float,
+        timeout: float,
         failure: Callable[[int, str], DlrunError | None],
     ) -> None:
         self._host = host
-        self._patience = patience
+        self._timeout = timeout
         self._failure = failure
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         try:
@@ -58,14 +58,14 @@ class Child:
         """Write to its standard input."""
         view = memoryview(data)
         while view:
-            if not select.select([], [self._input], [], self._patience)[1]:
-                raise self._gone()
+            if not select.select([], [self._input], [], self._timeout)[1]:
+                raise self._timed_out()
             try:
                 view = view[os.write(self._input.fileno(), view[:_CHUNK]) :]
             except BlockingIOError:
                 continue
             except (BrokenPipeError, ConnectionError):
-                raise Hangup from None
+                raise StoppedReading from None
 
     def end(self) -> None:
         """Close its standard input."""
@@ -74,17 +74,17 @@ class Child:
 
     def read(self) -> bytes:
         """The next part of its output, empty at the end."""
-        if not select.select([self._output], [], [], self._patience)[0]:
-            raise self._gone()
+        if not select.select([self._output], [], [], self._timeout)[0]:
+            raise self._timed_out()
         return os.read(self._output.fileno(), _CHUNK)
 
     def finish(self) -> tuple[int, bytes]:
         """Wait for its end; returns (exit code, standard error)."""
         self.end()
         try:
-            code = self._process.wait(self._patience)
+            code = self._process.wait(self._timeout)
         except subprocess.TimeoutExpired:
-            raise self._gone() from None
+            raise self._timed_out() from None
         self._errors.seek(0)
         errors = self._errors.read()
         self.close()
@@ -109,9 +109,9 @@ class Child:
         self._output.close()
         self._errors.close()
 
-    def _gone(self) -> DlrunError:
+    def _timed_out(self) -> DlrunError:
         self.close()
         return TransportFailed(
-            f"`{self._host}` did not answer within {self._patience:g} s",
+            f"`{self._host}` did not answer within {self._timeout:g} s",
             help="repeat the command when it does; it resumes where it stopped",
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dlrun.effects.transport.child import Child
-from dlrun.effects.transport.protocol import PATIENCE, Stream
+from dlrun.effects.transport.protocol import TIMEOUT, Stream
 
 
 class LocalTransport:
@@ -12,10 +12,10 @@ class LocalTransport:
     def __init__(self, host: str) -> None:
         self.host = host
 
-    def start(self, command: str, *, patience: float = PATIENCE) -> Stream:
+    def start(self, command: str, *, timeout: float = TIMEOUT) -> Stream:
         """Start a shell command."""
         argv = ("/bin/sh", "-c", command)
-        return Child(argv, host=self.host, patience=patience, failure=lambda _code, _errors: None)
+        return Child(argv, host=self.host, timeout=timeout, failure=lambda _code, _errors: None)
 
     def close(self) -> None:
         """Nothing to close."""

@@ -18,16 +18,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from dlrun.effects.paths import state_home
 from dlrun.effects.transport.child import Child
-from dlrun.effects.transport.protocol import PATIENCE, Stream, TransportFailed
-from dlrun.effects.transport.refusals import RETRY, explain, last_line
+from dlrun.effects.transport.connection_errors import RETRY, explain, last_line
+from dlrun.effects.transport.protocol import TIMEOUT, Stream, TransportFailed
 from dlrun.errors import DlrunError, OperationFailed
 from dlrun.model.text import visible
 
 PERSIST = "30m"
 """Lifetime of an unused shared connection (ControlPersist)."""
 
-_ANSWER_WITHIN = 300.0
+_PROMPT_TIMEOUT = 300.0
 """Seconds for the user's answer to prompts, such as a second factor."""
 
 _SOCKET_NAME = 1 + 16 + 18
@@ -45,10 +46,10 @@ class OpenSshTransport:
         self._prompt = prompt
         self._options: list[str] | None = None
 
-    def start(self, command: str, *, patience: float = PATIENCE) -> Stream:
+    def start(self, command: str, *, timeout: float = TIMEOUT) -> Stream:
         """Start a command in the login shell."""
         argv = ["ssh", "-oBatchMode=yes", *self._connected(), "--", self.host, command]
-        return Child(argv, host=self.host, patience=patience, failure=self._failure)
+        return Child(argv, host=self.host, timeout=timeout, failure=self._failure)
 
     def close(self) -> None:
         """Nothing to close: the shared connection stays for later commands."""
@@ -86,8 +87,8 @@ class OpenSshTransport:
         if code == 255:
             raise explain(self.host, message, asked=self._prompt)
         if code != 0:
-            words = last_line(message) or f"exit code {code}"
-            raise OperationFailed(f"`{self.host}` runs no commands for you: {words}")
+            reason = last_line(message) or f"exit code {code}"
+            raise OperationFailed(f"cannot run commands on `{self.host}`: {reason}")
 
 
 def socket_directory(environment: Mapping[str, str] = os.environ) -> Path:
@@ -102,8 +103,7 @@ def socket_directory(environment: Mapping[str, str] = os.environ) -> Path:
     if _is_mine(place):
         return place
     # /tmp is shared: another user may have created the known name to deny it.
-    state = environment.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111
-    note = Path(state) / "dlrun" / "ssh-sockets"
+    note = state_home(environment) / "ssh-sockets"
     with suppress(OSError, ValueError):
         noted = Path(note.read_text(encoding="utf-8").strip())
         if noted.is_absolute() and noted.is_dir() and _is_mine(noted):
@@ -191,7 +191,7 @@ def _without_terminal(argv: Sequence[str]) -> tuple[int, str]:
             start_new_session=True,
         )
         try:
-            code = process.wait(PATIENCE)
+            code = process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
             code = 255
         finally:
@@ -220,9 +220,9 @@ def _with_terminal(argv: Sequence[str], host: str) -> tuple[int, str]:
     reader = threading.Thread(target=show, daemon=True)
     reader.start()
     try:
-        code = process.wait(_ANSWER_WITHIN)
+        code = process.wait(_PROMPT_TIMEOUT)
     except subprocess.TimeoutExpired:
-        raise TransportFailed(f"`{host}` waited {_ANSWER_WITHIN:g} s for an answer", help=RETRY) from None
+        raise TransportFailed(f"`{host}` waited {_PROMPT_TIMEOUT:g} s for an answer", help=RETRY) from None
     finally:
         if process.poll() is None:
             process.kill()

@@ -9,8 +9,8 @@ from typing import TypeVar
 import paramiko
 
 from dlrun.effects.transport import paramiko_login as login
-from dlrun.effects.transport.protocol import PATIENCE, Hangup, Stream, TransportFailed
-from dlrun.effects.transport.refusals import lost
+from dlrun.effects.transport.connection_errors import lost
+from dlrun.effects.transport.protocol import TIMEOUT, StoppedReading, Stream, TransportFailed
 
 T = TypeVar("T")
 
@@ -25,19 +25,19 @@ class ParamikoTransport:
         self._prompt = prompt
         self._connection: login.Connection | None = None
 
-    def start(self, command: str, *, patience: float = PATIENCE) -> Stream:
+    def start(self, command: str, *, timeout: float = TIMEOUT) -> Stream:
         """Start a command in the login shell."""
         # The server may have closed an idle connection.
         if self._connection is None or not self._connection.transport.is_active():
             self.close()
             self._connection = login.connect(self.host, prompt=self._prompt)
         try:
-            channel = self._connection.transport.open_session(timeout=patience)
-            channel.settimeout(patience)
+            channel = self._connection.transport.open_session(timeout=timeout)
+            channel.settimeout(timeout)
             channel.exec_command(command)
         except (paramiko.SSHException, OSError, EOFError) as error:
             raise lost(self.host, str(error)) from None
-        return _Channel(channel, self.host, patience)
+        return _Channel(channel, self.host, timeout)
 
     def close(self) -> None:
         """End the connection."""
@@ -53,27 +53,27 @@ class Closed(Exception):
 class _Channel:
     """A running program; paramiko buffers its standard error."""
 
-    def __init__(self, channel: paramiko.Channel, host: str, patience: float) -> None:
+    def __init__(self, channel: paramiko.Channel, host: str, timeout: float) -> None:
         self._channel = channel
         self._host = host
-        self._patience = patience
+        self._timeout = timeout
 
     def write(self, data: bytes) -> None:
         """Write to its standard input."""
         try:
-            self._patiently(lambda: self._channel.sendall(data))
+            self._in_time(lambda: self._channel.sendall(data))
         except Closed:  # the program or the connection has ended: `finish` reports which
-            raise Hangup from None
+            raise StoppedReading from None
 
     def end(self) -> None:
         """Close its standard input."""
         with suppress(Closed):
-            self._patiently(self._channel.shutdown_write)
+            self._in_time(self._channel.shutdown_write)
 
     def read(self) -> bytes:
         """The next part of its output, empty at the end."""
         try:
-            return self._patiently(lambda: self._channel.recv(_CHUNK))
+            return self._in_time(lambda: self._channel.recv(_CHUNK))
         except Closed:
             return b""
 
@@ -82,10 +82,10 @@ class _Channel:
         self.end()
         errors = b""
         with suppress(Closed):
-            while part := self._patiently(lambda: self._channel.recv_stderr(_CHUNK)):
+            while part := self._in_time(lambda: self._channel.recv_stderr(_CHUNK)):
                 errors += part
-        if not self._channel.status_event.wait(self._patience):
-            raise self._gone()
+        if not self._channel.status_event.wait(self._timeout):
+            raise self._timed_out()
         code = self._channel.recv_exit_status()
         self.close()
         if code < 0:  # no exit status came: the connection ended first
@@ -96,14 +96,14 @@ class _Channel:
         """Close the channel."""
         self._channel.close()
 
-    def _patiently(self, action: Callable[[], T]) -> T:
+    def _in_time(self, action: Callable[[], T]) -> T:
         try:
             return action()
         except TimeoutError:
-            raise self._gone() from None
+            raise self._timed_out() from None
         except (paramiko.SSHException, OSError, EOFError):
             raise Closed from None
 
-    def _gone(self) -> TransportFailed:
+    def _timed_out(self) -> TransportFailed:
         self.close()
-        return lost(self._host, f"no answer within {self._patience:g} s")
+        return lost(self._host, f"no answer within {self._timeout:g} s")

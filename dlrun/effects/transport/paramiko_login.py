@@ -13,7 +13,7 @@ from pathlib import Path
 import paramiko
 from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
-from dlrun.effects.transport import refusals
+from dlrun.effects.transport import connection_errors
 from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.errors import Invalid
 from dlrun.model.text import digits
@@ -69,8 +69,8 @@ def connect(name: str, *, prompt: bool) -> Connection:
     open_: list[paramiko.Transport] = []
     try:
         for hop in hops:
-            way = _onward(open_[-1], hop) if open_ else _reach(hop)
-            open_.append(_log_in(hop, way, prompt=prompt))
+            stream = _through(open_[-1], hop) if open_ else _reach(hop)
+            open_.append(_log_in(hop, stream, prompt=prompt))
     except BaseException:
         for transport in reversed(open_):
             transport.close()
@@ -138,29 +138,32 @@ def _reach(target: Target) -> socket.socket | paramiko.ProxyCommand:
             f"there is no host `{target.name}`: {error.strerror}", help="name the login node as ssh knows it"
         ) from None
     except OSError as error:
-        raise refusals.lost(target.name, error.strerror or str(error)) from None
+        raise connection_errors.lost(target.name, error.strerror or str(error)) from None
     wire.settimeout(None)
+    # Like ServerAliveInterval × ServerAliveCountMax of ssh: the kernel ends a connection whose data is not acknowledged.
     interval, count = target.alive
     wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, interval * count * 1000)
     return wire
 
 
-def _onward(jump: paramiko.Transport, target: Target) -> paramiko.Channel:
+def _through(jump: paramiko.Transport, target: Target) -> paramiko.Channel:
+    """Connect to a host through its jump host."""
     try:
         return jump.open_channel(
             "direct-tcpip", (target.host, target.port), ("127.0.0.1", 0), timeout=target.timeout
         )
     except (paramiko.SSHException, OSError, EOFError) as error:
-        raise refusals.lost(target.name, str(error)) from None
+        raise connection_errors.lost(target.name, str(error)) from None
 
 
 def _log_in(
-    target: Target, way: socket.socket | paramiko.Channel | paramiko.ProxyCommand, *, prompt: bool
+    target: Target, stream: socket.socket | paramiko.Channel | paramiko.ProxyCommand, *, prompt: bool
 ) -> paramiko.Transport:
     known = _known_keys(target)
-    transport = paramiko.Transport(way)
+    transport = paramiko.Transport(stream)
     try:
-        if known:  # request a type of host key that is in known_hosts
+        if known:
+            # Request a type of host key that is in known_hosts: the server may have keys of several types.
             options = transport.get_security_options()
             kinds = [k for key in known for k in (_RSA if key.get_name() == "ssh-rsa" else (key.get_name(),))]
             options.key_types = [k for k in options.key_types if k in kinds]
@@ -171,8 +174,8 @@ def _log_in(
     except (paramiko.SSHException, OSError, EOFError) as error:
         transport.close()
         if isinstance(error, paramiko.ssh_exception.IncompatiblePeer) and known:
-            raise refusals.key_changed(target.name, None) from None
-        raise refusals.lost(target.name, str(error)) from None
+            raise connection_errors.key_changed(target.name, None) from None
+        raise connection_errors.lost(target.name, str(error)) from None
     except BaseException:
         transport.close()
         raise
@@ -195,9 +198,9 @@ def _known_keys(target: Target) -> list[paramiko.PKey]:
 
 def _check_key(target: Target, key: paramiko.PKey, known: Sequence[paramiko.PKey]) -> None:
     if not known:
-        raise refusals.key_unknown(target.name)
+        raise connection_errors.key_unknown(target.name)
     if key not in known:
-        raise refusals.key_changed(target.name, None)
+        raise connection_errors.key_changed(target.name, None)
 
 
 def _authenticate(transport: paramiko.Transport, target: Target, *, prompt: bool) -> None:
@@ -211,7 +214,7 @@ def _authenticate(transport: paramiko.Transport, target: Target, *, prompt: bool
     while not transport.is_authenticated():
         method = next((one for one in _METHODS if one in wanted and one not in tried), None)
         if method is None:
-            raise refusals.denied(target.name, f"it requires {' or '.join(wanted)}", asked=prompt)
+            raise connection_errors.denied(target.name, f"it requires {' or '.join(wanted)}", asked=prompt)
         tried.append(method)
         wanted = _answer(transport, target, method, prompt=prompt) or wanted
 
@@ -221,11 +224,11 @@ def _answer(transport: paramiko.Transport, target: Target, method: str, *, promp
     if method == "publickey":
         return _try_keys(transport, target, prompt=prompt)
     if not prompt:
-        raise refusals.denied(target.name, f"it asks for {method}", asked=False)
+        raise connection_errors.denied(target.name, f"it asks for {method}", asked=False)
     with suppress(paramiko.AuthenticationException):
         if method == "password":
-            words = getpass.getpass(f"password of {target.user} on {target.host}: ")
-            return list(transport.auth_password(target.user, words, fallback=False))
+            password = getpass.getpass(f"password of {target.user} on {target.host}: ")
+            return list(transport.auth_password(target.user, password, fallback=False))
         return list(transport.auth_interactive(target.user, _ask))
     return []
 
@@ -246,13 +249,13 @@ def _keys(target: Target, *, prompt: bool) -> Iterator[paramiko.PKey]:
             yield key
 
 
-def _read_key(path: Path, words: str | None, *, prompt: bool) -> paramiko.PKey | None:
+def _read_key(path: Path, passphrase: str | None, *, prompt: bool) -> paramiko.PKey | None:
     """A private key; None if paramiko cannot use it or its passphrase cannot be requested."""
     for kind in (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey):
         try:
-            return kind.from_private_key_file(str(path), words)
+            return kind.from_private_key_file(str(path), passphrase)
         except paramiko.PasswordRequiredException:
-            if not prompt or words is not None:
+            if not prompt or passphrase is not None:
                 return None
             return _read_key(path, getpass.getpass(f"passphrase of {path}: "), prompt=prompt)
         except (paramiko.SSHException, ValueError, OSError):

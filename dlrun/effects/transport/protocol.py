@@ -9,7 +9,7 @@ from typing import Protocol
 
 from dlrun.errors import OperationFailed
 
-PATIENCE = 120.0
+TIMEOUT = 120.0
 """Seconds without a byte after which a login node counts as unreachable."""
 
 
@@ -17,7 +17,7 @@ class TransportFailed(OperationFailed):
     """A login node could not be reached, or the connection to it was lost."""
 
 
-class Hangup(Exception):
+class StoppedReading(Exception):
     """The program has stopped reading; its exit code and messages have the reason."""
 
 
@@ -25,7 +25,7 @@ class Stream(Protocol):
     """A program that runs on the login node."""
 
     def write(self, data: bytes) -> None:
-        """Write to its standard input; raises Hangup if it has stopped reading, TransportFailed."""
+        """Write to its standard input; raises StoppedReading if it has stopped reading, TransportFailed."""
         ...
 
     def end(self) -> None:
@@ -54,7 +54,7 @@ class Transport(Protocol):
     host: str
     """The host name as given by the user."""
 
-    def start(self, command: str, *, patience: float = PATIENCE) -> Stream:
+    def start(self, command: str, *, timeout: float = TIMEOUT) -> Stream:
         """Start a command in the user's login shell; it must be valid in any shell.
 
         Raises TransportFailed or AuthenticationFailed.

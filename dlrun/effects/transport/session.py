@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from dlrun.effects.transport.protocol import PATIENCE, Hangup, Transport, TransportFailed
-from dlrun.effects.transport.refusals import RETRY, last_line
+from dlrun.effects.transport.connection_errors import RETRY, last_line
+from dlrun.effects.transport.protocol import TIMEOUT, StoppedReading, Transport, TransportFailed
 from dlrun.errors import DlrunError, OperationFailed
 
 _COMMAND = "exec bash -s"
@@ -36,7 +36,7 @@ class Session:
     """A running script; a context manager.
 
     login: with the environment of a login shell, and without standard input; variables: exported to the script, invisible in
-    process lists; patience: seconds without data after which TransportFailed is raised.
+    process lists; timeout: seconds without data after which TransportFailed is raised.
     """
 
     def __init__(
@@ -46,12 +46,12 @@ class Session:
         *,
         login: bool = False,
         variables: Mapping[str, str] | None = None,
-        patience: float = PATIENCE,
+        timeout: float = TIMEOUT,
     ) -> None:
         self.host = transport.host
         # Random, since start-up files may print anything, also the output of an earlier session.
         self._mark = f"dlrun-{secrets.token_hex(8)}".encode()
-        self._stream = transport.start(_COMMAND, patience=patience)
+        self._stream = transport.start(_COMMAND, timeout=timeout)
         self._data = b""
         self._begun = False
         self._ended: tuple[int, str] | None = None
@@ -74,7 +74,7 @@ class Session:
         """Write to the script; False if it has stopped reading: `finish` has the reason."""
         try:
             self._stream.write(data)
-        except Hangup:
+        except StoppedReading:
             return False
         return True
 
@@ -86,7 +86,7 @@ class Session:
         """The next line without its newline; raises OperationFailed if the script has ended."""
         while b"\n" not in self._data:
             if len(self._data) > _LONGEST_LINE or not self._more():
-                raise self._cut()
+                raise self._ended_early()
         line, _, self._data = self._data.partition(b"\n")
         return line.decode(errors="surrogateescape")
 
@@ -94,7 +94,7 @@ class Session:
         """Exactly `size` bytes; raises OperationFailed if the script ended first."""
         while len(self._data) < size:
             if not self._more():
-                raise self._cut()
+                raise self._ended_early()
         data, self._data = self._data[:size], self._data[size:]
         return data
 
@@ -133,23 +133,23 @@ class Session:
             else:
                 self._data = before[-_LONGEST_LINE:]
         if not self._begun:
-            raise self._silent()
+            raise self._not_started()
         return False
 
-    def _silent(self) -> OperationFailed:
+    def _not_started(self) -> OperationFailed:
         """The error for a script that never started."""
         code, errors = self.finish()
-        words = last_line(errors) or last_line(self._data.decode(errors="replace")) or f"exit code {code}"
+        reason = last_line(errors) or last_line(self._data.decode(errors="replace")) or f"exit code {code}"
         return OperationFailed(
-            f"`{self.host}` did not start bash: {words}",
+            f"`{self.host}` did not start bash: {reason}",
             help=f"`ssh {self.host} bash -c true` must work, and start-up files must not start another program",
         )
 
-    def _cut(self) -> OperationFailed:
+    def _ended_early(self) -> OperationFailed:
         """The error for a script that ended before its answer was complete."""
         code, errors = self.finish()
-        words = last_line(errors) or f"exit code {code}"
-        return TransportFailed(f"`{self.host}` ended early: {words}", help=RETRY)
+        reason = last_line(errors) or f"exit code {code}"
+        return TransportFailed(f"`{self.host}` ended early: {reason}", help=RETRY)
 
 
 def run(
@@ -159,10 +159,10 @@ def run(
     login: bool = False,
     variables: Mapping[str, str] | None = None,
     data: bytes = b"",
-    patience: float = PATIENCE,
+    timeout: float = TIMEOUT,
 ) -> ScriptResult:
     """Run a script to its end, with `data` on its standard input (at most 64 KiB, a pipe's capacity)."""
-    with Session(transport, script, login=login, variables=variables, patience=patience) as session:
+    with Session(transport, script, login=login, variables=variables, timeout=timeout) as session:
         session.write(data)
         session.end()
         parts = []

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dlrun.effects.records import lock
-from dlrun.effects.records.belief import read_json
 from dlrun.effects.records.jobs import write_json
+from dlrun.effects.records.validation import read_json
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.json_codec import from_plain, to_plain
 from dlrun.plan.tuning.candidates import Candidate
@@ -136,7 +136,7 @@ def load(directory: Path) -> Tuning | None:
 def alone(tuning: Tuning) -> AbstractContextManager[None]:
     """Lock the trials for this process; raises OperationFailed if another one runs them."""
     directory = tuning.directory
-    return lock.alone(
+    return lock.exclusive(
         directory,
         f"another process runs the trials of `{directory}`",
         help=f"`dlrun tune --show {directory}` prints what it has measured",

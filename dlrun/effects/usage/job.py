@@ -9,8 +9,8 @@ from pathlib import Path
 
 from dlrun.effects.queue import status
 from dlrun.effects.queue.results import elapsed
-from dlrun.effects.records.belief import run_state
 from dlrun.effects.records.jobs import Job
+from dlrun.effects.records.validation import run_state
 from dlrun.effects.usage.phases import Phases, phases
 from dlrun.effects.usage.samples import DIRECTORY, recordings
 from dlrun.effects.usage.summary import Use, summarize
@@ -64,4 +64,4 @@ def copy_records(job: Job) -> None:
         return
     from dlrun.effects.remote.fetch import fetch_record  # noqa: PLC0415 - only for jobs that are elsewhere
 
-    fetch_record(job, [f"{'points/*/' if job.array is not None else ''}{DIRECTORY}/*.jsonl"])
+    fetch_record(job, job.remote, [f"{'points/*/' if job.array is not None else ''}{DIRECTORY}/*.jsonl"])

@@ -11,8 +11,8 @@ from dlrun.effects.logs import copies as log_copies
 from dlrun.effects.logs import files as log_files
 from dlrun.effects.paths import open_regular
 from dlrun.effects.queue import status
-from dlrun.effects.records.belief import run_state
 from dlrun.effects.records.jobs import Job
+from dlrun.effects.records.validation import run_state
 from dlrun.effects.usage.job import copy_records
 from dlrun.effects.usage.samples import Recording, recordings
 from dlrun.errors import DlrunError
@@ -82,7 +82,7 @@ class Watch:
     def look(self) -> Live:
         """The current state; raises OperationFailed if the scheduler does not know the job."""
         now = time.monotonic()
-        if self.job.remote is not None and now - self._fetched >= FETCH_EVERY:
+        if now - self._fetched >= FETCH_EVERY:
             self._fetched = now
             self._fetch()
         # The job's own record shows an end at once; the scheduler is asked for its exit code.
@@ -107,6 +107,7 @@ class Watch:
         self.trouble = text
 
     def _fetch(self) -> None:
+        """Copy recordings and logs from a login node; nothing for other jobs."""
         try:
             copy_records(self.job)
             with log_copies.of(self.job, "first") as refresh:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dlrun.effects.paths import open_regular
-from dlrun.effects.records.belief import LATEST
+from dlrun.effects.records.validation import LATEST
 
 DIRECTORY = "usage"
 _ALL = 64 << 20

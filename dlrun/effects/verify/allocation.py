@@ -15,7 +15,7 @@ from dlrun.errors import Invalid
 from dlrun.model.plan import Plan
 from dlrun.plan.runtime_checks import granted
 
-_PATIENCE = 900.0
+_TIMEOUT = 900.0
 """Time limit of the check in seconds."""
 
 
@@ -36,7 +36,7 @@ def run(plan: Plan) -> Job:
         raise Invalid(message, help="request as many, or use `--set resources.nodes=…`")
     target = jobs.new_directory(jobs.home(), plan.name).absolute()
     jobs.create(target, files(plan, None, target), None)
-    done = run_program(("bash", "job.sh"), directory=target, timeout=_PATIENCE)
+    done = run_program(("bash", "job.sh"), directory=target, timeout=_TIMEOUT)
     with (target / "logs" / "job.log").open("a", encoding="utf-8", errors="surrogateescape") as log:
         log.write(done.stdout + done.stderr)
     return Job(

@@ -170,7 +170,7 @@ def test_a_node_in_a_few_numbers_and_what_is_wrong_with_them(tmp_path):
     for text, says in (
         ("packages: 2\ncorse: 24\n", "node.yaml:2:1"),
         ("cores: 4\nnuma_ids: [1, 2]\n", "`numa_ids` must name 1"),
-        ("", "below `topology:` of a site profile"),
+        ("", "under `topology:` of a site profile"),
     ):
         node.write_text(text)
         done = run("--topology", node)

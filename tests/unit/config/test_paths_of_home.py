@@ -17,7 +17,7 @@ from dlrun.config.hints import keys
 from dlrun.effects.inputs.home import at_home
 from dlrun.effects.inputs.profiles import Machine, load_site, locate
 from dlrun.effects.paths import expanded
-from dlrun.effects.records.jobs import place_for
+from dlrun.effects.records.jobs import base_for
 from dlrun.model import keys as model_keys
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.site import Site
@@ -31,7 +31,7 @@ NO_PATH = {
     "data.start": "an amount",
     "log_link": "a file name without a path",
     "node_types.capture": "read where dlrun runs: `expanded`, below",
-    "storage.jobs": "by variables of the login shell: `place_for`, below",
+    "storage.jobs": "by variables of the login shell: `base_for`, below",
     "storage.node_local.path": "expands on the node: `expanding`, below",
     "storage.shared": "mount points, compared with those of the nodes",
     "fabric.name": "a name",
@@ -136,4 +136,4 @@ def test_paths_of_a_profile(written, tmp_path, monkeypatch):
         f"name: p\nscheduler: {{type: slurm}}\nlauncher: {{name: srun}}\nstorage: {{jobs: {written}/jobs}}\n"
     )
     site = load_site(f"{written}/p.yaml", here=here).site
-    assert place_for(site, {"HOME": str(tmp_path)}) == tmp_path / "jobs"
+    assert base_for(site, {"HOME": str(tmp_path)}) == tmp_path / "jobs"

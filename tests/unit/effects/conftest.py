@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.effects.clusters import queued
+from dlrun.effects.clusters import batch
 
 
 @pytest.fixture(autouse=True)
 def no_cluster_known(monkeypatch):
-    monkeypatch.setattr(queued, "_answering", {})
+    monkeypatch.setattr(batch, "_answering", {})

@@ -12,7 +12,7 @@ from typing import Any
 from dlrun.effects.site import pbs as site_pbs
 from dlrun.effects.site import slurm as site_slurm
 from dlrun.effects.site.detect import Seen, detect
-from dlrun.effects.site.facts import Cluster, understood
+from dlrun.effects.site.facts import Cluster, parsed
 from dlrun.effects.site.yaml_text import ProfileDraft, sources
 from dlrun.errors import Invalid
 
@@ -30,7 +30,7 @@ def import_dumps(texts: Mapping[str, str], name: str | None) -> ProfileDraft:
     """The draft of a profile from the texts by file name; raises Invalid if they list no partition and no node,
     OperationFailed if they cannot be read."""
     every = list(texts.values())
-    cluster = understood(_slurm if any(_SLURM.search(text) for text in every) else _pbs, every)
+    cluster = parsed(_slurm if any(_SLURM.search(text) for text in every) else _pbs, every)
     if not cluster.queues and not cluster.nodes:
         raise Invalid(
             "the files list neither partitions nor nodes",

@@ -44,7 +44,7 @@ def read(text: str) -> Literals:
         raise ValueError(f"not Python: {error}") from None
     reader = _Reader(text)
     try:
-        reader.follow(tree.body)
+        reader.evaluate(tree.body)
     except RecursionError:
         raise ValueError("values are nested too deeply") from None
     return reader.found
@@ -56,7 +56,7 @@ class _Reader:
         self._steps = 0
         self.found = Literals()
 
-    def follow(self, body: list[ast.stmt]) -> None:
+    def evaluate(self, body: list[ast.stmt]) -> None:
         """Evaluate statements; raises ValueError beyond `MOST_STEPS`."""
         for statement in body:
             self._steps += 1
@@ -90,16 +90,16 @@ class _Reader:
             case ast.FunctionDef() | ast.ClassDef():
                 return
             case _:
-                self._note(node, "is not followed")
+                self._note(node, "is not evaluated")
 
     def _each(self, name: str, over: Any, body: list[ast.stmt], node: ast.stmt) -> None:
         if not isinstance(over, list | tuple):
-            self._note(node, "is not followed")
+            self._note(node, "is not evaluated")
             return
         for one in over:
             # The body is evaluated per element: ReFrame configurations often build partitions in loops.
             self.found.values[name] = one
-            self.follow(body)
+            self.evaluate(body)
 
     def _set(self, of: Any, key: Any, value: Any, node: ast.stmt) -> None:
         if not isinstance(of, dict) or UNKNOWN in (key, value) or not isinstance(key, str | int):

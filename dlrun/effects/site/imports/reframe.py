@@ -87,7 +87,7 @@ def _literal(text: str, path: Path) -> tuple[Any, list[str]]:
     )
 
 
-def _here(partition: Mapping[str, Any]) -> bool:
+def _is_local(partition: Mapping[str, Any]) -> bool:
     """Whether jobs of a partition run on ReFrame's own host."""
     name = _SCHEDULERS.get(str(partition.get("scheduler")))
     return name is not None and backends.scheduler(name).ON_THIS_MACHINE
@@ -95,7 +95,8 @@ def _here(partition: Mapping[str, Any]) -> bool:
 
 def _draft(system: Mapping[str, Any], path: Path) -> ProfileDraft:
     every = [p for p in system.get("partitions") or [] if isinstance(p, dict) and p.get("name")]
-    mine = [p for p in every if not _here(p)] or every
+    # Partitions of the login node itself count only if there are no others.
+    mine = [p for p in every if not _is_local(p)] or every
     if not mine:
         raise Invalid(f"system `{system['name']}` has no partition")
     first = mine[0]

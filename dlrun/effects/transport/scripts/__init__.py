@@ -1,4 +1,4 @@
-"""The bash scripts for login nodes; their arguments precede them as assignments."""
+"""The bash scripts for login nodes, with their arguments as assignments before them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 from dlrun import resources
 
-PLACE = Path(__file__).parent
+DIRECTORY = Path(__file__).parent
 """The directory of the scripts."""
 
 
-def script(*names: str, **given: str | int | Sequence[str] | Mapping[str, int]) -> str:
-    """The text of scripts with their variables; sequences become arrays, mappings associative arrays."""
-    lines = [_assignment(name, value) for name, value in given.items()]
-    texts = [resources.text(PLACE / f"{name}.sh") for name in names]
+def script(*names: str, **arguments: str | int | Sequence[str] | Mapping[str, int]) -> str:
+    """The text of scripts with their arguments; sequences become arrays, mappings associative arrays."""
+    lines = [_assignment(name, value) for name, value in arguments.items()]
+    texts = [resources.text(DIRECTORY / f"{name}.sh") for name in names]
     return "\n".join([*lines, *texts])
 
 

@@ -1,27 +1,27 @@
-# shellcheck shell=bash disable=SC2154 # what is given stands before the script
-# Attempts to submit the job of a directory: each is a link, `.submission/1`, `.submission/2`, …, to its host and process.
-# Whoever makes the next one may act; only one can. Locks would need a daemon that homes lack.
-# Given: directory, number, unwanted (variables).
+# shellcheck shell=bash disable=SC2154 # the arguments are assigned before the script
+# Attempts to submit the job of a directory. Each is a symbolic link, `.submission/1`, `.submission/2`, …, to HOST:PID.
+# Creating a link is atomic also on NFS: only the process that created the last link may submit. File locks do not work on
+# all shared file systems. Arguments: directory, number, unwanted (variables to unset).
 umask 077
 cd -- "$directory" || exit 66
 ((${#unwanted[@]} == 0)) || unset "${unwanted[@]}"
 
-alive() { # ATTEMPT: does the process that made it still run?
+alive() { # ATTEMPT: whether the process that created it still runs
   local owner
   owner=$(readlink -- "$1") || return 1
   if [[ ${owner%:*} == "$HOSTNAME" ]]; then
     [[ $(readlink "/proc/${owner##*:}/cwd") == "$(pwd -P)" ]]
-  else # on another login node: it gives up after 150 s
+  else # on another login node: `submit` ends its client after 150 s
     [[ -n $(find "$1" -maxdepth 0 -mmin -4) ]]
   fi
 }
 
-record() { # write down what the client said, whole or not at all
+record() { # OUTPUT: store and print the client's output, atomically
   printf '%s\n' "$1" >".submission/new.$$" && mv -f -- ".submission/new.$$" .submission/said
   printf '%s\n' "$1"
 }
 
-known() { # the job's id if an earlier attempt got it through: from the job itself, else from the queue
+known() { # the job's id if an earlier attempt submitted it: from the job's own files, else from the queue
   local state id
   for state in state.json points/*/state.json; do
     id=$(sed -n 's/.*"job_id": "\([^"]*\)".*/\1/p' -- "$state" 2>/dev/null)
@@ -33,7 +33,7 @@ known() { # the job's id if an earlier attempt got it through: from the job itse
   find_job "$PWD" "$(pwd -P)"
 }
 
-given_up() { # was this submission settled as one that broke off, with all up to its number?
+given_up() { # whether `settle` found this submission interrupted, and closed all attempts up to its number
   local last
   last=$(cat .submission/given-up 2>/dev/null) && ((last >= number))
 }

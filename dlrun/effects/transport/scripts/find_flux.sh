@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154 # what is given stands before the script
+# shellcheck shell=bash disable=SC2154 # the arguments are assigned before the script
 find_job() { # DIRECTORY...: the id of my job that was submitted there, or the ids of a sweep's points in order
   local queue ids=()
   queue=$(flux jobs -a --no-header --count=0 --format='{id.f58plain} {cwd}') || return

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154 # what is given stands before the script
+# shellcheck shell=bash disable=SC2154 # the arguments are assigned before the script
 find_job() { # DIRECTORY...: the id of my job that was submitted there
   local ids id place
   ids=$(qstat -u "$(id -un)" | awk '$1 ~ /^[0-9]+$/ {print $1}' | sort -un) || return

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154 # what is given stands before the script
-find_job() { # dlrun does not know how to look a job up by its directory here: nobody can tell
+# shellcheck shell=bash disable=SC2154 # the arguments are assigned before the script
+find_job() { # there is no query by directory: whether the job exists is unknown
   return 1
 }

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154 # what is given stands before the script
+# shellcheck shell=bash disable=SC2154 # the arguments are assigned before the script
 find_job() { # DIRECTORY...: the id of my job that was submitted there
   local ids queue directory server where=()
   for directory; do # a queue NAME@SERVER: the default server does not know the job
@@ -10,7 +10,7 @@ find_job() { # DIRECTORY...: the id of my job that was submitted there
   [[ -n $ids ]] || return 0
   # shellcheck disable=SC2086 # one word for each job
   queue=$(qstat -x -f $ids 2>/dev/null || qstat -f $ids) || return
-  queue=${queue//$'\n\t'/} # a long value goes on in the next line
+  queue=${queue//$'\n\t'/} # a long value continues in the next line
   while read -r line; do
     case $line in 'Job Id: '*) id=${line#Job Id: } ;; esac
     for directory; do

@@ -1,5 +1,6 @@
-# shellcheck shell=bash disable=SC2154 # what is given stands before the script
-# The files and links of a job, each `TYPE SIZE MTIME NAME` and NUL. Given: directory, names (files, directories or patterns).
+# shellcheck shell=bash disable=SC2154 # the arguments are assigned before the script
+# Print the files and links of a job, each as `TYPE SIZE MTIME NAME` and NUL. Arguments: directory, names (files,
+# directories or patterns).
 cd -- "$directory" || exit 66
 shopt -s nullglob globstar
 IFS=

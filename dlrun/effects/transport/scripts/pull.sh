@@ -1,11 +1,11 @@
-# shellcheck shell=bash disable=SC2154 # what is given stands before the script
-# Give what is new in a job's files, each time a line `poll` is read. Given: directory, growing and whole
-# (patterns), at (bytes of each growing file that are known already).
-# Says for each file `SIZE OFFSET BYTES NAME` with so many bytes after it, then `.`; or `gone`.
+# shellcheck shell=bash disable=SC2154 # the arguments are assigned before the script
+# Print the new data of a job's files each time a line `poll` is read. Arguments: directory, growing and whole (patterns),
+# at (known bytes of each growing file).
+# Output: for each file a line `OFFSET BYTES NAME` and so many bytes, then `.`; or `gone` without the directory.
 cd -- "$directory" || { echo gone; exit 0; }
 shopt -s nullglob
 declare -A seen=()
-give() { # NAME OFFSET SIZE: those bytes; zeros for what was cut off meanwhile
+give() { # NAME OFFSET SIZE: the bytes from OFFSET to SIZE; zeros for what was truncated meanwhile
   printf '%s %s %s\n' "$2" "$(($3 - $2))" "$1"
   { tail -c "+$(($2 + 1))" -- "$1" && head -c "$(($3 - $2))" /dev/zero; } 2>/dev/null | head -c "$(($3 - $2))"
 }
@@ -16,10 +16,10 @@ while read -r request && [[ $request == poll ]]; do
   if ((${#files[@]})); then
     while IFS=' ' read -r size name; do
       known=${at[$name]-0}
-      if ((size < known)); then known=0; fi # it was begun anew
+      if ((size < known)); then known=0; fi # truncated or replaced
       if ((size > known)); then give "$name" "$known" "$size"; fi
       at["$name"]=$size
-    done < <(printf '%s\0' "${files[@]}" | xargs -0 stat -c '%s %n' --) # more than one command line holds
+    done < <(printf '%s\0' "${files[@]}" | xargs -0 stat -c '%s %n' --) # the names may not fit into one command line
   fi
   # shellcheck disable=SC2206 # patterns
   files=(${whole[@]})

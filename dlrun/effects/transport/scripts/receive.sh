@@ -1,7 +1,8 @@
-# shellcheck shell=bash disable=SC2154 # what is given stands before the script
-# Make a job directory from a tar stream: complete, or not there at all. Given: directory, token, needed, jobs (dlrun's own directory).
-# Says `there` if it was made before, `taken` if by somebody else, `blocked` if its hidden name is, `missing` if the directory
-# `needed` is not there, else `send`, takes the stream, and says `complete`.
+# shellcheck shell=bash disable=SC2154 # the arguments are assigned before the script
+# Create a job directory from a tar stream, atomically. Arguments: directory, token, needed, jobs (base of job directories).
+# Prints `there` if an earlier attempt created it, `taken` if its name is in use, `blocked` if its hidden name is, `missing`
+# without the directory `needed`; else `send`, reads the stream, and prints `complete`.
+# Exit codes: 73 cannot write there, 74 the stream was incomplete or could not be written.
 umask 077
 base=${directory%/*} new=${directory%/*}/.${directory##*/}.new
 mark=.submission/complete # the last file of the stream
@@ -12,29 +13,29 @@ elif [[ -n $needed && ! -d $needed ]]; then
   echo missing
   exit 0
 fi
-part() { # DIRECTORY: is it one that this script began? Nothing else is ever removed
+part() { # DIRECTORY: whether this script created it; nothing else is ever removed
   [[ -d $1 && ! -L $1 && -O $1 && $(cat -- "$1/.submission/part" 2>/dev/null) == dlrun ]]
 }
-begin() { # a part under a name of its own, in `made`: no other name is given to one that lacks its mark
+begin() { # create a part with a unique name, in `made`; it gets its mark before it is renamed
   made=$(mktemp -d -- "$base/.${directory##*/}.XXXXXX.new") && mkdir -- "$made/.submission" && echo dlrun >"$made/.submission/part"
 }
-throw_away() { # PART: out of the way at once, for removing takes time; where the disk is full, as it stands
+throw_away() { # PART: remove it; first move it, since removing takes time, unless the disk is full
   made=
   if begin; then mv -- "$1" "$made/" 2>/dev/null; else rm -rf -- "$1"; fi
   [[ -z $made ]] || rm -rf -- "$made"
   [[ ! -e $1 ]]
 }
 mkdir -p -- "$base" || exit 73
-if [[ $base == "$jobs" ]]; then # parts that nobody came back for
+if [[ $base == "$jobs" ]]; then # abandoned parts of any submission
   while IFS= read -r -d '' old; do
     if part "$old"; then rm -rf -- "$old"; fi
   done < <(find "$base" -mindepth 1 -maxdepth 1 -type d -name '.*.new' -mtime +2 -print0)
 fi
-for old in "$base/.${directory##*/}."??????.new; do # what earlier attempts at this one had under names of their own
+for old in "$base/.${directory##*/}."??????.new; do # parts of earlier attempts, with their unique names
   if part "$old"; then rm -rf -- "$old"; else rmdir -- "$old/.submission" "$old" 2>/dev/null; fi
 done
 if [[ -e $new || -L $new ]]; then
-  # A part that an earlier attempt left; if its tar still runs, it ends in what is thrown away.
+  # A part of an earlier attempt; if its tar still runs, it writes into the directory that is removed.
   if ! part "$new"; then
     echo blocked
     exit 0
@@ -42,7 +43,7 @@ if [[ -e $new || -L $new ]]; then
   throw_away "$new" || exit 73
 fi
 begin && cd -- "$made" && mv -T -- "$made" "$new" || exit 73
-own() { [[ . -ef $new ]]; } # a later attempt may have thrown this one's away, and have begun its own
+own() { [[ . -ef $new ]]; } # a later attempt may have removed this part, and created its own
 echo send
 if tar -x -f - && own && [[ $(cat -- "$mark" 2>/dev/null) == "$token" ]] &&
   { mv -T -- "$new" "$directory" || [[ -d $directory ]]; }; then

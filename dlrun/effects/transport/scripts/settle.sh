@@ -1,9 +1,10 @@
-# shellcheck shell=bash disable=SC2154 # what is given stands before the script
-# What became of a submission whose dlrun has ended. Given: `attempts`, token.
-# Prints the job's id; if it prints nothing, there is no job, and submissions up to this number make none any more.
-# Exit codes: 66 no such directory (likewise), 73 cannot write there, 75 unknown: an attempt goes on, or the scheduler does not answer.
+# shellcheck shell=bash disable=SC2154 # the arguments are assigned before the script
+# Find the result of an interrupted submission. Arguments: those of `attempts`, token.
+# Prints the job's id; without output there is no job, and attempts up to this number will not submit one.
+# Exit codes: 66 no such directory (nor job), 73 cannot write there, 75 unknown: an attempt runs, or the scheduler does not answer.
 [[ $(cat .submission/complete 2>/dev/null) == "$token" ]] || exit 66
 if [[ -s .submission/said ]]; then exec cat .submission/said; fi
+# With the last link no other attempt can submit while the queue is searched.
 attempt=1
 until ln -s -- "$HOSTNAME:$$" ".submission/$attempt" 2>/dev/null; do
   [[ -L .submission/$attempt ]] || exit 73

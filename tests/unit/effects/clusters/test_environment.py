@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.effects.clusters.environment import KEPT, clean, without_own
+from dlrun.effects.clusters.environment import NEEDED, clean, without_own
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_taken_out(name):
 @pytest.mark.parametrize(
     "name",
     [
-        *sorted(KEPT),
+        *sorted(NEEDED),
         *[
             "PATH",
             "HOME",

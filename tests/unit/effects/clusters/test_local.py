@@ -107,7 +107,7 @@ def test_a_job_that_is_cancelled_the_moment_it_was_submitted_is_cancelled(tmp_pa
     submitted = job(
         tmp_path, local.start(tmp_path, walltime=None, points=None, environment={"PATH": os.environ["PATH"]})
     )
-    assert local.cancel(submitted, patience=240.0)
+    assert local.cancel(submitted, timeout=240.0)
     assert [s.state for s in local.status(submitted)] == ["cancelled"]
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) & {signal.SIGTERM, signal.SIGINT} == set()
 
@@ -121,7 +121,7 @@ def test_a_supervisor_that_does_not_end_is_killed_with_every_process_below_it(tm
     await_true((tmp_path / "below").exists)
     below = int((tmp_path / "below").read_text())
     os.kill(int(submitted.job_id.partition(".")[0]), signal.SIGSTOP)
-    assert local.cancel(submitted, patience=0.2)
+    assert local.cancel(submitted, timeout=0.2)
     assert not local.alive(submitted.job_id)
     await_true(
         lambda: (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.effects.inputs.installed import look
+from dlrun.effects.inputs.installed import read_installed
 from dlrun.model.observed import Installed
 from dlrun.model.spec import Environment, Spec
 
@@ -27,28 +27,28 @@ def home(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("how", [{"venv": "env"}, {"venv": "~/env"}, {"conda": "./env"}])
 def test_packages_are_read_by_name(home, how):
-    found = look(spec(**how), home)
+    found = read_installed(spec(**how), home)
     assert found.packages == {"tf-keras": "2.21.0", "numpy": "1.24.4", "old": "1.2"}
 
 
 @pytest.mark.parametrize("how", [{}, {"conda": "named"}, {"venv": "nowhere"}, {"modules": ("python",)}])
 def test_nothing_is_known_of_other_environments(home, how):
-    assert look(spec(**how), home).packages is None
+    assert read_installed(spec(**how), home).packages is None
 
 
 def test_locks_are_looked_for_where_torch_compiles(home, monkeypatch):
     lock = home / ".cache/torch_extensions/py311_cpu/deepspeed_shm_comm/lock"
     lock.parent.mkdir(parents=True)
     lock.touch()
-    assert look(spec(framework="deepspeed"), home).locks == (str(lock),)
-    assert look(spec(), home).locks == (str(lock),)
+    assert read_installed(spec(framework="deepspeed"), home).locks == (str(lock),)
+    assert read_installed(spec(), home).locks == (str(lock),)
     other = home / "elsewhere/op/lock"
     other.parent.mkdir(parents=True)
     other.touch()
     named = spec(framework="deepspeed", variables={"TORCH_EXTENSIONS_DIR": str(home / "elsewhere")})
-    assert look(named, home).locks == (str(other),)
+    assert read_installed(named, home).locks == (str(other),)
     monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(home / "elsewhere"))
-    assert look(spec(framework="deepspeed"), home).locks == (str(other),)
+    assert read_installed(spec(framework="deepspeed"), home).locks == (str(other),)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import jinja2
 import pytest
 
 from dlrun.effects.jobs import template_cache
-from dlrun.effects.jobs.template_cache import Compiled, kept
+from dlrun.effects.jobs.template_cache import Compiled, cached
 
 
 @pytest.fixture
@@ -69,8 +69,8 @@ def test_a_place_that_cannot_be_written_is_no_fault(place):
 
 def test_each_version_has_a_file_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    first = kept()._path
+    first = cached()._path
     assert first.parent == tmp_path / "dlrun"
-    assert kept()._path == first
+    assert cached()._path == first
     monkeypatch.setattr(template_cache, "__version__", "0.0.0")
-    assert kept()._path != first
+    assert cached()._path != first

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dlrun.effects.records import clean, jobs
-from dlrun.effects.records.belief import read_json
+from dlrun.effects.records.validation import read_json
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.render.script import plan_json
 from tests.making import LOCAL, plan_of

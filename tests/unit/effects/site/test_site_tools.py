@@ -26,8 +26,8 @@ from dlrun.effects.site import query as site_query
 from dlrun.effects.site import sinfo as site_sinfo
 from dlrun.effects.site import slurm as site_slurm
 from dlrun.effects.site.check import check_profile
+from dlrun.effects.site.differences import differences
 from dlrun.effects.site.imports.reframe import import_reframe
-from dlrun.effects.site.live import differences
 from dlrun.effects.site.yaml_text import ProfileDraft, profile_yaml
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.origin import Layer, Origin

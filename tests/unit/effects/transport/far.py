@@ -76,9 +76,9 @@ class Wire:
         self.left = count
         self.cut = False
 
-    def start(self, command, *, patience=120.0):
+    def start(self, command, *, timeout=120.0):
         self.pass_on()
-        return _End(LocalTransport(self.host).start(command, patience=patience), self)
+        return _End(LocalTransport(self.host).start(command, timeout=timeout), self)
 
     def close(self) -> None:
         pass

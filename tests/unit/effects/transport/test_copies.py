@@ -117,7 +117,7 @@ def test_broken_wire_is_made_anew(job, there, monkeypatch):
 
 def test_host_that_stays_away_is_given_up(job, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda _: None)
-    monkeypatch.setattr("dlrun.effects.transport.absence._PATIENCE", 0.0)
+    monkeypatch.setattr("dlrun.effects.transport.outage._LONGEST", 0.0)
     monkeypatch.setattr(remote_copies, "transport_of", lambda *_, **__: Wire(1))
     with pytest.raises(TransportFailed), log_copies.of(job, "job") as refresh:
         refresh(True)

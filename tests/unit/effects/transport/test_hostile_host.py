@@ -206,7 +206,7 @@ def test_answer_that_makes_no_sense(job, monkeypatch, answer):
     reply = f"read -r _; printf '{answer}\\n'; printf 'planted\\n'; echo ."
     monkeypatch.setattr(remote_copies, "script", lambda *_, **__: reply)
     monkeypatch.setattr("time.sleep", lambda _: None)
-    monkeypatch.setattr("dlrun.effects.transport.absence._PATIENCE", 0.0)
+    monkeypatch.setattr("dlrun.effects.transport.outage._LONGEST", 0.0)
     with pytest.raises(OperationFailed), log_copies.of(job, "job") as refresh:
         refresh(True)
 

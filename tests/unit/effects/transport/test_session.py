@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dlrun.effects.transport.child import Child
 from dlrun.effects.transport.local import LocalTransport
 from dlrun.effects.transport.protocol import TransportFailed
-from dlrun.effects.transport.scripts import PLACE, script
+from dlrun.effects.transport.scripts import DIRECTORY, script
 from dlrun.effects.transport.session import Session, run
 from dlrun.errors import OperationFailed
 from tests.examples import examples
@@ -90,7 +90,7 @@ def test_reader_that_leaves_ends_the_writing(here):
 def test_silence_is_not_waited_for(here):
     started = time.monotonic()
     with pytest.raises(TransportFailed, match=r"`here` did not answer within 0\.3 s"):
-        run(here, "sleep 600", patience=0.3)
+        run(here, "sleep 600", timeout=0.3)
     assert time.monotonic() - started < 300
 
 
@@ -104,7 +104,7 @@ def test_what_is_let_go_of_ends(here, tmp_path):
 
 def test_program_that_is_not_there_is_an_error_of_ours(monkeypatch):
     with pytest.raises(OperationFailed, match="cannot run `no-such-program`"):
-        Child(["no-such-program"], host="here", patience=1, failure=lambda _code, _said: None)
+        Child(["no-such-program"], host="here", timeout=1, failure=lambda _code, _said: None)
 
 
 @settings(max_examples=examples(25))
@@ -124,7 +124,7 @@ SHELLCHECK = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}{os.
 
 
 @pytest.mark.skipif(SHELLCHECK is None, reason="shellcheck is not installed: it comes with the `lint` group")
-@pytest.mark.parametrize("path", sorted(PLACE.glob("*.sh")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(DIRECTORY.glob("*.sh")), ids=lambda path: path.stem)
 def test_scripts_pass_shellcheck(path):
     done = subprocess.run([str(SHELLCHECK), path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

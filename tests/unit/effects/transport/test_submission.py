@@ -14,7 +14,7 @@ import pytest
 
 from dlrun.effects.inputs import spec as reading
 from dlrun.effects.jobs.prepare import read_inputs
-from dlrun.effects.queue.recover import known
+from dlrun.effects.queue.recover import completed
 from dlrun.effects.records import jobs
 from dlrun.effects.records.jobs import Job
 from dlrun.effects.remote import steps as remote_steps
@@ -451,15 +451,15 @@ def test_a_submission_is_in_progress_until_its_result_is_known(far, monkeypatch)
     client = subprocess.Popen(["sleep", "600"], cwd=there)  # the login node still waits for its scheduler
     try:
         (there / ".submission/1").symlink_to(f"{os.uname().nodename}:{client.pid}")
-        assert known(record_of(far)).submitting
+        assert completed(record_of(far)).submitting
     finally:
         client.kill()
         client.wait()
     (far.home / "calls").write_text(f"{there}\n")
     (far.home / "deaf").touch()
-    assert known(record_of(far)).submitting
+    assert completed(record_of(far)).submitting
     (far.home / "deaf").unlink()
-    assert known(record_of(far)).job_id == "1"
+    assert completed(record_of(far)).job_id == "1"
     assert not record_of(far).submitting
     assert far.calls() == [str(there)]
 
@@ -475,9 +475,9 @@ def test_another_dlrun_that_still_sends_is_left_alone(far, monkeypatch):
     with subprocess.Popen(["sleep", "600"]) as other:
         record["submitting"] |= {"pid": other.pid, "since": time.time()}
         (place / "submission.json").write_text(json.dumps(record))
-        assert known(record_of(far)).submitting
+        assert completed(record_of(far)).submitting
         other.kill()
-    assert not known(record_of(far)).submitting
+    assert not completed(record_of(far)).submitting
 
 
 def test_what_was_settled_as_not_submitted_is_not_submitted_later(far, monkeypatch):
@@ -494,14 +494,14 @@ def test_what_was_settled_as_not_submitted_is_not_submitted_later(far, monkeypat
         far.submit()
     monkeypatch.undo()
     environment(far, monkeypatch)
-    settled = known(record_of(far))
+    settled = completed(record_of(far))
     assert (settled.job_id, settled.submitting) == (None, False)
     monkeypatch.setattr("dlrun.effects.remote.submission.remote_steps.submit", asked)
     with pytest.raises(TransportFailed):
         far.submit()
     monkeypatch.undo()
     environment(far, monkeypatch)
-    assert known(record_of(far)).job_id is None
+    assert completed(record_of(far)).job_id is None
     (given, more), _ = late
     with pytest.raises(OperationFailed, match="another dlrun found this submission interrupted"):
         real(*given, **more)
@@ -519,7 +519,7 @@ def test_nothing_was_sent(far, monkeypatch):
     assert record_of(far).submitting
     (far.home / "mine").mkdir()
     (far.home / "mine/thesis").touch()
-    settled = known(record_of(far))
+    settled = completed(record_of(far))
     assert (settled.job_id, settled.submitting) == (None, False)
     assert [path.name for path in (far.home / "mine").iterdir()] == ["thesis"]
 
@@ -532,7 +532,7 @@ def test_record_that_cannot_be_written_at_the_end(far, monkeypatch):
     monkeypatch.undo()
     environment(far, monkeypatch)
     assert record_of(far).submitting
-    assert known(record_of(far)).job_id == "1"
+    assert completed(record_of(far)).job_id == "1"
 
 
 def full(*_):
@@ -556,6 +556,6 @@ def test_jobs_are_made_where_the_sites_profile_has_them(far, tmp_path):
     assert job.remote is not None
     assert Path(job.remote.directory).parent == tmp_path / "scratch of mine" / "dlrun"
     assert (Path(job.remote.directory) / "job.sh").exists()
-    again = remote.resubmit(job, far.said.append)
+    again = remote.resubmit(job, job.remote, job.plan(), far.said.append)
     assert again.remote is not None
     assert Path(again.remote.directory).parent == tmp_path / "scratch of mine" / "dlrun"

@@ -1,4 +1,4 @@
-"""Check a job against a scheduler without a test mode, by queries of its clients on this host or a login node."""
+"""Predict whether a scheduler without a test mode would accept a job, by queries of its clients."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dlrun.schedulers.refusals import client_message
 
 
 def judged(acceptance: Acceptance, plan: Plan, runner: Runner) -> str:
-    """The report about an acceptable job.
+    """The report about an acceptable job; runner: for clients on this host or a login node.
 
-    Raises OperationFailed with all reasons against it, or if the first query fails.
+    Raises OperationFailed with all reasons against the job, or if the first query fails.
     """
     first, *others = acceptance.questions(plan.request)
-    answers = [_must(runner, first), *(_may(runner, argv) for argv in others)]
-    user, groups = _may(runner, ("id", "-un")).strip(), _may(runner, ("id", "-Gn")).split()
+    answers = [_required(runner, first), *(_optional(runner, argv) for argv in others)]
+    user, groups = _optional(runner, ("id", "-un")).strip(), _optional(runner, ("id", "-Gn")).split()
     judgement = acceptance.judge(plan.request, answers, user, groups)
     if not judgement.problems:
         return judgement.accepted
@@ -28,7 +28,8 @@ def judged(acceptance: Acceptance, plan: Plan, runner: Runner) -> str:
     )
 
 
-def _must(runner: Runner, argv: Sequence[str]) -> str:
+def _required(runner: Runner, argv: Sequence[str]) -> str:
+    """The output of a client; raises OperationFailed if it fails."""
     done = runner(argv)
     if done.returncode:
         reason = client_message(done.stderr or done.stdout) or f"exit code {done.returncode}"
@@ -36,7 +37,7 @@ def _must(runner: Runner, argv: Sequence[str]) -> str:
     return done.stdout
 
 
-def _may(runner: Runner, argv: Sequence[str]) -> str:
+def _optional(runner: Runner, argv: Sequence[str]) -> str:
     """The output of a client; empty if it fails or is missing."""
     try:
         done = runner(argv)

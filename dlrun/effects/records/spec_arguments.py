@@ -1,4 +1,4 @@
-"""The inputs of a job in its directory: spec and profile as read, and the arguments of the submission."""
+"""How the spec of a job was read: the directory of the submission, the profile, and the arguments of `--set`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from dlrun.model.record import record
 
 SETTINGS = "settings.json"
-_KEPT = ("spec.yaml", "site.yaml", SETTINGS)
+_COPIED = ("spec.yaml", "site.yaml", SETTINGS)
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Given:
+class SpecArguments:
     """The directory of a submission (relative paths start there), its profile, and its arguments of `--set`."""
 
     directory: Path
@@ -27,18 +27,18 @@ def text(directory: Path, site: Path, sets: Sequence[str]) -> str:
     return json.dumps(data, indent=1) + "\n"
 
 
-def given(directory: Path) -> Given | None:
-    """How the spec of a job directory was read; None where that is not recorded."""
-    from dlrun.effects.records.belief import read_json  # noqa: PLC0415 - a dry run reads none
+def read(directory: Path) -> SpecArguments | None:
+    """The arguments recorded in a job directory; None if it has none."""
+    from dlrun.effects.records.validation import read_json  # noqa: PLC0415 - a dry run reads none
 
     data = read_json(directory / SETTINGS) or {}
     where, site, sets = data.get("directory"), data.get("site"), data.get("sets")
     if not (isinstance(where, str) and isinstance(site, str) and isinstance(sets, list)):
         return None
-    return Given(directory=Path(where), site=Path(site), sets=tuple(map(str, sets)))
+    return SpecArguments(directory=Path(where), site=Path(site), sets=tuple(map(str, sets)))
 
 
-def kept(directory: Path) -> dict[str, str]:
+def copied_files(directory: Path) -> dict[str, str]:
     """Name -> text of the files that a resubmission copies."""
-    found = (directory / name for name in _KEPT)
+    found = (directory / name for name in _COPIED)
     return {path.name: path.read_text(encoding="utf-8") for path in found if path.is_file()}

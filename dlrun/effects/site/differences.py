@@ -9,7 +9,7 @@ from dlrun import backends
 from dlrun.config.sites import recognised
 from dlrun.effects.inputs.profiles import Machine, surroundings
 from dlrun.effects.process import Runner, run
-from dlrun.effects.site.facts import Cluster, Nodes, Queue, compared
+from dlrun.effects.site.facts import Cluster, Nodes, Queue, queue_of
 from dlrun.effects.site.query import ask_cluster, has_client
 from dlrun.errors import DlrunError
 from dlrun.model.origin import Origin
@@ -52,7 +52,7 @@ def _queues(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]
     live = {queue.name: queue for queue in cluster.queues}
     described = set()
     for name, partition in site.partitions.items():
-        queue = compared(name, partition.queue)
+        queue = queue_of(name, partition.queue)
         described.add(partition.queue or name)
         if queue is None:
             continue
@@ -98,7 +98,7 @@ def _names(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]:
     if (
         mine is not None
         and default is not None
-        and compared(mine, site.partitions[mine].queue) not in (default, None)
+        and queue_of(mine, site.partitions[mine].queue) not in (default, None)
     ):
         yield _problem("DLR070", f"partitions.{mine}.default", f"the scheduler's default partition is `{default}`, not `{mine}`",
                        origins, f"move `default: true` to `{default}`, or ignore this if it is intended")  # fmt: skip

@@ -13,7 +13,7 @@ from dlrun.model.units import many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class JobCost:
     """The job of a place and its maximum cost; run: False for a large job whose partition was not named."""
 
     place: Place
@@ -29,20 +29,20 @@ class Price:
         return f"{text}: not submitted, since it is large (`--partition {where.partition}` submits it)"
 
 
-def prices(loaded: LoadedSite, partitions: tuple[str, ...], sets: Sequence[str]) -> list[Price]:
+def job_costs(loaded: LoadedSite, partitions: tuple[str, ...], sets: Sequence[str]) -> list[JobCost]:
     """The jobs in the profile's order; raises InvalidFile for an invalid profile or `sets`."""
     found = []
     for place in places(loaded.site, partitions):
         cost = plan_of(inputs_of(place, str(loaded.path), sets, cpus_per_rank=1)).cost
         assert cost is not None  # noqa: S101 - each of these jobs has a walltime
-        found.append(Price(place=place, cost=cost, run=is_run(place, partitions)))
+        found.append(JobCost(place=place, cost=cost, run=is_run(place, partitions)))
     return found
 
 
-def lines_of(found: Sequence[Price]) -> Iterator[str]:
+def lines_of(found: Sequence[JobCost]) -> Iterator[str]:
     """A line per job, and one for the sum of the submitted ones."""
     yield from map(str, found)
-    costs = [price.cost for price in found if price.run]
+    costs = [one.cost for one in found if one.run]
     yield f"{many(len(costs), 'job')}, together at most {_amounts(costs)}"
 
 

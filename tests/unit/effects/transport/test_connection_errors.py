@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dlrun.effects.transport.connection_errors import explain
 from dlrun.effects.transport.protocol import TransportFailed
-from dlrun.effects.transport.refusals import explain
 from dlrun.errors import AuthenticationFailed
 
 CHANGED = """\

@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dlrun.effects.records.belief import read_json
 from dlrun.effects.records.jobs import SUBMISSION
+from dlrun.effects.records.validation import read_json
 
 _ELSEWHERE = 240.0
-"""Seconds after which a submission on another host must have ended: a client has 120 s."""
+"""Seconds after which a submission on another host must have ended: twice the time limit of a client."""
 _CLOCK = 60.0
 """Tolerance in seconds for the start time of a process, after a change of the clock."""
 

@@ -7,8 +7,9 @@ from contextlib import chdir
 
 from dlrun.effects.inputs.spec import Inputs
 from dlrun.effects.jobs.prepare import Prepared, prepare, read_inputs
-from dlrun.effects.records.given import Given, given
+from dlrun.effects.records import spec_arguments
 from dlrun.effects.records.jobs import Job
+from dlrun.effects.records.spec_arguments import SpecArguments
 from dlrun.errors import Invalid
 
 
@@ -34,8 +35,8 @@ def read(job: Job, sets: Sequence[str]) -> Inputs:
         return _read(job, how, sets)
 
 
-def _how(job: Job) -> Given:
-    how = given(job.directory)
+def _how(job: Job) -> SpecArguments:
+    how = spec_arguments.read(job.directory)
     if how is None or not (job.directory / "spec.yaml").is_file():
         raise Invalid(
             f"how the spec of `{job.directory.name}` was read is not recorded",
@@ -49,7 +50,7 @@ def _how(job: Job) -> Given:
     return how
 
 
-def _read(job: Job, how: Given, sets: Sequence[str]) -> Inputs:
+def _read(job: Job, how: SpecArguments, sets: Sequence[str]) -> Inputs:
     site = how.site if how.site.is_file() else job.directory / "site.yaml"
     inputs = read_inputs(job.directory / "spec.yaml", sets=(*how.sets, *sets), site=str(site))
     assert inputs is not None  # noqa: S101 - `spec.yaml` is not a saved plan

@@ -1,4 +1,4 @@
-"""Jobs of a scheduler with clients: each query and action is a command, on this host or a login node."""
+"""Jobs of a batch scheduler: each query and action runs one of its clients, on this host or a login node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from dlrun import backends
 from dlrun.effects.clusters import clients
 from dlrun.effects.clusters.environment import clean
-from dlrun.effects.clusters.query import QueueAnswers, ask_queue, patiently
+from dlrun.effects.clusters.query import QueueAnswers, ask_queue, with_retries
 from dlrun.effects.process import Completed, NotInstalled, Runner, run
 from dlrun.effects.records import jobs as records
 from dlrun.effects.records import outcome
@@ -23,7 +23,7 @@ from dlrun.schedulers.refusals import client_message
 
 WAITS = True
 PAUSES = (2.0, 30.0)
-"""Long: a controller serves all users."""
+"""Longer than those of `local`: a scheduler serves all users."""
 
 _answering: dict[tuple[str, str, str], str | None] = {}
 """Answers by `clients.place`, cached for this process: a watched job causes one query."""
@@ -36,8 +36,9 @@ def name(scheduler: str, runner: Runner) -> str | None:
     if not argv:
         return None
     try:
-        stdout = patiently(argv, back_end, runner)
-    except NotInstalled:  # the client that is needed next may be
+        stdout = with_retries(argv, back_end, runner)
+    except NotInstalled:
+        # The name is only for a comparison; the client that is needed next may be installed.
         return None
     return back_end.identified(stdout or "")
 
@@ -110,7 +111,8 @@ def act(action: Action, wanted: Sequence[tuple[Job, Sequence[int] | None]]) -> I
     ]
     done = clients.runner(first)(arguments(ids))
     some_over = len(back_end.tasks(ids[0])) > 1 and back_end.unknown_jobs(done.stderr, done.returncode)
-    if done.returncode != 0 and not some_over:  # of a sweep's points some may have ended
+    # Where each point of a sweep is a job, the clients fail if some have already ended.
+    if done.returncode != 0 and not some_over:
         reason = client_message(done.stderr) or f"exit code {done.returncode}"
         raise OperationFailed(f"could not {action}: {reason}", help=back_end.advice(done.stderr))
     for job, tasks in wanted:

@@ -30,6 +30,7 @@ _ANY_ID = r"[A-Za-z0-9][A-Za-z0-9._@\[\]:-]{0,255}"
 _HOST = lazy_pattern(r"(?!-)[^\s\x00-\x1f\x7f]{1,255}")
 _NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 TRANSPORTS = (None, "openssh", "paramiko", "local")
+_FOREIGN = "belongs to another user"
 
 
 class DamagedRecord(Exception):
@@ -37,7 +38,7 @@ class DamagedRecord(Exception):
 
 
 def owner(*paths: Path) -> None:
-    """Raise Foreign if another user owns one of the paths; missing files are accepted."""
+    """Raise DamagedRecord if another user owns one of the paths; missing files are accepted."""
     for path in paths:
         try:
             uid = path.stat().st_uid
@@ -46,11 +47,12 @@ def owner(*paths: Path) -> None:
         except OSError as error:
             raise DamagedRecord(f"`{path.name}` cannot be read: {error.strerror}") from None
         if uid != os.geteuid():
-            raise Foreign(f"belongs to another user (uid {uid})")
+            raise DamagedRecord(f"{_FOREIGN} (uid {uid})")
 
 
-class Foreign(DamagedRecord):
-    """A record belongs to another user."""
+def is_foreign(damage: str | None) -> bool:
+    """Whether the damage of a record is that it belongs to another user."""
+    return (damage or "").startswith(_FOREIGN)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -83,8 +85,8 @@ def run_state(run: Path) -> dict[str, Any] | None:
 def _plausible(name: str, value: object) -> bool:
     if not isinstance(value, _SHAPE[name]) or isinstance(value, bool):
         return False
-    # Times outside of this range make time.localtime raise.
-    return not isinstance(value, int | float) or 0 <= value <= LATEST  # false for what is not a number
+    # Times outside of this range make time.localtime raise; the comparison is also False for NaN.
+    return not isinstance(value, int | float) or 0 <= value <= LATEST
 
 
 def clock(epoch: float | None) -> str | None:
@@ -171,9 +173,9 @@ def shown(value: object) -> str:
 
 def refusal(name: str, damage: str) -> DlrunError:
     """The error for a job with a damaged record."""
-    if damage.startswith("belongs to"):
+    if is_foreign(damage):
         return Invalid(f"`{name}` {damage}", help="dlrun acts on your own jobs only")
     return Invalid(
         f"the record of `{name}` is damaged: {damage}",
-        help="put the file back as it was, or remove the directory once the scheduler has no such job",
+        help="restore the file, or remove the directory once the scheduler has no such job",
     )

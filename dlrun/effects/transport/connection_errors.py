@@ -1,4 +1,4 @@
-"""The errors of failed connections, with remedies."""
+"""The errors of failed connections and logins, with remedies."""
 
 from __future__ import annotations
 

@@ -150,9 +150,9 @@ def test_damaged_notes_of_runs_that_came_later(tmp_path, entry):
     good = make(tmp_path / "good", None, scheduler="local")
     path = make(tmp_path / "a", None, scheduler="local")
     text = json.dumps({"jobs": [entry]}).replace("{good}", str(good))
-    for name in (jobs.LATER, jobs.EARLIER):
+    for name in (jobs.RERUNS, jobs.RERUN_OF):
         (path / name).write_text(
-            text if name == jobs.LATER else json.dumps(entry).replace("{good}", str(good))
+            text if name == jobs.RERUNS else json.dumps(entry).replace("{good}", str(good))
         )
     job = jobs.load(path)
     assert job is not None
@@ -183,7 +183,7 @@ def test_only_the_jobs_own_supervisor_is_ended(tmp_path):
         started = Path(f"/proc/{victim.pid}/stat").read_text().rpartition(")")[2].split()[19]
         make(tmp_path / "a", {"job_id": f"{victim.pid}.{started}"}, scheduler="local")
         job = jobs.find("a", tmp_path)
-        assert not local.cancel(job, patience=0.5)
+        assert not local.cancel(job, timeout=0.5)
         assert victim.poll() is None
     finally:
         victim.kill()

@@ -1,0 +1,31 @@
+"""Limit the wait for a login node or scheduler that no longer answers."""
+
+from __future__ import annotations
+
+import time
+
+from dlrun.errors import OperationFailed
+
+_LONGEST = 600.0
+"""Maximum duration of an outage in seconds."""
+
+
+class Outage:
+    """The time since the last answer of a login node or scheduler."""
+
+    def __init__(self) -> None:
+        # Two clocks: one to show, one that no change of the system time affects.
+        self._since: float | None = None
+        self.since: float | None = None
+        """Begin of the outage in seconds since 1970; None while it answers."""
+
+    def failed(self, error: OperationFailed) -> None:
+        """Record a failed attempt; raises `error` after `_LONGEST` seconds without an answer."""
+        if self._since is None:
+            self._since, self.since = time.monotonic(), time.time()
+        if time.monotonic() - self._since > _LONGEST:
+            raise error
+
+    def answered(self) -> None:
+        """Record an answer."""
+        self._since = self.since = None
