@@ -267,7 +267,7 @@ def _look_after(
     from pathlib import Path
 
     from dlrun.cli.output.colour import drawn
-    from dlrun.effects.staging.run import look_after
+    from dlrun.effects.staging.run import manage
 
     if not Path(directory).is_dir():
         if evict or verify_set:
@@ -279,15 +279,15 @@ def _look_after(
         return 0
     status = 0
     for one in evict:
-        status = status or look_after(["evict", "--to", directory, "--name", one])
+        status = status or manage(["evict", "--to", directory, "--name", one])
     for one in verify_set:
-        status = status or look_after(["verify", "--to", directory, "--name", one])
+        status = status or manage(["verify", "--to", directory, "--name", one])
     if clean:
-        status = status or look_after(["clean", "--to", directory, "--all"])
+        status = status or manage(["clean", "--to", directory, "--all"])
     if listing and not status:
         if not as_json and drawn():
             return _draw_sets(directory)
-        status = look_after(["list", "--to", directory, *(["--json"] if as_json else [])])
+        status = manage(["list", "--to", directory, *(["--json"] if as_json else [])])
     return status
 
 
@@ -298,7 +298,7 @@ def _draw_sets(directory: str) -> int:
     from dlrun.cli.output.column import Column
     from dlrun.cli.output.table import show
     from dlrun.effects.staging.run import data_sets
-    from dlrun.effects.usage.words import clock, size
+    from dlrun.effects.usage.formats import clock, size
 
     found = data_sets(directory)
     if found is None:

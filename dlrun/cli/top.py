@@ -65,7 +65,7 @@ def _print(watch: Watch, every: float, *, once: bool, as_json: bool) -> None:
 
     reported: str | None = None
     while True:
-        live = watch.look()
+        live = watch.read()
         if watch.trouble and watch.trouble != reported:
             reported = watch.trouble
             notice(reported)

@@ -6,11 +6,13 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, chdir, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from dlrun import resources
+from dlrun.errors import Invalid
 from dlrun.model.keys import from_home
 
 
@@ -35,6 +37,19 @@ def jobs_home(environment: Mapping[str, str] = os.environ) -> Path:
     if given := environment.get("DLRUN_JOBS"):
         return Path(given).expanduser()
     return state_home(environment) / "jobs"
+
+
+@contextmanager
+def working_in(directory: Path, what: str) -> Iterator[None]:
+    """Work in the directory where something (`what`) was started, for relative paths; raises Invalid."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(chdir(directory))
+        except OSError as error:
+            raise Invalid(
+                f"`{directory}`, where {what} was started, cannot be entered: {error.strerror}"
+            ) from None
+        yield
 
 
 def fault(path: Path, *, directory: bool | None = None) -> str | None:

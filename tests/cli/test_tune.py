@@ -80,8 +80,8 @@ def test_the_budget_is_kept(place):
     many = "workers=" + ",".join(map(str, range(1, 11)))
     done = place(*WORDS[:-1], "0.002", "--try", many)  # 7 s, for 11 trials of at least one
     # How far it comes depends on the machine.
-    confirmed = "what is left of the budget goes to confirming the fastest so far" in done.stderr
-    assert confirmed or "is used up before all was measured" in done.stderr
+    confirmed = "the rest of the budget is used to confirm the fastest candidate so far" in done.stderr
+    assert confirmed or "is used up before all candidates were measured" in done.stderr
     assert "not tried, because the budget was used up: " in done.stdout
     used = json.loads(place("tune", "--show", "toy-tuning", "--json").stdout)["tune"]["node_hours"]
     assert 0 < used < 0.004

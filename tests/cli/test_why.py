@@ -33,5 +33,5 @@ def test_points_of_a_sweep_are_asked_about_one_by_one(dlrun):
         f"{job.name}[{n}]" for n in (2, 3)
     ]
     assert both.stderr == ""
-    assert "it ended well" in dlrun("why", f"{job}:0").stdout
+    assert "it ended without an error" in dlrun("why", f"{job}:0").stdout
     assert "its points are 0 to 3" in dlrun("why", f"{job}:4", code=2).stderr

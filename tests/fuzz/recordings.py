@@ -109,7 +109,7 @@ def _show(job: jobs.Job) -> None:
     shown.show_runs(plan, runs)
     command._write_csv(runs)
     emit("usage", [to_plain(run) for run in runs])
-    live = Watch(job, None).look()
+    live = Watch(job, None).read()
     assert list(lines(live))
     emit("top", to_plain(live), one_line=True)
     html = page(report_of(job, status.of([job])[job.directory], ())).encode("utf-8").decode()

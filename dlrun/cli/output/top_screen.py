@@ -52,14 +52,14 @@ class Screen:
     def run(self) -> None:
         """Draw until `q` or Ctrl-C, also after the job has ended."""
         out = console(sys.stdout)
-        live = self._watch.look()
+        live = self._watch.read()
         with _keys(), Drawing(self._draw(live), console=out, screen=True, auto_refresh=False) as drawing:
             due = time.monotonic() + self._every
             while "q" not in (pressed := _pressed(max(0.0, due - time.monotonic()))):
                 for key in pressed:
                     self._press(key)
                 if time.monotonic() >= due:
-                    live = self._watch.look()
+                    live = self._watch.read()
                     due = time.monotonic() + self._every
                 drawing.update(self._draw(live), refresh=True)
         out.print(Plain(headline(live)))

@@ -148,7 +148,7 @@ def start_all(
             environment = {**os.environ, **environment_of(placement, rank, port)}
             started += [start_process(_argv(placement, rank, job, command), environment, capture=capture)]
     except BaseException:
-        # Ranks that wait for the others would stay behind as orphans.
+        # Ranks wait for one another: those already started would remain as orphans.
         end_all(started)
         raise
     return started

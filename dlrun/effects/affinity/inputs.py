@@ -152,7 +152,6 @@ def as_a_rank(found: Start) -> Start:
     All ranks must compute the same placement, but the launcher may have bound each to another mask, so that a rank's own mask
     cannot be used. If Slurm has granted fewer CPUs without enforcing it, the own mask is the only information.
     """
-    # Not this rank's own mask: mpirun and srun may have bound each rank to other CPUs.
     shared, granted = launcher_cpus(), granted_cpus(DirectoryTree(Path("/")))
     cpus = sorted(shared & granted if granted else shared)
     granted_count = os.environ.get("SLURM_CPUS_ON_NODE", "")

@@ -67,11 +67,12 @@ def _torch_step() -> tuple[str, Step]:
             dist.init_process_group("gloo")
         network = torch.nn.parallel.DistributedDataParallel(network)
 
-    def step(go_on: bool) -> bool:
+    def step(has_time: bool) -> bool:
         network.zero_grad(set_to_none=True)
         network(data).square().mean().backward()
-        left = torch.tensor([float(go_on)])
-        if ranks > 1:  # all stop at the same step, or one would wait for ever
+        left = torch.tensor([float(has_time)])
+        # All ranks must stop at the same step: the next backward pass waits for all of them.
+        if ranks > 1:
             dist.all_reduce(left, op=dist.ReduceOp.MIN)
         return bool(left.item())
 
@@ -97,9 +98,9 @@ def _numpy_step() -> tuple[str, Step]:
     a = np.random.default_rng(0).random((BATCH * 4, 1024), dtype=np.float32)
     b = a.T.copy()
 
-    def step(go_on: bool) -> bool:
+    def step(has_time: bool) -> bool:
         np.matmul(a, b)
-        return go_on
+        return has_time
 
     return "numpy", step
 
@@ -112,10 +113,10 @@ def _hash_step() -> tuple[str, Step]:
     pool = ThreadPoolExecutor(count)
     block = bytes(2**23 // count)
 
-    def step(go_on: bool) -> bool:
-        # Hashing releases the interpreter's lock, so the threads run at once.
+    def step(has_time: bool) -> bool:
+        # Hashing releases the interpreter lock, so the threads run concurrently.
         list(pool.map(lambda _: hashlib.sha256(block).digest(), range(count)))
-        return go_on
+        return has_time
 
     return "hash", step
 

@@ -87,6 +87,7 @@ def main() -> None:
         found["all-reduce"] = rate(ring, all_reduce(ring), seconds) / 1e6
     sys.stdout.write(json.dumps(found) + "\n")
     sys.stdout.flush()
+    # Not sys.exit: the interpreter's shutdown waits for all threads.
     os._exit(0)
 
 
@@ -113,7 +114,8 @@ def bandwidth(threads: int) -> Callable[[], float]:
     def allocate(_: int) -> tuple[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c_char]]:
         pair = ctypes.create_string_buffer(part), ctypes.create_string_buffer(part)
         for buffer in pair:
-            ctypes.memset(buffer, 1, part)  # touched here, so that its pages are near the thread
+            # First touch: the kernel places the pages on the NUMA node of this thread.
+            ctypes.memset(buffer, 1, part)
         return pair
 
     buffers = list(pool.map(allocate, range(threads)))

@@ -24,10 +24,11 @@ from dlrun.render.affinity.settings import BindingContext
 TIMEOUT = 30.0
 """Time limit of a probe in seconds."""
 
-LOOKS = 20
+SAMPLES = 20
 """Number of samples of a user's command, over `WATCH` seconds."""
 
 WATCH = 5.0
+"""Seconds for which a user's command runs."""
 
 ENDED = "it ended before its placement could be observed"
 
@@ -133,7 +134,7 @@ def verify_command(placement: Placement, job: BindingContext, command: Sequence[
     masks: list[set[tuple[int, ...]]] = [set() for _ in processes]
     policies: list[tuple[str, list[int]]] = [(UNKNOWN, []) for _ in processes]
     try:
-        for _ in range(LOOKS):
+        for _ in range(SAMPLES):
             for rank, process in enumerate(processes):
                 # Before it executes the command, the binding script has the mask and memory policy of its launcher.
                 if is_binding(process.pid):
@@ -145,7 +146,7 @@ def verify_command(placement: Placement, job: BindingContext, command: Sequence[
                 policies[rank] = policies[rank] if policy[0] == UNKNOWN else policy
             if all(process.poll() is not None for process in processes):
                 break
-            time.sleep(WATCH / LOOKS)
+            time.sleep(WATCH / SAMPLES)
     finally:
         end_all(processes)
     return tuple(

@@ -65,6 +65,7 @@ def without_own(
     kept = dict(environment)
     if prefix == base:
         return kept
+    # PATH may have the environment's path with or without its symbolic links resolved.
     own = {f"{prefix}/bin", f"{os.path.realpath(prefix)}/bin"}
     kept["PATH"] = ":".join(
         one for one in environment.get("PATH", "").split(":") if one.rstrip("/") not in own
@@ -81,6 +82,7 @@ def check_secrets(plan: Plan) -> None:
     for secret in plan.secrets:
         if secret.env is None:
             continue
+        # PBS's `qstat -f` prints Variable_List, to other users as well if the server's query_other_jobs is set.
         if visible:
             raise Invalid(
                 f"secret `{secret.name}` comes from a variable, and {plan.scheduler} shows a job's variables to others",

@@ -40,6 +40,7 @@ def same(one: str | None, other: str | None) -> bool:
     if one is None or other is None:
         return True
     a, b = one.casefold(), other.casefold()
+    # Two long names with the same first component are different hosts.
     return a == b or (
         a.partition(".")[0] == b.partition(".")[0] and "." in a + b and not ("." in a and "." in b)
     )

@@ -59,6 +59,7 @@ def ask_queue(scheduler: Scheduler, wanted: Mapping[str, int | None], runner: Ru
     over = {job: tasks for job, tasks in wanted.items() if _some_ended(queued.get(_number(job), {}), tasks)}
     past: Mapping[str, Tasks] | None = None
     if over:
+        # Accounting may be down while the controller works: then the queue's answer counts, as not final.
         try:
             past = _query(over, scheduler.history, scheduler.parse_history, scheduler, runner)
         except OperationFailed:

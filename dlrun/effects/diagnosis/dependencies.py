@@ -1,6 +1,7 @@
 """Find the dependency that prevents a job from starting, from the states of the jobs under `after`.
 
-Schedulers forget the reason soon after they cancel such a job."""
+Schedulers do not keep the reason for long after they cancel such a job.
+"""
 
 from __future__ import annotations
 
@@ -32,5 +33,5 @@ def unmet(job: Job) -> str | None:
             if when == "ok" and bad:
                 return f"job {other.job_id} (`{other.directory.name}`) ended: {bad[0].state}"
             if when == "not_ok" and over and not bad:
-                return f"job {other.job_id} (`{other.directory.name}`) ended well"
+                return f"job {other.job_id} (`{other.directory.name}`) ended without an error"
     return None

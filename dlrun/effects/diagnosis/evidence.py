@@ -92,13 +92,15 @@ def notes(run: Path, place: str = "failures") -> list[First]:
         with suppress(OSError, ValueError, OverflowError):
             line, _, late = read_bytes(path, _NOTE).decode("utf-8").partition("\n")
             when, role, rank, host, code, *reason = line.split()
-            if place == "ended" and int(late or 0) < _WRONG:  # job.sh has corrected only those of failures
+            # job.sh has corrected the times of failures only.
+            if place == "ended" and int(late or 0) < _WRONG:
                 when = str(int(when) - int(late))
             words = " ".join(reason) or None
             note = First(
                 time=int(when) / 1e9, role=role, rank=int(rank), host=host, code=int(code), reason=words
             )
-            found.append((int(when), note))  # sorted by integer nanoseconds, which a float cannot represent
+            # Sorted by integer nanoseconds, which a float cannot represent.
+            found.append((int(when), note))
     return [note for _, note in sorted(found, key=lambda one: (one[0], one[1].role, one[1].rank))]
 
 
@@ -111,6 +113,7 @@ def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -
     least = since - _SKEW if since is not None else 0.0
     every = {(log.role, log.rank): log for log in log_files.find(run, "all") if _last_written(log) >= least}
     known = (*own, *own_patterns.patterns(), *PATTERNS, *own_patterns.patterns(general=True))
+    # A stable sort: the order of the tables is kept, the site's patterns first, but consequences come last.
     patterns = sorted(known, key=lambda pattern: pattern.consequence)
     first, evidence = (failed[0] if failed else None), None
     for number, note in enumerate(failed[:MOST]):

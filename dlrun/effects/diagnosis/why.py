@@ -202,7 +202,7 @@ def _cause(
         waiting = f": {one.reason}" if one.reason else ""
         return "open", f"it has not ended{waiting}", "`dlrun logs JOB -f` follows it", None
     if one.state is State.COMPLETED:
-        return "none", "it ended well", "nothing needs to be done", None
+        return "none", "it ended without an error", "nothing needs to be done", None
     first, found = findings.first, findings.evidence
     recorded = record.get("reason") if record.get("state") == "ended" else None
     for reason in (first.reason if first else None, recorded):
@@ -212,10 +212,11 @@ def _cause(
     if one.state in BY_STATE:
         cause, means, step = BY_STATE[one.state]
         if one.reason == BY_SIGNAL and recorded is None:
-            means += ", or its job script was killed: the scheduler records the same of both"
+            means += ", or its job script was killed: the scheduler records both in the same way"
         return cause, means, step, found if found and found.pattern.cause == cause else None
     if first and first.reason == "out of memory":
         return (*BY_STATE[State.OUT_OF_MEMORY], None)
+    # With these exit codes the shell's `No such file or directory` is about the program, not a file that it reads.
     if found and first and first.code in _NOT_RUN and found.pattern.cause == "file-missing":
         found = replace(found, pattern=COMMAND_MISSING)
     if first and not first.reason and (early := _left_early(first, findings)) is not None:
@@ -246,15 +247,16 @@ def _left_early(first: First, findings: Failures) -> tuple[str, str, str] | None
 def _by_code(one: JobStatus, run: Path, first: First | None) -> tuple[str, str, str]:
     """(cause, meaning, next step) without evidence in logs: from the exit code or the job script's last message."""
     code = first.code if first else one.exit_code
-    if one.signal is not None and code in (None, _TERMINATED):  # the script itself, and its ranks with it
+    # The script itself was killed, and its ranks were terminated with it.
+    if one.signal is not None and code in (None, _TERMINATED):
         code = 128 + one.signal
     if code in SIGNALS:
         return SIGNALS[code]
     if first is None and (message := why_evidence.last_own_message(run)) is not None:
-        return "job-script", f"the job gave up before a rank failed: {message}", "`dlrun logs JOB --rank job`"
+        return "job-script", f"the job ended before a rank failed: {message}", "`dlrun logs JOB --rank job`"
     if first is not None:
         what = (
-            f"{first.role} {first.rank} ended with exit code {code}, and its log has no line that dlrun knows"
+            f"{first.role} {first.rank} ended with exit code {code}, and its log has no known error message"
         )
         return "unknown", what, "`dlrun logs JOB --rank {rank}`"
     what = (
@@ -264,7 +266,7 @@ def _by_code(one: JobStatus, run: Path, first: First | None) -> tuple[str, str, 
         if one.reason
         else "it failed"
     )
-    return "unknown", f"{what}, and no log has a line that dlrun knows", "`dlrun logs JOB --rank all`"
+    return "unknown", f"{what}, and no log has a known error message", "`dlrun logs JOB --rank all`"
 
 
 def _who_is_missing(findings: Failures, means: str, step: str) -> tuple[str, str]:
@@ -302,7 +304,7 @@ def _own(job: Job) -> list[Pattern]:
 
 
 def _slow_network(job: Job, run: Path) -> str:
-    """A remark about a library on an unexpected transport, with `fabric_check`: that can cause timeouts, too."""
+    """A note about a library with an unexpected transport, with `fabric_check`: that can cause timeouts."""
     check = (read_json(job.directory / "plan.json") or {}).get("fabric_check")
     if not check:
         return ""
@@ -315,7 +317,7 @@ def _slow_network(job: Job, run: Path) -> str:
 
 
 def _slow_nodes(run: Path) -> str:
-    """A remark about nodes that staging found slow: their links slow down the training, too."""
+    """A note about nodes that staging found slow: their links slow down the training, too."""
     found = {}
     with suppress(OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError):
         for line in read_bytes(run / "logs" / _STAGED, MOST).decode("utf-8").splitlines():

@@ -95,6 +95,7 @@ def _unknown(framework: str) -> Problem | None:
 def _site(found: Layers, here: Machine) -> Chosen:
     """The site of flags, spec, DLRUN_SITE or settings, in this order; else this machine's."""
     named = found.site
+    # DLRUN_SITE overrides the user's settings, but neither flags nor the spec.
     variable = here.environment.get("DLRUN_SITE")
     if variable and named is (found.settings.get("site") if found.settings else None):
         at = Origin(layer=Layer.ENVIRONMENT, name="DLRUN_SITE")

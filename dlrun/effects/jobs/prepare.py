@@ -37,6 +37,14 @@ def read_inputs(path: Path, *, sets: Sequence[str] = (), site: str | None = None
     return reading.load_spec(path, sets=sets, site=site, options=backends.framework_options)
 
 
+def spec_inputs(path: Path, *, sets: Sequence[str] = (), site: str | None = None) -> Inputs:
+    """The inputs of a spec; raises Invalid for a saved plan, InvalidFile."""
+    inputs = read_inputs(path, sets=sets, site=site)
+    if inputs is None:
+        raise Invalid(f"`{path}` is a saved plan", help="give the spec that it was made from")
+    return inputs
+
+
 def _is_plan(path: Path) -> bool:
     """Whether a file is a plan of `dlrun plan -o`; specs may be JSON, too."""
     if path.suffix != ".json":

@@ -158,6 +158,7 @@ def last_run(log: Log, most: int, number: int = 1) -> str:
 
     A program may print the same lines as `rank.sh`: the first line with the number of the run is the real one.
     """
+    # In a shared log the lines of the other ranks are read, too.
     length = most if log.writers == 1 else max(most, min(most * log.writers, _MOST))
     try:
         with open_regular(log.path) as stream:
@@ -222,6 +223,7 @@ class _Followed:
             with open_regular(self._path) as stream:
                 stream.seek(self._place)
                 while chunk := stream.read(_CHUNK):
+                    # A line without newline is kept until the rest of it is written.
                     whole = (self._rest + chunk).splitlines(keepends=True)
                     self._rest = whole.pop() if not whole[-1].endswith(b"\n") else b""
                     yield from self._wanted(whole)

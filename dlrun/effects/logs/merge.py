@@ -29,8 +29,9 @@ def time_of(line: bytes, written: datetime) -> float | None:
 
     written: time of the file's last change, for the missing year (glog) or day (time only), and the time zone.
     """
+    # The job script repeats the last lines of a failed process with this prefix: their times are earlier ones.
     if line.startswith(b"  | "):
-        return None  # the job script repeats the last lines of a process
+        return None
     head = line[:_SHOWN]
     if match := _ISO.search(head):
         return _seconds([int(part) for part in match.groups()[:6]], match[7], _zone(match[8], written))
@@ -91,8 +92,9 @@ def _timed(log: Log, index: int) -> Iterator[tuple[float, int, int, bytes]]:
         for line in log_files.lines(log):
             whole = line if line.endswith(b"\n") else line + b"\n"
             found = time_of(whole, written)
+            # The order of a log is kept, also where its times decrease.
             if found is not None:
-                at = max(found, at) if at is not None else found  # a log's own order is kept
+                at = max(found, at) if at is not None else found
             if at is None:
                 waiting.append(whole)
                 continue

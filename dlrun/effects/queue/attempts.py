@@ -44,6 +44,7 @@ def attempts(job: Job) -> list[list[tuple[Job, int | None, JobStatus]]]:
     known = status.of([one for one, _ in chain])
     found: dict[int, list[tuple[Job, int | None, JobStatus]]] = {}
     for one, points in chain:
+        # A job that was never submitted has no statuses.
         for index, (point, current) in enumerate(zip(points, known[one.directory], strict=False)):
             found.setdefault(point, []).append((one, index if one.array is not None else None, current))
     return [found[point] for point in sorted(found)]

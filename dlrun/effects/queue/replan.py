@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import chdir
 
 from dlrun.effects.inputs.spec import Inputs
-from dlrun.effects.jobs.prepare import Prepared, prepare, read_inputs
+from dlrun.effects.jobs.prepare import Prepared, prepare, spec_inputs
 from dlrun.effects.records import spec_arguments
 from dlrun.effects.records.jobs import Job
 from dlrun.effects.records.spec_arguments import SpecArguments
@@ -51,7 +51,6 @@ def _how(job: Job) -> SpecArguments:
 
 
 def _read(job: Job, how: SpecArguments, sets: Sequence[str]) -> Inputs:
+    # The profile as it is now; if it was removed, the job's copy.
     site = how.site if how.site.is_file() else job.directory / "site.yaml"
-    inputs = read_inputs(job.directory / "spec.yaml", sets=(*how.sets, *sets), site=str(site))
-    assert inputs is not None  # noqa: S101 - `spec.yaml` is not a saved plan
-    return inputs
+    return spec_inputs(job.directory / "spec.yaml", sets=(*how.sets, *sets), site=str(site))

@@ -104,6 +104,7 @@ class _Inquiry:
 
 def _ask_all(inquiries: Sequence[_Inquiry]) -> None:
     """Run all queries concurrently, except those that may request a password: there is only one terminal."""
+    # Daemon threads: Ctrl-C must not wait for a scheduler that does not answer.
     quiet = [one for one in inquiries if not one.may_prompt]
     threads = [threading.Thread(target=one.run, daemon=True) for one in quiet] if len(inquiries) > 1 else []
     for thread in threads:

@@ -61,6 +61,7 @@ class Watcher:
             except OperationFailed as error:  # the login node, or the scheduler
                 self._outage.failed(error)
                 self._record(self._unreachable(error), report=True)
+            # Increasing intervals: a job may wait for days.
             self._pause = min(self._pause * 1.5, self._longest)
             self._next = time.monotonic() + self._pause
         return bool(self._states) and all(s.state.final for s in self._states)
@@ -72,6 +73,7 @@ class Watcher:
 
     def _check_state_file(self) -> None:
         """Query at once if state.json has changed, as at each start and end; not for sweeps, with too many of these files."""
+        # The state file of a job on a login node is a copy, which only a query updates.
         if self._job.remote is not None or self._job.array is not None:
             return
         try:

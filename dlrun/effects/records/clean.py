@@ -89,6 +89,7 @@ def _measure(directory: Path) -> tuple[Bytes, float]:
                 found = os.lstat(os.path.join(place, name))  # noqa: PTH118 - many files
             except OSError:
                 continue
+            # Allocated blocks, not lengths: files may be sparse or compressed.
             size += found.st_blocks * 512
             changed = max(changed, found.st_mtime)
     return Bytes(size), changed

@@ -177,6 +177,7 @@ def create(
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
     """Write a small record atomically; raises OSError."""
+    # With the process id: another dlrun may write the same record at the same time.
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         temporary.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")

@@ -17,6 +17,7 @@ def exclusive(directory: Path, taken: str, help: str) -> Iterator[None]:
 
     The kernel releases the lock at its holder's exit. Without locks (some NFS) nothing is checked.
     """
+    # O_CLOEXEC: a child that outlives this process would keep the lock.
     descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:

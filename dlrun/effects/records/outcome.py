@@ -73,6 +73,7 @@ def complete(
     # PBS: a task that was deleted in the queue is `finished` with exit code 0.
     if not record and _is_only_finished(known, asked=(task or 0) in _cancelled(job)):
         return replace(known, state=State.CANCELLED, reason="it never started")
+    # Cancelled by its user, not by the scheduler because of its dependency.
     if known is not None and known.reason == UNMET and (task or 0) in _cancelled(job):
         known = replace(known, reason=None)
     if known is not None and known.state is State.COMPLETED and _ran_nothing(record, job):
@@ -81,6 +82,7 @@ def complete(
     if known is not None and known.state is not State.LOST:
         return _with_restarts(known, record, job)
     state, reason = _recorded_end(record, job, unasked)
+    # For a while after its end neither the queue nor accounting may list a job.
     if state is State.LOST and _changed_lately(run, backends.scheduler(job.scheduler).HISTORY_DELAY):
         state, reason = State.UNKNOWN, f"{job.scheduler} has not accounted for its end yet"
     if state in (State.LOST, State.UNKNOWN) and unasked is None and (task or 0) in _cancelled(job):

@@ -39,12 +39,14 @@ def in_progress(entry: dict[str, Any]) -> bool:
     if entry.get("host") != platform.node():
         return time.time() - since < _ELSEWHERE
     pid = entry.get("pid")
+    # An entry of this process is of a submission that has failed: it does not read records while it submits.
     if not isinstance(pid, int) or pid == os.getpid():
         return False
     import psutil  # noqa: PLC0415 - 20 ms that `dlrun status` rarely has use for
 
     try:
         process = psutil.Process(pid)
+        # Process ids are reused: the submitting process had started before the entry was written.
         return process.status() != psutil.STATUS_ZOMBIE and process.create_time() < since + _CLOCK
     except (psutil.Error, ValueError, OverflowError):
         return False

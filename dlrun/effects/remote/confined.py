@@ -117,6 +117,7 @@ class Confined:
 
 
 def _step(parent: int, name: str, *, make: bool) -> int:
+    # An existing name may be a link or a file: O_NOFOLLOW and O_DIRECTORY refuse these.
     if make:
         with suppress(FileExistsError):
             os.mkdir(name, dir_fd=parent)

@@ -74,6 +74,7 @@ def fetch(
     if names:
         there, here = job.plan().directory, to or job.directory / FILES
     _check_names(names)
+    # `./`: a name that begins with `-` would be an option of find.
     transport = transport_of(remote.host, remote.transport)
     found = listing(transport, there, [f"./{name}" for name in names] or ["."])
     wanted = [one for one in found if _matches(one.name, names)] if names else _written_there(found, job)
@@ -236,6 +237,7 @@ def _batches(files: Iterable[Found]) -> Iterator[list[Found]]:
     batch: list[Found] = []
     size = 0
     for one in files:
+        # `./` before the name, and NUL after it.
         length = len(os.fsencode(one.name)) + 3
         if batch and size + length > _NAMES:
             yield batch
@@ -256,7 +258,8 @@ def _fetch_together(
         session.end()
         refused = unpack(cast("BinaryIO", _Reader(session, arrived)), wanted, place)
         code, errors = session.finish()
-    if code not in (0, 1):  # 1: a file grew while it was read; it will be fetched again the next time
+    # tar's exit code 1: a file changed while it was read; the next fetch copies it again.
+    if code not in (0, 1):
         raise OperationFailed(f"`{transport.host}` did not send all files: {errors}", help="fetch again")
     return refused
 

@@ -79,6 +79,7 @@ def _of_command(spec: Spec, base: Path) -> list[str]:
 
 
 def _walk(path: Path, base: Path) -> Iterator[Sent]:
+    # Not stat: a symbolic link is sent as a link, and its target may be missing.
     seen = path.lstat()
     name = path.relative_to(base).as_posix()
     common = {"path": path, "mtime_ns": seen.st_mtime_ns, "mode": stat.S_IMODE(seen.st_mode)}
@@ -119,6 +120,7 @@ def write_stream(
                 _add_text(tar, name, text)
             for one in sent:
                 _add_file(tar, one)
+            # Last: with the token all files before it are complete (receive.sh).
             _add_text(tar, COMPLETE, token)
     except _StoppedReading:
         return False
@@ -170,6 +172,7 @@ def _add_file(tar: tarfile.TarFile, one: Sent) -> None:
     if one.size is None:
         tar.addfile(_entry(name, kind=tarfile.DIRTYPE, mode=one.mode | 0o700, mtime_ns=one.mtime_ns))
         return
+    # tarfile raises OSError if the file has become shorter than its header says.
     try:
         with one.path.open("rb") as file:
             tar.addfile(_entry(name, mode=one.mode | 0o600, mtime_ns=one.mtime_ns, size=one.size), file)

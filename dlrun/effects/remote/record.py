@@ -42,6 +42,7 @@ def create(
             submission(plan, remote, None, None) | {"submitting": submitter.mark()}, indent=1
         )
         + "\n",
+        # Random: it distinguishes this submission's directory from an older one with the same name.
         SENT: json.dumps({"token": secrets.token_hex(16), "files": manifest}) + "\n",
     }
     jobs.create(directory, {**texts, **record}, len(plan.points) or None)

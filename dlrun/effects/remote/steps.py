@@ -150,6 +150,7 @@ def submit(
         client=client,
         unwanted=unwanted,
     )
+    # A login shell: start-up files often provide the scheduler's clients.
     answer = run(transport, text, login=True, variables=variables, timeout=_SUBMITTING)
     if answer.returncode == 0:
         return scheduler.submitted(answer.stdout.decode(errors="replace"))

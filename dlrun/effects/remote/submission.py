@@ -113,6 +113,7 @@ def _new(
     remote = _remote(to, facts, place)
     manifest = remote_files.manifest(load.sent)
     record = record or remote_record.place(name, to.host)
+    # Before anything is sent: an interrupted submission is found by its record.
     remote_record.create(record, load.plan, remote, load.texts, manifest)
     return load, remote, record
 

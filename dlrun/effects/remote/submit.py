@@ -88,6 +88,7 @@ def check_with_scheduler(inputs: Inputs | None, to: Destination, *, notice: Call
             notice(f"warning: {warning}")
         if trial is not None:
             return judged(trial, load.plan, lambda argv, /: login.client(transport, argv, facts.unwanted))
+        # As a here-string: no job directory is created on the login node.
         client = ("bash", "-c", 'exec "${@:2}" <<<"$1"', "check", load.texts["job.sh"], *asking)
         answer = run(transport, script("client", client=client, unwanted=facts.unwanted), login=True)
     output = answer.stdout.decode(errors="replace") + answer.stderr
@@ -150,6 +151,7 @@ def ask(transport: Transport, draft: RemoteInputs) -> tuple[RemoteInputs, Facts]
     facts = remote_steps.probe(transport, clients, paths, place)
     if not draft.named:
         draft = remote_plan.on_site(draft, remote_site.site_of(facts, transport.host))
+        # The profile's directory of jobs is known only now; its variables are expanded on the login node.
         if (place := draft.inputs.site.storage.jobs) is not None:
             facts = remote_steps.probe(transport, clients, paths, place)
     return draft, facts

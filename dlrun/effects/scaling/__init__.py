@@ -1,3 +1,3 @@
-"""Scaling studies: `study` (the directory and its measurements), `submitters` (where its runs are planned and submitted:
-here or on a login node), `submit` (what is still missing).
+"""Scaling studies: `study` (the directory and its measurements), `submitters` (plan and submit runs on this host or a login
+node), `submit` (submit the missing runs).
 """

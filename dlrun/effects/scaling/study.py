@@ -202,7 +202,8 @@ def settle(study: Study) -> None:
     """Complete interrupted submissions: submitted jobs become part of the study, others are abandoned.
 
     The scheduler is queried for each interrupted submission; without an answer the job stays unchanged. The directory of an
-    unknown job is renamed, so that it ends at once if it starts after all. Submissions to a login node stay, to be resumed.
+    unknown job is renamed, so that the job ends at once if it starts nevertheless. Submissions to a login node are resumed
+    later, by the submitter.
     Raises OperationFailed if a submission is in progress or its result unknown: another job of the size could be a duplicate.
     """
     for _, one in jobs_of(study):
@@ -230,6 +231,7 @@ def settle(study: Study) -> None:
 
 def _settled(job: Job) -> Job:
     """The job after its submission has ended; raises OperationFailed if it continues."""
+    # The scheduler's client of a killed dlrun may still be running, and its answer is then recorded.
     end = time.monotonic() + _IN_PROGRESS
     while (found := completed(job)).submitting and time.monotonic() < end:
         time.sleep(0.2)

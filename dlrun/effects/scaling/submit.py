@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dlrun.effects.clusters import control
-from dlrun.effects.jobs.prepare import read_inputs
+from dlrun.effects.jobs.prepare import spec_inputs
+from dlrun.effects.paths import working_in
 from dlrun.effects.queue import status
 from dlrun.effects.records.jobs import Job
 from dlrun.effects.scaling.study import MeasuredRun, Size, Study, job_directory, jobs_of, measured_runs
@@ -31,14 +31,10 @@ def checked(study: Study) -> tuple[Study, Submitter]:
     Raises Invalid for an unsuitable spec, and the errors of the connection to a login node.
     """
     with _at(study):
-        inputs = read_inputs(study.spec, sets=study.sets, site=study.site)
-        if inputs is None:
-            raise Invalid(
-                f"`{study.spec}` is a saved plan of one size", help="give the spec that it was made from"
-            )
-        _refuse(inputs.spec)
+        _check_spec(spec_inputs(study.spec, sets=study.sets, site=study.site).spec)
         place = submitter_of(study)
-        for size in study.sizes:  # all sizes must be valid before the first is submitted
+        # All sizes must be valid before the first is submitted.
+        for size in study.sizes:
             place.plan(_sets(study, place, size, 1))
         if study.mode == "strong" and study.base_batch is None:
             base = place.plan(_sets(replace(study, mode="weak"), place, min(study.sizes), 1))
@@ -51,7 +47,7 @@ def checked(study: Study) -> tuple[Study, Submitter]:
             study = replace(study, base_batch=base.global_batch)
             for size in study.sizes:
                 place.plan(_sets(study, place, size, 1))
-        _same(study, place)
+        _check_unchanged(study, place)
     return study, place
 
 
@@ -70,7 +66,8 @@ def uneven_threads(study: Study, place: Submitter) -> str | None:
     )
 
 
-def _refuse(spec: Spec) -> None:
+def _check_spec(spec: Spec) -> None:
+    """Raise Invalid for a spec whose runs cannot be measured one by one."""
     if spec.sweep.grid or spec.sweep.zip or spec.sweep.list:
         raise Invalid("the spec has a sweep, but a study runs one command", help="leave out `sweep:`")
     if spec.chain or spec.on_failure.requeue:
@@ -80,7 +77,7 @@ def _refuse(spec: Spec) -> None:
         )
 
 
-def _same(study: Study, place: Submitter) -> None:
+def _check_unchanged(study: Study, place: Submitter) -> None:
     """Raise Invalid if the plan differs from that of earlier runs of the study."""
     for size, job in jobs_of(study)[:1]:
         new, old = place.plan(_sets(study, place, size, 1), like=job), job.plan()
@@ -160,7 +157,7 @@ def carry_out(
     previous one, unless `at_once`; the runs of a size are serial, so that they do not disturb each other.
     """
     with _at(study):
-        _go_on(study, place, notice)
+        _resume(study, place, notice)
     runs = measured_runs(study)
     open_ = _open(runs)
     before = sum(run.result.state is State.COMPLETED for run in runs)
@@ -171,21 +168,21 @@ def carry_out(
             continue
         with _at(study):
             if not place.waits:
-                _see(open_, notice, watched)
+                _wait_for(open_, notice, watched)
                 open_ = []
             sets = _sets(study, place, size, missing, open_[-1:] if place.waits and not at_once else [])
             job = place.submit(sets, job_directory(study, size), notice)
         notice(f"submitted {size.words}: {missing} run{'s' if missing > 1 else ''}, job {job.job_id}")
         open_ = [*open_, job]
     if wait:
-        _see(open_, notice, watched)
+        _wait_for(open_, notice, watched)
 
 
-def _go_on(study: Study, place: Submitter, notice: Callable[[str], None]) -> None:
+def _resume(study: Study, place: Submitter, notice: Callable[[str], None]) -> None:
     """Resume interrupted submissions to a login node."""
     for size, job in jobs_of(study):
         if job.resumable:
-            done = place.go_on(_sets(study, place, size, 1), job, notice)
+            done = place.resume(_sets(study, place, size, 1), job, notice)
             notice(f"submitted {size.words}: job {done.job_id}")
 
 
@@ -209,7 +206,7 @@ class Watched:
             self.done += count
 
 
-def _see(waiting: Sequence[Job], notice: Callable[[str], None], watched: Watched) -> None:
+def _wait_for(waiting: Sequence[Job], notice: Callable[[str], None], watched: Watched) -> None:
     """Wait for the end of jobs, and report each."""
     left = list(waiting)
     over = 0
@@ -240,18 +237,6 @@ def _see(waiting: Sequence[Job], notice: Callable[[str], None], watched: Watched
             pause = min(pause * 1.5, longest)
 
 
-@contextmanager
-def _at(study: Study) -> Iterator[None]:
-    """Work in the directory where the study was started, for the spec's relative paths; raises Invalid."""
-    before = Path.cwd()
-    origin = study.origin
-    try:
-        os.chdir(origin)
-    except OSError as error:
-        raise Invalid(
-            f"the study was started in `{origin}`, which no longer exists: {error.strerror}"
-        ) from None
-    try:
-        yield
-    finally:
-        os.chdir(before)
+def _at(study: Study) -> AbstractContextManager[None]:
+    """Work in the directory where the study was started; raises Invalid."""
+    return working_in(study.origin, "the study")

@@ -9,7 +9,7 @@ from typing import Protocol
 from dlrun.effects.clusters import control
 from dlrun.effects.clusters.login import transport_of
 from dlrun.effects.jobs.files import files
-from dlrun.effects.jobs.prepare import prepare, read_inputs
+from dlrun.effects.jobs.prepare import prepare, read_inputs, spec_inputs
 from dlrun.effects.jobs.submit import submit
 from dlrun.effects.records import spec_arguments
 from dlrun.effects.records.jobs import Job
@@ -38,7 +38,7 @@ class Submitter(Protocol):
         """Submit the plan; directory: job directory or local record. Raises like `dlrun submit`."""
         ...
 
-    def go_on(self, sets: Sequence[str], job: Job, notice: Notice) -> Job:
+    def resume(self, sets: Sequence[str], job: Job, notice: Notice) -> Job:
         """Complete an interrupted submission."""
         ...
 
@@ -53,8 +53,8 @@ class LocalSubmitter:
 
     def __init__(self, study: Study) -> None:
         self._study = study
-        inputs = read_inputs(study.spec, sets=study.sets, site=study.site)
-        self.waits = inputs is None or control.of(inputs.site.scheduler.type).WAITS
+        inputs = spec_inputs(study.spec, sets=study.sets, site=study.site)
+        self.waits = control.of(inputs.site.scheduler.type).WAITS
 
     def plan(self, sets: Sequence[str], like: Job | None = None) -> Plan:  # noqa: ARG002 - the place is the same
         """The plan."""
@@ -65,8 +65,8 @@ class LocalSubmitter:
         prepared = prepare(self._study.spec, sets=sets, site=self._study.site)
         return submit(prepared.plan, prepared.inputs, directory=directory, notice=notice).job
 
-    def go_on(self, sets: Sequence[str], job: Job, notice: Notice) -> Job:
-        """Not needed: `study.settle` handles interrupted local submissions."""
+    def resume(self, sets: Sequence[str], job: Job, notice: Notice) -> Job:
+        """Not needed: `study.settle` completes interrupted submissions on this host."""
         raise NotImplementedError
 
 
@@ -76,7 +76,7 @@ class RemoteSubmitter:
     waits = True
 
     def __init__(self, study: Study) -> None:
-        assert study.host is not None  # noqa: S101 - `place_of` looks
+        assert study.host is not None  # noqa: S101 - checked by `submitter_of`
         self._study = study
         inputs = read_inputs(study.spec, sets=study.sets, site=study.site)
         draft, self._to = remote.begin(inputs, Destination(host=study.host, transport=study.transport))
@@ -99,7 +99,7 @@ class RemoteSubmitter:
             lambda place: remote.payload_of(draft, self._to, self._facts.home, place), directory, notice
         )
 
-    def go_on(self, sets: Sequence[str], job: Job, notice: Notice) -> Job:
+    def resume(self, sets: Sequence[str], job: Job, notice: Notice) -> Job:
         """Resume with the recorded plan: a new one could have other runs and dependencies."""
         sent = tuple(self._draft(sets).sent)
         kept = spec_arguments.copied_files(job.directory)

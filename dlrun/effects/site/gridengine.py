@@ -18,6 +18,7 @@ _MEMORY = ("h_vmem", "mem", "memory", "mem_req", "mem_reserve", "virtual_free", 
 def blocks(text: str) -> list[dict[str, str]]:
     """The `key value` lines of `qconf -sq` or `-sp`: one dictionary per queue or environment."""
     found: list[dict[str, str]] = []
+    # qconf continues a long value in the next line, after a backslash.
     for line in text.replace("\\\n", " ").splitlines():
         key, _, value = line.strip().partition(" ")
         if key in ("qname", "pe_name"):
@@ -55,6 +56,7 @@ def cluster(
         settings["parallel_environment"] = environment
     if counted := _counted(rows):
         settings["complexes"] = counted
+    # control_slaves: qrsh may start ranks under the scheduler's control on all nodes (tight integration, sge_pe(5)).
     tight = any(one.get("control_slaves") == "TRUE" for one in pes)
     return Cluster(
         scheduler="gridengine",

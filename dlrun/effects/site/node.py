@@ -139,6 +139,7 @@ def storage(facts: NodeFacts) -> dict[str, Any]:
         if not one["shared"] and one["writable"] and one["free"] >= LEAST_LOCAL
     ]
     disks = [one for one in local if one["type"] != "tmpfs"]
+    # /tmp comes last: all programs of a node use it.
     if best := max(disks or local, key=lambda one: (one["path"] != "/tmp", one["free"]), default=None):  # noqa: S108
         kind = "memory" if best["type"] == "tmpfs" else "disk" if best["rotational"] else "ssd"
         path = _job_directory(facts, best["path"]) or best["path"]

@@ -152,6 +152,7 @@ def _kinds(nodes: Iterable[Mapping[str, str]]) -> list[Nodes]:
 
 def _ready(node: Mapping[str, str]) -> bool:
     """Whether a node is idle, or its state unknown."""
+    # A state may have several parts (`IDLE+DRAIN`), and a suffix: `*` does not respond, `~` powered down (sinfo(1)).
     return node.get("State", "IDLE").split("+")[0].rstrip("*~#%$@") == "IDLE" and "DRAIN" not in node.get(
         "State", ""
     )

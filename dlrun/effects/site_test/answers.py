@@ -16,7 +16,6 @@ MARK = "dlrun-site "
 FIRST = "first-node.txt"
 """File with the output of the batch script's node before modules are loaded."""
 
-
 _PLACE = {
     "path": str, "exists": bool, "writable": bool, "type": str, "free?": int, "size?": int, "rotational?": (bool, None),
 }  # fmt: skip
@@ -28,7 +27,7 @@ _SHAPE = {
     "names?": {str: bool},
     "gpu_devices?": (None, [int]),
 }
-"""What a node prints beside its facts."""
+"""The further output of a node, besides its facts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from threading import Event
 from dlrun.config.block_text import block
 from dlrun.effects.inputs.spec import Inputs
 from dlrun.effects.jobs.files import BUNDLE
-from dlrun.effects.jobs.prepare import prepare, read_inputs
+from dlrun.effects.jobs.prepare import prepare, spec_inputs
 from dlrun.effects.jobs.submit import check_with_scheduler, submit
 from dlrun.effects.logs import files as log_files
 from dlrun.effects.queue import watch
@@ -34,8 +34,8 @@ from dlrun.model.units import Duration
 from dlrun.plan.runtime_checks import expected
 from dlrun.render.shell import quote
 
-LOOK = 0.3
-"""Seconds between queries of a job."""
+POLL = 0.3
+"""Seconds between looks at a job's state; the watcher queries the scheduler less often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +89,7 @@ def inputs_of(place: Place, site: str, sets: Sequence[str], **resources: object)
     with tempfile.TemporaryDirectory(prefix="dlrun-site-test-") as name:
         path = Path(name) / "spec.yaml"
         path.write_text("\n".join(block(spec, {})) + "\n", encoding="utf-8")
-        inputs = read_inputs(path, sets=sets, site=site)
-    assert inputs is not None  # noqa: S101 - it is a spec, not a saved plan
-    return inputs
+        return spec_inputs(path, sets=sets, site=site)
 
 
 def plan_of(inputs: Inputs) -> Plan:
@@ -148,7 +146,7 @@ def _ended(job: Job, ask: Ask) -> bool:
         if ask.stop.is_set() or (waits and time.monotonic() > deadline):
             cancel_id(str(job.job_id), job.scheduler)
             return False
-        time.sleep(LOOK)
+        time.sleep(POLL)
     return True
 
 
@@ -163,7 +161,8 @@ def accepts(place: Place, site: str, sets: Sequence[str], **resources: object) -
 
 def _submitted(inputs: Inputs, notice: Callable[[str], None]) -> Job:
     plan = plan_of(_asking(inputs))
-    check_with_scheduler(plan, None)  # PBS takes jobs that can never run, and they wait for ever
+    # PBS accepts jobs that can never run, and leaves them in the queue.
+    check_with_scheduler(plan, None)
     roles = tuple(replace(role, files=(*role.files, BUNDLE)) for role in plan.roles)
     return submit(replace(plan, roles=roles), None, notice=notice).job
 

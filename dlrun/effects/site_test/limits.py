@@ -70,7 +70,7 @@ def of_partition(name: str, partition: Partition, cluster: Cluster) -> Iterator[
     yield from _count(f"{base}.min_nodes", partition.min_nodes, live.min_nodes)
     yield from _switch(f"{base}.default", partition.default, live)
     if partition.node_type is not None and live.kinds and len(live.kinds) == 1:
-        yield from _kind(f"{base}.node_type", partition.node_type, live, cluster)
+        yield from _kind(f"{base}.node_type", live, cluster)
 
 
 def _walltime(key: str, stated: Duration | None, live: str | None) -> Iterator[Fact]:
@@ -117,7 +117,7 @@ def _switch(key: str, stated: bool, live: Queue) -> Iterator[Fact]:
         yield Fact(key=key, verdict="holds", seen=observed, where="the scheduler")
 
 
-def _kind(key: str, stated: str, live: Queue, cluster: Cluster) -> Iterator[Fact]:
+def _kind(key: str, live: Queue, cluster: Cluster) -> Iterator[Fact]:
     hosts = next((kind.hosts for kind in cluster.nodes if kind.name == live.kinds[0]), ())
     yield Fact(
         key=key,
@@ -125,7 +125,6 @@ def _kind(key: str, stated: str, live: Queue, cluster: Cluster) -> Iterator[Fact
         seen=f"its nodes are alike: {many(len(hosts), 'node')} like {live.kinds[0]}",
         where="the scheduler",
     )
-    del stated
 
 
 def counts(site: Site, of_kind: Mapping[str, Nodes]) -> Iterator[Fact]:

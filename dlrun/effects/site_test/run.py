@@ -58,7 +58,6 @@ def test_profile(
     runnable = [
         place for place in chosen if place.partition not in unknown and places.is_run(place, partitions)
     ]
-
     ask = site_job.Ask(site=path, sets=sets, wait=wait, notice=notice)
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
         try:
@@ -116,7 +115,7 @@ def _of_scheduler(
 ) -> Iterator[Fact]:  # fmt: skip
     if cluster is None:
         return
-    at = _Placer(loaded)
+    at = _WithOrigin(loaded)
     yield from map(at, limits.of_scheduler(loaded.site, cluster))
     of_kind = {
         report.place.node_type: nodes
@@ -138,7 +137,7 @@ def _of_scheduler(
         yield from map(at, limits.asked(place.partition, partition, accepts))  # type: ignore[arg-type]
 
 
-class _Placer:
+class _WithOrigin:
     """Adds the place in the profile to facts: that of the key, else of the nearest parent."""
 
     def __init__(self, loaded: LoadedSite) -> None:
@@ -165,7 +164,7 @@ def _of_place(report: PlaceReport, loaded: LoadedSite, cluster: Cluster | None) 
     profile = sites.at(loaded.profile, place.partition, place.node_type)
     site = profile.site or loaded.site
     here = replace(loaded, site=site, profile=profile)
-    at = _Placer(here)
+    at = _WithOrigin(here)
     yield from map(at, _of_job(report))
     nodes = list(report.nodes.values())
     if place.node_type is not None and (kind := site.node_types.get(place.node_type)) is not None:

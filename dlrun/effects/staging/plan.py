@@ -16,7 +16,7 @@ from pathlib import Path
 from dlrun.effects import paths
 from dlrun.effects.inputs.profiles import Machine, load_site, recognise
 from dlrun.effects.inputs.spec import Inputs
-from dlrun.effects.jobs.prepare import prepare, read_inputs
+from dlrun.effects.jobs.prepare import prepare, spec_inputs
 from dlrun.errors import Invalid
 from dlrun.model.data import DataSet, NodeLocal
 from dlrun.model.hostlist import expand
@@ -70,9 +70,7 @@ def staging(asked: StagingRequest, *, nodes: int | None) -> StagingJob:
     """
     with tempfile.TemporaryDirectory(prefix="dlrun-stage-") as scratch:
         path = _spec_file(asked, Path(scratch))
-        inputs = read_inputs(path, sets=asked.sets, site=asked.site)
-        if inputs is None:
-            raise Invalid("stage-data takes a spec or sources, not a saved plan")
+        inputs = spec_inputs(path, sets=asked.sets, site=asked.site)
         if not inputs.spec.data:
             raise Invalid(
                 f"`{path}` has no data sets",
@@ -91,7 +89,7 @@ def staging(asked: StagingRequest, *, nodes: int | None) -> StagingJob:
         sets_ = zip(plan.data, because, strict=True)
         plan = replace(plan, data=tuple(replace(data, because=reason) for data, reason in sets_))
     directory = Text.of(expanding(asked.to)) if asked.to else plan.stage_directory
-    if directory is None:  # everything is read in place
+    if directory is None:  # all data sets are read in place
         directory = Text.of("")
     return StagingJob(plan=replace(plan, stage_directory=directory if plan.stage_directory else None), inputs=inputs,
                    directory=directory)  # fmt: skip
@@ -155,7 +153,7 @@ def _name(source: str) -> str:
 
 def _only_data(spec: Spec, asked: StagingRequest, nodes: int | None) -> Spec:
     """The spec of a job with only the data sets and resources."""
-    over: dict[str, object] = {"start": None}  # no training waits here
+    over: dict[str, object] = {"start": None}  # no training waits for the data
     if asked.strategy:
         over["strategy"] = asked.strategy
     if asked.include:

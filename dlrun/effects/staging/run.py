@@ -29,7 +29,7 @@ from dlrun.plan.data.stage_arguments import stage_words
 EVENTS = "stage-0.jsonl"
 """The file in a job's logs with the staging events of its first node, as JSON lines."""
 
-LOOK = 0.2
+POLL = 0.2
 """Seconds between reads of the first node's log."""
 
 _PROGRESS = re.compile(r".+?: \d+ %, \S+ of ")
@@ -133,9 +133,10 @@ def node_program(events: Path | None = None) -> Iterator[Callable[..., int]]:
             process = subprocess.Popen(command, env=environment, stdout=output)
             try:
                 return process.wait()
-            except KeyboardInterrupt:  # it was interrupted as well, and reports it
+            except KeyboardInterrupt:
+                # Ctrl-C in the terminal also interrupts the program, which reports it, unless it had ended or just started.
                 status = process.wait()
-                if status != Interrupted.exit_code:  # it had ended before, or could not report it yet
+                if status != Interrupted.exit_code:
                     raise
                 return status
 
@@ -162,7 +163,8 @@ def _drawn(command: Sequence[str], environment: Mapping[str, str], events: Event
     printer.start()
     try:
         pass_on(events, lambda: process.poll() is not None, bar.event)
-    except KeyboardInterrupt:  # it was interrupted as well
+    except KeyboardInterrupt:
+        # Ctrl-C in the terminal has interrupted the program, too.
         process.wait()
     finally:
         printer.join()
@@ -222,13 +224,13 @@ def in_allocation(
 def pass_on(events: Events, ended: Callable[[], bool], event: Callable[[dict[str, Any]], None]) -> None:
     """Call `event` for new events until `ended()`."""
     while True:
-        # Asked before the read: events written between the two are read in a last round.
+        # Called before the read: events written between the two are read in a last round.
         last = ended()
         for one in events.new():
             event(one)
         if last:
             return
-        time.sleep(LOOK)
+        time.sleep(POLL)
 
 
 def _follow(
@@ -250,7 +252,7 @@ def _follow(
             draw()
         if ended:
             return
-        time.sleep(LOOK)
+        time.sleep(POLL)
 
 
 def _each(events: Iterator[dict[str, Any]], event: Callable[[Mapping[str, Any]], None]) -> None:
@@ -286,7 +288,7 @@ def data_sets(directory: str) -> list[dict[str, Any]] | None:
         return found
 
 
-def look_after(words: Sequence[str]) -> int:
+def manage(words: Sequence[str]) -> int:
     """Run `list`, `evict` or `clean` of the node program on this machine; returns its exit status."""
     with node_program() as program:
         return program(*words)

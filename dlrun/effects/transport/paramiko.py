@@ -62,7 +62,8 @@ class _Channel:
         """Write to its standard input."""
         try:
             self._in_time(lambda: self._channel.sendall(data))
-        except Closed:  # the program or the connection has ended: `finish` reports which
+        except Closed:
+            # The program or the connection has ended: `finish` reports which.
             raise StoppedReading from None
 
     def end(self) -> None:
@@ -88,7 +89,8 @@ class _Channel:
             raise self._timed_out()
         code = self._channel.recv_exit_status()
         self.close()
-        if code < 0:  # no exit status came: the connection ended first
+        # Without an exit status, the connection ended first.
+        if code < 0:
             raise lost(self._host, "it was closed during the transfer")
         return code, errors
 

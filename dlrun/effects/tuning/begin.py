@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from ctypes.util import find_library
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,8 @@ from dlrun.config.hints import keys
 from dlrun.config.layers import from_environment
 from dlrun.effects.inputs import spec as reading
 from dlrun.effects.inputs.spec import Inputs
-from dlrun.effects.jobs.prepare import prepare, read_inputs
+from dlrun.effects.jobs.prepare import prepare, spec_inputs
+from dlrun.effects.paths import working_in
 from dlrun.effects.remote.destination import login_of
 from dlrun.effects.tuning.tuning import Tuning
 from dlrun.errors import DlrunError, Invalid
@@ -28,8 +29,8 @@ from dlrun.plan.tuning.candidates import Candidate, Memory
 from dlrun.plan.tuning.knobs import ALLOCATORS
 from dlrun.plan.tuning.race import expected
 
-LENGTH, STARTUP = 60.0, 600.0
-"""Seconds of a trial after its first throughput, and at most before it: imports and compilation can take minutes."""
+STARTUP = 600.0
+"""Maximum seconds of a trial before its first throughput: imports and compilation can take minutes."""
 _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _GUESS = 30.0
 """Assumed start-up seconds of a trial, for the proposed budget."""
@@ -40,11 +41,7 @@ def inputs_of(spec: Path, sets: Sequence[str], site: str | None, parameters: Map
 
     `parameters` of the command are read as a sweep of one point, so the spec must not have its own sweep.
     """
-    inputs = read_inputs(spec, sets=[*sets, *_sweep(parameters)], site=site)
-    if inputs is None:
-        raise Invalid(
-            f"`{spec}` is a saved plan, in which nothing is open", help="give the spec that it was made from"
-        )
+    inputs = spec_inputs(spec, sets=[*sets, *_sweep(parameters)], site=site)
     one = inputs.spec
     if one.sweep.grid or one.sweep.zip or (one.sweep.list and not parameters):
         raise Invalid(
@@ -84,7 +81,7 @@ def begin(
             f"the trials need dlrun on site `{inputs.site.name}` itself, whose login node is `{login.host}`",
             help=f"`ssh {login.host}` and run the same command there; only `dlrun submit` and `dlrun scale` work from here",
         )
-    # A job has neither the variables of this shell nor always the clients by which a cluster is recognised.
+    # The job may recognise another site: it has not the variables of this shell, and nodes may lack the scheduler's clients.
     site = site or str(inputs.loaded.path.absolute())
     sets = (*_from_environment(os.environ), *sets)
     plan = plan_of(planned, spec, sets, site)
@@ -124,9 +121,8 @@ def begin(
 def plan_of(candidate: Candidate, spec: Path, sets: Sequence[str], site: str | None) -> Plan:
     """The plan of one trial: the spec's with the candidate's settings, without checkpoints, results and dependencies."""
     own = [f"{key}={value}" for key, value in candidate.sets.items()]
-    inputs = read_inputs(spec, sets=[*sets, *own, *_sweep(candidate.parameters)], site=site)
-    if inputs is None:
-        raise Invalid(f"`{spec}` is a saved plan", help="give the spec that it was made from")
+    inputs = spec_inputs(spec, sets=[*sets, *own, *_sweep(candidate.parameters)], site=site)
+    # A trial is not continued, and nothing waits for it.
     short = replace(inputs.spec, after=(), hold=False, checkpoint=None, results=None, hang=None)
     plan = prepare(spec, inputs=replace(inputs, spec=short)).plan
     return replace(plan, points=(), request=replace(plan.request, array=None, at_once=None))
@@ -165,17 +161,6 @@ def _sweep(parameters: Mapping[str, str]) -> list[str]:
     return [f"sweep.list=[{json.dumps(dict(parameters))}]"] if parameters else []
 
 
-@contextmanager
-def at(tuning: Tuning) -> Iterator[None]:
-    """Work in the directory where the tuning was started, for the spec's relative paths; raises Invalid."""
-    before = Path.cwd()
-    try:
-        os.chdir(tuning.origin)
-    except OSError as error:
-        raise Invalid(
-            f"`{tuning.origin}`, where the tuning began, cannot be entered: {error.strerror}"
-        ) from None
-    try:
-        yield
-    finally:
-        os.chdir(before)
+def at(tuning: Tuning) -> AbstractContextManager[None]:
+    """Work in the directory where the tuning was started; raises Invalid."""
+    return working_in(tuning.origin, "the tuning")

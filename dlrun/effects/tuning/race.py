@@ -28,7 +28,7 @@ def run(tuning: Tuning, notice: Callable[[str], None], until: float | None = Non
             trials = tuning.trials()
             left = _left(tuning, until)
             mean = fmean([one.seconds for one in trials]) if trials else tuning.length
-            # Room for less than one more comparison: rather confirm the best so far than begin another.
+            # Without time for another comparison, the rest of the budget confirms the best candidate.
             last = left < mean * (2 * tuning.repeat + 1)
             coming = upcoming(tuning.candidates, trials, repeat=tuning.repeat)
             if coming is None:
@@ -37,12 +37,12 @@ def run(tuning: Tuning, notice: Callable[[str], None], until: float | None = Non
                 coming = upcoming(tuning.candidates, trials, repeat=tuning.repeat, last=True)
             if coming is None or left < mean:
                 notice(
-                    f"the budget of {tuning.budget:.3g} node-hours is used up before all was measured: the same command "
-                    "with a larger `--budget` continues"
+                    f"the budget of {tuning.budget:.3g} node-hours is used up before all candidates were measured: the same "
+                    "command with a larger `--budget` continues"
                 )
                 break
             if last and coming.stage == "confirm" and not any(one.stage == "confirm" for one in trials):
-                notice("what is left of the budget goes to confirming the fastest so far")
+                notice("the rest of the budget is used to confirm the fastest candidate so far")
             done = _one(tuning, coming, plans, left)
             tuning.add(done)
             notice(f"{len(trials) + 1}: {_words(coming)}: {_result(done.value, done.unit, done.failed)}")

@@ -21,9 +21,9 @@ from dlrun.plan.metrics.log import Reading
 from dlrun.plan.metrics.spec import THROUGHPUT
 from dlrun.plan.tuning.race import Next, Trial
 
-_LOOK = 0.5
+_POLL = 0.5
 """Seconds between reads of the logs."""
-_END = 40.0
+_GRACE = 40.0
 """Seconds for a script to end its ranks: more than twice their grace of 15 s."""
 
 
@@ -35,6 +35,7 @@ def run(tuning: Tuning, coming: Next, plan: Plan, limit: float) -> Trial:
     target = _directory(tuning, coming)
     jobs.create(target, files(plan, None, target), None)
     began = time.monotonic()
+    # end_with_supervisor: if dlrun is killed, the kernel ends the script (PR_SET_PDEATHSIG).
     with (target / "logs" / "job.log").open("ab") as log:
         process = subprocess.Popen(
             ["bash", "job.sh"], cwd=target, env=_environment(os.environ), stdin=subprocess.DEVNULL, stdout=log,
@@ -44,7 +45,7 @@ def run(tuning: Tuning, coming: Next, plan: Plan, limit: float) -> Trial:
         first = None
         while process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(_LOOK)
+                process.wait(_POLL)
             now = time.monotonic()
             if first is None and _reading(plan, target) is not None:
                 first = now
@@ -52,8 +53,8 @@ def run(tuning: Tuning, coming: Next, plan: Plan, limit: float) -> Trial:
                 break
             if first is not None and now - first >= tuning.length:
                 break
-        # The exit code of a script that is ended here means nothing.
-        cut = process.poll() is None
+        # The exit code of a script that is ended here has no meaning.
+        ended_here = process.poll() is None
     finally:
         _end(process)
     reading = _reading(plan, target)
@@ -62,9 +63,11 @@ def run(tuning: Tuning, coming: Next, plan: Plan, limit: float) -> Trial:
     failed = None
     if reading is None or not reading.value > 0:
         failed = (
-            f"exit code {code}" if code and not cut else f"no throughput in the log within {seconds:.0f} s"
+            f"exit code {code}"
+            if code and not ended_here
+            else f"no throughput in the log within {seconds:.0f} s"
         )
-    elif code and not cut:
+    elif code and not ended_here:
         failed = f"exit code {code}"
     return Trial(
         candidate=coming.candidate.name, stage=coming.stage, value=reading.value if reading and not failed else None,
@@ -99,7 +102,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
-            process.wait(_END)
+            process.wait(_GRACE)
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -87,7 +87,7 @@ class Tuning:
         try:
             with (self.directory / TRIALS).open("a+b") as file:
                 if file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
-                    file.write(b"\n")  # what a kill cut
+                    file.write(b"\n")  # after a line that a kill truncated
                 file.write(line.encode())
         except OSError as error:
             raise OperationFailed(f"cannot write `{self.directory / TRIALS}`: {error.strerror}") from None

@@ -1,3 +1,6 @@
-"""Resource usage of jobs: samples of the nodes (`samples`), their summary (`summary`), verdicts (`rules`, `verdicts`), and
-the scheduler's accounting (`accounting`).
+"""Resource usage of jobs.
+
+Begin with `job` (the usage of each run): `samples` reads the sampler's files, `summary` summarises them, `phases` divides
+the time of a run, `verdicts` applies the `rules`. `live` is the state of a running job, `accounting` the scheduler's
+accounting; `formats` formats quantities.
 """

@@ -79,13 +79,13 @@ class Watch:
         self._status: JobStatus | None = None
         self.trouble: str | None = None
 
-    def look(self) -> Live:
+    def read(self) -> Live:
         """The current state; raises OperationFailed if the scheduler does not know the job."""
         now = time.monotonic()
         if now - self._fetched >= FETCH_EVERY:
             self._fetched = now
             self._fetch()
-        # The job's own record shows an end at once; the scheduler is asked for its exit code.
+        # The job's own record shows its end at once; the scheduler has the exit code.
         if self._status is None or now - self._asked >= ASK_EVERY or self._has_ended():
             self._asked = now
             self._status = status.of([self.job], unasked=self._note)[self.job.directory][self._number]

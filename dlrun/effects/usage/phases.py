@@ -1,4 +1,4 @@
-"""Where the time of a run went: the parts that its script, its sampler and its log know."""
+"""Divide the time of a run into phases, from its script's record, its samples and its log."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from dlrun.plan.metrics.log import RunSize, read_metric
 from dlrun.plan.metrics.spec import THROUGHPUT
 
 _MOST = 16 << 20
-"""Bytes at the beginning of a log in which the first throughput is looked for."""
+"""Bytes at the beginning of a log that are searched for the first throughput."""
 _LONGEST = 3600.0
-"""Seconds from the launch to the first process that are believed: more is a clock that was set."""
+"""Maximum plausible seconds from the launch to the first process: more is due to a change of the clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phases:
-    """Seconds; None is not known. `preparing` has `staging` in it, `training` has `starting` (up to the first throughput in
-    the log), `saving` (a checkpoint is open for writing) and `results` (copied from the nodes) in it."""
+    """Seconds of each phase; None: unknown.
+
+    `preparing` includes `staging`; `training` includes `starting` (until the first throughput in the log), `saving` (a
+    checkpoint is open for writing) and `results` (copied from the nodes).
+    """
 
     queued: float | None
     preparing: float | None
@@ -44,7 +47,7 @@ def phases(
     submitted: float | None,
     now: float,
 ) -> Phases:
-    """The parts of one run; `record` is its `state.json`, `now` the time until which it counts if it still runs."""
+    """The phases of one run; record: its `state.json`; now: the end of a run that has not ended."""
     began, launched = record.get("started"), record.get("launched")
     saving = [one.saving for one in found if one.saving is not None]
     return Phases(
@@ -53,13 +56,14 @@ def phases(
         staging=record.get("staging"),
         training=max(0.0, (record.get("ended") or now) - launched) if launched else None,
         starting=_starting(plan, run, record, found),
-        saving=max(saving, default=None),  # where several nodes save, they do it at the same time
+        # Nodes that save do so at the same time.
+        saving=max(saving, default=None),
         results=record.get("results"),
     )
 
 
 def _starting(plan: Plan, run: Path, record: Mapping[str, Any], found: Sequence[Recording]) -> float | None:
-    """Seconds from the launch to the first throughput: when its line was in the log, by the sizes that the sampler saw."""
+    """Seconds from the launch to the first throughput: the time of the first sample with a log that has this line."""
     of = min(found, key=lambda one: one.node_rank, default=None)
     if of is None:
         return None
@@ -67,9 +71,8 @@ def _starting(plan: Plan, run: Path, record: Mapping[str, Any], found: Sequence[
     logs = log_files.find(run, "first")[1:]
     if not sizes or not logs:
         return None
-    after = (
-        sizes[0][1] if record.get("restarts") else 0.0
-    )  # what is before it was printed by an earlier start
+    # After a restart, the beginning of the log is from an earlier start.
+    after = sizes[0][1] if record.get("restarts") else 0.0
     end = _first_throughput(plan, logs[0].path, int(after))
     when = next((t for t, size in sizes if end is not None and size >= end), None)
     if when is None:
@@ -80,7 +83,7 @@ def _starting(plan: Plan, run: Path, record: Mapping[str, Any], found: Sequence[
 
 
 def _first_throughput(plan: Plan, log: Path, after: int) -> int | None:
-    """Where in the log the first line with a throughput ends."""
+    """The end of the first line with a throughput, in bytes; None without one."""
     shape = RunSize(ranks=plan.request.ranks, global_batch=plan.global_batch)
     metric = plan.metrics.get(THROUGHPUT, Metric())
     for line, end in _lines(log, after):
@@ -90,7 +93,7 @@ def _first_throughput(plan: Plan, log: Path, after: int) -> int | None:
 
 
 def _lines(log: Path, after: int) -> Iterator[tuple[bytes, int]]:
-    """The lines from a position on, each with that of its end; a progress bar's states are lines, too."""
+    """(line, position of its end) from a position on; each state of a progress bar is a line, too."""
     try:
         with open_regular(log) as file:
             file.seek(after)

@@ -1,6 +1,6 @@
-"""The files that the sampler writes on each node (`dlrun.node.usage`): whatever was cut or damaged in them is left out.
+"""Read the files of the sampler (`dlrun.node.usage`), one per node; truncated or damaged parts are skipped.
 
-A login node may have sent them, and a job may have written into its own: no name, number or size in them is believed.
+All names, numbers and sizes are validated: the files may come from a login node, and a job may have changed its own.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from dlrun.effects.records.validation import LATEST
 
 DIRECTORY = "usage"
 _ALL = 64 << 20
-"""Bytes of text that are decoded, of the files of all nodes together: as Python's objects they take about ten times as much."""
+"""Maximum bytes of text that are decoded, of all nodes together: as Python objects they take about ten times as much."""
 _MOST = 256 << 20
-"""Bytes of a file that are looked through; of a larger one only its ends. A month makes 21 MB."""
+"""Maximum bytes of a file that is read as a whole; of a larger one only the ends are read. A month has 21 MB."""
 _PART, _LEAST_PART = 128 << 10, 32 << 10
+"""Bytes read at each end of a large file, and the minimum of that if many nodes share `_ALL`."""
 _LINE = 4 << 20
+"""Maximum bytes of a line."""
 _KINDS = ("start", "rank", "sample", "end")
 _SAMPLE = re.compile(rb'\{"kind": ?"sample"')
 _RANK = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _CORES = re.compile(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?){0,9999}", re.ASCII)
 _LARGEST = 1e24
-"""What no counter of bytes, seconds or events reaches: sums, differences and rates of such numbers stay finite."""
+"""Upper limit of numbers, above all counters of bytes, seconds or events: sums, differences and rates stay finite."""
 
 Row = Mapping[str, float | None]
 """Column name -> value; None for values that could not be read."""
@@ -35,7 +37,7 @@ Row = Mapping[str, float | None]
 
 @dataclass(slots=True, kw_only=True)
 class Sample:
-    """One look at a node, `t` seconds after the sampler began; `log` is the size of its first rank's log in bytes."""
+    """One sample of a node, `t` seconds after the sampler's start; log: the size of its first rank's log in bytes."""
 
     t: float
     node: Row
@@ -49,8 +51,10 @@ class Sample:
 
 @dataclass(slots=True, kw_only=True)
 class Recording:
-    """What one sampler wrote: a node in one run of the job. `on` are the ranks that compute on each GPU, `saving` is for how
-    many seconds its first rank wrote checkpoints."""
+    """The output of one sampler: a node in one run of the job.
+
+    cores: rank -> its CPUs; on: the ranks that compute on each GPU; saving: seconds in which its first rank wrote checkpoints.
+    """
 
     node: str
     run: str
@@ -62,7 +66,7 @@ class Recording:
     missing: list[str] = field(default_factory=list)
     on: list[list[str]] = field(default_factory=list)
     complete: bool = False
-    own_cpu: float | None = None
+
     node_rank: int = 0
     saving: float | None = None
 
@@ -70,14 +74,15 @@ class Recording:
 def recordings(run: Path, *, latest: bool = False) -> list[Recording]:
     """The recordings of a run's last start, one per node; may be empty.
 
-    `latest`: of a large file only the beginning and the end, for the last two samples alone. Of files that are large
-    together, as many samples are read as memory allows, evenly over the run.
+    latest: only the last two samples, for which only the ends of a large file are read. Of files with more than `_ALL` bytes
+    together, samples are read at regular intervals.
     """
     files = _files(run)
     share = _ALL // max(1, len(files))
     found = [one for file in files for one in _read(file, share, latest=latest)]
     if not found:
         return []
+    # The samplers of a requeued job append to the same files: those of the last start count.
     last = max(found, key=lambda one: one.began).run
     return [one for one in found if one.run == last and one.samples]
 
@@ -101,6 +106,7 @@ def _read(path: Path, share: int, *, latest: bool) -> list[Recording]:
                 _add(found[name], columns[name], record)
                 if latest:
                     del found[name].samples[:-2]
+        # A damaged record: the others are used.
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
             continue
     return list(found.values())
@@ -132,7 +138,7 @@ def _record(line: bytes) -> dict[str, Any] | None:
 
 
 def _evenly(file: BinaryIO, size: int, share: int) -> Iterator[bytes]:
-    """The lines of a file; of one that is larger than its share, every second, third or later sample, and the last."""
+    """The lines of a file; if it is larger than its share, every n-th sample and the last one."""
     step, number, taken = -(-size // max(1, share)), 0, 0
     left_out = b""
     while line := file.readline(_LINE):
@@ -149,7 +155,7 @@ def _evenly(file: BinaryIO, size: int, share: int) -> Iterator[bytes]:
 
 
 def _ends(file: BinaryIO, size: int, part: int) -> bytes:
-    """A file's first and last part: a line that is cut cannot be decoded."""
+    """The first and the last part of a file; truncated lines between them cannot be decoded, and are skipped."""
     head = file.read(part)
     file.seek(size - part)
     return head + b"\n" + file.read(part)
@@ -183,13 +189,13 @@ def _add(to: Recording, columns: Mapping[str, Sequence[str]], record: Mapping[st
         log=number(record.get("log")),
     )  # fmt: skip
     to.missing += [str(one) for one in record.get("missing", ())]
+    # The sampler's clock is monotonic: an earlier time is damage.
     if not to.samples or sample.t > to.samples[-1].t:
         to.samples.append(sample)
     to.on = [[str(rank) for rank in one] for one in record.get("on", ())] or to.on
     to.saving = number(record.get("saving", to.saving))
     if record["kind"] == "end":
         to.complete = True
-        to.own_cpu = number(record["own"][0]) if record.get("own") else None
 
 
 def _row(names: Sequence[str], values: Sequence[Any]) -> dict[str, float | None]:
@@ -202,20 +208,21 @@ def _words(names: Sequence[str], values: Sequence[Any]) -> list[str]:
 
 
 def _rank(name: object) -> str:
-    """A rank's name, which is looked up among the logs; ValueError for what could be no part of a path."""
+    """Validate a rank's name, of which log paths are made; raises ValueError."""
     if isinstance(name, str) and _RANK.fullmatch(name):
         return name
     raise ValueError("not a rank")
 
 
 def _within(value: Any, most: float) -> float:
+    """Validate a number; raises ValueError."""
     if (found := number(value)) is None or found > most:
-        raise ValueError("not a number that can be")
+        raise ValueError("not a valid number")
     return found
 
 
 def number(value: object) -> float | None:
-    """A count or a quantity as it can be: never below zero; None for everything else."""
+    """A number from 0 to `_LARGEST`; None for anything else."""
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LARGEST:
         return float(value)
     return None

@@ -18,9 +18,9 @@ Curve = tuple[tuple[float, float], ...]
 class RankUse:
     """The usage of one rank; shares are of its time, None for values that could not be read.
 
-    `main` is the CPU time of the program itself; `full` the mean number of processes that it started and that had work all
-    the time; `idle` the share of the time in which it used next to nothing; `near` the share of the program's memory on the
-    NUMA nodes of its cores, where it has cores of some of them alone.
+    main: CPU time of the program itself, without its children; full: mean number of children that always had work; idle:
+    share of the time with nearly no CPU usage; near: share of the program's memory on the NUMA nodes of its cores, if it has
+    cores of only some of them.
     """
 
     rank: str
@@ -146,14 +146,15 @@ def _rank(of: Recording, name: str) -> Iterable[RankUse]:
     last = rows[-1]
     seconds = seen[-1].t - min(seen[0].t, of.samples[0].t)
     cpu = _rates(seen, lambda sample: sample.ranks[name].get("cpu"))
-    # what had work and no core was not idle: on a crowded node a program can get next to nothing
+    # Waiting for a core is not idling: on an oversubscribed node a program may get nearly no CPU time.
     worked = [sum(row.get(what) or 0.0 for what in ("cpu", "waited")) for row in rows]
     used = [
         (b.t - a.t, after - before)
         for (a, b), (before, after) in zip(pairwise(seen), pairwise(worked), strict=True)
     ]
     idle = sum(span for span, busy in used if busy < _IDLE * span)
-    middle = rows[:-1] if len(rows) > 2 else rows  # at the last sample the program has ended
+    # At the last sample the program has ended.
+    middle = rows[:-1] if len(rows) > 2 else rows
     yield RankUse(
         rank=name, node=of.node, cores=_count(of.cores.get(name, "")),
         allowed=of.cores.get(name, ""), cpu=last.get("cpu") or 0.0, main=last.get("main") or 0.0,

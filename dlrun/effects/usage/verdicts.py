@@ -16,9 +16,9 @@ from dlrun.model.units import Bytes, Duration
 
 _GB = 1 << 30
 BRIEF = 20.0
-"""Seconds of measurement below which a run is not judged: its start is all that it was."""
+"""Seconds of measurement below which a run is not judged: it consists of its start."""
 _BUSY = 85.0
-"""Percent of the time with work from which on GPUs are what decides the speed."""
+"""Mean GPU utilisation in percent from which on the GPUs limit the speed."""
 _WAITS = 0.7
 """Share of the time with work below which a program counts as waiting."""
 
@@ -46,7 +46,7 @@ def judge(plan: Plan, use: Use, elapsed: float | None, *, ended: bool) -> list[V
     if use.seconds < BRIEF or not use.ranks:
         return []
     waiting = list(_waiting(run))
-    if not waiting and not _gpus_decide(run):
+    if not waiting and not _is_gpu_bound(run):
         waiting = list(_slow_rank(run))
     return [*waiting, *_processors(run), *_gpus(run), *_memory(run), *_walltime(run)]
 
@@ -62,7 +62,7 @@ def _waiting(run: _Run) -> Iterator[Verdict]:
     """The reason for waiting: the first of loader, disk and network that explains it, else idle."""
     ranks = run.use.ranks
     waits = 1 - statistics.fmean(_has_work(one) for one in ranks)
-    if not _gpus_decide(run):
+    if not _is_gpu_bound(run):
         for verdict in (_loader(run, waits), _disk(run, waits), _network(run, waits), _idle(run)):
             if verdict is not None:
                 yield verdict
@@ -70,8 +70,8 @@ def _waiting(run: _Run) -> Iterator[Verdict]:
     yield from _fabric(run)
 
 
-def _gpus_decide(run: _Run) -> bool:
-    """True if the GPUs work nearly all the time: then the programs wait for these, however little work they have themselves."""
+def _is_gpu_bound(run: _Run) -> bool:
+    """Whether the GPUs work nearly all the time: then programs with little work of their own wait for them."""
     busy = [gpu.busy for gpu in run.use.gpus if gpu.busy is not None]
     return bool(busy) and statistics.fmean(busy) >= _BUSY
 
@@ -137,7 +137,7 @@ def _network(run: _Run, waits: float) -> Verdict | None:
 
 
 _LEAST_RATE = 8e6
-"""Bytes/s below which an interface of unknown speed never counts as full."""
+"""Bytes/s from which on an interface of unknown speed may count as full."""
 
 
 def _full(link: LinkUse) -> bool:

@@ -148,7 +148,8 @@ def _cause(seen: set[int], mask: set[int], report: Report, beside: Sequence[Repo
         return _SMT
     if seen > mask:
         return "it is not bound: taskset is missing, or a library binds threads by itself"
-    if inherited:  # it was given the planned ones, and has others
+    # It inherited the planned CPUs, but has others.
+    if inherited:
         return "the program, a library or a wrapper binds it by itself"
     if not seen & mask or len(seen) == len(mask):
         return "the job was granted other cores, or the node numbers its cores differently from the profile"

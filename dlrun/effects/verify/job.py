@@ -11,7 +11,7 @@ from typing import Any
 
 from dlrun import backends
 from dlrun.effects.jobs.files import BUNDLE
-from dlrun.effects.jobs.prepare import prepare, read_inputs
+from dlrun.effects.jobs.prepare import prepare, spec_inputs
 from dlrun.effects.jobs.submit import submit
 from dlrun.effects.logs import files as log_files
 from dlrun.effects.queue import watch
@@ -20,7 +20,6 @@ from dlrun.effects.verify import allocation as verify_allocation
 from dlrun.effects.verify.compare import compare_check
 from dlrun.effects.verify.network import interfaces_of
 from dlrun.effects.verify.report import Checked
-from dlrun.errors import Invalid
 from dlrun.model.plan import FabricCheck, Plan
 from dlrun.model.spec import OnFailure, Spec, Sweep
 from dlrun.model.units import Duration
@@ -57,9 +56,7 @@ def run(
 
     Raises like `submit` and `allocation.run`.
     """
-    inputs = read_inputs(path, sets=sets, site=site)
-    if inputs is None:
-        raise Invalid("verify needs a spec, not a saved plan", help="name the spec of that plan")
+    inputs = spec_inputs(path, sets=sets, site=site)
     nodes = inputs.spec.resources.nodes
     ways = ways_of(inputs.spec) if nodes != 1 else ()
     over = inputs.site.fabric.interfaces if inputs.site.fabric is not None else ()
@@ -135,17 +132,17 @@ def reports(run: Path) -> dict[int, dict[str, Any]]:
     """Rank -> its report; `library`: result of its test, `transport`: the library's logged transport."""
     found: dict[int, dict[str, Any]] = {}
     tried: dict[int, dict[str, Any]] = {}
-    spoken: list[transport_lines.Chosen | None] = []
+    logged: list[transport_lines.Chosen | None] = []
     for log in log_files.find(run, "all")[1:]:
         lines = [part for line in log_files.text(log) for part in line.splitlines()]
         of_log = _marked(lines, "dlrun-check ")
         chosen = transport_lines.chosen(lines)
-        spoken.append(chosen)
+        logged.append(chosen)
         for report in of_log.values():
             report["transport"] = chosen._asdict() if chosen is not None else None
         found |= of_log
         tried |= _marked(lines, "dlrun-library ")
-    for_all = transport_lines.logged_for_all(spoken)
+    for_all = transport_lines.logged_for_all(logged)
     for rank, report in found.items():
         report["library"] = tried.get(rank)
         if report["transport"] is None and for_all is not None:
@@ -154,7 +151,7 @@ def reports(run: Path) -> dict[int, dict[str, Any]]:
 
 
 def _marked(lines: Iterable[str], mark: str) -> dict[int, dict[str, Any]]:
-    """Rank -> JSON after a mark; the framework's agent may add a prefix of its own to lines."""
+    """Rank -> JSON after a mark, before which the framework's agent may add a prefix to each line."""
     texts = (line.partition(mark)[2] for line in lines)
     every = [json.loads(text) for text in texts if text]
     return {int(one["rank"]): one for one in every}
