@@ -12,9 +12,9 @@ from dlrun.cli.output.column import Column
 from dlrun.cli.output.table import meter, show
 from dlrun.cli.printing import echo
 from dlrun.effects.usage.accounting import accounted
-from dlrun.effects.usage.formats import bits, clock, many, size, sparkline
+from dlrun.effects.usage.formats import bits, clock, size, sparkline
 from dlrun.effects.usage.verdicts import BRIEF, peak_of
-from dlrun.model.units import Bytes
+from dlrun.model.units import Bytes, many
 
 if TYPE_CHECKING:
     from dlrun.effects.records.jobs import Job

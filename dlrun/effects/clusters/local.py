@@ -16,6 +16,7 @@ import dlrun.node
 from dlrun.effects.paths import runnable
 from dlrun.effects.process import Completed, Runner
 from dlrun.effects.records.jobs import Job
+from dlrun.effects.records.outcome import REASONS
 from dlrun.effects.records.validation import clock, run_state
 from dlrun.errors import OperationFailed
 from dlrun.model.job import Action, JobStatus, State
@@ -33,14 +34,6 @@ PAUSES = (0.2, 0.2)
 _ARGUMENTS_PAUSE = 0.01
 _ARGUMENTS_READS = 1000
 """Seconds between reads, and maximum number of reads, of the arguments of a process that is being started."""
-
-_REASONS = {
-    "cancelled": State.CANCELLED,
-    "timed out": State.TIMED_OUT,
-    "hang": State.HANG,
-    "killed": State.FAILED,
-    "out of memory": State.OUT_OF_MEMORY,
-}
 
 
 def name(scheduler: str, runner: Runner) -> str | None:  # noqa: ARG001 - there is no scheduler to ask
@@ -238,25 +231,25 @@ def _ended(run: Path) -> bool:
 
 
 def _one(job: Job, run: Path, index: int, running: bool) -> JobStatus:
-    record = run_state(run)
-    task = index if job.array is not None else None
-    base = {"job_id": job.job_id or "", "task": task}
-    if record is None and (run / CANCEL).exists():
-        return JobStatus(**base, state=State.CANCELLED)  # type: ignore[arg-type]
-    if record is None:
-        return JobStatus(**base, state=State.PENDING if running else State.LOST)  # type: ignore[arg-type]
+    """The state of one run; running: whether the supervisor runs."""
+    found = run_state(run)
+    record = found or {}
     code = record.get("exit_code")
-    if record.get("state") != "ended":
+    if found is None and (run / CANCEL).exists():
+        state = State.CANCELLED
+    elif found is None:
+        state = State.PENDING if running else State.LOST
+    elif record.get("state") != "ended":
         state = State.RUNNING if running else State.LOST
     elif running and (job.array is None or index == job.array - 1):
         state = State.ENDING  # the supervisor is still ending processes of the script
-    elif record.get("reason") in _REASONS:
-        state = _REASONS[record["reason"]]
+    elif record.get("reason") in REASONS:
+        state = REASONS[record["reason"]]
     else:
         state = State.COMPLETED if code == 0 else State.FAILED
     return JobStatus(
         job_id=job.job_id or "",
-        task=task,
+        task=index if job.array is not None else None,
         state=state,
         exit_code=code,
         nodes=record.get("host"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -257,16 +257,19 @@ def run_number(log: log_files.Log) -> int:
 def last_own_message(run: Path) -> str | None:
     """The last message of the job's script that is not about progress: its reason to end, if no process failed."""
     (log,) = log_files.find(run, "job")
-    lines = [line for line in log_files.last_run(log, TAIL).splitlines() if line.startswith("dlrun: ")]
-    messages = [plain(line.removeprefix("dlrun: ")) for line in lines]
-    return next((line for line in reversed(messages) if not own_patterns.reports_progress(line)), None)
+    messages = _own_messages(log, TAIL)
+    return next((line for line in messages if not own_patterns.reports_progress(line)), None)
+
+
+def _own_messages(log: log_files.Log, most: int) -> Iterator[str]:
+    """The messages of dlrun's scripts at the end of a log, the last one first."""
+    lines = log_files.last_run(log, most, run_number(log)).splitlines()
+    return (plain(line.removeprefix("dlrun: ")) for line in reversed(lines) if line.startswith("dlrun: "))
 
 
 def own_evidence(log: log_files.Log) -> Evidence | None:
     """The message with which dlrun's script ended the job or rank, as evidence; None without one."""
-    lines = log_files.last_run(log, SHORT, run_number(log)).splitlines()
-    messages = [plain(line.removeprefix("dlrun: ")) for line in lines if line.startswith("dlrun: ")]
-    for line in reversed(messages):
+    for line in _own_messages(log, SHORT):
         if (known := own_patterns.about(line)) is not None:
             return Evidence(log=log.name, line=line, pattern=known, values=(line,))
     return None

@@ -122,14 +122,15 @@ def _with_restarts(known: JobStatus, record: Mapping[str, object], job: Job) -> 
 _FAILED = (State.FAILED, State.OUT_OF_MEMORY, State.HANG)
 """States with the run's own exit code; in other final states the scheduler ended it."""
 
-_REASONS = {
+REASONS = {
     "out of memory": State.OUT_OF_MEMORY,
     "timed out": State.TIMED_OUT,
     "hang": State.HANG,
     "node failed": State.NODE_FAILED,
     "cancelled": State.CANCELLED,
+    "killed": State.FAILED,
 }
-"""Reasons in state.json, of which the scheduler only has an exit code."""
+"""Reasons in state.json, of which the scheduler only has an exit code -> states."""
 
 
 def _is_only_finished(known: JobStatus | None, *, asked: bool) -> TypeGuard[JobStatus]:
@@ -156,7 +157,7 @@ def _with_recorded_end(known: JobStatus, record: Mapping[str, object]) -> JobSta
     code = record.get("exit_code")
     if isinstance(code, int) and code:
         known = replace(known, exit_code=code)
-    state = _REASONS.get(str(record.get("reason")))
+    state = REASONS.get(str(record.get("reason")))
     return replace(known, state=state) if state is not None else known
 
 
@@ -172,7 +173,7 @@ def _changed_lately(run: Path, seconds: int) -> bool:
 
 def _recorded_end(record: Mapping[str, object], job: Job, unasked: str | None) -> tuple[State, str | None]:
     if record.get("state") == "ended":
-        failed = _REASONS.get(str(record.get("reason")), State.FAILED)
+        failed = REASONS.get(str(record.get("reason")), State.FAILED)
         return (State.COMPLETED if record.get("exit_code") == 0 else failed), None
     if unasked is not None:
         return State.UNKNOWN, unasked

@@ -45,17 +45,11 @@ def _memory(key: str, stated: Bytes, node: NodeAnswers, live: Nodes | None) -> F
             key=key, verdict="not seen", seen="neither the node nor the scheduler reports it", where=node.host
         )
     seen = f"jobs can have {most} MiB"
-    if stated.mebibytes() > most:
-        return Fact(key=key, verdict="differs", seen=seen, where=node.host, line=f"memory: {most}MiB")
-    if stated.mebibytes() * 2 < most:
-        return Fact(
-            key=key,
-            verdict="differs",
-            seen=f"{seen}, more than twice as much",
-            where=node.host,
-            line=f"memory: {most}MiB",
-        )
-    return Fact(key=key, verdict="holds", seen=seen, where=node.host)
+    if stated.mebibytes() <= most <= stated.mebibytes() * 2:
+        return Fact(key=key, verdict="holds", seen=seen, where=node.host)
+    if stated.mebibytes() < most:
+        seen += ", more than twice as much"
+    return Fact(key=key, verdict="differs", seen=seen, where=node.host, line=f"memory: {most}MiB")
 
 
 def _shape(node: Topology) -> dict[str, int]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from dlrun.effects.site.differences import seconds_of
-from dlrun.effects.site.facts import Cluster, Nodes, Queue, queue_of
+from dlrun.effects.site.facts import Cluster, Nodes, queue_of
 from dlrun.effects.site_test.fact import Fact
 from dlrun.model.site import Partition, Site
 from dlrun.model.units import Duration, many
@@ -14,117 +15,75 @@ Accepts = Callable[[Mapping[str, object]], str | None]
 """Resources -> the scheduler's reason to refuse such a job; None if it would accept it."""
 
 
+_WHERE = "the scheduler"
+
+
+def _fact(key: str, seen: str, *, holds: bool, line: str | None = None) -> Fact:
+    """A fact of the scheduler; line: the correct line if it does not hold."""
+    return Fact(
+        key=key,
+        verdict="holds" if holds else "differs",
+        seen=seen,
+        where=_WHERE,
+        line=None if holds else line,
+    )
+
+
 def of_scheduler(site: Site, cluster: Cluster) -> Iterator[Fact]:
     """Facts of the scheduler: type, version, unit of CPUs."""
-    where = "the scheduler"
-    same = cluster.scheduler == site.scheduler.type
-    line = None if same else f"type: {cluster.scheduler}"
-    yield Fact(
-        key="scheduler.type",
-        verdict="holds" if same else "differs",
-        seen=cluster.scheduler,
-        where=where,
-        line=line,
-    )
+    kind, counts = cluster.scheduler, cluster.counts
+    yield _fact("scheduler.type", kind, holds=kind == site.scheduler.type, line=f"type: {kind}")
     stated, version = site.scheduler.version, cluster.version
     if stated is not None and version is not None:
         same = version.startswith(stated)
-        line = None if same else f'version: "{version}"'
-        yield Fact(
-            key="scheduler.version",
-            verdict="holds" if same else "differs",
-            seen=version,
-            where=where,
-            line=line,
-        )
-    if cluster.counts is not None and site.scheduler.cpus != "none":
-        same = cluster.counts == site.scheduler.cpus
-        line = None if same else f"cpus: {cluster.counts}"
-        observed = (
-            f"it counts hardware {cluster.counts}" if cluster.counts == "threads" else "it counts cores"
-        )
-        yield Fact(
-            key="scheduler.cpus",
-            verdict="holds" if same else "differs",
-            seen=observed,
-            where=where,
-            line=line,
-        )
+        yield _fact("scheduler.version", version, holds=same, line=f'version: "{version}"')
+    if counts is not None and site.scheduler.cpus != "none":
+        observed = f"it counts hardware {counts}" if counts == "threads" else "it counts cores"
+        yield _fact("scheduler.cpus", observed, holds=counts == site.scheduler.cpus, line=f"cpus: {counts}")
 
 
 def of_partition(name: str, partition: Partition, cluster: Cluster) -> Iterator[Fact]:
     """Facts of a partition, from the limits that the scheduler lists."""
-    base, where = f"partitions.{name}", "the scheduler"
+    base = f"partitions.{name}"
     queue = queue_of(name, partition.queue)
     if queue is None:
         return
     live = next((one for one in cluster.queues if one.name == queue), None)
     if live is None:
         listed = ", ".join(one.name for one in cluster.queues) or "none"
-        yield Fact(key=base, verdict="differs", seen=f"no partition {queue}; there are {listed}", where=where)
+        yield _fact(base, f"no partition {queue}; there are {listed}", holds=False)
         return
-    yield Fact(key=base, verdict="holds", seen=f"partition {queue}", where=where)
-    yield from _walltime(f"{base}.max_walltime", partition.max_walltime, live.max_walltime)
-    yield from _walltime(f"{base}.default_walltime", partition.default_walltime, live.default_walltime)
-    yield from _count(f"{base}.max_nodes", partition.max_nodes, live.max_nodes)
-    yield from _count(f"{base}.min_nodes", partition.min_nodes, live.min_nodes)
-    yield from _switch(f"{base}.default", partition.default, live)
-    if partition.node_type is not None and live.kinds and len(live.kinds) == 1:
-        yield from _kind(f"{base}.node_type", live, cluster)
-
-
-def _walltime(key: str, stated: Duration | None, live: str | None) -> Iterator[Fact]:
-    there, name = seconds_of(live), key.rpartition(".")[2]
-    if stated is None and there is None:
-        return
-    if there is None:
-        yield Fact(key=key, verdict="not seen", seen="the scheduler lists none")
-    elif stated is None or stated != there:
-        yield Fact(
-            key=key,
-            verdict="differs",
-            seen=f"the scheduler has {there}",
-            where="the scheduler",
-            line=f"{name}: {there}",
+    yield _fact(base, f"partition {queue}", holds=True)
+    for key in ("max_walltime", "default_walltime"):
+        yield from _limit(f"{base}.{key}", getattr(partition, key), seconds_of(getattr(live, key)), str)
+    for key in ("max_nodes", "min_nodes"):
+        yield from _limit(
+            f"{base}.{key}", getattr(partition, key), getattr(live, key), lambda n: many(n, "node")
         )
-    else:
-        yield Fact(key=key, verdict="holds", seen=f"{there}", where="the scheduler")
-
-
-def _count(key: str, stated: int | None, live: int | None) -> Iterator[Fact]:
-    name = key.rpartition(".")[2]
-    if stated is None and live is None:
-        return
-    if live is None:
-        yield Fact(key=key, verdict="not seen", seen="the scheduler lists none")
-    elif stated != live:
-        yield Fact(
-            key=key,
-            verdict="differs",
-            seen=f"the scheduler has {live}",
-            where="the scheduler",
-            line=f"{name}: {live}",
-        )
-    else:
-        yield Fact(key=key, verdict="holds", seen=many(live, "node"), where="the scheduler")
-
-
-def _switch(key: str, stated: bool, live: Queue) -> Iterator[Fact]:
-    if stated and live.default:
-        yield Fact(key=key, verdict="holds", seen="it is the scheduler's default", where="the scheduler")
-    elif stated:
+    if partition.default:
         observed = "it is not the scheduler's default, so dlrun names it in each job"
-        yield Fact(key=key, verdict="holds", seen=observed, where="the scheduler")
+        yield _fact(
+            f"{base}.default", "it is the scheduler's default" if live.default else observed, holds=True
+        )
+    if partition.node_type is not None and len(live.kinds) == 1:
+        hosts = next((kind.hosts for kind in cluster.nodes if kind.name == live.kinds[0]), ())
+        observed = f"its nodes are alike: {many(len(hosts), 'node')} like {live.kinds[0]}"
+        yield _fact(f"{base}.node_type", observed, holds=True)
 
 
-def _kind(key: str, live: Queue, cluster: Cluster) -> Iterator[Fact]:
-    hosts = next((kind.hosts for kind in cluster.nodes if kind.name == live.kinds[0]), ())
-    yield Fact(
-        key=key,
-        verdict="holds",
-        seen=f"its nodes are alike: {many(len(hosts), 'node')} like {live.kinds[0]}",
-        where="the scheduler",
-    )
+Limit = TypeVar("Limit", int, Duration)
+
+
+def _limit(
+    key: str, stated: Limit | None, live: Limit | None, shown: Callable[[Limit], str]
+) -> Iterator[Fact]:
+    """The fact of a limit, if the profile or the scheduler has one; shown: a limit that holds, as text."""
+    if live is not None and stated == live:
+        yield _fact(key, shown(live), holds=True)
+    elif live is not None:
+        yield _fact(key, f"the scheduler has {live}", holds=False, line=f"{key.rpartition('.')[2]}: {live}")
+    elif stated is not None:
+        yield Fact(key=key, verdict="not seen", seen="the scheduler lists none")
 
 
 def counts(site: Site, of_kind: Mapping[str, Nodes]) -> Iterator[Fact]:
@@ -133,13 +92,9 @@ def counts(site: Site, of_kind: Mapping[str, Nodes]) -> Iterator[Fact]:
         live = of_kind.get(name)
         if kind.count is None or live is None:
             continue
-        same = kind.count == live.count
-        yield Fact(
-            key=f"node_types.{name}.count",
-            verdict="holds" if same else "differs",
-            seen=f"the scheduler has {many(live.count, 'node')} like {live.hosts[0]}",
-            where="the scheduler",
-            line=None if same else f"count: {live.count}",
+        observed = f"the scheduler has {many(live.count, 'node')} like {live.hosts[0]}"
+        yield _fact(
+            f"node_types.{name}.count", observed, holds=kind.count == live.count, line=f"count: {live.count}"
         )
 
 
@@ -154,17 +109,5 @@ def asked(name: str, partition: Partition, accepts: Accepts) -> Iterator[Fact]:
     for key, resources in tried:
         why = accepts(resources)
         request = f"a job of {next(iter(resources.values()))}{' nodes' * (key == 'max_nodes')}"
-        if why is None:
-            yield Fact(
-                key=f"{base}.{key}",
-                verdict="holds",
-                seen=f"{request} would be accepted",
-                where="the scheduler",
-            )
-        else:
-            yield Fact(
-                key=f"{base}.{key}",
-                verdict="differs",
-                seen=f"{request} would be refused: {why}",
-                where="the scheduler",
-            )
+        result = "accepted" if why is None else f"refused: {why}"
+        yield _fact(f"{base}.{key}", f"{request} would be {result}", holds=why is None)

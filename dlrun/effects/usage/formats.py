@@ -1,4 +1,4 @@
-"""Format quantities: sizes, network rates, counts, times."""
+"""Format quantities: sizes, network rates, times, curves."""
 
 from __future__ import annotations
 
@@ -29,11 +29,6 @@ def bits(rate: float | None) -> str:
             return f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:.3g} Gbit/s"
-
-
-def many(count: float, noun: str) -> str:
-    """`1 core`, `2 cores`."""
-    return f"{count:.0f} {noun}{'' if round(count) == 1 else 's'}"
 
 
 def clock(seconds: float | None) -> str:

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from dlrun.effects.usage.formats import bits, clock, many, size
+from dlrun.effects.usage.formats import bits, clock, size
 from dlrun.effects.usage.rules import RULES
 from dlrun.effects.usage.summary import GpuUse, LinkUse, NodeUse, RankUse, Use
 from dlrun.model.plan import Plan
-from dlrun.model.units import Bytes, Duration
+from dlrun.model.units import Bytes, Duration, many
 
 _GB = 1 << 30
 BRIEF = 20.0
