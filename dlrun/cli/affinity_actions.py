@@ -15,7 +15,7 @@ from typing import Any
 from dlrun.cli.output.column import Rows
 from dlrun.cli.printing import echo, notice
 from dlrun.effects.affinity.bind import library
-from dlrun.effects.affinity.inputs import Start, as_a_rank, on_this_machine, start
+from dlrun.effects.affinity.inputs import PlacementInputs, as_a_rank, on_this_machine, placement_inputs
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.cpuset import format_list
 from dlrun.model.local_rank import local_rank
@@ -37,7 +37,7 @@ _DROPPED = {"spare": 3, "loader": 2, "comm": 1}
 class PlacementTask:
     """What to do: the node, the placement request, the context of the job, and the options as given."""
 
-    start: Start
+    start: PlacementInputs
     request: PlacementRequest
     job: BindingContext
     options: Mapping[str, Any]
@@ -52,7 +52,7 @@ def prepare(options: Mapping[str, Any]) -> PlacementTask:
 
     Raises Invalid for options that contradict one another, or that this machine cannot carry out.
     """
-    found = start(options["spec"], options["site"], options["node_type"], options["topology"])
+    found = placement_inputs(options["spec"], options["site"], options["node_type"], options["topology"])
     actions = [name for name in ("capture", "explain", "verify", "measure", "execute") if options[name]]
     actions = ["exec" if name == "execute" else name for name in actions]
     if len(actions) > 1:
@@ -83,7 +83,7 @@ def prepare(options: Mapping[str, Any]) -> PlacementTask:
     )
 
 
-def _job(options: Mapping[str, Any], found: Start, chosen: Preset) -> BindingContext:
+def _job(options: Mapping[str, Any], found: PlacementInputs, chosen: Preset) -> BindingContext:
     """What variables depend on; without a site, a rank sees only its own GPUs."""
     site = found.gpu_binding
     return BindingContext(
@@ -94,7 +94,7 @@ def _job(options: Mapping[str, Any], found: Start, chosen: Preset) -> BindingCon
     )
 
 
-def _request(options: Mapping[str, Any], found: Start, chosen: Preset) -> PlacementRequest:
+def _request(options: Mapping[str, Any], found: PlacementInputs, chosen: Preset) -> PlacementRequest:
     """The request as a plan makes it: the spec's `placement:`, or its defaults, overridden by the options."""
     topology, asked = found.topology, found.asked
     given = {name: options[name] for name in KEYS if options[name] is not None}
@@ -178,7 +178,7 @@ def _text(path: Path) -> str:
         raise Invalid(f"cannot read `{path}`: {why}", help="name a spec") from None
 
 
-def _given(found: Start) -> dict[str, str]:
+def _given(found: PlacementInputs) -> dict[str, str]:
     """The user's variables in the environment, without those that this command sets for its ranks."""
     given = {name: value for name, value in found.given.items() if not name.startswith("DLRUN_")}
     # Defaults, not choices of the user: torchrun's 1 leaves cores of the rank idle, and PBS's is all cores of the job.

@@ -203,7 +203,7 @@ def run(
         notice(f"warning: {warning}")
     study.save()
     try:
-        with studies.alone(study), progress(study.name) as work:
+        with studies.locked(study), progress(study.name) as work:
             studies.settle(study)
             scaling_submit.carry_out(
                 study, place, at_once=at_once, wait=not no_wait, notice=work.notice, step=work.step

@@ -336,9 +336,9 @@ def detect(
     cluster = site_query.ask_cluster(here)
     own = site_detect.kind_here(cluster, here)
     machine = site_probe.this_node()
-    asked = site_probe.Ask(options=options, wait=max(1, seconds), notice=notice)
+    asked = site_probe.ProbeOptions(options=options, wait=max(1, seconds), notice=notice)
     probed = site_probe.probe(cluster, here, asked) if probe else site_probe.Probed(facts={}, failed={})
-    seen = site_detect.Seen(
+    seen = site_detect.CollectedFacts(
         nodes={**({own: machine} if own else {}), **probed.facts},
         failed=probed.failed,
         login=None if own else machine,

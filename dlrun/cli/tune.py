@@ -98,7 +98,7 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], **options: Any)
 
     if options["inside"]:
         found = _found(spec)
-        with tuning.alone(found):
+        with tuning.locked(found):
             race.run(found, echo, time.time() + options["seconds"] if options["seconds"] else None)
         return 0
     if options["show"]:
@@ -203,7 +203,7 @@ def _carry_out(found: Tuning, options: dict[str, Any]) -> None:
     from dlrun.effects.tuning import allocation, race, tuning
 
     if options["here"] or allocation.here(found):
-        with tuning.alone(found):
+        with tuning.locked(found):
             race.run(found, notice)
         return
     from dlrun.plan.tuning.race import upcoming

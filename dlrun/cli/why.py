@@ -12,7 +12,7 @@ from dlrun.cli.options import complete_jobs, json_option
 from dlrun.cli.printing import echo, emit, notice
 
 if TYPE_CHECKING:
-    from dlrun.effects.diagnosis.evidence import First
+    from dlrun.effects.diagnosis.evidence import ProcessEnd
     from dlrun.effects.diagnosis.why import Cause
     from dlrun.effects.records.jobs import Job
 
@@ -85,7 +85,7 @@ def _code(code: int) -> str:
     return f"{code} ({name})" if name else str(code)
 
 
-def _others(later: Sequence[First]) -> str:
+def _others(later: Sequence[ProcessEnd]) -> str:
     """How the other processes failed, by role and exit code: `; then rank 0,2-3 with 1`."""
     from dlrun.model.cpuset import format_list
 

@@ -276,7 +276,8 @@ def remote_answers(place: Path, chance: random.Random) -> None:
     for _ in range(chance.randint(1, 30)):
         data[chance.randrange(len(data))] = chance.randrange(256)
     wanted = {
-        name: fetch.Found(name=name, size=700, mtime_ns=1, link=name == "l") for name in ("a", "l", "d/é")
+        name: fetch.RemoteFile(name=name, size=700, mtime_ns=1, link=name == "l")
+        for name in ("a", "l", "d/é")
     }
     with Confined(place / "to") as to:
         fetch.unpack(io.BytesIO(bytes(data)), wanted, to)

@@ -90,7 +90,7 @@ def case(place: Path, chance: random.Random) -> None:
         return CompletedProcess(argv, 1, "", "no\x1b[2J")
 
     cluster = query.ask_cluster(here, run)  # type: ignore[arg-type]
-    text = profile_yaml(detect.detect("crag", cluster, detect.Seen()), ["head"])
+    text = profile_yaml(detect.detect("crag", cluster, detect.CollectedFacts()), ["head"])
     document = parse(text, Origin(layer=Layer.SITE, name="draft.yaml"))
     known = ("a character that is not valid", "escape sequence")  # bytes that are not UTF-8
     odd = [problem for problem in document.problems if not any(text in problem.message for text in known)]

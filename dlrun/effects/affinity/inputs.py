@@ -29,7 +29,7 @@ class SpecPlacement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class PlacementInputs:
     """A node's topology, and with a spec the job's requests.
 
     where: source of the topology, for messages; live: it is this machine's; asked, framework: from the spec; given: variables
@@ -45,7 +45,9 @@ class Start:
     gpu_binding: GpuBinding | None = None
 
 
-def start(spec: Path | None, site: str | None, node_type: str | None, topology: Path | None) -> Start:
+def placement_inputs(
+    spec: Path | None, site: str | None, node_type: str | None, topology: Path | None
+) -> PlacementInputs:
     """Find the topology: of a file, a site's node type, a spec's nodes, else this machine.
 
     Raises Invalid if the site does not describe its nodes: a login node's topology never replaces theirs.
@@ -56,12 +58,14 @@ def start(spec: Path | None, site: str | None, node_type: str | None, topology: 
     if topology is not None and spec is None:
         policy = _policy_of(site) if site is not None else None
         node = topology_from(topology)
-        return Start(topology=node, where=f"`{topology}`", live=False, given=shell, gpu_binding=policy)
+        return PlacementInputs(
+            topology=node, where=f"`{topology}`", live=False, given=shell, gpu_binding=policy
+        )
     if spec is not None:
         return _of_spec(spec, site, topology, shell)
     if site is not None or node_type is not None:
         return _of_site(site, node_type, shell)
-    return Start(topology=live_topology(), where="this machine", live=True, given=shell)
+    return PlacementInputs(topology=live_topology(), where="this machine", live=True, given=shell)
 
 
 def _policy_of(site: str) -> GpuBinding:
@@ -71,7 +75,7 @@ def _policy_of(site: str) -> GpuBinding:
     return load_site(site).site.gpu_binding
 
 
-def _of_spec(spec: Path, site: str | None, topology: Path | None, shell: dict[str, str]) -> Start:
+def _of_spec(spec: Path, site: str | None, topology: Path | None, shell: dict[str, str]) -> PlacementInputs:
     from dlrun.effects.inputs.spec import topology_for_spec  # noqa: PLC0415 - reads YAML, which live runs need not
     from dlrun.effects.jobs.prepare import prepare  # noqa: PLC0415
 
@@ -89,7 +93,7 @@ def _of_spec(spec: Path, site: str | None, topology: Path | None, shell: dict[st
     framework, chosen = backends.framework(prepared.plan.framework), prepared.inputs.spec.options
     auto = framework.comm_cores(chosen)
     ccl = getattr(chosen, "cpu_operations", "") == "ccl"
-    return Start(
+    return PlacementInputs(
         topology=node,
         where=f"the nodes of `{spec}` on site `{prepared.plan.site}`",
         live=here,
@@ -105,7 +109,7 @@ def _of_spec(spec: Path, site: str | None, topology: Path | None, shell: dict[st
     )
 
 
-def _of_site(site: str | None, node_type: str | None, shell: dict[str, str]) -> Start:
+def _of_site(site: str | None, node_type: str | None, shell: dict[str, str]) -> PlacementInputs:
     from dlrun.effects.inputs.profiles import Machine, recognise  # noqa: PLC0415
     from dlrun.effects.inputs.spec import load_site, topology_for_site  # noqa: PLC0415 - reads YAML
 
@@ -127,10 +131,12 @@ def _of_site(site: str | None, node_type: str | None, shell: dict[str, str]) -> 
         raise _not_described(loaded.site.name)
     node = replace(node, name=node.name or name)
     where = f"`{name}` nodes of site `{loaded.site.name}`"
-    return Start(topology=node, where=where, live=False, given=shell, gpu_binding=loaded.site.gpu_binding)
+    return PlacementInputs(
+        topology=node, where=where, live=False, given=shell, gpu_binding=loaded.site.gpu_binding
+    )
 
 
-def on_this_machine(found: Start, action: str, *, described: bool) -> Start:
+def on_this_machine(found: PlacementInputs, action: str, *, described: bool) -> PlacementInputs:
     """The node with this machine's allowed CPUs, for an action on this machine.
 
     described: from a user's file, which may leave cores out and is not changed. Raises Invalid if this machine's cores differ.
@@ -146,7 +152,7 @@ def on_this_machine(found: Start, action: str, *, described: bool) -> Start:
     return replace(found, topology=replace(theirs, allowed=here.allowed))
 
 
-def as_a_rank(found: Start) -> Start:
+def as_a_rank(found: PlacementInputs) -> PlacementInputs:
     """The machine for one of several ranks, with the CPUs of the launcher that the job was granted.
 
     All ranks must compute the same placement, but the launcher may have bound each to another mask, so that a rank's own mask

@@ -67,7 +67,7 @@ def measure(
     placements = [place(topology, candidate.request) for candidate in found]
     load, busy = "your command", 0.0
     for number in range(ROUNDS):
-        busy = max(busy, busy_part())
+        busy = max(busy, busy_fraction())
         for i, (candidate, placement) in enumerate(zip(found, placements, strict=True)):
             if command:
                 rate = _timed(placement, job, command)
@@ -131,6 +131,6 @@ def python() -> str:
     return (shutil.which("python3") if active else None) or sys.executable
 
 
-def busy_part() -> float:
+def busy_fraction() -> float:
     """The fraction of the machine's CPU time in use, measured for 0.3 s."""
     return psutil.cpu_percent(interval=0.3) / 100

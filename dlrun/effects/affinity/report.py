@@ -48,7 +48,7 @@ def report(
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
     busy = 0.0
     for number in range(measure.ROUNDS):
-        busy = max(busy, measure.busy_part())
+        busy = max(busy, measure.busy_fraction())
         for name, start in ways.items():
             notice(f"round {number + 1} of {measure.ROUNDS}: {name}")
             runs[name].append(_run(start, placement, job))

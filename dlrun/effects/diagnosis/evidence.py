@@ -57,7 +57,7 @@ _WRAPPER = re.compile(r"ChildFailedError|CalledProcessError|SignalException")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class First:
+class ProcessEnd:
     """A failed process: time (seconds since 1970), role, rank, host, exit code, and the job's reason, if noted."""
 
     time: float
@@ -75,19 +75,19 @@ class Failures:
     early: processes that ended with exit code 0 before the first failure.
     """
 
-    first: First | None = None
-    later: tuple[First, ...] = ()
+    first: ProcessEnd | None = None
+    later: tuple[ProcessEnd, ...] = ()
     evidence: Evidence | None = None
     silent: tuple[log_files.Log, ...] = ()
-    early: tuple[First, ...] = ()
+    early: tuple[ProcessEnd, ...] = ()
 
 
-def notes(run: Path, place: str = "failures") -> list[First]:
+def notes(run: Path, place: str = "failures") -> list[ProcessEnd]:
     """The notes of failed processes, the earliest first; job.sh has corrected the times of wrong clocks.
 
     place: `ended` for the notes of processes that ended with exit code 0.
     """
-    found: list[tuple[int, First]] = []
+    found: list[tuple[int, ProcessEnd]] = []
     for path in (run / place).glob("*"):
         with suppress(OSError, ValueError, OverflowError):
             line, _, late = read_bytes(path, _NOTE).decode("utf-8").partition("\n")
@@ -96,7 +96,7 @@ def notes(run: Path, place: str = "failures") -> list[First]:
             if place == "ended" and int(late or 0) < _WRONG:
                 when = str(int(when) - int(late))
             words = " ".join(reason) or None
-            note = First(
+            note = ProcessEnd(
                 time=int(when) / 1e9, role=role, rank=int(rank), host=host, code=int(code), reason=words
             )
             # Sorted by integer nanoseconds, which a float cannot represent.
@@ -142,7 +142,7 @@ def _may_follow(evidence: Evidence | None) -> bool:
     return evidence is not None and (evidence.pattern.consequence or evidence.pattern is EXCEPTION)
 
 
-def _ended_before(run: Path, first: First, rest: Iterable[log_files.Log]) -> tuple[First, ...]:
+def _ended_before(run: Path, first: ProcessEnd, rest: Iterable[log_files.Log]) -> tuple[ProcessEnd, ...]:
     """The processes of the same role that ended with exit code 0 before the first failure: from their notes, or in a job of
     more than 1,000 ranks from the last lines of `rest`, the logs of processes without a note."""
     spread = {log.path: log.writers for log in rest if digits(log.path.parent.name)}
@@ -154,7 +154,7 @@ def _ended_before(run: Path, first: First, rest: Iterable[log_files.Log]) -> tup
     return tuple(known[rank] for rank in sorted(known))
 
 
-def _ends(path: Path, writers: int, first: First) -> Iterable[First]:
+def _ends(path: Path, writers: int, first: ProcessEnd) -> Iterable[ProcessEnd]:
     """The processes that ended with exit code 0 by the end of a log; none if one process wrote it long after the failure."""
     with suppress(OSError), open_regular(path) as stream:
         found = os.fstat(stream.fileno())
@@ -162,11 +162,11 @@ def _ends(path: Path, writers: int, first: First) -> Iterable[First]:
             stream.seek(max(0, found.st_size - _LAST * writers))
             for role, rank, host, late, when in _ENDED.findall(stream.read().decode("utf-8", "replace")):
                 ahead = int(late) if int(late) < _WRONG else 0
-                yield First(time=(int(when) - ahead) / 1e9, role=role, rank=int(rank), host=host, code=0)
+                yield ProcessEnd(time=(int(when) - ahead) / 1e9, role=role, rank=int(rank), host=host, code=0)
 
 
 def _elsewhere(
-    rest: Iterable[log_files.Log], patterns: Sequence[Pattern], first: First | None
+    rest: Iterable[log_files.Log], patterns: Sequence[Pattern], first: ProcessEnd | None
 ) -> Evidence | None:
     """The cause in the logs of processes without a note (in the order of their last lines) and of the job's script.
 
@@ -270,7 +270,7 @@ def _own_messages(log: log_files.Log, most: int) -> Iterator[str]:
 def own_evidence(log: log_files.Log) -> Evidence | None:
     """The message with which dlrun's script ended the job or rank, as evidence; None without one."""
     for line in _own_messages(log, SHORT):
-        if (known := own_patterns.about(line)) is not None:
+        if (known := own_patterns.pattern_of(line)) is not None:
             return Evidence(log=log.name, line=line, pattern=known, values=(line,))
     return None
 

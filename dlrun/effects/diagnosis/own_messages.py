@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Own:
+class OwnMessages:
     """The messages of one cause, and the next step.
 
     consequence: the actual cause is in another message, if known; general: the message ends with a system error, for which
@@ -25,8 +25,8 @@ class Own:
 
 
 # ruff: noqa: E501 - a table
-NODE: Mapping[str, Own] = {
-    "node-space": Own(
+NODE: Mapping[str, OwnMessages] = {
+    "node-space": OwnMessages(
         next="ask for larger storage (`resources.node_local`), take `strategy: part`, `shard` or `in_place` under `data`, or remove sets: `dlrun stage-data --list`, `--evict`",
         messages=(
             "node {}: `{}` needs {} and has {}{} free",
@@ -38,7 +38,7 @@ NODE: Mapping[str, Own] = {
             "nothing of `{}` fits the {} that it may take on a node",
         ),
     ),
-    "data-source": Own(
+    "data-source": OwnMessages(
         next="correct `source` under `data`: it must be complete and readable on the compute nodes, and unchanged while it is copied",
         messages=(
             "`{}` {}",
@@ -69,7 +69,7 @@ NODE: Mapping[str, Own] = {
             "a source that is a URL goes with strategy copy and pack",
         ),
     ),
-    "node-storage": Own(
+    "node-storage": OwnMessages(
         next="correct `storage.node_local.path` in the site profile: a directory on every node that only you can write",
         messages=(
             "there is no node-local storage at `{}`: {}",
@@ -86,11 +86,11 @@ NODE: Mapping[str, Own] = {
             "cannot move `{}` to its place: {}",
         ),
     ),
-    "node-storage-control": Own(
+    "node-storage-control": OwnMessages(
         next="remove what has that name, or use another directory of node-local storage",
         messages=("`{}` must be a directory, not a link or a file",),
     ),
-    "data-in-use": Own(
+    "data-in-use": OwnMessages(
         next="wait until the other job ends, or give the data set another name under `data`",
         messages=(
             "another job has been copying `{}` for {} s",
@@ -101,7 +101,7 @@ NODE: Mapping[str, Own] = {
             "there is no data set `{}`",
         ),
     ),
-    "data-damaged": Own(
+    "data-damaged": OwnMessages(
         next="submit again, which copies it again; if it recurs on one node, exclude it (`resources.exclude`) and report it to the centre",
         messages=(
             "the copy from an earlier run differs from the source",
@@ -137,7 +137,7 @@ NODE: Mapping[str, Own] = {
             "the manifest refers to entries that it does not have",
         ),
     ),
-    "results-place": Own(
+    "results-place": OwnMessages(
         next="correct `results.to`: a directory on a file system that the nodes and you can write",
         messages=(
             "cannot copy results to `{}`: {}",
@@ -149,7 +149,7 @@ NODE: Mapping[str, Own] = {
             "the destination cannot be created as a directory",
         ),
     ),
-    "node-network": Own(
+    "node-network": OwnMessages(
         next="correct `rendezvous` and `fabric.interfaces` in the site profile: the nodes must reach one another by these names",
         messages=(
             "cannot resolve the host `{}`: {}",
@@ -163,11 +163,11 @@ NODE: Mapping[str, Own] = {
             "the caller does not know the job's secret",
         ),
     ),
-    "memory": Own(
+    "memory": OwnMessages(
         next="ask for more with `resources.memory_per_node`: node-local storage in memory, and its copy, count as the job's",
         messages=("out of memory", "a copying process was killed"),
     ),
-    "secret": Own(
+    "secret": OwnMessages(
         next="create the file again, readable only by you: `chmod 600`",
         messages=(
             "the secret file `{}` cannot be read: {}",
@@ -175,16 +175,16 @@ NODE: Mapping[str, Own] = {
             "the secret in `{}` is shorter than 16 bytes",
         ),
     ),
-    "venv-copy": Own(
+    "venv-copy": OwnMessages(
         next="correct `environment.venv`: the directory of a virtual environment",
         messages=("`{}` is not a Python environment: it has no `bin`",),
     ),
-    "node-system": Own(
+    "node-system": OwnMessages(
         next="see the node's kernel log and `df -h` there; exclude the node (`resources.exclude`) if it recurs",
         messages=("cannot stage `{}`: {}{}", "cannot stage `{}` on {}: {}{}", "cannot finish `{}`: {}{}"),
         general=True,
     ),
-    "dlrun-fault": Own(
+    "dlrun-fault": OwnMessages(
         next="this is a bug of dlrun, or the job directory was changed by hand: render the job again, and report it",
         messages=(
             "this node has no xxHash",
@@ -207,32 +207,32 @@ NODE: Mapping[str, Own] = {
 """Errors of the node programs (staging, results), by cause."""
 
 
-JOB: Mapping[str, Own] = {
-    "ports": Own(
+JOB: Mapping[str, OwnMessages] = {
+    "ports": OwnMessages(
         next="widen `rendezvous.ports` in the site profile, or see which processes use the ports: `ss -ltnp` on the node",
         messages=("no free block of {} ports between {} and {} on {}",),
     ),
-    "fabric-interface": Own(
+    "fabric-interface": OwnMessages(
         next="correct `rendezvous` and `fabric.interfaces` in the site profile; `ip -brief address` on a compute node lists its interfaces",
         messages=("{} has no such address",),
     ),
-    "no-hosts": Own(
+    "no-hosts": OwnMessages(
         next="submit the job to the scheduler of the site profile (`scheduler.type`) instead of running its script by hand",
         messages=("the scheduler names no granted node",),
     ),
-    "copied-job": Own(
+    "copied-job": OwnMessages(
         next="write the copy's own directory into that line of its job.sh, or create a new one with `dlrun render -o`",
         messages=(
             "{}/job.sh is a copy: its DLRUN_JOB_DIR is {}, whose logs and state it would overwrite; set it to {}",
         ),
     ),
-    "few-hosts": Own(
+    "few-hosts": OwnMessages(
         next="correct `scheduler.parallel_environment` in the site profile: its allocation rule must be a fixed number of slots per host",
         messages=(
             "granted {} hosts, and the job needs {}: the parallel environment's rule is not a fixed number of slots per host",
         ),
     ),
-    "setup": Own(
+    "setup": OwnMessages(
         next="correct the line in `environment.setup` of the spec or the profile, or in job.sh",
         messages=(
             "{}, line {}: `{}` failed with exit code {}",
@@ -242,7 +242,7 @@ JOB: Mapping[str, Own] = {
         ),
         consequence=True,  # the printed line is more specific, where it is known
     ),
-    "environment": Own(
+    "environment": OwnMessages(
         next="correct `environment.venv` or `conda`: it must exist on the compute nodes, too",
         messages=(
             "{}, line {}: `source {}/bin/activate` failed with exit code {}",
@@ -250,31 +250,31 @@ JOB: Mapping[str, Own] = {
             '{}, line {}: `eval "$(conda shell.bash hook)"` failed with exit code {}',
         ),
     ),
-    "environment-module": Own(
+    "environment-module": OwnMessages(
         next="`module avail` on the cluster shows the names; correct `environment.modules`",
         messages=("{}, line {}: `module {}` failed with exit code {}",),
     ),
-    "job-directory": Own(
+    "job-directory": OwnMessages(
         next="move what has that name out of the job directory, then `dlrun resubmit JOB`: each start creates it again",
         messages=("this job needs the name {}, which something that is not dlrun's has: move that",),
     ),
-    "directory": Own(
+    "directory": OwnMessages(
         next="correct `directory`: it must exist on the compute nodes, too",
         messages=("{}, line {}: `cd -- {}` failed with exit code {}",),
     ),
-    "secret": Own(
+    "secret": OwnMessages(
         next="correct the secret under `secrets`: its file or command must work on the compute nodes",
         messages=("rank {}: secret {} could not be read: {}",),
     ),
-    "no-such-point": Own(
+    "no-such-point": OwnMessages(
         next="submit the sweep again: the job array has more tasks than `sweep` has points",
         messages=("rank {}: the sweep has no point '{}'",),
     ),
-    "container": Own(
+    "container": OwnMessages(
         next="load the module that has it (`environment.modules`), or use another `environment.container.runtime`",
         messages=("rank {}: neither apptainer nor singularity is on this node's PATH",),
     ),
-    "launcher": Own(
+    "launcher": OwnMessages(
         next="`dlrun logs JOB --rank job` has what the launcher reported; correct `launcher` in the site profile",
         messages=(
             "what had started rank {} is gone",
@@ -282,12 +282,12 @@ JOB: Mapping[str, Own] = {
         ),
         consequence=True,
     ),
-    "service": Own(
+    "service": OwnMessages(
         next="`dlrun logs JOB --rank all` has the log of the process that did not start, or ended",
         messages=("{} did not come up", "a service of the job ended early"),
         consequence=True,
     ),
-    "node": Own(
+    "node": OwnMessages(
         next="submit again; `resources.spare_nodes` replaces a node that dies, `on_failure.requeue` starts the job again",
         messages=(
             "not answering any more: {}",
@@ -295,7 +295,7 @@ JOB: Mapping[str, Own] = {
             "only {} good nodes are left, and the job needs {}",
         ),
     ),
-    "staging": Own(
+    "staging": OwnMessages(
         next="`dlrun logs JOB --rank all` has the report of each node; `dlrun explain data JOB` shows what should have been copied",
         messages=(
             "the data did not reach every node",

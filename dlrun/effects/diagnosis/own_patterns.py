@@ -30,7 +30,7 @@ def _regex(message: str) -> str:
     return ".*?".join(re.escape(part) for part in message.split("{}"))
 
 
-def about(message: str) -> Pattern | None:
+def pattern_of(message: str) -> Pattern | None:
     """The pattern of a message of a job's script; None for messages after which the job continues."""
     found = [
         (_length(known), cause) for cause, own in JOB.items() for known in own.messages if _is(known, message)
@@ -47,7 +47,7 @@ def about(message: str) -> Pattern | None:
 
 def reports_progress(message: str) -> bool:
     """Whether a message is one of `PASSING`."""
-    return about(message) is None and any(_is(known, message) for known in PASSING)
+    return pattern_of(message) is None and any(_is(known, message) for known in PASSING)
 
 
 def _is(known: str, message: str) -> bool:

@@ -14,11 +14,11 @@ from pathlib import Path, PurePosixPath
 
 from dlrun.effects.clusters.login import transport_of
 from dlrun.effects.diagnosis import evidence as why_evidence
-from dlrun.effects.diagnosis.evidence import First
+from dlrun.effects.diagnosis.evidence import ProcessEnd
 from dlrun.effects.logs import files as log_files
 from dlrun.effects.records.jobs import Job, Remote
 from dlrun.effects.remote.copies import LOG, poll, pulling
-from dlrun.effects.remote.fetch import Found, listing
+from dlrun.effects.remote.fetch import RemoteFile, listing
 from dlrun.errors import OperationFailed
 
 _PLACE = ".why"
@@ -67,7 +67,7 @@ def fetch(job: Job, remote: Remote, runs: Sequence[Path]) -> dict[Path, Path]:
     return {run: place / name for run, name in zip(runs, names, strict=True)}
 
 
-def _chosen(found: Sequence[Found], run: Path) -> dict[str, int]:
+def _chosen(found: Sequence[RemoteFile], run: Path) -> dict[str, int]:
     """Log name -> offset of the part to fetch, for failed processes, the job, and some others."""
     by_process = {process: one for one in found for process in _processes(one)}
     noted = why_evidence.notes(run)
@@ -86,13 +86,13 @@ def _chosen(found: Sequence[Found], run: Path) -> dict[str, int]:
     }
 
 
-def _just_before(others: Sequence[Found], failed: Sequence[First]) -> Sequence[Found]:
+def _just_before(others: Sequence[RemoteFile], failed: Sequence[ProcessEnd]) -> Sequence[RemoteFile]:
     """The logs last written before the first failure: among thousands, they include a rank that ended too early."""
     if not failed:
         return ()
     return [one for one in others if one.mtime_ns <= failed[0].time * 1e9 + _FILE_SERVER][-_OTHERS:]
 
 
-def _processes(one: Found) -> list[tuple[str, int]]:
+def _processes(one: RemoteFile) -> list[tuple[str, int]]:
     """(role, rank) of each process that writes to a log."""
     return log_files.processes(PurePosixPath(one.name).name)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dlrun.effects.diagnosis import dependencies, stacks
 from dlrun.effects.diagnosis import evidence as why_evidence
-from dlrun.effects.diagnosis.evidence import Failures, First
+from dlrun.effects.diagnosis.evidence import Failures, ProcessEnd
 from dlrun.effects.diagnosis.patterns import (
     BY_NOTE,
     BY_STATE,
@@ -72,8 +72,8 @@ class Cause:
     cause: str
     means: str
     next: str
-    first: First | None = None
-    later: tuple[First, ...] = ()
+    first: ProcessEnd | None = None
+    later: tuple[ProcessEnd, ...] = ()
     log: str | None = None
     line: str | None = None
 
@@ -231,7 +231,7 @@ def _cause(
     return (*_by_code(one, run, first), None)
 
 
-def _left_early(first: First, findings: Failures) -> tuple[str, str, str] | None:
+def _left_early(first: ProcessEnd, findings: Failures) -> tuple[str, str, str] | None:
     """(cause, meaning, next step) if ranks ended with exit code 0 while the first failed one still needed them."""
     found = findings.evidence
     if not findings.early or found is None or not _LOST_OTHERS.search(found.line):
@@ -244,7 +244,7 @@ def _left_early(first: First, findings: Failures) -> tuple[str, str, str] | None
     return "left-early", means, step
 
 
-def _by_code(one: JobStatus, run: Path, first: First | None) -> tuple[str, str, str]:
+def _by_code(one: JobStatus, run: Path, first: ProcessEnd | None) -> tuple[str, str, str]:
     """(cause, meaning, next step) without evidence in logs: from the exit code or the job script's last message."""
     code = first.code if first else one.exit_code
     # The script itself was killed, and its ranks were terminated with it.
@@ -330,7 +330,7 @@ def _slow_nodes(run: Path) -> str:
     return f" ({'; '.join(found.values())})" if found else ""
 
 
-def first_failure(job: Job, run: Path) -> First | None:
+def first_failure(job: Job, run: Path) -> ProcessEnd | None:
     """The first failed process of a run, not counting consequences of another failure."""
     return why_evidence.search(evidence_of(job, [run]).get(run, run), _own(job)).first
 

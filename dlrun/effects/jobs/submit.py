@@ -197,9 +197,9 @@ def _taken(plan: Plan, target: Path, fault: DlrunError) -> str | None:
 
 
 def _refused(scheduler: Scheduler, done: Completed, plan: Plan) -> OperationFailed:
-    from dlrun.effects.jobs.rejection import refused  # noqa: PLC0415 - only after a refusal
+    from dlrun.effects.jobs.refusal import refusal_of  # noqa: PLC0415 - only after a refusal
 
-    return refused(scheduler, done, plan)
+    return refusal_of(scheduler, done, plan)
 
 
 def _check_client(plan: Plan) -> None:

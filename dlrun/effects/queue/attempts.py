@@ -14,7 +14,7 @@ from dlrun.effects.records.validation import read_json
 from dlrun.model.job import JobStatus, State
 
 
-def later(job: Job) -> list[tuple[Job, tuple[int, ...]]]:
+def reruns(job: Job) -> list[tuple[Job, tuple[int, ...]]]:
     """(job, points) of each rerun of points of this job, oldest first."""
     entries = (read_json(job.directory / RERUNS) or {}).get("jobs")
     found = (read_entry(entry, job.array or 1) for entry in (entries if isinstance(entries, list) else ()))
@@ -40,7 +40,7 @@ def statuses(job: Job) -> list[tuple[Job, int | None, JobStatus]]:
 
 def attempts(job: Job) -> list[list[tuple[Job, int | None, JobStatus]]]:
     """For each run, (job, index there, status) of all attempts, the first one first."""
-    chain = [(job, tuple(range(job.array or 1))), *later(job)]
+    chain = [(job, tuple(range(job.array or 1))), *reruns(job)]
     known = status.of([one for one, _ in chain])
     found: dict[int, list[tuple[Job, int | None, JobStatus]]] = {}
     for one, points in chain:

@@ -30,7 +30,7 @@ def completed(job: Job, *, prompt: bool = False) -> Job:
         if job.remote is not None:
             from dlrun.effects.remote import recover  # noqa: PLC0415 - only for jobs that are elsewhere
 
-            job_id = recover.found(job, job.remote, prompt=prompt)
+            job_id = recover.submitted_id(job, job.remote, prompt=prompt)
         elif _client_runs(job.directory):
             return job
         else:

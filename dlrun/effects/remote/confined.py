@@ -92,7 +92,7 @@ class Confined:
 
     def _parent(self, name: str, *, make: bool = True) -> tuple[int, str]:
         """(descriptor of the parent directory, owned by this object; last component) of a name."""
-        if not proper(name):
+        if not is_valid_name(name):
             raise Obstructed(name)
         *above, leaf = PurePosixPath(name).parts
         # Files arrive directory by directory: the parent is mostly the last one.
@@ -135,7 +135,7 @@ def _refusing(name: str) -> Iterator[None]:
         raise
 
 
-def proper(name: str) -> bool:
+def is_valid_name(name: str) -> bool:
     """Whether a name is relative, without `..` and NUL, and not the directory itself."""
     path = PurePosixPath(name)
     return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name

@@ -16,7 +16,7 @@ from typing import BinaryIO, cast
 from dlrun.effects.clusters.login import transport_of
 from dlrun.effects.records.jobs import RERUN_OF, RERUNS, SUBMISSION, Job, Remote
 from dlrun.effects.remote import record as remote_record
-from dlrun.effects.remote.confined import Confined, Obstructed, proper
+from dlrun.effects.remote.confined import Confined, Obstructed, is_valid_name
 from dlrun.effects.remote.files import FILES
 from dlrun.effects.transport.protocol import Transport
 from dlrun.effects.transport.scripts import script
@@ -33,7 +33,7 @@ _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class RemoteFile:
     """A file or link on the login node: relative name, size in bytes, modification time."""
 
     name: str
@@ -90,14 +90,18 @@ def fetch_record(job: Job, remote: Remote, patterns: Sequence[str]) -> None:
 
 
 def _copied(
-    transport: Transport, there: str, here: Path, wanted: Sequence[Found], step: Callable[[int, int], None]
+    transport: Transport,
+    there: str,
+    here: Path,
+    wanted: Sequence[RemoteFile],
+    step: Callable[[int, int], None],
 ) -> Fetched:
     """Copy the files that are missing or different here."""
     try:
         with Confined(here) as place:
             missing = [one for one in wanted if not _is_here(one, place)]
-            arrived = Arrived(sum(one.size for one in missing if not one.link), step)
-            refused = _fetch_missing(transport, there, missing, place, arrived)
+            progress = Progress(sum(one.size for one in missing if not one.link), step)
+            refused = _fetch_missing(transport, there, missing, place, progress)
     except OSError as error:
         raise OperationFailed(f"cannot write in `{here}`: {error.strerror}") from None
     size = sum(one.size for one in missing if not one.link)
@@ -111,7 +115,7 @@ def _copied(
 
 
 @dataclass(slots=True)
-class Arrived:
+class Progress:
     """Progress: received bytes of `total`."""
 
     total: int
@@ -125,16 +129,16 @@ class Arrived:
 
 
 def _fetch_missing(
-    transport: Transport, there: str, missing: Sequence[Found], place: Confined, arrived: Arrived
+    transport: Transport, there: str, missing: Sequence[RemoteFile], place: Confined, progress: Progress
 ) -> list[str]:
     """Fetch files, small ones first; returns names that cannot be written below the directory."""
     refused: list[str] = []
     for batch in _batches(one for one in missing if one.link or one.size < _LARGE):
-        refused += _fetch_together(transport, there, batch, place, arrived)
+        refused += _fetch_together(transport, there, batch, place, progress)
     for one in missing:
         if one.size >= _LARGE and not one.link:
             try:
-                _fetch_large(transport, there, one, place, arrived)
+                _fetch_large(transport, there, one, place, progress)
             except Obstructed:
                 refused.append(one.name)
     return refused
@@ -148,7 +152,7 @@ def _check_names(names: Iterable[str]) -> None:
             )
 
 
-def listing(transport: Transport, directory: str, patterns: Sequence[str]) -> list[Found]:
+def listing(transport: Transport, directory: str, patterns: Sequence[str]) -> list[RemoteFile]:
     """The files below a directory of the login node that match patterns; OperationFailed if it does not exist."""
     answer = run(transport, script("list", directory=directory, names=patterns))
     if answer.returncode == 66:
@@ -160,20 +164,20 @@ def listing(transport: Transport, directory: str, patterns: Sequence[str]) -> li
         found = [_found(row) for row in rows]
     except ValueError:
         raise OperationFailed(f"`{transport.host}` lists the job's files in an unknown format") from None
-    return [one for one in found if proper(one.name)]
+    return [one for one in found if is_valid_name(one.name)]
 
 
 _ROW = re.compile(r"([fl]) ([0-9]{1,18}) ([0-9]{1,10})(?:\.([0-9]+))? (.*)", re.DOTALL)
 """A line of the script `list`: type, bytes, seconds since 1970, name."""
 
 
-def _found(row: str) -> Found:
+def _found(row: str) -> RemoteFile:
     match = _ROW.fullmatch(row)
     if match is None:
         raise ValueError(row)
     kind, size, seconds, fraction, name = match.groups()
     mtime_ns = int(seconds) * 10**9 + int((fraction or "")[:9].ljust(9, "0"))
-    return Found(name=os.path.normpath(name), size=int(size), mtime_ns=mtime_ns, link=kind == "l")
+    return RemoteFile(name=os.path.normpath(name), size=int(size), mtime_ns=mtime_ns, link=kind == "l")
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
@@ -207,7 +211,7 @@ _NOT_FETCHED = frozenset({
 """Files that the record has from the beginning, or that are only on this machine."""
 
 
-def _written_there(found: Iterable[Found], job: Job) -> list[Found]:
+def _written_there(found: Iterable[RemoteFile], job: Job) -> list[RemoteFile]:
     """The files written by the job: without unchanged sent files and dlrun's own."""
     sent = {f"{FILES}/{name}": (size, mtime) for name, size, mtime, _, link in remote_record.files(job.directory)
             if link is None}  # fmt: skip
@@ -226,15 +230,15 @@ def _written_there(found: Iterable[Found], job: Job) -> list[Found]:
     ]
 
 
-def _is_here(one: Found, place: Confined) -> bool:
+def _is_here(one: RemoteFile, place: Confined) -> bool:
     seen = place.status(one.name)
     if seen is None or one.link:
         return seen is not None and stat.S_ISLNK(seen.st_mode)
     return stat.S_ISREG(seen.st_mode) and (seen.st_size, seen.st_mtime_ns) == (one.size, one.mtime_ns)
 
 
-def _batches(files: Iterable[Found]) -> Iterator[list[Found]]:
-    batch: list[Found] = []
+def _batches(files: Iterable[RemoteFile]) -> Iterator[list[RemoteFile]]:
+    batch: list[RemoteFile] = []
     size = 0
     for one in files:
         # `./` before the name, and NUL after it.
@@ -249,14 +253,14 @@ def _batches(files: Iterable[Found]) -> Iterator[list[Found]]:
 
 
 def _fetch_together(
-    transport: Transport, there: str, batch: Sequence[Found], place: Confined, arrived: Arrived
+    transport: Transport, there: str, batch: Sequence[RemoteFile], place: Confined, progress: Progress
 ) -> list[str]:
     """Fetch files in one tar stream, each atomically; returns names that cannot be written."""
     wanted = {one.name: one for one in batch}
     with Session(transport, script("give", directory=there)) as session:
         session.write(b"".join(b"./" + os.fsencode(name) + b"\0" for name in wanted))
         session.end()
-        refused = unpack(cast("BinaryIO", _Reader(session, arrived)), wanted, place)
+        refused = unpack(cast("BinaryIO", _Reader(session, progress)), wanted, place)
         code, errors = session.finish()
     # tar's exit code 1: a file changed while it was read; the next fetch copies it again.
     if code not in (0, 1):
@@ -264,7 +268,7 @@ def _fetch_together(
     return refused
 
 
-def unpack(stream: BinaryIO, wanted: Mapping[str, Found], place: Confined) -> list[str]:
+def unpack(stream: BinaryIO, wanted: Mapping[str, RemoteFile], place: Confined) -> list[str]:
     """Write the requested files of a tar stream, as far as it is valid; returns names that cannot be written."""
     refused = []
     try:
@@ -289,9 +293,9 @@ def unpack(stream: BinaryIO, wanted: Mapping[str, Found], place: Confined) -> li
 class _Reader:
     """A file object over a session, for tarfile."""
 
-    def __init__(self, session: Session, arrived: Arrived) -> None:
+    def __init__(self, session: Session, progress: Progress) -> None:
         self._session = session
-        self._arrived = arrived
+        self._arrived = progress
         self._rest = b""
 
     def read(self, size: int) -> bytes:
@@ -303,7 +307,7 @@ class _Reader:
         return data
 
 
-def _write(place: Confined, one: Found, source: BinaryIO) -> None:
+def _write(place: Confined, one: RemoteFile, source: BinaryIO) -> None:
     part = _beside(one.name, "part")
     with place.open(part) as target:
         shutil.copyfileobj(source, target, _CHUNK)
@@ -316,26 +320,28 @@ def _beside(name: str, ending: str) -> str:
     return str(path.with_name(f".{path.name}.{ending}"))
 
 
-def _publish(place: Confined, target: BinaryIO, part: str, one: Found) -> None:
+def _publish(place: Confined, target: BinaryIO, part: str, one: RemoteFile) -> None:
     target.flush()
     os.utime(target.fileno(), ns=(one.mtime_ns, one.mtime_ns))
     place.rename(part, one.name)
 
 
-def _fetch_large(transport: Transport, there: str, one: Found, place: Confined, arrived: Arrived) -> None:
+def _fetch_large(
+    transport: Transport, there: str, one: RemoteFile, place: Confined, progress: Progress
+) -> None:
     """Fetch one large file, resuming an earlier fetch of the same size and time."""
     part = _beside(one.name, f"{one.size}-{one.mtime_ns}.part")
     if (seen := place.status(part)) is not None and not stat.S_ISREG(seen.st_mode):
         place.remove(part)
     with place.open(part, replace=False) as target:
         offset = target.seek(0, os.SEEK_END)
-        arrived.add(offset)
+        progress.add(offset)
         text = script("give_rest", directory=there, name=f"./{one.name}", offset=offset)
         with Session(transport, text) as session:
             # One byte more than expected is read: it shows that the file has grown.
             while target.tell() <= one.size and (data := session.read()):
                 target.write(data)
-                arrived.add(len(data))
+                progress.add(len(data))
             if target.tell() <= one.size:
                 session.finish()
         if target.tell() == one.size:

@@ -31,7 +31,7 @@ _LEFT_OUT = frozenset({".git", ".hg", ".svn", "__pycache__", ".ipynb_checkpoints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class SentFile:
     """A file, directory (`size` None) or symbolic link to send; name: relative to `files/`."""
 
     name: str
@@ -42,10 +42,10 @@ class Sent:
     link: str | None = None
 
 
-def collect(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> tuple[list[Sent], list[Problem]]:
+def collect(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> tuple[list[SentFile], list[Problem]]:
     """The files of the key `files`, relative to `base`; without it those of the command; and problems."""
     problems: list[Problem] = []
-    found: dict[str, Sent] = {}
+    found: dict[str, SentFile] = {}
     for index, pattern in enumerate(spec.files or _of_command(spec, base)):
         origin = origins.get(f"files.{index}") or origins.get("files")
         parts = Path(pattern).parts
@@ -78,23 +78,23 @@ def _of_command(spec: Spec, base: Path) -> list[str]:
     return [name for name in dict.fromkeys(inside) if (base / name).is_file()]
 
 
-def _walk(path: Path, base: Path) -> Iterator[Sent]:
+def _walk(path: Path, base: Path) -> Iterator[SentFile]:
     # Not stat: a symbolic link is sent as a link, and its target may be missing.
     seen = path.lstat()
     name = path.relative_to(base).as_posix()
     common = {"path": path, "mtime_ns": seen.st_mtime_ns, "mode": stat.S_IMODE(seen.st_mode)}
     if stat.S_ISLNK(seen.st_mode):
-        yield Sent(name=name, size=0, link=str(path.readlink()), **common)  # type: ignore[arg-type]
+        yield SentFile(name=name, size=0, link=str(path.readlink()), **common)  # type: ignore[arg-type]
     elif stat.S_ISREG(seen.st_mode):
-        yield Sent(name=name, size=seen.st_size, **common)  # type: ignore[arg-type]
+        yield SentFile(name=name, size=seen.st_size, **common)  # type: ignore[arg-type]
     elif stat.S_ISDIR(seen.st_mode) and path.name not in _LEFT_OUT:
         if name != ".":
-            yield Sent(name=name, size=None, **common)  # type: ignore[arg-type]
+            yield SentFile(name=name, size=None, **common)  # type: ignore[arg-type]
         for child in sorted(path.iterdir()):
             yield from _walk(child, base)
 
 
-def manifest(sent: Iterable[Sent]) -> list[list[str | int | None]]:
+def manifest(sent: Iterable[SentFile]) -> list[list[str | int | None]]:
     """The sent files for the record: name, size, time, mode and link; a difference means another submission."""
     return [[one.name, one.size, one.mtime_ns, one.mode, one.link] for one in sent]
 
@@ -103,7 +103,7 @@ def write_stream(
     write: Callable[[bytes], bool],
     texts: Mapping[str, str],
     runs: Sequence[str],
-    sent: Iterable[Sent],
+    sent: Iterable[SentFile],
     token: str,
 ) -> bool:
     """Write a job directory as a tar stream; False if the other end stopped reading.
@@ -162,7 +162,7 @@ def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
     tar.addfile(_entry(name, mode=mode, size=len(data)), io.BytesIO(data))
 
 
-def _add_file(tar: tarfile.TarFile, one: Sent) -> None:
+def _add_file(tar: tarfile.TarFile, one: SentFile) -> None:
     name = f"{FILES}/{one.name}"
     if one.link is not None:
         info = _entry(name, kind=tarfile.SYMTYPE, mode=0o777, mtime_ns=one.mtime_ns)

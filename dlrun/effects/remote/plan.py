@@ -16,7 +16,7 @@ from dlrun.effects.jobs.prepare import dependencies
 from dlrun.effects.paths import expanded
 from dlrun.effects.records import jobs
 from dlrun.effects.remote import files as remote_files
-from dlrun.effects.remote.files import Sent
+from dlrun.effects.remote.files import SentFile
 from dlrun.effects.remote.site import site_of_host
 from dlrun.effects.remote.steps import Facts
 from dlrun.errors import Invalid
@@ -32,7 +32,7 @@ class RemoteInputs:
     """The inputs and the files to send, before the login node is contacted."""
 
     inputs: Inputs
-    sent: Sequence[Sent]
+    sent: Sequence[SentFile]
     named: bool
     """Whether the site is known; if not, it is detected on the login node."""
 
@@ -71,7 +71,7 @@ def on_site(earlier: RemoteInputs, site: str) -> RemoteInputs:
     return replace(earlier, inputs=reading.on_site(earlier.inputs, site), named=True)
 
 
-def _left_behind(inputs: Inputs, sent: Sequence[Sent]) -> Iterator[Problem]:
+def _left_behind(inputs: Inputs, sent: Sequence[SentFile]) -> Iterator[Problem]:
     """Problems: relative paths of the spec that are not among the sent files."""
     names = {one.name for one in sent}
     for path, (key, code) in _named(inputs.spec).items():

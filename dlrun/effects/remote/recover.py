@@ -14,7 +14,7 @@ _unreachable: set[tuple[str, str | None]] = set()
 """Unreachable login nodes with their transports: each is tried once per process."""
 
 
-def found(job: Job, remote: Remote, *, prompt: bool) -> str | None:
+def submitted_id(job: Job, remote: Remote, *, prompt: bool) -> str | None:
     """The id of the submitted job; None if it was not submitted, and only a new attempt could submit it.
 
     Raises OperationFailed if unknown. prompt: a password may be requested.

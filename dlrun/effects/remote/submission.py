@@ -22,7 +22,7 @@ from dlrun.effects.remote import files as remote_files
 from dlrun.effects.remote import record as remote_record
 from dlrun.effects.remote import steps as remote_steps
 from dlrun.effects.remote.destination import Destination
-from dlrun.effects.remote.files import Sent
+from dlrun.effects.remote.files import SentFile
 from dlrun.effects.remote.steps import Facts
 from dlrun.effects.transport.protocol import Transport
 from dlrun.errors import DlrunError, Invalid
@@ -42,7 +42,7 @@ class Payload:
 
     plan: Plan
     texts: dict[str, str]
-    sent: tuple[Sent, ...] = ()
+    sent: tuple[SentFile, ...] = ()
     site: Site | None = None
 
 

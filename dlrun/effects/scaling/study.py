@@ -162,7 +162,7 @@ def find(word: Path) -> Study:
     return study
 
 
-def alone(study: Study) -> AbstractContextManager[None]:
+def locked(study: Study) -> AbstractContextManager[None]:
     """Lock the study for this process; raises OperationFailed if another one has it."""
     directory = study.directory
     return lock.exclusive(

@@ -21,7 +21,7 @@ from dlrun.effects.site.yaml_text import ProfileDraft
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class CollectedFacts:
     """The collected facts of nodes.
 
     nodes: facts by kind of node; failed: reasons for kinds without facts; login, hardware: facts, and cores and memory, of
@@ -46,7 +46,7 @@ def kind_here(cluster: Cluster, here: Machine) -> str | None:
     )
 
 
-def detect(name: str, cluster: Cluster, seen: Seen) -> ProfileDraft:
+def detect(name: str, cluster: Cluster, seen: CollectedFacts) -> ProfileDraft:
     """The draft of a profile, with the facts that could not be detected."""
     key = backends.scheduler(cluster.scheduler).CLUSTER_KEY
     values: dict[str, Any] = {
@@ -70,7 +70,7 @@ def detect(name: str, cluster: Cluster, seen: Seen) -> ProfileDraft:
     return draft
 
 
-def _scheduler(cluster: Cluster, seen: Seen) -> dict[str, Any]:
+def _scheduler(cluster: Cluster, seen: CollectedFacts) -> dict[str, Any]:
     found: dict[str, Any] = {"type": cluster.scheduler}
     if cluster.version:
         found["version"] = cluster.version
@@ -86,7 +86,7 @@ def _scheduler(cluster: Cluster, seen: Seen) -> dict[str, Any]:
     return {**found, **cluster.settings}
 
 
-def _counts(cluster: Cluster, seen: Seen) -> str | None:
+def _counts(cluster: Cluster, seen: CollectedFacts) -> str | None:
     """`threads` if a scheduler counts hardware threads as CPUs, by comparison with a probed node; else None."""
     for kind in cluster.nodes:
         facts = seen.nodes.get(kind.name)
@@ -114,7 +114,7 @@ def _queue(queue: Queue) -> dict[str, Any]:
     return found
 
 
-def _kind(kind: Nodes, seen: Seen, draft: ProfileDraft) -> dict[str, Any]:
+def _kind(kind: Nodes, seen: CollectedFacts, draft: ProfileDraft) -> dict[str, Any]:
     """The profile values of a node type: from the scheduler, and for a probed node from its facts."""
     found: dict[str, Any] = {"count": kind.count}
     if kind.memory_mib:
@@ -154,7 +154,7 @@ def _gpus(kind: Nodes) -> dict[str, Any]:
 
 
 def _probed_topology(
-    found: dict[str, Any], kind: Nodes, facts: NodeFacts, seen: Seen, draft: ProfileDraft
+    found: dict[str, Any], kind: Nodes, facts: NodeFacts, seen: CollectedFacts, draft: ProfileDraft
 ) -> None:
     """Add the topology of a probed node, in short form if that is exact, else as its facts file."""
     node = facts.topology
@@ -186,11 +186,11 @@ def _probed_topology(
         found["topology"]["reserved"] = kind.reserved
 
 
-def _file(seen: Seen, kind: Nodes) -> str:
+def _file(seen: CollectedFacts, kind: Nodes) -> str:
     return f"{seen.stem}-{kind.name}.facts.json"
 
 
-def _launcher(cluster: Cluster, seen: Seen, draft: ProfileDraft) -> dict[str, Any]:
+def _launcher(cluster: Cluster, seen: CollectedFacts, draft: ProfileDraft) -> dict[str, Any]:
     """The launcher: the scheduler's own (job steps), else the MPI found on a probed node, else ssh."""
     found = {name: site_node.launcher(facts, cluster.scheduler) for name, facts in seen.nodes.items()}
     known = [name for name in found.values() if name]
@@ -206,7 +206,7 @@ def _launcher(cluster: Cluster, seen: Seen, draft: ProfileDraft) -> dict[str, An
     return {"name": known[0] if known else "ssh"}
 
 
-def _network_and_disks(seen: Seen, draft: ProfileDraft) -> None:
+def _network_and_disks(seen: CollectedFacts, draft: ProfileDraft) -> None:
     """Add fabric and storage, from the first probed node with a fabric other than Ethernet, else any node."""
     if not seen.nodes:
         draft.unseen.append("fabric, node-local storage, shared file systems: no compute node was probed")
@@ -233,7 +233,7 @@ def _network_and_disks(seen: Seen, draft: ProfileDraft) -> None:
         )
 
 
-def _sources(cluster: Cluster, seen: Seen, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _sources(cluster: Cluster, seen: CollectedFacts, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     today = date.today().isoformat()  # noqa: DTZ011 - the admin's own day
     covered = ["scheduler", "launcher", "partitions", "node_types", "rendezvous"]
     yield {

@@ -33,7 +33,7 @@ PROGRAM = Path(node.__file__).parent / "checks" / "describe.py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class ProbeOptions:
     """Parameters of probe jobs: options of the scheduler's client, maximum seconds in the queue, progress messages."""
 
     options: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class Probed:
     failed: Mapping[str, str]
 
 
-def probe(cluster: Cluster, here: Machine, ask: Ask) -> Probed:
+def probe(cluster: Cluster, here: Machine, ask: ProbeOptions) -> Probed:
     """Run one job per kind of node concurrently, and parse their output."""
     kinds = [kind for kind in cluster.nodes if kind.hosts]
 
@@ -94,7 +94,7 @@ def hardware() -> str:
     return f"{counted}{many(threads or 1, 'hardware thread')}, {memory} GiB memory"
 
 
-def _asked(kind: Nodes, cluster: Cluster, ask: Ask, log: str = "") -> list[str]:
+def _asked(kind: Nodes, cluster: Cluster, ask: ProbeOptions, log: str = "") -> list[str]:
     """The client's arguments for a probe; with a host if the queue has several kinds of nodes."""
     queue = next((q for q in cluster.queues if kind.name in q.kinds and not q.preemptable), None)
     queue = queue or next((q for q in cluster.queues if kind.name in q.kinds), None)
@@ -107,12 +107,12 @@ def _asked(kind: Nodes, cluster: Cluster, ask: Ask, log: str = "") -> list[str]:
     return [*backends.scheduler(cluster.scheduler).probe(asked), *ask.options]
 
 
-def step(kind: Nodes, cluster: Cluster, ask: Ask) -> list[str]:
+def step(kind: Nodes, cluster: Cluster, ask: ProbeOptions) -> list[str]:
     """The command that runs Python on a node of a kind, with the program on standard input."""
     return [*_asked(kind, cluster, ask), "python3", "-"]
 
 
-def _by_step(kind: Nodes, cluster: Cluster, ask: Ask) -> str:
+def _by_step(kind: Nodes, cluster: Cluster, ask: ProbeOptions) -> str:
     done = run(
         step(kind, cluster, ask),
         text=resources.text(PROGRAM),
@@ -126,12 +126,12 @@ def _by_step(kind: Nodes, cluster: Cluster, ask: Ask) -> str:
     return done.stdout
 
 
-def batch(kind: Nodes, cluster: Cluster, ask: Ask, script: Path) -> list[str]:
+def batch(kind: Nodes, cluster: Cluster, ask: ProbeOptions, script: Path) -> list[str]:
     """The command that submits a script to a node of a kind."""
     return [*_asked(kind, cluster, ask, str(script.parent / "log")), str(script)]
 
 
-def by_script(kind: Nodes, cluster: Cluster, here: Machine, ask: Ask, runner: Runner = run) -> str:
+def by_script(kind: Nodes, cluster: Cluster, here: Machine, ask: ProbeOptions, runner: Runner = run) -> str:
     """Run the probe as a batch script; the answer is a file in the user's home, which compute nodes share."""
     scheduler = backends.scheduler(cluster.scheduler)
     folder = Path(tempfile.mkdtemp(prefix=".dlrun-probe-", dir=here.home))

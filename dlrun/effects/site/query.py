@@ -30,7 +30,7 @@ def ask_cluster(here: Machine, runner: Runner = run) -> Cluster:
         if not here.has(client):
             continue
         try:
-            return ask(_Asker(runner, here))
+            return ask(_Commands(runner, here))
         except OperationFailed as error:
             # Clusters may have clients of several schedulers, after a change or as wrappers (Slurm's `pbsnodes`).
             failed = failed or error
@@ -54,7 +54,7 @@ def has_client(here: Machine) -> bool:
     return any(here.has(client) for client in _CLIENTS)
 
 
-class _Asker:
+class _Commands:
     """Runs commands, and records those that answered and the errors of the others."""
 
     def __init__(self, runner: Runner, here: Machine) -> None:
@@ -110,76 +110,78 @@ class _Asker:
         return replace(cluster, queues=named, asked=tuple(self.answered), unseen=(*cluster.unseen, *failed))
 
 
-def _slurm(asker: _Asker) -> Cluster:
+def _slurm(commands: _Commands) -> Cluster:
     """Query Slurm: partitions are required; nodes come from `sinfo --json`, or scontrol for old versions."""
-    settings = asker.read(site_slurm.config, "scontrol", "show", "config") or {}
-    partitions = site_slurm.records(asker.required("scontrol", "-o", "show", "partition"))
-    listed = asker.read(site_sinfo.records, "sinfo", "--json")
-    shown = asker.read(site_slurm.records, "scontrol", "-o", "show", "node")
+    settings = commands.read(site_slurm.config, "scontrol", "show", "config") or {}
+    partitions = site_slurm.records(commands.required("scontrol", "-o", "show", "partition"))
+    listed = commands.read(site_sinfo.records, "sinfo", "--json")
+    shown = commands.read(site_slurm.records, "scontrol", "-o", "show", "node")
     if listed is None and shown is None:
         raise OperationFailed("neither `sinfo --json` nor `scontrol show node` lists the nodes",
-                              help=next(reversed(asker.failed.values()), "") or None)  # fmt: skip
+                              help=next(reversed(commands.failed.values()), "") or None)  # fmt: skip
     cluster = parsed(_of_slurm, settings, partitions, listed or (), shown or ())
     if "slurmdbd" in settings.get("AccountingStorageType", ""):
-        names = asker.optional("sacctmgr", "-nP", "show", "qos", "format=name")
+        names = commands.optional("sacctmgr", "-nP", "show", "qos", "format=name")
         cluster = replace(cluster, qos=frozenset(names.split()) if names is not None else None)
-    return asker.finish(cluster)
+    return commands.finish(cluster)
 
 
 def _of_slurm(settings: _Record, partitions: list[_Record], *nodes: Iterable[_Record]) -> Cluster:
     return site_slurm.cluster(settings, partitions, site_slurm.merged(*nodes))
 
 
-def _pbs(asker: _Asker) -> Cluster:
+def _pbs(commands: _Commands) -> Cluster:
     """Query PBS, in JSON if supported, else as text; qmgr is optional."""
 
     def output(*argv: str) -> str:
-        answer = asker.optional(*argv, "-F", "json")
+        answer = commands.optional(*argv, "-F", "json")
         if answer is None:
-            answer = asker.required(*argv)
+            answer = commands.required(*argv)
             # Text was the fallback: the refusal of the JSON option is not a fact of the cluster.
-            del asker.failed[" ".join((*argv, "-F", "json"))]
+            del commands.failed[" ".join((*argv, "-F", "json"))]
         return answer
 
     server, queues, nodes = output("qstat", "-Bf"), output("qstat", "-Qf"), output("pbsnodes", "-a")
-    manager = asker.optional("qmgr", "-c", "print server") if asker.here.has("qmgr") else None
-    return asker.finish(parsed(site_pbs.cluster, server, queues, nodes, manager or ""))
+    manager = commands.optional("qmgr", "-c", "print server") if commands.here.has("qmgr") else None
+    return commands.finish(parsed(site_pbs.cluster, server, queues, nodes, manager or ""))
 
 
-def _flux(asker: _Asker) -> Cluster:
+def _flux(commands: _Commands) -> Cluster:
     """Query Flux: resources, queues and their hosts; the configuration is optional."""
-    version = asker.required("flux", "getattr", "version").strip()
+    version = commands.required("flux", "getattr", "version").strip()
     answers = [
-        asker.required("flux", "resource", "R"),
-        asker.required("flux", "queue", "list", "--no-header", f"--format={site_flux.QUEUES}"),
-        asker.required(
+        commands.required("flux", "resource", "R"),
+        commands.required("flux", "queue", "list", "--no-header", f"--format={site_flux.QUEUES}"),
+        commands.required(
             "flux", "resource", "list", "--states=all", "--no-header", f"--format={site_flux.HOSTS}"
         ),
-        asker.optional("flux", "config", "get") or "",
+        commands.optional("flux", "config", "get") or "",
     ]
-    return asker.finish(replace(parsed(site_flux.cluster, *answers), version=version))
+    return commands.finish(replace(parsed(site_flux.cluster, *answers), version=version))
 
 
-def _gridengine(asker: _Asker) -> Cluster:
+def _gridengine(commands: _Commands) -> Cluster:
     """Query Grid Engine: hosts, queues, parallel environments, complexes; GPUs host by host, if the cell has any."""
-    hosts, table = asker.required("qhost", "-F", "-q", "-xml"), asker.required("qconf", "-sc")
-    queues = asker.optional("qconf", "-sq", ",".join((asker.optional("qconf", "-sql") or "").split())) or ""
-    names = (asker.optional("qconf", "-spl") or "").split()
-    environments = [asker.optional("qconf", "-sp", name) or "" for name in names]
+    hosts, table = commands.required("qhost", "-F", "-q", "-xml"), commands.required("qconf", "-sc")
+    queues = (
+        commands.optional("qconf", "-sq", ",".join((commands.optional("qconf", "-sql") or "").split())) or ""
+    )
+    names = (commands.optional("qconf", "-spl") or "").split()
+    environments = [commands.optional("qconf", "-sp", name) or "" for name in names]
     gpu = site_gridengine.gpu_complex(site_gridengine.complexes(table))
     gpus = {}
     for host in re.findall(r"<host name='([^']+)'", hosts) if gpu else ():
-        shown = re.search(rf"\b{gpu}=(\d+)", asker.optional("qconf", "-se", host) or "")
+        shown = re.search(rf"\b{gpu}=(\d+)", commands.optional("qconf", "-se", host) or "")
         gpus[host] = int(shown[1]) if shown else 0
-    name = (asker.optional("qconf", "-sss") or "").strip() or None
-    version = re.search(r"\d+(\.\d+)+\w*", (asker.optional("qstat", "-help") or "").partition("\n")[0])
+    name = (commands.optional("qconf", "-sss") or "").strip() or None
+    version = re.search(r"\d+(\.\d+)+\w*", (commands.optional("qstat", "-help") or "").partition("\n")[0])
     texts = (hosts, queues, "\n".join(environments), table)
     read = partial(site_gridengine.cluster, name=name, version=version[0] if version else None, gpus=gpus)
-    asker.answered = [line for line in asker.answered if not re.match("qconf -s[pe] ", line)]
-    return asker.finish(parsed(read, *texts))
+    commands.answered = [line for line in commands.answered if not re.match("qconf -s[pe] ", line)]
+    return commands.finish(parsed(read, *texts))
 
 
-_CLIENTS: Mapping[str, Callable[[_Asker], Cluster]] = {
+_CLIENTS: Mapping[str, Callable[[_Commands], Cluster]] = {
     "scontrol": _slurm,
     "pbsnodes": _pbs,
     "qconf": _gridengine,

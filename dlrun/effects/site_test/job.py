@@ -23,7 +23,7 @@ from dlrun.effects.site_test import answers
 from dlrun.effects.site_test.answers import NodeAnswers
 from dlrun.effects.site_test.places import Place
 from dlrun.effects.verify.compare import compare_check
-from dlrun.effects.verify.job import check_of, hosts_of, reports, unseen_of, ways_of
+from dlrun.effects.verify.job import check_of, hosts_of, modules_of, reports, unseen_of
 from dlrun.effects.verify.report import Checked
 from dlrun.errors import OperationFailed
 from dlrun.model.job import State
@@ -39,7 +39,7 @@ POLL = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class TestOptions:
     """The site (name or file), arguments of `--set`, the maximum time in the queue, and an event that ends all jobs."""
 
     site: str
@@ -97,7 +97,7 @@ def plan_of(inputs: Inputs) -> Plan:
     return prepare(inputs.path, inputs=inputs).plan
 
 
-def run(place: Place, ask: Ask) -> PlaceReport:
+def run(place: Place, ask: TestOptions) -> PlaceReport:
     """Submit the job of a place, wait for its end, and parse its output."""
     inputs = inputs_of(place, ask.site, ask.sets, cpus_per_rank=1)
     without_gpus = None
@@ -122,8 +122,10 @@ def run(place: Place, ask: Ask) -> PlaceReport:
     plan = plan_of(_asking(inputs))
     over = inputs.site.fabric.interfaces if inputs.site.fabric is not None else ()
     found = reports(job.directory)
-    fabric, ways = expected(inputs.site, "warn"), _ways(inputs.spec)
-    ranks = compare_check(plan, found, hosts_of(job.directory), fabric, interfaces=over, libraries=bool(ways))
+    fabric, modules = expected(inputs.site, "warn"), _modules(inputs.spec)
+    ranks = compare_check(
+        plan, found, hosts_of(job.directory), fabric, interfaces=over, libraries=bool(modules)
+    )
     log = log_files.text(log_files.find(job.directory, "job")[0])
     return PlaceReport(
         place=place,
@@ -131,13 +133,13 @@ def run(place: Place, ask: Ask) -> PlaceReport:
         nodes=answers.read(job.directory),
         ranks=ranks,
         job_id=job.job_id,
-        transport=unseen_of(ranks, ways, fabric, inputs.site.name),
+        transport=unseen_of(ranks, modules, fabric, inputs.site.name),
         log="\n".join([line for line in log if line.strip()][-3:]),
         without_gpus=without_gpus,
     )
 
 
-def _ended(job: Job, ask: Ask) -> bool:
+def _ended(job: Job, ask: TestOptions) -> bool:
     """Wait for a job's end; False if it was cancelled, because it did not start in time or the test was interrupted."""
     watcher = watch.Watcher(job, lambda why: ask.notice(f"job {job.job_id} is {why}"))
     deadline = time.monotonic() + ask.wait
@@ -171,7 +173,7 @@ def _asking(inputs: Inputs) -> Inputs:
     """The inputs with the questions as command and as first set-up line, before modules are loaded."""
     questions = json.dumps(_questions(inputs.site))
     over = inputs.site.fabric.interfaces if inputs.site.fabric is not None else ()
-    spec = check_of(inputs.spec, _ways(inputs.spec), over)
+    spec = check_of(inputs.spec, _modules(inputs.spec), over)
     program = f'python3 "$DLRUN_JOB_DIR/{BUNDLE}" check-site'
     first = f'{program} {quote(questions)} >"$DLRUN_JOB_DIR/{answers.FIRST}" || true'
     environment = replace(inputs.site.environment, setup=(first, *inputs.site.environment.setup))
@@ -183,9 +185,9 @@ def _asking(inputs: Inputs) -> Inputs:
     )
 
 
-def _ways(spec: Spec) -> tuple[str, ...]:
+def _modules(spec: Spec) -> tuple[str, ...]:
     """The communication libraries to test; none for one node, which does not use the fabric."""
-    return ways_of(spec) if spec.resources.nodes != 1 else ()
+    return modules_of(spec) if spec.resources.nodes != 1 else ()
 
 
 def _questions(site: Site) -> dict[str, object]:

@@ -98,7 +98,7 @@ def counts(site: Site, of_kind: Mapping[str, Nodes]) -> Iterator[Fact]:
         )
 
 
-def asked(name: str, partition: Partition, accepts: Accepts) -> Iterator[Fact]:
+def by_acceptance(name: str, partition: Partition, accepts: Accepts) -> Iterator[Fact]:
     """Facts of limits, from whether the scheduler accepts jobs of that size; each limit separately."""
     base = f"partitions.{name}"
     tried: list[tuple[str, dict[str, object]]] = []

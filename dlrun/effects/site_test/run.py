@@ -58,7 +58,7 @@ def test_profile(
     runnable = [
         place for place in chosen if place.partition not in unknown and places.is_run(place, partitions)
     ]
-    ask = site_job.Ask(site=path, sets=sets, wait=wait, notice=notice)
+    ask = site_job.TestOptions(site=path, sets=sets, wait=wait, notice=notice)
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
         try:
             reports = list(pool.map(lambda place: site_job.run(place, ask), runnable))
@@ -134,7 +134,7 @@ def _of_scheduler(
         def accepts(resources: dict[str, object], place: places.Place = place) -> str | None:
             return site_job.accepts(place, path, sets, **{"cpus_per_rank": 1, **resources})
 
-        yield from map(at, limits.asked(place.partition, partition, accepts))  # type: ignore[arg-type]
+        yield from map(at, limits.by_acceptance(place.partition, partition, accepts))  # type: ignore[arg-type]
 
 
 class _WithOrigin:

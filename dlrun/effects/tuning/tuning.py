@@ -133,7 +133,7 @@ def load(directory: Path) -> Tuning | None:
         ) from None
 
 
-def alone(tuning: Tuning) -> AbstractContextManager[None]:
+def locked(tuning: Tuning) -> AbstractContextManager[None]:
     """Lock the trials for this process; raises OperationFailed if another one runs them."""
     directory = tuning.directory
     return lock.exclusive(

@@ -58,9 +58,9 @@ def run(
     """
     inputs = spec_inputs(path, sets=sets, site=site)
     nodes = inputs.spec.resources.nodes
-    ways = ways_of(inputs.spec) if nodes != 1 else ()
+    modules = modules_of(inputs.spec) if nodes != 1 else ()
     over = inputs.site.fabric.interfaces if inputs.site.fabric is not None else ()
-    prepared = prepare(path, inputs=replace(inputs, spec=check_of(inputs.spec, ways, over)))
+    prepared = prepare(path, inputs=replace(inputs, spec=check_of(inputs.spec, modules, over)))
     # The ranks run the node program in place of the training.
     roles = tuple(replace(role, files=(*role.files, BUNDLE)) for role in prepared.plan.roles)
     plan = replace(prepared.plan, roles=roles)
@@ -71,8 +71,8 @@ def run(
     found = reports(job.directory)
     interfaces = tuple(over) or interfaces_of(plan)
     hosts = hosts_of(job.directory)
-    ranks = compare_check(plan, found, hosts, fabric, interfaces=interfaces, libraries=bool(ways))
-    unseen = unseen_of(ranks, ways, fabric, inputs.site.name)
+    ranks = compare_check(plan, found, hosts, fabric, interfaces=interfaces, libraries=bool(modules))
+    unseen = unseen_of(ranks, modules, fabric, inputs.site.name)
     return Verified(
         job=job,
         ranks=ranks,
@@ -90,11 +90,11 @@ def _submitted(plan: Plan, notice: Callable[[str], None]) -> Job:
     return job
 
 
-def check_of(spec: Spec, ways: Sequence[str], over: Sequence[str]) -> Spec:
+def check_of(spec: Spec, modules: Sequence[str], over: Sequence[str]) -> Spec:
     """The spec with the check in place of the training, without keys that would end or repeat it."""
     wall = spec.resources.walltime
-    words = ("--over", ",".join(over), *ways) if over else tuple(ways)
-    variables = {name: value for settings in VERBOSE.values() for name, value in settings} if ways else {}
+    words = ("--over", ",".join(over), *modules) if over else tuple(modules)
+    variables = {name: value for settings in VERBOSE.values() for name, value in settings} if modules else {}
     return replace(
         spec,
         name=f"verify-{spec.name}"[:128],
@@ -106,21 +106,21 @@ def check_of(spec: Spec, ways: Sequence[str], over: Sequence[str]) -> Spec:
     )  # fmt: skip
 
 
-def ways_of(spec: Spec) -> tuple[str, ...]:
+def modules_of(spec: Spec) -> tuple[str, ...]:
     """The Python modules for the test of the communication library, the framework's own first."""
     by_mpi = {"mpi-program", "intel-mpi"} & set(backends.framework(spec.framework).LIBRARIES)
     return ("mpi4py", "torch") if by_mpi else ("torch",)
 
 
 def unseen_of(
-    ranks: Sequence[Checked], ways: Sequence[str], fabric: FabricCheck | None, site: str
+    ranks: Sequence[Checked], modules: Sequence[str], fabric: FabricCheck | None, site: str
 ) -> str | None:
     """The reason why the communication library's transport was not seen or compared, or None."""
-    if not ways:
+    if not modules:
         return "a job on one node does not use the fabric"
     libraries = [one.report.get("library") or {} for one in ranks if one.report is not None]
     if libraries and not any("by" in one for one in libraries):
-        return f"the job's python3 has no {' and no '.join(ways)}, so its library cannot be tested"
+        return f"the job's python3 has no {' and no '.join(modules)}, so its library cannot be tested"
     if not any(one.report and one.report.get("transport") for one in ranks):
         return "no library logged its transport"
     if fabric is None:

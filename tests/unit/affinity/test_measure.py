@@ -24,7 +24,7 @@ def measure(tmp_path, monkeypatch):
 
     def run(*options, busy=0.0):
         monkeypatch.setattr(affinity_measure, "_timed", timed)
-        monkeypatch.setattr(affinity_measure, "busy_part", lambda: busy)
+        monkeypatch.setattr(affinity_measure, "busy_fraction", lambda: busy)
         monkeypatch.setattr(affinity_inputs, "live_topology", lambda: topology("skx-block"))
         words = [
             "--topology",

@@ -82,7 +82,7 @@ def test_real_ranks_are_measured_each_way(monkeypatch):
         pytest.skip("needs two cores")
     monkeypatch.setattr(measure, "ROUNDS", 1)
     monkeypatch.setattr(report, "SECONDS", 0.05)
-    monkeypatch.setattr(measure, "busy_part", lambda: 0.5)
+    monkeypatch.setattr(measure, "busy_fraction", lambda: 0.5)
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     words = ["--measure", "--report", "--ranks-per-node", "2", "--gpus-per-rank", "0", "--memory", "none"]
     done = CliRunner().invoke(command, words, obj={"color": "never"}, catch_exceptions=False)

@@ -11,7 +11,7 @@ from typing import Any
 
 from dlrun.effects.site import pbs as site_pbs
 from dlrun.effects.site import slurm as site_slurm
-from dlrun.effects.site.detect import Seen, detect
+from dlrun.effects.site.detect import CollectedFacts, detect
 from dlrun.effects.site.facts import Cluster, parsed
 from dlrun.effects.site.yaml_text import ProfileDraft, sources
 from dlrun.errors import Invalid
@@ -36,7 +36,7 @@ def import_dumps(texts: Mapping[str, str], name: str | None) -> ProfileDraft:
             "the files list neither partitions nor nodes",
             help="take them with `scontrol show partition` and `scontrol show node`, or `pbsnodes -a -F json` and `qstat -Qf`",
         )
-    draft = detect(name or cluster.name or "mycluster", cluster, Seen())
+    draft = detect(name or cluster.name or "mycluster", cluster, CollectedFacts())
     draft.values["sources"] = sources(f"what the scheduler printed: {', '.join(texts)}")
     return draft
 

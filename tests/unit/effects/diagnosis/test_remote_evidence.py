@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dlrun.effects.diagnosis.remote_evidence import _chosen
-from dlrun.effects.remote.fetch import Found
+from dlrun.effects.remote.fetch import RemoteFile
 
 
 def test_a_rank_of_thousands_that_ended_too_early_is_looked_into(tmp_path):
@@ -14,7 +14,7 @@ def test_a_rank_of_thousands_that_ended_too_early_is_looked_into(tmp_path):
     written = dict.fromkeys(range(5000), begun) | dict.fromkeys(range(3000, 5000), failed + 30)
     written |= {1234: failed - 20, 4000: failed}
     logs = [
-        Found(name=f"logs/{rank // 1000}/rank-{rank}.log", size=100_000, mtime_ns=at * 10**9, link=False)
+        RemoteFile(name=f"logs/{rank // 1000}/rank-{rank}.log", size=100_000, mtime_ns=at * 10**9, link=False)
         for rank, at in written.items()
     ]
     assert {"logs/1/rank-1234.log", "logs/4/rank-4000.log"} <= set(_chosen(logs, tmp_path))

@@ -156,7 +156,7 @@ def test_damaged_notes_of_runs_that_came_later(tmp_path, entry):
         )
     job = jobs.load(path)
     assert job is not None
-    assert attempts.later(job) == []
+    assert attempts.reruns(job) == []
     attempts.statuses(job)
 
 

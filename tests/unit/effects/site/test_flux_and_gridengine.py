@@ -127,7 +127,7 @@ class Here(Machine):
 
 def test_a_draft_names_what_answered_and_what_did_not():
     found = ask_cluster(Here(environment={}), runner(ANSWERS))
-    draft = site_detect.detect("tuo", found, site_detect.Seen())
+    draft = site_detect.detect("tuo", found, site_detect.CollectedFacts())
     assert draft.values["scheduler"] == {
         "type": "flux",
         "version": "0.88.0",

@@ -245,11 +245,11 @@ def test_a_node_that_no_numbers_describe_needs_a_capture():
         )
         is None
     )
-    seen = site_detect.Seen(nodes={"n": odd}, stem="crag")
+    seen = site_detect.CollectedFacts(nodes={"n": odd}, stem="crag")
     draft = site_detect.detect("crag", CLUSTER, seen)
     assert draft.values["node_types"]["n"]["capture"] == "crag-n.facts.json"
     assert json.loads(draft.files["crag-n.facts.json"])["host"] == "n1"
-    without = site_detect.detect("crag", CLUSTER, site_detect.Seen(nodes={"n": odd}))
+    without = site_detect.detect("crag", CLUSTER, site_detect.CollectedFacts(nodes={"n": odd}))
     assert without.values["node_types"]["n"]["topology"]["cores"] == 2
     assert any("with `--output`" in line for line in without.unseen)
 
@@ -282,7 +282,7 @@ def test_what_a_login_node_shows_stands_aside():
         file_systems=[disk("/local")],
         starters={"mpirun": "mpirun (Open MPI) 5"},
     )
-    seen = site_detect.Seen(login=login, hardware=site_probe.hardware())
+    seen = site_detect.CollectedFacts(login=login, hardware=site_probe.hardware())
     draft = site_detect.detect("crag", CLUSTER, seen)
     threads = f"{os.cpu_count()} hardware thread"
     assert any(line.startswith(f"{login.host}: ") and threads in line for line in draft.aside)
@@ -291,16 +291,16 @@ def test_what_a_login_node_shows_stands_aside():
     assert any("mpirun (Open MPI) 5" in line for line in draft.aside)
     assert any(line.startswith("node_types.g: NUMA nodes") and "--probe" in line for line in draft.unseen)
     pbs = Cluster(scheduler="openpbs", nodes=CLUSTER.nodes)
-    assert site_detect.detect("crag", pbs, site_detect.Seen(login=login)).values["launcher"] == {
+    assert site_detect.detect("crag", pbs, site_detect.CollectedFacts(login=login)).values["launcher"] == {
         "name": "ssh"
     }
-    node = site_detect.Seen(nodes={"n": login})
+    node = site_detect.CollectedFacts(nodes={"n": login})
     assert site_detect.detect("crag", pbs, node).values["launcher"] == {"name": "openmpi"}
 
 
 def test_what_scheduler_and_node_disagree_on_is_said():
     draft = site_detect.detect(
-        "crag", CLUSTER, site_detect.Seen(nodes={"n": facts(tree(1, 2, 2)), "g": facts()})
+        "crag", CLUSTER, site_detect.CollectedFacts(nodes={"n": facts(tree(1, 2, 2)), "g": facts()})
     )
     assert draft.values["node_types"]["n"]["topology"] == {"packages": 1, "cores": 2, "smt": 2}
     assert any(
@@ -311,7 +311,7 @@ def test_what_scheduler_and_node_disagree_on_is_said():
 
 
 def test_probe_jobs_name_the_node_only_where_a_partition_has_several_kinds(tmp_path):
-    ask = site_probe.Ask(options=("--account=abc",), wait=60)
+    ask = site_probe.ProbeOptions(options=("--account=abc",), wait=60)
     argv = site_probe.step(CLUSTER.nodes[1], CLUSTER, ask)
     assert "--nodelist=g1" in argv
     assert "--gres=gpu:1" in argv
@@ -353,7 +353,9 @@ def test_a_pbs_probe_comes_home_through_the_users_home(tmp_path, monkeypatch):
     where = Machine(environment={}, home=tmp_path)
 
     def ask(pbs, wait=60):
-        return site_probe.by_script(PBS_CLUSTER.nodes[0], PBS_CLUSTER, where, site_probe.Ask(wait=wait), pbs)
+        return site_probe.by_script(
+            PBS_CLUSTER.nodes[0], PBS_CLUSTER, where, site_probe.ProbeOptions(wait=wait), pbs
+        )
 
     assert site_node.read_facts(ask(Pbs("runs"))).topology
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"

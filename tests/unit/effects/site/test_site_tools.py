@@ -73,7 +73,7 @@ def here(path=Path("/nowhere"), *programs, **environment):
 
 
 def test_slurms_own_words_become_a_profile():
-    site = decoded(site_detect.detect("crag", slurm(), site_detect.Seen()))
+    site = decoded(site_detect.detect("crag", slurm(), site_detect.CollectedFacts()))
     assert site.recognise.cluster_name == "crag"
     assert (site.scheduler.version, site.scheduler.gpus, site.launcher.mpi) == ("24.05.3", "gres", "pmix")
     assert set(site.partitions) == {"gpu", "cpu"}
@@ -101,7 +101,7 @@ def test_pbs_own_words_become_a_profile():
         site_pbs.cluster(read["server.txt"], read["queues.txt"], read["nodes.txt"], read["manager.txt"])
         == in_json
     )
-    site = decoded(site_detect.detect("crag", in_json, site_detect.Seen()))
+    site = decoded(site_detect.detect("crag", in_json, site_detect.CollectedFacts()))
     assert (site.scheduler.type, site.scheduler.version, site.recognise.pbs_server) == (
         "openpbs",
         "23.06.06",
@@ -260,7 +260,7 @@ def test_an_old_pbs_and_torque_are_read_from_their_text(tmp_path):
     clients = Clients(**answers)
     cluster = site_query.ask_cluster(here(tmp_path, "pbsnodes", "qmgr"), clients)
     assert "qstat -Qf -F json" in clients.asked, "JSON is asked for first"
-    site = decoded(site_detect.detect("crag", cluster, site_detect.Seen()))
+    site = decoded(site_detect.detect("crag", cluster, site_detect.CollectedFacts()))
     assert (site.scheduler.type, site.scheduler.version) == ("torque", "6.1.3")
     assert (str(site.partitions["workq"].max_walltime), site.partitions["workq"].max_nodes) == ("1d", 4)
     (kind,) = cluster.nodes

@@ -15,7 +15,7 @@ from dlrun.effects.site_test import limits, places
 from dlrun.effects.site_test.answers import MARK, parsed
 from dlrun.effects.site_test.fact import Fact, merged
 from dlrun.effects.site_test.hardware import hardware
-from dlrun.effects.site_test.run import Verdicts, _Placer
+from dlrun.effects.site_test.run import Verdicts, _WithOrigin
 from dlrun.effects.site_test.surroundings import surroundings
 from dlrun.model.problem import InvalidFile
 from dlrun.model.site import NodeType
@@ -155,7 +155,7 @@ def test_limits_that_the_scheduler_lists_and_those_it_is_asked_about(loaded):
     def accepts(resources):
         return "QOSMaxNodePerJobLimit" if "nodes" in resources else None
 
-    asked = {fact.key: fact for fact in limits.asked("debug", site.partitions["debug"], accepts)}
+    asked = {fact.key: fact for fact in limits.by_acceptance("debug", site.partitions["debug"], accepts)}
     assert asked["partitions.debug.max_walltime"].verdict == "holds"
     assert (
         "a job of 4 nodes would be refused: QOSMaxNodePerJobLimit" in asked["partitions.debug.max_nodes"].seen
@@ -163,7 +163,7 @@ def test_limits_that_the_scheduler_lists_and_those_it_is_asked_about(loaded):
 
 
 def test_the_profile_is_printed_with_the_right_line_below_each_that_is_wrong(loaded):
-    at = _Placer(loaded)
+    at = _WithOrigin(loaded)
     facts = [
         at(
             Fact(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pwd
 from types import SimpleNamespace
 
-from dlrun.effects.jobs.rejection import refused
+from dlrun.effects.jobs.refusal import refusal_of
 from dlrun.effects.process import Completed
 from dlrun.schedulers.slurm import slurm
 
@@ -19,6 +19,6 @@ def test_a_user_without_a_name_hears_the_usual_advice(monkeypatch):
     monkeypatch.setattr(pwd, "getpwuid", nobody)
     said = "sbatch: error: Invalid account or account/partition combination specified"
     plan = SimpleNamespace(request=SimpleNamespace(account="projet"))
-    error = refused(slurm, Completed(returncode=1, stdout="", stderr=said), plan)
+    error = refusal_of(slurm, Completed(returncode=1, stdout="", stderr=said), plan)
     assert "Invalid account" in error.message
     assert error.help == slurm.advice(said)

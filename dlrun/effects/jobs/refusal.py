@@ -19,7 +19,7 @@ _MOST = 8
 """Maximum number of accounts in the message."""
 
 
-def refused(scheduler: Scheduler, done: Completed, plan: Plan) -> OperationFailed:
+def refusal_of(scheduler: Scheduler, done: Completed, plan: Plan) -> OperationFailed:
     """The error for a refused job, from the client's output."""
     refusal = client_message(done.stderr or done.stdout) or f"exit code {done.returncode}"
     return OperationFailed(
