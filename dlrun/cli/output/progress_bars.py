@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rich.console import RenderableType
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -16,10 +17,29 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 
 from dlrun.cli.output.terminal import Plain, console
 from dlrun.model.text import visible
-from dlrun.model.units import Bytes
+from dlrun.node.common.text import size
+
+ROOMY = 90
+"""Columns of a terminal from which on the total number of files is shown."""
+
+_NAME = Column(max_width=20, no_wrap=True, overflow="ellipsis")
+"""The column of a data set's name, which may have 128 characters."""
+
+
+class _Bars(Progress):
+    """Bars with one line below them, which may take the whole width."""
+
+    below = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The bars, and the line."""
+        yield from super().get_renderables()
+        if self.below:
+            yield Plain(self.below, no_wrap=True, overflow="ellipsis")
 
 
 class StagingBar:
@@ -27,39 +47,45 @@ class StagingBar:
 
     def __init__(self) -> None:
         self._console = console(sys.stderr)
-        self._progress: Progress | None = None
+        self._progress: _Bars | None = None
         self._tasks: dict[str, TaskID] = {}
         self._slow = ""
 
     def event(self, event: Mapping[str, Any]) -> None:
         """Draw a `progress` event. The bar appears with the first one, so a short copy has no bar.
 
-        The slowest node is shown beside the rate: that of a `slow` event, else the last one of a `progress` event.
+        The slowest node is shown below the bar: that of a `slow` event, else the last one of a `progress` event.
         """
         if event["event"] == "slow":
-            self._slow = visible(f"{event['host']} is slow, {Bytes(event['rate'])}/s")
+            self._slow = visible(f"{event['host']} is slow, {size(event['rate'])}/s")
         if event["event"] != "progress":
             return
         if self._progress is None:
             columns = (
-                TextColumn("{task.description}"), BarColumn(bar_width=None), TaskProgressColumn(), DownloadColumn(),
-                TextColumn("{task.fields[files]}"), TextColumn("{task.fields[rate]}"), TimeRemainingColumn(compact=True),
-                TextColumn("{task.fields[slowest]}"),
+                TextColumn("{task.description}", table_column=_NAME), BarColumn(bar_width=None), TaskProgressColumn(),
+                DownloadColumn(table_column=Column(no_wrap=True)), TextColumn("{task.fields[files]}"),
+                TextColumn("{task.fields[rate]}"), TimeRemainingColumn(compact=True),
             )  # fmt: skip
-            self._progress = Progress(*columns, console=self._console, transient=True, expand=True)
+            self._progress = _Bars(*columns, console=self._console, transient=True, expand=True)
             self._progress.start()
         name = event["name"]
         if name not in self._tasks:
-            self._tasks[name] = self._progress.add_task(visible(name), files="", rate="", slowest="")
+            self._tasks[name] = self._progress.add_task(visible(name), files="", rate="")
+        self._progress.below = self._slowest(event)
         self._progress.update(
-            self._tasks[name], total=event["bytes"], completed=event["bytes_done"], rate=f"{Bytes(event['rate'])}/s",
-            files=f"{event['files_done']:,}/{event['files']:,} files", slowest=self._slowest(event),
+            self._tasks[name], total=event["bytes"], completed=event["bytes_done"], rate=f"{size(event['rate'])}/s",
+            files=self._files(event),
         )  # fmt: skip
+
+    def _files(self, event: Mapping[str, Any]) -> str:
+        """The files done, with their total where there is room: rate and time are worth more."""
+        total = f"/{event['files']:,}" if self._console.width >= ROOMY else ""
+        return f"{event['files_done']:,}{total} files"
 
     def _slowest(self, event: Mapping[str, Any]) -> str:
         """The slow node, else the node with the least data if there are several."""
         last = event.get("last")
-        return self._slow or (visible(f"last: {last['host']}, {Bytes(last['bytes_done'])}") if last else "")
+        return self._slow or (visible(f"last: {last['host']}, {size(last['bytes_done'])}") if last else "")
 
     def message(self, line: str) -> None:
         """Print a message above the bar."""
