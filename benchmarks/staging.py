@@ -13,8 +13,8 @@ chain   256 MB, as one file and as 20,000 small ones, from one host to N others 
         (network namespaces: needs root, `ip` and `tc`), with a node killed half-way, with one at a quarter of the
         rate, compared with N rsync clients and `sbcast` on a Slurm of the tests (tests/cluster)
 start   training that begins with a tenth of its 400 files of 1 MB, from a source of 40 MB per second, compared with
-        training that begins when all is staged: the first batch, the first epoch (8 seconds' work) and its end; the last row has the
-        ratios
+        training that begins when all is staged: the first batch, the first epoch (8 seconds' work) and its end; the last
+        row has the ratios
 relay   the CPU time of a node in the middle of a chain
 model   the cost model of chain and tree for many nodes, fitted to `chain`; a computation, not a measurement
 

@@ -50,15 +50,15 @@ def staged(tmp_path, source, *more):
     )
 
 
-def read(example, where, count=2, **more):
-    """What the ranks of an example print, sorted, as one list of words."""
+def read(example, where, *arguments, count=2, **more):
+    """What the ranks of an example print, as one list of words a rank."""
     found = []
     for rank in range(count):
         ranks = {"RANK": rank, "WORLD_SIZE": count, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": count}
         environment = {**os.environ, **{key: str(value) for key, value in {**ranks, **more}.items()}}
         environment |= {"PYTHONPATH": str(HELPER), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
         done = subprocess.run(
-            [PYTHON, EXAMPLES / example, where],
+            [PYTHON, EXAMPLES / example, where, *arguments],
             capture_output=True,
             text=True,
             env=environment,
@@ -153,11 +153,27 @@ def test_parquet_of_two_nodes(tmp_path):
     once(found)
 
 
+RECORDS = (
+    "from tfrecord.writer import TFRecordWriter\nfor n in range(8):\n    out = TFRecordWriter(f'{directory}/{n}.tfrecord')\n"
+    "    for name in names[4 * n:4 * n + 4]: out.write({'name': (name.encode(), 'byte')})\n    out.close()"
+)
+
+
 def test_tfrecord(tmp_path):
     needs("tfrecord")
-    source = make(
-        "from tfrecord.writer import TFRecordWriter\nfor n in range(8):\n    out = TFRecordWriter(f'{directory}/{n}.tfrecord')\n"
-        "    for name in names[4 * n:4 * n + 4]: out.write({'name': (name.encode(), 'byte')})\n    out.close()",
-        tmp_path / "source",
-    )
-    once(read("tfrecords.py", staged(tmp_path, source)))
+    once(read("tfrecords.py", staged(tmp_path, make(RECORDS, tmp_path / "source"))))
+
+
+@pytest.mark.parametrize("example", ["shards.py", "tfrecords.py"])
+def test_ranks_divide_the_files_of_their_node_where_it_has_its_own(tmp_path, example):
+    """Two nodes of two ranks: each sample is read once, which a division among all ranks would not do."""
+    needs(*(("torch", "webdataset") if example == "shards.py" else ("tfrecord",)))
+    place = tmp_path / "source"
+    source = shards(place) if example == "shards.py" else make(RECORDS, place)
+    found = []
+    for node in range(2):
+        where = staged(tmp_path / str(node), source, "--strategy", "shard", "--shard", f"{node}/2")
+        for rank in range(2):
+            ranks = {"RANK": 2 * node + rank, "WORLD_SIZE": 4, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": 2}
+            found += read(example, where, "shard", count=1, **ranks)
+    once(found)

@@ -23,8 +23,17 @@ _VALUED = {
     "sh": ("-o", "+o"),
 }
 """Interpreters with their options whose value is the next argument (python(1), bash(1))."""
-_GLOBAL = re.compile(r"\bDistributedSampler(?=\()(?!\([^)]*LOCAL_)")
-"""A sampler over all ranks: a call of DistributedSampler without `LOCAL_RANK` among its arguments."""
+_GLOBAL = re.compile(r"\bDistributedSampler(?=\()(?!\([^)]*LOCAL_)|\bsplit_by_node\b")
+"""A division among all ranks: `DistributedSampler` without `LOCAL_RANK` among its arguments, or WebDataset's."""
+_INSERTED = {
+    re.compile(r"^\s*(?:import|from)\s+(?:pytorch_)?lightning\b", re.MULTILINE): re.compile(
+        r"\bTrainer(?=\()(?!\([^)]*use_distributed_sampler\s*=\s*False)"
+    ),
+    re.compile(r"^\s*(?:import|from)\s+accelerate\b", re.MULTILINE): re.compile(
+        r"\baccelerator\.prepare(?=\()"
+    ),
+}
+"""An import -> the call that gives the data a global sampler, unless it is an `IterableDataset`."""
 _SCRIPT_SIZE = 1 << 20
 """Characters of a script that are searched."""
 _NO_SCRIPT = re.compile(r"-[A-Za-z]*[cms].*")
@@ -135,7 +144,7 @@ def _global_sampler(spec: Spec, script: Path, origins: Mapping[str, Origin]) -> 
         return
     try:
         with script.open(encoding="utf-8", errors="replace") as file:
-            found = _GLOBAL.search(file.read(_SCRIPT_SIZE))
+            found = _divides(file.read(_SCRIPT_SIZE))
     except OSError:
         return
     if found is not None:
@@ -146,6 +155,15 @@ def _global_sampler(spec: Spec, script: Path, origins: Mapping[str, Origin]) -> 
                      "`strategy: copy`"),
             warning=True,
         )  # fmt: skip
+
+
+def _divides(text: str) -> re.Match[str] | None:
+    """The place in a script that divides its data among all ranks of the job."""
+    found = _GLOBAL.search(text)
+    if found is not None or "IterableDataset" in text:
+        return found
+    calls = (call.search(text) for imported, call in _INSERTED.items() if imported.search(text))
+    return next((call for call in calls if call is not None), None)
 
 
 def _beside(path: Path) -> list[str]:

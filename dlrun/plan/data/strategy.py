@@ -85,15 +85,15 @@ def choose_strategy(
     room = local.size
     if room is not None and size > room * MARGIN:
         return _too_large(data, measured, local, nodes, others)
-    if measured is not None and not measured.whole and data.size is None and room is None:
+    if data.reads == 1 and nodes == 1:
+        return Choice(
+            strategy="in_place", because=f"{what} is read only once by one node, so a copy would save nothing"
+        )
+    if measured is not None and not measured.whole and data.size is None:
         return Choice(
             strategy="part",
             because=f"{what}, not fully counted: the part that fits on every node is copied, the rest is read in place",
             fallback=True,
-        )
-    if data.reads == 1 and nodes == 1:
-        return Choice(
-            strategy="in_place", because=f"{what} is read only once by one node, so a copy would save nothing"
         )
     often = (
         "in every epoch" if data.reads is None else "once each" if data.reads == 1 else f"{data.reads} times"

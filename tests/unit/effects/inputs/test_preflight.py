@@ -107,6 +107,17 @@ def test_files_of_secrets(tmp_path, mode, faults):
         ("DistributedSampler(data)", "shard", 1, False),
         ("DistributedSampler(data, rank=int(os.environ['LOCAL_RANK']))", "shard", 2, False),
         ("DataLoader(data)", "shard", 2, False),
+        ("wds.DataPipeline(urls, wds.split_by_node)", "shard", 2, True),
+        ("1\nimport lightning as L\nL.Trainer(max_epochs=3)", "shard", 2, True),
+        (
+            "1\nfrom pytorch_lightning import Trainer\nTrainer(use_distributed_sampler=False)",
+            "shard",
+            2,
+            False,
+        ),
+        ("IterableDataset()\nimport lightning as L\nL.Trainer()", "shard", 2, False),
+        ("Trainer(model)", "shard", 2, False),
+        ("1\nfrom accelerate import Accelerator\nx = accelerator.prepare(x)", "shard", 2, True),
     ],
 )
 def test_a_global_sampler_over_sharded_data_is_warned_about(tmp_path, text, strategy, nodes, warned):
