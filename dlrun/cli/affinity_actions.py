@@ -12,11 +12,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from dlrun.cli.files import save
 from dlrun.cli.output.column import Rows
 from dlrun.cli.printing import echo, notice
 from dlrun.effects.affinity.bind import library
 from dlrun.effects.affinity.inputs import PlacementInputs, as_a_rank, on_this_machine, placement_inputs
-from dlrun.errors import Invalid, OperationFailed
+from dlrun.errors import Invalid
 from dlrun.model.cpuset import format_list
 from dlrun.model.local_rank import local_rank
 from dlrun.model.placement import Placement, PlacementOptions, PlacementRequest, Preset
@@ -99,6 +100,7 @@ def _request(options: Mapping[str, Any], found: PlacementInputs, chosen: Preset)
     topology, asked = found.topology, found.asked
     given = {name: options[name] for name in KEYS if options[name] is not None}
 
+    # Without a spec, defaults depend on node and framework; with one, its values count even if they are None.
     def first(name: str, of_spec: int | None, otherwise: int | None) -> int | None:
         return options[name] if options[name] is not None else of_spec if asked is not None else otherwise
 
@@ -274,14 +276,6 @@ def capture(task: PlacementTask) -> str:
     return f'{{{rest},\n "cores": [\n  {cores}\n ]}}\n'
 
 
-def save(text: str, path: Path) -> None:
-    """Write the output to a file; raises OperationFailed if that fails."""
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OperationFailed(f"cannot write `{path}`: {error.strerror}") from None
-
-
 def execute(task: PlacementTask) -> int:
     """Replace this process by one rank if a launcher started it as one, else run all ranks; returns the exit code."""
     from dlrun.effects.affinity import bind as affinity_bind
@@ -382,18 +376,19 @@ def _write(task: PlacementTask, winner: PlacementRequest) -> None:
     if path.exists():
         sets = {f"{section}.{name}": value for section, of in wanted.items() for name, value in of.items()}
         try:
-            save(patched(_text(path), sets), path)
+            save(path, patched(_text(path), sets))
         except ValueError as error:
             by_hand = ", ".join(f"{key}: {value}" for key, value in sets.items())
             raise Invalid(f"`{path}` is not changed: {error}", help=f"set {by_hand} there by hand") from None
     else:
         site = task.options["site"]
+        # A relative path without `./` would be looked up as the name of a site.
         beside = Path(site).is_file()
         extends = os.path.relpath(site, path.parent) if beside else site
         extends = extends if not beside or extends.startswith("../") else f"./{extends}"
         cite = f"dlrun tune-affinity --measure on {os.uname().nodename}"
         today = date.today().isoformat()  # noqa: DTZ011 - the local date of the admin
-        save(site_override(path.stem, extends, wanted, cite=cite, date=today), path)
+        save(path, site_override(path.stem, extends, wanted, cite=cite, date=today))
         notice(f"written to {path}; `--site {path}` uses it")
         return
     notice(f"written to {path}")

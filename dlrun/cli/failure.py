@@ -79,6 +79,7 @@ def _bug(error: Exception, arguments: Sequence[str]) -> int:
         f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')}\ncommand: {arguments[0] if arguments else ''}\n\n"
         + "".join(traceback.format_exception(error))
     )
+    # Only the last bug is kept, for the report; only its user may read it: it can contain values of the spec.
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:

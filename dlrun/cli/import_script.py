@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from dlrun.cli.files import write_new
 from dlrun.cli.help_page import examples
 from dlrun.cli.options import UserPath, json_option, site_option
 from dlrun.cli.printing import echo_data, emit, notice
@@ -46,15 +47,7 @@ def command(script: Path, site: str | None, output: Path | None, as_json: bool) 
     elif output is None:
         echo_data(text)
     else:
-        try:
-            with output.open("x", encoding="utf-8") as file:
-                file.write(text)
-        except FileExistsError:
-            raise Invalid(
-                f"`{output}` already exists", help="name another file, or remove it first"
-            ) from None
-        except OSError as error:
-            raise Invalid(f"cannot write `{output}`: {(error.strerror or str(error)).lower()}") from None
+        write_new(output, text, help="name another file, or remove it first")
     if output is not None:
         for one in draft.left_out:
             notice(f"line {one.line}: {one.text.splitlines()[0]}: {one.because}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dlrun.cli.files import write_new
 from dlrun.cli.help_page import examples
 from dlrun.cli.options import UserPath, json_option, site_option
 from dlrun.cli.printing import emit, notice
@@ -15,6 +16,9 @@ from dlrun.model.text import digits
 
 if TYPE_CHECKING:
     from dlrun.config.batch_script.draft import SpecDraft
+
+
+_OTHER_FILE = "name another file: `dlrun init other.yaml`"
 
 
 @click.command(
@@ -41,8 +45,9 @@ def command(spec: Path, text: str | None, site: str | None, as_json: bool, **giv
     from dlrun.config.batch_script.text import spec_text
     from dlrun.errors import Invalid
 
+    # Before the questions: the answers would be lost.
     if spec.exists():
-        raise Invalid(f"`{spec}` already exists", help="name another file: `dlrun init other.yaml`")
+        raise Invalid(f"`{spec}` already exists", help=_OTHER_FILE)
     asks = sys.stdin.isatty()
     if text is None:
         if not asks:
@@ -58,11 +63,7 @@ def command(spec: Path, text: str | None, site: str | None, as_json: bool, **giv
         draft.put("framework", "torch")
     _fill(draft, answers)
     written = spec_text(draft, None, site)
-    try:
-        with spec.open("x", encoding="utf-8") as file:
-            file.write(written)
-    except OSError as error:
-        raise Invalid(f"cannot write `{spec}`: {(error.strerror or str(error)).lower()}") from None
+    write_new(spec, written, help=_OTHER_FILE)
     if as_json:
         left = [{"text": one.text, "because": one.because} for one in draft.left_out]
         emit("init", {"file": str(spec), "spec": written, "values": draft.values, "left_out": left})

@@ -58,6 +58,7 @@ def command(
     which = wanted or ("all" if merge or first_failure else "first")
     selected = select(job, jobs.home())
     found, runs = selected.job, selected.runs
+    # `follow` and `_first_failure` copy the logs of remote jobs themselves.
     if not follow and not first_failure:
         with log_copies.of(found, which) as refresh:
             refresh(True)

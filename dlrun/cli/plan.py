@@ -31,7 +31,7 @@ def command(
 ) -> None:
     """Show the plan of SPEC: layout, binding of the ranks, environment variables with reasons, data, cost."""
     from dlrun.effects.jobs.prepare import prepare
-    from dlrun.errors import Invalid, OperationFailed
+    from dlrun.errors import Invalid
     from dlrun.render.script import plan_json
 
     if output is not None and output.suffix != ".json":
@@ -40,10 +40,9 @@ def command(
         )
     plan = prepare(spec, sets=sets, site=site).plan
     if output is not None:
-        try:
-            output.write_text(plan_json(plan), encoding="utf-8")
-        except OSError as error:
-            raise OperationFailed(f"cannot write `{output}`: {error.strerror}") from None
+        from dlrun.cli.files import save
+
+        save(output, plan_json(plan))
         notice(f"saved; `dlrun submit {output}` submits this plan")
     if cost:
         _print_cost(plan, as_json=as_json)

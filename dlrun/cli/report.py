@@ -23,13 +23,13 @@ def command(job: str, output: Path | None, as_json: bool) -> None:
 
     The page contains the command, paths and log lines: read it before you send it.
     """
+    from dlrun.cli.files import save
     from dlrun.cli.why import lines
     from dlrun.effects.diagnosis.why import explain
     from dlrun.effects.logs import copies
     from dlrun.effects.queue import status
     from dlrun.effects.records import jobs
     from dlrun.effects.report import report_of
-    from dlrun.errors import OperationFailed
     from dlrun.render.job_page import page
 
     found = jobs.find(job, jobs.home())
@@ -39,10 +39,7 @@ def command(job: str, output: Path | None, as_json: bool) -> None:
     bad = any(one.state.final and one.state != "completed" for one in states)
     cause = list(lines(found, explain(found, None, unasked=notice)[0])) if bad else []
     target = output or Path(f"{found.directory.name}.html")
-    try:
-        target.write_text(page(report_of(found, states, cause)), encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise OperationFailed(f"cannot write `{target}`: {error.strerror}") from None
+    save(target, page(report_of(found, states, cause)), errors="backslashreplace")
     if as_json:
         from dlrun.cli.status import as_data
 

@@ -26,6 +26,7 @@ class StudyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find a command; for a spec it is `run`, and the spec stays its first argument."""
+        # A mistyped command would otherwise be reported as a spec that does not exist.
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             from difflib import get_close_matches
 
@@ -167,16 +168,10 @@ def run(
     sets: tuple[str, ...],
     nodes: tuple[int, ...],
     ranks_per_node: tuple[int, ...],
-    repeat: int | None,
-    mode: str | None,
-    samples: float | None,
-    bound: float | None,
     out: Path | None,
-    host: str | None,
-    transport: str | None,
     at_once: bool,
     no_wait: bool,
-    **output: Any,
+    **options: Any,
 ) -> int:
     """Run SPEC at several sizes, several times each, and print a table of speed-up and efficiency.
 
@@ -189,14 +184,7 @@ def run(
     from dlrun.effects.scaling import study as studies
     from dlrun.effects.scaling import submit as scaling_submit
 
-    given = {
-        "repeat": repeat,
-        "mode": mode,
-        "samples": samples,
-        "bound": bound,
-        "host": host,
-        "transport": transport,
-    }
+    given = {name: options.pop(name) for name in ("repeat", "mode", "samples", "bound", "host", "transport")}
     study = _study(spec, site, sets, out, nodes, ranks_per_node, given)
     study, place = scaling_submit.checked(study)
     if warning := scaling_submit.uneven_threads(study, place):
@@ -213,7 +201,7 @@ def run(
             f"\nsubmitted jobs keep running; the same command resumes, `dlrun scale cancel {study.directory}` ends them"
         )
         return 130
-    return _show(study, files=not no_wait, **output)
+    return _show(study, files=not no_wait, **options)
 
 
 def _study(

@@ -221,6 +221,7 @@ def _picture(kind: str, study: Study, table: Table, found: Estimate | None) -> b
 
 
 def _save(path: Path, content: bytes) -> None:
+    # Renamed when it is complete: an interrupted command leaves no half-written file.
     try:
         temporary = path.with_name(f".{path.name}.new")
         temporary.write_bytes(content)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dlrun.cli.files import write_new
 from dlrun.cli.printing import echo_data, emit, notice
+from dlrun.errors import OperationFailed
 
 if TYPE_CHECKING:
     from dlrun.effects.site.yaml_text import ProfileDraft
@@ -18,7 +20,7 @@ def write_draft(draft: ProfileDraft, head: list[str], output: str | None, *, as_
     written = profile_yaml(draft, head)
     files = {} if output is None else {output: written, **_beside(draft, Path(output))}
     for name, content in files.items():
-        _write_new(Path(name), content)
+        write_new(Path(name), content, help="choose another file with `--output`", error=OperationFailed)
     if as_json:
         data = {"text": written, "profile": draft.values, "not_detected": draft.unseen, "files": list(files)}
         emit("site", data)
@@ -37,17 +39,3 @@ def write_draft(draft: ProfileDraft, head: list[str], output: str | None, *, as_
 
 def _beside(draft: ProfileDraft, output: Path) -> dict[str, str]:
     return {str(output.parent / name): content for name, content in draft.files.items()}
-
-
-def _write_new(path: Path, content: str) -> None:
-    from dlrun.errors import OperationFailed
-
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(content)
-    except FileExistsError:
-        raise OperationFailed(
-            f"`{path}` already exists", help="choose another file with `--output`"
-        ) from None
-    except OSError as error:
-        raise OperationFailed(f"cannot write `{path}`: {error.strerror}") from None

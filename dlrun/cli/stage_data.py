@@ -98,26 +98,15 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines: progress events, then the result.")
 def command(
     what: tuple[str, ...],
-    to: str | None,
-    name: str | None,
-    nodes: str | None,
+    *,
     as_job: bool,
     wait: bool,
-    strategy: str | None,
-    include: tuple[str, ...],
-    exclude: tuple[str, ...],
-    rate: str | None,
-    low_priority: bool,
-    verify: bool,
-    recheck: str | None,
-    quota: str | None,
-    site: str | None,
-    sets: tuple[str, ...],
     listing: bool,
     evict: tuple[str, ...],
     verify_set: tuple[str, ...],
     clean: bool,
     as_json: bool,
+    **request: Any,
 ) -> int:
     """Copy the data sets of SPEC, or SOURCE (a directory, file or glob), to node-local storage, with checksums.
 
@@ -129,10 +118,7 @@ def command(
     from dlrun.effects.clusters.allocation import granted as allocation
     from dlrun.effects.staging.plan import StagingRequest, here, staging
 
-    asked = StagingRequest(
-        what=what, name=name, to=to, nodes=nodes, strategy=strategy, include=include, exclude=exclude, rate=rate,
-        low_priority=low_priority, verify=verify, recheck=recheck, quota=quota, site=site, sets=sets,
-    )  # fmt: skip
+    asked = StagingRequest(what=what, **request)
     if listing or evict or verify_set or clean:
         if what:
             raise click.UsageError("--list, --evict, --verify-set and --clean take no SPEC or SOURCE")
@@ -142,15 +128,15 @@ def command(
     if not what:
         raise click.UsageError("give a spec or a source; see the examples of `dlrun stage-data --help`")
     granted = allocation(os.environ)
-    if granted is not None and (as_job or nodes):
+    if granted is not None and (as_job or asked.nodes):
         raise click.UsageError(
             "this shell is in an allocation: leave out --nodes and --submit to copy to all of its nodes"
         )
     from dlrun.effects.staging import run as staging_run
 
-    if to is not None and granted is None and not (as_job or nodes):
-        _check_destination(to)
-    if as_job or nodes:
+    if asked.to is not None and granted is None and not (as_job or asked.nodes):
+        _check_destination(asked.to)
+    if as_job or asked.nodes:
         return _submit(staging(asked, nodes=None), wait=wait, as_json=as_json)
     if granted is not None:
         planned = staging(asked, nodes=granted)

@@ -57,6 +57,7 @@ def command(
     from dlrun.effects.remote.destination import Destination, login_of
 
     inputs = read_inputs(spec, sets=sets, site=site)
+    # A site whose scheduler is not installed here has its jobs submitted from its login node.
     to = Destination(host=host) if host else login_of(inputs)
     if to is not None:
         to = to.by(transport, str(job_dir) if job_dir else None)

@@ -81,4 +81,5 @@ def _print(watch: Watch, every: float, *, once: bool, as_json: bool) -> None:
 
 
 def _sleep(every: float, live: Live) -> None:
+    # Before the ranks run, only the queue state can change.
     time.sleep(every if live.ranks else max(every, 5.0))

@@ -218,12 +218,12 @@ def _is_placement(options: Mapping[str, Any]) -> None:
 
 def _out(task: PlacementTask, text: str) -> None:
     """Print the result, or write it to the output file."""
-    from dlrun.cli import affinity_actions as actions
+    from dlrun.cli.files import save
 
     path = task.options["output"]
     if path is None:
         echo_drawn(text)
         sys.stdout.flush()
     else:
-        actions.save(text, path)
+        save(path, text)
         notice(f"wrote {path}")

@@ -55,6 +55,7 @@ class Key:
 @cache
 def keys(schema: type) -> Mapping[str, Key]:
     """The keys of a dataclass by name, in the order declared."""
+    # Annotations are texts (`from __future__ import annotations`), which `field.type` does not resolve.
     hints = typing.get_type_hints(schema)
     found = {}
     for field in dataclasses.fields(schema):

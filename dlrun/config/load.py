@@ -147,6 +147,7 @@ def decoded(found: Layers, chosen: Chosen, options: Options, unknown: Unknown) -
     loaded = chosen.loaded
     problems = [*found.problems, *chosen.problems]
     defaults = loaded.profile.defaults if loaded else None
+    # Before the merge: `--set resources.ntasks=4` overrides `ranks` of the spec, and the other way round.
     written, notes = translated(found.spec) if found.spec is not None else (None, ())
     flags, more = translated_flags(found.assignments)
     root = _over(layers.merge_all([defaults, found.settings, written]), flags, problems)

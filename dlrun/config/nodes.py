@@ -81,5 +81,6 @@ def kind(node: Node) -> str:
 def short(text: str, limit: int = 60) -> str:
     """One line of at most `limit` characters, with control characters escaped and secrets masked."""
     text = masked(text)
+    # Cut first: the text may be a megabyte.
     line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: limit + 1])
     return line if len(line) <= limit else line[: limit - 1] + "…"

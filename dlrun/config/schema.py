@@ -62,6 +62,7 @@ def _document(title: str, top: dict[str, Any], schemas: _Schemas) -> dict[str, A
 
 def _only_with(name: str, default: str) -> dict[str, Any]:
     """The condition that a framework's options are only valid with that framework."""
+    # A spec without `framework:` has the default one.
     needs: dict[str, Any] = {"properties": {"framework": {"const": name}}}
     if name != default:
         needs["required"] = ["framework"]

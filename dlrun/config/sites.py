@@ -179,6 +179,7 @@ def recognised(rule: Recognise, here: Surroundings) -> str | None:
     server = (here.pbs_server or "").lower()
     if server and any(name.lower() in {server, server.split(".")[0]} for name in rule.pbs_server):
         return f"the PBS server is `{here.pbs_server}`"
+    # Machines report either their short or their full name.
     host = (here.host or "").lower()
     for pattern in rule.hosts:
         if host and any(

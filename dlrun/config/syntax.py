@@ -119,6 +119,7 @@ def explain(
         origin = Origin(layer=at.layer, name=at.name, line=mark.line + 1, column=mark.column + 1)
     if rule is None:
         return Problem(message=f"not valid YAML: {reason}", origin=origin)
+    # Parsers report tabs and unquoted templates in many ways: the line itself is looked at.
     line = _line(text, mark.line) if mark is not None else text
     indentation = line[: len(line) - len(line.lstrip())]
     if "\t" in indentation:

@@ -83,6 +83,7 @@ def _ranges(numbers: Sequence[str]) -> str:
     for number in numbers:
         if runs:
             last = runs[-1][-1]
+            # Expansion pads to the width of the first number: `08,09` is a range, `8,09` is not.
             follows = number == str(int(last) + 1).zfill(len(runs[-1][0]))
             if follows:
                 runs[-1].append(number)

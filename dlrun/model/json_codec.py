@@ -109,6 +109,7 @@ def _object(kind: Any, data: Any, path: str) -> Any:
 
 
 def _union(kind: Any, data: Any, path: str) -> Any:
+    # The first problem is reported: in `X | None`, that of None would be useless.
     problem = ""
     for choice in typing.get_args(kind):
         try:

@@ -52,6 +52,7 @@ class Text:
         flat: list[str | Shell] = []
         for part in parts:
             for piece in part.parts if isinstance(part, Text) else (part,):
+                # Merged, so that texts with the same content are equal.
                 if isinstance(piece, str) and flat and isinstance(flat[-1], str):
                     flat[-1] += piece
                 elif piece != "":

@@ -30,6 +30,7 @@ class Bytes(int):
 
     def __str__(self) -> str:
         """The shortest exact form, decimal or binary; otherwise rounded to one decimal."""
+        # Exact forms first: rounded ones cannot be read back without loss.
         for power, prefix in ((5, "P"), (4, "T"), (3, "G"), (2, "M"), (1, "K")):
             for base, infix in ((1024, "i"), (1000, "")):
                 if self and self % base**power == 0:

@@ -86,6 +86,7 @@ def _training(found: list[Command]) -> Command | None:
         for c, words in candidates
         if any(launch.program(w) in {"torchrun", "deepspeed", "accelerate"} for w in words)
     ]
+    # A script may start several programs; the training is most likely the one with an agent, else in Python.
     chosen = agents or python or [c for c, _ in candidates]
     return chosen[0] if chosen else None
 

@@ -49,6 +49,7 @@ def commands(lines: list[tuple[int, str]]) -> Iterator[Command]:
             yield Command(number, text, block=bool(_OPENS.search(text)))
 
 
+# A word-based count, not a shell parser: blocks are only copied, so their inner structure does not matter.
 def _block(first: str, rest: list[tuple[int, str]]) -> str:
     depth, body = 1, [first]
     while rest and depth > 0:

@@ -43,6 +43,7 @@ class _Place:
 
 def find_gpus(machine: ET.Element, numa_of: Mapping[int, int]) -> tuple[Gpu, ...]:
     """GPUs in device-index order: the order of the vendor's library, else by PCI address."""
+    # Numbers of the vendor's library are those of the runtime; the order of PCI addresses is only likely.
     for pattern, kind in BACKENDS:
         found: dict[int, _Place] = {}
         tiles: Counter[int] = Counter()

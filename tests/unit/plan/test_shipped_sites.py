@@ -79,7 +79,7 @@ def test_what_no_source_states_is_marked_and_not_asked_for(tmp_path):
     (tmp_path / "mine.yaml").write_text(f"{text}unknown: [recognise, fabric]\nfabric: {{name: ethernet}}\n")
     asked = {p.message for p in check_profile(str(tmp_path / "mine.yaml"), NOWHERE).problems}
     assert "`recognise` is not given" not in asked
-    assert "`fabric` is listed as unknown, and given" in asked
+    assert "`fabric` is listed under `unknown:`, but has a value" in asked
 
 
 def test_the_adapters_that_a_profile_names_are_nccls_on_several_nodes(tmp_path):
