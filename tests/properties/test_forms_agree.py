@@ -155,7 +155,7 @@ def test_every_form_gives_a_rank_the_same(topology, options, ranks, data):
         granted = f"_dlrun_granted={everything} # this machine has other CPUs\n"
         assert by_env(emit_env(placement, node, job), rank.rank, directory) == {n: expected[n] for n in SHOWN}
         wrapper = emit_wrapper(placement, node, job).replace(
-            "\n# --- Which rank", f"\n{granted}# --- Which rank"
+            "\n# --- Local rank", f"\n{granted}# --- Local rank"
         )
         for started in (
             {"LOCAL_RANK": str(rank.rank)},

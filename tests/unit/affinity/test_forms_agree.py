@@ -78,7 +78,7 @@ def test_variables_are_the_same_in_every_form(machine, preset):
         text, wrapper = emit_env(placement, node, job), emit_wrapper(placement, node, job)
         everything = format_list(node.pus())
         granted = f"_dlrun_granted={everything}\n_dlrun_taskset() {{ :; }}  # this machine has other CPUs\n"
-        wrapper = wrapper.replace("\n# --- Which rank", f"\n{granted}# --- Which rank")
+        wrapper = wrapper.replace("\n# --- Local rank", f"\n{granted}# --- Local rank")
         last = placement.ranks[-1]
         expected = by_env(text, last.rank)
         assert parse_list(expected["DLRUN_CPUS"]) == last.mask
