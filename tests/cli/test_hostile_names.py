@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dlrun.plan.reserved_names import owner
+from dlrun.plan.reserved_names import reserved
 from tests.library import LIBRARY, RANKS, local_names
 from tests.making import LOCAL, plan_of, write_job
 
@@ -145,7 +145,7 @@ def lines_of(way: str, names: list[str]) -> list[str]:
 
 
 WAYS = {
-    "variable": [name for name in VARIABLES if owner(name) is None],
+    "variable": [name for name in VARIABLES if reserved(name) is None],
     "setup": [name for name in VARIABLES if name not in READ_ONLY],
     "function": FUNCTIONS,
     "alias": [name for name in FUNCTIONS if name not in ("alias", "dlrun_own_shell")],
@@ -247,7 +247,7 @@ def test_the_library_knows_its_own_local_names():
 
 
 def test_names_that_belong_to_bash_or_dlrun_are_refused(dlrun):
-    names = [name for name in (*VARIABLES, "DLRUN_X", "dlrun_say", "_dlrun_steps") if owner(name)]
+    names = [name for name in (*VARIABLES, "DLRUN_X", "dlrun_say", "_dlrun_steps") if reserved(name)]
     variables = ", ".join(f"{name}: x" for name in names)
     ran = dlrun(
         "plan", dlrun.spec(f"command: ['true']\nenvironment: {{variables: {{{variables}}}}}\n"), code=2
