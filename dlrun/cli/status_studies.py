@@ -15,8 +15,14 @@ from dlrun.model.job import JobStatus, State
 
 def jobs_of(word: str) -> list[Job] | None:
     """The jobs of the study in the directory `word`; None if it is not a study."""
+    found = jobs_by_size(word)
+    return None if found is None else [job for _, job in found]
+
+
+def jobs_by_size(word: str) -> list[tuple[str, Job]] | None:
+    """(size, job) of the jobs of the study in the directory `word`; None if it is not a study."""
     study = _load(Path(word).absolute())
-    return None if study is None else [job for _, job in studies.jobs_of(study)]
+    return None if study is None else [(size.words, job) for size, job in studies.jobs_of(study)]
 
 
 def studies_of(chosen: Sequence[Job]) -> list[Study]:

@@ -27,18 +27,23 @@ def command(job: str, ranks: bool, as_csv: bool, as_json: bool) -> None:
     """Show what JOB (default: the latest; `JOB:3` is a point of a sweep) used: cores, memory, GPUs, network, walltime.
 
     Verdicts name bottlenecks and resources that were requested but not used, with the key of the spec to change.
-    `dlrun explain VERDICT` shows the threshold of a verdict and its source.
+    `dlrun explain VERDICT` shows the threshold of a verdict and its source. With the directory of a scaling study, a
+    table of its runs is shown.
     """
+    from dlrun.cli.status_studies import jobs_by_size
     from dlrun.effects.queue.selection import select
     from dlrun.effects.records import jobs as store
     from dlrun.effects.usage import job as of
 
+    if (study := jobs_by_size(job)) is not None:
+        _show_study(study, as_csv=as_csv, as_json=as_json)
+        return
     chosen = select(job, store.home())
     of.copy_records(chosen.job)
     plan, runs = of.of_job(chosen.job, unasked=notice)
     runs = [run for run in runs if chosen.tasks is None or run.point in chosen.tasks]
     if as_csv:
-        _write_csv(runs)
+        _write_csv([("" if run.point is None else str(run.point), run) for run in runs])
         return
     if as_json:
         from dlrun.model.json_codec import to_plain
@@ -56,21 +61,48 @@ def command(job: str, ranks: bool, as_csv: bool, as_json: bool) -> None:
         output.show_runs(plan, runs)
 
 
+def _show_study(found: list[tuple[str, Job]], *, as_csv: bool, as_json: bool) -> None:
+    """All runs of a scaling study: a table, or what a job's runs are as CSV or JSON."""
+    from dlrun.effects.usage import job as of
+
+    runs: list[tuple[str, str, RunUse]] = []
+    accounts: list[Accounted | None] = []
+    for size, job in found:
+        of.copy_records(job)
+        for run in of.of_job(job, unasked=notice)[1]:
+            name = job.directory.name + ("" if run.point is None else f":{run.point}")
+            runs.append((size, name, run))
+            accounts.append(_accounted(job, run) if as_json else None)
+    if as_csv:
+        _write_csv([(name, run) for _, name, run in runs])
+    elif as_json:
+        from dlrun.model.json_codec import to_plain
+
+        parts = zip(runs, accounts, strict=True)
+        emit("usage", [_data(run) | {"accounted": to_plain(of_it)} for (_, _, run), of_it in parts])
+    elif not runs:
+        notice("the study has no jobs yet")
+    else:
+        from dlrun.cli.output import usage as output
+
+        output.show_study(runs)
+
+
 _COLUMNS = (
     "rank", "node", "cores", "used", "cpu", "main", "seconds", "peak", "processes", "full", "idle", "blocked", "waited", "moved",
-    "read", "written", "near",
+    "read", "written", "near", "busy_cores", "threads", "faults", "preempted",
 )  # fmt: skip
 
 
-def _write_csv(runs: list[RunUse]) -> None:
-    """Print one line per rank; values are seconds, bytes and shares of the time."""
+def _write_csv(runs: list[tuple[str, RunUse]]) -> None:
+    """Print one line per rank; values are seconds, bytes and shares of the time; the first is the sweep's point, or the run."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("point", *_COLUMNS))
-    for run in runs:
+    for name, run in runs:
         for rank in run.use.ranks:
-            values = (getattr(rank, name) for name in _COLUMNS)
-            writer.writerow(("" if run.point is None else run.point, *(_short(value) for value in values)))
+            values = (getattr(rank, column) for column in _COLUMNS)
+            writer.writerow((name, *(_short(value) for value in values)))
     echo_data(text.getvalue())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from dlrun import __version__
@@ -14,8 +14,9 @@ from dlrun.effects.paths import open_regular
 from dlrun.effects.queue.results import results_of
 from dlrun.effects.records.jobs import Job
 from dlrun.effects.records.validation import run_state
-from dlrun.effects.usage.formats import size, sparkline
-from dlrun.effects.usage.job import of_run
+from dlrun.effects.usage.formats import meter, quantity, size, sparkline
+from dlrun.effects.usage.job import RunUse, of_run
+from dlrun.effects.usage.overview import bars, times
 from dlrun.errors import DlrunError
 from dlrun.model.job import JobStatus, State
 from dlrun.model.plan import Plan
@@ -157,27 +158,54 @@ def _results(job: Job, plan: Plan) -> Section:
 
 
 def _usage(job: Job, plan: Plan, states: Sequence[JobStatus]) -> Iterator[Section]:
-    """The usage of each rank, and the verdicts of `dlrun usage`."""
+    """The tables of `dlrun usage`: what was requested and used, ranks, GPUs, verdicts."""
     runs = zip(job.run_directories(), states, strict=False)
     found = [of_run(job, plan, run, one, number) for number, (run, one) in enumerate(runs)]
-    several = len(found) > 1
-    rows = [
-        [
-            *([str(run.point)] if several else []), one.rank, one.node, f"{one.used:.2f} of {one.cores}",
-            sparkline(one.cpu_curve), size(one.peak), sparkline(one.memory_curve), size(one.read), size(one.written),
-        ]
-        for run in found
-        for one in run.use.ranks[:_RANKS]
-    ]  # fmt: skip
-    names = ("rank", "node", "cores used", "over time", "memory peak", "over time", "read", "written")
-    yield Section(title="Usage", header=(*(("point",) if several else ()), *names), rows=rows)
-    verdicts = [
-        [*([str(run.point)] if several else []), one.rule, one.evidence, one.change or ""]
-        for run in found
-        for one in run.verdicts
-    ]
-    words = ("verdict", "evidence", "change")
-    yield Section(title="Verdicts", header=(*(("point",) if several else ()), *words), rows=verdicts)
+    first = ("point",) if len(found) > 1 else ()
+
+    def section(
+        title: str, header: tuple[str, ...], rows: Callable[[RunUse], Iterator[list[str]]]
+    ) -> Section:
+        lines = [[*([str(run.point)] if first else []), *row] for run in found for row in rows(run)]
+        return Section(title=title, header=(*first, *header), rows=lines)
+
+    asked = section("Requested and used", ("what", "share", "used"), lambda run: _asked(plan, run))
+    gpus = section("GPUs", ("GPU", "node", "ranks", "busy", "over time", "memory", "power", "clock"), _gpus)
+    yield from (one for one in (asked,) if one.rows)
+    yield section(
+        "Usage",
+        ("rank", "node", "cores used", "over time", "memory peak", "over time", "read", "written"),
+        _ranks,
+    )
+    yield from (one for one in (gpus,) if one.rows)
+    yield section(
+        "Verdicts",
+        ("verdict", "evidence", "change"),
+        lambda run: ([one.rule, one.evidence, one.change or ""] for one in run.verdicts),
+    )
+
+
+def _asked(plan: Plan, run: RunUse) -> Iterator[list[str]]:
+    if run.use.nodes:
+        yield ["time", "", times(run)]
+        for name, share, text in bars(plan, run):
+            yield [name, "" if share is None else f"{meter(share)} {share:.0%}", text]
+
+
+def _ranks(run: RunUse) -> Iterator[list[str]]:
+    for one in run.use.ranks[:_RANKS]:
+        yield [
+            one.rank, one.node, f"{one.used:.2f} of {one.cores}", sparkline(one.cpu_curve), size(one.peak),
+            sparkline(one.memory_curve), size(one.read), size(one.written),
+        ]  # fmt: skip
+
+
+def _gpus(run: RunUse) -> Iterator[list[str]]:
+    for one in run.use.gpus[:_RANKS]:
+        yield [
+            str(one.index), one.node, " ".join(one.ranks) or "-", quantity(one.busy, "%"), sparkline(one.busy_curve, 100),
+            f"{size(one.memory)} of {size(one.total)}", quantity(one.power, "W"), quantity(one.clock, "MHz"),
+        ]  # fmt: skip
 
 
 def _logs(job: Job) -> Iterator[LogEnd]:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import re
+import select
 import signal
+import subprocess
+from contextlib import suppress
 
 import pytest
 
@@ -135,3 +141,24 @@ def test_the_trials_have_the_site_and_the_settings_of_the_shell_that_began_them(
         101.0,
     }
     assert shown["complete"]
+
+
+def test_on_a_terminal_the_budget_is_asked_for(place):
+    """With an estimate; what is typed is what the trials may take."""
+    master, slave = pty.openpty()
+    shown, options = "", {"stdin": slave, "stdout": subprocess.PIPE, "stderr": slave}
+    with place.start(*WORDS[:-2], env={"TERM": "xterm"}, **options) as running:
+        os.close(slave)
+        while "they may take (node-hours) [" not in shown:
+            shown += os.read(master, 4096).decode()
+        os.write(master, b"0.5\n")
+        while running.poll() is None:
+            if select.select([master], [], [], 0.2)[0]:
+                with suppress(OSError):
+                    shown += os.read(master, 4096).decode()
+    os.close(master)
+    assert running.returncode == 0, shown
+    assert re.search(
+        r"The trials take about 0\.1\d node-hours \(1 node\); they may take \(node-hours\) \[0\.1\d+\]", shown
+    )
+    assert json.loads((place.place / "toy-tuning/tune.json").read_text())["budget"] == 0.5

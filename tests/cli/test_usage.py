@@ -125,10 +125,17 @@ def test_what_a_job_used(dlrun):
     assert [one["rule"] for one in run["verdicts"]] == ["idle"]
     header, *rows = dlrun("usage", job, "--csv").stdout.splitlines()
     assert header.startswith("point,rank,node,cores,used,cpu")
+    assert header.endswith(",near,busy_cores,threads,faults,preempted")
     assert [row.split(",")[1] for row in rows] == ["rank-0", "rank-1"]
     dlrun("report", job, "-o", "page.html")
     page = (dlrun.place / "page.html").read_text()
-    assert "<h2>Usage</h2>" in page
+    assert re.findall(r"<h2>(Requested and used|Usage|Verdicts)</h2>", page) == [
+        "Requested and used",
+        "Usage",
+        "Verdicts",
+    ]
+    assert re.search(r"<td>cores</td><td>█?░+ \d+%</td><td>0\.\d of \d+ on average</td>", page)
+    assert re.search(r"<td>time</td><td></td><td>queued \S+, set-up \S+, training \S+", page)
     assert "<td>idle</td>" in page
 
 
@@ -191,6 +198,27 @@ def test_points_of_a_sweep_are_a_table(dlrun):
         ["1", "2", "completed"],
     ]
     assert dlrun("usage", f"{job.name}:1").stdout.startswith(f"{job.name}, point 1: completed")
+
+
+def test_the_runs_of_a_study_are_a_table(dlrun):
+    program = (
+        "import os; print(90 * int(os.environ['WORLD_SIZE']), 'images/s') # {{ batch_per_rank }}\n"
+        + BURN.format(3)
+    )
+    dlrun.spec(spec(program, "name: tiny\nbatch_per_rank: 12\nplacement: {threads: 1}\n"))
+    dlrun("scale", "spec.yaml", "--ranks-per-node", "1,2", "--repeat", "2")
+    lines = [line.split() for line in dlrun("usage", "tiny-scaling").stdout.splitlines()]
+    assert lines[0] == ["SIZE", "RUN", "STATE", "TIME", "CORES", "PEAK", "GPUS", "VERDICTS"]
+    assert [" ".join(line[:7]) for line in lines[1:]] == [
+        "1 node × 1 rank 1x1-1:0 completed", "1 node × 1 rank 1x1-1:1 completed",
+        "1 node × 2 ranks 1x2-1:0 completed", "1 node × 2 ranks 1x2-1:1 completed",
+    ]  # fmt: skip
+    assert len(json.loads(dlrun("usage", "tiny-scaling", "--json").stdout)["usage"]) == 4
+    _, *rows = dlrun("usage", "tiny-scaling", "--csv").stdout.splitlines()
+    assert [tuple(row.split(",")[:2]) for row in rows] == [
+        ("1x1-1:0", "rank-0"), ("1x1-1:1", "rank-0"), ("1x2-1:0", "rank-0"), ("1x2-1:0", "rank-1"), ("1x2-1:1", "rank-0"),
+        ("1x2-1:1", "rank-1"),
+    ]  # fmt: skip
 
 
 def test_a_job_that_was_not_measured(dlrun):

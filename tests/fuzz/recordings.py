@@ -107,7 +107,8 @@ def _show(job: jobs.Job) -> None:
     for run in runs:
         shown.show_run(job, plan, run, every_rank=True)
     shown.show_runs(plan, runs)
-    command._write_csv(runs)
+    shown.show_study([("1 node", "1x1-1", run) for run in runs])
+    command._write_csv([("", run) for run in runs])
     emit("usage", [to_plain(run) for run in runs])
     live = Watch(job, None).read()
     assert list(lines(live))

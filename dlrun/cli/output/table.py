@@ -9,12 +9,6 @@ from dlrun.cli.printing import echo_drawn
 from dlrun.model.text import visible
 
 
-def meter(share: float, width: int) -> str:
-    """A share from 0 to 1 as a bar of block characters."""
-    full = max(0, min(width, round(width * share)))
-    return "█" * full + "░" * (width - full)
-
-
 def show(columns: Sequence[Column], rows: Rows, *, indent: str = "") -> None:
     """Print a table on stdout."""
     echo_drawn(text(columns, rows, indent=indent) + "\n")

@@ -16,10 +16,9 @@ from rich.console import Group
 from rich.live import Live as Drawing
 from rich.table import Table
 
-from dlrun.cli.output.table import meter
 from dlrun.cli.output.terminal import Plain, console
-from dlrun.cli.output.top_text import headline
-from dlrun.effects.usage.formats import bits, size
+from dlrun.cli.output.top_text import cores, headline, metrics, state
+from dlrun.effects.usage.formats import bits, meter, size
 from dlrun.effects.usage.live import Live, LiveRank, Watch, last_line, tail
 from dlrun.model.text import digits
 
@@ -79,16 +78,22 @@ class Screen:
         self._names = [one.rank for one in ranks]
         if self._names and self._chosen not in self._names:
             self._chosen = self._names[0]
+        # One line each, however narrow: the number of ranks that have room is counted from them.
         parts: list[Plain | Table] = [
-            Plain(f"{self._watch.job.directory.name}: {headline(live)}", style="bold")
+            Plain(f"{self._watch.job.directory.name}: {state(live)}", style="bold", no_wrap=True)
         ]
+        if live.metrics:
+            parts.append(
+                Plain("   ".join(metrics(live)), style="bold cyan", no_wrap=True, overflow="ellipsis")
+            )
         for node in live.nodes[: max(1, height // 4)]:
             share = (node.memory or 0.0) / node.limit if node.limit else 0.0
             text = f"{node.node:<12} memory {meter(share, _METER)} {size(node.memory)} of {size(node.limit)}"
             late = (
                 f"   no sample for {node.age:.0f} s" if node.age > 90 and not live.status.state.final else ""
             )
-            parts.append(Plain(f"{text}   {node.interface or 'network'} {bits(node.network)}{late}"))
+            network = f"{node.interface or 'network'} {bits(node.network)}"
+            parts.append(Plain(f"{text}   {network}{late}", no_wrap=True, overflow="ellipsis"))
         room = max(3, height - len(parts) - 4)
         chosen = next((one for one in ranks if one.rank == self._chosen), None)
         parts.append(self._log_of(chosen, room) if self._log and chosen else self._table(ranks, room))
@@ -116,7 +121,7 @@ class Screen:
         for one in ranks[first : first + room]:
             gpu = ("-" if one.busy is None else f"{one.gpus}: {one.busy:.0f} %",) if gpus else ()
             cells = (
-                one.rank, one.node, f"{one.cores:.2f}", size(one.memory), size(one.peak), size(one.read), size(one.written), *gpu,
+                one.rank, one.node, cores(one), size(one.memory), size(one.peak), size(one.read), size(one.written), *gpu,
             )  # fmt: skip
             style = "reverse" if one.rank == self._chosen else ""
             table.add_row(*map(Plain, cells), Plain(one.line), style=style)

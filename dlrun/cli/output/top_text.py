@@ -9,15 +9,29 @@ from typing import TYPE_CHECKING
 from dlrun.effects.usage.formats import bits, clock, size
 
 if TYPE_CHECKING:
-    from dlrun.effects.usage.live import Live
+    from dlrun.effects.usage.live import Live, LiveRank
 
 
 def headline(live: Live) -> str:
     """State, time, and the latest value of each metric."""
-    metrics = [f"{name} {one.value:.6g} {one.unit}".rstrip() for name, one in live.metrics.items()]
+    return ", ".join([state(live), *metrics(live)])
+
+
+def metrics(live: Live) -> list[str]:
+    """The latest value of each metric, with its unit."""
+    return [f"{name} {one.value:.6g} {one.unit}".rstrip() for name, one in live.metrics.items()]
+
+
+def state(live: Live) -> str:
+    """State and time."""
     reason = f" ({live.status.reason})" if live.status.reason and not live.status.state.final else ""
     running = f"for {clock(live.running)}" if live.running is not None else "not started"
-    return ", ".join([f"{live.status.state}{reason}", running, *metrics])
+    return f"{live.status.state}{reason}, {running}"
+
+
+def cores(rank: LiveRank) -> str:
+    """`1.25 of 4`: cores in use, of those that the rank may use."""
+    return f"{rank.cores:.2f}" + (f" of {rank.allowed}" if rank.allowed else "")
 
 
 def lines(live: Live) -> Iterator[str]:
@@ -29,4 +43,4 @@ def lines(live: Live) -> Iterator[str]:
         yield f"{now} {node.node}: memory {size(node.memory)} of {size(node.limit)}{network}"
     for rank in live.ranks:
         gpus = f", GPU {rank.gpus} {rank.busy:.0f} %" if rank.busy is not None else ""
-        yield f"{now} {rank.rank} on {rank.node}: {rank.cores:.2f} cores, {size(rank.memory)}{gpus} | {rank.line[:120]}"
+        yield f"{now} {rank.rank} on {rank.node}: {cores(rank)} cores, {size(rank.memory)}{gpus} | {rank.line[:120]}"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dlrun.cli.output.column import Column
-from dlrun.cli.output.table import meter, show
+from dlrun.cli.output.table import show
 from dlrun.cli.printing import echo
 from dlrun.effects.usage.accounting import accounted
-from dlrun.effects.usage.formats import bits, clock, size, sparkline
+from dlrun.effects.usage.formats import bits, clock, meter, quantity, size, sparkline
+from dlrun.effects.usage.overview import bars, nodes_that_differ, shared_file_systems, times
 from dlrun.effects.usage.verdicts import BRIEF, peak_of
-from dlrun.model.units import Bytes, many
+from dlrun.model.units import many
 
 if TYPE_CHECKING:
     from dlrun.effects.records.jobs import Job
@@ -48,6 +49,7 @@ def show_run(job: Job, plan: Plan, run: RunUse, *, every_rank: bool) -> None:
     _ranks(shown)
     if left := len(run.use.ranks) - len(shown):
         echo(f"and {left} more; `--ranks` shows all")
+    _nodes(run)
     _gpus(run)
     _links(run)
     _verdicts(run)
@@ -55,89 +57,33 @@ def show_run(job: Job, plan: Plan, run: RunUse, *, every_rank: bool) -> None:
     _missing(run)
 
 
-def _prose(text: str, indent: str = "  ") -> None:
-    """Print a sentence: wrapped between words on a terminal, else on one line, for other programs."""
+def _prose(text: str, indent: str = "  ", *, head: str = "", style: str = "") -> None:
+    """Print a sentence: wrapped between words on a terminal, else on one line, for other programs.
+
+    On a terminal the beginning `head` of the text is drawn in this style.
+    """
+    from dlrun.cli.output.colour import drawn
+
     if sys.stdout.isatty():
         width = max(40, shutil.get_terminal_size().columns)
         lines = textwrap.wrap(
             text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
         )
         text = "\n".join(lines)
-    echo(text)
+    if head and drawn():
+        from dlrun.cli.output.terminal import show_line
 
-
-def times(run: RunUse) -> str:
-    """The duration of each phase of a run."""
-    known = run.phases
-    parts = (
-        ("queued", known.queued, ()),
-        ("set-up", known.preparing, (("staging", known.staging),)),
-        (
-            "training",
-            known.training,
-            (("start-up", known.starting), ("saving", known.saving), ("copying results", known.results)),
-        ),
-    )
-    return ", ".join(_with_parts(*part) for part in parts if part[1] is not None) or "not started"
-
-
-def _with_parts(name: str, whole: float | None, parts: tuple[tuple[str, float | None], ...]) -> str:
-    """A duration, with its known parts."""
-    found = ", ".join(f"{part} {clock(seconds)}" for part, seconds in parts if seconds is not None)
-    return f"{name} {clock(whole)}" + (f" ({found})" if found else "")
-
-
-def bars(plan: Plan, run: RunUse) -> Iterator[tuple[str, float | None, str]]:
-    """The rows of used against requested resources: name, used share (None: unknown), numbers."""
-    use, request = run.use, plan.request
-    used, most = sum(one.used for one in use.ranks), _cores(use.ranks)
-    if most:
-        yield "cores", used / most, f"{used:.1f} of {most:.0f} on average"
-    peak = max((peak_of(use, node) for node in use.nodes), default=0.0)
-    asked = float(request.memory_per_node) if isinstance(request.memory_per_node, Bytes) else None
-    limit = asked or max((node.job_limit or node.total or 0.0 for node in use.nodes), default=0.0)
-    if limit:
-        what = "requested" if asked else "available"
-        where = ", fullest node" if len(use.nodes) > 1 else ""
-        yield "memory", peak / limit, f"{size(peak)} of {size(limit)} {what}{where}"
-    busy = [gpu.busy for gpu in use.gpus if gpu.busy is not None]
-    if busy:
-        yield (
-            "GPUs",
-            sum(busy) / len(busy) / 100,
-            f"{many(len(use.gpus), 'GPU')}, {sum(busy) / len(busy):.0f} % of the time busy",
-        )
-    held = [(gpu.memory, gpu.total) for gpu in use.gpus if gpu.memory is not None and gpu.total]
-    if held:
-        memory, total = max(held, key=lambda one: one[0] / one[1])
-        yield "GPU memory", memory / total, f"{size(memory)} of {size(total)} on the fullest GPU"
-    if run.elapsed is not None:
-        wall = request.walltime
-        text = f"{clock(run.elapsed)} of {wall}" if wall else f"{clock(run.elapsed)}, without a limit"
-        yield "walltime", run.elapsed / int(wall) if wall else None, text
-        hours = request.nodes * run.elapsed / 3600
-        yield (
-            "node-hours",
-            None,
-            f"{hours:.3g}" + (f" of {request.nodes * int(wall) / 3600:.3g} at most" if wall else ""),
-        )
-
-
-def _cores(ranks: Sequence[RankUse]) -> float:
-    """The cores of all ranks together; ranks that are not bound share those of their node."""
-    total = 0.0
-    for node in {one.node for one in ranks}:
-        own = [one.cores for one in ranks if one.node == node]
-        shared = len({one.allowed for one in ranks if one.node == node}) == 1
-        total += max(own) if shared else sum(own)
-    return total
+        show_line((head, style), (text[len(head) :], ""))
+    else:
+        echo(text)
 
 
 def _bar(name: str, part: float | None, text: str) -> None:
     from dlrun.cli.output.colour import drawn
 
     bar = " " * _BAR if part is None else meter(part, _BAR)
-    label, share = f"{name:<11} ", f" {part:4.0%} " if part is not None else " " * 6
+    share = " " * 6 if part is None else "  <1% " if 0 < part < 0.005 else f" {part:4.0%} "
+    label = f"{name:<11} "
     if drawn():
         from dlrun.cli.output.terminal import show_line
 
@@ -182,6 +128,24 @@ def _ranks(ranks: Sequence[RankUse]) -> None:
         show(columns, rows)
 
 
+def _nodes(run: RunUse) -> None:
+    columns = [
+        Column(title="NODE"), Column(title="USED", right=True), Column(title="MEMORY", right=True),
+        Column(title="LIMIT", right=True, drop=3), Column(title="NETWORK", right=True),
+        Column(title="DISK BUSY", right=True, drop=2),
+    ]  # fmt: skip
+    rows = [
+        (
+            one.node, f"{one.used:.2f}", size(one.memory), size(one.limit), bits(one.network),
+            "-" if one.disk is None else f"{one.disk:.0%}",
+        )
+        for one in nodes_that_differ(run.use)
+    ]  # fmt: skip
+    if rows:
+        echo("")
+        show(columns, rows)
+
+
 def _gpus(run: RunUse) -> None:
     columns = [
         Column(title="GPU"), Column(title="NODE", drop=1), Column(title="RANKS", drop=2), Column(title="BUSY", right=True),
@@ -190,9 +154,8 @@ def _gpus(run: RunUse) -> None:
     ]  # fmt: skip
     rows = [
         (
-            str(one.index), one.node, " ".join(one.ranks) or "-", "-" if one.busy is None else f"{one.busy:.0f} %",
-            sparkline(one.busy_curve, 100), size(one.memory), "-" if one.power is None else f"{one.power:.0f} W",
-            "-" if one.clock is None else f"{one.clock:.0f} MHz",
+            str(one.index), one.node, " ".join(one.ranks) or "-", quantity(one.busy, "%"),
+            sparkline(one.busy_curve, 100), size(one.memory), quantity(one.power, "W"), quantity(one.clock, "MHz"),
         )
         for one in run.use.gpus
     ]  # fmt: skip
@@ -210,6 +173,10 @@ def _links(run: RunUse) -> None:
         _prose(
             f"network: `{link.name}` of {link.node} carried {bits(link.mean)}{limit} on average, {bits(link.most)} at most"
         )
+    for one in shared_file_systems(run.use):
+        _prose(
+            f"file system {one.name}: {size(one.read)} read, {size(one.written)} written on all nodes together"
+        )
 
 
 def _verdicts(run: RunUse) -> None:
@@ -222,9 +189,9 @@ def _verdicts(run: RunUse) -> None:
             else "no bottleneck was found in what was measured"
         )
     for one in run.verdicts:
-        _prose(f"{one.rule}: {one.evidence}", "    ")
+        _prose(f"{one.rule}: {one.evidence}", "    ", head=f"{one.rule}:", style="bold yellow")
         if one.change:
-            _prose(f"  change: {one.change}", "    ")
+            _prose(f"  change: {one.change}", "    ", head="  change:", style="bold green")
 
 
 def _compared(job: Job, run: RunUse) -> None:
@@ -242,9 +209,13 @@ def _compared(job: Job, run: RunUse) -> None:
 
 
 def _missing(run: RunUse) -> None:
-    for what in dict.fromkeys(text for node in run.use.nodes for text in node.missing):
+    whats = list(dict.fromkeys(text for node in run.use.nodes for text in node.missing))
+    if whats:
+        echo("")
+    for what in whats:
         where = [node.node for node in run.use.nodes if what in node.missing]
-        _prose(f"not measured on {many(len(where), 'node')}: {what}")
+        nodes = where[0] if len(where) == 1 else many(len(where), "node")
+        _prose(f"not measured on {nodes}: {what}")
     for node in run.use.nodes:
         if not node.complete and run.status.state.final:
             echo(f"the recording of {node.node} stops after {clock(node.seconds)}")
@@ -253,21 +224,31 @@ def _missing(run: RunUse) -> None:
 def show_runs(plan: Plan, runs: Sequence[RunUse]) -> None:
     """Print a sweep as a table, one line for each of its points."""
     names = list(plan.points[0].parameters) if plan.points else []
-    columns = [
-        Column(title="POINT"), *(Column(title=name, drop=4) for name in names), Column(title="STATE", state=True),
-        Column(title="TIME", right=True), Column(title="CORES", right=True), Column(title="PEAK", right=True),
-        Column(title="GPUS", right=True, drop=2), Column(title="VERDICTS"),
-    ]  # fmt: skip
     rows = []
     for run in runs:
-        busy = [gpu.busy for gpu in run.use.gpus if gpu.busy is not None]
         parameters = plan.points[run.point].parameters if plan.points and run.point is not None else {}
-        rows.append(
-            (
-                str(run.point), *(parameters.get(name, "") for name in names), str(run.status.state), clock(run.elapsed),
-                f"{sum(one.used for one in run.use.ranks):.2f}",
-                size(max((peak_of(run.use, node) for node in run.use.nodes), default=None)),
-                f"{sum(busy) / len(busy):.0f} %" if busy else "-", ", ".join(one.rule for one in run.verdicts) or "-",
-            )
-        )  # fmt: skip
-    show(columns, rows)
+        rows.append((str(run.point), *(parameters.get(name, "") for name in names), *_cells(run)))
+    show([Column(title="POINT"), *(Column(title=name, drop=4) for name in names), *_columns()], rows)
+
+
+def show_study(runs: Sequence[tuple[str, str, RunUse]]) -> None:
+    """Print a scaling study as a table: size and name of each run."""
+    rows = [(size_of, name, *_cells(run)) for size_of, name, run in runs]
+    show([Column(title="SIZE"), Column(title="RUN", drop=4), *_columns()], rows)
+
+
+def _columns() -> list[Column]:
+    return [
+        Column(title="STATE", state=True), Column(title="TIME", right=True), Column(title="CORES", right=True),
+        Column(title="PEAK", right=True), Column(title="GPUS", right=True, drop=2), Column(title="VERDICTS"),
+    ]  # fmt: skip
+
+
+def _cells(run: RunUse) -> tuple[str, ...]:
+    """A run in the columns of `_columns`: its mean cores, the peak of its fullest node, its verdicts."""
+    busy = [gpu.busy for gpu in run.use.gpus if gpu.busy is not None]
+    return (
+        str(run.status.state), clock(run.elapsed), f"{sum(one.used for one in run.use.ranks):.2f}",
+        size(max((peak_of(run.use, node) for node in run.use.nodes), default=None)),
+        f"{sum(busy) / len(busy):.0f} %" if busy else "-", ", ".join(one.rule for one in run.verdicts) or "-",
+    )  # fmt: skip

@@ -31,6 +31,17 @@ def bits(rate: float | None) -> str:
     return f"{count:.3g} Gbit/s"
 
 
+def quantity(value: float | None, unit: str) -> str:
+    """`57 %`, `412 W`; a dash for None."""
+    return "-" if value is None else f"{value:.0f} {unit}"
+
+
+def meter(share: float, width: int = 20) -> str:
+    """A share from 0 to 1 as a bar of block characters, of which at least one is full if the share is not zero."""
+    full = max(1 if share > 0 else 0, min(width, round(width * share)))
+    return "█" * full + "░" * (width - full)
+
+
 def clock(seconds: float | None) -> str:
     """`3h5m`; a dash for None."""
     return "-" if seconds is None else str(Duration(round(seconds)))

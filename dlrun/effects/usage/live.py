@@ -15,6 +15,7 @@ from dlrun.effects.records.jobs import Job
 from dlrun.effects.records.validation import run_state
 from dlrun.effects.usage.job import copy_records
 from dlrun.effects.usage.samples import Recording, recordings
+from dlrun.effects.usage.summary import cores_of
 from dlrun.errors import DlrunError
 from dlrun.model.job import JobStatus
 from dlrun.model.plan import Plan
@@ -31,11 +32,13 @@ _TAIL = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRank:
-    """One rank: cores in use, memory in bytes, bytes/s read and written, GPUs and their utilisation, last log line."""
+    """One rank: cores in use, of so many that it may use (0: unknown), memory in bytes, bytes/s read and written, GPUs and
+    their utilisation, last log line."""
 
     rank: str
     node: str
     cores: float
+    allowed: int
     memory: float
     peak: float
     read: float | None
@@ -138,7 +141,8 @@ def _ranks(of: Recording, run: Path) -> list[LiveRank]:
         ]
         found.append(
             LiveRank(
-                rank=name, node=of.node, cores=rate("cpu") or 0.0, memory=row.get("rss") or 0.0, peak=row.get("peak") or 0.0,
+                rank=name, node=of.node, cores=rate("cpu") or 0.0, allowed=cores_of(of.cores.get(name, "")),
+                memory=row.get("rss") or 0.0, peak=row.get("peak") or 0.0,
                 read=rate("read"), written=rate("written"), gpus=",".join(map(str, gpus)),
                 busy=sum(busy) / len(busy) if busy else None, line=last_line(run, name),
             )

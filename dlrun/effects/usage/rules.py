@@ -101,5 +101,10 @@ RULES = {
             means="a GPU runs slower than it could",
             source="NVML, clocks throttle reasons",
         ),
+        Rule(
+            name="gpu-errors", threshold=1, unit="uncorrected memory error of a GPU during the run",
+            means="the memory of a GPU returned wrong data that its error correction could not repair",
+            source="NVML, nvmlDeviceGetTotalEccErrors: uncorrected errors since the driver was loaded",
+        ),
     )
 }  # fmt: skip

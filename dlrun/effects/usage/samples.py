@@ -37,7 +37,9 @@ Row = Mapping[str, float | None]
 
 @dataclass(slots=True, kw_only=True)
 class Sample:
-    """One sample of a node, `t` seconds after the sampler's start; log: the size of its first rank's log in bytes."""
+    """One sample of a node, `t` seconds after the sampler's start; log: the size of its first rank's log in bytes; shared:
+    bytes read from and written to each shared file system.
+    """
 
     t: float
     node: Row
@@ -46,6 +48,7 @@ class Sample:
     gpus: Sequence[Row]
     slowed: Sequence[Sequence[str]]
     network: Mapping[str, tuple[float, float, float | None]]
+    shared: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     log: float | None = None
 
 
@@ -186,6 +189,7 @@ def _add(to: Recording, columns: Mapping[str, Sequence[str]], record: Mapping[st
             str(name): (_within(row[0], _LARGEST), _within(row[1], _LARGEST), number(row[2]))
             for name, row in record["network"].items()
         },
+        shared=_shared(record),
         log=number(record.get("log")),
     )  # fmt: skip
     to.missing += [str(one) for one in record.get("missing", ())]
@@ -196,6 +200,13 @@ def _add(to: Recording, columns: Mapping[str, Sequence[str]], record: Mapping[st
     to.saving = number(record.get("saving", to.saving))
     if record["kind"] == "end":
         to.complete = True
+
+
+def _shared(record: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    found = record.get("file_systems")
+    if not isinstance(found, dict):
+        return {}
+    return {str(name): (_within(row[0], _LARGEST), _within(row[1], _LARGEST)) for name, row in found.items()}
 
 
 def _row(names: Sequence[str], values: Sequence[Any]) -> dict[str, float | None]:

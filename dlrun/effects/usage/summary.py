@@ -20,7 +20,8 @@ class RankUse:
 
     main: CPU time of the program itself, without its children; full: mean number of children that always had work; idle:
     share of the time with nearly no CPU usage; near: share of the program's memory on the NUMA nodes of its cores, if it has
-    cores of only some of them.
+    cores of only some of them; busy_cores: mean number of its cores that were at least 90 % busy, with work of any process;
+    threads: maximum number; faults: page faults with a read from disk; moved, preempted: counts per second.
     """
 
     rank: str
@@ -40,6 +41,10 @@ class RankUse:
     read: float | None
     written: float | None
     near: float | None
+    busy_cores: float
+    threads: float
+    faults: float
+    preempted: float | None
     cpu_curve: Curve
     memory_curve: Curve
 
@@ -51,7 +56,8 @@ class RankUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuUse:
-    """The usage of one GPU: percent of the time busy, maximum bytes, share of samples with a reduced clock."""
+    """The usage of one GPU: percent of the time busy, maximum bytes, share of samples with a reduced clock, uncorrected
+    memory errors during the run."""
 
     node: str
     index: int
@@ -64,6 +70,7 @@ class GpuUse:
     clock: float | None
     slowed: float
     reasons: tuple[str, ...]
+    ecc: float | None
     busy_curve: Curve
 
 
@@ -80,8 +87,18 @@ class LinkUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileSystemUse:
+    """Bytes that a node read from and wrote to a shared file system during the run."""
+
+    name: str
+    read: float
+    written: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeUse:
-    """The usage of one node; job_*: values of the job's cgroup; io: share of the time with I/O pressure."""
+    """The usage of one node; job_*: values of the job's cgroup; io: share of the time with I/O pressure; disk: share of the
+    time in which its busiest disk had work; elsewhere: pages per second from another NUMA node than the core's."""
 
     node: str
     seconds: float
@@ -93,7 +110,9 @@ class NodeUse:
     job_limit: float | None
     io: float | None
     disk: float | None
+    elsewhere: float | None
     links: tuple[LinkUse, ...]
+    shared: tuple[FileSystemUse, ...]
     complete: bool
     missing: tuple[str, ...]
 
@@ -156,14 +175,17 @@ def _rank(of: Recording, name: str) -> Iterable[RankUse]:
     # At the last sample the program has ended.
     middle = rows[:-1] if len(rows) > 2 else rows
     yield RankUse(
-        rank=name, node=of.node, cores=_count(of.cores.get(name, "")),
+        rank=name, node=of.node, cores=cores_of(of.cores.get(name, "")),
         allowed=of.cores.get(name, ""), cpu=last.get("cpu") or 0.0, main=last.get("main") or 0.0,
         seconds=seconds, peak=last.get("peak") or 0.0, processes=max(row.get("processes") or 0.0 for row in rows),
         full=_mean([row.get("full") or 0.0 for row in middle[1:] or middle]),
         idle=idle / seconds if seconds else 0.0,
         blocked=((last.get("blocked") or 0.0) / len(rows)),
         waited=_a_second(last.get("waited"), seconds), moved=_a_second(last.get("moved"), seconds),
-        read=last.get("read"), written=last.get("written"), near=last.get("near"), cpu_curve=cpu,
+        read=last.get("read"), written=last.get("written"), near=last.get("near"),
+        busy_cores=_mean([row.get("busy_cores") or 0.0 for row in middle[1:] or middle]),
+        threads=max(row.get("threads") or 0.0 for row in rows), faults=max(row.get("faults") or 0.0 for row in rows),
+        preempted=_a_second(last.get("preempted"), seconds), cpu_curve=cpu,
         memory_curve=tuple((sample.t, sample.ranks[name].get("rss") or 0.0) for sample in seen[:-1]),
     )  # fmt: skip
 
@@ -172,7 +194,7 @@ _IDLE = 0.05
 """Mean cores in use below which a rank is idle: waiting processes wake up occasionally."""
 
 
-def _count(cores: str) -> int:
+def cores_of(cores: str) -> int:
     """The number of cores in a list such as `0-3,8`."""
     count = 0
     for part in cores.split(","):
@@ -193,6 +215,7 @@ def _gpu(of: Recording, index: int) -> GpuUse:
         power=_mean_of(rows, "power"), clock=_mean_of(rows, "clock"),
         slowed=sum(bool(one) for one in slowed) / len(slowed) if slowed else 0.0,
         reasons=tuple(sorted({word for one in slowed for word in one})),
+        ecc=_since(errors[0], errors[-1]) if (errors := _values(rows, "ecc")) else None,
         busy_curve=tuple((s.t, value) for s in seen if (value := s.gpus[index].get("busy")) is not None),
     )  # fmt: skip
 
@@ -201,15 +224,17 @@ def _node(of: Recording) -> NodeUse:
     first, last = of.samples[0], of.samples[-1]
     seconds = last.t - first.t
     difference = [
-        _since(first.node.get(what), last.node.get(what)) for what in ("cpu", "io_pressure", "disk_busy")
+        _since(first.node.get(what), last.node.get(what))
+        for what in ("cpu", "io_pressure", "disk_busy", "elsewhere")
     ]
-    cpu, io, disk = difference
+    cpu, io, disk, elsewhere = difference
     return NodeUse(
         node=of.node, seconds=last.t, cpu=cpu,
         memory=_most_of([sample.node for sample in of.samples], "memory"), total=of.memory,
         job_cpu=last.job.get("cpu"), job_peak=_most_of([sample.job for sample in of.samples], "peak"),
         job_limit=last.job.get("limit"), io=_a_second(io, seconds), disk=_a_second(disk, seconds),
-        links=tuple(_links(of)), complete=of.complete, missing=tuple(dict.fromkeys(of.missing)),
+        elsewhere=_a_second(elsewhere, seconds), links=tuple(_links(of)), shared=tuple(_shared(of)), complete=of.complete,
+        missing=tuple(dict.fromkeys(of.missing)),
     )  # fmt: skip
 
 
@@ -225,6 +250,14 @@ def _links(of: Recording) -> Iterable[LinkUse]:
             yield LinkUse(
                 node=of.node, name=name, mean=_mean(rates), median=middle, most=max(rates), limit=limit
             )
+
+
+def _shared(of: Recording) -> Iterable[FileSystemUse]:
+    """A file system that was mounted or first used during the run has its bytes counted from zero."""
+    first = of.samples[0].shared
+    for name, (read, written) in of.samples[-1].shared.items():
+        before = first.get(name, (0.0, 0.0))
+        yield FileSystemUse(name=name, read=max(0.0, read - before[0]), written=max(0.0, written - before[1]))
 
 
 def _rates(seen: Sequence[Sample], value: Callable[[Sample], float | None]) -> Curve:

@@ -78,7 +78,12 @@ def _is_gpu_bound(run: _Run) -> bool:
 
 def _has_work(rank: RankUse) -> float:
     """The share of the time in which the program was running or runnable."""
-    return min(1.0, (rank.main / rank.seconds if rank.seconds else 0.0) + (rank.waited or 0.0))
+    return min(1.0, _computes(rank) + (rank.waited or 0.0))
+
+
+def _computes(rank: RankUse) -> float:
+    """The share of the time in which the program was running."""
+    return rank.main / rank.seconds if rank.seconds else 0.0
 
 
 def _loader(run: _Run, waits: float) -> Verdict | None:
@@ -91,7 +96,7 @@ def _loader(run: _Run, waits: float) -> Verdict | None:
     gpus = f"GPUs idle {100 - statistics.fmean(busy):.0f} %, " if busy else ""
     evidence = (
         f"{gpus}the program of each rank waits {waits:.0%} of the time, while {full:.1f} of its {children:.0f} loading "
-        f"processes have work all the time; each rank has {many(cores, 'core')}"
+        f"processes have work all the time; {_busy_cores(loading)} of the {many(cores, 'core')} of each rank are busy"
     )
     if cores > children + 1:
         wanted = max(2, min(cores - 1, math.ceil(2 * children)))
@@ -99,6 +104,10 @@ def _loader(run: _Run, waits: float) -> Verdict | None:
     else:
         change = f"resources.cpus_per_rank: {max(2, 2 * cores)}, and more workers in the program's DataLoader"
     return Verdict(rule="loader-bound", evidence=evidence, change=change)
+
+
+def _busy_cores(ranks: Sequence[RankUse]) -> str:
+    return f"{statistics.fmean(one.busy_cores for one in ranks):.1f}"
 
 
 def _disk(run: _Run, waits: float) -> Verdict | None:
@@ -187,6 +196,10 @@ def _slow_rank(run: _Run) -> Iterator[Verdict]:
     usual = statistics.median(_has_work(one) for one in peers)
     if _has_work(slow) < _at("slow-rank") * usual or usual > 0.85:
         return
+    # On a machine where all ranks wait for cores, one waits longest by chance; that is `disturbed`, not a slow rank.
+    more_work = _computes(slow) >= _at("slow-rank") * statistics.median(map(_computes, peers))
+    if not more_work and not _lacks_cores(slow, peers):
+        return
     why = _because(run, slow, peers)
     yield Verdict(
         rule="slow-rank",
@@ -202,10 +215,15 @@ def _because(run: _Run, slow: RankUse, peers: Sequence[RankUse]) -> str:
     for gpu in run.use.gpus:
         if slow.rank in gpu.ranks and gpu.slowed >= _at("gpu-slowed"):
             return f", GPU {gpu.index} slowed down by {' and '.join(gpu.reasons)}"
-    waited = statistics.median(one.waited or 0.0 for one in peers)
-    if (slow.waited or 0.0) >= max(_at("disturbed"), 2 * waited):
+    if _lacks_cores(slow, peers):
         return f", where it had no core {slow.waited:.0%} of the time"
     return ""
+
+
+def _lacks_cores(slow: RankUse, peers: Sequence[RankUse]) -> bool:
+    """Whether a rank had to wait for a core for at least twice as long as its peers."""
+    waited = statistics.median(one.waited or 0.0 for one in peers)
+    return (slow.waited or 0.0) >= max(_at("disturbed"), 2 * waited)
 
 
 # --- Cores, GPUs ------------------------------------------------------------------------------------------------
@@ -256,13 +274,31 @@ def _gpus(run: _Run) -> Iterator[Verdict]:
             evidence=f"{many(len(busy), 'GPU')} busy {statistics.fmean(busy):.0f} % on average; the least, GPU {idlest.index} of "
             f"{idlest.node}, {idlest.busy:.0f} %",
         )
-    for gpu in gpus:
-        if gpu.slowed >= _at("gpu-slowed"):
-            at = f" at {gpu.clock:.0f} MHz on average" if gpu.clock else ""
-            yield Verdict(
-                rule="gpu-slowed",
-                evidence=f"GPU {gpu.index} of {gpu.node}: {' and '.join(gpu.reasons)} in {gpu.slowed:.0%} of the samples{at}",
-            )
+    slowed = [gpu for gpu in gpus if gpu.slowed >= _at("gpu-slowed")]
+    if slowed:
+        gpu = max(slowed, key=lambda one: one.slowed)
+        at = f" at {gpu.clock:.0f} MHz on average" if gpu.clock else ""
+        yield Verdict(
+            rule="gpu-slowed",
+            evidence=f"GPU {gpu.index} of {gpu.node}: {' and '.join(gpu.reasons)} in {gpu.slowed:.0%} of the samples{at}"
+            + _others(len(slowed) - 1),
+        )
+    wrong = [gpu for gpu in gpus if (gpu.ecc or 0.0) >= _at("gpu-errors")]
+    if wrong:
+        gpu = max(wrong, key=lambda one: one.ecc or 0.0)
+        bad = list(dict.fromkeys(one.node for one in wrong))
+        yield Verdict(
+            rule="gpu-errors",
+            evidence=f"GPU {gpu.index} of {gpu.node}: {many(round(gpu.ecc or 0.0), 'uncorrected memory error')} during the run"
+            + _others(len(wrong) - 1),
+            change=f"resources.exclude: [{', '.join(bad)}], and report it to the centre"
+            if len(bad) < len(run.use.nodes)
+            else None,
+        )
+
+
+def _others(count: int) -> str:
+    return f"; {many(count, 'other GPU')} as well" if count else ""
 
 
 # --- What was requested -----------------------------------------------------------------------------------------
@@ -332,6 +368,6 @@ def _walltime(run: _Run) -> Iterator[Verdict]:
         wanted = Duration(max(600, math.ceil(1.25 * elapsed / 600) * 600))
         yield Verdict(
             rule="walltime",
-            evidence=f"walltime {wall}, used {clock(elapsed)}",
+            evidence=f"walltime {wall}, used {clock(elapsed)}: a shorter one starts sooner",
             change=f"resources.walltime: {wanted}",
         )

@@ -175,7 +175,7 @@ class Sampler:
         for rank in self._ranks.ranks.values():
             found |= rank.missing
         if not self._cgroup.known:
-            found.add("job: the sampler is in no cgroup of the job's own")
+            found.add("memory and CPU time by the kernel's count: the job has no cgroup of its own")
         new = sorted(found - self._reported)
         self._reported |= found
         return new

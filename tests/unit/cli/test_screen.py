@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -18,7 +19,7 @@ NODE = LiveNode(node="n1", memory=3e9, limit=64e9, network=1e6, interface="eth0"
 
 def rank(number: int, cores: float = 1.0, **more) -> LiveRank:
     default = {
-        "memory": 1e9, "peak": 2e9, "read": 0.0, "written": 0.0, "gpus": "", "busy": None, "line": "step 7"
+        "allowed": 4, "memory": 1e9, "peak": 2e9, "read": 0.0, "written": 0.0, "gpus": "", "busy": None, "line": "step 7"
     }  # fmt: skip
     return LiveRank(rank=f"rank-{number}", node="n1", cores=cores, **{**default, **more})
 
@@ -96,3 +97,21 @@ def test_keys_that_come_at_once():
     assert names(b"\rgq\x1bOA") == ["enter", "g", "q", "up"]
     assert "q" not in names(b"\x1b[15~\x1b[1;5q\x1b")
     assert names("äq".encode())[-1] == "q"
+
+
+def test_metrics_have_a_line_of_their_own_and_nothing_wraps(screen):
+    """A long name of a job, metrics and a node: the table keeps its place and the keys are seen."""
+    reading = SimpleNamespace(value=1234.5678, unit="images/s")
+    live = replace(look(*map(rank, range(40))), metrics={f"metric-{i}": reading for i in range(9)})
+    live = replace(live, nodes=(replace(NODE, node="n" * 70),))
+    shown = screen(live)
+    assert len(shown) <= HEIGHT
+    assert shown[0].endswith(": running, for 5s") or "running" not in shown[0]
+    assert shown[1].startswith("metric-0 1234.57 images/s   metric-1 1234.57 images/s")
+    assert shown[3].split()[:3] == ["RANK", "NODE", "CORES"]
+    assert shown[4].split()[:5] == ["rank-0", "n1", "1.00", "of", "4"]
+    assert shown[-1].startswith("r c m g: order")
+
+
+def test_cores_without_a_known_limit(screen):
+    assert screen(look(rank(0, allowed=0)))[3].split()[:4] == ["rank-0", "n1", "1.00", "1"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlrun.effects.tuning import begin
+from dlrun.plan.tuning.knobs import HUGE_PAGES, VALUES
 
 SITE = "name: here\nscheduler: {type: local}\nlauncher: {name: local}\n"
 FILES = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc.so.4"}
@@ -56,3 +57,27 @@ def test_allocators_that_are_here_and_huge_pages(names):
 def test_what_would_have_no_effect_or_is_the_users_is_not_tried(names):
     assert names(mode="[always] madvise never") == PRELOADED
     assert names(more="environment: {variables: {LD_PRELOAD: mine.so}}\n") == {HUGE, "THP_MEM_ALLOC_ENABLE=1"}
+
+
+@pytest.mark.parametrize("framework", ["torch", "horovod", "tensorflow"])
+def test_nothing_that_the_rules_try_changes_the_arithmetic(tmp_path, monkeypatch, framework):
+    """Only where ranks run and how they communicate; another number of ranks comes with the batch that keeps the global one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "site.yaml").write_text(SITE)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        f"name: a\nframework: {framework}\ncommand: [train, '{{{{ batch_per_rank }}}}']\nsite: ./site.yaml\nbatch_per_rank: 32\n"
+        "resources: {ranks_per_node: 2}\n"
+    )
+    found, _ = begin.begin(
+        spec, sets=(), site=None, tries=[], only=False, directory=tmp_path / "out", length=1.0, repeat=2
+    )
+    assert len(found.candidates) > 2
+    for one in found.candidates:
+        assert not one.parameters
+        ranks = int(one.sets.get("resources.ranks_per_node", 2))
+        assert ranks * int(one.sets.get("batch_per_rank", 32)) == 64, one.name
+        rest = {*one.sets} - {"resources.ranks_per_node", "batch_per_rank"}
+        allowed = {"placement.comm_cores", "placement.loader_cores", "placement.threads", "placement.smt"}
+        variables = {*VALUES, "LD_PRELOAD", *(name for name, *_ in HUGE_PAGES)}
+        assert rest <= allowed | {f"environment.variables.{name}" for name in variables}, one.name

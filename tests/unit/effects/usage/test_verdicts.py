@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from dlrun.effects.usage.overview import nodes_that_differ, shared_file_systems
 from dlrun.effects.usage.rules import RULES
 from dlrun.effects.usage.samples import recordings
 from dlrun.effects.usage.summary import summarize
@@ -39,10 +40,21 @@ def rank_row(t: float, use: dict) -> list:
     rates = {"cpu": use.get("cpu", use["main"]), "main": use["main"]}
     row = dict.fromkeys(ranks.COLUMNS, 0) | {k: v for k, v in use.items() if k in ranks.COLUMNS}
     row |= {name: rate * t for name, rate in rates.items()}
-    row |= {name: use.get(name, 0) * t for name in ("waited", "moved", "read", "written", "blocked")}
+    row |= {
+        name: use.get(name, 0) * t for name in ("waited", "moved", "read", "written", "blocked", "preempted")
+    }
     row["rss"] = use["rss"] + use.get("grows", 0) * t
     row["peak"] = row["rss"]
     return [row[name] for name in ranks.COLUMNS]
+
+
+class Growing(float):
+    """A value of a GPU that grows at this rate per second, instead of a constant one."""
+
+
+def at(value: object, t: float) -> object:
+    """A value after `t` seconds; half of it was there before the run."""
+    return round(float(value) * (t + 150)) if isinstance(value, Growing) else value
 
 
 def job(
@@ -54,6 +66,7 @@ def job(
     gpu: dict | None = None,
     node: dict | None = None,
     limit: float | None = None,
+    shared: dict | None = None,
 ) -> Path:
     """The recordings of two nodes with the ranks of `uses`; `network` are bytes a second of interfaces, and their Mbit/s."""
     (place / "usage").mkdir()
@@ -86,9 +99,13 @@ def job(
                 "network": {i: [rate * t, 0, speed] for i, (rate, speed) in (network or {}).items()},
                 "job": [None, None, None, limit],
             }  # fmt: skip
+            if shared:
+                sample["file_systems"] = {
+                    fs: [1e9 + read * t, 1e9 + wrote * t] for fs, (read, wrote) in shared.items()
+                }
             if gpu:
                 sample |= {
-                    "gpus": [[gpu.get(column) for column in gpus.COLUMNS]],
+                    "gpus": [[at(gpu.get(column), t) for column in gpus.COLUMNS]],
                     "on": [[f"rank-{2 * number}"]],
                 }
             lines.append(sample)
@@ -133,7 +150,20 @@ def test_a_program_that_gets_no_core_is_not_idle(tmp_path):
     assert verdicts(job(tmp_path, four(main=0.01, waited=0.97))) == {"disturbed": None}
 
 
-LOADING = {"main": 0.2, "cpu": 2.2, "full": 2, "processes": 3}
+def test_on_a_busy_machine_the_rank_that_waits_longest_for_a_core_is_not_slow(tmp_path):
+    uses = four(main=0.15, waited=0.56) | {"rank-0": GOOD | {"main": 0.15, "waited": 0.69}}
+    assert verdicts(job(tmp_path, uses)) == {"disturbed": None}
+
+
+def test_a_rank_on_whose_node_others_compute_is_slow_and_the_reason_is_named(tmp_path):
+    uses = four(main=0.3, waited=0.05) | {"rank-2": GOOD | {"main": 0.3, "waited": 0.6}}
+    job(tmp_path, uses)
+    found = judge(plan(), summarize(recordings(tmp_path)), 300, ended=True)
+    assert [one.rule for one in found] == ["slow-rank", "disturbed"]
+    assert found[0].evidence.endswith("they wait for it; node n2, where it had no core 60% of the time")
+
+
+LOADING = {"main": 0.2, "cpu": 2.2, "full": 2, "processes": 3, "busy_cores": 2}
 CASES = {
     "idle": (four(main=0.01), {}, None),
     "slow-rank": (
@@ -154,6 +184,7 @@ CASES = {
     ),
     "gpu-idle": (four(main=0.9), {"gpu": {"busy": 12, "memory": 1e9}}, None),
     "gpu-slowed": (four(main=0.9), {"gpu": {"busy": 95, "memory": 1e9, "slowed": ["temperature"], "clock": 900}}, None),
+    "gpu-errors": (four(main=0.9), {"gpu": {"busy": 95, "memory": 1e9, "ecc": Growing(0.01)}}, None),
     "memory-limit": (four(), {"limit": 4.1e9}, "resources.memory_per_node: 6G"),
 }  # fmt: skip
 
@@ -233,3 +264,66 @@ def test_thresholds_are_those_of_the_rules(tmp_path, monkeypatch):
     job(tmp_path, four(main=0.01))
     monkeypatch.setitem(RULES, "idle", replace(RULES["idle"], threshold=1.5))
     assert verdicts(tmp_path) == {}
+
+
+def test_the_evidence_of_a_loader_names_the_cores_that_are_busy(tmp_path):
+    found = judge(plan(), summarize(recordings(job(tmp_path, four(**LOADING)))), 300, ended=True)
+    (evidence,) = [one.evidence for one in found]
+    assert evidence == (
+        "the program of each rank waits 80% of the time, while 2.0 of its 2 loading processes have work all the time; "
+        "2.0 of the 4 cores of each rank are busy"
+    )
+
+
+def test_a_gpu_with_memory_errors_names_its_node_and_several_gpus_are_one_verdict(tmp_path):
+    job(
+        tmp_path,
+        four(main=0.9),
+        gpu={"busy": 95, "memory": 1e9, "ecc": Growing(0.01), "slowed": ["temperature"]},
+    )
+    both = judge(plan(), summarize(recordings(tmp_path)), 300, ended=True)
+    assert [one.rule for one in both] == ["gpu-slowed", "gpu-errors"]
+    assert both[1].evidence == "GPU 0 of n1: 2 uncorrected memory errors during the run; 1 other GPU as well"
+    file = tmp_path / "usage" / "n1.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for line in lines:
+        for row in line.get("gpus", []) if "t" in line else []:
+            row[gpus.COLUMNS.index("ecc")] = 3  # from before the run
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (one,) = [
+        one
+        for one in judge(plan(), summarize(recordings(tmp_path)), 300, ended=True)
+        if one.rule == "gpu-errors"
+    ]
+    assert one.evidence.startswith("GPU 0 of n2: ")
+    assert one.change == "resources.exclude: [n2], and report it to the centre"
+
+
+def test_everything_that_is_recorded_of_a_rank_and_a_node_is_in_the_summary(tmp_path):
+    more = {"threads": 9, "faults": 40, "busy_cores": 3, "preempted": 2}
+    shared = {"/home": (1e6, 0.0), "lustre:scratch": (0.0, 2e6), "/idle": (0.0, 0.0)}
+    use = summarize(recordings(job(tmp_path, four(**more), node={"elsewhere": 7}, shared=shared)))
+    assert {(one.threads, one.faults, one.busy_cores, one.preempted) for one in use.ranks} == {(9, 40, 3, 2)}
+    assert {one.elsewhere for one in use.nodes} == {7}
+    both = [
+        (one.name, one.read, one.written) for one in shared_file_systems(use)
+    ]  # of two nodes, in this run alone
+    assert both == [("/home", 600e6, 0.0), ("lustre:scratch", 0.0, 1200e6)]
+
+
+def test_nodes_are_listed_where_they_differ(tmp_path):
+    alike = summarize(recordings(job(tmp_path, four())))
+    assert nodes_that_differ(alike) == []
+    (tmp_path / "other").mkdir()
+    uses = four() | {"rank-2": GOOD | {"rss": 9000 * MB}}
+    first, second = nodes_that_differ(summarize(recordings(job(tmp_path / "other", uses))))
+    assert (first.node, first.memory, second.memory) == ("n1", 4000 * MB, 11000 * MB)
+    assert first.used == second.used == pytest.approx(7.2)
+
+
+def test_of_many_nodes_the_extremes_are_listed():
+    nodes = tuple(
+        SimpleNamespace(node=f"n{i}", job_peak=(5 + (i == 7)) * 1e9, job_limit=None, total=64e9, links=(), disk=0.0)
+        for i in range(20)
+    )  # fmt: skip
+    assert [one.node for one in nodes_that_differ(SimpleNamespace(nodes=nodes, ranks=()))] == ["n0", "n7"]

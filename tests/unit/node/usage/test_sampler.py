@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from dlrun.node import bundle
-from dlrun.node.usage import ranks
+from dlrun.node.usage import ranks, sampler
 from dlrun.node.usage.sampler import Recording
 
 from tests.unit.node.programs import pythons
@@ -182,3 +184,102 @@ def test_a_file_grows_by_less_than_a_megabyte_a_day(tmp_path):
             assert size - written < 1_000_000
             written = size
     assert written > 1_000_000
+
+
+class Clock:
+    """A clock that a test sets; it stands in for `time` in a module."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return 1e9 + self.now
+
+
+@pytest.fixture
+def sampling(tmp_path, monkeypatch):
+    """A sampler in this process, and its clock."""
+    clock, cores = Clock(), os.sched_getaffinity(0)
+    monkeypatch.setattr(sampler, "time", clock)
+    yield sampler.Sampler(environment(tmp_path)), clock
+    os.sched_setaffinity(0, cores)
+
+
+def test_it_looks_every_second_at_first_and_once_a_minute_after_six_hours(sampling):
+    look, clock = sampling
+    pauses = []
+    for clock.now in (0, 19, 21, 119, 121, 899, 901, 3599, 3601, 6 * 3600 - 1, 6 * 3600, 30 * 86400):
+        pauses.append(look.pause(cost=0.0))
+    assert pauses == [1, 1, 2, 2, 5, 5, 15, 15, 30, 30, 60, 60]
+    clock.now = 10
+    assert look.pause(cost=0.04) == pytest.approx(20)  # so that it takes 0.2 % of a core
+
+
+def test_a_day_of_samples_is_less_than_a_megabyte(tmp_path, sampling):
+    """At its own pace, with as many ranks as large nodes have: samples that find no room are lost, the last is not."""
+    look, clock = sampling
+    row = [123456789.25] * len(ranks.COLUMNS)
+    for number in range(64):
+        look._ranks.ranks[f"rank-{number}"] = SimpleNamespace(
+            row=lambda busy: row, missing=set(), announced=True, processes={}
+        )
+    look._write = written = Written(look)
+    look._ranks.sample = look._locality.look = lambda *_: None
+    look._placed = True
+    sizes = []
+    while clock.now < 2 * 86400:
+        look.sample()
+        clock.now += look.pause(cost=0.0)
+        if len(sizes) < clock.now // 86400:
+            sizes.append((tmp_path / "usage" / "here.jsonl").stat().st_size)
+    look.sample(last=True)
+    assert all(after - before < 1_000_000 for before, after in pairwise([0, *sizes]))
+    assert sizes[-1] > 1_200_000
+    assert written.count > 100
+    assert records(tmp_path)[-1]["kind"] == "end"
+
+
+class Written:
+    """`Sampler._write`, counted; what it reads of this machine is left out, for thousands of samples."""
+
+    def __init__(self, look: sampler.Sampler) -> None:
+        self.count, self._look = 0, look
+
+    def __call__(self, elapsed: float, last: bool) -> None:
+        self.count += 1
+        rows = {name: one.row(set()) for name, one in self._look._ranks.ranks.items()}
+        self._look.file.write({"kind": "end" if last else "sample", "t": elapsed, "ranks": rows})
+
+
+@pytest.mark.parametrize(
+    ("of_ranks", "expected"),
+    [([{0, 1}, {2, 3}], {4, 5}), ([{0, 1, 2, 3, 4, 5}], {0, 1, 2, 3, 4, 5}), ([set()], {0, 1, 2, 3, 4, 5})],
+    ids=["free-cores", "all-taken", "unknown"],
+)
+def test_it_runs_on_cores_that_no_rank_owns(sampling, monkeypatch, of_ranks, expected):
+    look, _ = sampling
+    bound = [frozenset(range(6))]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(bound[-1]))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: bound.append(frozenset(cores)))
+    for number, cores in enumerate(of_ranks):
+        look._ranks.ranks[f"rank-{number}"] = SimpleNamespace(cores=frozenset(cores))
+    look._keep_away()
+    assert bound[-1] == expected
+
+
+def test_a_real_sampler_leaves_the_core_of_a_rank(tmp_path):
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        pytest.skip("one core: none is left")
+    program = (
+        f"import os, time\nos.sched_setaffinity(0, {{{cores[0]}}})\ntime.sleep(4)\nshell = os.getppid()\n"
+        "sampler = int(open(f'/proc/{shell}/task/{shell}/children').read().split()[0])\n"
+        f"open({str(tmp_path / 'cores')!r}, 'w').write(str(sorted(os.sched_getaffinity(sampler))))\n"
+    )
+    found, _ = run(tmp_path, sys.executable, "-c", program)
+    (announced,) = [one for one in found if one["kind"] == "rank"]
+    assert announced["cores"] == str(cores[0])
+    assert (tmp_path / "cores").read_text() == str(cores[1:])
