@@ -154,7 +154,7 @@ def run_once(job_dir: str, run_dir: str, script: str, walltime: float, variables
             stopped = end_requested(run_dir)
             if stopped or timed_out:
                 if timed_out:
-                    log.write(b"dlrun: the walltime is over\n")
+                    log.write(b"dlrun: the walltime was exceeded\n")
                     log.flush()
                 sweep_away(process.pid)
         # What the script has left in the background ends with the job.
