@@ -9,6 +9,7 @@ import re
 import select
 import signal
 import subprocess
+import time
 from contextlib import suppress
 
 import pytest
@@ -149,16 +150,18 @@ def test_on_a_terminal_the_budget_is_asked_for(place):
     shown, options = "", {"stdin": slave, "stdout": subprocess.PIPE, "stderr": slave}
     with place.start(*WORDS[:-2], env={"TERM": "xterm"}, **options) as running:
         os.close(slave)
-        while "they may take (node-hours) [" not in shown:
-            shown += os.read(master, 4096).decode()
-        os.write(master, b"0.5\n")
-        while running.poll() is None:
+        until, answered = time.monotonic() + 240, False
+        while running.poll() is None and time.monotonic() < until:
             if select.select([master], [], [], 0.2)[0]:
                 with suppress(OSError):
                     shown += os.read(master, 4096).decode()
+            if not answered and "budget in node-hours [" in shown:
+                os.write(master, b"0.5\n")
+                answered = True
+        running.kill()
     os.close(master)
     assert running.returncode == 0, shown
     assert re.search(
-        r"The trials take about 0\.1\d node-hours \(1 node\); they may take \(node-hours\) \[0\.1\d+\]", shown
+        r"The trials need about 0\.1\d node-hours \(1 node\); budget in node-hours \[0\.1\d+\]", shown
     )
     assert json.loads((place.place / "toy-tuning/tune.json").read_text())["budget"] == 0.5
