@@ -137,7 +137,7 @@ def test_explain(dlrun):
     assert "overrode: 5m from spec spec.yaml:" in text
     assert "rule:" in dlrun("explain", "OMP_NUM_THREADS", spec).stdout
     assert "each rank" in dlrun("explain", "WORLD_SIZE", spec).stdout
-    assert "the rule of workstation" in dlrun("explain", "resources.exclusive", spec).stdout
+    assert "set for all jobs of site workstation" in dlrun("explain", "resources.exclusive", spec).stdout
     near = dlrun("explain", "resources.waltime", spec, code=2).stderr
     assert "the nearest is `resources.walltime`" in near
     assert dlrun("explain", "walltime", spec).stdout == dlrun("explain", "resources.walltime", spec).stdout
