@@ -19,9 +19,13 @@ from dlrun.model.placement import MemoryBinding, MemoryPolicy, Placement, RankPl
 from dlrun.model.topology import Topology
 from dlrun.render.affinity.formats.as_openmpi import mapped
 from dlrun.render.affinity.formats.logical import logical_cores
+from dlrun.render.affinity.variables import VARIABLES
 
 RankView: TypeAlias = dict[str, Any]
 """Some fields of a `RankPlacement`, by name."""
+
+MAY_DIFFER = frozenset(variable.name for variable in VARIABLES if variable.may_differ)
+SAME = frozenset(variable.name for variable in VARIABLES if not variable.may_differ)
 
 LINE = re.compile(r"\s*export ([A-Z_]+)=(.*?)(?:  # .*)?")
 RANK = re.compile(r"# local rank (\d+)")

@@ -23,11 +23,9 @@ RANK = Shell("$DLRUN_RANK")
 LOCAL_RANK = Shell("$DLRUN_LOCAL_RANK")
 LOCAL_SIZE = Shell("$DLRUN_LOCAL_SIZE")
 NODE_RANK = Shell("$DLRUN_NODE_RANK")
-HOST = Shell("$DLRUN_HOST")
 MASTER_ADDR = Shell("$DLRUN_MASTER_ADDR")
 MASTER_IP = Shell("$DLRUN_MASTER_IP")
 MASTER_PORT = Shell("$DLRUN_MASTER_PORT")
-HOSTS_FILE = Shell("$DLRUN_HOSTS")
 JOB_DIR = Shell("$DLRUN_JOB_DIR")
 RUN_DIR = Shell("$DLRUN_RUN_DIR")
 RUN_ID = Shell("$DLRUN_RUN_ID")
@@ -68,7 +66,6 @@ class Shape:
     world_size: int
     gpus_per_node: int
     threads: int | None
-    cores_per_node: int | None
     ranks: tuple[RankPlacement, ...]
     interface: str | None
     fabric: str | None

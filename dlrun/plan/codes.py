@@ -15,7 +15,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR002": (
         "a secret needs exactly one source",
-        "Give exactly one of `env` (a variable of the submitting shell), `file` (readable by you alone) and `command` (prints it).",
+        "Set exactly one of `env` (a variable of the submitting shell), `file` (readable only by you) and `command` (prints the secret).",
     ),
     "DLR010": (
         "several nodes on one machine",
@@ -43,7 +43,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR016": (
         "GPUs and ranks do not match",
-        "Frameworks expect one GPU per rank, or the same number for every rank. `ranks_per_node: auto` is one rank per GPU.",
+        "Frameworks expect one GPU per rank, or the same number of GPUs for every rank. `ranks_per_node: auto` means one rank per GPU.",
     ),
     "DLR017": (
         "more memory than a node has",
@@ -135,7 +135,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR051": (
         "two default partitions",
-        "Only one partition can be the default for specs that name none.",
+        "Only one partition can be the default of specs that do not set one.",
     ),
     "DLR052": (
         "contradictory limits of a partition",
@@ -208,7 +208,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR044": (
         "no time before the early signal",
-        "`checkpoint.before_end` must be shorter than the walltime: that long before the end the program gets its signal.",
+        "`checkpoint.before_end` must be shorter than the walltime: it is the time between the signal and the end of the walltime.",
     ),
     "DLR045": (
         "different policies for preemption and node failure",
@@ -235,7 +235,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR060": (
         "a harmful setting",
-        "This variable is known to cause errors or to slow down training on this fabric. `dlrun explain VARIABLE` prints "
+        "The variable is known to cause errors or to slow down training on this fabric. `dlrun explain VARIABLE` prints "
         "the details, with sources. Remove it unless you measured that it helps.",
     ),
     "DLR061": (
@@ -263,7 +263,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR066": (
         "a venv or conda environment outside the container",
-        "A container has its own `PATH` and file system, so an environment that is activated outside is not found inside. "
+        "A container has its own `PATH` and file system, so an environment that is activated outside is not available inside. "
         "Install the packages into the image, or leave out the container.",
     ),
     "DLR067": (
@@ -273,7 +273,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR069": (
         "a variable that is both dropped and set",
-        "`environment.drop` unsets a variable, whatever sets it, except `RANK`, `MASTER_ADDR` and others of the rendezvous.",
+        "`environment.drop` unsets a variable wherever it was set, except those of the rendezvous, such as `RANK` and `MASTER_ADDR`.",
     ),
     "DLR068": (
         "cores per rank are not set on shared nodes",
@@ -346,9 +346,9 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR098": (
         "a variable that belongs to bash or to dlrun",
-        "The job's scripts are bash. Some variables bash sets by itself, whatever it inherits (`UID`, `IFS`, `RANDOM`, `PWD`), so the "
-        "program would not see the value given; some change how bash works (`BASH_ENV`, `POSIXLY_CORRECT`, `TMOUT`), and with it the "
-        "job's own scripts; names that begin with `DLRUN_` are dlrun's. A value for the program alone can be set in the command: "
+        "The scripts of a job are bash. Some variables are set by bash itself (`UID`, `IFS`, `RANDOM`, `PWD`), so the program would not "
+        "get the given value; others change how bash works (`BASH_ENV`, `POSIXLY_CORRECT`, `TMOUT`), and with it the scripts; names "
+        "that begin with `DLRUN_` are reserved for dlrun. A variable for the program alone can be set in the command: "
         "`command: [env, TMOUT=5, python, train.py]`.",
     ),
     "DLR090": (
@@ -358,8 +358,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR111": (
         "no interface is known",
-        "NCCL and Gloo guess the interface of their sockets, so all data may go over a management network: on Ethernet, and "
-        "that of Gloo in jobs without GPUs on any fabric, since Gloo uses IP alone.",
+        "Without a configured interface, NCCL and Gloo select one for their sockets, possibly that of a management network. This "
+        "affects all data on Ethernet, and on any fabric the data of Gloo in jobs without GPUs, because Gloo uses only IP.",
     ),
     **MISTAKE_CODES,
     **DATA_CODES,

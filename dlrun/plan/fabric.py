@@ -115,17 +115,23 @@ def job_of(spec: Spec, site: Site, layout: Layout, launcher: str) -> JobTraits:
     fabric = site.fabric
     return JobTraits(
         fabric=fabric.name if fabric else None,
-        libraries=libraries.job_libraries(
-            used=(*backends.framework(spec.framework).LIBRARIES, *backends.launcher(launcher).LIBRARIES),
-            gpus=_kind(layout),
-            fabric=fabric.name if fabric else "",
-            present=fabric.libraries if fabric else (),
-        ),
+        libraries=libraries_of(spec.framework, launcher, site, _kind(layout)),
         versions=fabric.versions if fabric else {},
         nodes=layout.nodes,
         gpus=layout.gpus_per_node > 0,
         interfaces=fabric.interfaces if fabric else (),
         flags=flags_of(site, spec.resources.options),
+    )
+
+
+def libraries_of(framework: str, launcher: str, site: Site, gpus: str | None) -> frozenset[str]:
+    """The communication libraries of a job; `gpus` is the kind of its GPUs (None: no GPUs)."""
+    fabric = site.fabric
+    return libraries.job_libraries(
+        used=(*backends.framework(framework).LIBRARIES, *backends.launcher(launcher).LIBRARIES),
+        gpus=gpus,
+        fabric=fabric.name if fabric else "",
+        present=fabric.libraries if fabric else (),
     )
 
 

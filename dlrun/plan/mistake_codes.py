@@ -6,12 +6,12 @@ from __future__ import annotations
 MISTAKE_CODES: dict[str, tuple[str, str]] = {
     "DLR100": (
         "shell text where no shell reads it",
-        "`command` is a list of arguments that the program gets exactly as written; values of `environment.variables` are set so, too. "
+        "`command` is a list of arguments that the program gets exactly as written, and `environment.variables` are set as written, too. "
         "Write shell text under `run:`, and `{{ env.NAME }}` for a variable of the node. A path may begin with `~` or `$HOME`.",
     ),
     "DLR101": (
-        "a sweep parameter that nothing uses",
-        "Runs of a sweep differ only by what `{{ NAME }}` in the command becomes. Another parameter makes more runs, all equal.",
+        "an unused sweep parameter",
+        "Runs of a sweep differ only in the values of `{{ NAME }}` in the command. A parameter that the command does not use makes equal runs.",
     ),
     "DLR102": (
         "two Python environments",
@@ -27,8 +27,8 @@ MISTAKE_CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR105": (
         "another program's word",
-        "Options of sbatch, qsub and torchrun under `resources:`, with `--set` or as options of `submit`, `plan` and `render` are taken "
-        "for the keys that they mean, in the units of those programs: `time: 30` is 30 minutes, `mem: 64G` is 64GiB.",
+        "Options of sbatch, qsub and torchrun under `resources:`, with `--set` or as options of `submit`, `plan` and `render` are "
+        "translated into the keys of dlrun, in the units of those programs: `time: 30` is 30 minutes, `mem: 64G` is 64GiB.",
     ),
     "DLR106": (
         "more ranks than cores",

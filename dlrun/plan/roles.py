@@ -93,7 +93,6 @@ def shape_of(
         world_size=layout.ranks,
         gpus_per_node=layout.gpus_per_node,
         threads=threads,
-        cores_per_node=len(layout.topology.cores) if layout.topology else None,
         ranks=tuple(ranks),
         interface=fabric.interfaces[0] if fabric and fabric.interfaces else None,
         fabric=fabric.name if fabric else None,

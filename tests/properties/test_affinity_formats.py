@@ -15,8 +15,7 @@ from dlrun.plan.affinity.presets import preset, presets
 from dlrun.render.affinity.formats.registry import FORMATS, format_named
 from dlrun.render.affinity.settings import BindingContext
 from dlrun.render.affinity.settings import settings as affinity_settings
-from dlrun.render.affinity.variables import MAY_DIFFER, SAME
-from tests.affinity_formats import CARRIED, READERS, view
+from tests.affinity_formats import CARRIED, MAY_DIFFER, READERS, SAME, view
 from tests.examples import examples
 from tests.properties.topologies import requests, topologies
 

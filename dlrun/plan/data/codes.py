@@ -17,9 +17,9 @@ DATA_CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR109": (
         "training cannot start before this data set is complete",
-        "`start` lets the training begin while files of one data set still arrive. It goes with neither `strategy: pack` (one "
-        "file) nor `verify` (which reads the whole copy first), only one data set of a job can have it, and it cannot be more than "
-        "the whole data set.",
+        "With `start` the training begins while files of one data set are still being copied. It cannot be combined with `strategy: "
+        "pack` (a single file) or `verify` (which reads the whole copy first), only one data set of a job can have it, and it must "
+        "not exceed the size of the data set.",
     ),
     "DLR110": (
         "a data set that is not on a file system",

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dlrun import backends
 from dlrun.errors import Invalid
-from dlrun.fabrics import libraries
 from dlrun.fabrics.table import rules_for
 from dlrun.model.plan import Plan
 from dlrun.model.record import record
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.topology import Topology
+from dlrun.plan.fabric import libraries_of
 from dlrun.plan.tuning.knobs import ALLOCATOR, HUGE_PAGES, SEVERAL_NODES, VALUES
 
 DEFAULT = "as planned"
@@ -169,14 +169,8 @@ def _of_memory(spec: Spec, plan: Plan, memory: Memory) -> Iterator[tuple[str, st
 def _variables(spec: Spec, site: Site, plan: Plan) -> Iterator[tuple[str, str, str]]:
     """Settings of the job's libraries that neither dlrun nor the user sets."""
     fabric = site.fabric
-    job_libraries = libraries.job_libraries(
-        used=(
-            *backends.framework(spec.framework).LIBRARIES,
-            *backends.launcher(plan.launch.name).LIBRARIES,
-        ),
-        gpus="cuda" if plan.request.gpus_per_node else None,
-        fabric=fabric.name if fabric else "",
-        present=fabric.libraries if fabric else (),
+    used = libraries_of(
+        spec.framework, plan.launch.name, site, "cuda" if plan.request.gpus_per_node else None
     )
     given = {*spec.environment.variables, *spec.environment.drop, *(one.name for one in plan.variables)}
     for name, values in VALUES.items():
@@ -186,7 +180,7 @@ def _variables(spec: Spec, site: Site, plan: Plan) -> Iterator[tuple[str, str, s
             rule
             for rule in rules_for(name)
             if rule.cls == "tunable"
-            and rule.library in job_libraries
+            and rule.library in used
             and {"any", fabric.name if fabric else ""} & {*rule.fabrics}
         ]
         if known:

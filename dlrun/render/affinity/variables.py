@@ -75,12 +75,6 @@ VARIABLES = (
 )
 """In the order of the documentation's table."""
 
-MAY_DIFFER = frozenset(variable.name for variable in VARIABLES if variable.may_differ)
-"""Names of the variables that may differ by rank."""
-
-SAME = frozenset(variable.name for variable in VARIABLES if not variable.may_differ)
-"""Names of the variables with one value for all ranks of a node."""
-
 COUNT_CORES = frozenset(variable.name for variable in VARIABLES if variable.cores == "counts")
 """Names of the variables whose value is a rank's number of threads."""
 

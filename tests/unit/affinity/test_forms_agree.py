@@ -26,7 +26,7 @@ from dlrun.render.affinity.formats.as_env import emit as emit_env
 from dlrun.render.affinity.formats.as_wrapper import emit as emit_wrapper
 from dlrun.render.affinity.formats.as_wrapper import for_rank
 from dlrun.render.affinity.settings import BindingContext
-from dlrun.render.affinity.variables import MAY_DIFFER, SAME
+from tests.affinity_formats import MAY_DIFFER, SAME
 from tests.examples import cases
 from tests.unit.affinity.machines import FOLDER, topology
 

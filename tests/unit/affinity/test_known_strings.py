@@ -14,7 +14,7 @@ from dlrun.plan.affinity import PlacementRequest, place
 from dlrun.plan.affinity.presets import default_comm_cores, preset, presets
 from dlrun.render.affinity.formats.registry import format_named
 from dlrun.render.affinity.settings import BindingContext, settings
-from dlrun.render.affinity.variables import MAY_DIFFER, SAME
+from tests.affinity_formats import MAY_DIFFER, SAME
 from tests.unit.affinity.machines import FOLDER, topology
 
 

@@ -23,7 +23,7 @@ RUN = f"{os.getpid()}.0"
 
 def shape(**changes) -> Shape:
     usual = {
-        "nodes": 2, "ranks_per_node": 2, "world_size": 4, "gpus_per_node": 0, "threads": 8, "cores_per_node": 16,
+        "nodes": 2, "ranks_per_node": 2, "world_size": 4, "gpus_per_node": 0, "threads": 8,
         "ranks": (), "interface": None, "fabric": None, "launcher": "ssh", "scheduler": "openpbs",
     }  # fmt: skip
     usual |= changes

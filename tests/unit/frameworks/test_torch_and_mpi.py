@@ -18,7 +18,7 @@ COMMAND = (Text.of("python"), Text.of("-u"), Text.of("train.py"), Text.of("--x")
 
 def shape(**changes) -> Shape:
     usual = {
-        "nodes": 2, "ranks_per_node": 4, "world_size": 8, "gpus_per_node": 4, "threads": 8, "cores_per_node": 32,
+        "nodes": 2, "ranks_per_node": 4, "world_size": 8, "gpus_per_node": 4, "threads": 8,
         "ranks": (), "interface": "ib0", "fabric": "infiniband", "launcher": "srun", "scheduler": "slurm",
     }  # fmt: skip
     usual |= changes
