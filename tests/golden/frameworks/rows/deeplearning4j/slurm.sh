@@ -17,7 +17,7 @@ export DLRUN_OWN_ADDRESS # under which other nodes reach this one
 case $1 in
 master)
   export SPARK_LOCAL_IP="$DLRUN_OWN_ADDRESS" # this node, by the site's address rule [Spark documentation, Spark Standalone Mode]
-  export SPARK_MASTER_OPTS=-Dspark.master.rest.enabled=false # it is not needed, and its port is the same for all jobs [Spark documentation, Spark Standalone Mode]
+  export SPARK_MASTER_OPTS=-Dspark.master.rest.enabled=false # turns off the REST server, whose port would be the same for all jobs on a node [Spark documentation, Spark Standalone Mode]
   dlrun_run spark-class org.apache.spark.deploy.master.Master --host "$DLRUN_MASTER_IP" --port "$DLRUN_MASTER_PORT" --webui-port "$((DLRUN_MASTER_PORT + 1))"
   ;;
 worker)

@@ -13,7 +13,7 @@ node)
   dlrun_run java -Xmx1024m -jar "$(python3 -c 'import importlib.util as u, sys; print(u.find_spec(sys.argv[1]).submodule_search_locations[0])' h2o)"/backend/bin/h2o.jar -name dlrun-"$DLRUN_RUN_ID" -flatfile "$(dlrun_endpoints 0 1 1 | tr , '\n' >"$DLRUN_RUN_DIR/flatfile-$DLRUN_RANK"; printf %s "$DLRUN_RUN_DIR/flatfile-$DLRUN_RANK")" -ip "$DLRUN_OWN_ADDRESS" -port "$DLRUN_MASTER_PORT" -nthreads "$(env -u OMP_NUM_THREADS nproc)" -ice_root "${TMPDIR:-/tmp}/h2o-$UID-$DLRUN_MASTER_PORT"
   ;;
 driver)
-  export H2O_URL=http://"$DLRUN_MASTER_IP":"$DLRUN_MASTER_PORT" # the first node of the cloud, for h2o.connect(url=) [H2O documentation, Starting H2O]
+  export H2O_URL=http://"$DLRUN_MASTER_IP":"$DLRUN_MASTER_PORT" # the first node of the H2O cluster, for h2o.connect(url=) [H2O documentation, Starting H2O]
   dlrun_run python examples/h2o/train.py --steps 10
   ;;
 esac

@@ -11,14 +11,14 @@ rendezvous)
 rank)
   export HOROVOD_CONTROLLER=gloo # ranks are started by local [Horovod documentation, Environment variables]
   export HOROVOD_CPU_OPERATIONS=gloo # reductions in host memory use the controller's library [Horovod documentation, Environment variables]
-  export HOROVOD_GLOO_RENDEZVOUS_ADDR="$DLRUN_MASTER_ADDR" # where the key/value server runs [Horovod 0.28, horovod/common/gloo/gloo_context.h]
+  export HOROVOD_GLOO_RENDEZVOUS_ADDR="$DLRUN_MASTER_ADDR" # the address of the key/value server [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_GLOO_RENDEZVOUS_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on that node [Horovod 0.28, horovod/common/gloo/gloo_context.h]
-  export HOROVOD_HOSTNAME=node"$DLRUN_NODE_RANK" # names this node's ranks for the server [Horovod 0.28, horovod/common/gloo/gloo_context.h]
+  export HOROVOD_HOSTNAME=node"$DLRUN_NODE_RANK" # the name under which the server groups this node's ranks [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_RANK="$DLRUN_RANK" # from the launcher [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_SIZE=1 # 1 node × 1 rank [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_LOCAL_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [Horovod 0.28, horovod/common/gloo/gloo_context.h]
-  export HOROVOD_CROSS_RANK="$DLRUN_NODE_RANK" # place among the ranks of this local rank [Horovod 0.28, horovod/common/gloo/gloo_context.h]
+  export HOROVOD_CROSS_RANK="$DLRUN_NODE_RANK" # index among the ranks with this local rank [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_CROSS_SIZE
   HOROVOD_CROSS_SIZE="$(( (1 - DLRUN_LOCAL_RANK + 0) / 1 ))" # ranks with this local rank [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   dlrun_run python examples/horovod/train.py --steps 60

@@ -1,16 +1,16 @@
 export OMP_NUM_THREADS=2 # 8 cores / 2 ranks, 2 reserved for communication and data loading [OpenMP 5.2, chapter 21]
-export I_MPI_PIN=0 # ranks start unbound; rank.sh binds them [Intel MPI Library Developer Reference]
-export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # -ppn counts, whatever the scheduler's own layout [Intel MPI Library Developer Reference]
+export I_MPI_PIN=0 # ranks are started unbound; rank.sh binds them [Intel MPI Library Developer Reference]
+export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # makes -ppn take precedence over the layout of the scheduler [Intel MPI Library Developer Reference]
 export MLSL_ROOT=/opt/intel/mlsl # set by the spec, spec.yaml:13:26
 dlrun_launch mpiexec.hydra -f "$DLRUN_HOSTS" -ppn 2 -n 2 bash "$DLRUN_JOB_DIR/rank.sh" rank
 
-export MLSL_NUM_SERVERS=2 # one for each communication core of the rank [Intel MLSL, src/comm_ep.cpp]
+export MLSL_NUM_SERVERS=2 # one per communication core of the rank [Intel MLSL, src/comm_ep.cpp]
 export MLSL_SERVER_AFFINITY=3,2,7,6 # the communication cores of all ranks of a node [Intel MLSL, src/comm_ep.cpp]
 export MLSL_LOG_LEVEL=1 # errors and warnings [Intel MLSL, src/comm_ep.cpp]
-export I_MPI_SPAWN=1 # servers are spawned, and Intel MPI from 2019 on allows that only if asked [Intel MLSL, src/comm_ep.cpp]
+export I_MPI_SPAWN=1 # MLSL spawns its servers, which Intel MPI from 2019 on allows only with this variable [Intel MLSL, src/comm_ep.cpp]
 export KMP_AFFINITY=granularity=fine,compact,1,0 # one thread per place, within the mask
 export KMP_BLOCKTIME=1 # idle threads sleep after 1 ms [pytorch torch/backends/xeon/run_cpu.py]
-export GLOG_minloglevel=0 # as the script starts it [intel/caffe scripts/run_intelcaffe.sh]
+export GLOG_minloglevel=0 # logs everything, as in Intel Caffe's script [intel/caffe scripts/run_intelcaffe.sh]
 export INTERNAL_THREADS_PIN
 INTERNAL_THREADS_PIN="$(set -- 0,1 4,5; shift "$DLRUN_LOCAL_RANK"; printf %s "$1")" # the last two hardware threads of this rank only [intel/caffe scripts/run_intelcaffe.sh]
 dlrun_run caffe train --solver solver.prototxt

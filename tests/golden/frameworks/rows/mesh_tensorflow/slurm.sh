@@ -10,15 +10,15 @@ export DLRUN_SUFFIX=-ib # makes the name of a host that of its address on the fa
 case $1 in
 server)
   export TF_CONFIG
-  TF_CONFIG='{"cluster": {"worker": ['"$(dlrun_endpoints 0 1 2 '"')"'], "chief": ['"$(dlrun_endpoints 1 1 1 '"')"']}, "task": {"type": "worker", "index": '"$DLRUN_RANK"'}}' # all tasks in order of rank, and which one this is [TensorFlow guide, Distributed training]
+  TF_CONFIG='{"cluster": {"worker": ['"$(dlrun_endpoints 0 1 2 '"')"'], "chief": ['"$(dlrun_endpoints 1 1 1 '"')"']}, "task": {"type": "worker", "index": '"$DLRUN_RANK"'}}' # the endpoints of all tasks in order of rank, and the type and index of this one [TensorFlow guide, Distributed training]
   export TF_NUM_INTRAOP_THREADS=48 # 48 compute threads on 48 cores [tensorflow core/common_runtime/process_util.cc]
-  export TF_NUM_INTEROP_THREADS=2 # operations side by side: one a NUMA node, at most 2 [tensorflow core/common_runtime/process_util.cc]
-  export KMP_BLOCKTIME=1 # idle threads of Intel's OpenMP sleep after 1 ms: other threads of the rank need its cores [pytorch torch/backends/xeon/run_cpu.py]
+  export TF_NUM_INTEROP_THREADS=2 # operations that run concurrently: one per NUMA node, at most 2 [tensorflow core/common_runtime/process_util.cc]
+  export KMP_BLOCKTIME=1 # idle threads of Intel's OpenMP sleep after 1 ms, because other threads of the rank need the cores [pytorch torch/backends/xeon/run_cpu.py]
   dlrun_run python examples/mesh_tensorflow/train.py --steps 60
   ;;
 driver)
   export TF_CONFIG
-  TF_CONFIG='{"cluster": {"worker": ['"$(dlrun_endpoints 0 1 2 '"')"'], "chief": ['"$(dlrun_endpoints 1 1 1 '"')"']}, "task": {"type": "chief", "index": '"$DLRUN_RANK"'}}' # all tasks in order of rank, and which one this is [TensorFlow guide, Distributed training]
+  TF_CONFIG='{"cluster": {"worker": ['"$(dlrun_endpoints 0 1 2 '"')"'], "chief": ['"$(dlrun_endpoints 1 1 1 '"')"']}, "task": {"type": "chief", "index": '"$DLRUN_RANK"'}}' # the endpoints of all tasks in order of rank, and the type and index of this one [TensorFlow guide, Distributed training]
   dlrun_run python examples/mesh_tensorflow/train.py --steps 60
   ;;
 esac

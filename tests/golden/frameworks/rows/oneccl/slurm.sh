@@ -2,7 +2,7 @@ export OMP_NUM_THREADS=23 # 48 cores / 2 ranks, 1 reserved for communication and
 dlrun_launch srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank
 
-export CCL_ATL_TRANSPORT=mpi # the launcher is an MPI's [oneCCL documentation, Environment variables]
-export CCL_WORKER_COUNT=1 # one for each communication core of the rank [oneCCL documentation, Environment variables]
+export CCL_ATL_TRANSPORT=mpi # an MPI launcher starts the ranks [oneCCL documentation, Environment variables]
+export CCL_WORKER_COUNT=1 # one per communication core of the rank [oneCCL documentation, Environment variables]
 export CCL_WORKER_AFFINITY=23,47 # the communication cores of all ranks of a node [oneCCL documentation, Environment variables]
 dlrun_run ./program

@@ -6,7 +6,7 @@ export PADDLE_TRAINER_ENDPOINTS
 PADDLE_TRAINER_ENDPOINTS="$(dlrun_endpoints 1 1 1)" # all trainers in order of rank [Paddle 3.3, paddle/distributed/parallel.py]
 export PADDLE_TRAINER_ID="$DLRUN_RANK" # from the launcher [Paddle 3.3, paddle/distributed/parallel.py]
 export PADDLE_CURRENT_ENDPOINT
-PADDLE_CURRENT_ENDPOINT="$(dlrun_endpoints 1 1 1 | cut -d , -f $((DLRUN_RANK + 1)))" # this trainer's own among them [Paddle 3.3, paddle/distributed/parallel.py]
+PADDLE_CURRENT_ENDPOINT="$(dlrun_endpoints 1 1 1 | cut -d , -f $((DLRUN_RANK + 1)))" # this trainer's own endpoint [Paddle 3.3, paddle/distributed/parallel.py]
 export PADDLE_MASTER="$DLRUN_MASTER_ADDR":"$DLRUN_MASTER_PORT" # rank 0's node, by the site's address rule [Paddle 3.3, paddle/distributed/parallel.py]
 export PADDLE_RANK_IN_NODE="$DLRUN_LOCAL_RANK" # from the launcher [Paddle 3.3, paddle/distributed/parallel.py]
 export PADDLE_DISTRI_BACKEND=gloo # there are no GPUs [Paddle 3.3, paddle/distributed/parallel.py]

@@ -9,7 +9,7 @@ DLRUN_OWN_ADDRESS=$(dlrun_numeric "127.0.0.1")
 export DLRUN_OWN_ADDRESS # under which other nodes reach this one
 case $1 in
 node)
-  export RAY_NUM_REDIS_GET_RETRIES=120 # seconds that nodes wait for the head [Ray, _private/ray_constants.py]
+  export RAY_NUM_REDIS_GET_RETRIES=120 # the seconds for which nodes wait for the head [Ray, _private/ray_constants.py]
   if ((DLRUN_RANK == 0)); then
     dlrun_run ray start --head --port="$DLRUN_MASTER_PORT" --temp-dir=/tmp/ray-"$UID-$DLRUN_MASTER_PORT" --include-dashboard=false --node-ip-address="$DLRUN_OWN_ADDRESS" --num-cpus="$(env -u OMP_NUM_THREADS nproc)" --num-gpus=0 --disable-usage-stats --block
   else
@@ -17,7 +17,7 @@ node)
   fi
   ;;
 driver)
-  export RAY_ADDRESS="$DLRUN_MASTER_IP":"$DLRUN_MASTER_PORT" # the head of this job's nodes [Ray documentation, Launching an on-premise cluster]
+  export RAY_ADDRESS="$DLRUN_MASTER_IP":"$DLRUN_MASTER_PORT" # the head node of this job [Ray documentation, Launching an on-premise cluster]
   dlrun_run python examples/ray/train.py --workers 1 --steps 60
   ;;
 esac

@@ -9,20 +9,20 @@ dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" chief
 case $1 in
 ps)
   export TF_CONFIG
-  TF_CONFIG='{"cluster": {"worker": ['"$(dlrun_endpoints 0 1 1 '"')"'], "ps": ['"$(dlrun_endpoints 1 1 1 '"')"'], "chief": ['"$(dlrun_endpoints 2 1 1 '"')"']}, "task": {"type": "ps", "index": '"$DLRUN_RANK"'}}' # all tasks in order of rank, and which one this is [TensorFlow guide, Distributed training]
+  TF_CONFIG='{"cluster": {"worker": ['"$(dlrun_endpoints 0 1 1 '"')"'], "ps": ['"$(dlrun_endpoints 1 1 1 '"')"'], "chief": ['"$(dlrun_endpoints 2 1 1 '"')"']}, "task": {"type": "ps", "index": '"$DLRUN_RANK"'}}' # the endpoints of all tasks in order of rank, and the type and index of this one [TensorFlow guide, Distributed training]
   dlrun_run python examples/tensorflow-ps/train.py --steps 60
   ;;
 worker)
   export TF_CONFIG
-  TF_CONFIG='{"cluster": {"worker": ['"$(dlrun_endpoints 0 1 1 '"')"'], "ps": ['"$(dlrun_endpoints 1 1 1 '"')"'], "chief": ['"$(dlrun_endpoints 2 1 1 '"')"']}, "task": {"type": "worker", "index": '"$DLRUN_RANK"'}}' # all tasks in order of rank, and which one this is [TensorFlow guide, Distributed training]
+  TF_CONFIG='{"cluster": {"worker": ['"$(dlrun_endpoints 0 1 1 '"')"'], "ps": ['"$(dlrun_endpoints 1 1 1 '"')"'], "chief": ['"$(dlrun_endpoints 2 1 1 '"')"']}, "task": {"type": "worker", "index": '"$DLRUN_RANK"'}}' # the endpoints of all tasks in order of rank, and the type and index of this one [TensorFlow guide, Distributed training]
   export TF_NUM_INTRAOP_THREADS=8 # 8 compute threads on 8 cores [tensorflow core/common_runtime/process_util.cc]
-  export TF_NUM_INTEROP_THREADS=1 # operations side by side: one a NUMA node, at most 2 [tensorflow core/common_runtime/process_util.cc]
-  export KMP_BLOCKTIME=1 # idle threads of Intel's OpenMP sleep after 1 ms: other threads of the rank need its cores [pytorch torch/backends/xeon/run_cpu.py]
+  export TF_NUM_INTEROP_THREADS=1 # operations that run concurrently: one per NUMA node, at most 2 [tensorflow core/common_runtime/process_util.cc]
+  export KMP_BLOCKTIME=1 # idle threads of Intel's OpenMP sleep after 1 ms, because other threads of the rank need the cores [pytorch torch/backends/xeon/run_cpu.py]
   dlrun_run python examples/tensorflow-ps/train.py --steps 60
   ;;
 chief)
   export TF_CONFIG
-  TF_CONFIG='{"cluster": {"worker": ['"$(dlrun_endpoints 0 1 1 '"')"'], "ps": ['"$(dlrun_endpoints 1 1 1 '"')"'], "chief": ['"$(dlrun_endpoints 2 1 1 '"')"']}, "task": {"type": "chief", "index": '"$DLRUN_RANK"'}}' # all tasks in order of rank, and which one this is [TensorFlow guide, Distributed training]
+  TF_CONFIG='{"cluster": {"worker": ['"$(dlrun_endpoints 0 1 1 '"')"'], "ps": ['"$(dlrun_endpoints 1 1 1 '"')"'], "chief": ['"$(dlrun_endpoints 2 1 1 '"')"']}, "task": {"type": "chief", "index": '"$DLRUN_RANK"'}}' # the endpoints of all tasks in order of rank, and the type and index of this one [TensorFlow guide, Distributed training]
   dlrun_run python examples/tensorflow-ps/train.py --steps 60
   ;;
 esac
