@@ -9,8 +9,6 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_LAST = "Options"
-"""Heading of the options without another one, at the end."""
 _WIDEST = 30
 """Columns of the option names, as click's own pages; longer ones get a line of their own."""
 
@@ -23,10 +21,9 @@ class Command(click.Command):
         sections: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)) is not None:
-                sections.setdefault(getattr(param, "heading", _LAST), []).append(record)
+                sections.setdefault(getattr(param, "heading", "Options"), []).append(record)
         width = min(_WIDEST, max(len(name) for rows in sections.values() for name, _ in rows))
-        # click appends `--help` to the parameters, and the shared options may stand anywhere.
-        for title, rows in sorted(sections.items(), key=lambda section: section[0] == _LAST):
+        for title, rows in sections.items():
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(width), text) for name, text in rows])
 

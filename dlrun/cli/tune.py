@@ -97,13 +97,13 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], **options: Any)
     from dlrun.effects.tuning import race, tuning
 
     if options["inside"]:
-        found = _found(spec)
+        found = _load(spec)
         with tuning.locked(found):
             race.run(found, echo, time.time() + options["seconds"] if options["seconds"] else None)
         return 0
     if options["show"]:
-        return _print(_found(spec), spec_file=None, **options)
-    found = _begun(spec, site, sets, options)
+        return _print(_load(spec), spec_file=None, **options)
+    found = _load_or_begin(spec, site, sets, options)
     try:
         _carry_out(found, options)
     except KeyboardInterrupt:
@@ -112,7 +112,7 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], **options: Any)
     return _print(found, spec_file=spec, **options)
 
 
-def _found(directory: Path) -> Tuning:
+def _load(directory: Path) -> Tuning:
     """The tuning of a directory; raises Invalid if there is none."""
     from dlrun.effects.tuning import tuning
     from dlrun.errors import Invalid
@@ -123,7 +123,7 @@ def _found(directory: Path) -> Tuning:
     return found
 
 
-def _begun(spec: Path, site: str | None, sets: tuple[str, ...], options: dict[str, Any]) -> Tuning:
+def _load_or_begin(spec: Path, site: str | None, sets: tuple[str, ...], options: dict[str, Any]) -> Tuning:
     """The tuning to resume, else a new one with the budget that the user allows."""
     from dataclasses import replace
 
@@ -226,15 +226,15 @@ def _carry_out(found: Tuning, options: dict[str, Any]) -> None:
     seen = len(found.trials())
     while not watcher.ended():
         time.sleep(0.5)
-        seen = _news(found, seen)
-    _news(found, seen)
+        seen = _print_new_trials(found, seen)
+    _print_new_trials(found, seen)
     if upcoming(found.candidates, found.trials(), repeat=found.repeat) is not None:
         notice(
             f"job {job.job_id} ended before all trials were done; `dlrun why {job.directory}` shows the cause"
         )
 
 
-def _news(found: Tuning, seen: int) -> int:
+def _print_new_trials(found: Tuning, seen: int) -> int:
     """Print the trials after the first `seen`; returns their total number."""
     trials = found.trials()
     for number, one in enumerate(trials[seen:], seen + 1):
