@@ -249,7 +249,7 @@ def expanded_here(directory: Text) -> str:
     names = [
         name for part in directory.parts if isinstance(part, Shell) for name in _VARIABLE.findall(part.code)
     ]
-    unset = [name for name in names if name not in os.environ and name not in ("DLRUN_USER", "USER")]
+    unset = [name for name in names if name not in os.environ and name != "DLRUN_USER"]
     if unset:
         raise Invalid(
             f"`${unset[0]}` in the staging directory `{directory}` is not set on this machine",
