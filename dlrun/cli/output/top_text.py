@@ -25,7 +25,11 @@ def metrics(live: Live) -> list[str]:
 def state(live: Live) -> str:
     """State and time."""
     reason = f" ({live.status.reason})" if live.status.reason and not live.status.state.final else ""
-    running = f"for {clock(live.running)}" if live.running is not None else "not started"
+    running = (
+        f"{'after' if live.status.state.final else 'for'} {clock(live.running)}"
+        if live.running is not None
+        else "not started"
+    )
     return f"{live.status.state}{reason}, {running}"
 
 

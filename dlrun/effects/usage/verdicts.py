@@ -242,7 +242,7 @@ def _processors(run: _Run) -> Iterator[Verdict]:
         yield Verdict(
             rule="crowded" if own else "disturbed",
             evidence=f"the program of {one.rank.replace('-', ' ')} had work and no core {one.waited:.0%} of the time; "
-            f"its {many(cores, 'core')}: {together:.1f} used by the job",
+            f"the job used {together:.1f} of its {many(cores, 'core')}",
             change=None if not own else f"resources.cpus_per_rank: {max(2, 2 * one.cores)}, or fewer threads",
         )
     moved = [one for one in ranks if (one.moved or 0.0) >= _at("migrates")]

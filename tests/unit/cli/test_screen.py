@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from dlrun.cli.output.top_screen import Screen, names
+from dlrun.cli.output.top_text import lines
 from dlrun.effects.usage.live import Live, LiveNode, LiveRank
 from dlrun.model.job import JobStatus, State
 
@@ -115,3 +116,10 @@ def test_metrics_have_a_line_of_their_own_and_nothing_wraps(screen):
 
 def test_cores_without_a_known_limit(screen):
     assert screen(look(rank(0, allowed=0)))[3].split()[:4] == ["rank-0", "n1", "1.00", "1"]
+
+
+def test_a_job_that_has_ended_shows_how_long_it_ran(screen):
+    ended = replace(look(rank(0)), status=JobStatus(job_id="7", state=State.COMPLETED), running=125.0)
+    assert screen(ended)[0].endswith(": completed, after 2m5s")
+    assert next(lines(ended)).endswith(" completed, after 2m5s")
+    assert next(lines(look(rank(0)))).endswith(" running, for 5s")
