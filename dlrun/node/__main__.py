@@ -5,17 +5,14 @@ import importlib
 import sys
 from typing import List, Optional
 
-GARBAGE = (
-    100_000,
-    50,
-    100,
-)  # objects and rounds between collections: a manifest of millions of entries is not garbage
+# Thresholds of gc.set_threshold: a manifest has millions of objects, none of them garbage, and each collection visits all.
+GARBAGE = (100_000, 50, 100)
 COMMANDS = {
     "stage": ("commands.stage:main", "copy a data set to this node, or to all nodes of a job"),
     "stage-out": ("commands.stage_out:main", "copy results from this node to a shared file system"),
     "list": ("commands.cache:list_sets", "the data sets of this node"),
     "evict": ("commands.cache:evict", "remove data sets that no running job uses"),
-    "clean": ("commands.cache:clean", "remove what ended jobs left"),
+    "clean": ("commands.cache:clean", "remove the remains of ended jobs"),
     "fix-venv": (
         "commands.venv_scripts:main",
         "make the scripts of a staged Python environment start its own interpreter",
@@ -27,12 +24,12 @@ COMMANDS = {
     ),
     "check-site": (
         "checks.check_site:main",
-        "report what a site profile states about this node, as it is",
+        "report this node's actual values of site profile keys",
     ),
     "verify": ("commands.cache:verify", "read a data set back and check its hashes"),
 }
 OLD_NAMES = {"out": "stage-out", "mend": "fix-venv"}  # accepted for one version
-RESUME_HINTS = {"stage": "what was copied and checked so far stays; the same command resumes from there"}
+RESUME_HINTS = {"stage": "blocks that were copied and checked are kept; the same command resumes from there"}
 """Command -> help line after an interrupt: the state it leaves, and how to resume."""
 
 
@@ -50,7 +47,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         wants_help = bool(words) and words[0] in ("-h", "--help", "help")
         (sys.stdout if wants_help else sys.stderr).write(usage())
         return 0 if wants_help else 2
-    # Only now: the list of commands and `--help` need none of the package.
+    # Imported only here: the list of commands and `--help` need nothing of the package.
     from .common.errors import NodeError, UserInterrupt, from_system
 
     gc.set_threshold(*GARBAGE)

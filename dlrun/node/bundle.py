@@ -1,10 +1,10 @@
 """Make `node.pyz`: all node programs in one file that any Python from 3.6 on runs, without dlrun installed.
 
-Next to each source lies its byte code for the Python that makes the file. Another Python version rejects it by its
-magic number and compiles the source; the same version starts in half the time, since it compiles nothing.
+The archive has each source and its byte code for the Python version that makes the file. Another version rejects the byte
+code by its magic number and compiles the source; the same version starts in half the time, since it compiles nothing.
 
-`usage.py` is one module with all its sources as text (`alone`), which Python reads from its standard input: every node
-of every job reads it, and Python opens a script or archive that it is given by path several times.
+`usage.py` is a script that contains all its sources as text (`single_file`), and that Python reads from its standard
+input. Every node of every job reads it, and Python would open a script or archive given by its path several times.
 """
 
 import os
@@ -14,8 +14,8 @@ PACKAGE = "dlrun_node"
 SAMPLER = "usage"
 """The package with a file of its own, `usage.py`: every job needs it, few need the other programs."""
 _START = "import sys\nfrom {}.__main__ import main\nsys.exit(main())\n"
-_START_ALONE = """\
-# The sampler, one process of each node, started by lib/usage.sh: what `dlrun usage` shows. Its modules, then their start.
+_START_SINGLE_FILE = """\
+# The sampler: one process on each node, started by lib/usage.sh, records what `dlrun usage` shows. Its modules, then their start.
 import sys
 from importlib.machinery import ModuleSpec
 
@@ -40,17 +40,20 @@ from {package}.__main__ import main
 
 sys.exit(main())
 """
-_UNCHECKED = (1).to_bytes(4, "little")
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same bytes from the same sources
+_UNCHECKED = (1).to_bytes(
+    4, "little"
+)  # flags of a .pyc file: based on a hash, which is not checked (PEP 552)
+# A fixed time for all members, so that the same sources give the same bytes.
+_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def _place(part: str) -> str:
+def _folder(part: str) -> str:
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), part).rstrip(os.sep)
 
 
 def sources(part: str = "") -> Dict[str, bytes]:
     """The node programs and their packages by path below this directory, in order; or those of `SAMPLER`."""
-    here = _place(part)
+    here = _folder(part)
     found = {}
     for directory, packages, names in os.walk(here):
         if not part and directory == here:
@@ -63,9 +66,9 @@ def sources(part: str = "") -> Dict[str, bytes]:
     return dict(sorted(found.items()))
 
 
-def marks(part: str = "") -> List[Tuple[str, int, int]]:
-    """The size in bytes and the modification time in nanoseconds of each of the `sources`, by path below this directory."""
-    here = _place(part)
+def sizes_and_times(part: str = "") -> List[Tuple[str, int, int]]:
+    """(path below this directory, size in bytes, modification time in nanoseconds) of each of the `sources`."""
+    here = _folder(part)
     found, directories = [], [here]
     while directories:
         with os.scandir(directories.pop()) as entries:
@@ -73,28 +76,28 @@ def marks(part: str = "") -> List[Tuple[str, int, int]]:
                 if entry.name.endswith(".py"):
                     status = entry.stat()
                     found.append((os.path.relpath(entry.path, here), status.st_size, status.st_mtime_ns))
-                elif entry.path != _place(SAMPLER) and entry.name != "__pycache__" and entry.is_dir():
+                elif entry.path != _folder(SAMPLER) and entry.name != "__pycache__" and entry.is_dir():
                     directories.append(entry.path)
     return sorted(found)
 
 
 def archive(programs: Optional[Dict[str, bytes]] = None, package: str = PACKAGE) -> bytes:
-    """The file's content, of these `sources` if they are read already, as a package of this name."""
+    """The content of the archive: a package of this name with the given sources, by default `sources`."""
     files = {"__main__.py": _START.format(package).encode("ascii")}
     for name, source in (sources() if programs is None else programs).items():
         inside = "{}/{}".format(package, name)
         files.update({inside: source, inside + "c": _byte_code(source, inside)})
-    return _packed(files)
+    return _zipped(files)
 
 
-def alone(programs: Dict[str, bytes], package: str) -> bytes:
-    """A program in one file of plain text, of all these sources of one package without packages below it."""
+def single_file(programs: Dict[str, bytes], package: str) -> bytes:
+    """A program in one text file, from the sources of a package without subpackages."""
     parts = []
     for name, source in programs.items():
         module = os.path.splitext(name)[0]
         module = package if module == "__init__" else "{}.{}".format(package, module)
         parts.append("\nSOURCES[{!r}] = r'''{}'''\n".format(module, source.decode("utf-8")))
-    return _START_ALONE.format(package=package, sources="".join(parts)).encode("utf-8")
+    return _START_SINGLE_FILE.format(package=package, sources="".join(parts)).encode("utf-8")
 
 
 def _byte_code(source: bytes, name: str) -> bytes:
@@ -103,15 +106,16 @@ def _byte_code(source: bytes, name: str) -> bytes:
     import marshal
 
     compiled = marshal.dumps(compile(source, name, "exec", dont_inherit=True, optimize=0))
-    # Loaded and dumped once more: what objects this process happens to share does not show in the bytes.
+    # Loaded and dumped once more: otherwise the bytes depend on which objects this process happens to share.
     content = marshal.dumps(marshal.loads(compiled))  # noqa: S302 - our own
     # Unchecked: the source in the archive never changes, so a comparison at each import would only cost time.
     return importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(source) + content
 
 
-def _packed(files: Dict[str, bytes]) -> bytes:
+def _zipped(files: Dict[str, bytes]) -> bytes:
     """These files as an archive that Python runs."""
-    import io  # this and its like are for an archive that is made, not for one that is kept
+    # Imported only here: mostly an archive made earlier is used, and `dlrun` starts without these modules.
+    import io
     import zipfile
 
     whole = io.BytesIO()
@@ -125,7 +129,7 @@ def _packed(files: Dict[str, bytes]) -> bytes:
 
 
 def write(path: str, content: Optional[bytes] = None) -> None:
-    """Write the file, executable, in one step; its content where that is made already."""
+    """Write the archive atomically, with mode 0755; `content`: the archive, if it has been made already."""
     temporary = "{}.new.{}".format(path, os.getpid())
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o755)
     with os.fdopen(descriptor, "wb") as file:

@@ -1,8 +1,8 @@
 """Wait for files of a data set that is still being copied to this node: `dlrun_data.wait(path)`, `dlrun_data.files(directory)`.
 
 With the key `start` of a data set, training begins before the copy is complete. Each file appears under its final name
-once it is complete. In a shell: `python3 -m dlrun_data PATH...` prints each path once it exists, and fails if the path
-is not part of the set or the copy has failed.
+once it is complete. In a shell, `python3 -m dlrun_data PATH...` prints each path once it exists, and fails if the path
+is not part of the set or the copy has failed. Programs import this module, which the job puts on PYTHONPATH.
 """
 
 import errno
@@ -18,7 +18,7 @@ _lists: Dict[str, Tuple[float, List[str]]] = {}
 
 
 class NeverComes(OSError):
-    """The file is not part of the data set, or the copy failed before it."""
+    """The file is not part of the data set, or the copy failed before the file was complete."""
 
 
 def wait(path: Any, timeout: Optional[float] = None) -> str:
@@ -83,7 +83,7 @@ def _list(home: str) -> List[str]:
             raise NeverComes(errno.EIO, "the copying has ended: {}".format(_state(home)), path)
         time.sleep(POLL)
     known = _lists.get(home)
-    # A restarted job stages the set again, maybe with another list, under the same path.
+    # A restarted job stages the set again under the same path, and the list may differ: an equal time means the same list.
     made = os.stat(path).st_mtime
     if known is None or known[0] != made:
         with open(path, "rb") as file:
@@ -97,7 +97,9 @@ def _one(home: str, path: str, end: Optional[float]) -> None:
         alive, state = _alive(home), _state(home)
         # Checked again after the state: the file may have been linked, and the copy ended, between the two.
         if not os.path.lexists(path) and not (alive and state == "copying"):
-            raise NeverComes(errno.EIO, "it will not come, the copying has ended ({})".format(state), path)
+            raise NeverComes(
+                errno.EIO, "it will not be copied: the copying has ended ({})".format(state), path
+            )
         if end is not None and time.monotonic() > end:
             raise TimeoutError(errno.ETIMEDOUT, "still being copied", path)
         time.sleep(POLL)
@@ -109,7 +111,7 @@ def _state(home: str) -> str:
 
 
 def _alive(home: str) -> bool:
-    """Whether the copying process still runs: it holds an exclusive lock for its lifetime, which a kill releases."""
+    """Whether the copying process still runs: it holds an exclusive lock, which the kernel releases when it ends."""
     with open(os.path.join(home, "lock"), "rb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

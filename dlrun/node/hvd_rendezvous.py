@@ -7,8 +7,8 @@ GET, PUT and DELETE of `/SCOPE/KEY` behave as in Horovod 0.28 (`horovod/runner/h
 scope, and after the last one the scope is emptied, so that `hvd.init()` can run again. In any other scope (such as
 those of process sets) DELETE removes the key at once.
 
-Horovod's client does not authenticate, so the server listens only on the rendezvous address (DLRUN_MASTER_ADDR), accepts only
-the job's hosts (DLRUN_HOSTS), and keeps no more than ranks may need.
+Horovod's client does not authenticate, so the server listens only on the rendezvous address (DLRUN_MASTER_ADDR), accepts
+only connections from the job's hosts (DLRUN_HOSTS), and stores no more than the ranks can need.
 """
 
 import contextlib
@@ -25,9 +25,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import ThreadingMixIn
 from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 
-MOST_NAME = 1024  # bytes of a request's path
-MOST_VALUE = 16 << 20  # bytes of a value: Gloo's is about 140 bytes for each rank
-SILENCE = 10.0  # seconds in which a request must come
+MAX_NAME = 1024  # bytes of a request's path
+MAX_VALUE = 16 << 20  # bytes of a value: Gloo's is about 140 bytes for each rank
+SILENCE = 10.0  # seconds within which a request must arrive
 LOOKUP_INTERVAL = 5.0  # seconds before names that had no address are looked up again
 SIOCGIFADDR, SIOCGIFNETMASK = 0x8915, 0x891B  # linux/sockios.h
 
@@ -41,12 +41,10 @@ class Store:
 
     def __init__(self, world: int, per_node: int) -> None:
         self.world, self.per_node = world, per_node
-        self.keys = (
-            1 << 16
-        ) + 64 * world  # each rank puts one into three scopes, and so for each process set
-        self.bytes = (
-            256 << 20
-        ) + 512 * world * world  # each rank's value has an address for every other rank
+        # Each rank stores one key in each of three scopes, and for each process set.
+        self.keys = (1 << 16) + 64 * world
+        # The value of each rank contains an address for every other rank.
+        self.bytes = (256 << 20) + 512 * world * world
         self.scopes: Dict[str, Dict[str, bytes]] = {}
         self.done: Dict[str, List[str]] = {}
         self.lock = threading.Lock()
@@ -118,7 +116,7 @@ class Handler(BaseHTTPRequestHandler):
     def parse_request(self) -> bool:
         """Parse the request line and headers; False, with an error sent, for an invalid request or an overlong path."""
         parsed = BaseHTTPRequestHandler.parse_request(self)
-        if parsed and len(self.path) > MOST_NAME:
+        if parsed and len(self.path) > MAX_NAME:
             self.send_error(414)
             return False
         return parsed
@@ -134,7 +132,7 @@ class Handler(BaseHTTPRequestHandler):
         if not re.match("[0-9]{1,18}$", length, re.ASCII):
             self.answer(400)
             return
-        if int(length) > MOST_VALUE:
+        if int(length) > MAX_VALUE:
             self.answer(413)
             return
         scope, key = self.place()
@@ -161,7 +159,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Log nothing: every rank polls."""
+        """Log nothing, since every rank polls."""
 
 
 class Hosts:
@@ -294,7 +292,7 @@ class Server(ThreadingMixIn, HTTPServer):
 def server(port: int, world: int, per_node: int) -> Server:
     """The server of a job, bound and listening; its names and addresses are in the job's environment."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # The usual soft limit, 1,024 descriptors, is less than the connections that the ranks of a large job open.
+    # The ranks of a large job open more connections than the usual soft limit of 1,024 descriptors.
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard

@@ -1,10 +1,10 @@
-"""Run one job of the `local` scheduler: detached from the terminal, within its walltime, without leftover processes.
+"""Run one job of the `local` scheduler: detached from the terminal, within its walltime, leaving no processes behind.
 
     python3 supervise.py JOB_DIR SCRIPT WALLTIME_SECONDS POINTS
 
-It is the subreaper of all its descendants, so that daemonized processes are found, too.
-SIGTERM cancels the job: SIGTERM to the whole process tree, SIGKILL after 15 s. The runs of a sweep (POINTS > 0) are
-serial. If the script could not write `state.json`, the supervisor writes it.
+The supervisor is the subreaper of all its descendants, so that it finds daemonized processes, too. SIGTERM to it cancels
+the job: the whole process tree gets SIGTERM, and SIGKILL after 15 s. The runs of a sweep (POINTS > 0) are serial. If the
+script could not write `state.json`, the supervisor writes it.
 """
 
 import contextlib
@@ -78,7 +78,7 @@ def sweep_away(script: int) -> None:
         if not asked_all and script not in children(os.getpid()):
             send(children(os.getpid()), signal.SIGTERM)
             asked_all = True
-    # Until none is left: a process can fork between the look at /proc and the signal.
+    # Repeated until none is left: a process can fork between the reading of /proc and the signal.
     while children(os.getpid()):
         send(children(os.getpid()), signal.SIGKILL)
         time.sleep(0.02)
@@ -119,7 +119,7 @@ def run(job_dir: str, script: str, walltime: float, index: str) -> int:
             return 0
         code = run_once(job_dir, run_dir, script, walltime, {"INDEX": index, "RESTART": str(restarts)})
         try:
-            # The script requests a rerun (requeue, continuation) with this file: there is no scheduler to do it.
+            # With this file the script requests a rerun (requeue, continuation): there is no scheduler that would do it.
             os.unlink(os.path.join(run_dir, ".again"))
         except OSError:
             return code
@@ -149,7 +149,7 @@ def run_once(job_dir: str, run_dir: str, script: str, walltime: float, variables
         timed_out = stopped = False
         while not has_ended(process.pid):
             time.sleep(0.05)
-            # Polling, not a blocking wait: cancellation of one run of a sweep is a file, which raises no signal.
+            # Polling instead of a blocking wait: one run of a sweep is cancelled by a file, without a signal.
             timed_out = bool(walltime) and time.time() - begun > walltime
             stopped = end_requested(run_dir)
             if stopped or timed_out:
@@ -157,7 +157,7 @@ def run_once(job_dir: str, run_dir: str, script: str, walltime: float, variables
                     log.write(b"dlrun: the walltime was exceeded\n")
                     log.flush()
                 sweep_away(process.pid)
-        # What the script has left in the background ends with the job.
+        # Background processes that the script has left end with the job.
         sweep_away(process.pid)
         code = process.wait()
     code = 128 - code if code < 0 else code
@@ -197,7 +197,8 @@ def main(arguments: List[str]) -> int:
     # The parent process has blocked the signals until their handlers are set.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    set_process(PR_SET_CHILD_SUBREAPER, 1)  # orphans come to this process
+    # From here on, orphaned descendants become children of this process.
+    set_process(PR_SET_CHILD_SUBREAPER, 1)
     worst = 0
     for index in [str(i) for i in range(points)] or [""]:
         code = run(job_dir, script, walltime, index)

@@ -281,7 +281,7 @@ def test_an_interrupt_is_told_once_with_what_stays(dlrun, source, local):
     assert stderr.count("interrupted") == 1, stderr
     assert stderr.endswith(
         "error: interrupted\n"
-        "  = help: what was copied and checked so far stays; the same command resumes from there\n"
+        "  = help: blocks that were copied and checked are kept; the same command resumes from there\n"
     )
     dlrun(*words)
     assert len(contents(local / "set" / "data")) == 20

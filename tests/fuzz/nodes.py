@@ -34,7 +34,7 @@ environment: {modules: [a/1, b]}
 @cache
 def _answer() -> dict[str, Any]:
     """What this machine prints, with devices that it may not have."""
-    place = check_site.directory("/tmp")
+    place = check_site.describe_directory("/tmp")
     found = describe.facts() | {
         "memory_kib": check_site.memory_kib(), "node_local": place, "shared": {"/scratch": place}, "names": {"n1-ib": True},
         "gpu_devices": [2, 2], "gpus": {"CUDA_VISIBLE_DEVICES": "0,1"},

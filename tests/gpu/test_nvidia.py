@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_both_ways_find_the_same_gpus():
-    library, text = Nvml().describe(), smi.smi().describe()
+    library, text = Nvml().describe(), smi.open_smi().describe()
     assert [one["uuid"] for one in library] == [one["uuid"] for one in text]
     assert [one["name"] for one in library] == [one["name"] for one in text]
     for one, other in zip(library, text, strict=True):
@@ -27,7 +27,7 @@ def test_both_ways_find_the_same_gpus():
 
 
 def test_both_ways_read_the_same_numbers():
-    library, text = Nvml().rows(), smi.smi().rows()
+    library, text = Nvml().rows(), smi.open_smi().rows()
     for row, other in zip(library, text, strict=True):
         one, two = (dict(zip(gpus.COLUMNS, numbers, strict=True)) for numbers in (row, other))
         assert one["memory"] == pytest.approx(two["memory"], abs=1 << 30)

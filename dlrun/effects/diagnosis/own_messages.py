@@ -30,7 +30,7 @@ NODE: Mapping[str, OwnMessages] = {
         next="ask for larger storage (`resources.node_local`), take `strategy: part`, `shard` or `in_place` under `data`, or remove sets: `dlrun stage-data --list`, `--evict`",
         messages=(
             "node {}: `{}` needs {} and has {}{} free",
-            "node {}: `{}` can take {} more files, and the data set needs {}",
+            "node {}: `{}` has inodes for {} more files, but the data set needs {}",
             "no space for a file of {} bytes",
             "the disk filled up while the data was written: {}",
             "the quota of {} has no room for {} beside the sets in use",
@@ -66,7 +66,7 @@ NODE: Mapping[str, OwnMessages] = {
             "the source changed while it was copied: `{}`",
             "{} fetched {} of the {} of `{}`",
             "`{}` is not a path, and none of {}://",
-            "a source that is a URL goes with strategy copy and pack",
+            "a source that is a URL needs strategy copy or pack",
         ),
     ),
     "node-storage": OwnMessages(
@@ -83,7 +83,7 @@ NODE: Mapping[str, OwnMessages] = {
             "`{}` in `{}` is not a data set",
             "the data set `{}` belongs to another user",
             "the data could not be written: {}",
-            "cannot move `{}` to its place: {}",
+            "cannot replace `{}`: {}",
         ),
     ),
     "node-storage-control": OwnMessages(
@@ -106,7 +106,7 @@ NODE: Mapping[str, OwnMessages] = {
         messages=(
             "the copy from an earlier run differs from the source",
             "the copy differs from its manifest: {}",
-            "the copy is not complete: {}",
+            "the copy differs from the source: {}",
             "{} blocks were not written",
             "received a damaged block with `{}`",
             "received a block without its hashes",
@@ -192,7 +192,7 @@ NODE: Mapping[str, OwnMessages] = {
             "give one of --name, --quota and --free",
             "--hosts needs --port and --secret",
             "--start is `{}`: it must be more than zero, and at most 100%",
-            "--start needs --job, and goes with neither --strategy pack nor --verify",
+            "--start needs --job, and excludes --strategy pack and --verify",
             "--workers is between 1 and 64",
             "`{}` is not {}",
             "the host list `{}` cannot be read: {}",

@@ -19,7 +19,7 @@ def content() -> bytes:
 
 def sampler() -> bytes:
     """The bytes of `usage.py`, cached likewise."""
-    return _cached(bundle.SAMPLER, "usage", lambda programs: bundle.alone(programs, "dlrun_usage"))
+    return _cached(bundle.SAMPLER, "usage", lambda programs: bundle.single_file(programs, "dlrun_usage"))
 
 
 def _cached(part: str, name: str, make: Callable[[dict[str, bytes]], bytes]) -> bytes:
@@ -39,7 +39,7 @@ def _marks(part: str) -> object:
     whole = resources.archive()
     if whole is None:
         maker = Path(bundle.__file__).stat()  # also the form of the file
-        return (*bundle.marks(part), (maker.st_size, maker.st_mtime_ns))
+        return (*bundle.sizes_and_times(part), (maker.st_size, maker.st_mtime_ns))
     seen = whole.stat()
     return (seen.st_size, seen.st_mtime_ns)
 

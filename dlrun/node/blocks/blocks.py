@@ -1,6 +1,6 @@
 """Cut a data set into blocks, the unit that is read, sent, written, hashed, resumed and sent again.
 
-The cut depends only on the manifest, so all nodes have the same block numbers. A block is a group of consecutive small
+The cut depends only on the manifest, so block numbers are the same on all nodes. A block is a group of consecutive small
 files (up to 1 MiB, 64 files), one file of up to 4 MiB, or a 4 MiB chunk of a larger file.
 """
 
@@ -9,15 +9,15 @@ from typing import Iterator, List, NamedTuple, Tuple
 
 from ..source.manifest import CHUNK, FILE, Manifest
 
-SMALL = 1 << 20  # bytes of small files in a block: fits a core's cache, 20 ms on a link of 400 Mbit/s
-FEW = 64  # files in a block, so that many calls are in flight on a slow source
+MAX_GROUP = 1 << 20  # bytes of small files in a block: fits a core's cache, 20 ms on a link of 400 Mbit/s
+MAX_FILES = 64  # files in a block, so that many calls are in flight on a slow source
 
 
 class Block(NamedTuple):
-    """The files [first, first + many) of the manifest, or `length` bytes at `offset` of the file `first`."""
+    """The files [first, first + file_count) of the manifest, or `length` bytes at `offset` of the file `first`."""
 
     first: int
-    many: int
+    file_count: int
     offset: int
     length: int
 
@@ -27,10 +27,10 @@ def is_chunk(block: Block, manifest: Manifest) -> bool:
     return block.length < manifest.sizes[block.first] or block.offset > 0
 
 
-def places(block: Block, manifest: Manifest) -> Iterator[Tuple[int, int, int]]:
+def file_ranges(block: Block, manifest: Manifest) -> Iterator[Tuple[int, int, int]]:
     """(entry, start, end) of each file of a block of whole files; start and end are byte offsets in the block."""
     start = 0
-    for entry in range(block.first, block.first + block.many):
+    for entry in range(block.first, block.first + block.file_count):
         end = start + manifest.sizes[entry]
         yield entry, start, end
         start = end
@@ -39,12 +39,12 @@ def places(block: Block, manifest: Manifest) -> Iterator[Tuple[int, int, int]]:
 class Blocks:
     """All blocks of a manifest, in its order; `large` has the entries of files cut into chunks.
 
-    few: maximum number of files of one block.
+    max_files: maximum number of files of one block.
     """
 
     # Columns, not objects: a set of a million blocks takes 24 MB, and iteration makes one Block at a time.
-    def __init__(self, manifest: Manifest, few: int = FEW) -> None:
-        self._few = few
+    def __init__(self, manifest: Manifest, max_files: int = MAX_FILES) -> None:
+        self._max_files = max_files
         self._first, self._count = array("I"), array("I")
         self._offset, self._length = array("q"), array("q")
         self.large: List[int] = []
@@ -68,16 +68,22 @@ class Blocks:
     def _cut(self, manifest: Manifest) -> None:
         first, length = 0, 0
         for entry, (kind, size) in enumerate(zip(manifest.kinds, manifest.sizes)):
-            fits = kind == FILE and size <= SMALL and length + size <= SMALL and entry - first < self._few
+            fits = (
+                kind == FILE
+                and size <= MAX_GROUP
+                and length + size <= MAX_GROUP
+                and entry - first < self._max_files
+            )
             if fits:
                 length += size
                 continue
             if entry > first:
                 self._add(first, entry - first, 0, length)
             first, length = entry, 0
+            # Links have no block: `finish` creates them. A file that is too large for a group has blocks of its own.
             if kind != FILE:
                 first = entry + 1
-            elif size > SMALL:
+            elif size > MAX_GROUP:
                 first = entry + 1
                 self._chunks(entry, size)
             else:

@@ -1,4 +1,4 @@
-"""Blocks in memory: a bounded pool of buffers, so that a slow disk slows down the source instead of filling memory."""
+"""Blocks in memory: a bounded pool of buffers, so that a slow disk slows down the reader instead of filling memory."""
 
 import mmap
 import threading
@@ -10,34 +10,34 @@ SLACK = 4096  # bytes beyond a block: the reader requests one more byte than the
 
 
 class BufferPool:
-    """At most `most` page-aligned buffers, reused last in, first out: the latest is still in the CPU cache."""
+    """At most `maximum` page-aligned buffers, reused last in, first out: the last one is still in the CPU cache."""
 
-    def __init__(self, most: int) -> None:
-        self._most, self._made = most, 0
+    def __init__(self, maximum: int) -> None:
+        self._maximum, self._made = maximum, 0
         self._free: List[memoryview] = []
         self._changed = threading.Condition()
 
-    def take(self) -> memoryview:
+    def acquire(self) -> memoryview:
         """Take a buffer; waits for a free one."""
         with self._changed:
-            while not self._free and self._made >= self._most:
+            while not self._free and self._made >= self._maximum:
                 self._changed.wait()
             if self._free:
                 return self._free.pop()
             self._made += 1
-        # Anonymous memory begins on a page, which O_DIRECT needs; it takes no RAM before it is written.
+        # Anonymous memory is page-aligned, as O_DIRECT requires; it takes no RAM before it is written.
         return memoryview(mmap.mmap(-1, CHUNK + SLACK, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
-    def give(self, buffer: memoryview) -> None:
+    def release(self, buffer: memoryview) -> None:
         """Give a buffer back."""
         with self._changed:
             self._free.append(buffer)
             self._changed.notify()
 
-    def allow(self, most: int) -> None:
+    def allow(self, maximum: int) -> None:
         """Raise the maximum number of buffers."""
         with self._changed:
-            self._most = max(self._most, most)
+            self._maximum = max(self._maximum, maximum)
             self._changed.notify_all()
 
 
@@ -49,7 +49,7 @@ class BlockBuffer:
 
     def __init__(self, pool: BufferPool, number: int, length: int, digests: bytes = b"") -> None:
         self.number, self.length, self.digests = number, length, digests
-        self.view = pool.take()
+        self.view = pool.acquire()
         self.filled = 0
         self.failed = False
         self._pool, self._holders = pool, 1
@@ -84,5 +84,6 @@ class BlockBuffer:
         with self._changed:
             self._holders -= 1
             last = self._holders == 0
+        # Outside of the lock: the pool has a lock of its own, and no thread holds both.
         if last:
-            self._pool.give(self.view)
+            self._pool.release(self.view)

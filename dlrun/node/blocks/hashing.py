@@ -1,15 +1,15 @@
 """Hashes of the copied data: XXH3 where the node has xxHash, else SHA-1 from the standard library.
 
-xxHash comes as a Python package, as the system's own library, which rsync and apt install on nearly every node, or as the
-library of the submitting host (the system's, else the one in the package xxhash), which a job carries beside `node.pyz`.
-Every Python has SHA-1. On one core of a processor with SHA instructions XXH3 hashed 18.4 GB a second, CRC-32 6.2, SHA-1 1.9,
-SHA-256 1.8, BLAKE2b 1.3. CRC-32 finds any error of up to 32 neighbouring bits and all but one of 4 billion others in a
-block; `--hash crc32` selects it.
+xxHash is found as a Python package, as the system's library (a dependency of rsync and apt, so on nearly every node), or
+as the library of the submit host (the system's, else that of the package xxhash), which a job carries next to `node.pyz`.
+Every Python has SHA-1. On one core with SHA instructions XXH3 hashed 18.4 GB/s, CRC-32 6.2, SHA-1 1.9, SHA-256 1.8,
+BLAKE2b 1.3. CRC-32 detects every error of up to 32 neighbouring bits, and misses one in 4 billion of the others;
+`--hash crc32` selects it.
 
-It detects corruption, not attacks: anyone who can change the data can change the manifest next to it. Of hashlib's functions
-SHA-1 is as fast as any on processors with SHA instructions and about twice as fast as the next on those without
-(840 MB a second of one core; BLAKE2b and MD5 500, SHA-256 370). The choice must not depend on a measurement: a set
-is only warm when it has the same hash.
+Hashes detect corruption, not attacks: anyone who can change the data can change the manifest next to it. Of hashlib's
+functions SHA-1 is as fast as any on processors with SHA instructions, and about twice as fast as the next one on those
+without (840 MB/s on one core; BLAKE2b and MD5 500, SHA-256 370). The choice does not depend on a measurement: a published
+set is reused only if it has the same hash function.
 
 A file of up to 4 MiB has one hash; a larger file has one hash per chunk, so that several processes can work on one file
 and a part of it can be checked.
@@ -61,7 +61,7 @@ _BUILT_IN: Dict[str, Hasher] = {
 def _has_sha1() -> bool:
     try:
         hashlib.sha1()  # noqa: S324 - see above
-    except ValueError:  # a system that allows only what FIPS lists
+    except ValueError:  # the system is in FIPS mode, which may forbid SHA-1
         return False
     return True
 
@@ -72,20 +72,18 @@ if _has_sha1():
 
 _LIBRARY = "libxxhash.so.0"
 _SAMPLE = bytes(range(256)) * 4
-_KNOWN = {
-    b"": "99aa06d3014798d86001c324468d497f",
-    _SAMPLE: "83885e853bb6640ca870f92984398d22",
-}  # XXH3 is stable since xxHash 0.8; older libraries compute other values
+# The values of XXH3 are stable since xxHash 0.8; a library that computes others is not used.
+_KNOWN_DIGESTS = {b"": "99aa06d3014798d86001c324468d497f", _SAMPLE: "83885e853bb6640ca870f92984398d22"}
 
 
-class _Halves(ctypes.Structure):
+class _Digest128(ctypes.Structure):
     _fields_ = (("low", ctypes.c_uint64), ("high", ctypes.c_uint64))
 
 
 def _from_library() -> Optional[Callable[[Buffer], bytes]]:
     """XXH3 of the system's library or of the one next to `node.pyz`; digests as in the Python package (big-endian)."""
     for name in (_LIBRARY, os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), _LIBRARY)):
-        found = _checked(name)
+        found = _usable_xxh3(name)
         if found is not None:
             return found
     return None
@@ -93,50 +91,50 @@ def _from_library() -> Optional[Callable[[Buffer], bytes]]:
 
 def _load(name: str) -> ctypes.CDLL:
     """A shared library; raises OSError if there is none."""
-    # The library that a job carries may be the package's module for the submitting host's Python, which names functions that
-    # the node's Python does not have. None of them is called here, but ctypes resolves all of them at once.
-    opened = ctypes.CDLL(None).dlopen
-    opened.restype, opened.argtypes = ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_int]
-    handle = opened(os.fsencode(name), os.RTLD_LAZY)
+    # The library that a job carries may be the module of the package for the submit host's Python, and refer to functions
+    # that this Python does not have. None of them is called here, but ctypes would resolve all of them at once.
+    dlopen = ctypes.CDLL(None).dlopen
+    dlopen.restype, dlopen.argtypes = ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_int]
+    handle = dlopen(os.fsencode(name), os.RTLD_LAZY)
     if not handle:
         raise OSError("cannot load " + name)
     return ctypes.CDLL(name, handle=handle)
 
 
-def _checked(name: str) -> Optional[Callable[[Buffer], bytes]]:
+def _usable_xxh3(name: str) -> Optional[Callable[[Buffer], bytes]]:
     """XXH3 of one library; None if it is missing, built for another processor, or too old (other digests)."""
     try:
         function = _load(name).XXH3_128bits
     except (OSError, AttributeError):
         return None
-    function.restype, function.argtypes = _Halves, [ctypes.c_void_p, ctypes.c_size_t]
+    function.restype, function.argtypes = _Digest128, [ctypes.c_void_p, ctypes.c_size_t]
 
     def digest(data: Buffer) -> bytes:
         if isinstance(data, bytes):
             halves = function(data, len(data))
         elif not len(data) or (isinstance(data, memoryview) and data.readonly):
             halves = function(bytes(data), len(data))
-        else:  # no copy; ctypes releases the interpreter lock
+        # Without a copy; ctypes releases the interpreter lock during the call.
+        else:
             halves = function(ctypes.addressof(ctypes.c_char.from_buffer(data)), len(data))
         return bytes(halves.high.to_bytes(8, "big") + halves.low.to_bytes(8, "big"))
 
-    return digest if all(digest(data).hex() == known for data, known in _KNOWN.items()) else None
+    return digest if all(digest(data).hex() == known for data, known in _KNOWN_DIGESTS.items()) else None
 
 
-_found: List[Optional[Callable[[Buffer], bytes]]] = []
+_xxh3_digest: List[Optional[Callable[[Buffer], bytes]]] = []
 
 
 def _xxh3() -> List[Hasher]:
-    if not _found:
+    if not _xxh3_digest:
         try:
             import xxhash
         except ImportError:
-            _found.append(_from_library())
+            _xxh3_digest.append(_from_library())
         else:
-            _found.append(
-                getattr(xxhash, "xxh3_128_digest", None) or _from_library()
-            )  # none before xxhash 2.0
-    return [Hasher("xxh3", 16, digest) for digest in _found if digest is not None]
+            # The package has no XXH3 before version 2.0.
+            _xxh3_digest.append(getattr(xxhash, "xxh3_128_digest", None) or _from_library())
+    return [Hasher("xxh3", 16, digest) for digest in _xxh3_digest if digest is not None]
 
 
 def usable() -> List[str]:

@@ -4,12 +4,13 @@ A record is written with one call after the files of its block, so a killed proc
 at the end, which is ignored. Each process appends to a file of its own; the file name contains the manifest's id.
 """
 
+import errno
 import os
 import struct
 import zlib
 from typing import Dict, List
 
-from ..common.safety import opened
+from ..common.safety import open_existing
 
 _RECORD = struct.Struct("<III")  # block, bytes of hashes, crc32 of both and the hashes
 _PREFIX = b"journal."
@@ -19,9 +20,12 @@ def _name(identity: str, writer: str) -> bytes:
     return _PREFIX + "{}.{}".format(identity[:32], writer).encode("ascii")
 
 
-def _packed(block: int, digests: bytes) -> bytes:
-    check = zlib.crc32(digests, zlib.crc32(struct.pack("<II", block, len(digests))))
-    return _RECORD.pack(block, len(digests), check) + digests
+def _checksum(block: int, digests: bytes) -> int:
+    return zlib.crc32(digests, zlib.crc32(struct.pack("<II", block, len(digests))))
+
+
+def _record(block: int, digests: bytes) -> bytes:
+    return _RECORD.pack(block, len(digests), _checksum(block, digests)) + digests
 
 
 class Journal:
@@ -36,9 +40,10 @@ class Journal:
         if self._descriptor < 0:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
             self._descriptor = os.open(self._name, flags, 0o600, dir_fd=self._directory)
-        record = _packed(block, digests)
+        record = _record(block, digests)
+        # One call per record: a kill leaves a whole record or an incomplete last one, never one inside another.
         if os.write(self._descriptor, record) != len(record):
-            raise OSError(28, os.strerror(28))
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def read(directory: int, identity: str) -> Dict[int, bytes]:
@@ -46,7 +51,7 @@ def read(directory: int, identity: str) -> Dict[int, bytes]:
     found: Dict[int, bytes] = {}
     for name in _journals(directory):
         if name.startswith(_name(identity, "")):
-            descriptor = opened(directory, name, os.O_RDONLY)
+            descriptor = open_existing(directory, name, os.O_RDONLY)
             if descriptor is not None:
                 with os.fdopen(descriptor, "rb") as file:
                     _records(file.read(), found)
@@ -54,16 +59,15 @@ def read(directory: int, identity: str) -> Dict[int, bytes]:
 
 
 def _records(data: bytes, found: Dict[int, bytes]) -> None:
-    place = 0
-    while place + _RECORD.size <= len(data):
-        block, length, check = _RECORD.unpack_from(data, place)
-        digests = data[place + _RECORD.size : place + _RECORD.size + length]
-        if len(digests) != length or check != zlib.crc32(
-            digests, zlib.crc32(struct.pack("<II", block, length))
-        ):
+    offset = 0
+    while offset + _RECORD.size <= len(data):
+        block, length, checksum = _RECORD.unpack_from(data, offset)
+        digests = data[offset + _RECORD.size : offset + _RECORD.size + length]
+        # An incomplete or damaged record ends the journal: its length cannot be trusted to find the next one.
+        if len(digests) != length or checksum != _checksum(block, digests):
             return
         found[block] = digests
-        place += _RECORD.size + length
+        offset += _RECORD.size + length
 
 
 def replace(directory: int, identity: str, digests: Dict[int, bytes]) -> None:
@@ -73,8 +77,8 @@ def replace(directory: int, identity: str, digests: Dict[int, bytes]) -> None:
     descriptor = os.open(temporary, flags, 0o600, dir_fd=directory)
     with os.fdopen(descriptor, "wb") as file:
         for block, found in digests.items():
-            file.write(_packed(block, found))
-    # The new journal first: a kill before the others are removed leaves the same records twice, never none.
+            file.write(_record(block, found))
+    # First the new journal: a kill before the others are removed leaves some records twice, but never none.
     os.rename(temporary, final, src_dir_fd=directory, dst_dir_fd=directory)
     for name in _journals(directory):
         if name != final:

@@ -1,10 +1,10 @@
-"""Shared memory of a node's copying processes: flags per block, and counters per worker."""
+"""Shared memory of a node's worker processes: flags per block, and counters per worker."""
 
 import mmap
 from typing import List
 
-DONE = 0  # the block is on this node's disk, its hash checked and noted in a journal
-SEEN = 1  # the block was received in this session, to be passed on
+DONE = 0  # the block is on this node's disk, its hash is checked and recorded in a journal
+SEEN = 1  # the block was read or received in this session, and forwarded
 TAKEN = 2  # a worker is receiving the block
 FAULTY = 3  # the source's data of the block differs from the manifest
 WANTED = 4  # this node or a following one lacks the block
@@ -19,8 +19,8 @@ class ProgressBoard:
 
     Each worker writes only its own row of counters; a flag is a byte of its own, so that setting it needs no lock.
     bytes, files, blocks: written on this node; read: bytes from the source; sent, received: bytes over the network;
-    starved, held: nanoseconds of waiting for the previous and for the next node; disk: nanoseconds with received data
-    not yet on this node's disk.
+    starved, held: nanoseconds of waiting for the previous and for the next node; disk: nanoseconds in which received data
+    waited for this node's disk.
     """
 
     def __init__(self, blocks: int, worker_count: int) -> None:

@@ -4,10 +4,10 @@ import os
 from typing import List
 
 from ..common import text
-from ..common.errors import SourceFault, Unreadable, explained
-from ..common.safety import Directories
+from ..common.errors import SourceFault, Unreadable, error_text
+from ..common.safety import DirectoryCache
 from ..source.manifest import Manifest
-from .blocks import Block, is_chunk, places
+from .blocks import Block, file_ranges, is_chunk
 from .hashing import Hasher
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a named pipe in a file's place must not block the open
@@ -16,9 +16,9 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a named pipe in a file's p
 class Reader:
     """Reads the blocks of a source or of a complete copy; one reader per thread.
 
-    follow: follow symbolic links to files (`--links follow`); timed: compare modification times with the manifest (except
-    our own half-written large files); slow: disable read-ahead, for file systems with slow calls: FUSE splits a read
-    whose read-ahead came late into several calls.
+    follow: follow symbolic links to files (`--links follow`); timed: compare modification times with the manifest (not in
+    an unfinished copy, whose large files have no time yet); slow: disable read-ahead, for file systems with slow calls:
+    FUSE splits a read into several calls if its read-ahead is late.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Reader:
         self._manifest, self._digest = manifest, hasher.digest
         self._timed, self._slow = timed, slow
         self._flags = _READ if follow else _READ | os.O_NOFOLLOW
-        self._directory = Directories(root)
+        self._directory = DirectoryCache(root)
         self._large = -1
         self._descriptor = -1
 
@@ -44,25 +44,25 @@ class Reader:
         differs from the manifest, Unreadable if it cannot be read.
         """
         if is_chunk(block, self._manifest):
-            return self._chunk(block, view)
-        return self._files(block, view)
+            return self._read_chunk(block, view)
+        return self._read_files(block, view)
 
-    def _files(self, block: Block, view: memoryview) -> bytes:
+    def _read_files(self, block: Block, view: memoryview) -> bytes:
         found, digest, flags, timed = self._manifest, self._digest, self._flags, self._timed
         names, parents, mtimes, dirs = found.names, found.parents, found.mtimes, found.dirs
         digests: List[bytes] = []
         entry = block.first
         try:
-            for entry, start, end in places(block, found):
+            for entry, start, end in file_ranges(block, found):
                 directory = self._directory(dirs[parents[entry]])
                 descriptor = os.open(names[entry], flags, dir_fd=directory)
                 try:
                     if self._slow:
                         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
-                    # One byte more than expected: a file that grew is detected without a further call.
+                    # One byte more than expected: this detects a file that grew, without another call.
                     got = os.readv(descriptor, (view[start : end + 1],))
                     if got < end - start:
-                        got += _rest(descriptor, view[start + got : end + 1])
+                        got += _read_fully(descriptor, view[start + got : end + 1])
                     status = os.fstat(descriptor)
                 finally:
                     os.close(descriptor)
@@ -74,7 +74,7 @@ class Reader:
             raise self._unreadable(entry, fault) from None
         return b"".join(digests)
 
-    def _chunk(self, block: Block, view: memoryview) -> bytes:
+    def _read_chunk(self, block: Block, view: memoryview) -> bytes:
         entry = block.first
         try:
             if self._large != entry:
@@ -83,13 +83,13 @@ class Reader:
                 self._descriptor = os.open(self._manifest.names[entry], self._flags, dir_fd=directory)
                 self._large = entry
             os.lseek(self._descriptor, block.offset, os.SEEK_SET)
-            got = _rest(self._descriptor, view[: block.length])
+            got = _read_fully(self._descriptor, view[: block.length])
             status = os.fstat(self._descriptor)
         except OSError as fault:
             raise self._unreadable(entry, fault) from None
         found = self._manifest
-        late = self._timed and status.st_mtime_ns != found.mtimes[entry]
-        if got != block.length or status.st_size != found.sizes[entry] or late:
+        time_differs = self._timed and status.st_mtime_ns != found.mtimes[entry]
+        if got != block.length or status.st_size != found.sizes[entry] or time_differs:
             raise self._changed(entry, status)
         return self._digest(view[: block.length])
 
@@ -106,7 +106,7 @@ class Reader:
         name = text.name(self._manifest.path(entry))
         if isinstance(fault, FileNotFoundError):
             return SourceFault("`{}` vanished".format(name))
-        return Unreadable("`{}` cannot be read: {}".format(name, explained(fault)))
+        return Unreadable("`{}` cannot be read: {}".format(name, error_text(fault)))
 
     def close_file(self) -> None:
         """Close the large file, which stays open between chunks."""
@@ -120,7 +120,7 @@ class Reader:
         self._directory.close()
 
 
-def _rest(descriptor: int, view: memoryview) -> int:
+def _read_fully(descriptor: int, view: memoryview) -> int:
     """Read until the view is full or the file ends; the bytes read."""
     total = 0
     while total < len(view):

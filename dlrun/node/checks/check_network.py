@@ -19,7 +19,7 @@ from ..network import hosts
 from ..network import link as links
 from ..network.listener import Listener
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds that a rank waits for the others."""
 SIZE = 1 << 20
 SIOCGIFADDR = 0x8915  # linux/sockios.h
@@ -43,10 +43,10 @@ def publish(name: str, *words: object) -> None:
     os.rename(path + ".new", path)
 
 
-def published(name: str, patience: float) -> List[str]:
-    """The words that rank 0 of this run has published; OSError after `patience` seconds without them."""
+def published(name: str, timeout: float) -> List[str]:
+    """The words that rank 0 of this run has published; OSError after `timeout` seconds without them."""
     path = os.path.join(os.environ["DLRUN_RUN_DIR"], name)
-    deadline = time.time() + patience
+    deadline = time.time() + timeout
     while time.time() < deadline:
         try:
             with open(path) as stream:
@@ -80,7 +80,7 @@ def planned(over: List[str]) -> str:
 
 
 def in_words(error: Exception) -> str:
-    """The text of a system error, without its number."""
+    """The text of a system error without its number."""
     return getattr(error, "strerror", None) or str(error)
 
 
@@ -97,7 +97,7 @@ def listen() -> socket.socket:
 
 
 def first(world: int, over: List[str]) -> int:
-    """Rank 0: echo the 1 MiB of each rank, send all the sum of their numbers; OSError if a rank does not connect."""
+    """Rank 0: echo the 1 MiB of each rank, send the sum of all numbers; OSError if a rank does not connect."""
     server, secret = listen(), os.urandom(32)
     publish("check-port", server.getsockname()[1], planned(over) or "-", secret.hex())
     return int(_run(_add_up(server, secret, world)))
@@ -110,7 +110,7 @@ def _run(work: Awaitable[Any]) -> Any:
     try:
         return loop.run_until_complete(work)
     finally:
-        # Tasks that still wait for callers are destroyed with the loop; that is not reported.
+        # Without this, asyncio would log the tasks that still wait for callers when the loop is closed.
         loop.set_exception_handler(lambda *_: None)
         loop.close()
 
@@ -129,17 +129,19 @@ async def _add_up(server: socket.socket, secret: bytes, world: int) -> int:
         if len(numbers) == world - 1 and not all_came.done():
             all_came.set_result(None)
 
-    tasks.append(asyncio.ensure_future(listener.serve(take)))  # kept, or it would be collected
+    # A reference to the task: the loop has only a weak one, and the task could be collected.
+    tasks.append(asyncio.ensure_future(listener.serve(take)))
     try:
         if world > 1:
-            await asyncio.wait_for(all_came, PATIENCE)
+            await asyncio.wait_for(all_came, TIMEOUT)
         total = 1 + sum(number for number, _ in numbers.values())
         for _, link in numbers.values():
-            with contextlib.suppress(OSError):  # it reports that itself
+            # A rank that has gone reports that itself.
+            with contextlib.suppress(OSError):
                 await link.send({"sum": total, "time": time.time()})
     except asyncio.TimeoutError:
         missing = [str(rank) for rank in range(1, world) if rank not in numbers]
-        message = "rank {} did not connect within {:.0f} s".format(", ".join(missing[:8]), PATIENCE)
+        message = "rank {} did not connect within {:.0f} s".format(", ".join(missing[:8]), TIMEOUT)
         raise OSError(message) from None
     finally:
         listener.close()
@@ -151,10 +153,11 @@ async def _add_up(server: socket.socket, secret: bytes, world: int) -> int:
 async def _send_back(link: links.Link) -> None:
     loop = asyncio.get_event_loop()
     try:
-        data = await links.exactly(link.socket, SIZE, PATIENCE)
+        data = await links.exactly(link.socket, SIZE, TIMEOUT)
         await loop.sock_sendall(link.socket, data)
     except OSError:
-        pass  # the other side reports it
+        # The other side reports it.
+        pass
     finally:
         link.release()
 
@@ -166,12 +169,12 @@ async def _with_rank_0(
 
     Reconnects if the connection ends before it is authenticated: rank 0 drops the oldest such ones under a flood.
     """
-    where, deadline = hosts.address(place[0]), time.monotonic() + PATIENCE
+    where, deadline = hosts.address(place[0]), time.monotonic() + TIMEOUT
     link = None  # type: Optional[links.Link]
     while link is None:
         left = deadline - time.monotonic()
         try:
-            link = await links.call(where, place[1], place[2], wants, left, source)
+            link = await links.connect(where, place[1], place[2], wants, left, source)
         except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError):
             if left < 1.0:
                 raise
@@ -185,7 +188,7 @@ async def _with_rank_0(
 async def _bulk(link: links.Link) -> Tuple[float, str, str]:
     begun = time.time()
     await asyncio.get_event_loop().sock_sendall(link.socket, b"x" * SIZE)
-    await links.exactly(link.socket, SIZE, PATIENCE)
+    await links.exactly(link.socket, SIZE, TIMEOUT)
     taken = time.time() - begun
     return taken, link.socket.getsockname()[0], link.socket.getpeername()[0]
 
@@ -205,14 +208,14 @@ def bulk(place: Place, source: str) -> Dict[str, Any]:
 
 def another(rank: int, over: List[str]) -> Dict[str, Any]:
     """Any other rank: the result of `bulk`, `clock` (seconds ahead of rank 0), and `sum`."""
-    port, fabric, secret = published("check-port", PATIENCE)
+    port, fabric, secret = published("check-port", TIMEOUT)
     rendezvous = os.environ["DLRUN_MASTER_ADDR"]
     place = (fabric if fabric != "-" else rendezvous, int(port), bytes.fromhex(secret))
     found = bulk(place, planned(over) if fabric != "-" else "")
     wants = {"wants": NUMBER, "rank": rank, "number": rank + 1}
 
     async def receive_sum(link: links.Link) -> None:
-        answer, _ = await link.receive(PATIENCE)
+        answer, _ = await link.receive(TIMEOUT)
         found.update(clock=time.time() - answer["time"], sum=answer["sum"])
 
     meet = (rendezvous, int(port), bytes.fromhex(secret))

@@ -18,10 +18,10 @@ from typing import Any, Dict, List, Optional
 from . import check_network, library_check
 from .placement_probe import memory_policy, numbers
 
-LIBRARY = 300.0
+LIBRARY_TIMEOUT = 300.0
 """Time limit of the library's test in seconds: imports from a cold file system alone take minutes."""
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
-MATTER = ("NCCL_", "RCCL_", "GLOO_", "UCX_", "FI_", "CCL_", "I_MPI_", "MPICH_", "OMPI_MCA_", "PSM2_", "PSM3_", "OMP_",
+PREFIXES = ("NCCL_", "RCCL_", "GLOO_", "UCX_", "FI_", "CCL_", "I_MPI_", "MPICH_", "OMPI_MCA_", "PSM2_", "PSM3_", "OMP_",
           "KMP_", "MKL_", "HSA_")  # fmt: skip
 """Prefixes of the variables that control threads and communication."""
 
@@ -32,13 +32,13 @@ def memory() -> Optional[str]:
     return None if policy == "unknown" else policy + ":" * bool(nodes) + ",".join(map(str, nodes))
 
 
-def inherited() -> Optional[List[int]]:
+def inherited_cpus() -> Optional[List[int]]:
     """The CPUs of the rank's script before it bound itself (its launcher's binding); None if not recorded."""
     recorded = os.environ.get("DLRUN_ALLOWED")
     return sorted(map(int, recorded.split())) if recorded else None
 
 
-def granted() -> Optional[List[int]]:
+def granted_cpus() -> Optional[List[int]]:
     """The CPUs of this process's cpuset control group, version 1 or 2; None without one."""
     try:
         with open("/proc/self/cgroup") as groups:
@@ -58,7 +58,7 @@ def granted() -> Optional[List[int]]:
     return None
 
 
-def cores() -> List[List[int]]:
+def core_siblings() -> List[List[int]]:
     """The CPU numbers of each core with several hardware threads."""
     base, found = "/sys/devices/system/cpu", set()
     for name in os.listdir(base) if os.path.isdir(base) else []:
@@ -78,9 +78,8 @@ def adapters(root: str = "/sys/class") -> Dict[str, str]:
         for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:
             try:
                 with open(os.path.join(base, name, state)) as stream:
-                    found[name] = (
-                        stream.read().strip().rpartition(" ")[2].lower()
-                    )  # InfiniBand's: `4: ACTIVE`
+                    # The state of an InfiniBand port is `4: ACTIVE`.
+                    found[name] = stream.read().strip().rpartition(" ")[2].lower()
             except OSError:
                 continue
     return found
@@ -99,14 +98,14 @@ def gpu_devices(root: str = "/dev") -> Optional[List[int]]:
     """[GPUs that this process may open, GPUs of the node], by device files; None without NVIDIA GPUs."""
     names = [name for name in os.listdir(root) if name.startswith("nvidia") and name[6:].isdigit()]
     may = sum(
-        os.access(os.path.join(root, name), os.R_OK | os.W_OK) and opens(os.path.join(root, name))
+        os.access(os.path.join(root, name), os.R_OK | os.W_OK) and can_open(os.path.join(root, name))
         for name in names
     )
     return [may, len(names)] if names else None
 
 
-def opens(path: str) -> bool:
-    """Whether a device can be opened: a control group refuses what the mode of its file allows."""
+def can_open(path: str) -> bool:
+    """Whether a device can be opened: a control group may refuse access that the file mode allows."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK))
     except OSError:
@@ -114,7 +113,7 @@ def opens(path: str) -> bool:
     return True
 
 
-def itself() -> Dict[str, Any]:
+def describe_rank() -> Dict[str, Any]:
     """Identity, binding, limits and environment of this rank, as in the `dlrun-check` line."""
     environment = os.environ
     return {
@@ -133,29 +132,31 @@ def itself() -> Dict[str, Any]:
         "locked_memory": resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
         "online": kernel_list("cpu/online"),
         "scheduler_cpus": int(environment.get("SLURM_CPUS_ON_NODE", "0")),
-        "granted": granted(),
-        "inherited": inherited(),
-        "cores": cores(),
+        "granted": granted_cpus(),
+        "inherited": inherited_cpus(),
+        "cores": core_siblings(),
         "adapters": adapters(),
         "addresses": check_network.addresses(),
-        "variables": {name: environment[name] for name in sorted(environment) if name.startswith(MATTER)},
+        "variables": {name: environment[name] for name in sorted(environment) if name.startswith(PREFIXES)},
     }
 
 
-def by_library(ways: List[str]) -> None:
+def test_library(libraries: List[str]) -> None:
     """Test the communication library in a child process, which prints the result."""
     sys.stdout.flush()
-    child = os.fork()  # open descriptors stay open: one of them may be the process manager's connection (PMI)
+    # A fork without exec keeps all descriptors open: one of them may be the connection to the process manager (PMI).
+    child = os.fork()
     if not child:
-        os.environ.pop("NCCL_DEBUG_FILE", None)  # its output belongs in the log
+        # The library's lines belong in the rank's log, where dlrun reads them.
+        os.environ.pop("NCCL_DEBUG_FILE", None)
         code = 1
         try:
-            code = library_check.main(ways)
+            code = library_check.main(libraries)
         finally:
             sys.stdout.flush()
             # Not sys.exit: exit handlers of the parent, such as those of an MPI, must not run here.
             os._exit(code)
-    failed = _failed(child, time.time() + LIBRARY)
+    failed = _failed(child, time.time() + LIBRARY_TIMEOUT)
     if failed is not None:
         report = {"rank": check_network.number("RANK"), "failed": failed}
         sys.stdout.write("dlrun-library " + json.dumps(report) + "\n")
@@ -175,17 +176,17 @@ def _failed(child: int, deadline: float) -> Optional[str]:
         pause = min(0.5, pause * 1.5)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return "it had not ended after {:.0f} s".format(LIBRARY)
+    return "it had not ended after {:.0f} s".format(LIBRARY_TIMEOUT)
 
 
 def main(words: List[str]) -> int:
     """Print the report. Exit status 0 also after failed checks: those are in the report."""
-    over, ways = [], words  # type: List[str], List[str]
+    interfaces, libraries = [], words  # type: List[str], List[str]
     if words[:1] == ["--over"]:
-        over, ways = words[1].split(","), words[2:]
-    report = itself()
-    report.update(check_network.exchange(report["rank"], check_network.number("WORLD_SIZE"), over))
+        interfaces, libraries = words[1].split(","), words[2:]
+    report = describe_rank()
+    report.update(check_network.exchange(report["rank"], check_network.number("WORLD_SIZE"), interfaces))
     sys.stdout.write("dlrun-check " + json.dumps(report) + "\n")
-    if ways:
-        by_library(ways)
+    if libraries:
+        test_library(libraries)
     return 0

@@ -4,8 +4,8 @@
 
 QUESTIONS is JSON: `setup` (shell lines), `hygiene`, `modules`, `node_local` and `shared` (paths), and `names` (host names
 with `{host}` for this node).
-Prints one line, `dlrun-site` and JSON: the facts of `describe` and the answers. Further words are those of `check-rank`, which
-then runs as well.
+Prints one line, `dlrun-site` and JSON: the facts of `describe` and the answers. With further words, which are arguments of
+`check-rank`, it also runs that.
 """
 
 import json
@@ -18,7 +18,7 @@ from typing import Any, Dict, List
 
 from . import check_rank, describe
 
-PATIENCE = 120  # time limit of one module in seconds
+TIMEOUT = 120  # of loading one module, in seconds
 AVAILABLE = 4000  # characters kept of a list of modules
 FAILED = re.compile(
     r"unable to locate a modulefile|unknown module|cannot be loaded|not found|ERROR", re.IGNORECASE
@@ -31,8 +31,8 @@ def main(words: List[str]) -> int:
     found = describe.facts()
     found["memory_kib"] = memory_kib()
     found["modules"] = modules(asked)
-    found["node_local"] = directory(asked.get("node_local"))
-    found["shared"] = {path: directory(path) for path in asked.get("shared", [])}
+    found["node_local"] = describe_directory(asked.get("node_local"))
+    found["shared"] = {path: describe_directory(path) for path in asked.get("shared", [])}
     names = [name.replace("{host}", found["host"].split(".")[0]) for name in asked.get("names", [])]
     found["names"] = {name: resolves(name) for name in names}
     found["gpu_devices"] = check_rank.gpu_devices()
@@ -45,7 +45,7 @@ def main(words: List[str]) -> int:
 def memory_kib() -> int:
     """The node's memory in KiB: the sum of its NUMA nodes, else MemTotal of /proc/meminfo."""
     total = 0
-    # The NUMA nodes first: in a container /proc/meminfo may be that of the container (lxcfs).
+    # NUMA nodes first: in a container /proc/meminfo may show the container's memory (lxcfs).
     base = "/sys/devices/system/node"
     for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:
         match = re.search(r"MemTotal:\s*(\d+)", describe.read(os.path.join(base, name, "meminfo")) or "")
@@ -80,7 +80,8 @@ def modules(asked: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
             base = name.split("/")[0]
             _, listed = shell([*before, "module -t avail '{}' 2>&1".format(base)])
             found[name]["available"] = listed[:AVAILABLE].split()
-            break  # those after it may need it
+            # The following modules may depend on this one.
+            break
     return found
 
 
@@ -92,7 +93,7 @@ def shell(lines: List[str]) -> Any:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
             check=False,
         )
     except (OSError, subprocess.SubprocessError) as error:
@@ -100,7 +101,7 @@ def shell(lines: List[str]) -> Any:
     return done.returncode, done.stdout.decode("utf-8", "replace").strip()
 
 
-def directory(path: Any) -> Any:
+def describe_directory(path: Any) -> Any:
     """Existence, permissions, file system and size (bytes) of a path with variables expanded; None without a path."""
     if not path:
         return None

@@ -2,8 +2,8 @@
 
     python3 describe.py
 
-The files of /sys and /proc with cores, NUMA nodes, caches, GPUs and adapters are sent unparsed, so that dlrun's parsers
-on the submit host read them as on any machine; file systems and launchers are examined here.
+The files of /sys and /proc on cores, NUMA nodes, caches, GPUs and adapters are sent unparsed: the parsers are on the submit
+host. File systems and launchers are examined here.
 """
 
 import glob
@@ -16,7 +16,7 @@ import sys
 from typing import Any, Dict, List, Optional
 
 VERSION = 1
-PATIENCE = 20  # time limit of `PROGRAM --version` in seconds
+TIMEOUT = 20  # time limit of `PROGRAM --version` in seconds
 
 CPU = "sys/devices/system/cpu"
 FILES = (
@@ -54,9 +54,11 @@ PCI = "sys/bus/pci/devices"
 PCI_FILES = ("class", "vendor", "numa_node", "local_cpulist")
 PCI_CLASSES = ("0x02", "0x03", "0x0b", "0x12")  # network, display, processor, accelerator
 
-STARTERS = ("srun", "mpirun", "mpiexec", "mpiexec.hydra", "mpiexec.pals", "ibrun", "flux")
-LOCAL = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "tmpfs")
-SYSTEM = re.compile(r"/(boot|dev|etc|proc|root|run|snap|sys|usr|var/(lib|log|run|spool|cache|tmp))(/|$)")
+LAUNCHERS = ("srun", "mpirun", "mpiexec", "mpiexec.hydra", "mpiexec.pals", "ibrun", "flux")
+LOCAL_TYPES = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "tmpfs")
+SYSTEM_PATHS = re.compile(
+    r"/(boot|dev|etc|proc|root|run|snap|sys|usr|var/(lib|log|run|spool|cache|tmp))(/|$)"
+)
 TEMPORARY = "/tmp"  # noqa: S108 - only examined
 VARIABLES = (
     "TMPDIR",
@@ -83,7 +85,7 @@ def facts(root: str = "/") -> Dict[str, Any]:
         "host": os.uname().nodename,
         "tree": tree(root),
         "file_systems": file_systems(),
-        "starters": starters(),
+        "starters": launchers(),
         "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
     }
 
@@ -145,10 +147,10 @@ def file_systems() -> List[Dict[str, Any]]:
     for line in (read("/proc/self/mounts") or "").splitlines():
         device, path, kind = mount(line)
         # NFS-like devices are `server:/path`; the parallel file systems in the list may have other names.
-        away = kind not in LOCAL and (
+        away = kind not in LOCAL_TYPES and (
             ":" in device or kind in ("lustre", "gpfs", "beegfs", "wekafs", "ceph", "panfs")
         )
-        if SYSTEM.match(path) or not (away or kind in LOCAL):
+        if SYSTEM_PATHS.match(path) or not (away or kind in LOCAL_TYPES):
             continue
         found[path] = {
             "path": path,
@@ -173,7 +175,7 @@ def file_systems() -> List[Dict[str, Any]]:
 
 
 def mount(line: str) -> List[str]:
-    """Device, path and type in a line of /proc/mounts: a user may mount at a path with blanks (proc(5): as `\\040`)."""
+    """Device, path and type in a line of /proc/mounts; a blank in a path is written as `\\040` (proc(5))."""
     return [word.replace("\\040", " ") for word in line.split(" ")[:3]]
 
 
@@ -188,10 +190,10 @@ def rotational(device: int) -> Optional[bool]:
     return None
 
 
-def starters() -> Dict[str, str]:
+def launchers() -> Dict[str, str]:
     """Launcher program -> first line of its version, for those on PATH."""
     found = {}
-    for program in STARTERS:
+    for program in LAUNCHERS:
         if shutil.which(program):
             found[program] = version_of(program)
     return found
@@ -205,7 +207,7 @@ def version_of(program: str) -> str:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
             check=False,
         )
     except (OSError, subprocess.SubprocessError):

@@ -16,7 +16,7 @@ from typing import Any, Dict, List
 
 from .check_network import number, publish, published
 
-PATIENCE = 240.0
+TIMEOUT = 240.0
 """Seconds that a rank waits for the others: imports from a cold file system take minutes on some nodes."""
 COUNT = 1 << 18
 """Elements of 4 bytes in the all-reduce: 1 MiB."""
@@ -29,37 +29,44 @@ def by_torch(rank: int, world: int) -> Result:
     torch, dist = importlib.import_module("torch"), importlib.import_module("torch.distributed")
     gpus = torch.cuda.is_available() and dist.is_nccl_available()
     backend = "nccl" if gpus else "gloo"
-    patience = timedelta(seconds=PATIENCE)
-    place = os.environ["DLRUN_MASTER_ADDR"]
+    timeout = timedelta(seconds=TIMEOUT)
+    address = os.environ["DLRUN_MASTER_ADDR"]
     if rank == 0:
-        # A port of its own: that of the rendezvous may be held by the framework's agent.
-        store = dist.TCPStore(place, 0, world, True, timeout=patience, wait_for_workers=False)
+        # A port of its own: the framework's agent may listen on that of the rendezvous.
+        store = dist.TCPStore(address, 0, world, True, timeout=timeout, wait_for_workers=False)
         publish("library-port", store.port)
     else:
         store = dist.TCPStore(
-            place, int(published("library-port", PATIENCE)[0]), world, False, timeout=patience
+            address, int(published("library-port", TIMEOUT)[0]), world, False, timeout=timeout
         )
     device = torch.device("cpu")
     if gpus:
         local = number("LOCAL_RANK")
         device = torch.device("cuda", local % torch.cuda.device_count())
         torch.cuda.set_device(device)
-    dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=patience)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timeout)
     numbers = torch.full((COUNT,), float(rank + 1), device=device)
-    before = torch.zeros(1, device=device)
+    previous = torch.zeros(1, device=device)
     ring = [
         dist.P2POp(dist.isend, numbers[:1].clone(), (rank + 1) % world),
-        dist.P2POp(dist.irecv, before, (rank - 1) % world),
+        dist.P2POp(dist.irecv, previous, (rank - 1) % world),
     ]
     for request in dist.batch_isend_irecv(ring):
         request.wait()
     dist.all_reduce(numbers)
     least, most = int(numbers.min()), int(numbers.max())
-    dist.barrier()  # rank 0 serves the store, which other ranks may still need
+    # A barrier, because rank 0 serves the store, which other ranks may still need.
+    dist.barrier()
     dist.destroy_process_group()
     version = "torch {}".format(torch.__version__)
     seen = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    return {"by": version, "backend": backend, "gpus": seen, "sums": [least, most], "before": int(before) - 1}
+    return {
+        "by": version,
+        "backend": backend,
+        "gpus": seen,
+        "sums": [least, most],
+        "before": int(previous) - 1,
+    }
 
 
 def by_mpi4py(rank: int, world: int) -> Result:
@@ -71,27 +78,28 @@ def by_mpi4py(rank: int, world: int) -> Result:
         raise RuntimeError(msg)
     numbers, sums = array("i", [rank + 1]) * COUNT, array("i", [0]) * COUNT
     ranks.Allreduce(numbers, sums)
-    before = ranks.sendrecv(rank, dest=(rank + 1) % world, source=(rank - 1) % world)
+    previous = ranks.sendrecv(rank, dest=(rank + 1) % world, source=(rank - 1) % world)
     library = mpi.Get_library_version().splitlines()[0].split(",")[0].strip("\0 ")
-    return {"by": library, "backend": "mpi", "sums": [min(sums), max(sums)], "before": before}
+    return {"by": library, "backend": "mpi", "sums": [min(sums), max(sums)], "before": previous}
 
 
-WAYS = {"torch": by_torch, "mpi4py": by_mpi4py}
+LIBRARIES = {"torch": by_torch, "mpi4py": by_mpi4py}
 
 
-def main(ways: List[str]) -> int:
+def main(libraries: List[str]) -> int:
     """Print the result. Exit status 0 also after a failed test: the result has the error."""
     rank = number("RANK")
     world = number("WORLD_SIZE")
-    there = [way for way in ways if importlib.util.find_spec(way) is not None]
+    installed = [way for way in libraries if importlib.util.find_spec(way) is not None]
     result = {"rank": rank}  # type: Result
-    if there:
+    if installed:
         try:
-            result.update(WAYS[there[0]](rank, world))
+            result.update(LIBRARIES[installed[0]](rank, world))
         except Exception as error:  # noqa: BLE001 - whatever a library raises is its answer
-            result.update(by=there[0], failed=(str(error).strip() or repr(error)).splitlines()[0][:300])
+            result.update(by=installed[0], failed=(str(error).strip() or repr(error)).splitlines()[0][:300])
     sys.stdout.write("dlrun-library " + json.dumps(result) + "\n")
     sys.stdout.flush()
     if "failed" in result:
-        os._exit(0)  # a library that has failed may hang in its own shutdown
+        # Not a return: a library that has failed may hang in its exit handlers.
+        os._exit(0)
     return 0

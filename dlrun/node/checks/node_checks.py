@@ -1,7 +1,7 @@
 """Check the granted nodes before the training, and choose the best of them.
 
     python3 node_checks.py check HOST [quick]     on every node: write its report
-    python3 node_checks.py choose COUNT           on the first: print the chosen hosts, note the bad ones
+    python3 node_checks.py choose COUNT           on the first node: print the chosen hosts, record the bad ones
 
 The checks are in `node_checks` of the job's plan.json. Reports go to `nodes/HOST/report.json` in the run's directory,
 bad nodes to `bad-nodes` in the job's directory, one per line: host, expiry (seconds since 1970), reason.
@@ -23,13 +23,17 @@ from typing import Any, Dict, List, Optional, Tuple
 
 SKEW = 2.0
 """Tolerated difference of two nodes' clocks in seconds."""
-PATIENCE = 30.0
-"""Seconds in which every node must have started its check."""
-COMMAND = 60.0
+TIMEOUT = 30.0
+"""Seconds within which every node must have started its check."""
+COMMAND_TIMEOUT = 60.0
 """Time limit in seconds of a command of the site, or a GPU tool."""
 PEERS = 8
 """Number of following nodes (in the list, cyclic) that each node connects to."""
-DOWN = {"down": "down", "lowerlayerdown": "down: its lower interface has no link", "notpresent": "not there"}
+DOWN = {
+    "down": "down",
+    "lowerlayerdown": "down: its lower interface has no link",
+    "notpresent": "not present",
+}
 """States of an interface that cannot be used (Documentation/networking/operstates.rst)."""
 SLOW = 1.5
 """A node whose reference computation takes this many times the median is used last."""
@@ -37,14 +41,14 @@ SLOW = 1.5
 Report = Dict[str, Any]
 
 
-def settings() -> Dict[str, Any]:
+def plan_settings() -> Dict[str, Any]:
     """The plan's `node_checks`."""
     with open(os.path.join(os.environ["DLRUN_JOB_DIR"], "plan.json"), encoding="utf-8") as stream:
         plan = json.load(stream)  # type: Dict[str, Report]
     return plan["node_checks"]
 
 
-def place(host: str, name: str) -> str:
+def report_path(host: str, name: str) -> str:
     """The path of a file of a host's check."""
     return os.path.join(os.environ["DLRUN_RUN_DIR"], "nodes", host, name)
 
@@ -59,7 +63,7 @@ def write(path: str, text: str) -> None:
 # --- Checks of one node by itself -------------------------------------------------------------------------------
 
 
-def memory(least: Optional[int], meminfo: str) -> List[str]:
+def check_memory(least: Optional[int], meminfo: str) -> List[str]:
     """Problem: less than `least` bytes of memory available."""
     free = [int(line.split()[1]) << 10 for line in meminfo.splitlines() if line.startswith("MemAvailable")]
     if least is None or not free or free[0] >= least:
@@ -67,7 +71,7 @@ def memory(least: Optional[int], meminfo: str) -> List[str]:
     return ["has {} MiB of memory free, but the job needs {} MiB".format(free[0] >> 20, least >> 20)]
 
 
-def disk(directory: str, least: int) -> List[str]:
+def check_disk(directory: str, least: int) -> List[str]:
     """Problem: a directory that is not writable or has less than `least` bytes free."""
     try:
         handle, path = tempfile.mkstemp(prefix="dlrun-check-", dir=directory)
@@ -85,7 +89,7 @@ def disk(directory: str, least: int) -> List[str]:
     return []
 
 
-def nvidia(wanted: int, output: str) -> List[str]:
+def check_nvidia(wanted: int, output: str) -> List[str]:
     """Problems: too few GPUs, uncorrectable memory errors. `output`: CSV of nvidia-smi with index and errors."""
     rows = [[word.strip() for word in line.split(",")] for line in output.splitlines() if line.strip()]
     rows = [row for row in rows if row[0].isdigit()]
@@ -96,8 +100,8 @@ def nvidia(wanted: int, output: str) -> List[str]:
     return problems + ["GPU {} has {} uncorrectable memory errors".format(row[0], row[1]) for row in faulty]
 
 
-def amd(wanted: int, root: str = "/sys") -> List[str]:
-    """The same for AMD GPUs, from sysfs: GPUs are kfd nodes with a `gpu_id`, uncorrectable errors the `ue` count."""
+def check_amd(wanted: int, root: str = "/sys") -> List[str]:
+    """The same for AMD GPUs, from sysfs: GPUs are kfd nodes with a `gpu_id`; `ue` counts uncorrectable errors."""
     count, problems = 0, []
     base = os.path.join(root, "class/kfd/kfd/topology/nodes")
     for node in sorted(os.listdir(base)):
@@ -113,20 +117,16 @@ def amd(wanted: int, root: str = "/sys") -> List[str]:
     return problems
 
 
-def gpus(wanted: int) -> List[str]:
-    """Problems of the GPUs, by nvidia-smi or the kfd; none if neither is installed."""
+def check_gpus(wanted: int) -> List[str]:
+    """Problems of the GPUs, from nvidia-smi or kfd; none if neither is installed."""
     if not wanted:
         return []
     if shutil.which("nvidia-smi"):
-        query = [
-            "nvidia-smi",
-            "--query-gpu=index,ecc.errors.uncorrected.volatile.total",
-            "--format=csv,noheader",
-        ]
-        code, output = run(query)
-        return nvidia(wanted, output) if code == 0 else ["nvidia-smi fails: " + last(output)]
+        query = "--query-gpu=index,ecc.errors.uncorrected.volatile.total"
+        code, output = run(["nvidia-smi", query, "--format=csv,noheader"])
+        return check_nvidia(wanted, output) if code == 0 else ["nvidia-smi fails: " + last_line(output)]
     if os.path.isdir("/sys/class/kfd/kfd/topology/nodes"):
-        return amd(wanted)
+        return check_amd(wanted)
     return []
 
 
@@ -140,27 +140,26 @@ def active_ports(root: str = "/sys") -> int:
     return count
 
 
-def interfaces(names: List[str], root: str = "/sys") -> Dict[str, str]:
+def interface_states(names: List[str], root: str = "/sys") -> Dict[str, str]:
     """Interface -> its `operstate`; empty if the interface does not exist."""
     return {name: read(os.path.join(root, "class/net", name, "operstate")) for name in names}
 
 
-def links(states: Dict[str, str]) -> List[str]:
+def check_interfaces(states: Dict[str, str]) -> List[str]:
     """Problems: interfaces that are down."""
     return [
         "its interface {} is {}".format(name, DOWN[state]) for name, state in states.items() if state in DOWN
     ]
 
 
-def commands(lines: List[str]) -> List[str]:
+def check_commands(lines: List[str]) -> List[str]:
     """Problems: commands of the site that fail, with the last line of their output."""
     problems = []
     for line in lines:
         code, output = run(["bash", "-c", line])
         if code:
-            problems.append(
-                "`{}` fails: {}".format(line if len(line) < 60 else line[:59] + "…", last(output) or code)
-            )
+            shown = line if len(line) < 60 else line[:59] + "…"
+            problems.append("`{}` fails: {}".format(shown, last_line(output) or code))
     return problems
 
 
@@ -177,17 +176,17 @@ def run(words: List[str]) -> Tuple[int, str]:
     """Exit code and output of a command; 124 after the time limit, 127 if it cannot be started."""
     try:
         done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=COMMAND,
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=COMMAND_TIMEOUT,
             check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return 124, "no answer in {:.0f} s".format(COMMAND)
+        return 124, "no answer in {:.0f} s".format(COMMAND_TIMEOUT)
     except OSError as error:
         return 127, str(error.strerror)
     return done.returncode, done.stdout.decode("utf-8", "replace")
 
 
-def last(text: str) -> str:
+def last_line(text: str) -> str:
     """The last non-empty line, at most 160 characters."""
     return next((line.strip()[:160] for line in reversed(text.splitlines()) if line.strip()), "")
 
@@ -205,7 +204,7 @@ def reference_time() -> float:
 # --- Checks between nodes ---------------------------------------------------------------------------------------
 
 
-def answer(server: socket.socket) -> None:
+def serve_time(server: socket.socket) -> None:
     """Send the time to each caller; a connection that breaks is ignored."""
     while server.fileno() >= 0:
         try:
@@ -218,7 +217,7 @@ def answer(server: socket.socket) -> None:
             connection.send("{:32.6f}".format(time.time()).encode())
 
 
-def reach(host: str, port: int) -> Optional[float]:
+def clock_offset(host: str, port: int) -> Optional[float]:
     """Seconds by which a peer's clock is ahead of this node's; None if the peer cannot be reached."""
     try:
         with socket.create_connection((host, port), timeout=5.0) as connection:
@@ -236,69 +235,70 @@ def reach(host: str, port: int) -> Optional[float]:
     return ahead if math.isfinite(ahead) else None
 
 
-def peers(host: str, suffix: str) -> Dict[str, Optional[float]]:
-    """The clock offset (see `reach`) of each of the `PEERS` following nodes, by host name."""
+def check_peers(host: str, suffix: str) -> Dict[str, Optional[float]]:
+    """The clock offset (see `clock_offset`) of each of the `PEERS` following nodes, by host name."""
     with open(os.path.join(os.environ["DLRUN_RUN_DIR"], "nodes", "hosts")) as stream:
         hosts = stream.read().split()
     server = socket.socket()
     server.bind(("", 0))
     server.listen(1024)
-    threading.Thread(target=answer, args=(server,), daemon=True).start()
-    write(place(host, "port"), str(server.getsockname()[1]))
+    threading.Thread(target=serve_time, args=(server,), daemon=True).start()
+    write(report_path(host, "port"), str(server.getsockname()[1]))
     at = hosts.index(host)
     following = (hosts[at + 1 :] + hosts[:at])[:PEERS]
-    deadline, found = time.time() + PATIENCE, {}  # type: float, Dict[str, Optional[float]]
+    deadline, found = time.time() + TIMEOUT, {}  # type: float, Dict[str, Optional[float]]
     while len(found) < len(following) and time.time() < deadline:
         for name in following:
-            port = read(place(name, "port"))
+            port = read(report_path(name, "port"))
             if name not in found and port:
-                found[name] = reach(name + suffix, int(port))
+                found[name] = clock_offset(name + suffix, int(port))
         time.sleep(0.1)
     while time.time() < deadline and not all(
-        os.path.exists(place(name, "done")) for name in hosts if read(place(name, "port"))
+        os.path.exists(report_path(name, "done")) for name in hosts if read(report_path(name, "port"))
     ):
-        write(place(host, "done"), "")
-        time.sleep(0.1)  # keep answering until every node that has started its check is done
+        write(report_path(host, "done"), "")
+        # Other nodes connect to this one: it answers until every node that has started its check is done.
+        time.sleep(0.1)
     return found
 
 
 def check(host: str, quick: bool) -> None:
     """Run all checks of this node and write its report; `quick` leaves out the speed test and the peers."""
-    wanted = settings()
-    problems = memory(wanted["memory"], read("/proc/meminfo"))
-    problems += disk(os.path.expandvars(wanted["directory"]), wanted["space"] or 64 << 20)
-    states = interfaces(wanted["interfaces"])
-    problems += gpus(wanted["gpus"]) + links(states) + commands(wanted["commands"])
+    wanted = plan_settings()
+    problems = check_memory(wanted["memory"], read("/proc/meminfo"))
+    problems += check_disk(os.path.expandvars(wanted["directory"]), wanted["space"] or 64 << 20)
+    states = interface_states(wanted["interfaces"])
+    problems += check_gpus(wanted["gpus"]) + check_interfaces(states) + check_commands(wanted["commands"])
     report = {
         "problems": problems, "ports": active_ports(), "clocks": {},
         "absent": [name for name, state in states.items() if not state],
     }  # type: Report  # fmt: skip
     if not quick:
         report["pace"] = reference_time()
-        report["clocks"] = peers(host, wanted["suffix"])
-    write(place(host, "report.json"), json.dumps(report))
+        report["clocks"] = check_peers(host, wanted["suffix"])
+    write(report_path(host, "report.json"), json.dumps(report))
 
 
 # --- Which to take ---------------------------------------------------------------------------------------------
 
 
-def judge(hosts: List[str], reports: Dict[str, Report]) -> Tuple[Dict[str, str], Dict[str, str]]:
-    """(bad nodes with the reason, remarks on other nodes), by host name."""
+def assess(hosts: List[str], reports: Dict[str, Report]) -> Tuple[Dict[str, str], Dict[str, str]]:
+    """(reasons of the bad nodes, remarks on other nodes), by host name."""
     bad = {host: "did not answer" for host in hosts if host not in reports}
     bad.update({h: "; ".join(report["problems"]) for h, report in reports.items() if report["problems"]})
     slow = "got staged data at {:.0%} of the others' rate"
     remarks = {h: slow.format(report["staged"]) for h, report in reports.items() if "staged" in report}
-    # The usual count, not the largest: one node with an extra adapter must not condemn the others.
+    # The most common count, not the largest: otherwise one node with an extra adapter makes all others bad.
     usual = Counter(report["ports"] for report in reports.values()).most_common(1)
     for host, report in reports.items():
         if usual and report["ports"] < usual[0][0]:
             bad.setdefault(host, "{} of {} fabric ports are active".format(report["ports"], usual[0][0]))
-    nowhere = lacking(reports)
+    nowhere = interfaces_of_no_node(reports)
     for host, report in reports.items():
         lacks = ", ".join(name for name in report.get("absent", []) if name not in nowhere)
         if lacks:
             bad.setdefault(host, "has no interface {}, but others have".format(lacks))
-    for host, why in [*_unreached(reports, bad).items(), *_astray(reports, bad, remarks).items()]:
+    for host, why in [*_unreachable(reports, bad).items(), *_wrong_clocks(reports, bad, remarks).items()]:
         bad.setdefault(host, why)
     times = sorted(report["pace"] for host, report in reports.items() if host not in bad and "pace" in report)
     for host, report in reports.items():
@@ -307,25 +307,26 @@ def judge(hosts: List[str], reports: Dict[str, Report]) -> Tuple[Dict[str, str],
     return bad, remarks
 
 
-def staged_slowly() -> Dict[str, Report]:
+def slow_in_staging() -> Dict[str, Report]:
     """Nodes that an earlier run found slow in staging: host -> `staged`, its rate as a part of the others' rate."""
     found = {}
     for line in read(os.path.join(os.environ["DLRUN_RUN_DIR"], "logs", "stage-0.jsonl")).splitlines():
-        with contextlib.suppress(ValueError, KeyError):  # cut off where that run was killed
+        # The last line is incomplete if that run was killed.
+        with contextlib.suppress(ValueError, KeyError):
             event = json.loads(line)
             if event["event"] == "slow":
                 found[event["host"]] = {"staged": event["rate"] / max(1, event["others"])}
     return found
 
 
-def lacking(reports: Dict[str, Report]) -> List[str]:
+def interfaces_of_no_node(reports: Dict[str, Report]) -> List[str]:
     """Interfaces of the profile that no node has: an error in the profile, not of the nodes."""
     absent = [set(report.get("absent", [])) for report in reports.values()]
     return sorted(set.intersection(*absent)) if absent else []
 
 
-def _unreached(reports: Dict[str, Report], bad: Dict[str, str]) -> Dict[str, str]:
-    """Nodes to leave out so that the others reach each other: greedy, the one with the most failed pairs first."""
+def _unreachable(reports: Dict[str, Report], bad: Dict[str, str]) -> Dict[str, str]:
+    """Nodes to leave out so that all others reach one another: greedy, the node with the most failed pairs first."""
     pairs = {
         (min(host, peer), max(host, peer))
         for host, report in reports.items()
@@ -337,15 +338,14 @@ def _unreached(reports: Dict[str, Report], bad: Dict[str, str]) -> Dict[str, str
     while pairs:
         worst, count = Counter(host for pair in pairs for host in pair).most_common(1)[0]
         other = next(host for pair in sorted(pairs) if worst in pair for host in pair if host != worst)
-        found[worst] = "no connection between it and {}".format(
-            other if count == 1 else "{} others".format(count)
-        )
+        others = other if count == 1 else "{} others".format(count)
+        found[worst] = "no connection between it and {}".format(others)
         pairs = {pair for pair in pairs if worst not in pair}
     return found
 
 
-def _astray(reports: Dict[str, Report], bad: Dict[str, str], remarks: Dict[str, str]) -> Dict[str, str]:
-    """Nodes whose clock agrees with no other's; only remarks if they are half of the nodes: it is unknown who is right."""
+def _wrong_clocks(reports: Dict[str, Report], bad: Dict[str, str], remarks: Dict[str, str]) -> Dict[str, str]:
+    """Nodes whose clock agrees with no other; only remarks if that is half of the nodes, since either half may be right."""
     seen = {}  # type: Dict[str, List[float]]
     for host, report in reports.items():
         for peer, ahead in report["clocks"].items():
@@ -353,11 +353,8 @@ def _astray(reports: Dict[str, Report], bad: Dict[str, str], remarks: Dict[str, 
                 seen.setdefault(peer, []).append(ahead)
                 seen.setdefault(host, []).append(-ahead)
     nearest = {host: min(all_, key=abs) for host, all_ in seen.items()}
-    found = {
-        host: "its clock is {:+.1f} s from the others'".format(off)
-        for host, off in nearest.items()
-        if abs(off) > SKEW
-    }
+    wrong = {host: off for host, off in nearest.items() if abs(off) > SKEW}
+    found = {host: "its clock is {:+.1f} s from the others'".format(off) for host, off in wrong.items()}
     if 2 * len(found) < len(seen):
         return found
     remarks.update(found)
@@ -368,7 +365,7 @@ def choose(
     hosts: List[str], reports: Dict[str, Report], count: int
 ) -> Tuple[List[str], Dict[str, str], Dict[str, str]]:
     """(at most `count` good nodes, in the order of `hosts`; bad nodes; remarks). Nodes with remarks are chosen last."""
-    bad, remarks = judge(hosts, reports)
+    bad, remarks = assess(hosts, reports)
     good = sorted((host for host in hosts if host not in bad), key=lambda host: host in remarks)[:count]
     return [host for host in hosts if host in good], bad, remarks
 
@@ -378,17 +375,18 @@ def main(arguments: List[str]) -> int:
     if arguments[0] == "check":
         check(arguments[1], "quick" in arguments[2:])
         sys.stdout.flush()
-        os._exit(0)  # whatever still waits for a connection
+        # Not a return: a thread may still be waiting for a connection.
+        os._exit(0)
     hosts = read(os.path.join(os.environ["DLRUN_RUN_DIR"], "nodes", "hosts")).split()
-    reports, slow = {}, staged_slowly()  # type: Tuple[Dict[str, Report], Dict[str, Report]]
+    reports, slow = {}, slow_in_staging()  # type: Tuple[Dict[str, Report], Dict[str, Report]]
     for host in hosts:
         with contextlib.suppress(ValueError):
-            reports[host] = dict(json.loads(read(place(host, "report.json"))), **slow.get(host, {}))
+            reports[host] = dict(json.loads(read(report_path(host, "report.json"))), **slow.get(host, {}))
     chosen, bad, remarks = choose(hosts, reports, int(arguments[1]))
-    until = int(time.time() + settings()["keep_out"])
+    until = int(time.time() + plan_settings()["keep_out"])
     with open(os.path.join(os.environ["DLRUN_JOB_DIR"], "bad-nodes"), "a") as stream:
         stream.writelines("{} {} {}\n".format(host, until, why) for host, why in bad.items())
-    for name in lacking(reports):
+    for name in interfaces_of_no_node(reports):
         sys.stderr.write("dlrun: no node has the interface {} that the profile names\n".format(name))
     for host, why in [*bad.items(), *remarks.items()]:
         sys.stderr.write("dlrun: node {}: {}{}\n".format(host, why, "" if host in bad else " (still good)"))

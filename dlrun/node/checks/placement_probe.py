@@ -86,7 +86,8 @@ def memory_policy_of(process: str) -> Tuple[str, List[int]]:
 def policy_in(line: str) -> Tuple[str, List[int]]:
     """(policy, NUMA nodes) of a line of /proc/PID/numa_maps."""
     words = line.split()
-    both = words[1:2] in (["prefer"], ["weighted"])  # `prefer (many):0-1`, `weighted interleave:0-1`
+    # `prefer (many):0-1`, `weighted interleave:0-1`.
+    both = words[1:2] in (["prefer"], ["weighted"])
     text = "".join(words[1:3] if both else words[1:2])
     policy, _, nodes = text.partition(":")
     known = [name for start, name in IN_MAPS if policy.startswith(start)]
@@ -109,7 +110,8 @@ def _openmp_team(count: int) -> bool:
     except OSError:
         return False
     body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: None)
-    gomp.GOMP_parallel(body, None, count, 0)  # the team stays for the next region, so its masks can be read
+    # libgomp keeps the team for the next parallel region, so its CPU masks can be read now.
+    gomp.GOMP_parallel(body, None, count, 0)
     return True
 
 

@@ -19,7 +19,7 @@ import sys
 import time
 from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-PATIENCE = 900.0
+TIMEOUT = 900.0
 """Seconds to wait for the library's lines."""
 MOMENT = 2.0
 """Seconds to wait for the other nodes' lines after the first wrong one: all ranks start together."""
@@ -71,7 +71,8 @@ class TransportReader:
         )
         if found is None:
             return
-        # Gloo often runs beside the library that moves the data; TCP is what a fallback ends with, so it wins.
+        # Gloo often runs beside the library that moves the data, so any other library replaces it. Of two certain lines TCP
+        # wins: it is the result of a fallback.
         before = self.chosen
         if (
             before is None
@@ -105,7 +106,8 @@ class TransportReader:
     def _network(self, name: str) -> str:
         if name == "Socket":
             return TCP
-        if name.startswith("IB"):  # IBext and IBext_v8 are NVIDIA's plugin
+        # `IBext` and `IBext_v8` are NVIDIA's plugin.
+        if name.startswith("IB"):
             return self._links or "ib"
         if "Libfabric" in name or name == "OFI":
             return self._provider or "libfabric"
@@ -136,9 +138,8 @@ class TransportReader:
     @staticmethod
     def _ucx(text: str) -> Optional[Chosen]:
         found = re.search(r"UCX +INFO +.*(?:inter-node cfg#|ep_cfg\[)\d+\]?:? ?(?:tag|am|rma)\((.*)", text)
-        found = found or re.search(
-            r"\[\S+:\d+ *:\d+\] +\|.*\| *([^|]*/[^|]*?) *\|$", text
-        )  # UCX_PROTO_INFO's table
+        # The table that UCX_PROTO_INFO prints.
+        found = found or re.search(r"\[\S+:\d+ *:\d+\] +\|.*\| *([^|]*/[^|]*?) *\|$", text)
         if not found:
             return None
         ways = {word.split("/")[0] for word in found.group(1).split() if "/" in word}
@@ -255,7 +256,7 @@ def follow(logs: Dict[int, GrowingLog], expected: List[str], until: float) -> bo
     """
     parent, waiting, pause, over = os.getppid(), dict(logs), 0.5, False
     alone = alone_after()
-    # A changed parent: the script was killed, and SIGTERM never comes.
+    # If the parent changes, the script was killed, and there will be no SIGTERM.
     while waiting and not over and time.time() < until and os.getppid() == parent:
         for rank, log in list(waiting.items()):
             log.look()
@@ -276,7 +277,7 @@ def follow(logs: Dict[int, GrowingLog], expected: List[str], until: float) -> bo
 
 def note(role: str, rank: int, host: str, detail: str) -> None:
     """Write the file that ends the job, atomically."""
-    # A name of its own, so that a failure file of the rank itself does not replace it.
+    # Not the name of the rank's own failure file, which would replace this one.
     path = os.path.join(os.environ["DLRUN_RUN_DIR"], "failures", "fabric")
     text = "{} {} {} {} 1 fabric: {}\n".format(int(time.time() * 1e9), role, rank, host, detail)
     with open(path + ".new", "w") as stream:
@@ -296,7 +297,7 @@ def main(arguments: List[str]) -> int:
     for rank in first:
         own, shared = log_paths(os.path.join(run, "logs"), role, rank, int(per_node), int(count))
         logs[rank] = GrowingLog(own, shared, "{} {}:".format(role, rank))
-    over = follow(logs, expected.split(","), time.time() + PATIENCE)
+    over = follow(logs, expected.split(","), time.time() + TIMEOUT)
     hosts_by_transport = {}  # type: Dict[str, List[str]]
     wrong = []
     for_all = logged_for_all(log.reader.chosen for log in logs.values())
@@ -304,7 +305,8 @@ def main(arguments: List[str]) -> int:
         host = hosts[min(rank // int(per_node), len(hosts) - 1)]
         found = log.reader.chosen or for_all
         if over and found is None:
-            continue  # the job ended before a library could log
+            # The job ended before this rank's library could log its transport.
+            continue
         hosts_by_transport.setdefault(
             description(found) if found else "no library has logged its transport", []
         ).append(host)

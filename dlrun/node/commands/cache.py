@@ -10,7 +10,7 @@ from ..blocks import hashing
 from ..blocks.blocks import Blocks
 from ..common import text
 from ..common.errors import NodeError, Usage
-from ..common.safety import LIST
+from ..common.safety import DIRECTORY_FLAGS
 from ..store import eviction, space, warm
 from ..store.area import Area, set_name
 from ..store.layout import layout_of
@@ -19,8 +19,8 @@ from .options import Parser, size, store_options
 
 
 def list_sets(argv: List[str]) -> None:
-    """`list`: print the data sets of a staging directory, the next to be evicted first."""
-    parser = Parser("list", "List the data sets of a node, the next to be evicted first.")
+    """`list`: print the data sets of a staging directory, the least recently used first."""
+    parser = Parser("list", "List the data sets of a node, the least recently used first.")
     store_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
     given = parser.parse_args(argv)
@@ -28,7 +28,7 @@ def list_sets(argv: List[str]) -> None:
     found = eviction.entries(area)
     if given.json:
         sets = [
-            dict(entry._asdict(), name=entry.name.decode("ascii"), path=area.place(entry.name))
+            dict(entry._asdict(), name=entry.name.decode("ascii"), path=area.data_path(entry.name))
             for entry in found
         ]
         sys.stdout.write(
@@ -54,10 +54,10 @@ def list_sets(argv: List[str]) -> None:
 
 
 def evict(argv: List[str]) -> None:
-    """`evict`: remove one set, or the least recently used ones until a bound holds; NodeError if it cannot."""
-    parser = Parser("evict", "Remove data sets that no running job uses, the one used longest ago first.")
+    """`evict`: remove one set, or the least recently used ones until a limit is met; NodeError if it cannot."""
+    parser = Parser("evict", "Remove data sets that no running job uses, the least recently used first.")
     store_options(parser)
-    parser.add_argument("--name", help="this set")
+    parser.add_argument("--name", help="only this set")
     parser.add_argument(
         "--quota", type=size, metavar="SIZE", help="until all sets together take at most SIZE"
     )
@@ -90,19 +90,19 @@ def evict(argv: List[str]) -> None:
 
 def clean(argv: List[str]) -> None:
     """`clean`: remove the remains of ended jobs, or with --all every set that is not in use."""
-    parser = Parser("clean", "Remove what ended jobs left behind.")
+    parser = Parser("clean", "Remove the remains of ended jobs.")
     store_options(parser)
     parser.add_argument(
         "--job", metavar="ID", help="the job has ended: release its sets, remove those kept for it only"
     )
     parser.add_argument("--all", action="store_true", help="remove every set that no running job uses")
     given = parser.parse_args(argv)
-    # Every job ends with `clean`, also on nodes where nothing was staged.
+    # Every job ends with `clean`, even on nodes where nothing was staged.
     if not os.path.isdir(given.to):
         return
     area = Area(given.to, make=False)
     gone = eviction.end_job(area, given.job) if given.job else []
-    _print_removed(gone + (eviction.drop_all(area) if given.all else eviction.tidy(area)))
+    _print_removed(gone + (eviction.remove_unused(area) if given.all else eviction.clean_up(area)))
 
 
 def verify(argv: List[str]) -> None:
@@ -116,7 +116,7 @@ def verify(argv: List[str]) -> None:
     if found is None:
         message = "there is no data set `{}` in `{}`".format(given.name, given.to)
         raise NodeError(message, "`dlrun stage-data --list` lists them")
-    tree, blocks = os.open(warm.tree_path(area, name), LIST), Blocks(found)
+    tree, blocks = os.open(warm.tree_path(area, name), DIRECTORY_FLAGS), Blocks(found)
     shape = layout_of(found.info["strategy"], tree, found, blocks, name)
     read_back(shape, found, blocks, hashing.hasher(found.info["hash"]), warm.locks(found))
     sys.stdout.write(

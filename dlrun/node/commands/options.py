@@ -1,4 +1,4 @@
-"""The arguments of the commands. Those of `stage` are the same on every node of a job, except --index."""
+"""The arguments of the commands. Those of `stage` are the same on all nodes of a job, except --index."""
 
 import argparse
 import re
@@ -8,7 +8,7 @@ from ..common.errors import Usage
 from ..relay.shapes import SHAPES
 from ..source.selection import SCHEMES, scheme
 from ..source.subset import BALANCES
-from ..store.early import Start
+from ..store.early import StartCondition
 from ..store.warm import CHECKS
 
 _UNITS = {"": 1}
@@ -17,37 +17,37 @@ for _power, _unit in enumerate("kmgtp", 1):
 _SPANS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def _quantity(given: str, units: "dict[str, int]", pattern: str, what: str) -> float:
+def _quantity(given: str, units: "dict[str, int]", pattern: str, kind: str) -> float:
     match = re.match(pattern, given.strip().lower())
     if not match:
-        message = "`{}` is not {}".format(given, what)
+        message = "`{}` is not {}".format(given, kind)
         raise Usage(message)
     return float(match.group(1)) * units[match.group(2)]
 
 
-def start(given: str) -> Start:
+def start_condition(given: str) -> StartCondition:
     """The --start condition of `10%`, `8 files` or `20GB`; raises Usage for anything else."""
     words = given.strip().lower()
     part = re.match(r"([0-9]+(?:\.[0-9]+)?) *%\Z", words)
     files = re.match(r"([0-9]+) *files?\Z", words)
     if part:
-        found = Start(part=float(part.group(1)) / 100)
+        found = StartCondition(fraction=float(part.group(1)) / 100)
     else:
-        found = Start(files=int(files.group(1))) if files else Start(size=size(words))
-    if found.part > 1 or not (found.part or found.files or found.size):
+        found = StartCondition(files=int(files.group(1))) if files else StartCondition(size=size(words))
+    if found.fraction > 1 or not (found.fraction or found.files or found.size):
         message = "--start is `{}`: it must be more than zero, and at most 100%".format(given)
         raise Usage(message)
     return found
 
 
 def size(given: str) -> int:
-    """Bytes from `500M`, `2.5GB`, `2GiB`, `1000`; `G` is 10⁹ and `Gi` 2³⁰, as in a spec."""
+    """Bytes of `500M`, `2.5GB`, `2GiB`, `1000`; `G` is 10⁹ and `Gi` is 2³⁰, as in a spec."""
     return int(
         _quantity(given, _UNITS, r"([0-9]+(?:\.[0-9]+)?) *([kmgtp]?i?)b?\Z", "a size like 500M or 2GB")
     )
 
 
-def span(given: str) -> float:
+def duration(given: str) -> float:
     """Seconds of `90`, `90s`, `15m`, `4h`, `1d`; raises Usage for anything else."""
     return _quantity(given, _SPANS, r"([0-9]+(?:\.[0-9]+)?)([smhd]?)\Z", "a time like 90s, 15m or 4h")
 
@@ -78,21 +78,29 @@ def store_options(parser: Parser) -> None:
 
 
 def report_options(parser: Parser) -> None:
-    """Add the form and the interval of reports."""
+    """Add the format and the interval of reports."""
     parser.add_argument("--json", action="store_true", help="JSON lines on stdout instead of text")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument(
-        "--interval", type=span, default=10.0, metavar="TIME", help="interval of progress lines (10s)"
+        "--interval", type=duration, default=10.0, metavar="TIME", help="interval of progress lines (10s)"
     )
 
 
 def file_options(parser: Parser) -> None:
     """Add the file filters, and the treatment of special files and attributes."""
     parser.add_argument(
-        "--include", action="append", default=[], metavar="GLOB", help="only files that match; repeat"
+        "--include",
+        action="append",
+        default=[],
+        metavar="GLOB",
+        help="only files that match; may be repeated",
     )
     parser.add_argument(
-        "--exclude", action="append", default=[], metavar="GLOB", help="exclude what matches; repeat"
+        "--exclude",
+        action="append",
+        default=[],
+        metavar="GLOB",
+        help="exclude files that match; may be repeated",
     )
     parser.add_argument(
         "--skip-special", action="store_true", help="skip devices and pipes, strip setuid bits"
@@ -114,7 +122,7 @@ def effort_options(parser: Parser) -> None:
         default=0,
         dest="worker_count",
         metavar="N",
-        help="copying processes (by cores, at most 4)",
+        help="number of worker processes (default: one per core, at most 4)",
     )
     parser.add_argument("--rate", type=size, default=0, metavar="SIZE", help="read at most SIZE a second")
     parser.add_argument(
@@ -122,7 +130,7 @@ def effort_options(parser: Parser) -> None:
     )
 
 
-def what(parser: Parser) -> None:
+def source_options(parser: Parser) -> None:
     """Add the source, the name and the file options."""
     parser.add_argument(
         "--source",
@@ -135,7 +143,7 @@ def what(parser: Parser) -> None:
     parser.add_argument("--links", choices=("keep", "follow"), default="keep", help="symbolic links (keep)")
 
 
-def strategy(parser: Parser) -> None:
+def strategy_options(parser: Parser) -> None:
     """Add the strategy (copy, shard, pack, part) and its limits."""
     parser.add_argument(
         "--strategy", choices=("copy", "shard", "pack", "part"), default="copy",
@@ -149,13 +157,13 @@ def strategy(parser: Parser) -> None:
         "--expect",
         type=size,
         metavar="SIZE",
-        help="expected size; a source that differs by more than 10 %% is refused",
+        help="expected size; a source that differs by more than 10 %% is rejected",
     )
     parser.add_argument(
         "--room",
         type=size,
         metavar="SIZE",
-        help="with strategy part: what the set may take on a node (what is free, but for a twentieth of the disk)",
+        help="with strategy part: space that the set may take on a node (default: free space minus 5 %% of the disk)",
     )
     parser.add_argument(
         "--else-in-place",
@@ -164,46 +172,48 @@ def strategy(parser: Parser) -> None:
     )
     parser.add_argument(
         "--start",
-        type=start,
+        type=start_condition,
         metavar="AMOUNT",
-        help="with --job: files appear one by one in DIR/.early-ID/NAME/data; --started is made when this much is there: "
-        "10%%, 8 files or 20GB",
+        help="with --job: each complete file appears at once in DIR/.early-ID/NAME/data; --started is created when this "
+        "much has been copied: 10%%, 8 files or 20GB",
     )
-    parser.add_argument("--started", default="", metavar="FILE", help="file to make when --start is reached")
+    parser.add_argument(
+        "--started", default="", metavar="FILE", help="file to create when --start is reached"
+    )
     parser.add_argument(
         "--balance", choices=BALANCES, default="files", help="equal shards by files or bytes (files)"
     )
 
 
-def how(parser: Parser) -> None:
+def copy_options(parser: Parser) -> None:
     """Add checks, syncing, eviction, locks and the job that uses the set."""
     effort_options(parser)
     parser.add_argument(
         "--verify",
         action="store_true",
-        help="read the copy back and compare its hashes, also one that is already there",
+        help="read the copy back and compare its hashes, also a copy that is already published",
     )
     parser.add_argument(
         "--recheck",
         choices=CHECKS,
         default="sample",
-        help="files to check to recognise a copy that is already there (sample)",
+        help="files to check before a published copy is reused (sample)",
     )
     parser.add_argument(
         "--sync",
         choices=("auto", "none", "set", "file"),
         default="auto",
-        help="wait for the disk: never, before the set is published, after each block (auto: set with --keep cache)",
+        help="flush to the disk: never, before the set is published, after each block (auto: set with --keep cache)",
     )
     parser.add_argument(
         "--quota", type=size, metavar="SIZE", help="evict the least recently used sets beyond this total"
     )
     parser.add_argument(
         "--lock-timeout",
-        type=span,
+        type=duration,
         default=3600.0,
         metavar="TIME",
-        help="maximum time to wait for another job that copies the set (1h)",
+        help="maximum time to wait for another job that is copying the set (1h)",
     )
     parser.add_argument(
         "--keep",
@@ -213,11 +223,11 @@ def how(parser: Parser) -> None:
     )
     parser.add_argument("--job", default="", metavar="ID", help="id of the job that uses the set")
     parser.add_argument(
-        "--lasting", type=span, default=0.0, metavar="TIME", help="remaining walltime of the job"
+        "--lasting", type=duration, default=0.0, metavar="TIME", help="remaining walltime of the job"
     )
 
 
-def together(parser: Parser) -> None:
+def node_options(parser: Parser) -> None:
     """Add the options of a copy by several nodes: one call per node, with the same arguments except --index."""
     parser.add_argument(
         "--hosts",
@@ -246,28 +256,28 @@ def together(parser: Parser) -> None:
     )
     parser.add_argument(
         "--join-timeout",
-        type=span,
+        type=duration,
         default=300.0,
         metavar="TIME",
         help="maximum time for all nodes to start (5m)",
     )
     parser.add_argument(
         "--dead-after",
-        type=span,
+        type=duration,
         default=10.0,
         metavar="TIME",
         help="silence after which a node counts as lost (10s)",
     )
 
 
-def stage(argv: List[str]) -> argparse.Namespace:
+def stage_arguments(argv: List[str]) -> argparse.Namespace:
     """Parse the arguments of `stage`; raises Usage if they are invalid or contradict each other."""
     parser = Parser("stage", "Copy a data set to this node, or with --hosts to all nodes of a job at once.")
-    what(parser)
+    source_options(parser)
     store_options(parser)
-    strategy(parser)
-    how(parser)
-    together(parser)
+    strategy_options(parser)
+    copy_options(parser)
+    node_options(parser)
     report_options(parser)
     found = parser.parse_args(argv)
     if found.worker_count < 0 or found.worker_count > 64:
@@ -278,14 +288,13 @@ def stage(argv: List[str]) -> argparse.Namespace:
         message = "`{}` is not a path, and none of {}://".format(found.source, "://, ".join(SCHEMES))
         raise Usage(message)
     if scheme(found.source) and (found.strategy == "part" or (found.strategy == "shard" and found.hosts)):
-        raise Usage(
-            "a source that is a URL goes with strategy copy and pack", "the first node reads it for all"
-        )
+        # The first node downloads the source for all others, so they cannot link to it or read their own shards.
+        raise Usage("a source that is a URL needs strategy copy or pack", "the first node reads it for all")
     if found.start is not None and (not found.job or found.strategy == "pack" or found.verify):
         raise Usage(
-            "--start needs --job, and goes with neither --strategy pack nor --verify",
+            "--start needs --job, and excludes --strategy pack and --verify",
             "a pack is one file, and --verify reads the whole copy first",
         )
     if found.start is not None:
-        found.start.note = found.started
+        found.start.marker = found.started
     return found

@@ -1,6 +1,6 @@
-"""`results`: create or remove the node-local directory, of mode 0700, for the results of a job.
+"""`results`: create or remove the node-local directory, with mode 0700, for the results of a job.
 
-It is a hidden name in the staging directory: names of data sets do not begin with a dot.
+Its name in the staging directory begins with a dot, which names of data sets cannot.
 """
 
 import contextlib
@@ -24,12 +24,12 @@ def main(argv: List[str]) -> None:
     given = parser.parse_args(argv)
     name = PREFIX + set_name(given.name)
     if given.remove:
-        # Area(make=False) fails without the staging directory, but then there is nothing to remove.
+        # Without the staging directory there is nothing to remove, and Area(make=False) would fail.
         if os.path.isdir(given.to):
             area = Area(given.to, make=False)
             area.discard(area.directory, name)
         return
     area = Area(given.to)
-    # A restarted job continues with the results that are here.
+    # A restarted job finds its earlier results here, and continues with them.
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=area.directory)

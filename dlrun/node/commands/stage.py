@@ -8,13 +8,14 @@ from typing import List, Optional
 from ..common.errors import NodeError, NoSpace, system_errors
 from ..common.progress import Progress
 from ..transfer.staging import Staging
-from .options import stage as arguments
+from .options import stage_arguments
 
 
 def main(argv: List[str]) -> None:
     """Run `stage`; raises NodeError if the set was not published."""
-    given = arguments(argv)
-    os.umask(0)  # modes are set as the manifest has them; what is ours alone is made 0700 or 0600
+    given = stage_arguments(argv)
+    # Files get the modes in the manifest; private files and directories are created with mode 0600 or 0700.
+    os.umask(0)
     progress = Progress(given.name, given.json, given.quiet, given.interval)
     staging: Optional[Staging] = None
     try:
@@ -23,7 +24,7 @@ def main(argv: List[str]) -> None:
             _run(staging)
     except NodeError as fault:
         if staging is not None and staging.early is not None:
-            # A training that has started already waits for files in `dlrun_data.wait`: end its wait, too.
+            # A training that has already begun may wait for files in `dlrun_data.wait`: end its wait, too.
             staging.early.failed(fault.message)
         if not isinstance(fault, NoSpace):
             raise
@@ -34,9 +35,10 @@ def main(argv: List[str]) -> None:
 
 def _run(staging: Staging) -> None:
     if staging.given.hosts is None:
-        staging.alone()
+        staging.stage_here()
         return
-    from ..relay import chain  # asyncio and sockets, which one node by itself does not need
+    # Imported only here: a copy by one node does not need asyncio and sockets.
+    from ..relay import chain
 
     chain.run(staging)
 

@@ -11,12 +11,12 @@ import time
 from typing import List, Optional
 
 from ..blocks import hashing, journal
-from ..blocks.blocks import FEW, Blocks
+from ..blocks.blocks import MAX_FILES, Blocks
 from ..blocks.progress_board import ProgressBoard
 from ..common import text
 from ..common.errors import NodeError, SourceFault
 from ..common.progress import Progress, Totals
-from ..common.safety import LIST
+from ..common.safety import DIRECTORY_FLAGS
 from ..common.system import usable_cores
 from ..source import survey
 from ..source.manifest import FILE, Manifest
@@ -25,13 +25,13 @@ from ..source.subset import subset
 from ..source.walk import Options
 from ..store import tree
 from ..store.build import Build
-from ..store.destination import ResultsPlace
+from ..store.destination import ResultsDirectory
 from ..store.finish import finish
-from ..store.merge import merge, there_already
+from ..store.merge import merge, unchanged_files
 from ..transfer import local, rate_limit
-from ..transfer.staging import MOST_WORKERS
+from ..transfer.staging import MAX_WORKERS
 from ..transfer.task import Task
-from .options import Parser, effort_options, file_options, report_options, span
+from .options import Parser, duration, effort_options, file_options, report_options
 
 
 def arguments(argv: List[str]) -> argparse.Namespace:
@@ -50,13 +50,13 @@ def arguments(argv: List[str]) -> argparse.Namespace:
         "--sync", choices=("none", "set", "file"), default="file", help="when to flush to disk (file)"
     )
     parser.add_argument(
-        "--deadline", type=span, metavar="TIME", help="stop after TIME; complete files are kept"
+        "--deadline", type=duration, metavar="TIME", help="stop after TIME; complete files are kept"
     )
     report_options(parser)
     return parser.parse_args(argv)
 
 
-class Out:
+class StageOut:
     """One `stage-out` command."""
 
     def __init__(self, given: argparse.Namespace) -> None:
@@ -64,40 +64,39 @@ class Out:
         self.source = parse(given.source, given.include, given.exclude)
         self.walk = Options(False, given.skip_special, not given.no_xattrs)
         self.hasher = hashing.hasher(given.hash)
-        self.worker_count = given.worker_count or max(1, min(MOST_WORKERS, usable_cores()))
+        self.worker_count = given.worker_count or max(1, min(MAX_WORKERS, usable_cores()))
         self.end = time.monotonic() + given.deadline if given.deadline is not None else None
-        self.place = ResultsPlace(given.to)
-        self.progress = Progress(os.fsdecode(self.place.name), given.json, given.quiet, given.interval)
+        self.target = ResultsDirectory(given.to)
+        self.progress = Progress(os.fsdecode(self.target.name), given.json, given.quiet, given.interval)
         self.notes: List[str] = []
         self.copied = 0
 
     def run(self) -> None:
         """Copy everything; raises SourceFault for files that changed meanwhile, NodeError for a passed deadline."""
-        if self.place.exists() and not self.given.update:
+        if self.target.exists() and not self.given.update:
             message = "`{}` already exists".format(self.given.to)
             raise NodeError(message, "--update copies new and changed files into it")
         if self.given.low_priority:
             rate_limit.lower_priority()
-        fault = self._round(FEW)
+        fault = self._copy_round(MAX_FILES)
         if isinstance(fault, SourceFault) and self.given.update:
-            fault = self._round(
-                1
-            )  # file by file, so that one that is being written does not block the others
+            # File by file, so that a file that is still being written does not keep out the others of its block.
+            fault = self._copy_round(1)
         if fault is not None:
             raise fault
         self._done()
 
-    def _round(self, few: int) -> Optional[NodeError]:
+    def _copy_round(self, max_files: int) -> Optional[NodeError]:
         """Copy the files that the destination lacks; returns the error of files that could not be copied, or None."""
         manifest, findings = survey.survey(self.source, self.walk)
-        self.notes = survey.not_kept(findings, self.walk)
-        root = self._existing()
+        self.notes = survey.lost_properties(findings, self.walk)
+        root = self._open_existing()
         if root is not None:
-            there = there_already(root, manifest)
+            there = unchanged_files(root, manifest)
             manifest = subset(manifest, lambda entry: entry not in there)
-        blocks = Blocks(manifest, few)
-        build = Build(self.place, self.place.name, manifest, blocks, self.hasher)
-        build.require_space(self.place.path)
+        blocks = Blocks(manifest, max_files)
+        build = Build(self.target, self.target.name, manifest, blocks, self.hasher)
+        build.require_space(self.target.path)
         build.begin()
         fault = self._copy(build)
         if fault is None:
@@ -106,33 +105,33 @@ class Out:
         elif not self.given.update:
             return fault
         else:
-            manifest = _whole(build)
-        # Before names appear in the destination: after a crash they must not refer to empty files.
+            manifest = _finished_files(build)
+        # Flushed before names appear in the destination: after a crash they must not refer to empty files.
         if self.given.sync != "none":
-            self.place.sync()
+            self.target.sync()
         if root is None and not self.given.update:
             build.publish(sync=False)
         else:
-            merge(build.tree, root if root is not None else self._make(manifest), manifest)
+            merge(build.tree, root if root is not None else self._create_target(manifest), manifest)
             build.abandon()
         return fault
 
-    def _existing(self) -> Optional[int]:
-        if not self.place.exists():
+    def _open_existing(self) -> Optional[int]:
+        if not self.target.exists():
             return None
         try:
-            return os.open(self.place.name, LIST, dir_fd=self.place.directory)
+            return os.open(self.target.name, DIRECTORY_FLAGS, dir_fd=self.target.directory)
         except OSError as fault:
             message = "`{}` is not a writable directory: {}".format(self.given.to, fault.strerror)
             raise NodeError(message) from None
 
-    def _make(self, manifest: Manifest) -> int:
-        os.mkdir(self.place.name, manifest.dir_modes[0] | 0o700, dir_fd=self.place.directory)
-        return os.open(self.place.name, LIST, dir_fd=self.place.directory)
+    def _create_target(self, manifest: Manifest) -> int:
+        os.mkdir(self.target.name, manifest.dir_modes[0] | 0o700, dir_fd=self.target.directory)
+        return os.open(self.target.name, DIRECTORY_FLAGS, dir_fd=self.target.directory)
 
     def _copy(self, build: Build) -> Optional[NodeError]:
         board = ProgressBoard(len(build.blocks), self.worker_count)
-        build.mark(board)
+        build.mark_done(board)
         missing, files = build.missing(), build.manifest.files()
         source = os.open(self.source.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         task = Task(
@@ -160,31 +159,31 @@ class Out:
         return None
 
     def _done(self) -> None:
-        self.place.close()
+        self.target.close()
         for note in self.notes:
             self.progress.log(note)
         seconds = self.progress.seconds()
         self.progress.event(
             "done",
-            path=os.fsdecode(self.place.path),
+            path=os.fsdecode(self.target.path),
             copied=self.copied,
             seconds=round(seconds, 3),
             notes=self.notes,
         )
         self.progress.log("{} in {}".format(text.size(self.copied), text.seconds(seconds)))
         if not self.given.json:
-            sys.stdout.write(os.fsdecode(self.place.path) + "\n")
+            sys.stdout.write(os.fsdecode(self.target.path) + "\n")
 
 
-def _whole(build: Build) -> Manifest:
+def _finished_files(build: Build) -> Manifest:
     """The manifest of the complete files of a partial copy; incomplete files are removed from the tree."""
     finished = journal.read(build.directory, build.identity)
     pieces: "dict[int, int]" = {}
     for number, block in enumerate(build.blocks):
-        for entry in range(block.first, block.first + block.many):
+        for entry in range(block.first, block.first + block.file_count):
             pieces[entry] = pieces.get(entry, 0) + (number not in finished)
     whole = subset(build.manifest, lambda entry: pieces.get(entry, 0) == 0)
-    tree.sweep(build.tree, whole, {e for e, k in enumerate(whole.kinds) if k == FILE})
+    tree.remove_unwanted(build.tree, whole, {e for e, k in enumerate(whole.kinds) if k == FILE})
     finish(build.tree, whole, Blocks(whole).large)
     return whole
 
@@ -193,4 +192,4 @@ def main(argv: List[str]) -> None:
     """Run `stage-out`."""
     given = arguments(argv)
     os.umask(0)
-    Out(given).run()
+    StageOut(given).run()

@@ -1,8 +1,8 @@
 """`fix-venv`: make the scripts of a staged Python environment start the copy's interpreter, not the original's.
 
 A virtual environment locates itself by `pyvenv.cfg` next to its interpreter, so a copy works at any path; only the
-scripts in `bin` have the interpreter's absolute path. The fixed scripts go next to the data set, which must stay as in
-its manifest: DIR/NAME/bin comes before DIR/NAME/data/bin on PATH.
+scripts in `bin` contain the interpreter's absolute path. The data set itself must stay as in its manifest, so the fixed
+scripts are written to DIR/NAME/bin, which comes before DIR/NAME/data/bin on PATH.
 """
 
 import contextlib
@@ -13,34 +13,34 @@ import sys
 from typing import List, Set
 
 from ..common.errors import NodeError
-from ..common.safety import LIST, below
+from ..common.safety import DIRECTORY_FLAGS, open_below
 from ..store.area import Area, set_name
 from ..store.warm import tree_path
 from .options import Parser, store_options
 
-BIN = b"bin"
-MOST = 1 << 20  # bytes of a script; larger ones are programs
+_BIN = b"bin"
+MAX_SIZE = 1 << 20  # bytes of a script; larger ones are programs
 _LINES = 3  # lines in which a script names its interpreter: `#!`, or `#!/bin/sh` and an `exec` of it
 _ACTIVATE = re.compile(rb"""^\s*(?:export )?VIRTUAL_ENV=["']?([^"'\n]+?)["']?\s*$""", re.MULTILINE)
 
 
-def fixed_script(script: bytes, olds: "Set[bytes]", new: bytes) -> bytes:
-    """The script with interpreter paths of the environments `olds` replaced by that of `new`; others unchanged."""
+def fixed_script(script: bytes, original_paths: "Set[bytes]", new: bytes) -> bytes:
+    """The script with interpreter paths of the environments `original_paths` replaced by that of `new`; others unchanged."""
     if not script.startswith(b"#!"):
         return script
     lines = script.split(b"\n", _LINES)
     head, rest = lines[:_LINES], lines[_LINES:]
-    # The longest first: one of the paths may be a prefix of another.
-    for old in sorted(olds, key=len, reverse=True):
+    # The longest first, since one path may be a prefix of another.
+    for old in sorted(original_paths, key=len, reverse=True):
         head = [line.replace(old + b"/bin/", new + b"/bin/") for line in head]
     return b"\n".join(head + rest)
 
 
-def _olds(root: bytes, source: str) -> "Set[bytes]":
+def _original_paths(root: bytes, source: str) -> "Set[bytes]":
     """The paths of the original environment that scripts may contain: as given, resolved, and as in `activate`."""
     found = {os.path.abspath(os.fsencode(source)), os.path.realpath(os.fsencode(source))}
     with contextlib.suppress(OSError), open(root + b"/bin/activate", "rb") as file:
-        found.update(_ACTIVATE.findall(file.read(MOST)))
+        found.update(_ACTIVATE.findall(file.read(MAX_SIZE)))
     return {path for path in found if path.startswith(b"/")}
 
 
@@ -52,19 +52,19 @@ def fix_scripts(area: Area, name: bytes, source: str) -> int:
         raise NodeError(message)
     root = tree_path(area, name)
     try:
-        scripts = below(directory, b"data/bin", LIST)
+        scripts = open_below(directory, b"data/bin", DIRECTORY_FLAGS)
     except OSError:
         message = "`{}` is not a Python environment: it has no `bin`".format(os.fsdecode(root))
         raise NodeError(message) from None
     with contextlib.suppress(FileExistsError):
-        os.mkdir(BIN, 0o755 if area.shared else 0o700, dir_fd=directory)
-    target = os.open(BIN, LIST, dir_fd=directory)
-    olds, count = _olds(root, source), 0
+        os.mkdir(_BIN, 0o755 if area.shared else 0o700, dir_fd=directory)
+    target = os.open(_BIN, DIRECTORY_FLAGS, dir_fd=directory)
+    original_paths, count = _original_paths(root, source), 0
     for script in _files(scripts):
         content = _read(scripts, script)
-        better = fixed_script(content, olds, root)
-        if better != content:
-            _write(target, script, better)
+        fixed = fixed_script(content, original_paths, root)
+        if fixed != content:
+            _write(target, script, fixed)
             count += 1
     return count
 
@@ -73,7 +73,7 @@ def _files(directory: int) -> List[bytes]:
     found = []
     for name in map(os.fsencode, os.listdir(directory)):
         status = os.lstat(name, dir_fd=directory)
-        if stat.S_ISREG(status.st_mode) and status.st_size <= MOST:
+        if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_SIZE:
             found.append(name)
     return found
 

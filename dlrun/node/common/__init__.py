@@ -1,4 +1,4 @@
-"""Code without knowledge of data sets, used by all packages of `node`: errors, text, system calls, safe paths.
+"""Code used by all packages of `node` that knows nothing about data sets: errors, text, system calls, safe paths.
 
 Read `errors` and `safety` first; the others are independent.
 """

@@ -48,7 +48,7 @@ class UserInterrupt(NodeError):
 
 
 class NoSpace(NodeError):
-    """The node's disk has too little space for the data set, found before or during the copy."""
+    """The node's disk has too little space for the data set; detected before or during the copy."""
 
 
 class SourceFault(NodeError):
@@ -68,7 +68,7 @@ class Damaged(NodeError):
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_WORDS: Dict[int, str] = {
+_TEXTS: Dict[int, str] = {
     errno.EIO: "Input/output error: the disk or the file server failed",
     errno.ESTALE: "Stale file handle: the file server has removed or replaced the file",
     errno.EDQUOT: "Disk quota exceeded",
@@ -76,17 +76,17 @@ _WORDS: Dict[int, str] = {
 _HELP: Dict[int, str] = {
     errno.EIO: "see the node's kernel log; if the disk is damaged, leave the node out",
     errno.ENOSPC: "remove sets with `dlrun stage-data --evict NAME`, or stage to another disk",
-    errno.EDQUOT: "remove sets with `dlrun stage-data --evict NAME`, or ask for a larger quota",
-    errno.EROFS: "a disk that failed is often remounted read-only: see the node's kernel log",
+    errno.EDQUOT: "remove sets with `dlrun stage-data --evict NAME`, or request a larger quota",
+    errno.EROFS: "a failed disk is often remounted read-only: see the node's kernel log",
     errno.ENAMETOOLONG: "use a shorter path for the staging directory",
     errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
 }
 
 
-def explained(fault: OSError) -> str:
+def error_text(fault: OSError) -> str:
     """The text of a system error, clearer than strerror for some."""
     number = fault.errno or 0
-    return _WORDS.get(number) or (os.strerror(number) if number else str(fault) or type(fault).__name__)
+    return _TEXTS.get(number) or (os.strerror(number) if number else str(fault) or type(fault).__name__)
 
 
 def is_full(fault: OSError) -> bool:
@@ -95,10 +95,10 @@ def is_full(fault: OSError) -> bool:
 
 
 def from_system(fault: OSError, doing: str) -> NodeError:
-    """A NodeError for a system error; NoSpace if the disk or a quota is full. `doing` begins the message."""
+    """A NodeError for a system error; NoSpace if the disk or a quota is full. The message begins with `doing`."""
     where = fault.filename if fault.filename is not None else ""
     name = os.fsdecode(where) if isinstance(where, (bytes, str)) else ""
-    message = doing + ": {}{}".format("`{}`: ".format(name) if name else "", explained(fault))
+    message = doing + ": {}{}".format("`{}`: ".format(name) if name else "", error_text(fault))
     return (NoSpace if is_full(fault) else NodeError)(message, _HELP.get(fault.errno or 0))
 
 

@@ -1,6 +1,6 @@
 """Report the progress of a copy: text lines at intervals on stderr, or JSON lines on stdout.
 
-In a job the text lines go to the log, and JSON lines in addition to the file $DLRUN_STAGE_EVENTS.
+In a job the text lines go to the log; the JSON lines are also appended to the file $DLRUN_STAGE_EVENTS.
 """
 
 import json
@@ -56,7 +56,7 @@ class Progress:
     def update(
         self, totals: Callable[[], Totals], last: Optional[Callable[[], Dict[str, Any]]] = None
     ) -> None:
-        """Report if the interval has passed; `last` returns the node with the least data, in a copy by several nodes."""
+        """Report if the interval has passed; in a copy by several nodes `last` returns the node with the least data."""
         now = time.monotonic()
         if now < self._next:
             return

@@ -1,6 +1,6 @@
 """Open directories and files so that another user's link or directory cannot redirect a write.
 
-Paths below the staging directory are opened by directory descriptors, one component at a time, without following
+Paths below the staging directory are opened through directory descriptors, one component at a time, without following
 symbolic links; every directory above it must be owned by root or this user, and not be writable by others.
 """
 
@@ -14,15 +14,15 @@ from typing import Optional
 from . import text
 from .errors import NodeError, Unsafe
 
-PATH_ONLY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-MOST_LINKS = 32
+PATH_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+MAX_LINKS = 32
 
 
 def _trusted(status: os.stat_result) -> bool:
     if status.st_uid not in (0, os.geteuid()):
         return False
-    # In a sticky directory such as /tmp others cannot rename what is ours; the mode of a link means nothing.
+    # In a sticky directory such as /tmp other users cannot rename or remove our files. A link's mode has no effect.
     open_to_others = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
     return not open_to_others or stat.S_ISLNK(status.st_mode)
 
@@ -42,11 +42,11 @@ def private_directory(path: bytes, make: bool = True) -> int:
     Raises Unsafe if a component of the path belongs to another user or is writable by others, or if the directory itself
     is; NodeError if it cannot be created.
     """
-    found = _way(path, make, MOST_LINKS)
+    found = _resolve(path, make, MAX_LINKS)
     try:
-        descriptor = os.open(found, LIST)
+        descriptor = os.open(found, DIRECTORY_FLAGS)
     except OSError as fault:
-        raise _cannot(found, fault) from None
+        raise _unusable(found, fault) from None
     status = os.fstat(descriptor)
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:
         os.close(descriptor)
@@ -54,50 +54,51 @@ def private_directory(path: bytes, make: bool = True) -> int:
     return descriptor
 
 
-def _way(path: bytes, make: bool, links: int) -> bytes:
-    """The path with links resolved and each component checked; no other user can change it afterwards."""
-    reached = b""
+def _resolve(path: bytes, make: bool, links: int) -> bytes:
+    """The path with at most `links` links resolved and each component checked; no other user can change it afterwards."""
+    resolved = b""
     for part in path.split(b"/"):
         if not part:
             continue
-        way = reached + b"/" + part
+        component = resolved + b"/" + part
         try:
-            if make and not os.path.lexists(way):
-                with contextlib.suppress(FileExistsError):  # another process of this user may be faster
-                    os.mkdir(way, 0o700)
-            status = os.lstat(way)
+            if make and not os.path.lexists(component):
+                # Another process of this user may create it at the same time.
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(component, 0o700)
+            status = os.lstat(component)
         except OSError as fault:
-            raise _cannot(way, fault) from None
+            raise _unusable(component, fault) from None
         if part == b".." or not links:
             message = "`{}` is not a plain path".format(text.name(path))
             raise Unsafe(message)
         if not _trusted(status):
-            raise _refuse(way, status)
+            raise _refuse(component, status)
         if stat.S_ISLNK(status.st_mode):
-            target = os.path.normpath(os.path.join(reached or b"/", os.readlink(way)))
-            reached = _way(target, make, links - 1)
+            target = os.path.normpath(os.path.join(resolved or b"/", os.readlink(component)))
+            resolved = _resolve(target, make, links - 1)
         else:
-            reached = way
-    return reached or b"/"
+            resolved = component
+    return resolved or b"/"
 
 
-def _cannot(way: bytes, fault: OSError) -> NodeError:
+def _unusable(path: bytes, fault: OSError) -> NodeError:
     why = os.strerror(fault.errno or 0)
-    message = "there is no node-local storage at `{}`: {}".format(text.name(way), why)
+    message = "there is no node-local storage at `{}`: {}".format(text.name(path), why)
     if fault.errno == errno.ENOTDIR:
-        message = "`{}` is not a directory".format(text.name(way))
+        message = "`{}` is not a directory".format(text.name(path))
     return NodeError(
         message, "node {}; name a directory that this node can write with --to".format(os.uname().nodename)
     )
 
 
-def below(root: int, relative: bytes, flags: int = PATH_ONLY) -> int:
+def open_below(root: int, relative: bytes, flags: int = PATH_FLAGS) -> int:
     """A descriptor of a directory below `root`; OSError if it is missing or a component is a symbolic link."""
     descriptor = root
     parts = relative.split(b"/") if relative else [b"."]
     try:
         for number, part in enumerate(parts):
-            opened = os.open(part, flags if number == len(parts) - 1 else PATH_ONLY, dir_fd=descriptor)
+            opened = os.open(part, flags if number == len(parts) - 1 else PATH_FLAGS, dir_fd=descriptor)
             if descriptor != root:
                 os.close(descriptor)
             descriptor = opened
@@ -108,20 +109,20 @@ def below(root: int, relative: bytes, flags: int = PATH_ONLY) -> int:
     return descriptor
 
 
-class Directories:
+class DirectoryCache:
     """An LRU cache of open directories below a root, one per thread: consecutive files mostly share a directory."""
 
-    def __init__(self, root: int, most: int = 8) -> None:
-        self._root, self._most = root, most
+    def __init__(self, root: int, maximum: int = 8) -> None:
+        self._root, self._maximum = root, maximum
         self._open: OrderedDict[bytes, int] = OrderedDict()
 
     def __call__(self, relative: bytes) -> int:
-        """The descriptor of a directory; valid until `most` others have been opened."""
+        """The descriptor of a directory; valid until `maximum` others have been opened."""
         descriptor = self._open.get(relative)
         if descriptor is None:
-            if len(self._open) >= self._most:
+            if len(self._open) >= self._maximum:
                 os.close(self._open.popitem(last=False)[1])
-            descriptor = self._open[relative] = below(self._root, relative)
+            descriptor = self._open[relative] = open_below(self._root, relative)
         return descriptor
 
     def close(self) -> None:
@@ -151,7 +152,7 @@ def read_secret(path: str) -> bytes:
     return secret
 
 
-def opened(directory: int, name: bytes, flags: int, mode: int = 0o600) -> Optional[int]:
+def open_existing(directory: int, name: bytes, flags: int, mode: int = 0o600) -> Optional[int]:
     """os.open below a directory without following a link; None if the name does not exist."""
     try:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=directory)

@@ -1,4 +1,4 @@
-"""System calls: cores, disks, and those missing in Python 3.6 (syncfs, fallocate, renameat2, ioprio_set).
+"""System calls for cores and disks, also those that Python 3.6 lacks: syncfs, fallocate, renameat2, ioprio_set, prctl.
 
 Each has a fallback for C libraries and file systems without it.
 """
@@ -10,19 +10,15 @@ import os
 import signal
 from typing import Any, Optional
 
-_IOPRIO_SET = {
-    "x86_64": 251,
-    "aarch64": 30,
-    "ppc64le": 273,
-    "s390x": 282,
-}  # system call numbers, linux/unistd.h
+# System call numbers (linux/unistd.h): the C library has no function for this call.
+_IOPRIO_SET = {"x86_64": 251, "aarch64": 30, "ppc64le": 273, "s390x": 282}
 _IOPRIO_WHO_PROCESS = 1
 _IOPRIO_IDLE = 3 << 13
 _RENAME_EXCHANGE = 2
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-def _c() -> Optional[Any]:
+def _c_library() -> Optional[Any]:
     try:
         return ctypes.CDLL(None, use_errno=True)
     except OSError:  # a static Python
@@ -40,7 +36,8 @@ def waited_for_cores() -> float:
     The second number of schedstat (Linux, Documentation/scheduler/sched-stats.rst).
     """
     nanoseconds = 0
-    with contextlib.suppress(OSError, IndexError, ValueError):  # a thread has ended, or nothing is counted
+    # A thread may end during the loop, and a kernel may be built without schedstat.
+    with contextlib.suppress(OSError, IndexError, ValueError):
         for thread in os.listdir("/proc/self/task"):
             with open("/proc/self/task/{}/schedstat".format(thread), "rb") as file:
                 nanoseconds += int(file.read().split()[1])
@@ -65,25 +62,25 @@ def file_system(device: int, mounts: str = "/proc/self/mountinfo") -> str:
 
 def sync_file_system(descriptor: int) -> None:
     """Flush the file system of a descriptor to its disk; all file systems where syncfs is missing or fails."""
-    library = _c()
+    library = _c_library()
     if library is None or not hasattr(library, "syncfs") or library.syncfs(descriptor) != 0:
         os.sync()
 
 
 def fallocate(descriptor: int, size: int) -> int:
     """Reserve the first `size` bytes of a file; returns 0 or an errno (ENOSYS without fallocate)."""
-    library = _c()
+    library = _c_library()
     if library is None or not hasattr(library, "fallocate"):
         return errno.ENOSYS
     call = library.fallocate
-    # Without them ctypes passes C ints, which are too short for the size of a file.
+    # Without types ctypes passes C ints, which are too short for the size of a file.
     call.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_longlong, ctypes.c_longlong]
     return 0 if call(descriptor, 0, 0, size) == 0 else ctypes.get_errno()
 
 
-def idle_io() -> bool:
+def set_idle_io() -> bool:
     """Set the idle I/O priority for this process and its children; returns whether that succeeded."""
-    library, number = _c(), _IOPRIO_SET.get(os.uname().machine)
+    library, number = _c_library(), _IOPRIO_SET.get(os.uname().machine)
     return (
         library is not None
         and number is not None
@@ -91,16 +88,16 @@ def idle_io() -> bool:
     )
 
 
-def end_with_parent() -> None:
-    """Request SIGKILL for this process at its parent's death, if the C library has prctl."""
-    library = _c()
+def die_with_parent() -> None:
+    """Make the kernel send SIGKILL to this process when its parent dies, if the C library has prctl."""
+    library = _c_library()
     if library is not None and hasattr(library, "prctl"):
         library.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def exchange(directory_a: int, a: bytes, directory_b: int, b: bytes) -> bool:
     """Exchange two names atomically (renameat2); False if the kernel or the file system cannot."""
-    library = _c()
+    library = _c_library()
     if library is None or not hasattr(library, "renameat2"):
         return False
     return bool(library.renameat2(directory_a, a, directory_b, b, ctypes.c_uint(_RENAME_EXCHANGE)) == 0)

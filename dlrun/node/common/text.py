@@ -11,17 +11,18 @@ def name(raw: bytes) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
 
 
-def some(names: Sequence[bytes], most: int = 5) -> str:
+def names(raw: Sequence[bytes], limit: int = 5) -> str:
     """The first names of a list in back quotes, and the number of the others."""
-    parts: List[str] = ["`{}`".format(name(n)) for n in names[:most]]
-    if len(names) > most:
-        parts.append("{} more".format(len(names) - most))
+    parts: List[str] = ["`{}`".format(name(one)) for one in raw[:limit]]
+    if len(raw) > limit:
+        parts.append("{} more".format(len(raw) - limit))
     return ", ".join(parts)
 
 
 def size(count: float) -> str:
     """Bytes in decimal units with three significant digits: 1.65 GB."""
     unit = 0
+    # The bounds are those of rounding: 999.5 would be printed as 1000, 99.95 as 100.0.
     while count >= 999.5 and unit < len(_UNITS) - 1:
         count /= 1000.0
         unit += 1

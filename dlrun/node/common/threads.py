@@ -1,6 +1,8 @@
 """Run blocking work beside an asyncio loop, in a thread that ends with the work.
 
-Not the loop's executor: its idle threads would still exist when the process forks its workers."""
+Not the loop's executor: its idle threads would still exist when the process forks its workers, and a lock that one of
+them holds at that moment stays locked in the child.
+"""
 
 import asyncio
 import threading
@@ -15,7 +17,7 @@ async def in_thread(work: Callable[[], Result]) -> Result:
     done = loop.create_future()
 
     def settle(result: Any, fault: Any) -> None:
-        # The waiting task may have been cancelled meanwhile.
+        # The waiting task may have been cancelled in the meantime.
         if not done.done():
             if fault is None:
                 done.set_result(result)
@@ -35,5 +37,6 @@ async def in_thread(work: Callable[[], Result]) -> Result:
     try:
         found: Result = await done
     finally:
+        # The thread has returned its result and is about to end; a cancelled wait does not block the loop for longer.
         thread.join(1.0)
     return found

@@ -19,7 +19,7 @@ def read(path: str) -> List[str]:
     found = [line for line in lines if line]
     if len(set(found)) != len(found):
         message = "the host list `{}` names a host twice".format(path)
-        raise Usage(message, "one line a node; a node runs one node program")
+        raise Usage(message, "write one line per node: a node runs one node program")
     return found
 
 
@@ -45,6 +45,7 @@ def listen(where: Address, port: int) -> socket.socket:
         listener.close()
         message = "cannot listen on {} port {}: {}".format(where[1], port, fault.strerror)
         raise NodeError(message, "give another --port, or this node's own address with --bind") from None
-    listener.listen(1024)  # a port scan may connect hundreds of times
+    # A long queue: a port scan may open hundreds of connections, and must not keep out the other nodes.
+    listener.listen(1024)
     listener.setblocking(False)
     return listener

@@ -1,7 +1,7 @@
-"""A port of the job on a network with untrusted users: it accepts only connections that prove the job's secret.
+"""A port of the job on a network with untrusted users: it accepts only callers that prove that they know the job's secret.
 
-Other users can neither end nor fill it: a failed `accept` is tried again, authentication has one deadline as a whole,
-and at most 64 connections may be unauthenticated. A further one replaces the oldest of the address with the most.
+Other users cannot block it: a failed `accept` is retried, the whole authentication has one timeout, and at most 64
+connections may be unauthenticated. A further one replaces the oldest connection of the address that has the most.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from ..common.deadline import within
 from ..common.errors import Damaged
 from . import link as links
 
-MOST = 64  # unauthenticated connections
-PROOF_TIME = 5.0  # seconds from the connection to the end of authentication
-PAUSE = 0.05  # seconds until the next `accept` after one that failed (no descriptor or memory)
+MAX_PENDING = 64  # unauthenticated connections
+AUTHENTICATION_TIMEOUT = 5.0  # seconds from the connection to the end of authentication
+RETRY_DELAY = 0.05  # seconds until the next `accept` after one that failed (no descriptor or memory)
 
 
 class Listener:
@@ -24,49 +24,52 @@ class Listener:
 
     def __init__(self, listener: socket.socket, secret: bytes) -> None:
         self._socket, self._secret = listener, secret
-        self._unproven: "Dict[asyncio.Future[None], str]" = {}
+        self._pending: "Dict[asyncio.Future[None], str]" = {}
         listener.setblocking(False)
 
-    async def serve(self, take: Callable[[links.Link], None]) -> None:
-        """Pass each authenticated connection to `take`, which must not block."""
+    async def serve(self, on_connection: Callable[[links.Link], None]) -> None:
+        """Pass each authenticated connection to `on_connection`, which must not block."""
         loop = asyncio.get_event_loop()
         while self._socket.fileno() >= 0:
             try:
                 connection, address = await loop.sock_accept(self._socket)
             except OSError:
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(RETRY_DELAY)
                 continue
             self._make_room()
-            proof = asyncio.ensure_future(self._prove(connection, take))
-            self._unproven[proof] = str(address[0])
-            proof.add_done_callback(self._forget)
-            await asyncio.sleep(0)  # under a flood `accept` never blocks: let replaced connections be closed
+            pending = asyncio.ensure_future(self._authenticate(connection, on_connection))
+            self._pending[pending] = str(address[0])
+            pending.add_done_callback(self._forget)
+            # Under a flood `accept` never waits: without this, the tasks of replaced connections could not close them.
+            await asyncio.sleep(0)
 
     def _make_room(self) -> None:
-        if len(self._unproven) >= MOST:
-            most = Counter(self._unproven.values()).most_common(1)[0][0]
-            oldest = next(proof for proof, address in self._unproven.items() if address == most)
-            del self._unproven[oldest]
+        if len(self._pending) >= MAX_PENDING:
+            most = Counter(self._pending.values()).most_common(1)[0][0]
+            oldest = next(pending for pending, address in self._pending.items() if address == most)
+            del self._pending[oldest]
             oldest.cancel()
 
-    async def _prove(self, connection: socket.socket, take: Callable[[links.Link], None]) -> None:
+    async def _authenticate(
+        self, connection: socket.socket, on_connection: Callable[[links.Link], None]
+    ) -> None:
         link: Optional[links.Link] = None
-        with contextlib.suppress(
-            OSError, Damaged, asyncio.TimeoutError
-        ):  # a stranger, or a node that gave up
-            link = await within(PROOF_TIME, links.answer(connection, self._secret))
+        # The caller is not of this job, or a node that has given up.
+        with contextlib.suppress(OSError, Damaged, asyncio.TimeoutError):
+            link = await within(AUTHENTICATION_TIMEOUT, links.accept(connection, self._secret))
         if link is not None:
-            take(link)
+            on_connection(link)
 
-    def _forget(self, proof: "asyncio.Future[None]") -> None:
-        self._unproven.pop(proof, None)
-        if not proof.cancelled():
-            proof.exception()  # invalid data from another program does not affect the job
+    def _forget(self, pending: "asyncio.Future[None]") -> None:
+        self._pending.pop(pending, None)
+        if not pending.cancelled():
+            # Retrieved so that asyncio does not log it: invalid data from another program does not affect the job.
+            pending.exception()
 
     def close(self) -> None:
         """Stop accepting, and close the unauthenticated connections."""
-        for proof in list(self._unproven):
-            proof.cancel()
+        for pending in list(self._pending):
+            pending.cancel()
         if self._socket.fileno() >= 0:
             asyncio.get_event_loop().remove_reader(self._socket)
             self._socket.close()

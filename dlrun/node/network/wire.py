@@ -1,7 +1,7 @@
 """The wire protocol of the nodes: mutual authentication with the job's secret, and blocks as frames with hashes.
 
-A connection begins with a challenge in each direction. The head of a frame is signed and has the hashes of the payload,
-which the receiver checks when it writes the block.
+A connection begins with a challenge in each direction. The head of a frame is signed and contains the hashes of the
+payload, which the receiver checks when it writes the block.
 """
 
 import hashlib
@@ -14,13 +14,13 @@ from typing import List, Optional
 from ..common.errors import Damaged
 
 HELLO = b"dlrun-1\n"
-NONCE = 16
-PROOF = 32
-TAG = 16
+NONCE = 16  # bytes
+PROOF = 32  # bytes of an HMAC-SHA256
+TAG = 16  # bytes of the signature of a frame's head: half of an HMAC-SHA256
 SEGMENT = struct.Struct("<I")
 ABORT = 0xFFFFFFFF  # in place of a segment's length: the rest of this frame will not follow
 _HEAD = struct.Struct("<III")  # block, bytes of payload, bytes of hashes
-MOST_DIGESTS = 1 << 16
+MAX_DIGESTS = 1 << 16
 
 
 def mac(key: bytes, *parts: bytes) -> bytes:
@@ -51,7 +51,7 @@ class Handshake:
 
     def proof(self, role: bytes, theirs: bytes) -> bytes:
         """The proof that this side knows the secret; `role` is this side's, b"caller" or b"listener"."""
-        # The role is part of the proof: a listener's answer cannot be sent back to it as a caller's.
+        # The role is part of the proof: the proof of a listener cannot be sent back to it as that of a caller.
         return mac(self._secret, role, theirs, self.mine)
 
     def check(self, role: bytes, theirs: bytes, proof: bytes) -> bool:
@@ -83,7 +83,7 @@ def receive_head(peer: socket.socket, key: bytes) -> Optional[Head]:
     if fixed is None:
         return None
     number, length, count = _HEAD.unpack(fixed)
-    if count > MOST_DIGESTS:
+    if count > MAX_DIGESTS:
         raise Damaged("received a frame with an invalid head")
     rest = exactly(peer, count + TAG)
     if rest is None:
@@ -116,9 +116,9 @@ def fill(peer: socket.socket, view: memoryview) -> bool:
 
 
 def send_all(peer: socket.socket, parts: "List[bytes | memoryview]") -> None:
-    """Send several buffers with one call, without copying them together."""
+    """Send several buffers with one call, without copying them into one."""
     sent = peer.sendmsg(parts)
-    # `sendmsg` may send less than all of it.
+    # `sendmsg` may send only a part of them.
     for part in parts:
         if sent >= len(part):
             sent -= len(part)

@@ -1,4 +1,4 @@
-"""A copy by all nodes of the host list together: this node's part in the chain, from the first call to the report."""
+"""A copy by all nodes of the host list together: what one node does, from the first connection to the report."""
 
 import asyncio
 
@@ -15,15 +15,15 @@ def run(staging: Staging) -> None:
         loop.run_until_complete(member.run())
     finally:
         member.close()
-        loop.set_exception_handler(lambda _, __: None)  # tasks that are cancelled at the end are not reported
+        # Without this, asyncio would log the tasks that are cancelled at the end.
+        loop.set_exception_handler(lambda _, __: None)
         # One more turn of the loop: cancelled tasks release their connections in it.
         loop.run_until_complete(asyncio.sleep(0))
     staged = member.staged
     if staged is None:
         return
-    if (
-        staged.prepared.how == RELAY
-    ):  # outside the chain: no other node waits for this one while it waits for the other job
+    # After the end of the chain, so that no other node waits for this one while it waits for the other job's lock.
+    if staged.prepared.how == RELAY:
         staging.lock()
         staging.copy_here(staged.manifest, **staged.more)
     else:

@@ -1,4 +1,4 @@
-"""The connection to a following node: connect, send announcements, read its status, reconnect, give up a dead node."""
+"""The connection to a following node: connect, send announcements, receive its status, reconnect, give up a dead node."""
 
 import asyncio
 import contextlib
@@ -12,10 +12,10 @@ from ..network import link as links
 from .messages import DONE, inflate_need, unpack_status
 from .state import Neighbour, RelayState
 
-FAREWELL = 2.0  # seconds for an abort to reach the next nodes, and for them to leave
-GRACE = 1.0  # seconds for a node that should have started long ago
-RETRY = 0.1  # seconds between calls to a node that does not answer yet
-MOST_BREAKS = 5  # data connections to a node that may break while its control connection lasts
+LEAVE_TIMEOUT = 2.0  # seconds for an abort to reach the next nodes, and for them to leave
+LATE_START_TIMEOUT = 1.0  # seconds for a node that should have started long ago
+RETRY_DELAY = 0.1  # seconds between connection attempts to a node that does not answer yet
+MAX_BREAKS = 5  # data connections to a node that may break while its control connection lasts
 
 
 class Downstream(Neighbour):
@@ -46,49 +46,50 @@ class Downstream(Neighbour):
     async def serve(self) -> None:
         """Stay connected until the node and all nodes after it are done, or the node is dead."""
         known, over = self._joined, False
-        patience = self.state.dead_after if known else GRACE
-        end = max(time.monotonic() + patience, 0.0 if known else self.state.join_end)
+        timeout = self.state.dead_after if known else LATE_START_TIMEOUT
+        end = max(time.monotonic() + timeout, 0.0 if known else self.state.join_end)
         why = "it did not answer"
         while not over:
             try:
-                why = await self._converse(await self._call())
+                why = await self._exchange(await self._call())
                 known, end = True, time.monotonic() + self.state.dead_after
             except ConnectionRefusedError:
                 why = "its node program has exited" if known else "no node program listens there"
-                # Refused by a node that had answered: its program is gone. By one that never has: it may still be starting.
+                # If the node had answered before, its program has ended; if it never has, it may still be starting.
                 over = known
             except (OSError, Damaged) as fault:
                 why = str(fault)
             if self.gone or self._released or self.abort_sent:
-                self.left = True
+                self.has_left = True
                 self.state.signal.notify()
                 return
             over = over or time.monotonic() > end
             if not over:
-                await asyncio.sleep(RETRY)
+                await asyncio.sleep(RETRY_DELAY)
         self.gone = True
         self._on_lost(self.node, self.state.failures.get(self.node, why))
 
-    def dismiss(self) -> None:
+    def disconnect(self) -> None:
         """End the connection: that node has another upstream node now."""
         self.gone = True
         if self._link is not None:
             self._link.close()
 
-    async def part(self) -> None:
+    async def hand_over(self) -> None:
         """Announce to a node that another node sends to it from now on, and end the connection."""
+        # The announcement goes first: a connection that just ends would make the node wait, or lead a chain of its own.
         self.gone, link = True, self._link
         if link is None:
             return
         with contextlib.suppress(OSError, asyncio.TimeoutError):
-            for known in self.state.known_behind():
+            for known in self.state.demotions():
                 await within(self.state.dead_after, link.send(known))
         link.close()
 
     async def _call(self, role: str = "control", worker: int = 0, attempt: int = 0) -> links.Link:
         state = self.state
         where = hosts.address(state.names[self.node])
-        link = await links.call(
+        link = await links.connect(
             where, state.port, state.secret, state.introduction(role, worker, attempt), state.dead_after
         )
         answer, _ = await link.receive(state.dead_after)
@@ -104,14 +105,14 @@ class Downstream(Neighbour):
             raise ConnectionAbortedError(message)
         return link
 
-    async def _converse(self, link: links.Link) -> str:
+    async def _exchange(self, link: links.Link) -> str:
         """Send and receive until the connection ends; returns the reason."""
         if self.gone:
             link.close()
             return "it already receives data from another node"
         self._link, self._attached = link, False
-        # Sending may block on a full connection, so beats and receiving are tasks of their own: else a slow node
-        # would look dead.
+        # Sending may block on a full connection, so heartbeats and receiving are separate tasks: otherwise a slow node
+        # would be taken for dead.
         works = (self._announce, self._receive, self._beat, self._release)
         tasks = [asyncio.ensure_future(work(link)) for work in works]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -140,11 +141,11 @@ class Downstream(Neighbour):
                 if announcement.message["do"] == "abort":
                     self.abort_sent = True
                     return
-            # Data connections come after the control connection and end with it, so a node is lost or found as a whole.
-            if state.workers is not None and not self._attached and not state.staging.part:
+            # Data connections follow the control connection and end with it, so that a node is lost or connected as a whole.
+            if state.workers is not None and not self._attached and not state.staging.shard:
                 self._attached = True
                 for worker in range(len(state.workers.channels)):
-                    await self._attach_at_last(link, worker)
+                    await self._attach_with_retries(link, worker)
             await state.signal.wait(state.beat)
 
     async def _beat(self, link: links.Link) -> None:
@@ -171,11 +172,11 @@ class Downstream(Neighbour):
         await self.state.until(lambda: self.state.over)
         await link.send({"do": "over"})
         self._released = True
-        # Its reports are received until then: a connection closed with some unread would take the message with it.
-        await asyncio.sleep(FAREWELL)
+        # Keep receiving its reports until then: closing a connection with unread data resets it, and the message is lost.
+        await asyncio.sleep(LEAVE_TIMEOUT)
 
-    async def _attach_at_last(self, link: links.Link, worker: int) -> None:
-        """Connect a worker, with retries while the node answers: other programs may fill the port's accept queue.
+    async def _attach_with_retries(self, link: links.Link, worker: int) -> None:
+        """Connect a worker, with retries while the node answers: other programs may have filled the port's accept queue.
 
         Raises OSError or Damaged after `dead_after` seconds without success.
         """
@@ -186,7 +187,7 @@ class Downstream(Neighbour):
             except (OSError, Damaged):
                 if time.monotonic() > end or link is not self._link:
                     raise
-            await asyncio.sleep(RETRY)
+            await asyncio.sleep(RETRY_DELAY)
 
     async def _attach(self, worker: int) -> None:
         """Connect to the node's worker and pass the connection to this node's worker process."""
@@ -194,10 +195,10 @@ class Downstream(Neighbour):
         link = await self._call("worker", worker, attempt)
         if self.state.workers is not None:
             order = {
-                "do": "down",
+                "do": "send",
                 "node": self.node,
                 "attempt": attempt,
-                "apart": self.node in self.state.behind,
+                "detached": self.node in self.state.demoted,
             }
             self.state.workers.send(worker, order, (link.socket.fileno(),))
         link.release()
@@ -207,20 +208,21 @@ class Downstream(Neighbour):
         old = attempt != self._attempts.get(worker)
         if old or self._link is None or self.gone or self.status.phase == DONE:
             return
-        self._attempts[worker] = attempt + 1  # the other end reports the same failure: once is enough
+        # Both ends report the same failure: the new number makes the second report an old one.
+        self._attempts[worker] = attempt + 1
         self._breaks += 1
         self.state.spawn(self._reattach(worker))
 
     async def _reattach(self, worker: int) -> None:
-        await asyncio.sleep(RETRY)
+        await asyncio.sleep(RETRY_DELAY)
         link, workers = self._link, self.state.workers
         if link is None or workers is None:
             return
         workers.send(worker, {"do": "drop", "node": self.node})
         try:
-            # A link whose data connections keep breaking gains nothing by retries: closing it makes the node a lost one.
-            if self._breaks > MOST_BREAKS:
+            # Retries do not help a node whose data connections keep breaking: closing the link counts it as lost.
+            if self._breaks > MAX_BREAKS:
                 raise ConnectionAbortedError
-            await self._attach_at_last(link, worker)
+            await self._attach_with_retries(link, worker)
         except (OSError, Damaged):
             link.close()

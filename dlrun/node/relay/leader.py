@@ -1,4 +1,4 @@
-"""The leader of a chain: announce the session, wait until all nodes are prepared, read the source, announce the end."""
+"""The leader of a chain: announce the session, wait until all nodes are ready, read the source, announce the end."""
 
 import asyncio
 import math
@@ -13,11 +13,13 @@ from ..common.threads import in_thread
 from ..source.manifest import Manifest
 from ..transfer.local import source_failed
 from . import shapes
-from .messages import JOINED, READY, Announcement, behind
-from .slow_nodes import GAIN, LOOK
+from .messages import JOINED, READY, Announcement, demotion
+from .slow_nodes import CHECK_INTERVAL, GAIN
 from .state import RelayState
 
-SETTLE = 2.0  # seconds after a move until another: by then all nodes have dropped what they measured before
+MOVE_INTERVAL = (
+    2.0  # seconds after a move until another: by then all nodes have dropped what they measured before
+)
 LINK_RATE = 1.25e9  # bytes a second of a node's network, for the choice between chain and tree: 10 Gbit/s
 
 
@@ -37,28 +39,28 @@ async def lead(state: RelayState) -> None:
     state.spawn(_move_slow_nodes(state))
     await state.until(lambda: state.workers is not None)
     try:
-        # Also where the leader before has announced the end: it may have died with blocks that it had not sent.
+        # Even if a previous leader has announced the end: it may have died before it had sent all blocks.
         await read(state)
     except NodeError as fault:
         _abort(state, fault.message, fault.help or "")
         return
-    # All nodes compare the hash of all hashes with the leader's before they publish. A leader without a copy of its
-    # own has none, and of shards there is none that all have in common.
-    if state.prepared is not None and state.prepared.build is not None and not state.staging.part:
+    # Before they publish, all nodes compare the hash of all hashes with the leader's. A leader without a copy of its own
+    # has none, and shards differ from node to node.
+    if state.prepared is not None and state.prepared.build is not None and not state.staging.shard:
         await state.until(lambda: state.digest is not None)
-    state.announce(Announcement({"do": "final", "digest": state.digest if not state.staging.part else None}))
+    state.announce(Announcement({"do": "final", "digest": state.digest if not state.staging.shard else None}))
 
 
 async def _begin(state: RelayState) -> None:
     staging, after = state.staging, state.downstream
-    # Only an attempt: if another job has the lock, the leader reads the source and keeps no copy of its own.
+    # Without waiting: if another job has the lock, the leader reads the source and keeps no copy of its own.
     staging.try_lock()
     try:
         manifest = await in_thread(lambda: staging.find(whole=True))
     except NodeError as fault:
         _abort(state, fault.message, fault.help or "")
         return
-    # The walk above took its time while nodes started; now the smallest room and the common hash functions of all are known.
+    # After the walk, during which nodes start: now the smallest room and the common hash functions of all are known.
     await state.until(lambda: all(n.settled >= JOINED for n in after.values()))
     room = state.status().room
     if room is not None:
@@ -104,19 +106,20 @@ async def _move_slow_nodes(state: RelayState) -> None:
     """
     while not state.done and not state.outcome.done():
         found = state.status().slow
-        # A node is never moved behind a much slower one: it would get its data at that one's rate, and it may have had
-        # a bad second only.
-        most = min((known["rates"][0] for known in state.known_behind()), default=math.inf) * GAIN
+        # A node is never moved behind a much slower one: it would get its data at the rate of that one, and perhaps it was
+        # slow only for a second.
+        most = min((known["rates"][0] for known in state.demotions()), default=math.inf) * GAIN
         slow = [node for node in state.order() if node in found and found[node][0] <= most]
-        slow = [node for node in slow if node not in state.lost and node not in state.behind]
+        slow = [node for node in slow if node not in state.lost and node not in state.demoted]
         if slow:
-            node = slow[-1]  # those before it may only have waited for it
+            # The last of them: the nodes before it may only have waited for it.
+            node = slow[-1]
             host, progress, rates = state.names[node], state.staging.progress, found[node]
             progress.log("node {} is slow and now comes last: {}/s to it".format(host, text.size(rates[0])))
             progress.event("slow", node=node, host=host, rate=round(rates[0]), others=round(rates[1]))
-            state.announce(behind(node, rates))
-            await asyncio.sleep(SETTLE)
-        await asyncio.sleep(LOOK)
+            state.announce(demotion(node, rates))
+            await asyncio.sleep(MOVE_INTERVAL)
+        await asyncio.sleep(CHECK_INTERVAL)
 
 
 def _abort(state: RelayState, why: str, help: str = "", full: bool = False) -> None:
@@ -127,21 +130,21 @@ def _abort(state: RelayState, why: str, help: str = "", full: bool = False) -> N
 async def read(state: RelayState) -> None:
     """Read all blocks that a node needs and this one has not seen; NodeError for a source that fails or has changed."""
     workers, prepared = state.workers, state.prepared
-    if workers is None or prepared is None or state.dealt:
+    if workers is None or prepared is None or state.reading_began:
         return
-    state.dealt = True
+    state.reading_began = True
     worker_count = len(workers.channels)
-    # A new leader first stops receiving, and waits until every worker has: a block that arrives later would be read twice, or
-    # counted as seen while half of it is missing.
-    workers.send_all({"do": "alone"})
-    await state.until(lambda: state.worker_events.count("alone") >= worker_count)
+    # A new leader first stops receiving, and waits until every worker has: a block that arrives later would be read twice,
+    # or counted as seen while a part of it is missing.
+    workers.send_all({"do": "stop-receiving"})
+    await state.until(lambda: state.worker_events.count("stopped-receiving") >= worker_count)
     board, blocks = prepared.task.board, len(prepared.task.blocks)
     seen, wanted = board.plane(SEEN), state.need().to_bytes(blocks, "little")
     left = [number for number in range(blocks) if wanted[number] and not seen[number]]
     remote = state.staging.remote
     if left and remote:
-        await in_thread(lambda: remote.refetch(prepared.task.manifest, state.staging.progress))
-    state.tokens.deal(prepared.task, left)
+        await in_thread(lambda: remote.download_as_substitute(prepared.task.manifest, state.staging.progress))
+    state.tokens.distribute(prepared.task, left)
     workers.send_all({"do": "read"})
     await state.until(lambda: state.worker_events.count("read") >= worker_count)
     if state.faults:

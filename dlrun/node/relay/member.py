@@ -1,7 +1,7 @@
-"""A node's part in a chain: the steps from the session to the published set.
+"""One node of a chain: the steps from the session to the published set.
 
-The previous node announces the session; this node prepares, reports that, copies the arriving blocks, and publishes. Its
-data is in `state`; `leader`, `upstream` and `downstream` are its roles and connections.
+The previous node announces the session; this node prepares, reports that it is ready, copies the arriving blocks, and
+publishes the set. Its data is in `state`; `leader`, `upstream` and `downstream` are its roles and connections.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ from ..transfer.local import disk_failed
 from ..transfer.staging import COPY, PreparedSet, Staging
 from ..transfer.workers import Workers
 from . import leader, shapes
-from .downstream import FAREWELL, Downstream
+from .downstream import LEAVE_TIMEOUT, Downstream
 from .messages import DONE, READY, slowest
 from .slow_nodes import SlowNodes
 from .state import RelayState
 from .upstream import Upstream
 
-TICK = 0.02  # seconds between checks of the progress board
-NEAR = 0.002  # the same while only the last blocks are missing
-LAST = 4  # blocks that count as the last ones
-LOCK_TIME = 1.0  # seconds to wait for another job's lock; after that the node only forwards
+REPORT_INTERVAL = 0.02  # seconds between checks of the progress board
+LAST_BOARD_INTERVAL = 0.002  # the same while only the last blocks are missing
+LAST_BLOCKS = 4  # blocks that count as the last ones
+LOCK_TIMEOUT = 1.0  # seconds to wait for another job's lock; after that the node only forwards
 
 
 class Staged(NamedTuple):
@@ -47,8 +47,8 @@ class Member:
 
     def __init__(self, staging: Staging) -> None:
         state = self.state = RelayState(staging)
-        # The shard follows from the node's place in the host list, so every node computes it alone and the same.
-        staging.part = shard_of(staging.given, state.index, len(state.names))
+        # The shard follows from the position in the host list: each node computes it by itself, and all agree.
+        staging.shard = shard_of(staging.given, state.index, len(state.names))
         if staging.partial:
             state.room = staging.room()
         self.staging = staging
@@ -61,11 +61,11 @@ class Member:
         state = self.state
         if node not in state.downstream:
             found = state.downstream[node] = Downstream(
-                state, node, self._leave, self._bypassed, joined=joined
+                state, node, self._continue_without, self._bypassed, joined=joined
             )
             state.spawn(found.serve())
 
-    def _leave(self, node: int, why: str) -> None:
+    def _continue_without(self, node: int, why: str) -> None:
         """Continue without a lost node: connect to the nodes that follow it."""
         state = self.state
         state.lost[node] = why
@@ -73,8 +73,8 @@ class Member:
         self.staging.progress.event("lost", node=node, host=state.names[node], why=why)
         if state.workers:
             state.workers.send_all({"do": "drop", "node": node})
-        # A node that the lost one has reported is known to run: it is waited for as one that answers, not as one that
-        # may never start.
+        # A node in the last status of the lost one has started: it gets the timeout of a connected node, not that of a
+        # node that may still have to start.
         for further in state.children(node):
             self._connect(further, joined=further in state.downstream[node].status.nodes)
         state.signal.notify()
@@ -85,10 +85,10 @@ class Member:
         await state.until(lambda: bool(state.session))
         wanted = state.children(state.index)
         for node in [n for n in state.downstream if n not in wanted and n not in state.lost]:
-            # In a chain the next node after this one stays the next one. In a tree this node began as one of a chain,
-            # since the shape is known only with the session, and some of its connections belong to other nodes now.
+            # Nodes first connect as a chain, since the shape is known only with the session. In a tree some of these
+            # connections belong to other nodes now; in a chain the next node stays the next one.
             if state.session["shape"] != "chain":
-                state.downstream.pop(node).dismiss()
+                state.downstream.pop(node).disconnect()
         for node in wanted:
             self._connect(node)
 
@@ -100,15 +100,15 @@ class Member:
             found = state.downstream.pop(node)
             if state.workers:
                 state.workers.send_all({"do": "drop", "node": node})
-            state.spawn(found.part())
-        # The node that was moved is still the next one (it was last before): only stop other nodes from waiting for it.
-        if wanted in state.downstream and wanted == state.behind[-1] and state.workers:
-            state.workers.send_all({"do": "apart", "node": wanted})
+            state.spawn(found.hand_over())
+        # The moved node is still the next one (it was last before): only stop other nodes from waiting for it.
+        if wanted in state.downstream and wanted == state.demoted[-1] and state.workers:
+            state.workers.send_all({"do": "detach", "node": wanted})
         elif wanted is not None:
             self._connect(wanted, joined=True)
-        if state.behind[-1] == state.index:
-            self.upstream.part()
-        # What was measured in the old order is no longer true: a node before the slow one may have looked slow, too.
+        if state.demoted[-1] == state.index:
+            self.upstream.disconnect_for_move()
+        # Measurements in the old order are void: a node before the slow one may have looked slow, too.
         state.suspect = False
         state.slow.clear()
 
@@ -128,16 +128,16 @@ class Member:
         """Stage until the set is published on this node and all after it; raises NodeError if that fails."""
         state = self.state
         self.upstream.listen()
-        # Nodes meet as a chain whatever the shape will be: the leader decides that after all have reported.
+        # Nodes connect as a chain whatever the shape will be: the leader chooses it after all have reported.
         for node in shapes.children(state.index, len(state.names), "chain"):
             self._connect(node)
         state.spawn(self._arrange())
         if state.index == 0:
             state.spawn(leader.lead(state))
         else:
-            state.spawn(self.upstream.expect())
-        state.spawn(self._take_part())
-        state.spawn(self._obey_abort())
+            state.spawn(self.upstream.lead_unless_connected())
+        state.spawn(self._stage())
+        state.spawn(self._end_on_abort())
         state.spawn(SlowNodes(state).watch())
         try:
             await state.outcome
@@ -145,43 +145,45 @@ class Member:
             await self.upstream.fail(fault.message)
             raise
 
-    async def _obey_abort(self) -> None:
+    async def _end_on_abort(self) -> None:
         state = self.state
         await state.until(lambda: state.announced("abort") is not None)
-        await state.until(lambda: all(n.abort_sent or n.gone for n in state.downstream.values()), FAREWELL)
+        await state.until(
+            lambda: all(n.abort_sent or n.gone for n in state.downstream.values()), LEAVE_TIMEOUT
+        )
         abort = state.announced("abort")
         if abort and not state.outcome.done():
             kind = NoSpace if abort.message["full"] else NodeError
             state.outcome.set_exception(kind(abort.message["why"], abort.message.get("help")))
 
-    async def _take_part(self) -> None:
+    async def _stage(self) -> None:
         state = self.state
         staging = self.staging
         await state.until(lambda: bool(state.session) and state.manifest is not None)
         whole = state.manifest
         if whole is None:
             return
-        manifest = await in_thread(lambda: staging.part_of(whole))
+        manifest = await in_thread(lambda: staging.own_shard(whole))
         # Two jobs may stage the same set on the same nodes in opposite order. If each waited here for the other's lock,
-        # neither chain could continue; so this node soon only forwards blocks, and waits for the lock after the chain.
-        end = time.monotonic() + LOCK_TIME
+        # both chains would deadlock. So after a second this node only forwards blocks, and waits for the lock afterwards.
+        end = time.monotonic() + LOCK_TIMEOUT
         while not staging.try_lock() and time.monotonic() < end:
-            await asyncio.sleep(LOCK_TIME / 10)
+            await asyncio.sleep(LOCK_TIMEOUT / 10)
         try:
             staging.hasher, staging.worker_count = hasher(state.session["hash"]), state.session["workers"]
             state.prepared = await in_thread(lambda: staging.prepare(manifest))
         except NodeError as fault:
             state.cannot, state.full = fault.message, isinstance(fault, NoSpace)
-        # Also after a failure to prepare: the leader sees it in the status, and ends the session everywhere at once.
+        # READY also after a failure: the leader sees the failure in the status, and ends the session on all nodes.
         self._start_workers()
         state.phase = READY
         state.signal.notify()
         await state.until(lambda: state.announced("go") is not None and state.prepared is not None)
         state.began = time.monotonic()
-        # Shards differ from node to node, so nothing is relayed: every node reads its own.
-        if staging.part and not state.leading:
+        # Shards differ from node to node, so no blocks are forwarded: every node reads its own shard.
+        if staging.shard and not state.leading:
             await leader.read(state)
-        await self._blocks_here()
+        await self._wait_for_blocks()
         await state.until(lambda: state.announced("final") is not None)
         await self._publish(manifest)
 
@@ -221,7 +223,7 @@ class Member:
             state.worker_events.append(event)
         state.signal.notify()
 
-    async def _blocks_here(self) -> None:
+    async def _wait_for_blocks(self) -> None:
         """Wait until all blocks that this node keeps are on its disk, then take their hashes."""
         state = self.state
         prepared = state.prepared
@@ -237,9 +239,9 @@ class Member:
         while missing:
             if state.leading:
                 self.staging.progress.update(totals, self._last)
-            # The board is memory shared with the workers: a look costs less than a message for each block would.
+            # Polling shared memory costs less than a message for each block.
             missing = board.plane(HERE).count(0)
-            await asyncio.sleep(TICK if missing > LAST else NEAR)
+            await asyncio.sleep(REPORT_INTERVAL if missing > LAST_BLOCKS else LAST_BOARD_INTERVAL)
         if prepared.build is not None:
             await in_thread(prepared.build.take_hashes)
             state.digest = hashlib.sha256(prepared.build.manifest.digests).hexdigest()
@@ -260,7 +262,7 @@ class Member:
             build, digest = prepared.build, final.message["digest"]
             if digest is not None and digest != state.digest:
                 staging.abandon()
-                # A published version may have given this copy the wrong blocks.
+                # The wrong blocks may have been linked from the published version: remove that, too.
                 staging.area.discard(staging.area.directory, staging.name)
                 raise Damaged(
                     "the copy from an earlier run differs from the source",
@@ -270,12 +272,14 @@ class Member:
         state.phase, state.ended = DONE, time.monotonic()
         state.signal.notify()
         await state.until(lambda: state.over)
-        await state.until(lambda: all(node.left or node.gone for node in state.downstream.values()), FAREWELL)
-        self.staged = Staged(manifest, prepared, self._end())
+        await state.until(
+            lambda: all(node.has_left or node.gone for node in state.downstream.values()), LEAVE_TIMEOUT
+        )
+        self.staged = Staged(manifest, prepared, self._chain_fields())
         if not state.outcome.done():
             state.outcome.set_result(None)
 
-    def _end(self) -> Dict[str, Any]:
+    def _chain_fields(self) -> Dict[str, Any]:
         """The fields of the final report that only a chain has."""
         state = self.state
         status = state.status()
@@ -285,8 +289,8 @@ class Member:
             more["lost"] = {state.names[node]: why for node, why in sorted(status.lost.items())}
             more["reports"] = [report.pack() for _, report in sorted(status.reports.items())]
             more["shape"] = state.session["shape"]
-            if state.behind:
-                more["slow"] = self._behind()
+            if state.demoted:
+                more["slow"] = self._demoted_first()
             elif slow:
                 node, why, part = slow
                 more["slow"] = {"host": state.names[node], "why": why, "part": part}
@@ -298,11 +302,11 @@ class Member:
             self.staging.progress.log("on {}".format(text.count(len(status.nodes), "node")))
         return more
 
-    def _behind(self) -> Dict[str, Any]:
+    def _demoted_first(self) -> Dict[str, Any]:
         """The first node that moved to the end of the chain, for the report; adds all of them to the notes."""
         state = self.state
         found: List[Dict[str, Any]] = []
-        for known in state.known_behind():
+        for known in state.demotions():
             host, (rate, others) = state.names[known["node"]], known["rates"]
             part = round(1 - rate / others, 3)
             found.append(
@@ -315,7 +319,7 @@ class Member:
                 }
             )
             self.staging.notes.append(
-                "node {} is slow: its network passes {}/s, that of the others {}/s or more; it got its data last".format(
+                "node {} is slow: its network transfers {}/s, that of the others {}/s or more; it received its data last".format(
                     host, text.size(rate), text.size(others)
                 )
             )

@@ -1,4 +1,4 @@
-"""The messages of a chain: announcements downstream, status upstream; and the wake-up signal of a node's tasks."""
+"""The messages of a chain: announcements downstream, status upstream; and the signal that wakes a node's tasks."""
 
 import asyncio
 import zlib
@@ -8,9 +8,9 @@ from ..common.errors import NodeError
 from ..network.link import Message
 from ..store.room import Room
 
-MOST_MANIFEST = 1 << 34  # bytes of a manifest that a node takes from another
-BEHIND = 0.5  # part of the time that nodes wait for a link or disk from which on it is reported as slow
-ANNOUNCEMENTS = ("session", "go", "behind", "final", "abort")  # messages that are forwarded to all nodes
+MAX_MANIFEST = 1 << 34  # bytes of a manifest that a node takes from another
+MIN_WAIT = 0.5  # part of the time that nodes wait for a link or disk from which on it is reported as slow
+ANNOUNCEMENTS = ("session", "go", "demote", "final", "abort")  # messages that are forwarded to all nodes
 JOINED, READY, DONE = 1, 2, 3  # phases of a node with all after it: connected, prepared, published
 
 
@@ -26,16 +26,16 @@ class Signal:
         for future in waiting:
             _wake(future)
 
-    async def wait(self, patience: float) -> None:
-        """Wait for the next change, at most `patience` seconds.
+    async def wait(self, timeout: float) -> None:
+        """Wait for the next change, at most `timeout` seconds.
 
-        Not with asyncio.wait_for: before Python 3.12 that loses a cancellation that arrives together with the change,
-        and a task that cannot be cancelled keeps the program from ending.
+        Not with asyncio.wait_for: before Python 3.12 it loses a cancellation that arrives together with the change, and a
+        task that is not cancelled keeps the program from ending.
         """
         loop = asyncio.get_event_loop()
         future = loop.create_future()
         self._waiting.append(future)
-        timer = loop.call_later(patience, _wake, future)
+        timer = loop.call_later(timeout, _wake, future)
         try:
             await future
         finally:
@@ -55,14 +55,15 @@ class Announcement(NamedTuple):
     blob: bytes = b""
 
 
-def behind(node: int, rates: Sequence[float]) -> Announcement:
+def demotion(node: int, rates: Sequence[float]) -> Announcement:
     """The announcement that a node moves to the end of the chain; rates: bytes/s to it, and without it."""
-    return Announcement({"do": "behind", "node": node, "rates": list(rates)})
+    return Announcement({"do": "demote", "node": node, "rates": list(rates)})
 
 
 class Report(NamedTuple):
     """One node's figures. As parts of its time: `starved`, waiting for the previous node; `held`, waiting for the next
-    nodes; `disk`, with data waiting for its disk; `starving`: `starved` over the last half second."""
+    nodes; `disk`, with data waiting for its disk; `starving`: like `starved`, over the last half second.
+    """
 
     node: int
     how: str
@@ -130,28 +131,27 @@ def unpack_status(message: Message) -> Status:
 def slowest(reports: Dict[int, Report], sent_to: Dict[int, List[int]]) -> Optional[Tuple[int, str, float]]:
     """(node, reason, part of the time) of the node that slowed down the others; None if there is none.
 
-    A node with a slow disk keeps the nodes before it waiting to send and those after it waiting to receive; a slow link
-    lies behind the last node that waits to send while the next one waits to receive.
+    Before a node with a slow disk the nodes wait to send, and after it they wait to receive. A slow link follows the last
+    node that waits to send while the next one waits to receive.
     """
-    whole = (
-        max((report.seconds for report in reports.values()), default=0.0) or 1.0
-    )  # a finished node no longer reports
+    # A node that has finished no longer reports, so its time is shorter: parts are compared over the longest time.
+    whole = max((report.seconds for report in reports.values()), default=0.0) or 1.0
     disks = sorted((report.disk * report.seconds / whole, node) for node, report in reports.items())
     if len(disks) > 1:
         middle, (most, node) = disks[(len(disks) - 1) // 2][0], disks[-1]
-        if most > BEHIND and most > 2 * middle:
+        if most > MIN_WAIT and most > 2 * middle:
             return node, "its disk", most
     for node, report in sorted(reports.items(), reverse=True):
         after = [reports[k] for k in sent_to.get(node, []) if k in reports]
-        if node > 0 and report.held > BEHIND and any(r.starved > BEHIND for r in after):
+        if node > 0 and report.held > MIN_WAIT and any(r.starved > MIN_WAIT for r in after):
             return after[0].node, "the network to it", report.held
     return None
 
 
 def inflate(blob: bytes) -> bytes:
-    """Decompress a manifest; NodeError beyond `MOST_MANIFEST` bytes."""
+    """Decompress a manifest; NodeError beyond `MAX_MANIFEST` bytes."""
     engine = zlib.decompressobj()
-    found = engine.decompress(blob, MOST_MANIFEST)
+    found = engine.decompress(blob, MAX_MANIFEST)
     if engine.unconsumed_tail:
         raise NodeError("the manifest is too large")
     return found

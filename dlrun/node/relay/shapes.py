@@ -1,7 +1,7 @@
 """Shape of the copy, and its estimated time: a chain, or a tree where the chain would take longer.
 
 With S bytes, N nodes and B bytes/s, a chain takes S/B + (N - 1) h, and a binary tree 2 S/B + log2(N) h, since its inner
-nodes send everything twice. `h` is the time of one segment and the latency of a hop.
+nodes send everything twice. `h` is the delay of a hop: its latency and the time of one segment.
 """
 
 import math
@@ -20,19 +20,17 @@ def children(node: int, count: int, shape: str) -> List[int]:
     return [child for child in wanted if child < count]
 
 
-def seconds(shape: str, count: int, size: float, rate: float, hop: float = HOP) -> float:
+def _seconds(shape: str, count: int, size: float, rate: float) -> float:
     """Estimated seconds to send `size` bytes to `count` nodes over links of `rate` bytes/s."""
-    delay = hop + SEGMENT / rate
+    delay = HOP + SEGMENT / rate
     if shape == "chain":
         return size / rate + (count - 1) * delay
-    if shape == "tree":
-        return (2 if count > 2 else 1) * size / rate + math.ceil(math.log2(max(2, count))) * delay
-    return count * size / rate  # all nodes read through the link of one file server
+    return (2 if count > 2 else 1) * size / rate + math.ceil(math.log2(max(2, count))) * delay
 
 
 def choose(count: int, size: float, rate: float) -> str:
     """The faster of chain and tree for a data set."""
-    return min(("chain", "tree"), key=lambda shape: seconds(shape, count, size, rate))
+    return min(("chain", "tree"), key=lambda shape: _seconds(shape, count, size, rate))
 
 
 def group(names: List[str], index: int, readers: int) -> Tuple[List[str], int]:

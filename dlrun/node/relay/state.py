@@ -1,6 +1,6 @@
-"""The state of one node of a chain: announcements received, and the status of the nodes from here on.
+"""The state of one node of a chain: the announcements received, and the status of this node and all after it.
 
-`leader`, `upstream` and `downstream` share it; all run in one asyncio loop, so that it needs no locks.
+`leader`, `upstream` and `downstream` share it. All run in one asyncio loop, so it needs no locks.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ from ..transfer.workers import Workers
 from .messages import DONE, JOINED, Announcement, Report, Signal, Status
 from .shapes import children, group
 
-LATELY = 0.5  # seconds over which `starving` is measured
-LOOK = 60.0  # seconds after which a condition is checked again without a signal
+STARVING_WINDOW = 0.5  # seconds over which `starving` is measured
+RECHECK_INTERVAL = 60.0  # seconds after which a condition is checked again without a signal
 
 
 class Neighbour:
     """A following node: its last reported status, and whether it is still part of the chain.
 
-    `left`: it was allowed to leave and has closed the connection, or it will not be called again.
+    `has_left`: it was allowed to leave and has closed the connection, or it will not be called again.
     """
 
     def __init__(self) -> None:
         self.status = Status()
-        self.gone = self.left = False
+        self.gone = self.has_left = False
         self.abort_sent = False
 
     @property
@@ -44,11 +44,11 @@ class Neighbour:
         """The phase of that node with all after it; DONE for a node that is gone, so that no node waits for it."""
         return DONE if self.gone else self.status.phase
 
-    def dismiss(self) -> None:
+    def disconnect(self) -> None:
         """End the connection: that node has another upstream node now."""
         raise NotImplementedError
 
-    async def part(self) -> None:
+    async def hand_over(self) -> None:
         """Announce to a node that another node sends to it from now on, and end the connection."""
         raise NotImplementedError
 
@@ -66,9 +66,8 @@ class RelayState:
         self.staging, self.port, self.secret = staging, given.port, read_secret(given.secret)
         self.join_time, self.dead_after = given.join_timeout, given.dead_after
         self.join_end = time.monotonic() + self.join_time
-        self.beat = min(
-            1.0, self.dead_after / 5, max(0.2, len(self.names) / 250)
-        )  # reports grow with the chain
+        # Reports grow with the chain.
+        self.beat = min(1.0, self.dead_after / 5, max(0.2, len(self.names) / 250))
         self.signal = Signal()
         self.announcements: List[Announcement] = []
         self.downstream: Dict[int, Neighbour] = {}
@@ -78,7 +77,7 @@ class RelayState:
         self.slow: Dict[int, Tuple[float, float]] = {}
         self.suspect = False
         self.room: Optional[Room] = None
-        self.behind: List[int] = []
+        self.demoted: List[int] = []
         self.reordered: Callable[[], None] = lambda: None
         self.failures: Dict[int, str] = {}
         self.cannot: Optional[str] = None
@@ -93,7 +92,7 @@ class RelayState:
         self.worker_events: List[str] = []
         self.leading = False
         self.may_leave = False  # announced by the previous node: all nodes are done
-        self.dealt = False
+        self.reading_began = False
         self.began = time.monotonic()
         self.ended: Optional[float] = None
         self._starved: Deque[Tuple[float, float]] = deque()
@@ -107,29 +106,29 @@ class RelayState:
     def announce(self, announcement: Announcement) -> None:
         """Store an announcement, which `Downstream` forwards to the next nodes; duplicates are ignored."""
         message = announcement.message
-        if message["do"] == "behind":
-            if message["node"] in self.behind:
+        if message["do"] == "demote":
+            if message["node"] in self.demoted:
                 return
-            self.behind.append(message["node"])
+            self.demoted.append(message["node"])
         elif self.announced(message["do"]) is not None:
             return
         self.announcements.append(announcement)
-        if message["do"] == "behind":
+        if message["do"] == "demote":
             self.reordered()
         self.signal.notify()
 
-    def known_behind(self) -> List[Message]:
+    def demotions(self) -> List[Message]:
         """The messages about nodes that moved to the end of the chain."""
-        return [known.message for known in self.announcements if known.message["do"] == "behind"]
+        return [known.message for known in self.announcements if known.message["do"] == "demote"]
 
     def order(self) -> List[int]:
         """The order of the chain: host list order, slow nodes last."""
-        return [node for node in range(len(self.names)) if node not in self.behind] + self.behind
+        return [node for node in range(len(self.names)) if node not in self.demoted] + self.demoted
 
     def children(self, node: int) -> List[int]:
         """The nodes that a node sends to."""
         shape = self.session.get("shape", "chain")
-        if shape != "chain" or not self.behind:
+        if shape != "chain" or not self.demoted:
             return children(node, len(self.names), shape)
         order = self.order()
         place = order.index(node) + 1
@@ -150,8 +149,8 @@ class RelayState:
     def over(self) -> bool:
         """Whether all nodes of the chain are done, as far as the leader reaches.
 
-        No node leaves before: the connections change with a slow or a dead node, and a new previous node that calls one
-        that has left would take it for dead.
+        No node leaves before: connections change when a node is slow or dead, and a node that has left would be taken for
+        dead by a new previous node.
         """
         return self.done and (self.leading or self.may_leave)
 
@@ -171,7 +170,7 @@ class RelayState:
             "set": self.staging.given.name,
             "count": len(self.names),
             "session": self.session.get("id"),
-            "behind": [[known["node"], known["rates"]] for known in self.known_behind()],
+            "demoted": [[known["node"], known["rates"]] for known in self.demotions()],
         }
 
     def path(self) -> List[int]:
@@ -180,14 +179,14 @@ class RelayState:
             return [self.index]
         return [*self.upstream_path, self.index] if self.upstream_path else []
 
-    async def until(self, ready: Callable[[], bool], patience: float = math.inf) -> bool:
-        """Wait for a condition, at most `patience` seconds; returns whether it holds."""
-        end = time.monotonic() + patience
+    async def until(self, ready: Callable[[], bool], timeout: float = math.inf) -> bool:
+        """Wait for a condition, at most `timeout` seconds; returns whether it holds."""
+        end = time.monotonic() + timeout
         while not ready():
             left = end - time.monotonic()
             if left <= 0:
                 return False
-            await self.signal.wait(min(left, LOOK))
+            await self.signal.wait(min(left, RECHECK_INTERVAL))
         return True
 
     def status(self) -> Status:
@@ -206,7 +205,8 @@ class RelayState:
         found.reports[self.index] = self.report()
         for node in after:
             found.nodes += node.status.nodes
-            if node.status.hashes:  # else it has not reported yet
+            # Empty: the node has not reported yet.
+            if node.status.hashes:
                 found.hashes = [name for name in found.hashes if name in node.status.hashes]
             found.lost.update(node.status.lost)
             found.slow.update(node.status.slow)
@@ -232,23 +232,23 @@ class RelayState:
         )
 
     def _starving(self, starved: float) -> float:
-        """The part of the last `LATELY` seconds spent waiting for data; starved: total seconds of waiting so far."""
+        """The part of the last `STARVING_WINDOW` seconds spent waiting for data; starved: total seconds of waiting so far."""
         now, known = time.monotonic(), self._starved
-        if not known or now - known[-1][0] > LATELY / 10:
+        if not known or now - known[-1][0] > STARVING_WINDOW / 10:
             known.append((now, starved))
-        while len(known) > 2 and now - known[1][0] >= LATELY:
+        while len(known) > 2 and now - known[1][0] >= STARVING_WINDOW:
             known.popleft()
-        return round((starved - known[0][1]) / max(LATELY, now - known[0][0]), 3)
+        return round((starved - known[0][1]) / max(STARVING_WINDOW, now - known[0][0]), 3)
 
     def need(self) -> int:
         """The blocks that this node or one after it lacks: an integer with one byte per block, little-endian."""
         wanted = 0
         if self.prepared is not None and self.prepared.how == COPY:
-            # One big number instead of a list: an `or` of two of a million blocks takes microseconds.
+            # One big integer instead of a list: an `or` of two integers for a million blocks takes microseconds.
             here = self.prepared.task.board.plane(HERE)
             wanted = int.from_bytes(here.translate(bytes([1, 0]) + bytes(254)), "little")
         for node, needed in self.needs.items():
-            if node in self.downstream and not self.downstream[node].gone and not self.staging.part:
+            if node in self.downstream and not self.downstream[node].gone and not self.staging.shard:
                 wanted |= needed
         return wanted
 

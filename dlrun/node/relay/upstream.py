@@ -13,10 +13,10 @@ from ..network import link as links
 from ..network.listener import Listener
 from ..source.manifest import unpack
 from . import slow_nodes
-from .messages import ANNOUNCEMENTS, READY, Announcement, behind, deflate_need, inflate
+from .messages import ANNOUNCEMENTS, READY, Announcement, deflate_need, demotion, inflate
 from .state import RelayState
 
-RECALL = 2.0  # seconds for the leader to reconnect if only its connection broke
+RECONNECT_TIMEOUT = 2.0  # seconds for the leader to reconnect if only its connection broke
 
 
 class Upstream:
@@ -49,8 +49,8 @@ class Upstream:
             link.close()
             return
         else:
-            for node, rates in caller["behind"]:
-                state.announce(behind(node, rates))
+            for node, rates in caller["demoted"]:
+                state.announce(demotion(node, rates))
             refusal = self._refusal(caller["node"], caller["session"])
         try:
             if refusal:
@@ -58,15 +58,15 @@ class Upstream:
                 link.close()
             else:
                 await link.send({"do": "welcome"})
-                await self._converse(link)
+                await self._exchange(link)
         except (OSError, Damaged):
             link.close()
 
     def _refusal(self, node: int, session: Optional[str]) -> str:
         """The reason to refuse a caller as the previous node; empty if it is accepted."""
         state = self.state
-        # Once a node further up has connected here past the caller, the chain continues without the caller; `bypassed` makes
-        # it read the rest by itself, so that no node gets the same blocks from two sides.
+        # A node before the caller has connected here and skipped the caller: the chain continues without it. `bypassed`
+        # makes the caller read the rest by itself, so that no node receives the same blocks from two nodes.
         place = state.order().index
         if state.leading or (self._link is not None and place(node) > place(self._node)):
             return "bypassed"
@@ -84,16 +84,18 @@ class Upstream:
         except (OSError, Damaged):
             link.close()
             return
-        # The previous node connects as soon as its own workers run; those of this node may not be forked yet.
+        # The previous node connects as soon as its own workers run; the workers of this node may not be forked yet.
         await state.until(lambda: state.workers is not None or state.outcome.done())
         current = self._link is not None and link.peer["node"] == self._node and not state.leading
         if current and state.workers is not None and link.peer["session"] == state.session["id"]:
             state.workers.send(
-                link.peer["worker"], {"do": "up", "attempt": link.peer["attempt"]}, (link.socket.fileno(),)
+                link.peer["worker"],
+                {"do": "receive", "attempt": link.peer["attempt"]},
+                (link.socket.fileno(),),
             )
         link.release()
 
-    async def _converse(self, link: links.Link) -> None:
+    async def _exchange(self, link: links.Link) -> None:
         state = self.state
         if self._link is not None:
             self._link.close()
@@ -103,7 +105,7 @@ class Upstream:
         try:
             while True:
                 message, blob = await link.receive(state.dead_after)
-                await self._obey(message, blob)
+                await self._handle(message, blob)
         except (OSError, Damaged):
             pass
         reporting.cancel()
@@ -113,9 +115,9 @@ class Upstream:
         if self._link is link:
             self._link = None
             state.signal.notify()
-            await self._orphaned()
+            await self._lead_unless_reconnected()
 
-    async def _obey(self, message: links.Message, blob: bytes) -> None:
+    async def _handle(self, message: links.Message, blob: bytes) -> None:
         state = self.state
         if message["do"] == "beat":
             state.upstream_path = message["path"]
@@ -138,23 +140,23 @@ class Upstream:
             message = status.pack()
             text = json.dumps(dict(message, reports=[]))
             blob = b""
-            # What is needed is sent once: blocks only ever become fewer, and a node that reads a few too many does no harm.
+            # The needed blocks are sent only once: they can only become fewer, and reading a few too many does no harm.
             if status.phase >= READY and not need_sent and state.prepared is not None:
                 blob, need_sent = deflate_need(state.need(), len(state.prepared.task.blocks)), True
             await link.send(message, blob)
             reported = text
             end = time.monotonic() + state.beat
-            # The figures in `reports` change all the time and go with the next beat; anything else is reported at once.
+            # The figures in `reports` change all the time and are sent with the next heartbeat; all else is sent at once.
             while time.monotonic() < end and json.dumps(dict(state.status().pack(), reports=[])) == reported:
                 await state.signal.wait(max(0.01, end - time.monotonic()))
 
-    async def expect(self) -> None:
+    async def lead_unless_connected(self) -> None:
         """Become the leader if no previous node connects in time."""
         if not await self.state.until(lambda: self._connected, self.state.join_time):
             self.state.staging.progress.log("no previous node has connected; this node reads the source")
             await self._lead()
 
-    async def _orphaned(self) -> None:
+    async def _lead_unless_reconnected(self) -> None:
         """Become the leader if the connection was to the leader, or if no other node connects in time."""
         state = self.state
 
@@ -163,20 +165,22 @@ class Upstream:
 
         if settled() or state.leading or state.announced("abort"):
             return
-        moved = state.index in state.behind  # then the last node calls
-        # Where the only node before this one is the leader, none other can call: do not wait as long as for nodes
-        # that first have to notice that one between is dead.
-        patience = RECALL if len(state.upstream_path) == 1 and not moved else 3 * state.dead_after
-        if not await state.until(settled, patience):
+        # After a move the node at the end of the chain will connect to this one.
+        moved = state.index in state.demoted
+        # If the leader is the only node before this one, no other node can connect: the wait is shorter than for nodes
+        # that first have to notice that the node between is dead.
+        timeout = RECONNECT_TIMEOUT if len(state.upstream_path) == 1 and not moved else 3 * state.dead_after
+        if not await state.until(settled, timeout):
             state.staging.progress.log("the previous node is lost; this node reads the source")
             await self._lead()
 
-    def part(self) -> None:
+    def disconnect_for_move(self) -> None:
         """End the connection to the previous node: this node has moved to the end, so another one will connect."""
         state = self.state
         order = state.order()
         if self._node == order[order.index(state.index) - 1]:
-            return  # it was at the end before
+            # This node was the last one already: its previous node stays the same.
+            return
         self._node = state.index  # any node that calls is before this one
         if self._link is not None:
             self._link.close()

@@ -23,13 +23,12 @@ class Findings:
 
 
 Status = Tuple[int, ...]  # fields of stat(2), at these indices
-MODE, NLINK, SIZE, MTIME, BLOCKS, DEVICE, INODE, USER, GROUP, CTIME = range(
-    10
-)  # SIZE in bytes, MTIME and CTIME in nanoseconds, BLOCKS of 512 bytes
+# SIZE is in bytes, MTIME and CTIME are in nanoseconds, BLOCKS have 512 bytes.
+MODE, NLINK, SIZE, MTIME, BLOCKS, DEVICE, INODE, USER, GROUP, CTIME = range(10)
 
 
-def kept(status: os.stat_result) -> Status:
-    """The kept fields of a status, as a plain tuple: forked walkers return it through marshal."""
+def status_fields(status: os.stat_result) -> Status:
+    """The fields of a status as a plain tuple: forked processes return it through marshal."""
     return (
         status[0], status[3], status[6], status.st_mtime_ns, status.st_blocks, status[2], status[1],
         status[4], status[5], status.st_ctime_ns,

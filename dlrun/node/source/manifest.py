@@ -66,7 +66,7 @@ class Manifest:
         return sum(self.sizes)
 
     def close_to_writers(self) -> None:
-        """Clear the write bits of group and others in all modes."""
+        """Clear the write bits of group and others in all modes: other users may read a shared set, but not change it."""
         for modes in (self.modes, self.dir_modes):
             for entry, mode in enumerate(modes):
                 modes[entry] = mode & 0o755
@@ -128,6 +128,7 @@ def pieces(size: int) -> int:
 
 
 def _little(column: "array[int]") -> "array[int]":
+    # Manifests are little-endian on disk and between nodes, and `id` must be equal on both kinds of hosts.
     if sys.byteorder == "big":
         column = column[:]
         column.byteswap()
@@ -237,6 +238,7 @@ def _check_names(found: Manifest) -> None:
             raise Damaged("the manifest holds an unsafe directory name")
         seen.add(path)
     names, parents = found.names, found.parents
+    # All names at once: a search for each of millions would take seconds.
     if b"/" in b"\0".join(names) or {b"", b".", b".."} & set(names):
         raise Damaged("the manifest holds an unsafe file name")
     if names and max(parents) >= len(found.dirs):
@@ -244,11 +246,11 @@ def _check_names(found: Manifest) -> None:
     keys = list(zip(parents, names))
     if any(a >= b for a, b in zip(keys, keys[1:])):
         raise Damaged("the manifest is not in order or holds a name twice")
-    if any(found.path(i) in seen for i in _ends_with_dir(found, seen)):
+    if any(found.path(i) in seen for i in _with_name_of_directory(found, seen)):
         raise Damaged("the manifest holds one name as a file and as a directory")
 
 
-def _ends_with_dir(found: Manifest, seen: "set[bytes]") -> Iterator[int]:
+def _with_name_of_directory(found: Manifest, seen: "set[bytes]") -> Iterator[int]:
     """The entries whose last component is also a directory's: only their full paths need a comparison."""
     leaves = {path.rpartition(b"/")[2] for path in seen}
     return (i for i, name in enumerate(found.names) if name in leaves)

@@ -1,6 +1,6 @@
 """Strategy `part`: as many files as fit a node, and symbolic links to the source for the others.
 
-The smallest files are copied first: they save the most opens at the metadata server per byte.
+The smallest files are copied first: per byte they save the most opens at the metadata server.
 """
 
 from array import array
@@ -9,16 +9,18 @@ from typing import Any, Dict, List, Set
 from ..common import text
 from .manifest import FILE, HARD, LINK, Manifest
 
-CLUSTER = 4096  # bytes: the allocation unit of files, directories and long links
-_INSIDE = 60  # bytes of a link target that ext4 stores in the inode (Linux, Documentation/filesystems/ext4)
-LINK_MODE = 0o777
+ALLOCATION_UNIT = 4096  # bytes: the allocation unit of files, directories and long links
+_INLINE_TARGET = (
+    60  # bytes of a link target that ext4 stores in the inode (Linux, Documentation/filesystems/ext4)
+)
+_LINK_MODE = 0o777
 
 
 def cost(manifest: Manifest) -> int:
     """Bytes that a data set takes on the disk."""
-    files = sum(_file(size) for size, kind in zip(manifest.sizes, manifest.kinds) if kind == FILE)
-    links = sum(_link(len(target)) for target in manifest.links)
-    return files + links + CLUSTER * len(manifest.dirs)
+    files = sum(_file_cost(size) for size, kind in zip(manifest.sizes, manifest.kinds) if kind == FILE)
+    links = sum(_link_cost(len(target)) for target in manifest.links)
+    return files + links + ALLOCATION_UNIT * len(manifest.dirs)
 
 
 def whole_size(manifest: Manifest) -> int:
@@ -27,21 +29,25 @@ def whole_size(manifest: Manifest) -> int:
     return int(part.get("bytes", manifest.size()))
 
 
-def fitted(manifest: Manifest, root: bytes, room: int) -> Manifest:
+def fit(manifest: Manifest, root: bytes, room: int) -> Manifest:
     """The manifest itself if it fits `room` bytes, else one with links to `root` instead of the largest files.
 
     Without room for even the links it has no files.
     """
     if cost(manifest) <= room:
         return manifest
-    left = room - CLUSTER * len(manifest.dirs) - sum(_link(len(target)) for target in manifest.links)
+    left = (
+        room
+        - ALLOCATION_UNIT * len(manifest.dirs)
+        - sum(_link_cost(len(target)) for target in manifest.links)
+    )
     files = [entry for entry, kind in enumerate(manifest.kinds) if kind == FILE]
-    away = {entry: _link(len(root) + 1 + len(manifest.path(entry))) for entry in files}
-    # First the links of all files, then each kept file returns the room of its link.
+    away = {entry: _link_cost(len(root) + 1 + len(manifest.path(entry))) for entry in files}
+    # First all files count as links; then each file that is kept gives back the space of its link.
     left -= sum(away.values())
     kept: Set[int] = set()
     for entry in sorted(files, key=lambda e: (manifest.sizes[e], e)):
-        more = _file(manifest.sizes[entry]) - away[entry]
+        more = _file_cost(manifest.sizes[entry]) - away[entry]
         if more > left:
             break
         left -= more
@@ -49,7 +55,7 @@ def fitted(manifest: Manifest, root: bytes, room: int) -> Manifest:
     return _with_links(manifest, root, kept)
 
 
-def left_out(manifest: Manifest, root: str) -> str:
+def left_at_source(manifest: Manifest, root: str) -> str:
     """The report's line about the files read from the source; empty if all are copied."""
     part = manifest.info.get("part")
     if not part:
@@ -63,12 +69,12 @@ def left_out(manifest: Manifest, root: str) -> str:
     )
 
 
-def _file(size: int) -> int:
-    return -(-size // CLUSTER) * CLUSTER
+def _file_cost(size: int) -> int:
+    return -(-size // ALLOCATION_UNIT) * ALLOCATION_UNIT
 
 
-def _link(length: int) -> int:
-    return 0 if length < _INSIDE else CLUSTER
+def _link_cost(length: int) -> int:
+    return 0 if length < _INLINE_TARGET else ALLOCATION_UNIT
 
 
 def _with_links(manifest: Manifest, root: bytes, kept: Set[int]) -> Manifest:
@@ -86,7 +92,7 @@ def _with_links(manifest: Manifest, root: bytes, kept: Set[int]) -> Manifest:
         if kind == LINK:
             made.links.append(targets[entry])
         elif (kind == FILE and entry not in kept) or (kind == HARD and firsts[entry] not in kept):
-            made.kinds[entry], made.modes[entry], made.sizes[entry] = LINK, LINK_MODE, 0
+            made.kinds[entry], made.modes[entry], made.sizes[entry] = LINK, _LINK_MODE, 0
             made.links.append(root + b"/" + manifest.path(entry))
         elif kind == HARD:
             hard.append(firsts[entry])

@@ -1,7 +1,7 @@
 """Sources that are URLs: `s3://` with a client installed on the node, `http(s)://` with Python.
 
 The first node lists the source, and downloads it to node-local storage unless a set with the same listing is published;
-the download is then the source of the copy. Modes are 0644 and 0755: neither web servers nor S3 have any.
+the download is then the source of the copy. Modes are 0644 and 0755: web servers and S3 store none.
 """
 
 import email.utils
@@ -18,12 +18,12 @@ import urllib.request
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ..common.errors import SourceFault
-from ..common.system import end_with_parent
+from ..common.system import die_with_parent
 from .selection import scheme
 
-PIECE = 1 << 20  # bytes read from a web server at a time
-PATIENCE = 60.0  # timeout of a web server in seconds
-TRIES = 5  # connections to a web server for one file
+READ_SIZE = 1 << 20  # bytes read from a web server at a time
+TIMEOUT = 60.0  # of a web server, in seconds
+MAX_ATTEMPTS = 5  # connections to a web server for one file
 
 
 class Client(NamedTuple):
@@ -47,17 +47,17 @@ CLIENTS = (
         ["s3", "sync", "--delete", "--only-show-errors", "s3://{place}", "{to}"], 2, True,
     ),
 )  # fmt: skip
-"""The clients, the fastest first; sources: s5cmd(1), rclone.org/s3, the AWS CLI's reference.
+"""The clients, the fastest first (options from s5cmd(1), rclone.org/s3 and the AWS CLI's reference).
 
 s5cmd writes the parts of an object in any order under its final name (github.com/peak/s5cmd, issue 493): after a kill a
-file may have the right size, with holes. The others remove the temporary files of an unfinished copy.
+file may have the right size, but holes. The others remove the temporary files of an unfinished copy.
 """
 
 
 _TIME = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d ")  # before each line of rclone
 
 
-class Listed(NamedTuple):
+class SourceListing(NamedTuple):
     """The state of a source: a hash of its listing, its bytes, the reader's name, and whether a download can be resumed."""
 
     identity: str
@@ -66,35 +66,37 @@ class Listed(NamedTuple):
     resumes: bool
 
 
-def look(url: str) -> Listed:
-    """List a source; raises SourceFault if this node cannot, or if it is empty."""
+def list_source(url: str) -> SourceListing:
+    """List a source; raises SourceFault if this node cannot read it, or if it is empty."""
     if scheme(url) != "s3":
-        return _look_at_web(url)
-    client, place = _client(url), _place(url)
-    lines = sorted(_run(client, client.listing, url, place).splitlines())
+        return _list_web(url)
+    client, place = _client(url), _bucket_path(url)
+    lines = sorted(_run_client(client, client.listing, url, place).splitlines())
     if not lines:
         message = "`{}` has no objects".format(url)
         raise SourceFault(message, "name a prefix, which is read as a directory")
     sizes = [words[client.size] for words in map(str.split, lines) if len(words) > client.size]
     identity = hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
-    return Listed(identity, sum(max(0, _count(size)) for size in sizes), client.name, client.resumes)
+    return SourceListing(
+        identity, sum(max(0, _byte_count(size)) for size in sizes), client.name, client.resumes
+    )
 
 
-def fetch(url: str, to: str) -> None:
+def download(url: str, to: str) -> None:
     """Download a source, or its missing files, to a directory; raises SourceFault if that fails."""
     if scheme(url) != "s3":
-        _fetch_from_web(url, to)
+        _download_from_web(url, to)
         return
     client = _client(url)
-    _run(client, client.copy, url, _place(url), to)
+    _run_client(client, client.copy, url, _bucket_path(url), to)
 
 
-def _place(url: str) -> str:
-    place = url.partition("://")[2].rstrip("/")
-    if not place or place.startswith("/"):
+def _bucket_path(url: str) -> str:
+    path = url.partition("://")[2].rstrip("/")
+    if not path or path.startswith("/"):
         message = "`{}` names no bucket".format(url)
         raise SourceFault(message, "write s3://BUCKET/PREFIX")
-    return place
+    return path
 
 
 def _client(url: str) -> Client:
@@ -108,11 +110,11 @@ def _client(url: str) -> Client:
     )
 
 
-def _run(client: Client, words: List[str], url: str, place: str, to: str = "") -> str:
+def _run_client(client: Client, words: List[str], url: str, place: str, to: str = "") -> str:
     filled = [client.name] + [word.format(place=place, to=to) for word in words]
     done = subprocess.run(
         filled, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
-        env=_environment(client.name), preexec_fn=_as_client,
+        env=_environment(client.name), preexec_fn=_prepare_client,
     )  # fmt: skip
     if done.returncode:
         output = (done.stderr or done.stdout).decode("utf-8", "replace")
@@ -135,16 +137,18 @@ def _by_hand(words: List[str]) -> str:
     return " ".join(settings + [shlex.quote(word) for word in words])
 
 
-def _as_client() -> None:
-    end_with_parent()
-    os.umask(0o022)  # this program's umask is 0, since it copies modes
+def _prepare_client() -> None:
+    die_with_parent()
+    # The umask of this program is 0, since it copies modes; the client's files would be writable by others.
+    os.umask(0o022)
 
 
 def _environment(client: str) -> Dict[str, str]:
     """The environment of a client, with the AWS CLI's settings translated; credentials never go on a command line."""
     found = dict(os.environ, RCLONE_CONFIG_DLRUN_TYPE="s3", RCLONE_CONFIG_DLRUN_ENV_AUTH="true")
     found.setdefault("RCLONE_CONFIG_DLRUN_PROVIDER", "AWS")
-    bundle = found.pop("AWS_CA_BUNDLE", "") if client == "rclone" else ""  # its AWS SDK fails on that
+    # The AWS SDK of rclone fails if this variable is set.
+    bundle = found.pop("AWS_CA_BUNDLE", "") if client == "rclone" else ""
     if bundle:
         found.setdefault("RCLONE_CA_CERT", bundle)
     endpoint = found.get("AWS_ENDPOINT_URL_S3") or found.get("AWS_ENDPOINT_URL")
@@ -156,7 +160,7 @@ def _environment(client: str) -> Dict[str, str]:
 
 
 _UNKNOWN, _BROKE = -2, -1
-"""Instead of the size of a file whose server sends none: all that came is the file, or the connection broke before its end."""
+"""Sizes of a file whose server sends none: unknown, and unknown after the connection broke before the end of the file."""
 
 # --- Web servers ----------------------------------------------------------------------------------------------
 
@@ -165,84 +169,89 @@ def _open(url: str, method: str = "GET", headers: Optional[Dict[str, str]] = Non
     """The response to an HTTP request; raises SourceFault for errors."""
     request = urllib.request.Request(url, headers=headers or {}, method=method)  # noqa: S310 - the scheme is known
     try:
-        return urllib.request.urlopen(request, timeout=PATIENCE)  # noqa: S310
-    except (OSError, ValueError, http.client.HTTPException) as fault:  # the last for what is not HTTP
+        return urllib.request.urlopen(request, timeout=TIMEOUT)  # noqa: S310
+    # HTTPException: the server does not speak HTTP.
+    except (OSError, ValueError, http.client.HTTPException) as fault:
         why = getattr(fault, "reason", None) or fault
         message = "`{}` cannot be read from node {}: {}".format(url, os.uname().nodename, why)
         raise SourceFault(
-            message, "compute nodes of many clusters reach no web server: fetch it on a login node"
+            message, "compute nodes of many clusters cannot reach web servers: download it on a login node"
         ) from None
 
 
-def _look_at_web(url: str) -> Listed:
-    _name(url)
+def _list_web(url: str) -> SourceListing:
+    _file_name(url)
     with _open(url, "HEAD") as answer:
         found = [answer.headers.get(key, "") for key in ("ETag", "Last-Modified", "Content-Length")]
     if not any(found[:2]):
         message = "`{}` has neither an ETag nor a time".format(url)
-        raise SourceFault(message, "a change could not be found: fetch it to the shared file system instead")
+        raise SourceFault(
+            message, "a change could not be detected: download it to the shared file system instead"
+        )
     identity = hashlib.sha256("\n".join(found).encode("utf-8", "replace")).hexdigest()
-    return Listed(identity, max(0, _count(found[2])), "Python", False)
+    return SourceListing(identity, max(0, _byte_count(found[2])), "Python", False)
 
 
-def _name(url: str) -> str:
+def _file_name(url: str) -> str:
     name = urllib.parse.unquote(urllib.parse.urlsplit(url).path.rpartition("/")[2])
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         message = "`{}` does not name a file".format(url)
         raise SourceFault(
-            message, "a source at a web server is one file; stage several as data sets of their own"
+            message, "a source on a web server is one file; stage several files as data sets of their own"
         )
     return name
 
 
-def _fetch_from_web(url: str, to: str) -> None:
+def _download_from_web(url: str, to: str) -> None:
     """Download one file; after a broken connection resume at the last byte."""
-    path, done, state, whole = os.path.join(to, _name(url)), 0, "", _UNKNOWN
-    for _ in range(TRIES):
+    path, done, state, whole = os.path.join(to, _file_name(url)), 0, "", _UNKNOWN
+    for _ in range(MAX_ATTEMPTS):
         with open(path, "ab" if done else "wb") as file:
             os.fchmod(file.fileno(), 0o644)
-            whole, modified, state = _receive(url, file, done, state)
+            whole, modified, state = _append(url, file, done, state)
             done = file.tell()
         if whole in (_UNKNOWN, done):
             if modified is not None:
                 os.utime(path, (modified, modified))
             return
     size = "{} of {}".format(done, whole) if whole >= 0 else str(done)
-    message = "`{}` broke off after {} bytes, {} times".format(url, size, TRIES)
+    message = "`{}` broke off after {} bytes, {} times".format(url, size, MAX_ATTEMPTS)
     raise SourceFault(message, "run again later")
 
 
-def _receive(url: str, file: Any, done: int, state: str) -> Tuple[int, Optional[float], str]:
+def _append(url: str, file: Any, done: int, state: str) -> Tuple[int, Optional[float], str]:
     """Append the server's data from byte `done` on, or restart if the file's state (ETag or time) has changed.
 
     Returns (size of the whole file or `_UNKNOWN`, its time in seconds or None, its state).
     """
     headers = {"Range": "bytes={}-".format(done), "If-Range": state} if done and state else {}
     with _open(url, headers=headers) as answer:
-        # The server ignores ranges or has a newer file: it sends the whole file.
+        # Not 206 (partial content): the server ignores ranges or has a newer file, and sends the whole file.
         if done and answer.status != 206:
             file.seek(0)
             file.truncate()
             done = 0
-        length = _count(answer.headers.get("Content-Length") or "")
+        length = _byte_count(answer.headers.get("Content-Length") or "")
         whole = done + length if length >= 0 else _UNKNOWN
-        modified = _modified(answer.headers.get("Last-Modified") or "")
+        modified = _modification_time(answer.headers.get("Last-Modified") or "")
         try:
-            shutil.copyfileobj(answer, file, PIECE)
-        except (OSError, http.client.HTTPException) as broken:  # the rest is asked for
+            shutil.copyfileobj(answer, file, READ_SIZE)
+        # The caller requests the rest.
+        except (OSError, http.client.HTTPException) as broken:
             file.write(getattr(broken, "partial", b""))
             whole = max(whole, _BROKE)
         state = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
     return whole, modified, state
 
 
-def _count(text: str) -> int:
-    """A number of bytes as a server writes it; -1 for anything else (`isdigit` alone is true of a superscript)."""
+def _byte_count(text: str) -> int:
+    """A number of bytes as a server writes it; -1 for anything else."""
+    # Not `isdigit`: that is also true of superscripts.
     return int(text) if re.fullmatch("[0-9]{1,18}", text) else -1
 
 
-def _modified(text: str) -> Optional[float]:
-    """A file's time in seconds since 1970; None for what no file can have."""
+def _modification_time(text: str) -> Optional[float]:
+    """A file's time in seconds since 1970; None for an invalid or impossible one."""
     try:
         time = email.utils.parsedate_tz(text)
         found = email.utils.mktime_tz(time) if time else None

@@ -48,8 +48,8 @@ class Source(NamedTuple):
         }
 
 
-class Chooser:
-    """The filter of a walk: directories to enter, entries to take."""
+class PathFilter:
+    """The filter of a walk: the directories and files that belong to the data set."""
 
     def __init__(self, source: Source) -> None:
         self._parts = [_glob(p) for p in source.parts]
@@ -67,11 +67,11 @@ class Chooser:
         leaf = path.rpartition(b"/")[2]
         return any(pattern.match(path if whole else leaf) for whole, pattern in patterns)
 
-    def enter(self, path: bytes) -> bool:
+    def includes_directory(self, path: bytes) -> bool:
         """Whether a directory belongs to the data set."""
         return self.everything or (self._selected(path, True) and not self._any(self._exclude, path))
 
-    def take(self, path: bytes) -> bool:
+    def includes_file(self, path: bytes) -> bool:
         """Whether a file or link belongs to the data set."""
         if self.everything:
             return True
@@ -83,8 +83,10 @@ class Chooser:
 def outside(source: Source, place: bytes) -> Source:
     """The source itself; raises Usage if it holds `place`, where this copy is made: each run would copy the last one."""
     inner = os.path.relpath(os.path.realpath(place), source.root)
-    parts, chooser = inner.split(b"/"), Chooser(source)
-    if parts[0] != b".." and all(chooser.enter(b"/".join(parts[: k + 1])) for k in range(len(parts))):
+    parts, path_filter = inner.split(b"/"), PathFilter(source)
+    if parts[0] != b".." and all(
+        path_filter.includes_directory(b"/".join(parts[: k + 1])) for k in range(len(parts))
+    ):
         message = "the staging directory `{}` is inside the source `{}`".format(
             text.name(os.path.dirname(place)), text.name(source.root)
         )
@@ -115,6 +117,7 @@ def parse(given: str, include: Sequence[str] = (), exclude: Sequence[str] = ()) 
     if wild is None:
         message = "the source `{}` does not exist".format(text.name(path))
         raise SourceFault(message, "seen from {}".format(os.uname().nodename))
+    # The root is the part before the first wildcard: nothing above it can be selected.
     root = os.path.realpath(b"/".join(parts[:wild]) or b"/")
     if not os.path.isdir(root):
         message = "the source's directory `{}` does not exist".format(text.name(root))

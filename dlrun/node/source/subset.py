@@ -21,6 +21,7 @@ def subset(manifest: Manifest, wanted: Callable[[int], bool]) -> Manifest:
     made.dirs, made.info = list(manifest.dirs), dict(manifest.info)
     made.dir_modes, made.dir_mtimes = manifest.dir_modes[:], manifest.dir_mtimes[:]
     targets, firsts = dict(manifest.link_targets()), dict(manifest.hard_links())
+    # Old entry -> new entry: hard links, holes and attributes refer to entries by number.
     places: Dict[int, int] = {}
     columns = ["parents", "modes", "sizes", "mtimes"] + ["ctimes"] * bool(manifest.ctimes)
     for entry, kind in enumerate(manifest.kinds):

@@ -1,4 +1,4 @@
-"""Build the manifest from a walk: entries in order, entries rejected, entries not copied unchanged."""
+"""Build the manifest from a walk: put entries in order, reject those that cannot be copied, list those that change."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ import stat
 from typing import Dict, List, Tuple
 
 from ..common import text
-from ..common.errors import SourceFault, explained
+from ..common.errors import SourceFault, error_text
 from ..common.system import file_system
 from .listing import (
     BLOCKS,
@@ -40,21 +40,22 @@ def survey(source: Source, options: Options) -> Tuple[Manifest, Findings]:
     try:
         walk.run()
     except OSError as fault:
-        message = "the source `{}` cannot be read: {}".format(text.name(source.root), explained(fault))
+        message = "the source `{}` cannot be read: {}".format(text.name(source.root), error_text(fault))
         raise SourceFault(message, "seen from {}".format(os.uname().nodename)) from None
     made = _columns(walk)
-    walk.findings.unreadable += closed_files(walk)
-    _refuse(walk.findings, options)
+    walk.findings.unreadable += unreadable_files(walk)
+    _reject(walk.findings, options)
     if not made.names and (source.parts or source.include or source.exclude):
         message = "nothing in `{}` is selected".format(text.name(source.root))
-        raise SourceFault(message, "check the glob and the filter")
+        raise SourceFault(message, "check the glob, `include` and `exclude`")
     made.info["source"] = source.describe()
     if file_system(os.stat(source.root).st_dev).startswith("fuse"):
-        made.ctimes = made.ctimes[:0]  # many FUSE file systems invent it at each mount
+        # Many FUSE file systems make up change times at each mount: compared, they would make every set look changed.
+        made.ctimes = made.ctimes[:0]
     return made, walk.findings
 
 
-def closed_files(walk: Walk) -> List[Tuple[bytes, str]]:
+def unreadable_files(walk: Walk) -> List[Tuple[bytes, str]]:
     """(path, reason) of files that this user may not read.
 
     By their modes, without a call per file; where the mode denies it access(2) decides, since an ACL may allow it.
@@ -75,20 +76,17 @@ def closed_files(walk: Walk) -> List[Tuple[bytes, str]]:
     return found
 
 
-def _refuse(findings: Findings, options: Options) -> None:
+def _reject(findings: Findings, options: Options) -> None:
     if findings.unreadable:
         first = findings.unreadable[0]
         count = len(findings.unreadable)
         message = "{:,} {} of the source cannot be read: {} ({})".format(
             count,
             "entry" if count == 1 else "entries",
-            text.some([path for path, _ in findings.unreadable]),
+            text.names([path for path, _ in findings.unreadable]),
             first[1],
         )
-        raise SourceFault(
-            message,
-            "make it readable, or leave it out with --exclude",
-        )
+        raise SourceFault(message, "make it readable, or leave it out with `exclude` (--exclude)")
     if options.skip_special:
         return
     for paths, what in (
@@ -96,11 +94,8 @@ def _refuse(findings: Findings, options: Options) -> None:
         (findings.privileged, "set-user-id, set-group-id or sticky modes"),
     ):
         if paths:
-            message = "the source holds {}: {}".format(what, text.some(paths))
-            raise SourceFault(
-                message,
-                "leave them out with `exclude` (--exclude)",
-            )
+            message = "the source holds {}: {}".format(what, text.names(paths))
+            raise SourceFault(message, "leave them out with `exclude` (--exclude)")
 
 
 def _columns(walk: Walk) -> Manifest:
@@ -115,15 +110,15 @@ def _columns(walk: Walk) -> Manifest:
             walk.findings.directories.append(directory or b".")
         made.dir_mtimes.append(listing.status[MTIME])
         _attributes(made, walk, -1 - number, directory)
-        if _plain(listing) and not walk.xattrs:
-            _add_plain(made, number, listing)
+        if _only_files(listing) and not walk.xattrs:
+            _add_files(made, number, listing)
         else:
             for name, status in zip(listing.names, listing.statuses):
                 _add_entry(made, walk, number, name, status, inodes)
     return made
 
 
-def _plain(listing: Listing) -> bool:
+def _only_files(listing: Listing) -> bool:
     """Whether a directory has only regular files without hard links and holes: the fast path for nearly all."""
     statuses = listing.statuses
     return (
@@ -133,7 +128,7 @@ def _plain(listing: Listing) -> bool:
     )
 
 
-def _add_plain(made: Manifest, number: int, listing: Listing) -> None:
+def _add_files(made: Manifest, number: int, listing: Listing) -> None:
     count = len(listing.names)
     made.names += listing.names
     made.kinds += bytes((FILE,)) * count
@@ -166,6 +161,7 @@ def _add_entry(
     else:
         if mode & 0o7000:
             walk.findings.privileged.append(path)
+        # The first name of an inode has the data; its other names become hard links to it.
         first = inodes.setdefault((status[DEVICE], status[INODE]), entry) if status[NLINK] > 1 else entry
         if first != entry:
             kind, size = HARD, 0
@@ -195,21 +191,21 @@ def _points_outside(directory: bytes, target: bytes) -> bool:
     return landed == b".." or landed.startswith(b"../")
 
 
-def not_kept(findings: Findings, options: Options) -> List[str]:
+def lost_properties(findings: Findings, options: Options) -> List[str]:
     """The report's lines, one per kind of entry or attribute not copied unchanged."""
     lines: List[str] = []
     if findings.special:
-        lines.append("left out, neither file nor link: " + text.some(findings.special))
+        lines.append("left out, neither file nor link: " + text.names(findings.special))
     if findings.privileged:
-        lines.append("set-user-id, set-group-id and sticky bits stripped: " + text.some(findings.privileged))
+        lines.append("set-user-id, set-group-id and sticky bits stripped: " + text.names(findings.privileged))
     if findings.directories:
         lines.append(
-            "set-group-id and sticky bits of directories not kept: " + text.some(findings.directories)
+            "set-group-id and sticky bits of directories not kept: " + text.names(findings.directories)
         )
     if findings.outside:
-        lines.append("links that lead out of the data set, kept as they are: " + text.some(findings.outside))
+        lines.append("links that lead out of the data set, kept as they are: " + text.names(findings.outside))
     if findings.attributes:
-        lines.append("attributes not copied: " + text.some(sorted(findings.attributes)))
+        lines.append("attributes not copied: " + text.names(sorted(findings.attributes)))
     if not options.xattrs:
         lines.append("extended attributes: not read")
     return lines

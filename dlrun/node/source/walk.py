@@ -1,8 +1,8 @@
 """Walk a source once, with a number of concurrent calls that depends on the measured latency of the source.
 
-A local disk answers in a microsecond, so a second thread only costs; a parallel file system in a millisecond, so only
-concurrency helps. The rest of a long walk is shared with further processes, one per core, because of the interpreter
-lock.
+A local disk answers in a microsecond, and a second thread would only add contention; a parallel file system answers in a
+millisecond, and only concurrency helps. The rest of a long walk is shared with further processes, one per core, because
+of the interpreter lock.
 """
 
 import os
@@ -13,18 +13,18 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from ..common.fork import ForkedCall
 from ..common.system import usable_cores
-from .listing import MODE, Findings, Listing, Status, kept
-from .selection import Chooser, Source
+from .listing import MODE, Findings, Listing, Status, status_fields
+from .selection import PathFilter, Source
 
 BATCH = 64  # names between two readings of the clock
-PIECE = 16  # names per job of a concurrent walk
-SHARE = 4096  # names per job of a serial walk
-MOST_HELPERS = 3  # processes besides this one
-SPREAD = 7919  # distance of jobs drawn one after the other: a prime, so that all positions are reached
-WIDE = 64  # concurrent calls of all processes, at a slow source
-PROBE = 0.02  # seconds of walking before the source is classified
-MANY = 64  # jobs per further process from which on a concurrent walk is shared
-IDLE = 0.5  # part of the time computing below which the source is slow
+CONCURRENT_JOB = 16  # names per job of a concurrent walk
+SERIAL_JOB = 4096  # names per job of a serial walk
+MAX_HELPERS = 3  # processes besides this one
+SPREAD = 7919  # distance of jobs picked one after the other: a prime, so that all positions are reached
+MAX_THREADS = 64  # concurrent calls of all processes, at a slow source
+PROBE_SECONDS = 0.02  # seconds of walking before the source is classified
+JOBS_PER_HELPER = 64  # jobs per further process from which on a concurrent walk is shared
+BUSY = 0.5  # part of the time computing below which the source is slow
 
 
 class Options(NamedTuple):
@@ -61,14 +61,14 @@ class Walk:
         self.xattrs: Dict[bytes, List[Tuple[bytes, bytes]]] = {}
         self.findings = Findings()
         self.options = options
-        self.root, self._chooser = source.root, Chooser(source)
+        self.root, self._filter = source.root, PathFilter(source)
         self._jobs: List[_Job] = []
-        self._drawn = 0
+        self._picked = 0
         self._busy = 0
-        self._wide = False
-        self._helpers = max(0, min(MOST_HELPERS, usable_cores() - 1))
-        self._threads = WIDE
-        self._enough = False  # whether the threads have found enough jobs to share
+        self._concurrent = False
+        self._helpers = max(0, min(MAX_HELPERS, usable_cores() - 1))
+        self._threads = MAX_THREADS
+        self._can_share = False  # whether the threads have found enough jobs to share
         self._failure: Optional[BaseException] = None
         self._changed = threading.Condition()
         self._started = time.perf_counter(), time.process_time()
@@ -81,23 +81,23 @@ class Walk:
     def _work_off(self, jobs: List[_Job]) -> None:
         self._jobs = jobs
         while self._jobs and not self._failure:
-            if self._enough or self._shareable():
+            if self._can_share or self._shareable():
                 self._share()
-            elif self._wide:
-                self._ask_widely()
+            elif self._concurrent:
+                self._work_off_with_threads()
             else:
-                self._step(self._jobs.pop())
+                self._do_job(self._jobs.pop())
         if self._failure:
             raise self._failure
 
     def _shareable(self) -> bool:
-        """Whether there are enough jobs, after `PROBE` seconds, to share them with further processes."""
-        least = self._helpers * (MANY if self._wide else 1)
-        return len(self._jobs) > least > 0 and time.perf_counter() - self._started[0] > PROBE
+        """Whether there are enough jobs, after `PROBE_SECONDS` seconds, to share them with further processes."""
+        least = self._helpers * (JOBS_PER_HELPER if self._concurrent else 1)
+        return len(self._jobs) > least > 0 and time.perf_counter() - self._started[0] > PROBE_SECONDS
 
-    def _ask_widely(self) -> None:
+    def _work_off_with_threads(self) -> None:
         """Process the jobs with many threads, until done or enough to share: a fork needs a process without threads."""
-        helpers = [threading.Thread(target=self._help, daemon=True) for _ in range(self._threads)]
+        helpers = [threading.Thread(target=self._work_in_thread, daemon=True) for _ in range(self._threads)]
         for helper in helpers:
             helper.start()
         for helper in helpers:
@@ -106,19 +106,20 @@ class Walk:
     def _share(self) -> None:
         """Share the jobs with forked processes, process this one's part, and merge the results."""
         count, jobs = self._helpers + 1, self._jobs
-        self._helpers, self._threads, self._enough = 0, max(1, WIDE // count), False
+        self._helpers, self._threads, self._can_share = 0, max(1, MAX_THREADS // count), False
         parts = [jobs[k::count] for k in range(1, count)]
-        helpers = [ForkedCall(self._found_below, part) for part in parts]
+        helpers = [ForkedCall(self._walk_in_child, part) for part in parts]
         self._work_off(jobs[::count])
         for helper, part in zip(helpers, parts):
             found = helper.result()
-            if found is None:  # it was killed
+            # The process was killed, for example for lack of memory: walk its part here.
+            if found is None:
                 self._work_off(part)
             else:
-                self._take(*found)
+                self._merge(*found)
 
-    def _found_below(self, jobs: List[_Job]) -> Tuple[Any, ...]:
-        """In a forked process: walk some of the jobs; returns the arguments of `_take`."""
+    def _walk_in_child(self, jobs: List[_Job]) -> Tuple[Any, ...]:
+        """In a forked process: walk some of the jobs; returns the arguments of `_merge`."""
         known = self.listings
         self.listings = {d: Listing(known[d].status) for d, names in jobs if names is not None}
         self.targets, self.xattrs, self.findings = {}, {}, Findings()
@@ -128,7 +129,7 @@ class Walk:
         found = self.findings
         return listings, self.targets, self.xattrs, found.unreadable, found.attributes, found.slow
 
-    def _take(
+    def _merge(
         self,
         listings: List[Tuple[bytes, Status, List[bytes], List[Status]]],
         targets: Dict[bytes, bytes],
@@ -151,65 +152,65 @@ class Walk:
     def _path(self, relative: bytes) -> bytes:
         return self.root + b"/" + relative if relative else self.root
 
-    def _help(self) -> None:
+    def _work_in_thread(self) -> None:
         while True:
             with self._changed:
                 while not self._jobs and self._busy and not self._failure:
                     self._changed.wait()
-                self._enough = self._enough or self._shareable()
-                if not self._jobs or self._failure or self._enough:
+                self._can_share = self._can_share or self._shareable()
+                if not self._jobs or self._failure or self._can_share:
                     self._changed.notify_all()
                     return
-                job = self._draw()
+                job = self._pick()
                 self._busy += 1
             try:
-                self._step(job)
+                self._do_job(job)
             except BaseException as fault:  # noqa: BLE001 - carried to the thread that asked for the walk
                 self._failure = fault
             with self._changed:
                 self._busy -= 1
                 self._changed.notify_all()
 
-    def _draw(self) -> _Job:
-        """Draw a job from anywhere: threads in one directory would wait for its lock on the metadata server."""
-        self._drawn = (self._drawn + SPREAD) % len(self._jobs)
+    def _pick(self) -> _Job:
+        """Remove a job from anywhere in the list: threads in one directory wait for its lock on the metadata server."""
+        self._picked = (self._picked + SPREAD) % len(self._jobs)
         jobs = self._jobs
-        jobs[self._drawn], jobs[-1] = jobs[-1], jobs[self._drawn]
+        jobs[self._picked], jobs[-1] = jobs[-1], jobs[self._picked]
         return jobs.pop()
 
-    def _step(self, job: _Job) -> None:
+    def _do_job(self, job: _Job) -> None:
         directory, names = job
         try:
             if names is None:
                 self._list(directory)
             else:
-                self._look(directory, names)
+                self._stat_names(directory, names)
         except OSError as fault:
             self.findings.unreadable.append((directory, os.strerror(fault.errno or 0)))
 
     def _list(self, directory: bytes) -> None:
         path = self._path(directory)
-        self.listings[directory] = Listing(kept(os.lstat(path)))
+        self.listings[directory] = Listing(status_fields(os.lstat(path)))
         if self.options.xattrs:
             self._attributes(directory)
-        chooser, everything = self._chooser, self._chooser.everything
+        path_filter, everything = self._filter, self._filter.everything
         names: List[bytes] = []
         below: List[_Job] = []
         with os.scandir(path) as entries:
             for entry in entries:
                 name = entry.name
                 if entry.is_dir(follow_symlinks=False):
-                    if everything or chooser.enter(join(directory, name)):
+                    if everything or path_filter.includes_directory(join(directory, name)):
                         below.append((join(directory, name), None))
-                elif everything or chooser.take(join(directory, name)):
+                elif everything or path_filter.includes_file(join(directory, name)):
                     names.append(name)
         names.sort()
-        size = PIECE if self._wide else SHARE
+        size = CONCURRENT_JOB if self._concurrent else SERIAL_JOB
         if len(names) > size:
             below += _pieces(directory, names[size:], size)
             names = names[:size]
         self._add(below)
-        self._look(directory, names)
+        self._stat_names(directory, names)
 
     def _add(self, jobs: List[_Job]) -> None:
         if jobs:
@@ -217,36 +218,36 @@ class Walk:
                 self._jobs.extend(jobs)
                 self._changed.notify_all()
 
-    def _look(self, directory: bytes, names: List[bytes]) -> None:
+    def _stat_names(self, directory: bytes, names: List[bytes]) -> None:
         prefix = self._path(directory) + b"/"
         status_of = os.stat if self.options.follow else os.lstat
         for start in range(0, len(names), BATCH):
             part = names[start : start + BATCH]
             try:
-                statuses = [kept(status_of(prefix + name)) for name in part]
+                statuses = [status_fields(status_of(prefix + name)) for name in part]
             except OSError:
-                # Only now one by one: the list comprehension above is the fast path, without a try per name.
-                part, statuses = self._those_readable(directory, part)
-            self._keep(directory, part, statuses)
-            if not self._wide and self._is_slow():
+                # Only after a failure one by one: the list comprehension above is the fast path, without a try per name.
+                part, statuses = self._stat_readable(directory, part)
+            self._add_entries(directory, part, statuses)
+            if not self._concurrent and self._is_slow():
                 rest = names[start + BATCH :]
-                self._wide = self.findings.slow = True
-                self._add(_pieces(directory, rest, PIECE))
+                self._concurrent = self.findings.slow = True
+                self._add(_pieces(directory, rest, CONCURRENT_JOB))
                 return
 
-    def _those_readable(self, directory: bytes, names: List[bytes]) -> Tuple[List[bytes], List[Status]]:
+    def _stat_readable(self, directory: bytes, names: List[bytes]) -> Tuple[List[bytes], List[Status]]:
         status_of = os.stat if self.options.follow else os.lstat
         readable: List[bytes] = []
         statuses: List[Status] = []
         for name in names:
             try:
-                statuses.append(kept(status_of(self._path(join(directory, name)))))
+                statuses.append(status_fields(status_of(self._path(join(directory, name)))))
                 readable.append(name)
             except OSError as fault:
                 self.findings.unreadable.append((join(directory, name), os.strerror(fault.errno or 0)))
         return readable, statuses
 
-    def _keep(self, directory: bytes, names: List[bytes], statuses: List[Status]) -> None:
+    def _add_entries(self, directory: bytes, names: List[bytes], statuses: List[Status]) -> None:
         kinds = {stat.S_IFMT(s[MODE]) for s in statuses}
         if kinds - {stat.S_IFREG}:
             for name, status in zip(names, statuses):
@@ -263,7 +264,7 @@ class Walk:
 
     def _is_slow(self) -> bool:
         wall = time.perf_counter() - self._started[0]
-        return wall > PROBE and time.process_time() - self._started[1] < IDLE * wall
+        return wall > PROBE_SECONDS and time.process_time() - self._started[1] < BUSY * wall
 
     def _attributes(self, relative: bytes) -> None:
         path = self._path(relative)

@@ -1,8 +1,8 @@
 """The staging directory of a node: published data sets by name, and dlrun's control directory.
 
-DIR/NAME/data/...      the data set; it exists only complete
+DIR/NAME/data/...      the data set; it appears only when it is complete
 DIR/NAME/manifest      its manifest
-DIR/.dlrun/            mode 0700: locks, unfinished sets (part.NAME), records of use, trees being removed
+DIR/.dlrun/            mode 0700: locks, unfinished sets (part.NAME), records of use, trees being removed (trash.*)
 """
 
 import contextlib
@@ -17,9 +17,9 @@ from typing import Any, Callable, Dict, List, Optional
 
 from ..common import system, text
 from ..common.errors import NodeError, Unsafe, Usage
-from ..common.safety import LIST, below, opened, private_directory
-from .place import Place
+from ..common.safety import DIRECTORY_FLAGS, open_below, open_existing, private_directory
 from .remove import remove_tree
+from .target import TargetDirectory
 
 CONTROL = b".dlrun"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}\Z")
@@ -39,7 +39,8 @@ def boot() -> str:
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
-    except OSError:  # missing in a container: each run then counts as a new boot
+    # Missing in some containers: then each run counts as a new boot, and nothing written before is trusted.
+    except OSError:
         return "unknown {}".format(os.getpid())
 
 
@@ -54,7 +55,7 @@ class Lock:
         os.close(self._descriptor)
 
 
-class Area(Place):
+class Area(TargetDirectory):
     """An open staging directory.
 
     make: create it if missing; shared: other users may read the sets, else all directories have mode 0700. Raises Unsafe
@@ -85,18 +86,18 @@ class Area(Place):
     def _control(self) -> int:
         """Open the control directory; raises Unsafe if its name is a link or a file."""
         try:
-            return below(self.directory, CONTROL, LIST)
+            return open_below(self.directory, CONTROL, DIRECTORY_FLAGS)
         except OSError as fault:
             if fault.errno not in (errno.ENOTDIR, errno.ELOOP):
                 raise
             path = text.name(self.path + b"/" + CONTROL)
             message = "`{}` must be a directory, not a link or a file".format(path)
-            way_out = (
+            remedy = (
                 "`rm {}`, or use another staging directory; dlrun keeps its locks and unfinished copies there"
             )
-            raise Unsafe(message, way_out.format(shlex.quote(path))) from None
+            raise Unsafe(message, remedy.format(shlex.quote(path))) from None
 
-    def place(self, name: bytes) -> str:
+    def data_path(self, name: bytes) -> str:
         """The path of a published set's data."""
         return os.fsdecode(b"/".join((self.path, name, b"data")))
 
@@ -111,21 +112,18 @@ class Area(Place):
             return None
         return Lock(descriptor)
 
-    def lock(self, name: bytes, patience: float, waiting: Callable[[], None]) -> Lock:
-        """Take the lock of a set; calls `waiting` once if another process has it; NodeError after `patience` seconds."""
+    def lock(self, name: bytes, timeout: float, waiting: Callable[[], None]) -> Lock:
+        """Take the lock of a set; calls `waiting` once if another process has it; NodeError after `timeout` seconds."""
         lock = self.try_lock(name)
         if lock is None:
             waiting()
-        end = time.monotonic() + patience
+        end = time.monotonic() + timeout
         while lock is None:
             if time.monotonic() > end:
                 message = "another job has been copying `{}` for {:.0f} s".format(
-                    name.decode("ascii"), patience
+                    name.decode("ascii"), timeout
                 )
-                raise NodeError(
-                    message,
-                    "wait until that job ends, or stage under another name",
-                )
+                raise NodeError(message, "wait until that job ends, or stage under another name")
             time.sleep(_POLL)
             lock = self.try_lock(name)
         return lock
@@ -133,7 +131,7 @@ class Area(Place):
     def published(self, name: bytes) -> Optional[int]:
         """A descriptor of a published set's directory, or None; Unsafe if the name is a link, a file or another user's."""
         try:
-            descriptor = os.open(name, LIST, dir_fd=self.directory)
+            descriptor = os.open(name, DIRECTORY_FLAGS, dir_fd=self.directory)
         except FileNotFoundError:
             return None
         except OSError:
@@ -145,11 +143,11 @@ class Area(Place):
             raise Unsafe(message)
         return descriptor
 
-    def part(self, name: bytes) -> int:
+    def open_unfinished(self, name: bytes) -> int:
         """A descriptor of the directory in which a set is built, with the remains of an earlier run."""
         with contextlib.suppress(FileExistsError):
             os.mkdir(b"part." + name, 0o700, dir_fd=self.control)
-        return below(self.control, b"part." + name, LIST)
+        return open_below(self.control, b"part." + name, DIRECTORY_FLAGS)
 
     def publish(self, name: bytes) -> None:
         """Publish the finished part atomically; an older version is removed."""
@@ -161,10 +159,11 @@ class Area(Place):
             return
         os.close(old)
         if system.exchange(self.control, b"part." + name, self.directory, name):
-            with contextlib.suppress(OSError):  # the next run clears it
+            # If the removal fails, the next run removes the rest.
+            with contextlib.suppress(OSError):
                 self.discard(self.control, b"part." + name)
         else:
-            # The file system cannot exchange two names: for a moment the set has none.
+            # The file system cannot exchange two names: the set is missing between the two renames.
             trash = self.to_trash(self.directory, name)
             os.rename(b"part." + name, name, src_dir_fd=self.control, dst_dir_fd=self.directory)
             with contextlib.suppress(OSError):
@@ -179,7 +178,7 @@ class Area(Place):
     def discard(self, directory: int, name: bytes) -> None:
         """Remove a tree, if it exists."""
         try:
-            # Renamed before the removal: a kill in between leaves no half-removed set under a name of a set.
+            # Renamed before the removal: a kill during the removal must not leave a half-removed set under its name.
             trash = self.to_trash(directory, name)
         except FileNotFoundError:
             return
@@ -195,10 +194,11 @@ class Area(Place):
         return sorted(n[len(prefix) :] for n in found if n.startswith(prefix))
 
     def clock(self) -> float:
-        """The file system's time in seconds, from a new file: it may be a file server's. This node's clock if it is full."""
+        """The file system's time in seconds, which may be that of a file server; this node's time if the disk is full."""
         name = "now.{}".format(os.getpid()).encode("ascii")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self.discard(self.control, name)  # of a killed process with this pid: its time is old
+        # A file that a killed process with the same id has left would give an old time.
+        self.discard(self.control, name)
         try:
             with os.fdopen(os.open(name, flags, 0o600, dir_fd=self.control)) as file:
                 now = os.fstat(file.fileno()).st_mtime
@@ -217,7 +217,7 @@ class Area(Place):
 
     def read_record(self, name: bytes) -> Dict[str, Any]:
         """A JSON record; empty if it is missing or damaged."""
-        descriptor = opened(self.control, name, os.O_RDONLY)
+        descriptor = open_existing(self.control, name, os.O_RDONLY)
         if descriptor is None:
             return {}
         with os.fdopen(descriptor, encoding="ascii") as file:

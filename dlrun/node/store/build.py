@@ -1,4 +1,4 @@
-"""Build a data set on this node: start from the remains of an earlier run, complete it, publish it."""
+"""Build a data set on this node: reuse the valid blocks of an earlier run, complete the set, publish it."""
 
 import contextlib
 import os
@@ -10,14 +10,14 @@ from ..blocks.hashing import Hasher
 from ..blocks.progress_board import DONE, ProgressBoard
 from ..common import text
 from ..common.errors import Damaged, NodeError
-from ..common.safety import LIST, below, opened
+from ..common.safety import DIRECTORY_FLAGS, open_below, open_existing
 from ..common.system import sync_file_system
 from ..source.manifest import Manifest
 from . import resume, space
 from .area import boot
 from .layout import FileLayout, Layout, layout_of
-from .place import Place
 from .resume import MANIFEST, TREE
+from .target import TargetDirectory
 
 PATH_MAX = 4096  # linux/limits.h: bytes of a path, with the zero byte at its end
 _BOOT = b"boot"
@@ -32,7 +32,7 @@ def write_file(directory: int, name: bytes, content: bytes) -> None:
     os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
 
 
-def note(directory: int, manifest: Manifest, hasher: Hasher, strategy: str) -> None:
+def record_unfinished(directory: int, manifest: Manifest, hasher: Hasher, strategy: str) -> None:
     """Write the manifest of an unfinished set, and the id of the current boot, to its part directory."""
     manifest.info = dict(manifest.info, hash=hasher.name, strategy=strategy, complete=False)
     write_file(directory, MANIFEST, manifest.pack())
@@ -43,7 +43,7 @@ def on_disk(directory: int, manifest: Manifest) -> bool:
     """Whether the files are safe from a power failure: they were synced, or the node has not rebooted since."""
     if manifest.info.get("complete") and manifest.info.get("synced"):
         return True
-    written = opened(directory, _BOOT, os.O_RDONLY)
+    written = open_existing(directory, _BOOT, os.O_RDONLY)
     if written is None:
         return False
     with os.fdopen(written, encoding="ascii") as file:
@@ -79,7 +79,7 @@ class Build:
 
     def __init__(
         self,
-        place: Place,
+        target: TargetDirectory,
         name: bytes,
         manifest: Manifest,
         blocks: Blocks,
@@ -87,49 +87,52 @@ class Build:
         strategy: str = "copy",
         verify: bool = False,
     ) -> None:
-        self.place, self.name, self._verify = place, name, verify
+        self.target, self.name, self._verify = target, name, verify
         self.manifest, self.blocks, self.hasher = manifest, blocks, hasher
         self.identity = manifest.id()
-        self.directory = place.part(name)
+        self.directory = target.open_unfinished(name)
         with contextlib.suppress(FileExistsError):
             os.mkdir(TREE, 0o700, dir_fd=self.directory)
         os.chmod(TREE, 0o700, dir_fd=self.directory)
-        self.tree = os.open(TREE, LIST, dir_fd=self.directory)
+        self.tree = os.open(TREE, DIRECTORY_FLAGS, dir_fd=self.directory)
         self.layout: Layout = layout_of(strategy, self.tree, manifest, blocks, name)
         self.kept = self._resume(self.directory, self.layout)
         self._clear()
         if not self.kept:
-            self.kept = self._inherit()
-        self._note()
+            self.kept = self._link_published()
+        self._record()
 
     def _resume(self, directory: int, there: Layout) -> Dict[int, bytes]:
         """Block number -> hashes of the valid blocks in an earlier run's directory with the layout `there`."""
-        earlier = resume.load(directory, self.hasher)
+        earlier = resume.load_earlier_run(directory, self.hasher)
         if earlier is None or earlier.manifest.info.get("strategy", "copy") != self.layout.strategy:
             return {}
         if earlier.manifest.info.get("source") != self.manifest.info.get("source"):
-            return {}  # equal sizes and times prove nothing about another source's files
+            # Equal sizes and times prove nothing about the files of another source.
+            return {}
         if self.layout.strategy == "pack" and earlier.manifest.id() != self.identity:
-            return {}  # all offsets differ in another tar file
+            # In the tar file of another manifest all offsets differ.
+            return {}
         verify = self._verify or not on_disk(directory, earlier.manifest)
-        return resume.keep(earlier, there, self.manifest, self.blocks, verify)
+        return resume.valid_blocks(earlier, there, self.manifest, self.blocks, verify)
 
-    def _inherit(self) -> Dict[int, bytes]:
+    def _link_published(self) -> Dict[int, bytes]:
         """Hard-link the valid files of the published version, which stays until this one is published; their blocks."""
         if not isinstance(self.layout, FileLayout) or self.manifest.xattrs:
-            return {}  # a tar file is rewritten; setting attributes would change the published files
-        published = self.place.published(self.name)
+            # A tar file is written again as a whole; and setting attributes would change the published files.
+            return {}
+        published = self.target.published(self.name)
         if published is None:
             return {}
         try:
-            tree = below(published, TREE, LIST)
+            tree = open_below(published, TREE, DIRECTORY_FLAGS)
         except OSError:
             os.close(published)
             return {}
         try:
             kept = self._resume(published, FileLayout(tree, self.manifest, self.blocks))
             written = self._entries(number for number in range(len(self.blocks)) if number not in kept)
-            # A file with one changed block is written in place: it must not be a link to the published one.
+            # A file with one changed block is written in place: it must not be a hard link to the published file.
             kept = {number: found for number, found in kept.items() if not written & self._entries([number])}
             if self.layout.link(tree, self._entries(kept)):
                 return kept
@@ -142,22 +145,24 @@ class Build:
     def _entries(self, numbers: Iterable[int]) -> Set[int]:
         """The entries with data in these blocks."""
         blocks = (self.blocks[number] for number in numbers)
-        return {entry for block in blocks for entry in range(block.first, block.first + block.many)}
+        return {entry for block in blocks for entry in range(block.first, block.first + block.file_count)}
 
     def _clear(self) -> None:
         """Remove files that are not kept; a kill at any point leaves a state that the next run can use."""
         if not self.kept:
-            # Before the files: a journal of removed files would be believed by the next run.
+            # The journal goes before the files: after a kill in between, the next run would trust a journal without files.
             journal.remove(self.directory)
         self.layout.clear(self._entries(self.kept))
 
-    def _note(self) -> None:
-        note(self.directory, self.manifest, self.hasher, self.layout.strategy)
+    def _record(self) -> None:
+        record_unfinished(self.directory, self.manifest, self.hasher, self.layout.strategy)
         journal.replace(self.directory, self.identity, self.kept)
 
     def needs(self) -> Tuple[int, int]:
         """(bytes, files) that the missing part takes on the disk."""
-        return space.needed(self.manifest, self.missing()), self.layout.absent(self._entries(self.kept))
+        return space.needed(self.manifest, self.missing()), self.layout.count_missing(
+            self._entries(self.kept)
+        )
 
     def require_space(self, where: bytes) -> None:
         """Raise NoSpace if the missing part does not fit the disk, in bytes or in inodes.
@@ -180,7 +185,7 @@ class Build:
         """Create directories and large files; raises NoSpace. Call it before the first block is written."""
         self.layout.begin()
 
-    def mark(self, board: ProgressBoard) -> None:
+    def mark_done(self, board: ProgressBoard) -> None:
         """Mark the kept blocks as done."""
         for number in self.kept:
             board.mark(number, DONE)
@@ -210,14 +215,14 @@ class Build:
         journal.remove(self.directory)
         if sync:
             sync_file_system(self.directory)
-        self.place.publish(self.name)
-        with contextlib.suppress(
-            OSError
-        ):  # removing the old version has changed the ctime of files that both share
+        self.target.publish(self.name)
+        # The removal of the old version has changed the ctime of the files shared by hard links; a manifest that is newer
+        # marks them as unchanged.
+        with contextlib.suppress(OSError):
             os.utime(MANIFEST, dir_fd=self.directory)
         if sync:
-            os.fsync(self.place.directory)
+            os.fsync(self.target.directory)
 
     def abandon(self) -> None:
         """Remove the unfinished set: it is damaged, or its space is needed. A published version stays."""
-        self.place.discard(self.place.control, b"part." + self.name)
+        self.target.discard(self.target.control, b"part." + self.name)

@@ -1,4 +1,4 @@
-"""The destination of results: a directory on a shared file system, and a hidden one for the unfinished copy next to it."""
+"""The destination of results: a directory on a shared file system, with a hidden one beside it for the unfinished copy."""
 
 import contextlib
 import fcntl
@@ -7,18 +7,18 @@ import time
 
 from ..common import system, text
 from ..common.errors import NodeError, Unsafe, Usage
-from ..common.safety import LIST
-from .place import Place
+from ..common.safety import DIRECTORY_FLAGS
 from .remove import remove_tree
+from .target import TargetDirectory
 
 _PART = b"part"
 
 
-class ResultsPlace(Place):
+class ResultsDirectory(TargetDirectory):
     """The directory that results are copied to, existing or not; `path` is absolute.
 
-    It holds a lock against other processes of this node. The hidden directory's name contains the node, so that all nodes
-    of a job can copy to one destination. Raises NodeError if the parent is not writable or the lock is taken.
+    It holds a lock against other processes of this node. Raises NodeError if the parent directory is not writable or the
+    lock is taken.
     """
 
     def __init__(self, given: str) -> None:
@@ -26,13 +26,14 @@ class ResultsPlace(Place):
         parent, self.name = os.path.split(self.path)
         if not self.name:
             raise Usage("the destination cannot be created as a directory")
+        # A name for each node: all nodes of a job may copy to one destination at the same time.
         node = os.fsencode(os.uname().nodename)
         self._hidden = b".dlrun-out." + self.name + b"." + node
         try:
             self.directory = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self._hidden, 0o700, dir_fd=self.directory)
-            self.control = os.open(self._hidden, LIST, dir_fd=self.directory)
+            self.control = os.open(self._hidden, DIRECTORY_FLAGS, dir_fd=self.directory)
         except OSError as fault:
             message = "cannot copy results to `{}`: {}".format(text.name(parent), fault.strerror)
             raise NodeError(message, "its parent directory must exist and be writable") from None
@@ -49,11 +50,11 @@ class ResultsPlace(Place):
         """Whether the destination exists, as a directory or otherwise."""
         return os.path.lexists(self.path)
 
-    def part(self, name: bytes) -> int:  # noqa: ARG002 - there is one
+    def open_unfinished(self, name: bytes) -> int:  # noqa: ARG002 - there is one
         """A descriptor of the directory of the unfinished copy."""
         with contextlib.suppress(FileExistsError):
             os.mkdir(_PART, 0o700, dir_fd=self.control)
-        return os.open(_PART, LIST, dir_fd=self.control)
+        return os.open(_PART, DIRECTORY_FLAGS, dir_fd=self.control)
 
     def publish(self, name: bytes) -> None:  # noqa: ARG002 - there is one
         """Rename the finished tree to the destination; raises NodeError if that exists by now."""

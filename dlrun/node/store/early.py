@@ -1,12 +1,13 @@
-"""The files of a set during its copy, each under its final name once it is complete: training can begin with them.
+"""The files of a set during its copy: each appears under its final name once it is complete, so training can begin early.
 
-DIR/.early-JOB/NAME/data/...  hard links to the complete files, at the end to all; a symbolic link if the set was published before
+DIR/.early-JOB/NAME/data/...  hard links to the complete files; a symbolic link to the set if it had been published before
 DIR/.early-JOB/NAME/files     the paths of all files of the set, each ended by a zero byte
 DIR/.early-JOB/NAME/state     `copying`, `done`, or `failed:` and the reason
 DIR/.early-JOB/NAME/lock      locked (flock) while the copying process runs
 
-`dlrun_data.py` waits for files there. Creating or removing a hard link changes the ctime of its file, by which changed
-files are recognised: all links are created before the set is published, and after their removal the manifest is touched.
+`dlrun_data.py` waits for files there. Creating or removing a hard link changes the ctime of its file, and changed files
+are recognised by their ctime: so all links are created before the set is published, and after their removal the manifest
+is touched.
 """
 
 import contextlib
@@ -18,53 +19,54 @@ from typing import Dict, List, Optional, Set
 from ..blocks.blocks import Blocks
 from ..blocks.progress_board import DONE, ProgressBoard
 from ..common.errors import Unsafe
-from ..common.safety import LIST, Directories, below, opened
+from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, open_below, open_existing
 from ..source.manifest import CHUNK, Manifest
 from . import uses
 from .area import Area
 from .build import write_file
-from .finish import settle
+from .finish import set_mode_and_time
 from .remove import remove_tree
 from .resume import MANIFEST
 
 PREFIX = b".early-"
-TICK = 0.1  # seconds between checks for complete files
+CHECK_INTERVAL = 0.1  # seconds between checks for complete files
 _WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Start:
-    """When training may begin: `size` bytes, `files` files, and the fraction `part` of all bytes are there.
+class StartCondition:
+    """When training may begin: `size` bytes, `files` files, and the fraction `fraction` of all bytes are there.
 
     note: path of a file that is created then.
     """
 
-    def __init__(self, part: float = 0.0, size: int = 0, files: int = 0, note: str = "") -> None:
-        self.part, self.size, self.files, self.note = part, size, files, note
+    def __init__(self, fraction: float = 0.0, size: int = 0, files: int = 0, marker: str = "") -> None:
+        self.fraction, self.size, self.files, self.marker = fraction, size, files, marker
 
-    def reached(self, size: int, files: int, whole: int) -> bool:
+    def is_reached(self, size: int, files: int, whole: int) -> bool:
         """Whether training may begin with `size` bytes and `files` files of a set of `whole` bytes."""
-        return size >= max(self.size, self.part * whole) and files >= self.files
+        return size >= max(self.size, self.fraction * whole) and files >= self.files
 
 
 class Early:
     """The early files of one set for one job."""
 
-    def __init__(self, area: Area, name: bytes, job: str, start: Start) -> None:
+    def __init__(self, area: Area, name: bytes, job: str, start: StartCondition) -> None:
         self._area, self._name, self._start = area, name, start
-        home = PREFIX + job.encode("ascii")
+        directory = PREFIX + job.encode("ascii")
         with contextlib.suppress(FileExistsError):
-            os.mkdir(home, 0o700, dir_fd=area.directory)
-        above = below(area.directory, home, LIST)
-        area.discard(above, name)  # an earlier attempt's
+            os.mkdir(directory, 0o700, dir_fd=area.directory)
+        above = open_below(area.directory, directory, DIRECTORY_FLAGS)
+        # Remove the remains of an earlier attempt.
+        area.discard(above, name)
         os.mkdir(name, 0o700, dir_fd=above)
-        self._home = below(above, name, LIST)
+        self._directory = open_below(above, name, DIRECTORY_FLAGS)
         os.close(above)
-        os.mkdir(b"data", 0o700, dir_fd=self._home)
-        self._data = below(self._home, b"data", LIST)
+        os.mkdir(b"data", 0o700, dir_fd=self._directory)
+        self._data = open_below(self._directory, b"data", DIRECTORY_FLAGS)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._lock = os.open(b"lock", flags, 0o600, dir_fd=self._home)
+        self._lock = os.open(b"lock", flags, 0o600, dir_fd=self._directory)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        write_file(self._home, b"state", b"copying")
+        write_file(self._directory, b"state", b"copying")
         self._made: Set[bytes] = {b""}
         self._links = 0
         self._size = 0
@@ -73,7 +75,7 @@ class Early:
         self._thread: Optional[threading.Thread] = None
         self._fault: Optional[BaseException] = None
 
-    def follow(self, tree: int, manifest: Manifest, blocks: Blocks, board: ProgressBoard) -> None:
+    def watch(self, tree: int, manifest: Manifest, blocks: Blocks, board: ProgressBoard) -> None:
         """Start a thread that links the files below `tree` when their blocks are done."""
         self._tree, self._manifest, self._blocks, self._board = tree, manifest, blocks, board
         self._before = bytes(len(blocks))
@@ -87,11 +89,11 @@ class Early:
         """Create the links of files that are read from the source (strategy part) at once; returns their entries."""
         if not manifest.info.get("part"):
             return set()
-        target, made = Directories(self._data), set()
+        target, made = DirectoryCache(self._data), set()
         for entry, to in manifest.link_targets():
             if to.startswith(b"/") and to.endswith(b"/" + manifest.path(entry)):
                 path = manifest.dirs[manifest.parents[entry]]
-                self._make(path, target)
+                self._make_directory(path, target)
                 os.symlink(to, manifest.names[entry], dir_fd=target(path))
                 made.add(entry)
         target.close()
@@ -99,56 +101,56 @@ class Early:
 
     def _list(self, manifest: Manifest) -> None:
         kinds = enumerate(manifest.kinds)
-        write_file(self._home, b"files", b"".join(manifest.path(e) + b"\0" for e, _ in kinds))
+        write_file(self._directory, b"files", b"".join(manifest.path(e) + b"\0" for e, _ in kinds))
 
     def _run(self) -> None:
         try:
-            while not self._ended.wait(TICK):
-                self._advance()
+            while not self._ended.wait(CHECK_INTERVAL):
+                self._link_completed()
         except BaseException as fault:  # noqa: BLE001 - raised again where the set is published
             self._fault = fault
 
-    def _advance(self) -> None:
+    def _link_completed(self) -> None:
         plane, size = self._board.plane(DONE), len(self._blocks)
-        # Compared as one big number each: a set of a million blocks would take long as a list, ten times a second.
+        # Compared as two big integers: lists of a million blocks would take too long, ten times a second.
         new = int.from_bytes(plane, "little") & ~int.from_bytes(self._before, "little")
         marks, self._before = new.to_bytes(size, "little"), plane
         number = marks.find(1)
-        source, target = Directories(self._tree), Directories(self._data)
+        source, target = DirectoryCache(self._tree), DirectoryCache(self._data)
         try:
             while number >= 0:
-                for entry in self._completed(number):
+                for entry in self._files_completed_by(number):
                     self._link(entry, source, target)
                 number = marks.find(1, number + 1)
         finally:
             source.close()
             target.close()
-        if self._start.reached(self._size, self._links, self._manifest.size()):
-            self._enough()
+        if self._start.is_reached(self._size, self._links, self._manifest.size()):
+            self._report_started()
 
-    def _completed(self, number: int) -> List[int]:
+    def _files_completed_by(self, number: int) -> List[int]:
         block = self._blocks[number]
         if block.first in self._left:
             self._left[block.first] -= 1
             return [] if self._left[block.first] else [block.first]
-        return list(range(block.first, block.first + block.many))
+        return list(range(block.first, block.first + block.file_count))
 
-    def _link(self, entry: int, source: Directories, target: Directories) -> None:
+    def _link(self, entry: int, source: DirectoryCache, target: DirectoryCache) -> None:
         found = self._manifest
         path, name = found.dirs[found.parents[entry]], found.names[entry]
-        # A large file exists in full size from the start; until `finish` it lacks its mode and time.
+        # A large file was created in full size, and would get its mode and time only at the end of the copy.
         if entry in self._left:
-            settle(found, entry, os.open(name, _WRITE, dir_fd=source(path)))
-        self._make(path, target)
+            set_mode_and_time(found, entry, os.open(name, _WRITE, dir_fd=source(path)))
+        self._make_directory(path, target)
         os.link(name, name, src_dir_fd=source(path), dst_dir_fd=target(path), follow_symlinks=False)
         self._links += 1
         self._size += found.sizes[entry]
 
-    def _make(self, path: bytes, target: Directories) -> None:
+    def _make_directory(self, path: bytes, target: DirectoryCache) -> None:
         """Create a directory and its parents."""
         if path not in self._made:
             parent, _, leaf = path.rpartition(b"/")
-            self._make(parent, target)
+            self._make_directory(parent, target)
             os.mkdir(leaf, 0o700, dir_fd=target(parent))
             self._made.add(path)
 
@@ -158,20 +160,17 @@ class Early:
             return
         self._ended.set()
         self._thread.join()
-        self._advance()
+        self._link_completed()
         if self._fault is not None:
             raise self._fault
-        found, target = self._manifest, Directories(self._data)
+        found, target = self._manifest, DirectoryCache(self._data)
         for path in found.dirs:
-            self._make(path, target)
+            self._make_directory(path, target)
         for entry, to in found.link_targets():
-            here, name, mtime = (
-                target(found.dirs[found.parents[entry]]),
-                found.names[entry],
-                found.mtimes[entry],
-            )
+            here, name = target(found.dirs[found.parents[entry]]), found.names[entry]
             if entry not in self._linked:
                 os.symlink(to, name, dir_fd=here)
+            mtime = found.mtimes[entry]
             os.utime(name, ns=(mtime, mtime), dir_fd=here, follow_symlinks=False)
         for entry, first in found.hard_links():
             there, here = target(found.dirs[found.parents[first]]), target(found.dirs[found.parents[entry]])
@@ -180,38 +179,39 @@ class Early:
 
     def complete(self, manifest: Manifest) -> None:
         """Record that the set is published."""
-        if self._thread is None:  # it was there before
+        # Without a thread nothing was copied: the set had been published before.
+        if self._thread is None:
             self._list(manifest)
-            os.rmdir(b"data", dir_fd=self._home)
-            os.symlink(b"../../" + self._name + b"/data", b"data", dir_fd=self._home)
-        write_file(self._home, b"state", b"done")
-        self._enough()
+            os.rmdir(b"data", dir_fd=self._directory)
+            os.symlink(b"../../" + self._name + b"/data", b"data", dir_fd=self._directory)
+        write_file(self._directory, b"state", b"done")
+        self._report_started()
 
     def failed(self, why: str) -> None:
         """Record that the copy has failed."""
         self._ended.set()
-        write_file(self._home, b"state", b"failed: " + os.fsencode(why))
+        write_file(self._directory, b"state", b"failed: " + os.fsencode(why))
 
-    def _enough(self) -> None:
-        if not self._begun and self._start.note:
-            with open(self._start.note, "w", encoding="ascii") as file:
+    def _report_started(self) -> None:
+        if not self._begun and self._start.marker:
+            with open(self._start.marker, "w", encoding="ascii") as file:
                 file.write("{} {}\n".format(self._links, self._size))
         self._begun = True
 
 
-def in_use(area: Area, job: bytes) -> bool:
-    """Whether a job still copies, or uses, a set that it began early."""
+def is_in_use(area: Area, job: bytes) -> bool:
+    """Whether a job is still copying or using a set with early files."""
     if any(use.job.encode("ascii") == job and use.live for use in uses.all_uses(area)):
         return True
-    home = below(area.directory, PREFIX + job, LIST)
+    directory = open_below(area.directory, PREFIX + job, DIRECTORY_FLAGS)
     try:
-        return any(_held(home, name) for name in map(os.fsencode, os.listdir(home)))
+        return any(_is_locked(directory, name) for name in map(os.fsencode, os.listdir(directory)))
     finally:
-        os.close(home)
+        os.close(directory)
 
 
-def _held(home: int, name: bytes) -> bool:
-    descriptor = opened(home, name + b"/lock", os.O_RDWR)
+def _is_locked(directory: int, name: bytes) -> bool:
+    descriptor = open_existing(directory, name + b"/lock", os.O_RDWR)
     if descriptor is None:
         return False
     try:
@@ -230,20 +230,20 @@ def jobs(area: Area) -> List[bytes]:
 
 
 def remove(area: Area, job: bytes) -> None:
-    """Remove the links of an ended job, without making its published sets look changed."""
+    """Remove the links of an ended job; its published sets still count as unchanged afterwards."""
     try:
-        home = below(area.directory, PREFIX + job, LIST)
+        directory = open_below(area.directory, PREFIX + job, DIRECTORY_FLAGS)
     except OSError:
         return
     try:
-        for name in map(os.fsencode, os.listdir(home)):
-            _remove(area, home, name)
+        for name in map(os.fsencode, os.listdir(directory)):
+            _remove(area, directory, name)
     finally:
-        os.close(home)
+        os.close(directory)
     area.discard(area.directory, PREFIX + job)
 
 
-def _remove(area: Area, home: int, name: bytes) -> None:
+def _remove(area: Area, directory: int, name: bytes) -> None:
     try:
         published = area.published(name)
     except Unsafe:
@@ -252,9 +252,9 @@ def _remove(area: Area, home: int, name: bytes) -> None:
     if published is not None:
         with contextlib.suppress(OSError):
             before = os.stat(MANIFEST, dir_fd=published, follow_symlinks=False).st_ctime_ns
-            # Checked before the removal, which changes the ctimes: a set that was changed already stays recognisable.
-            trusted = _unchanged(home, name + b"/data", before)
-    remove_tree(home, name)
+            # Checked before the removal, which changes the ctimes: a set that had been changed must stay recognisable.
+            trusted = _unchanged(directory, name + b"/data", before)
+    remove_tree(directory, name)
     if published is not None:
         with contextlib.suppress(OSError):
             if trusted:
@@ -262,10 +262,10 @@ def _remove(area: Area, home: int, name: bytes) -> None:
         os.close(published)
 
 
-def _unchanged(home: int, path: bytes, before: int) -> bool:
-    """Whether no file below a directory has a ctime after `before` (ns); true for a symbolic link to the set."""
+def _unchanged(parent: int, path: bytes, before: int) -> bool:
+    """Whether no file below a directory has a ctime after `before` (ns); false if it cannot be opened."""
     try:
-        directory = below(home, path, LIST)
+        directory = open_below(parent, path, DIRECTORY_FLAGS)
     except OSError:
         return False
     try:

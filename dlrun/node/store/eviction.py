@@ -7,13 +7,13 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from ..common import text
 from ..common.errors import Damaged, NodeError, NoSpace
-from ..common.safety import opened
+from ..common.safety import open_existing
 from ..source.manifest import head
 from . import early, space, uses
 from .area import Area, set_name
 from .resume import MANIFEST
 
-HEAD = 1 << 20  # maximum bytes of a manifest's magic and JSON lines
+MAX_HEAD = 1 << 20  # maximum bytes of a manifest's magic and JSON lines
 STALE = 86400.0  # seconds after which the remains of a killed copy are removed
 
 
@@ -44,6 +44,7 @@ def entries(area: Area) -> List[PublishedSet]:
             continue
         finally:
             os.close(directory)
+        # A set of an older version may not have a source.
         root = str(line["info"].get("source", {}).get("root", ""))
         found.append(
             PublishedSet(
@@ -54,11 +55,11 @@ def entries(area: Area) -> List[PublishedSet]:
 
 
 def _head(directory: int) -> Dict[str, Any]:
-    descriptor = opened(directory, MANIFEST, os.O_RDONLY)
+    descriptor = open_existing(directory, MANIFEST, os.O_RDONLY)
     if descriptor is None:
         raise Damaged("a set without a manifest")
     with os.fdopen(descriptor, "rb") as file:
-        return head(file.read(HEAD))[0]
+        return head(file.read(MAX_HEAD))[0]
 
 
 def remove(area: Area, name: bytes) -> bool:
@@ -78,74 +79,78 @@ def remove(area: Area, name: bytes) -> bool:
         lock.close()
 
 
-def evict(area: Area, enough: Callable[[], bool], but: bytes = b"") -> List[PublishedSet]:
+def evict(area: Area, enough: Callable[[], bool], except_set: bytes = b"") -> List[PublishedSet]:
     """Remove sets, least recently used first, until `enough()` or no more may be removed; returns the removed ones."""
-    gone: List[PublishedSet] = []
+    removed: List[PublishedSet] = []
     for entry in entries(area):
         if enough():
             break
-        if entry.name != but and not entry.users and remove(area, entry.name):
-            gone.append(entry)
-    return gone
+        if entry.name != except_set and not entry.users and remove(area, entry.name):
+            removed.append(entry)
+    return removed
 
 
-def evictable(area: Area, but: bytes) -> int:
-    """Bytes of all sets without users, except the set `but`."""
-    return sum(entry.bytes for entry in entries(area) if entry.name != but and not entry.users)
+def evictable(area: Area, except_set: bytes) -> int:
+    """Bytes of all sets without users, except the set `except_set`."""
+    return sum(entry.bytes for entry in entries(area) if entry.name != except_set and not entry.users)
 
 
-def in_use(area: Area, but: bytes) -> int:
-    """Bytes of all sets in use, except the set `but`."""
-    return sum(entry.bytes for entry in entries(area) if entry.name != but and entry.users)
+def in_use(area: Area, except_set: bytes) -> int:
+    """Bytes of all sets in use, except the set `except_set`."""
+    return sum(entry.bytes for entry in entries(area) if entry.name != except_set and entry.users)
 
 
-def make_room(area: Area, quota: Optional[int], need: int, size: int, but: bytes) -> List[PublishedSet]:
+def make_room(
+    area: Area, quota: Optional[int], need: int, size: int, except_set: bytes
+) -> List[PublishedSet]:
     """Evict until `need` bytes are free on the disk, and all sets with the new one of `size` bytes fit the quota.
 
-    `but` is the set being copied. Raises NoSpace for the quota; for the disk the caller checks.
+    `except_set` is the set being copied. Raises NoSpace for the quota; for the disk the caller checks.
     """
 
     def total() -> int:
-        return size + sum(entry.bytes for entry in entries(area) if entry.name != but)
+        return size + sum(entry.bytes for entry in entries(area) if entry.name != except_set)
 
-    if space.free(area.directory) + evictable(area, but) < need:
-        return []  # evicting all would not suffice: keep them
-    gone = evict(
-        area, lambda: space.free(area.directory) >= need and (quota is None or total() <= quota), but
+    if space.free(area.directory) + evictable(area, except_set) < need:
+        # Even an eviction of all sets would not free enough: keep them.
+        return []
+    removed = evict(
+        area, lambda: space.free(area.directory) >= need and (quota is None or total() <= quota), except_set
     )
     if quota is not None and total() > quota:
         message = "the quota of {} has no room for {} beside the sets in use".format(
             text.size(quota), text.size(size)
         )
         raise NoSpace(message, "raise --quota, or wait until the jobs that use other sets end")
-    return gone
+    return removed
 
 
-def tidy(area: Area) -> List[bytes]:
+def clean_up(area: Area) -> List[bytes]:
     """Remove the remains of ended jobs: sets staged with `--keep job`, unfinished sets older than `STALE`, trash.
 
     Returns the names of the removed sets.
     """
     removed = []
-    noted = uses.all_uses(area)
-    for use in noted:
+    recorded = uses.all_uses(area)
+    for use in recorded:
         if use.live:
             continue
         uses.release(area, use)
-        others = [other for other in noted if other.name == use.name and other.job != use.job]
+        others = [other for other in recorded if other.name == use.name and other.job != use.job]
         if use.keep == "job" and not others and remove(area, use.name):
             removed.append(use.name)
     for job in early.jobs(area):
-        if not early.in_use(area, job):
+        if not early.is_in_use(area, job):
             early.remove(area, job)
     for rest in area.controls(b"trash."):
-        with contextlib.suppress(OSError):  # a failing disk may not allow the removal; the set may still fit
+        # On a failing disk the removal may fail, too; the new set may still fit.
+        with contextlib.suppress(OSError):
             area.discard(area.control, b"trash." + rest)
     now = area.clock() if area.controls(b"part.") or area.controls(b"fetch.") else 0.0
     for kind in (b"part.", b"fetch."):
         for name in area.controls(kind):
             if _age(area, kind + name, now) > STALE:
-                _drop_part(area, name)
+                _remove_unfinished(area, name)
     return removed
 
 
@@ -155,10 +160,11 @@ def _age(area: Area, name: bytes, now: float) -> float:
     return 0.0
 
 
-def _drop_part(area: Area, name: bytes) -> None:
+def _remove_unfinished(area: Area, name: bytes) -> None:
     lock = area.try_lock(name)
     if lock is not None:
-        for kind in (b"part.", b"fetch."):  # what was fetched for it, if it is from a URL
+        # `fetch.`: the download of a set whose source is a URL.
+        for kind in (b"part.", b"fetch."):
             area.discard(area.control, kind + name)
         lock.close()
 
@@ -175,9 +181,9 @@ def end_job(area: Area, job: str) -> List[bytes]:
     return removed
 
 
-def drop_all(area: Area) -> List[bytes]:
+def remove_unused(area: Area) -> List[bytes]:
     """Remove all sets without users and all unfinished ones; returns the names of the removed sets."""
-    removed = tidy(area) + [entry.name for entry in evict(area, lambda: False)]
+    removed = clean_up(area) + [entry.name for entry in evict(area, lambda: False)]
     for name in area.controls(b"part."):
-        _drop_part(area, name)
+        _remove_unfinished(area, name)
     return removed

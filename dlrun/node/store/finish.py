@@ -5,7 +5,7 @@ from typing import List
 
 from ..common import text
 from ..common.errors import Damaged
-from ..common.safety import LIST, Directories
+from ..common.safety import DIRECTORY_FLAGS, DirectoryCache
 from ..source.manifest import Manifest
 from .tree import check_names
 
@@ -17,33 +17,31 @@ def finish(root: int, manifest: Manifest, large: List[int]) -> List[str]:
 
     `large`: entries written in chunks. Raises Damaged for a missing or an extra name.
     """
-    directories = Directories(root)
+    directories = DirectoryCache(root)
     try:
-        _large_files(directories, manifest, large)
-        lost = _attributes(directories, manifest)
-        _links(directories, manifest)
+        _finish_large_files(directories, manifest, large)
+        lost = _set_attributes(directories, manifest)
+        _create_links(directories, manifest)
     finally:
         directories.close()
     missing, extra = check_names(root, manifest)
     if missing or extra:
-        wrong = (
-            "without {}".format(text.some(missing))
-            if missing
-            else "with {} too many".format(text.some(extra))
+        what = (
+            "missing {}".format(text.names(missing)) if missing else "unexpected {}".format(text.names(extra))
         )
-        message = "the copy is not complete: {}".format(wrong)
+        message = "the copy differs from the source: {}".format(what)
         raise Damaged(message, "another program changed it; run again")
-    _directories(root, manifest)
+    _finish_directories(root, manifest)
     return lost
 
 
-def _large_files(directories: Directories, manifest: Manifest, large: List[int]) -> None:
+def _finish_large_files(directories: DirectoryCache, manifest: Manifest, large: List[int]) -> None:
     for entry in large:
         directory = directories(manifest.dirs[manifest.parents[entry]])
-        settle(manifest, entry, os.open(manifest.names[entry], _WRITE, dir_fd=directory))
+        set_mode_and_time(manifest, entry, os.open(manifest.names[entry], _WRITE, dir_fd=directory))
 
 
-def settle(manifest: Manifest, entry: int, descriptor: int) -> None:
+def set_mode_and_time(manifest: Manifest, entry: int, descriptor: int) -> None:
     """Set mode and modification time of an open file, and close it."""
     try:
         os.fchmod(descriptor, manifest.modes[entry])
@@ -52,15 +50,16 @@ def settle(manifest: Manifest, entry: int, descriptor: int) -> None:
         os.close(descriptor)
 
 
-def _attributes(directories: Directories, manifest: Manifest) -> List[str]:
+def _set_attributes(directories: DirectoryCache, manifest: Manifest) -> List[str]:
     lost: List[str] = []
     for entry, key, value in manifest.xattrs:
         number = -1 - entry if entry < 0 else manifest.parents[entry]
         directory = directories(manifest.dirs[number])
         path = manifest.dirs[number] if entry < 0 else manifest.path(entry)
         if entry < 0:
-            descriptor = os.open(b".", LIST, dir_fd=directory)
-        else:  # attributes need write permission; `settle` restores the mode
+            descriptor = os.open(b".", DIRECTORY_FLAGS, dir_fd=directory)
+        # Setting attributes requires write permission; `set_mode_and_time` restores the mode.
+        else:
             os.chmod(manifest.names[entry], 0o600, dir_fd=directory)
             descriptor = os.open(manifest.names[entry], _WRITE, dir_fd=directory)
         try:
@@ -71,11 +70,11 @@ def _attributes(directories: Directories, manifest: Manifest) -> List[str]:
         if entry < 0:
             os.close(descriptor)
         else:
-            settle(manifest, entry, descriptor)
+            set_mode_and_time(manifest, entry, descriptor)
     return lost
 
 
-def _links(directories: Directories, manifest: Manifest) -> None:
+def _create_links(directories: DirectoryCache, manifest: Manifest) -> None:
     parents, names, dirs = manifest.parents, manifest.names, manifest.dirs
     for entry, target in manifest.link_targets():
         directory, mtime = directories(dirs[parents[entry]]), manifest.mtimes[entry]
@@ -87,12 +86,12 @@ def _links(directories: Directories, manifest: Manifest) -> None:
         os.link(names[first], names[entry], src_dir_fd=there, dst_dir_fd=here, follow_symlinks=False)
 
 
-def _directories(root: int, manifest: Manifest) -> None:
-    directories = Directories(root)
-    # Children first: a parent that loses its search or write permission would block them.
+def _finish_directories(root: int, manifest: Manifest) -> None:
+    directories = DirectoryCache(root)
+    # Children before parents: a parent that has lost its search permission would block them.
     for number in range(len(manifest.dirs) - 1, -1, -1):
         mtime = manifest.dir_mtimes[number]
-        descriptor = os.open(b".", LIST, dir_fd=directories(manifest.dirs[number]))
+        descriptor = os.open(b".", DIRECTORY_FLAGS, dir_fd=directories(manifest.dirs[number]))
         try:
             os.fchmod(descriptor, manifest.dir_modes[number])
             os.utime(descriptor, ns=(mtime, mtime))

@@ -1,7 +1,7 @@
 """The layouts of a data set on the node's disk: plain files, or one indexed tar file.
 
-A layout reserves space for the blocks, creates readers and writers for each thread, finds the remaining files of an
-earlier run, and completes the tree.
+A layout reserves disk space, creates readers and writers for each thread, finds the files of an earlier run that can be
+kept, and completes the tree.
 """
 
 import contextlib
@@ -33,27 +33,29 @@ class FileLayout:
     def __init__(self, root: int, manifest: Manifest, blocks: Blocks) -> None:
         self.root, self.manifest, self.blocks = root, manifest, blocks
 
-    def present(self, entries: Set[int], complete: bool) -> Set[int]:
+    def matching(self, entries: Set[int], complete: bool) -> Set[int]:
         """The entries whose files exist with their size and time.
 
         complete: the earlier run had finished; in an unfinished one large files do not have their time yet.
         """
-        untimed = set() if complete else entries.intersection(self.blocks.large)
-        return tree.present(self.root, self.manifest, entries, untimed)
+        ignore_times = set() if complete else entries.intersection(self.blocks.large)
+        return tree.matching_files(self.root, self.manifest, entries, ignore_times)
 
     def clear(self, keep: Set[int]) -> None:
         """Remove everything but the files of the entries to keep."""
-        tree.sweep(self.root, self.manifest, keep)
+        tree.remove_unwanted(self.root, self.manifest, keep)
 
     def link(self, other: int, entries: Set[int]) -> bool:
         """Hard-link files of another tree; returns whether that succeeded for all entries."""
         return tree.link_files(other, self.root, self.manifest, entries)
 
-    def absent(self, there: Set[int]) -> int:
-        """The number of files, links and directories to create, if the files of the entries `there` exist."""
+    def count_missing(self, existing: Set[int]) -> int:
+        """The number of files, links and directories to create, if the files of the entries `existing` exist."""
         kinds = self.manifest.kinds
-        made = sum(kind == LINK or (kind == FILE and entry not in there) for entry, kind in enumerate(kinds))
-        return made + tree.absent_directories(self.root, self.manifest)
+        made = sum(
+            kind == LINK or (kind == FILE and entry not in existing) for entry, kind in enumerate(kinds)
+        )
+        return made + tree.count_missing_directories(self.root, self.manifest)
 
     def begin(self) -> None:
         """Create directories and large files; raises NoSpace."""
@@ -88,9 +90,9 @@ class TarLayout:
         self.names = name + b".tar", name + b".tar.index"
         self.tar_map = TarMap(manifest)
         self._made: Optional[Tuple[int, int]] = None  # device and inode of the tar file of `begin`
-        self._kept_open = -1  # while it is open, no other file gets its inode
+        self._kept_open = -1  # while the tar file is open, no other file can get its inode number
 
-    def present(self, entries: Set[int], complete: bool) -> Set[int]:  # noqa: ARG002 - as Files.present
+    def matching(self, entries: Set[int], complete: bool) -> Set[int]:  # noqa: ARG002 - interface of FileLayout
         """All of the entries if the tar file exists in full size, else none."""
         try:
             status = os.stat(self.names[0], dir_fd=self.root, follow_symlinks=False)
@@ -105,14 +107,15 @@ class TarLayout:
             if not (keep and name == self.names[0]):
                 remove_tree(self.root, name)
 
-    def absent(self, there: Set[int]) -> int:
+    def count_missing(self, existing: Set[int]) -> int:
         """The number of files to create: tar file and index, or only the index."""
-        return 1 if there else 2
+        return 1 if existing else 2
 
     def begin(self) -> None:
         """Create the tar file in full size with its space reserved; raises NoSpace."""
         with contextlib.suppress(FileNotFoundError):
-            os.chmod(self.names[0], 0o600, dir_fd=self.root)  # an earlier run may have finished it, read-only
+            # If an earlier run has finished the file, it is read-only.
+            os.chmod(self.names[0], 0o600, dir_fd=self.root)
         tree.make_empty(self.root, self.names[0], self.tar_map.size, not self.manifest.sparse)
         self._kept_open = open_tar(self.root, self.names[0], os.O_RDONLY)
         self._made = identity(os.fstat(self._kept_open))
@@ -147,7 +150,8 @@ class TarLayout:
         with os.fdopen(os.open(self.names[1], flags, 0o600, dir_fd=self.root), "wb") as file:
             file.write(self.tar_map.index())
         for name in self.names:
-            os.chmod(name, self.manifest.dir_modes[0] & 0o444, dir_fd=self.root)  # readers write nothing here
+            # Read-only: programs open the files of a set only to read.
+            os.chmod(name, self.manifest.dir_modes[0] & 0o444, dir_fd=self.root)
         os.chmod(b".", self.manifest.dir_modes[0] & 0o555, dir_fd=self.root)
         return (
             ["attributes of {}".format(text.count(len(self.manifest.xattrs), "file"))]

@@ -1,6 +1,6 @@
 """Free memory, for data sets in memory file systems.
 
-Files in a tmpfs (tmpfs(5), /dev/shm) are memory: the size of the file system is only a maximum, and pages are charged to
+Files in a tmpfs (tmpfs(5), /dev/shm) use memory: the size of the file system is only a maximum, and pages are charged to
 the control group of the job that writes them.
 """
 
@@ -45,11 +45,11 @@ def _groups(listed: str, root: str) -> Iterator[Optional[int]]:
         else:
             continue
         while path.strip("/"):
-            place = base + path
-            most, now = _read(place + "/" + limit).strip(), _read(place + "/" + used).strip()
+            directory = base + path
+            most, now = _read(directory + "/" + limit).strip(), _read(directory + "/" + used).strip()
             if most.isdigit() and now.isdigit() and int(most) < _UNLIMITED:
-                # The page cache counts for the group, but the kernel drops it when memory is needed.
-                state = _pairs(_read(place + "/memory.stat"))
+                # The page cache is counted as memory of the group, but the kernel drops it when memory is needed.
+                state = _pairs(_read(directory + "/memory.stat"))
                 yield max(0, int(most) - int(now) + sum(state.get(name, 0) for name in cached))
             path = path.rpartition("/")[0]
 

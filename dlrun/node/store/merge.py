@@ -6,15 +6,15 @@ from typing import Set
 
 from ..common import text
 from ..common.errors import NodeError
-from ..common.safety import Directories
+from ..common.safety import DirectoryCache
 from ..source.manifest import FILE, Manifest
-from .tree import present
+from .tree import matching_files
 
 
-def there_already(root: int, manifest: Manifest) -> Set[int]:
-    """The entries that a directory has with the same size and time; files with hard links are never among them."""
+def unchanged_files(root: int, manifest: Manifest) -> Set[int]:
+    """The entries that a directory has with the same size and time, without files that have hard links."""
     files = {entry for entry, kind in enumerate(manifest.kinds) if kind == FILE}
-    return present(root, manifest, files - set(manifest.hard), set())
+    return matching_files(root, manifest, files - set(manifest.hard), set())
 
 
 def merge(tree: int, root: int, manifest: Manifest) -> None:
@@ -22,7 +22,7 @@ def merge(tree: int, root: int, manifest: Manifest) -> None:
 
     Raises NodeError if a directory is in the place of a file, or the reverse.
     """
-    source, target = Directories(tree), Directories(root)
+    source, target = DirectoryCache(tree), DirectoryCache(root)
     for number, path in enumerate(manifest.dirs):
         if path:
             parent, _, leaf = path.rpartition(b"/")
@@ -33,9 +33,7 @@ def merge(tree: int, root: int, manifest: Manifest) -> None:
         try:
             os.rename(name, name, src_dir_fd=source(path), dst_dir_fd=target(path))
         except OSError as fault:
-            message = "cannot move `{}` to its place: {}".format(
-                text.name(manifest.path(entry)), fault.strerror
-            )
+            message = "cannot replace `{}`: {}".format(text.name(manifest.path(entry)), fault.strerror)
             raise NodeError(message) from None
     source.close()
     target.close()

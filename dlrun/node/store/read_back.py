@@ -9,16 +9,16 @@ from ..common import text
 from ..common.errors import Damaged, SourceFault
 from ..source.manifest import Manifest
 from .layout import AnyReader, Layout
-from .resume import split
+from .resume import hashes_by_block
 
 
 def damaged(
     layout: Layout, manifest: Manifest, blocks: Blocks, hasher: Hasher, ignore: Container[int] = ()
 ) -> List[bytes]:
     """The paths of files that are missing or differ in size or hash, except the entries to ignore."""
-    digests = split(manifest, blocks, hasher.size)
+    digests = hashes_by_block(manifest, blocks, hasher.size)
     reader = layout.reader(hasher)
-    view = BufferPool(1).take()
+    view = BufferPool(1).acquire()
     wrong: Set[int] = set()
     for number, block in enumerate(blocks):
         if _good(reader, block, view, digests[number]):
@@ -27,10 +27,10 @@ def damaged(
             wrong.add(block.first)
             continue
         # A block of several files: read them one by one to name the damaged ones.
-        for place in range(block.many):
-            entry, size = block.first + place, hasher.size
+        for index in range(block.file_count):
+            entry, size = block.first + index, hasher.size
             one = Block(entry, 1, 0, manifest.sizes[entry])
-            if not _good(reader, one, view, digests[number][place * size : (place + 1) * size]):
+            if not _good(reader, one, view, digests[number][index * size : (index + 1) * size]):
                 wrong.add(entry)
     reader.close()
     return sorted(manifest.path(entry) for entry in wrong if entry not in ignore)
@@ -49,5 +49,5 @@ def verify_set(
     """Raise Damaged, with the paths, if the copy differs from the manifest, except the entries to ignore."""
     wrong = damaged(layout, manifest, blocks, hasher, ignore)
     if wrong:
-        message = "the copy differs from its manifest: {}".format(text.some(wrong))
+        message = "the copy differs from its manifest: {}".format(text.names(wrong))
         raise Damaged(message)

@@ -7,7 +7,7 @@ import contextlib
 import os
 import stat
 
-from ..common.safety import LIST
+from ..common.safety import DIRECTORY_FLAGS
 
 
 def remove_tree(parent: int, name: bytes) -> None:
@@ -19,7 +19,7 @@ def remove_tree(parent: int, name: bytes) -> None:
             return
         if status.st_mode & 0o700 != 0o700:
             os.chmod(name, 0o700, dir_fd=parent)
-        directory = os.open(name, LIST, dir_fd=parent)
+        directory = os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
         try:
             for entry in os.listdir(directory):
                 _remove_entry(directory, os.fsencode(entry))

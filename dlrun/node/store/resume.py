@@ -1,8 +1,8 @@
-"""Find the valid blocks of an earlier run, by its manifest and journals, checked against the disk.
+"""Find the valid blocks of an earlier run, from its manifest and journals, and check them against the disk.
 
 The earlier tree is that of a killed run, or the published data set of a source that has changed since. A file is kept if
-source and tree have it with the same size and time, and its hash is known; after a crash of the node it must also still
-have that hash.
+source and tree have it with the same size and time, and its hash is known; after a crash of the node it is read back, and
+must still have that hash.
 """
 
 import os
@@ -12,7 +12,7 @@ from ..blocks import journal
 from ..blocks.blocks import Block, Blocks, is_chunk
 from ..blocks.hashing import Hasher
 from ..common.errors import Damaged, SourceFault
-from ..common.safety import opened
+from ..common.safety import open_existing
 from ..source.manifest import FILE, Manifest, unpack
 from .layout import Layout
 
@@ -20,24 +20,24 @@ MANIFEST = b"manifest"
 TREE = b"data"
 
 
-class Earlier:
+class EarlierRun:
     """An earlier run: its directory, its manifest, and whether it had finished."""
 
     def __init__(self, directory: int, manifest: Manifest, hasher: Hasher) -> None:
         self.directory, self.manifest, self.hasher = directory, manifest, hasher
         self.complete = bool(manifest.digests) or bool(manifest.info.get("complete"))
 
-    def units(self) -> Dict[Tuple[int, int], bytes]:
+    def known_hashes(self) -> Dict[Tuple[int, int], bytes]:
         """(entry, offset) -> hash of each finished file or chunk."""
         blocks, size = Blocks(self.manifest), self.hasher.size
-        finished = split(self.manifest, blocks, size) if self.complete else self._journal()
+        finished = hashes_by_block(self.manifest, blocks, size) if self.complete else self._journal()
         found: Dict[Tuple[int, int], bytes] = {}
         for number, digests in finished.items():
             block = blocks[number]
             if is_chunk(block, self.manifest):
                 found[block.first, block.offset] = digests
             else:
-                for k in range(block.many):
+                for k in range(block.file_count):
                     found[block.first + k, 0] = digests[k * size : (k + 1) * size]
         return found
 
@@ -45,19 +45,19 @@ class Earlier:
         return journal.read(self.directory, self.manifest.id())
 
 
-def split(manifest: Manifest, blocks: Blocks, size: int) -> Dict[int, bytes]:
+def hashes_by_block(manifest: Manifest, blocks: Blocks, size: int) -> Dict[int, bytes]:
     """Block number -> hashes of a complete manifest, as in a journal; size: bytes of a hash."""
-    found, place = {}, 0
+    found, offset = {}, 0
     for number, block in enumerate(blocks):
-        length = size if is_chunk(block, manifest) else size * block.many
-        found[number] = manifest.digests[place : place + length]
-        place += length
+        length = size if is_chunk(block, manifest) else size * block.file_count
+        found[number] = manifest.digests[offset : offset + length]
+        offset += length
     return found
 
 
-def load(directory: int, hasher: Hasher) -> Optional[Earlier]:
+def load_earlier_run(directory: int, hasher: Hasher) -> Optional[EarlierRun]:
     """The earlier run of a directory, or None without a usable manifest with the same hash function."""
-    descriptor = opened(directory, MANIFEST, os.O_RDONLY)
+    descriptor = open_existing(directory, MANIFEST, os.O_RDONLY)
     if descriptor is None:
         return None
     with os.fdopen(descriptor, "rb") as file:
@@ -66,54 +66,58 @@ def load(directory: int, hasher: Hasher) -> Optional[Earlier]:
         found = unpack(blob)
     except Damaged:
         return None
-    return Earlier(directory, found, hasher) if found.info.get("hash") == hasher.name else None
+    return EarlierRun(directory, found, hasher) if found.info.get("hash") == hasher.name else None
 
 
-def keep(earlier: Earlier, layout: Layout, new: Manifest, blocks: Blocks, verify: bool) -> Dict[int, bytes]:
+def valid_blocks(
+    earlier: EarlierRun, layout: Layout, new: Manifest, blocks: Blocks, verify: bool
+) -> Dict[int, bytes]:
     """Block number of the new manifest -> hashes, for blocks that need no copying; `verify` reads them back.
 
     `layout` is that of the earlier run's tree.
     """
-    units, origin = earlier.units(), _origin(earlier.manifest, new)
+    known_hashes, origin = earlier.known_hashes(), _unchanged_entries(earlier.manifest, new)
     found: Dict[int, bytes] = {}
     for number, block in enumerate(blocks):
         keys = [(origin.get(entry, -1), block.offset) for entry in _entries(block)]
-        if all(key in units for key in keys):
-            found[number] = b"".join(units[key] for key in keys)
-    good = layout.present({entry for number in found for entry in _entries(blocks[number])}, earlier.complete)
+        if all(key in known_hashes for key in keys):
+            found[number] = b"".join(known_hashes[key] for key in keys)
+    good = layout.matching(
+        {entry for number in found for entry in _entries(blocks[number])}, earlier.complete
+    )
     found = {number: d for number, d in found.items() if all(e in good for e in _entries(blocks[number]))}
-    return _unharmed(earlier.hasher, layout, blocks, found) if verify else found
+    return _verified(earlier.hasher, layout, blocks, found) if verify else found
 
 
 def _entries(block: Block) -> Iterator[int]:
-    return iter(range(block.first, block.first + block.many))
+    return iter(range(block.first, block.first + block.file_count))
 
 
-def _origin(old: Manifest, new: Manifest) -> Dict[int, int]:
+def _unchanged_entries(old: Manifest, new: Manifest) -> Dict[int, int]:
     """Entry of the new manifest -> entry of the old one, for unchanged files."""
-    touched = bool(
-        old.ctimes and new.ctimes
-    )  # whether files rewritten with their old mtime can be recognised
+    # Only change times reveal a file that was rewritten and given its old modification time.
+    compares_ctimes = bool(old.ctimes and new.ctimes)
     if old.id() == new.id():
-        return {e: e for e in range(len(new.names)) if not touched or old.ctimes[e] == new.ctimes[e]}
-    if old.xattrs or new.xattrs:  # rare, not worth a comparison
+        return {e: e for e in range(len(new.names)) if not compares_ctimes or old.ctimes[e] == new.ctimes[e]}
+    # Extended attributes are rare: such sets are copied again instead of comparing them.
+    if old.xattrs or new.xattrs:
         return {}
     places = {old.path(entry): entry for entry, kind in enumerate(old.kinds) if kind == FILE}
     found: Dict[int, int] = {}
     for entry, kind in enumerate(new.kinds):
         before = places.get(new.path(entry)) if kind == FILE else None
-        if before is None or _facts(old, before) != _facts(new, entry):
+        if before is None or _stat_fields(old, before) != _stat_fields(new, entry):
             continue
-        if not touched or old.ctimes[before] == new.ctimes[entry]:
+        if not compares_ctimes or old.ctimes[before] == new.ctimes[entry]:
             found[entry] = before
     return found
 
 
-def _facts(manifest: Manifest, entry: int) -> Tuple[int, int, int]:
+def _stat_fields(manifest: Manifest, entry: int) -> Tuple[int, int, int]:
     return manifest.sizes[entry], manifest.mtimes[entry], manifest.modes[entry]
 
 
-def _unharmed(hasher: Hasher, layout: Layout, blocks: Blocks, found: Dict[int, bytes]) -> Dict[int, bytes]:
+def _verified(hasher: Hasher, layout: Layout, blocks: Blocks, found: Dict[int, bytes]) -> Dict[int, bytes]:
     """The blocks that still have their hash when read back; none for sets without hashes."""
     good: Dict[int, bytes] = {}
     if not hasher.size:

@@ -1,13 +1,13 @@
-"""The room of a data set with strategy `part` on a node: some storage is left to others, such as the training."""
+"""The space that a data set with strategy `part` may take on a node: some is left to others, such as the training."""
 
 import contextlib
 import os
 import sys
 from typing import NamedTuple, Optional
 
-from ..common.safety import LIST, below
+from ..common.safety import DIRECTORY_FLAGS, open_below
 from ..source.manifest import Manifest
-from ..source.part import cost, fitted, whole_size
+from ..source.part import cost, fit, whole_size
 from . import eviction, space, warm
 from .area import Area
 
@@ -30,11 +30,11 @@ class Room(NamedTuple):
         """The minimum of two nodes' rooms."""
         return Room(*map(min, zip(self, other)))
 
-    def fitted(self, manifest: Manifest, root: bytes) -> Manifest:
+    def fit(self, manifest: Manifest, root: bytes) -> Manifest:
         """The manifest itself if all of it fits, else one with links to `root` for the other files."""
         if cost(manifest) <= self.whole and manifest.size() <= self.data:
             return manifest
-        return fitted(manifest, root, min(self.part, self.data))
+        return fit(manifest, root, min(self.part, self.data))
 
 
 def room(area: Area, name: bytes, quota: Optional[int], most: Optional[int]) -> Room:
@@ -70,7 +70,7 @@ def _without_spare(descriptor: int, free: int) -> int:
 def _begun(area: Area, name: bytes) -> int:
     """Bytes of the unfinished copy of a killed run, which the next one continues."""
     try:
-        directory = below(area.control, b"part." + name, LIST)
+        directory = open_below(area.control, b"part." + name, DIRECTORY_FLAGS)
     except OSError:
         return 0
     try:
@@ -83,10 +83,11 @@ def _taken(directory: int) -> int:
     total = 0
     with os.scandir(directory) as entries:
         for entry in entries:
-            with contextlib.suppress(FileNotFoundError):  # another job builds it
+            # Another job that builds the set may remove files during the walk.
+            with contextlib.suppress(FileNotFoundError):
                 total += entry.stat(follow_symlinks=False).st_blocks * 512
                 if entry.is_dir(follow_symlinks=False):
-                    inside = os.open(entry.name, LIST, dir_fd=directory)
+                    inside = os.open(entry.name, DIRECTORY_FLAGS, dir_fd=directory)
                     try:
                         total += _taken(inside)
                     finally:

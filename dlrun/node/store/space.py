@@ -7,10 +7,11 @@ from ..common import text
 from ..common.errors import NoSpace
 from ..common.system import file_system
 from ..source.manifest import Manifest
+from ..source.part import ALLOCATION_UNIT
 from . import memory
 
 MEMORY_MARGIN = 0.1  # part of the free memory left free: the training has not started yet
-_CLUSTER = 4096  # bytes: the allocation unit of files and directories
+
 MARGIN = 0.01  # part of the disk left free: full file systems are slow, and `needed` is an estimate
 
 
@@ -21,7 +22,7 @@ def needed(manifest: Manifest, missing: int) -> int:
     sparse = sum(manifest.sizes[entry] for entry in manifest.sparse)
     share = min(1.0, missing / total)
     # On average the last allocation unit of a file is half empty.
-    return int(missing - sparse * share + share * _CLUSTER * (files // 2 + directories))
+    return int(missing - sparse * share + share * ALLOCATION_UNIT * (files // 2 + directories))
 
 
 def free(descriptor: int) -> int:
@@ -57,11 +58,11 @@ def require(descriptor: int, wanted: int, count: int, where: bytes) -> None:
         )
         raise NoSpace(
             message,
-            "remove sets with `dlrun stage-data --evict NAME`, stage to another disk, or take strategy part, shard or in_place",
+            "remove sets with `dlrun stage-data --evict NAME`, stage to another disk, or use strategy part, shard or in_place",
         )
     left = free_files(descriptor)
     if left is not None and left < count:
-        message = "node {}: `{}` can take {} more files, and the data set needs {}".format(
+        message = "node {}: `{}` has inodes for {} more files, but the data set needs {}".format(
             node, text.name(where), left, count
         )
-        raise NoSpace(message, "strategy pack stages one file")
+        raise NoSpace(message, "use strategy pack, which stages one file")

@@ -1,8 +1,8 @@
 """Strategy `pack`: the data set as one indexed tar file, written by several processes in one pass.
 
 The manifest determines the offset of every member, so blocks are written in any order, each with one call. Training
-reads members by the index without opening 50,000 files; `tar` can read the file, too. Times have whole seconds; hard
-links, symbolic links and long names are as in GNU tar.
+reads members by the index instead of opening 50,000 files; `tar` can read the file, too. Times are in whole seconds; hard
+links, symbolic links and long names are stored as GNU tar does.
 
 The index has one record per file, `OFFSET SIZE NAME` and a zero byte, in the manifest's order.
 """
@@ -11,23 +11,21 @@ import os
 from array import array
 from typing import Dict, List, Union
 
-from ..blocks.blocks import Block, is_chunk, places
+from ..blocks.blocks import Block, file_ranges, is_chunk
 from ..blocks.hashing import Hasher
 from ..blocks.writer import write_all, write_with_holes
 from ..source.manifest import FILE, HARD, LINK, Manifest
 
 UNIT = 512  # bytes of a tar block
-_NAME = 100
-_OCTAL_SIZE = 8**11
-_END = 2 * UNIT
+_NAME = 100  # bytes of a name or link target in a header
+_END = 2 * UNIT  # a tar file ends with two blocks of zeros
 
 
 def _number(value: int, width: int) -> bytes:
     if 0 <= value < 8 ** (width - 1):
         return b"%0*o\0" % (width - 1, value)
-    return ((1 << (8 * width - 1)) | (value & ((1 << (8 * width - 1)) - 1))).to_bytes(
-        width, "big"
-    )  # GNU's base 256
+    # A number with too many octal digits, or a negative one: the base-256 form of GNU tar, marked by the highest bit.
+    return ((1 << (8 * width - 1)) | (value & ((1 << (8 * width - 1)) - 1))).to_bytes(width, "big")
 
 
 def header(name: bytes, kind: bytes, mode: int, size: int, seconds: int, target: bytes = b"") -> bytes:
@@ -58,6 +56,7 @@ def _plain(name: bytes, kind: bytes, mode: int, size: int, seconds: int, target:
             b"ustar  \0",
         )
     ).ljust(UNIT, b"\0")
+    # The checksum is the sum of all bytes of the header, with blanks in its own field.
     return head[:148] + b"%06o\0 " % sum(head) + head[156:]
 
 
@@ -70,20 +69,20 @@ class TarMap:
             header(path + b"/", b"5", mode, 0, mtime // 10**9)
             for path, mode, mtime in zip(manifest.dirs[1:], manifest.dir_modes[1:], manifest.dir_mtimes[1:])
         )
-        place = len(self.directories)
+        offset = len(self.directories)
         self.heads = array("q")
         self.offsets = array("q")  # of the data
         for entry, kind in enumerate(manifest.kinds):
-            self.heads.append(place)
+            self.heads.append(offset)
             if kind == FILE:
-                place += len(self.head(entry))
-                self.offsets.append(place)
-                place += manifest.sizes[entry] + -manifest.sizes[entry] % UNIT
+                offset += len(self.head(entry))
+                self.offsets.append(offset)
+                offset += manifest.sizes[entry] + -manifest.sizes[entry] % UNIT
             else:
                 self.offsets.append(-1)
-        self.links_at = place
+        self.links_at = offset
         self.links = self._links()
-        self.size = place + len(self.links) + _END
+        self.size = offset + len(self.links) + _END
 
     def head(self, entry: int) -> bytes:
         """The header of a file."""
@@ -118,7 +117,7 @@ def open_tar(root: int, name: bytes, flags: int) -> int:
 
 
 class _Tar:
-    """A tar file opened at first use: before that it may be removed and created again."""
+    """A tar file that is opened at its first use: until then it may be removed and created again."""
 
     _flags = os.O_RDONLY
 
@@ -159,7 +158,7 @@ class TarWriter(_Tar):
             put(self._descriptor, view[: block.length], tar_map.offsets[block.first] + block.offset)
         else:
             parts: List[Union[bytes, memoryview]] = []
-            for entry, start, end in places(block, tar_map.manifest):
+            for entry, start, end in file_ranges(block, tar_map.manifest):
                 parts += [tar_map.head(entry), view[start:end], bytes((start - end) % UNIT)]
             write_all(self._descriptor, memoryview(b"".join(parts)), tar_map.heads[block.first])
         if self._sync:
@@ -180,7 +179,7 @@ class TarReader(_Tar):
             data = os.pread(self._descriptor, block.length, tar_map.offsets[block.first] + block.offset)
             view[: len(data)] = data
             return self._digest(data)
-        for entry, start, end in places(block, tar_map.manifest):
+        for entry, start, end in file_ranges(block, tar_map.manifest):
             data = os.pread(self._descriptor, end - start, tar_map.offsets[entry])
             view[start : start + len(data)] = data
             digests.append(self._digest(data))

@@ -6,7 +6,7 @@ import stat
 from typing import Dict, List, Set, Tuple
 
 from ..common.errors import NoSpace
-from ..common.safety import LIST, Directories, below
+from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, open_below
 from ..common.system import fallocate
 from ..source.manifest import Manifest
 from .remove import remove_tree
@@ -34,7 +34,7 @@ def children(manifest: Manifest) -> Dict[bytes, Set[bytes]]:
     return found
 
 
-def sweep(root: int, manifest: Manifest, keep: Set[int]) -> None:
+def remove_unwanted(root: int, manifest: Manifest, keep: Set[int]) -> None:
     """Remove everything below `root` except the manifest's directories and the files of the entries `keep`."""
     stay: Dict[bytes, Set[bytes]] = {}
     for entry in keep:
@@ -43,7 +43,7 @@ def sweep(root: int, manifest: Manifest, keep: Set[int]) -> None:
     todo = [b""]
     while todo:
         directory = todo.pop()
-        descriptor = below(root, directory, LIST)
+        descriptor = open_below(root, directory, DIRECTORY_FLAGS)
         try:
             os.fchmod(descriptor, 0o700)
             for name in map(os.fsencode, os.listdir(descriptor)):
@@ -62,7 +62,7 @@ def _is_directory(directory: int, name: bytes) -> bool:
 
 def make_directories(root: int, manifest: Manifest) -> None:
     """Create the manifest's directories with mode 0700; `finish` sets their modes."""
-    directories = Directories(root)
+    directories = DirectoryCache(root)
     for path in manifest.dirs[1:]:
         parent, _, leaf = path.rpartition(b"/")
         try:
@@ -72,7 +72,7 @@ def make_directories(root: int, manifest: Manifest) -> None:
     directories.close()
 
 
-def _there(directory: int, name: bytes) -> bool:
+def _exists(directory: int, name: bytes) -> bool:
     try:
         os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -80,12 +80,12 @@ def _there(directory: int, name: bytes) -> bool:
     return True
 
 
-def absent_directories(root: int, manifest: Manifest) -> int:
+def count_missing_directories(root: int, manifest: Manifest) -> int:
     """The number of the manifest's directories that do not exist."""
-    directories, absent = Directories(root), set()
+    directories, absent = DirectoryCache(root), set()
     for path in manifest.dirs[1:]:
         parent, _, leaf = path.rpartition(b"/")
-        if parent in absent or not _there(directories(parent), leaf):
+        if parent in absent or not _exists(directories(parent), leaf):
             absent.add(path)
     directories.close()
     return len(absent)
@@ -94,9 +94,9 @@ def absent_directories(root: int, manifest: Manifest) -> int:
 def link_files(other: int, root: int, manifest: Manifest, entries: Set[int]) -> bool:
     """Hard-link files of the tree `other` below `root`; returns whether that succeeded for all.
 
-    Not all file systems can: BeeGFS and FAT have no hard links between directories, and tmpfs counts them as files.
+    Some file systems cannot: BeeGFS and FAT have no hard links between directories, and tmpfs counts links as files.
     """
-    source, target = Directories(other), Directories(root)
+    source, target = DirectoryCache(other), DirectoryCache(root)
     try:
         make_directories(root, manifest)
         for entry in sorted(entries):
@@ -115,7 +115,7 @@ def make_large(root: int, manifest: Manifest, entries: List[int]) -> None:
 
     Raises NoSpace if the disk cannot hold them. Space of sparse files is not reserved.
     """
-    directories = Directories(root)
+    directories = DirectoryCache(root)
     sparse = set(manifest.sparse)
     try:
         for entry in entries:
@@ -140,7 +140,8 @@ def make_empty(directory: int, name: bytes, size: int, reserve: bool) -> None:
 
 
 def _reserve(descriptor: int, size: int) -> None:
-    """Reserve a file's blocks if the file system supports it; glibc's posix_fallocate would else write zeros."""
+    """Reserve a file's blocks if the file system supports it."""
+    # Not os.posix_fallocate: without support by the file system, glibc's version writes the file full of zeros.
     fault = fallocate(descriptor, size)
     if fault in (errno.ENOSPC, errno.EDQUOT):
         message = "no space for a file of {} bytes".format(size)
@@ -153,7 +154,7 @@ def check_names(root: int, manifest: Manifest) -> Tuple[List[bytes], List[bytes]
     extra: List[bytes] = []
     below_it = children(manifest)
     for directory, names in zip(manifest.dirs, names_by_directory(manifest)):
-        descriptor = below(root, directory, LIST)
+        descriptor = open_below(root, directory, DIRECTORY_FLAGS)
         try:
             there = set(map(os.fsencode, os.listdir(descriptor)))
         finally:
@@ -167,8 +168,8 @@ def check_names(root: int, manifest: Manifest) -> Tuple[List[bytes], List[bytes]
     return sorted(missing), sorted(extra)
 
 
-def present(tree: int, found: Manifest, entries: Set[int], untimed: Set[int]) -> Set[int]:
-    """The entries that are regular files of their size and, except for `untimed`, their modification time."""
+def matching_files(tree: int, found: Manifest, entries: Set[int], ignore_times: Set[int]) -> Set[int]:
+    """The entries that are regular files of their size and, except for `ignore_times`, their modification time."""
     good: Set[int] = set()
     parent, directory = -1, -1
     for entry in sorted(entries):
@@ -177,7 +178,7 @@ def present(tree: int, found: Manifest, entries: Set[int], untimed: Set[int]) ->
                 os.close(directory)
             parent = found.parents[entry]
             try:
-                directory = below(tree, found.dirs[parent])
+                directory = open_below(tree, found.dirs[parent])
             except OSError:
                 directory = -1
         if directory < 0:
@@ -186,7 +187,7 @@ def present(tree: int, found: Manifest, entries: Set[int], untimed: Set[int]) ->
             status = os.stat(found.names[entry], dir_fd=directory, follow_symlinks=False)
         except OSError:
             continue
-        timed = entry in untimed or status.st_mtime_ns == found.mtimes[entry]
+        timed = entry in ignore_times or status.st_mtime_ns == found.mtimes[entry]
         if stat.S_ISREG(status.st_mode) and status.st_size == found.sizes[entry] and timed:
             good.add(entry)
     if directory >= 0:

@@ -1,7 +1,7 @@
-"""Records of the jobs that use a published data set: they prevent eviction, and find the sets of dead jobs.
+"""Records of the jobs that use a published data set: they prevent its eviction, and show which sets belong to ended jobs.
 
-A use ends when it is released, when the node reboots, or when the job's walltime is over, by the boot-time clock, so that
-changes of the wall clock cannot expire it.
+A use ends when it is released, when the node reboots, or at the end of the job's walltime. That time is on the boot-time
+clock, so that changes of the wall clock cannot expire it.
 """
 
 import contextlib
@@ -13,9 +13,8 @@ from .area import Area, boot, set_name
 
 FOREVER = 30 * 86400.0  # duration of a use in seconds without a walltime
 TICK = 1e-3  # seconds between the last uses of two sets, at least
-_CLOCK = getattr(
-    time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC
-)  # Python 3.6 has only the monotonic clock, which stops while a node sleeps
+# Python 3.6 has only the monotonic clock, which does not run while a node is suspended.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Use(NamedTuple):
@@ -27,7 +26,7 @@ class Use(NamedTuple):
     live: bool
 
 
-def note(area: Area, name: bytes, job: str, lasting: float, keep: str) -> None:
+def record_use(area: Area, name: bytes, job: str, lasting: float, keep: str) -> None:
     """Record that a job uses a set for at most `lasting` seconds (0: `FOREVER`), from now on."""
     set_name(job)
     until = _since_boot() + (lasting or FOREVER)
@@ -67,9 +66,9 @@ def all_uses(area: Area) -> List[Use]:
     return found
 
 
-def users(area: Area, name: bytes, but: str = "") -> List[str]:
-    """The jobs that use a set now, other than `but`."""
-    return [use.job for use in all_uses(area) if use.name == name and use.live and use.job != but]
+def users(area: Area, name: bytes, except_job: str = "") -> List[str]:
+    """The jobs that use a set now, other than `except_job`."""
+    return [use.job for use in all_uses(area) if use.name == name and use.live and use.job != except_job]
 
 
 def release(area: Area, use: Use) -> None:

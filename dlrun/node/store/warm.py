@@ -1,8 +1,8 @@
 """Recognise a published data set in less than a tenth of a second, without reading its data.
 
-The manifest must have the same source and options, and all directories of the source their time in the manifest, so that
-no entry was added, removed or renamed. A sample of files of source and copy is checked: size, modification time, and
-change time (ctime), which programs cannot set.
+The manifest must have the same source and options. All directories of the source must have the time in the manifest:
+then no entry was added, removed or renamed. For a sample of files, size, modification time and change time (ctime, which
+programs cannot set) are compared, in the source and in the copy.
 """
 
 import heapq
@@ -11,7 +11,7 @@ import stat
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from ..common.errors import Damaged
-from ..common.safety import LIST, opened
+from ..common.safety import DIRECTORY_FLAGS, open_existing
 from ..common.system import sync_file_system
 from ..source import manifest as manifests
 from ..source.manifest import FILE, Manifest
@@ -32,7 +32,7 @@ def load(area: Area, name: bytes) -> Optional[Manifest]:
     if directory is None:
         return None
     try:
-        descriptor = opened(directory, MANIFEST, os.O_RDONLY)
+        descriptor = open_existing(directory, MANIFEST, os.O_RDONLY)
         if descriptor is None:
             return None
         with os.fdopen(descriptor, "rb") as file:
@@ -44,7 +44,7 @@ def load(area: Area, name: bytes) -> Optional[Manifest]:
     return found if found.info.get("complete") else None
 
 
-def alike(found: Manifest, wanted: Dict[str, Any]) -> bool:
+def has_options(found: Manifest, wanted: Dict[str, Any]) -> bool:
     """Whether a manifest has the source and options `wanted`."""
     return all(found.info.get(key) == value for key, value in wanted.items())
 
@@ -63,19 +63,20 @@ def source_unchanged(root: bytes, found: Manifest, check: str) -> bool:
             status = os.lstat(prefix + path) if path else os.stat(root)
             if status.st_mtime_ns != mtime or not stat.S_ISDIR(status.st_mode):
                 return False
-        for entry in looked_at(found, check):
+        for entry in entries_to_check(found, check):
             status = status_of(prefix + found.path(entry))
             if status.st_size != found.sizes[entry] or status.st_mtime_ns != found.mtimes[entry]:
                 return False
             if found.ctimes and status.st_ctime_ns != found.ctimes[entry]:
-                return False  # rewritten with its old mtime, or its mode or owner changed
+                # The file was rewritten and given its old mtime, or its mode or owner was changed.
+                return False
     except OSError:
         return False
     return True
 
 
-def looked_at(found: Manifest, check: str) -> List[int]:
-    """The entries to check: all of a small set, else a sample, and the last modified, which tend to change again."""
+def entries_to_check(found: Manifest, check: str) -> List[int]:
+    """The entries to check: all of a small set, else a sample and the last modified files, which tend to change again."""
     count = len(found.names)
     if check == "none":
         return []
@@ -95,7 +96,7 @@ def latest(found: Manifest) -> List[int]:
     return heapq.nlargest(SAMPLE, range(len(found.names)), key=found.mtimes.__getitem__)
 
 
-class Look(NamedTuple):
+class CopyCheck(NamedTuple):
     """The result of a check of a published copy, as paths.
 
     changed: missing or different files; added: files created by readers; locks: lock files written by readers (LMDB's
@@ -108,27 +109,27 @@ class Look(NamedTuple):
     touched: bool
 
 
-def look(area: Area, name: bytes, found: Manifest, strategy: str, check: str) -> Look:
+def check_copy(area: Area, name: bytes, found: Manifest, strategy: str, check: str) -> CopyCheck:
     """Check the published copy without reading its data."""
     root = tree_path(area, name)
     try:
-        # The manifest is written after all files of the set: later ctimes mean a later change.
+        # The manifest is written after all files of the set: a file with a later ctime was changed since.
         before = os.lstat(os.path.dirname(root) + b"/" + MANIFEST).st_ctime_ns
         if strategy == "pack":
-            return _look_at_tar(root + b"/" + name + b".tar", found, before)
-        missing, added = _names(root, found) if check != "none" else ([], [])
-        return _look_at_files(root, found, check, before, missing, added)
+            return _check_tar(root + b"/" + name + b".tar", found, before)
+        missing, added = _compare_names(root, found) if check != "none" else ([], [])
+        return _check_files(root, found, check, before, missing, added)
     except OSError:
-        return Look([name], [], [], False)
+        return CopyCheck([name], [], [], False)
 
 
-def _look_at_tar(path: bytes, found: Manifest, before: int) -> Look:
+def _check_tar(path: bytes, found: Manifest, before: int) -> CopyCheck:
     status = os.lstat(path)
     changed = [os.path.basename(path)] if status.st_size != TarMap(found).size else []
-    return Look(changed, [], [], status.st_ctime_ns > before)
+    return CopyCheck(changed, [], [], status.st_ctime_ns > before)
 
 
-def _names(root: bytes, found: Manifest) -> Tuple[List[bytes], List[bytes]]:
+def _compare_names(root: bytes, found: Manifest) -> Tuple[List[bytes], List[bytes]]:
     """(missing names, additional names); a complete comparison only if the time of a directory has changed."""
     times = [
         os.lstat(root + b"/" + path if path else root).st_mtime_ns == mtime
@@ -136,18 +137,18 @@ def _names(root: bytes, found: Manifest) -> Tuple[List[bytes], List[bytes]]:
     ]
     if all(times):
         return [], []
-    descriptor = os.open(root, LIST)
+    descriptor = os.open(root, DIRECTORY_FLAGS)
     try:
         return check_names(descriptor, found)
     finally:
         os.close(descriptor)
 
 
-def _look_at_files(
+def _check_files(
     root: bytes, found: Manifest, check: str, before: int, missing: List[bytes], added: List[bytes]
-) -> Look:
+) -> CopyCheck:
     changed, locks, touched = missing, [], False
-    for entry in looked_at(found, check):
+    for entry in entries_to_check(found, check):
         path = found.path(entry)
         try:
             status = os.lstat(root + b"/" + path)
@@ -163,7 +164,7 @@ def _look_at_files(
             changed.append(path)
         elif status.st_ctime_ns > before:
             touched = True
-    return Look(sorted({path for path in changed if not is_lock(path)}), added, locks, touched)
+    return CopyCheck(sorted({path for path in changed if not is_lock(path)}), added, locks, touched)
 
 
 def is_lock(path: bytes) -> bool:
@@ -188,7 +189,7 @@ def is_trusted(area: Area, name: bytes, found: Manifest) -> bool:
         os.close(directory)
 
 
-def confirmed(area: Area, name: bytes) -> None:
+def confirm_readable(area: Area, name: bytes) -> None:
     """Record that a published set has just been read back without errors."""
     directory = area.published(name)
     if directory is not None:
@@ -197,7 +198,7 @@ def confirmed(area: Area, name: bytes) -> None:
 
 
 def make_durable(area: Area, name: bytes, found: Manifest) -> None:
-    """Flush a published set to the disk and record that: it was staged for one job only, and is now kept."""
+    """Flush a published set to the disk and record that: it was staged for one job only, and is now cached."""
     directory = area.published(name)
     if directory is not None:
         sync_file_system(directory)

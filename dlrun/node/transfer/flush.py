@@ -1,7 +1,7 @@
 """Write copied data to the disk while the copy continues.
 
-The kernel alone begins when a tenth of the memory is dirty (vm.dirty_background_ratio) or after 30 s: a smaller set would
-be copied into memory first and written to the disk only after that.
+By itself the kernel begins when a tenth of the memory is dirty (vm.dirty_background_ratio) or after 30 s: a smaller set
+would first be copied into memory, and written to the disk only afterwards.
 """
 
 import contextlib
@@ -13,8 +13,10 @@ from typing import Callable, Iterator
 from ..common.system import on_block_device, sync_file_system
 
 PERIOD = 0.2  # seconds between two checks
-WORTH = 32 << 20  # bytes written since the last flush from which on one is worth a call
-OTHERS = 2.0  # ratio of dirty to own bytes above which most are other jobs', which a flush would write, too
+MIN_BYTES = 32 << 20  # bytes written since the last flush, from which on another is worth its cost
+MAX_RATIO = (
+    2.0  # ratio of dirty to own bytes above which most are other jobs', which a flush would write, too
+)
 
 
 @contextlib.contextmanager
@@ -37,14 +39,14 @@ def _flush(directory: int, written: Callable[[], int], ended: threading.Event) -
     before = 0
     while not ended.wait(PERIOD):
         now = written()
-        # The call flushes the whole file system, so the data of other jobs, too.
-        if now - before >= WORTH and waiting() <= OTHERS * (now - before):
+        # syncfs flushes the whole file system, with the data of other jobs.
+        if now - before >= MIN_BYTES and dirty_bytes() <= MAX_RATIO * (now - before):
             sync_file_system(directory)
             before = now
     os.close(directory)
 
 
-def waiting() -> int:
+def dirty_bytes() -> int:
     """Dirty bytes of all file systems; 0 if the kernel does not report them."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:

@@ -1,4 +1,4 @@
-"""Copy on one node: all workers read, hash and write until no blocks are left."""
+"""Copy by one node: all workers read, hash and write until no blocks are left."""
 
 import time
 from typing import Callable, List, Optional, Tuple
@@ -10,9 +10,10 @@ from .flush import flushed
 from .task import Task, Tokens
 from .workers import Workers
 
-TICK = 0.2  # seconds between progress updates
+REPORT_INTERVAL = 0.2  # seconds between progress updates
 Fault = Tuple[str, bool]  # message about a file of the source, and whether it could not be read
-STRETCH = 32 << 20  # bytes per token: workers that create files in the same directory wait for its lock
+# A range of blocks per worker, not every fourth block: processes that create files in one directory wait for its lock.
+TOKEN_BYTES = 32 << 20
 
 
 class DeadlineExceeded(NodeError):
@@ -20,7 +21,7 @@ class DeadlineExceeded(NodeError):
 
 
 def copy(task: Task, worker_count: int, report: Callable[[], None], end: Optional[float] = None) -> None:
-    """Copy all blocks that are not done; calls `report` every `TICK` seconds.
+    """Copy all blocks that are not done; calls `report` every `REPORT_INTERVAL` seconds.
 
     Raises DeadlineExceeded after `end` (monotonic clock), SourceFault for files that changed or cannot be read, NoSpace for a
     full disk, NodeError for other disk errors. Copied blocks stay for the next run.
@@ -31,11 +32,11 @@ def copy(task: Task, worker_count: int, report: Callable[[], None], end: Optiona
     with Workers(task, tokens, worker_count) as workers, flushed(
         task.directory, lambda: board.total("bytes")
     ):
-        tokens.deal(task, board.numbers(DONE, False), STRETCH)
+        tokens.distribute(task, board.numbers(DONE, False), TOKEN_BYTES)
         workers.send_all({"do": "read"})
         reading = worker_count
         while reading:
-            for message in workers.wait(TICK):
+            for message in workers.wait(REPORT_INTERVAL):
                 if message["event"] == "failed":
                     raise disk_failed(message["message"], message["full"])
                 if message["event"] == "faulty":

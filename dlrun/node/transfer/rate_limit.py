@@ -1,10 +1,10 @@
-"""Throttle a copy: a rate limit to protect a shared file system, and low priority on a shared node."""
+"""Throttle a copy: a rate limit that protects a shared file system, and low priority on a shared node."""
 
 import os
 import threading
 import time
 
-from ..common.system import idle_io
+from ..common.system import set_idle_io
 
 BURST = 0.1  # seconds' worth of bytes that may pass at once after a pause
 
@@ -17,7 +17,7 @@ class RateLimit:
         self._next = time.monotonic()
         self._lock = threading.Lock()
 
-    def take(self, amount: int) -> None:
+    def acquire(self, amount: int) -> None:
         """Wait until `amount` bytes may be moved."""
         if not self._rate:
             return
@@ -25,7 +25,7 @@ class RateLimit:
             now = time.monotonic()
             self._next = max(self._next, now - BURST) + amount / self._rate
             wait = self._next - now
-        # Outside of the lock: each thread has reserved its own time and sleeps on its own.
+        # Outside of the lock: each thread has reserved its own interval, so that threads can sleep at the same time.
         if wait > 0:
             time.sleep(wait)
 
@@ -33,4 +33,4 @@ class RateLimit:
 def lower_priority() -> None:
     """Set the lowest CPU priority (nice 19) and the idle I/O class."""
     os.nice(19 - os.nice(0))
-    idle_io()
+    set_idle_io()

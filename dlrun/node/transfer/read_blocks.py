@@ -1,4 +1,4 @@
-"""The reader threads of a worker: take a token, read its blocks, write them on this node, pass them on."""
+"""The reader threads of a worker: take a token, read its blocks, write them on this node, forward them."""
 
 import contextlib
 import threading
@@ -17,8 +17,8 @@ from .rate_limit import RateLimit
 from .task import Task, Tokens
 
 STEP = 0.05  # seconds between two adjustments of the number of threads
-HELD = 0.5  # seconds of waiting for buffers per second above which the next node is the limit
-FILE_WORTH = 1 << 15  # bytes that a file counts in addition to its size in the rate
+MAX_HELD = 0.5  # seconds of waiting for buffers per second, above which the next node limits the rate
+FILE_WEIGHT = 1 << 15  # bytes that a file adds to the measured work, for its open and close
 SLOW_START = 16  # initial threads at a source that the walk found slow
 LARGE_START = 2  # initial threads for mostly large files: one reads and hashes while the other writes
 
@@ -34,8 +34,8 @@ def _start(task: Task) -> int:
 class BlockReaders:
     """Reads with as many threads as increase the rate, until no tokens are left.
 
-    outlet(buffer): called after a block is written on this node; complain(fault): for a block that the source does not
-    provide; count(counter, amount): adds to the progress board.
+    forward(buffer): called after a block is written on this node; on_fault(fault): called for a block that cannot be read
+    or has changed; count(counter, amount): adds to the progress board.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class BlockReaders:
         journal: Journal,
         pool: BufferPool,
         count: Callable[[str, int], None],
-        outlet: Callable[[BlockBuffer], None],
-        complain: Callable[[SourceFault], None],
+        forward: Callable[[BlockBuffer], None],
+        on_fault: Callable[[SourceFault], None],
     ) -> None:
         self._task, self._tokens, self._journal, self._pool = task, tokens, journal, pool
-        self._count, self._outlet, self._complain = count, outlet, complain
+        self._count, self._outlet, self._complain = count, forward, on_fault
         self._rate_limit = RateLimit(task.rate / task.board.worker_count)
         self._concurrency = Concurrency(start=_start(task))
         self._threads: List[threading.Thread] = []
@@ -57,37 +57,36 @@ class BlockReaders:
         self._working = 0
         self._work = 0.0
         self._held = 0.0  # seconds that threads have waited for a buffer, because the next nodes are slower
-        self._empty = False
+        self._no_tokens_left = False
         self.failure: Optional[BaseException] = None
 
     def run(self) -> None:
         """Work until no tokens are left; raises the exception of a thread, such as an OSError of the disk."""
-        self._widen()
-        before = self._spent()
+        self._start_threads()
+        before = self._counters()
         with self._changed:
             while self._working and not self.failure:
                 self._changed.wait(STEP)
-                now = self._spent()
+                now = self._counters()
                 elapsed, computed, waited, work, held = (n - b for n, b in zip(now, before))
                 if elapsed >= STEP:
-                    # Where threads wait for buffers, those after this node are the limit: their wait says nothing
-                    # about the width.
-                    if held < HELD * elapsed:
+                    # Threads that wait for buffers wait for the next node: more or fewer of them would change nothing.
+                    if held < MAX_HELD * elapsed:
                         self._concurrency.step(work, elapsed, computed, waited)
                     before = now
-                    self._widen()
+                    self._start_threads()
                     self._changed.notify_all()
         if self.failure:
             raise self.failure
 
-    def _spent(self) -> Tuple[float, ...]:
+    def _counters(self) -> Tuple[float, ...]:
         """(time, CPU time, time waited for a core, work, time waited for buffers): seconds, and work in bytes."""
         return time.perf_counter(), time.process_time(), waited_for_cores(), self._work, self._held
 
-    def _widen(self) -> None:
-        # One buffer a thread, and two on their way to the next node: more would only fill memory.
+    def _start_threads(self) -> None:
+        # One buffer per thread, and two on their way to the next node: more would only fill memory.
         self._pool.allow(self._concurrency.target + 2)
-        while len(self._threads) < self._concurrency.target and not self._empty:
+        while len(self._threads) < self._concurrency.target and not self._no_tokens_left:
             thread = threading.Thread(target=self._thread, args=(len(self._threads),), daemon=True)
             self._threads.append(thread)
             self._working += 1
@@ -115,16 +114,16 @@ class BlockReaders:
         board = self._task.board
         while not self.failure:
             with self._changed:
-                while index >= self._concurrency.target and not self._empty and not self.failure:
+                while index >= self._concurrency.target and not self._no_tokens_left and not self.failure:
                     self._changed.wait()
             block = self._tokens.next()
             if block is None:
-                self._empty = True
+                self._no_tokens_left = True
                 return
             if board.has(block, WANTED) and not board.has(block, SEEN):
-                self._one(block, source, own, writer)
+                self._read_block(block, source, own, writer)
 
-    def _one(self, number: int, source: Reader, own: AnyReader, writer: AnyWriter) -> None:
+    def _read_block(self, number: int, source: Reader, own: AnyReader, writer: AnyWriter) -> None:
         task, board = self._task, self._task.board
         block, here = task.blocks[number], board.has(number, DONE)
         began = time.perf_counter()
@@ -132,22 +131,22 @@ class BlockReaders:
         self._held += time.perf_counter() - began
         view = buffer.view[: block.length + SLACK]
         try:
-            # From an earlier run: read from the own disk, not again from the shared file system, and pass it on to
-            # those that lack it.
+            # A block of an earlier run is read from this node's disk instead of the shared file system, and forwarded
+            # to the nodes that lack it.
             if here:
                 buffer.digests = own.read(block, view)
             else:
-                self._rate_limit.take(block.length)
+                self._rate_limit.acquire(block.length)
                 buffer.digests = source.read(block, view)
                 self._count("read", block.length)
                 if task.write:
                     writer.write(block, view[: block.length])
-                    # After the write and never before: what is in the journal is believed by the next run.
+                    # After the write, never before: the next run trusts the journal.
                     self._journal.add(number, buffer.digests)
                     board.mark(number, DONE)
                     self._count("blocks", 1)
                     self._count("bytes", block.length)
-                    self._count("files", 0 if block.offset else block.many)
+                    self._count("files", 0 if block.offset else block.file_count)
             board.mark(number, SEEN)
             buffer.fill(block.length)
             self._outlet(buffer)
@@ -156,4 +155,4 @@ class BlockReaders:
             self._complain(fault)
         finally:
             buffer.release()
-        self._work += block.length + FILE_WORTH * block.many
+        self._work += block.length + FILE_WEIGHT * block.file_count

@@ -1,4 +1,4 @@
-"""Receive blocks from the previous node, and forward each while it is still being received."""
+"""Receive blocks from the previous node, and forward each of them while it is still being received."""
 
 import contextlib
 import socket
@@ -21,7 +21,7 @@ class Receiver:
     """A worker's connection from the previous node, with its own thread.
 
     claim(number): whether this worker is to receive a block; arriving(buffer): called after the head of a block, must
-    retain the buffer; arrived(buffer): when it is complete; lost(): when the connection ends other than by `close`;
+    retain the buffer; arrived(buffer): called when it is complete; lost(): called if the connection ends without `close`;
     count(counter, amount): adds to the progress board.
     """
 
@@ -53,7 +53,8 @@ class Receiver:
 
     def break_off(self) -> None:
         """Break the connection, like a network failure."""
-        with contextlib.suppress(OSError):  # it may be gone already
+        # It may be gone already.
+        with contextlib.suppress(OSError):
             self._peer.shutdown(socket.SHUT_RDWR)
 
     def _run(self) -> None:
@@ -67,8 +68,9 @@ class Receiver:
                 self._check(head)
                 if not self._block(head):
                     break
+        # After a reconnection the previous node sends the missing blocks again.
         except (OSError, Damaged):
-            pass  # what is missing is sent again
+            pass
         self._peer.close()
         if self._open:
             self._lost()
@@ -88,7 +90,7 @@ class Receiver:
         outcome = _ENDED
         try:
             if wanted:
-                # Forwarded from its first segment on: a chain of N nodes then takes N pieces to start, not N blocks.
+                # Forwarded from its first segment on: the last of N nodes then starts after N pieces, not N blocks.
                 self._arriving(buffer)
             outcome = self._payload(buffer)
         finally:
@@ -96,7 +98,7 @@ class Receiver:
                 board.mark(head.number, SEEN)
                 self._arrived(buffer)
             elif wanted:
-                # Those that it was forwarded to must drop their half as well; the block can then be claimed again.
+                # The following nodes must drop their part of the block, too; then it can be claimed again.
                 buffer.fail()
                 board.mark(head.number, TAKEN, False)
             buffer.release()
@@ -125,25 +127,25 @@ class Receiver:
                 return _ENDED
             done += size
             if more:
-                # The head of the next segment was received with this one, into the buffer's slack: one system call
-                # less a segment.
+                # The length of the next segment was received with this one, into the bytes that follow it in the buffer:
+                # this saves a system call per segment. The next segment overwrites it.
                 size = int(wire.SEGMENT.unpack_from(buffer.view, done)[0])
         return _WHOLE
 
     def _receive_pieces(self, buffer: BlockBuffer, done: int, size: int, more: int) -> bool:
         """Receive a segment and `more` bytes after it in pieces; returns False if the connection ended."""
-        place, end = done, done + size + more
-        while place < end:
-            amount = min(self._piece_size.size, end - place)
+        position, end = done, done + size + more
+        while position < end:
+            amount = min(self._piece_size.size, end - position)
             began = time.perf_counter()
-            if not wire.fill(self._peer, buffer.view[place : place + amount]):
+            if not wire.fill(self._peer, buffer.view[position : position + amount]):
                 return False
             elapsed = time.perf_counter() - began
-            self._piece_size.judge(amount, elapsed)
+            self._piece_size.adjust(amount, elapsed)
             self._count("starved", int(elapsed * 1e9))
             self._count("received", amount)
-            place += amount
-            buffer.fill(min(place, done + size))
+            position += amount
+            buffer.fill(min(position, done + size))
         return True
 
     def _segment(self) -> Optional[int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, Optional
 from ..common import text
 from ..common.errors import SourceFault, system_errors
 from ..common.progress import Progress
-from ..common.safety import LIST
+from ..common.safety import DIRECTORY_FLAGS
 from ..source.manifest import FILE, Manifest
 from ..source.selection import scheme
 from ..store import space
@@ -15,7 +15,7 @@ from ..store.area import Area, boot
 from ..store.remove import remove_tree
 
 if TYPE_CHECKING:
-    from ..source.remote import Listed
+    from ..source.remote import SourceListing
 
 PREFIX = b"fetch."
 WHOLE = "whole\n"
@@ -28,34 +28,35 @@ def remote_source(area: Area, name: bytes, source: str) -> "Optional[RemoteSourc
 
 
 class RemoteSource:
-    """A source at a URL; `place`: the download directory; `here`: whether this process has downloaded it.
+    """A source at a URL; `directory`: the download directory; `is_downloaded`: whether this process has downloaded it.
 
-    Next to `place` is a record of its content. A killed download is resumed only in the same boot (after a crash files may have
-    their size and time without their content), with the same listing, and with a client that can resume.
+    Next to `directory` is a record of its content. A killed download is resumed only in the same boot (after a crash files
+    may have their size and time without their content), with the same listing, and with a client that can resume.
     """
 
     def __init__(self, area: Area, name: bytes, url: str) -> None:
-        self.url, self.here, self._area, self._name = url, False, area, PREFIX + name
+        self.url, self.is_downloaded, self._area, self._name = url, False, area, PREFIX + name
         self._base = os.path.join(os.fsdecode(area.path), ".dlrun", os.fsdecode(self._name))
-        self.place, self._record = os.path.join(self._base, "data"), os.path.join(self._base, "record")
-        self._listed: "Optional[Listed]" = None
+        self.directory, self._record = os.path.join(self._base, "data"), os.path.join(self._base, "record")
+        self._listed: "Optional[SourceListing]" = None
 
     def prepare(self) -> bytes:
-        """Create the directory `place`, if missing, and return its path."""
-        for path in (self._base, self.place):
+        """Create the directory `directory`, if missing, and return its path."""
+        for path in (self._base, self.directory):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path, 0o700)
-        return os.fsencode(self.place)
+        return os.fsencode(self.directory)
 
-    def look(self) -> Dict[str, Any]:
+    def list_source(self) -> Dict[str, Any]:
         """List the source; returns its state for a manifest's `info`."""
-        from ..source import remote  # HTTP, which a path does not need
+        # Imported only here: a source that is a path does not need HTTP.
+        from ..source import remote
 
         self.prepare()
-        self._listed = remote.look(self.url)
+        self._listed = remote.list_source(self.url)
         return {"listing": self._listed.identity}
 
-    def fetch(self, progress: Progress) -> None:
+    def download(self, progress: Progress) -> None:
         """Download the source or its missing files; raises NoSpace without room for both download and copy.
 
         Raises SourceFault if the source changes meanwhile or the download is incomplete.
@@ -63,69 +64,71 @@ class RemoteSource:
         from ..source import remote
 
         if self._listed is None:
-            self.look()
+            self.list_source()
         listed = self._listed
-        if listed is None or self.here:
+        if listed is None or self.is_downloaded:
             return
         state = "{}\n{}\n{}\n{}\n".format(boot(), listed.reader, self.url, listed.identity)
-        found = self._read()
+        found = self._read_record()
         if found != state + WHOLE:
             if found != state or not listed.resumes:
-                self._empty()
-            self._write(state)
-            space.require(self._area.directory, max(0, 2 * listed.size - self._size()), 0, self._area.path)
+                self._remove_files()
+            self._write_record(state)
+            space.require(
+                self._area.directory, max(0, 2 * listed.size - self._downloaded_size()), 0, self._area.path
+            )
             progress.log("fetching {} with {}".format(text.size(listed.size), listed.reader))
-            remote.fetch(self.url, self.place)
-            if remote.look(self.url).identity != listed.identity:
+            remote.download(self.url, self.directory)
+            if remote.list_source(self.url).identity != listed.identity:
                 message = "the source changed while it was copied: `{}`".format(self.url)
                 raise SourceFault(message, "run again once it no longer changes")
-            if listed.size and self._size() != listed.size:
-                sizes = text.size(self._size()), text.size(listed.size)
+            if listed.size and self._downloaded_size() != listed.size:
+                sizes = text.size(self._downloaded_size()), text.size(listed.size)
                 message = "{} fetched {} of the {} of `{}`".format(listed.reader, *sizes, self.url)
                 raise SourceFault(message, "try the same on the node with the client alone")
-            self._write(state + WHOLE)
-        self.here = True
+            self._write_record(state + WHOLE)
+        self.is_downloaded = True
 
-    def refetch(self, manifest: Manifest, progress: Progress) -> None:
-        """Download on this node in place of a lost leader, with the times of the manifest."""
+    def download_as_substitute(self, manifest: Manifest, progress: Progress) -> None:
+        """Download on this node, because the leader that had done so is lost; with the times of the manifest."""
         with system_errors("cannot fetch `{}`".format(self.url)):
-            self._refetch(manifest, progress)
+            self._download_as_substitute(manifest, progress)
 
-    def _refetch(self, manifest: Manifest, progress: Progress) -> None:
-        if self.here:
+    def _download_as_substitute(self, manifest: Manifest, progress: Progress) -> None:
+        if self.is_downloaded:
             return
-        if self.look()["listing"] != manifest.info.get("listing"):
+        if self.list_source()["listing"] != manifest.info.get("listing"):
             message = "the source changed while it was copied: `{}`".format(self.url)
             raise SourceFault(message, "run again once it no longer changes")
-        self.fetch(progress)
+        self.download(progress)
         for entry, kind in enumerate(manifest.kinds):
             if kind == FILE:
-                # Each download has its own times, but readers compare them with the leader's manifest.
+                # Each download sets its own times, but readers compare them with those in the manifest of the lost leader.
                 times = (manifest.mtimes[entry], manifest.mtimes[entry])
-                os.utime(os.path.join(os.fsencode(self.place), manifest.path(entry)), ns=times)
+                os.utime(os.path.join(os.fsencode(self.directory), manifest.path(entry)), ns=times)
 
-    def _size(self) -> int:
+    def _downloaded_size(self) -> int:
         return sum(
             os.path.getsize(os.path.join(above, name))
-            for above, _, names in os.walk(self.place)
+            for above, _, names in os.walk(self.directory)
             for name in names
         )
 
-    def _read(self) -> str:
+    def _read_record(self) -> str:
         try:
             with open(self._record, encoding="utf-8", errors="surrogateescape") as file:
                 return file.read()
         except OSError:
             return ""
 
-    def _write(self, state: str) -> None:
+    def _write_record(self, state: str) -> None:
         with open(self._record + ".new", "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(state)
         os.replace(self._record + ".new", self._record)
 
-    def _empty(self) -> None:
+    def _remove_files(self) -> None:
         """Remove the downloaded files; the directory itself stays, since workers have it open."""
-        directory = os.open(self.place, LIST)
+        directory = os.open(self.directory, DIRECTORY_FLAGS)
         try:
             for name in os.listdir(directory):
                 remove_tree(directory, os.fsencode(name))

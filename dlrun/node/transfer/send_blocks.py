@@ -13,15 +13,15 @@ from ..common.errors import NodeError
 from ..network import wire
 from .piece_size import PieceSize
 
-AHEAD = 1  # blocks queued in memory for a slow node (`apart`)
+MAX_QUEUED = 1  # blocks queued in memory for a slow node (`detached`)
 
 
 class Sender:
     """A worker's connection to one following node, with its own thread.
 
     missed: blocks to send first, each read with reread(number); count(counter, amount): adds to the progress board;
-    broken(): called once if the connection fails before `close`. apart: the node is slow; blocks that it has not received
-    are released and read again later, so that no other node waits for it.
+    broken(): called once if the connection fails before `close`. detached: the node is slow; the buffers of blocks that it
+    has not received are released and the blocks read again later, so that no other node waits for it.
     """
 
     def __init__(
@@ -32,12 +32,12 @@ class Sender:
         reread: Callable[[int], BlockBuffer],
         count: Callable[[str, int], None],
         broken: Callable[[], None],
-        apart: bool = False,
+        detached: bool = False,
     ) -> None:
         self._peer, self._key, self._missed, self._reread = peer, key, deque(missed), reread
         self._count, self._broken = count, broken
         self._queue: queue.Queue[Optional[BlockBuffer]] = queue.Queue()
-        self._open, self._apart = True, apart
+        self._open, self._detached = True, detached
         self._lock = threading.Lock()
         self._piece_size = PieceSize()
         threading.Thread(target=self._run, daemon=True).start()
@@ -45,18 +45,18 @@ class Sender:
     def put(self, buffer: BlockBuffer) -> None:
         """Queue a buffer; it is retained until it is sent."""
         with self._lock:
-            # A buffer that waits here is one that the previous node cannot reuse: for a slow node note the number,
-            # read it again later.
-            if self._apart and self._queue.qsize() >= AHEAD:
+            # A buffer that is queued here is not free for the next block: of a block for a slow node only the number is
+            # kept, and the block is read again later.
+            if self._detached and self._queue.qsize() >= MAX_QUEUED:
                 self._missed.append(buffer.number)
             elif self._open:
                 buffer.retain()
                 self._queue.put(buffer)
 
-    def set_apart(self) -> None:
+    def detach(self) -> None:
         """Release the queued buffers, and retain none for this node from now on."""
         with self._lock:
-            self._apart = True
+            self._detached = True
             with contextlib.suppress(queue.Empty):
                 while self._open:
                     buffer = self._queue.get_nowait()
@@ -67,7 +67,8 @@ class Sender:
     def close(self) -> None:
         """End the connection and release the queued buffers."""
         self._shut()
-        with contextlib.suppress(OSError):  # it may be gone already
+        # It may be gone already.
+        with contextlib.suppress(OSError):
             self._peer.shutdown(socket.SHUT_RDWR)
 
     def _shut(self) -> bool:
@@ -84,7 +85,8 @@ class Sender:
                 self._send(buffer)
                 buffer = self._next()
         except (OSError, NodeError):
-            pass  # `broken` reports it; the next node, or its successor, requests what it does not have
+            # `broken` reports it; the next node, or the one after it, requests the blocks that it lacks.
+            pass
         ended_here = self._shut()
         while not self._queue.empty():
             left = self._queue.get()
@@ -97,8 +99,8 @@ class Sender:
     def _next(self) -> Optional[BlockBuffer]:
         """The next buffer: missed blocks first, for a slow node queued ones first; None at the end."""
         with self._lock:
-            later = self._apart and not self._queue.empty()
-            number = self._missed.popleft() if self._missed and self._open and not later else None
+            queued_first = self._detached and not self._queue.empty()
+            number = self._missed.popleft() if self._missed and self._open and not queued_first else None
         return self._queue.get() if number is None else self._reread(number)
 
     def _send(self, buffer: BlockBuffer) -> None:
@@ -117,11 +119,12 @@ class Sender:
                     self._peer, [*parts, wire.SEGMENT.pack(amount), buffer.view[sent : sent + amount]]
                 )
                 elapsed = time.perf_counter() - began
-                self._piece_size.judge(amount, elapsed)
+                self._piece_size.adjust(amount, elapsed)
                 self._count("held", int(elapsed * 1e9))
                 self._count("sent", amount)
                 parts, sent = [], sent + amount
-            if parts:  # a block of empty files
+            # A block of empty files.
+            if parts:
                 wire.send_all(self._peer, parts)
         finally:
             buffer.release()

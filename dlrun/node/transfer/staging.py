@@ -12,11 +12,11 @@ from ..blocks.progress_board import DONE, ProgressBoard
 from ..common import text
 from ..common.errors import Damaged, NodeError, NoSpace, SourceFault, system_errors
 from ..common.progress import Progress, Totals
-from ..common.safety import LIST
+from ..common.safety import DIRECTORY_FLAGS
 from ..common.system import usable_cores
 from ..source import survey
 from ..source.manifest import Manifest
-from ..source.part import left_out, whole_size
+from ..source.part import left_at_source, whole_size
 from ..source.selection import Source, outside, parse
 from ..source.subset import shard, shard_of
 from ..source.walk import Options
@@ -31,13 +31,13 @@ from . import local, rate_limit
 from .remote_source import remote_source
 from .task import Task
 
-MOST_WORKERS = 4  # two reach 25 Gbit/s; more only take cores from the starting job
+MAX_WORKERS = 4  # two reach 25 Gbit/s; more would only take cores from the job that is starting
 TOLERANCE = 0.1  # relative difference allowed between the source's size and --expect
 WARM, COPY, RELAY = "warm", "copy", "relay"
 
 
 class PreparedSet(NamedTuple):
-    """How this node takes part: `warm` (has the set), `copy`, or `relay` (only forwards: another job copies the set).
+    """The role of this node: `warm` (has the set), `copy`, or `relay` (only forwards blocks: another job copies the set).
 
     missing: bytes still to be copied; build: the unfinished set, for `copy` only.
     """
@@ -57,24 +57,25 @@ class Staging:
         self.hasher = hashing.hasher(given.hash)
         self.walk = Options(given.links == "follow", given.skip_special, not given.no_xattrs)
         self.area = Area(given.to, shared=given.shared)
-        self.worker_count = given.worker_count or max(1, min(MOST_WORKERS, usable_cores()))
+        self.worker_count = given.worker_count or max(1, min(MAX_WORKERS, usable_cores()))
         self.layout_name = "pack" if given.strategy == "pack" else "copy"
         self.partial = given.strategy == "part"
         self.sync = given.sync
-        if given.sync == "auto":  # only a cached set must survive a power failure
+        # Only a cached set must survive a power failure; one that is kept for the job ends with it.
+        if given.sync == "auto":
             self.sync = "set" if given.keep == "cache" else "none"
         self.notes: List[str] = []
         self.changed: List[bytes] = []  # damaged or modified files of the published copy
         self.slow = False  # whether the walk found the source slow
-        eviction.tidy(self.area)
-        self.part: Optional[Tuple[int, int, str]] = None
+        eviction.clean_up(self.area)
+        self.shard: Optional[Tuple[int, int, str]] = None
         self.remote = remote_source(self.area, self.name, given.source)
         self._lock: Optional[Lock] = None
         self.early = None if given.start is None else Early(self.area, self.name, given.job, given.start)
 
     def source(self) -> Source:
         """The source on this node; raises SourceFault if it does not exist here."""
-        place = self.remote.place if self.remote else self.given.source
+        place = self.remote.directory if self.remote else self.given.source
         found = parse(place, self.given.include, self.given.exclude)
         return found if self.remote else outside(found, self.area.path + b"/" + CONTROL)
 
@@ -85,7 +86,7 @@ class Staging:
             "follow": self.walk.follow,
             "xattrs": self.walk.xattrs,
             "strategy": self.layout_name,
-            "shard": list(self.part) if self.part else None,
+            "shard": list(self.shard) if self.shard else None,
             **({} if self.partial else {"part": None}),
         }
 
@@ -107,31 +108,32 @@ class Staging:
 
         whole: of the whole source, also if this node takes a shard.
         """
-        state = self.remote.look() if self.remote else {}
+        state = self.remote.list_source() if self.remote else {}
         source = self.source()
         wanted = dict(self.wanted(source), **state)
-        if not (whole and self.part):
+        if not (whole and self.shard):
             found = warm.load(self.area, self.name)
-            known = found is not None and warm.alike(found, wanted)
+            known = found is not None and warm.has_options(found, wanted)
             if known and found is not None and self.partial:
                 known = not room.could_grow(self.area, self.name, found, self.given.quota, self.given.room)
-            check = "none" if self.remote else self.given.recheck  # for a URL the listing is compared instead
+            # The files of a URL were downloaded and removed: its listing is compared instead.
+            check = "none" if self.remote else self.given.recheck
             if known and found is not None and warm.source_unchanged(source.root, found, check):
-                self._expected(whole_size(found))
+                self._check_expected_size(whole_size(found))
                 return found
         if self.remote:
-            self.remote.fetch(self.progress)
+            self.remote.download(self.progress)
         manifest, findings = survey.survey(source, self.walk)
         self.slow = findings.slow
         if self.given.shared:
             manifest.close_to_writers()
         manifest.info.update(wanted)
-        self._expected(manifest.size())
-        self.notes += survey.not_kept(findings, self.walk)
+        self._check_expected_size(manifest.size())
+        self.notes += survey.lost_properties(findings, self.walk)
         if not manifest.files():
             self.notes.append("the source `{}` holds no files".format(self.given.source))
         manifest.info["latest"] = warm.latest(manifest)
-        return manifest if whole else self.part_of(manifest)
+        return manifest if whole else self.own_shard(manifest)
 
     def room(self) -> Room:
         """The room of this set on this node (strategy part)."""
@@ -141,25 +143,26 @@ class Staging:
         """With strategy part: the files that fit, and links to the others; raises NoSpace if no file fits."""
         if not self.partial:
             return manifest
-        made = bound.fitted(manifest, self.source().root)
+        made = bound.fit(manifest, self.source().root)
         if manifest.files() and not made.files():
-            there = text.size(min(bound.part, bound.data))
-            message = "nothing of `{}` fits the {} that it may take on a node".format(self.given.name, there)
-            raise NoSpace(message, "take strategy in_place")
+            limit = text.size(min(bound.part, bound.data))
+            message = "nothing of `{}` fits the {} that it may take on a node".format(self.given.name, limit)
+            raise NoSpace(message, "use strategy in_place")
         return made
 
-    def _expected(self, found: int) -> None:
+    def _check_expected_size(self, found: int) -> None:
         """Raise SourceFault if the size of the whole source differs from --expect by more than `TOLERANCE`."""
         wanted = self.given.expect
-        if wanted is not None and not self.part and abs(found - wanted) > wanted * TOLERANCE:
+        if wanted is not None and not self.shard and abs(found - wanted) > wanted * TOLERANCE:
+            sizes = text.size(found), text.size(wanted)
             message = "the source `{}` has {}, not the {} that were expected".format(
-                self.given.source, text.size(found), text.size(wanted)
+                self.given.source, *sizes
             )
             raise SourceFault(message, "check that the source is complete; if it is, correct the size")
 
-    def part_of(self, manifest: Manifest) -> Manifest:
+    def own_shard(self, manifest: Manifest) -> Manifest:
         """This node's shard of a data set, or with other strategies all of it."""
-        return shard(manifest, *self.part) if self.part else manifest
+        return shard(manifest, *self.shard) if self.shard else manifest
 
     def prepare(self, manifest: Manifest) -> PreparedSet:
         """Find valid data on this node and prepare the copy of the rest; raises NoSpace if that does not fit."""
@@ -170,38 +173,41 @@ class Staging:
         if self._is_warm(manifest):
             for number in range(len(blocks)):
                 board.mark(number, DONE)
-            self.abandon()  # the version before, if the run that published this one was killed before it removed it
+            # A run that was killed between publishing this version and removing the previous one has left the latter here.
+            self.abandon()
             return PreparedSet(WARM, self.task(manifest, blocks, board), 0)
         if self.given.low_priority:
             rate_limit.lower_priority()
-        build = self._begin(manifest, blocks)
-        build.mark(board)
+        build = self._start_build(manifest, blocks)
+        build.mark_done(board)
         if self.early is not None:
-            self.early.follow(build.tree, manifest, blocks, board)
+            self.early.watch(build.tree, manifest, blocks, board)
         return PreparedSet(COPY, self.task(manifest, blocks, board, build), build.missing(), build)
 
     def _is_warm(self, manifest: Manifest) -> bool:
         """Whether the published copy is this set, undamaged; its damaged files are in `changed`."""
         found = warm.load(self.area, self.name)
-        if found is None or not warm.alike(found, {"hash": self.hasher.name, "strategy": self.layout_name}):
+        if found is None or not warm.has_options(
+            found, {"hash": self.hasher.name, "strategy": self.layout_name}
+        ):
             return False
         if found.id() != manifest.id() or (manifest.ctimes and found.ctimes != manifest.ctimes):
             return False
-        # Cheap first: sizes and times of a sample. Reading back takes as long as copying, and happens only where they
-        # raise doubt.
-        look = warm.look(self.area, self.name, found, self.layout_name, self.given.recheck)
+        # First the cheap check: sizes and times of a sample. Reading the copy back takes as long as copying it, and is
+        # done only if the check leaves a doubt.
+        check = warm.check_copy(self.area, self.name, found, self.layout_name, self.given.recheck)
         trusted = warm.is_trusted(self.area, self.name, found)
-        self.changed = look.changed
-        if not self.changed and (self.given.verify or look.touched or not trusted):
+        self.changed = check.changed
+        if not self.changed and (self.given.verify or check.touched or not trusted):
             self.changed = self._read_back(found, trusted)
         if self.changed:
             return False
         if self.sync != "none" and not found.info.get("synced"):
             warm.make_durable(self.area, self.name, found)
-        if look.added:
-            self.notes.append("files beside the data, made by its readers: " + text.some(look.added))
-        if look.locks:
-            self.notes.append("written by readers of the data: " + text.some(look.locks))
+        if check.added:
+            self.notes.append("files added by programs that read the data: " + text.names(check.added))
+        if check.locks:
+            self.notes.append("lock files written by programs that read the data: " + text.names(check.locks))
         return True
 
     def _read_back(self, found: Manifest, trusted: bool) -> List[bytes]:
@@ -210,62 +216,61 @@ class Staging:
             self.progress.log("the node has rebooted since the copy was made; reading it back")
         if not found.digest_size and not trusted:
             return [self.name]
-        blocks, tree = Blocks(found), os.open(warm.tree_path(self.area, self.name), LIST)
+        blocks, tree = Blocks(found), os.open(warm.tree_path(self.area, self.name), DIRECTORY_FLAGS)
         try:
             layout = layout_of(self.layout_name, tree, found, blocks, self.name)
             wrong = damaged(layout, found, blocks, self.hasher, warm.locks(found))
         finally:
             os.close(tree)
         if not wrong:
-            warm.confirmed(self.area, self.name)
+            warm.confirm_readable(self.area, self.name)
         return wrong
 
-    def _begin(self, manifest: Manifest, blocks: Blocks) -> Build:
+    def _start_build(self, manifest: Manifest, blocks: Blocks) -> Build:
         self.check_unused()
         # The hashes of an earlier copy prove nothing about this one.
         manifest.digests, manifest.digest_size = b"", 0
         verify_kept = self.given.verify or bool(self.changed)
         try:
-            with system_errors(self._doing()):
+            with system_errors(self._error_prefix()):
                 build = Build(
                     self.area, self.name, manifest, blocks, self.hasher, self.layout_name, verify_kept
                 )
                 try:
-                    self._room(build)
+                    self._make_room(build)
                 except NoSpace:
-                    if not self._make_way(build):
+                    if not self._remove_old_version(build):
                         raise
-                    self._room(build)
+                    self._make_room(build)
                 build.begin()
         except NoSpace:
             self.abandon()
             raise
         return build
 
-    def _doing(self) -> str:
+    def _error_prefix(self) -> str:
         return "cannot stage `{}` on {}".format(self.given.name, os.uname().nodename)
 
     def abandon(self) -> None:
         """Remove what was built: the space is needed, or it is damaged. The published version stays."""
-        with contextlib.suppress(OSError):  # the next run removes the rest
+        # The next run removes the rest.
+        with contextlib.suppress(OSError):
             self.area.discard(self.area.control, b"part." + self.name)
 
-    def _room(self, build: Build) -> None:
+    def _make_room(self, build: Build) -> None:
         """Evict other sets until the missing part fits; raises NoSpace if it does not."""
         size, needed = build.manifest.size(), space.needed(build.manifest, build.missing())
         gone = eviction.make_room(self.area, self.given.quota, needed, size, self.name)
         self.notes += ["evicted `{}`".format(entry.name.decode("ascii")) for entry in gone]
         build.require_space(self.area.path)
 
-    def _make_way(self, build: Build) -> bool:
+    def _remove_old_version(self, build: Build) -> bool:
         """Remove the outdated published version if the new one then fits; returns whether it was removed."""
         old = warm.load(self.area, self.name)
         if old is None:
             return False
-        (size, count), (freed, files) = build.needs(), build.frees(old)
-        left = space.free_files(build.tree)
-        # The old version is somebody's working data: it goes only if the new one is then certain to fit, in bytes and
-        # in inodes.
+        (size, count), (freed, files), left = build.needs(), build.frees(old), space.free_files(build.tree)
+        # The old version is removed only if the new one is then certain to fit, in bytes and in inodes.
         if space.free(build.tree) + freed + eviction.evictable(self.area, self.name) < size:
             return False
         if left is not None and left + files < count:
@@ -278,12 +283,12 @@ class Staging:
         """Raise NodeError if another job uses the outdated published version."""
         others = uses.users(self.area, self.name, self.given.job)
         if others:
-            users = "in use by job {}".format(", ".join(others))
-            message = "`{}` is out of date and {}".format(self.given.name, users)
+            name, users = self.given.name, "in use by job {}".format(", ".join(others))
+            message = "`{}` is out of date and {}".format(name, users)
             if self.changed:
-                what = text.some(self.changed)
-                message = "the copy of `{}` was changed ({}) and is {}".format(self.given.name, what, users)
-            raise NodeError(message, "stage it under another name, or wait for that job's end")
+                changed = text.names(self.changed)
+                message = "the copy of `{}` was changed ({}) and is {}".format(name, changed, users)
+            raise NodeError(message, "stage it under another name, or wait until that job ends")
 
     def task(
         self, manifest: Manifest, blocks: Blocks, board: ProgressBoard, build: Optional[Build] = None
@@ -294,7 +299,7 @@ class Staging:
         if build is not None:
             directory = build.directory
         elif not relay:
-            tree = os.open(warm.tree_path(self.area, self.name), LIST)
+            tree = os.open(warm.tree_path(self.area, self.name), DIRECTORY_FLAGS)
         return Task(
             manifest,
             blocks,
@@ -322,7 +327,7 @@ class Staging:
     def publish(self, build: Build) -> None:
         """Complete the set, verify it with --verify, and publish it; a damaged copy is removed, and Damaged raised."""
         try:
-            with system_errors(self._doing()):
+            with system_errors(self._error_prefix()):
                 self.notes += build.complete()
                 if self.given.verify:
                     verify_set(build.layout, build.manifest, build.blocks, self.hasher)
@@ -330,12 +335,13 @@ class Staging:
                     self.early.finish()
                 build.publish(self.sync != "none")
         except (Damaged, NoSpace):
-            self.abandon()  # the next run would believe its journal
+            # The next run would trust the journal of the damaged copy.
+            self.abandon()
             raise
 
-    def alone(self) -> None:
+    def stage_here(self) -> None:
         """Stage on this node alone."""
-        self.part = shard_of(self.given, 0, 1)
+        self.shard = shard_of(self.given, 0, 1)
         self.lock()
         manifest = self.find()
         self.copy_here(self.fit(manifest, self.room()) if self.partial else manifest)
@@ -350,8 +356,9 @@ class Staging:
                 return Totals(missing, files, board.total("bytes"), board.total("files"))
 
             try:
-                if self.remote:  # for a damaged copy, whose list is current
-                    self.remote.refetch(manifest, self.progress)
+                # `find` has downloaded nothing if the listing is unchanged, but the published copy is damaged.
+                if self.remote:
+                    self.remote.download_as_substitute(manifest, self.progress)
                 local.copy(prepared.task, self.worker_count, lambda: self.progress.update(totals))
                 prepared.build.take_hashes()
             except NoSpace:
@@ -364,16 +371,15 @@ class Staging:
         """Record the use and report the path of the set."""
         given, board = self.given, prepared.task.board
         if given.job:
-            uses.note(self.area, self.name, given.job, given.lasting, given.keep)
+            uses.record_use(self.area, self.name, given.job, given.lasting, given.keep)
         else:
             uses.touch(self.area, self.name)
         if self.early is not None:
             self.early.complete(manifest)
         if self.remote:
             self.remote.remove()
-        place, seconds = self.area.place(self.name), self.progress.seconds()
-        rest = left_out(manifest, given.source)
-        self.notes += [rest] if rest else []
+        place, seconds = self.area.data_path(self.name), self.progress.seconds()
+        self.notes += filter(None, [left_at_source(manifest, given.source)])
         for note in self.notes:
             self.progress.log(note)
         details = {
@@ -388,13 +394,7 @@ class Staging:
             "notes": self.notes,
         }
         self.progress.event("done", **dict(details, **more))
-        self.progress.log(
-            "{} in {}: {}, {}".format(
-                details["how"],
-                text.seconds(seconds),
-                text.count(manifest.files(), "file"),
-                text.size(manifest.size()),
-            )
-        )
+        count, size = text.count(manifest.files(), "file"), text.size(manifest.size())
+        self.progress.log("{} in {}: {}, {}".format(details["how"], text.seconds(seconds), count, size))
         if not given.json:
             sys.stdout.write(place + "\n")

@@ -1,8 +1,8 @@
 """A worker process of a copy: reads or receives blocks, writes them, and forwards them.
 
-Its parent sends commands and connections over a socket: `read` the blocks of the tokens; `up`: receive from this
-connection; `alone`: stop receiving; `down`: send this node the blocks that it lacks; `apart`: do not wait for a node;
-`drop` a node. The worker reports failures, and ends with its parent.
+Its parent sends commands and connections over a socket: `read` the blocks of the tokens; `receive` from a connection;
+`stop-receiving`; `send` a node the blocks that it lacks; `detach` a slow node (do not wait for it); `drop` a node. The
+worker reports failures, and ends with its parent.
 """
 
 import array
@@ -20,7 +20,7 @@ from ..blocks.buffer import SLACK, BlockBuffer, BufferPool
 from ..blocks.journal import Journal
 from ..blocks.progress_board import DONE, SEEN, TAKEN
 from ..blocks.reader import Reader
-from ..common.errors import Damaged, SourceFault, Unreadable, explained, is_full
+from ..common.errors import Damaged, SourceFault, Unreadable, error_text, is_full
 from ..network import wire
 from .read_blocks import BlockReaders
 from .receive_blocks import Receiver
@@ -38,16 +38,16 @@ class Worker:
 
     def __init__(self, task: Task, number: int, tokens: Tokens, channel: socket.socket, key: bytes) -> None:
         self.task, self.number, self.tokens, self.channel, self.key = task, number, tokens, channel, key
-        self.pool, self.spare = BufferPool(WINDOW), BufferPool(WINDOW)
+        self.pool, self.reread_pool = BufferPool(WINDOW), BufferPool(WINDOW)
         self.journal = Journal(task.directory, task.identity, "{}".format(os.getpid()))
         self.senders: Dict[int, Sender] = {}
-        self.coming: Dict[int, socket.socket] = {}
-        self.handled: List[int] = []
+        self.connecting: Dict[int, socket.socket] = {}
+        self.forwardable: List[int] = []
         self.receiver: Optional[Receiver] = None
-        self.solitary = False
-        self.store: Optional[BlockWriters] = None
+        self.receiving_stopped = False
+        self.writers: Optional[BlockWriters] = None
         self.lock, self.receiving = threading.Lock(), threading.Lock()
-        self.claims = os.open(b".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=task.directory)
+        self.claim_lock = os.open(b".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=task.directory)
 
     def run(self) -> None:
         """Run commands until the parent has ended."""
@@ -57,17 +57,17 @@ class Worker:
                 return
             what = message["do"]
             if what == "read":
-                aside(self.read)
-            elif what == "alone":
-                aside(self.alone)
-            elif what == "up":
-                aside(self.take_from, socket.socket(fileno=descriptors[0]), message["attempt"])
-            elif what == "down":
+                in_background(self.read)
+            elif what == "stop-receiving":
+                in_background(self.stop_receiving)
+            elif what == "receive":
+                in_background(self.receive_from, socket.socket(fileno=descriptors[0]), message["attempt"])
+            elif what == "send":
                 peer = socket.socket(fileno=descriptors[0])
-                self.coming[message["node"]] = peer
-                aside(self.send_to, message["node"], message["attempt"], peer, message["apart"])
-            elif what == "apart":
-                self.apart(message["node"])
+                self.connecting[message["node"]] = peer
+                in_background(self.send_to, message["node"], message["attempt"], peer, message["detached"])
+            elif what == "detach":
+                self.detach(message["node"])
             elif what == "drop":
                 self.drop(message["node"])
 
@@ -76,13 +76,13 @@ class Worker:
         try:
             send_message(self.channel, dict(details, worker=self.number, event=what))
         except OSError:
-            # The process that forked this one is gone, and a worker ends with it.
+            # The parent has ended, and a worker ends with its parent.
             os._exit(1)
 
     def failed(self, fault: BaseException) -> None:
         """Report an error that ends this node's part of the copy."""
         if isinstance(fault, OSError):
-            self.report("failed", message=explained(fault), full=is_full(fault))
+            self.report("failed", message=error_text(fault), full=is_full(fault))
         else:
             self.report("failed", message=str(fault) or type(fault).__name__, full=False)
 
@@ -94,12 +94,12 @@ class Worker:
     def read(self) -> None:
         """Read the blocks of the tokens until none are left."""
 
-        def complain(fault: SourceFault) -> None:
+        def on_fault(fault: SourceFault) -> None:
             self.report("faulty", message=fault.message, unreadable=isinstance(fault, Unreadable))
 
         try:
             BlockReaders(
-                self.task, self.tokens, self.journal, self.pool, self.count, self.pass_on, complain
+                self.task, self.tokens, self.journal, self.pool, self.count, self.pass_on, on_fault
             ).run()
         except BaseException as fault:  # noqa: BLE001 - reported to the process that decides
             self.failed(fault)
@@ -108,34 +108,35 @@ class Worker:
 
     def pass_on(self, buffer: BlockBuffer) -> None:
         """Pass a buffer to every following node."""
-        # One lock with `send_to`: a node that connects now gets this block either as missed or as new, never both or neither.
+        # The same lock as in `send_to`: a node that connects now gets this block as missed or as new, not both or neither.
         with self.lock:
-            self.handled.append(buffer.number)
+            self.forwardable.append(buffer.number)
             for sender in self.senders.values():
                 sender.put(buffer)
 
-    def alone(self) -> None:
+    def stop_receiving(self) -> None:
         """Stop receiving."""
         with self.receiving:
-            self.solitary = True
+            self.receiving_stopped = True
             if self.receiver:
                 self.receiver.close()
-        self.report("alone")
+        self.report("stopped-receiving")
 
-    def take_from(self, peer: socket.socket, attempt: int) -> None:
+    def receive_from(self, peer: socket.socket, attempt: int) -> None:
         """Receive from a new previous node, after sending it the list of blocks that it need not send."""
         with self.receiving:
             if self.receiver:
                 self.receiver.close()
-            if self.solitary:
+            if self.receiving_stopped:
                 peer.close()
                 return
-            if not self.store:
-                self.store = BlockWriters(
+            if not self.writers:
+                self.writers = BlockWriters(
                     self.task, self.journal, WRITERS, self.count, self.damaged, self.failed
                 )
             prepare(peer)
-            with contextlib.suppress(OSError):  # the receiver will find it broken
+            # If it fails, the receiver finds the connection broken and reports that.
+            with contextlib.suppress(OSError):
                 peer.sendall(self.task.board.plane(SEEN))
 
             def lost() -> None:
@@ -148,7 +149,7 @@ class Worker:
                 self.pool,
                 self.claim,
                 self.pass_on,
-                self.store.put,
+                self.writers.put,
                 lost,
                 self.count,
             )
@@ -162,20 +163,20 @@ class Worker:
 
     def claim(self, number: int) -> bool:
         """Claim a block for this worker; False if it was seen or another worker has it."""
-        # After a reconnection two workers may be sent the same block. A file lock, for the workers are processes, and
-        # it goes with the one that dies.
+        # After a reconnection two workers may be sent the same block. A file lock, because workers are processes; the
+        # kernel releases it if the process dies.
         board = self.task.board
-        fcntl.flock(self.claims, fcntl.LOCK_EX)
+        fcntl.flock(self.claim_lock, fcntl.LOCK_EX)
         try:
             if board.has(number, SEEN) or board.has(number, TAKEN):
                 return False
             board.mark(number, TAKEN)
             return True
         finally:
-            fcntl.flock(self.claims, fcntl.LOCK_UN)
+            fcntl.flock(self.claim_lock, fcntl.LOCK_UN)
 
-    def send_to(self, node: int, attempt: int, peer: socket.socket, apart: bool) -> None:
-        """Send to a following node, first the blocks that it has missed; `apart`: no other node waits for it."""
+    def send_to(self, node: int, attempt: int, peer: socket.socket, detached: bool) -> None:
+        """Send to a following node, first the blocks that it has missed; `detached`: no other node waits for it."""
         prepare(peer)
         try:
             seen = wire.exactly(peer, len(self.task.blocks))
@@ -186,26 +187,27 @@ class Worker:
             self.report("lost-down", node=node, attempt=attempt)
             return
         with self.lock:
-            if self.coming.pop(node, None) is not peer:
-                peer.close()  # dropped meanwhile
+            if self.connecting.pop(node, None) is not peer:
+                # The node was dropped, or has connected again, in the meantime.
+                peer.close()
                 return
-            missed = [number for number in self.handled if not seen[number]]
+            missed = [number for number in self.forwardable if not seen[number]]
 
             def lost() -> None:
                 self.report("lost-down", node=node, attempt=attempt)
 
-            self.senders[node] = Sender(peer, self.key, missed, self.reread, self.count, lost, apart)
+            self.senders[node] = Sender(peer, self.key, missed, self.reread, self.count, lost, detached)
 
-    def apart(self, node: int) -> None:
+    def detach(self, node: int) -> None:
         """Stop waiting for a slow node."""
         with self.lock:
             if node in self.senders:
-                self.senders[node].set_apart()
+                self.senders[node].detach()
 
     def drop(self, node: int) -> None:
         """Stop sending to a node."""
         with self.lock:
-            peer, sender = self.coming.pop(node, None), self.senders.pop(node, None)
+            peer, sender = self.connecting.pop(node, None), self.senders.pop(node, None)
         if sender is not None:
             sender.close()
         if peer is not None:
@@ -215,14 +217,14 @@ class Worker:
     def reread(self, number: int) -> BlockBuffer:
         """A block that was handled before, read from this node's copy, or without one from the source."""
         task = self.task
-        # Seen, but its writer has not finished: the copy here cannot be read before.
+        # The block was received, but is perhaps not written yet: the copy here can be read only afterwards.
         while task.write and not task.board.has(number, DONE):
             time.sleep(0.005)
         source = Reader(task.source, task.manifest, task.hasher, task.follow)
         reader = task.layout.reader(task.hasher) if task.write else source
         block = task.blocks[number]
-        # A pool of its own: with all buffers of `pool` queued for this node, rereading would wait for itself.
-        buffer = BlockBuffer(self.spare, number, block.length)
+        # From a pool of its own: if all buffers of `pool` are queued for this node, rereading would wait for itself.
+        buffer = BlockBuffer(self.reread_pool, number, block.length)
         try:
             buffer.digests = reader.read(block, buffer.view[: block.length + SLACK])
         except SourceFault:
@@ -234,7 +236,7 @@ class Worker:
         return buffer
 
 
-def aside(work: Callable[..., None], *arguments: Any) -> None:
+def in_background(work: Callable[..., None], *arguments: Any) -> None:
     """Run work that may wait for another node in a thread, so that the worker can handle further commands."""
     threading.Thread(target=work, args=arguments, daemon=True).start()
 
@@ -256,7 +258,8 @@ def receive_message(channel: socket.socket) -> "Tuple[Optional[Dict[str, Any]], 
     room = socket.CMSG_SPACE(4)
     try:
         data, rights, _, _ = channel.recvmsg(MESSAGE, room)
-    except ConnectionResetError:  # it died with a message unread: reported once, before what it had written
+    # The process has died with an unread message: the kernel reports that once, before the messages that it had sent.
+    except ConnectionResetError:
         data, rights, _, _ = channel.recvmsg(MESSAGE, room)
     descriptors = array.array("i")
     for level, kind, content in rights:
@@ -269,7 +272,7 @@ def start(
     task: Task, number: int, tokens: Tokens, key: bytes, others: List[socket.socket]
 ) -> Tuple[int, socket.socket]:
     """Fork a worker; returns its process id and the channel to it. `others`: channels that it must close."""
-    # SEQPACKET keeps messages apart, each with the files that belong to it.
+    # SEQPACKET keeps the boundaries of messages, and the descriptors of each message with it.
     mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid:
@@ -277,13 +280,13 @@ def start(
         return pid, mine
     status = 1
     try:
-        # A copy of the parent's ends here would keep other workers from seeing that the parent has died.
+        # Copies of the parent's ends in this process would keep other workers from noticing the parent's death.
         for other in [*others, mine]:
             other.close()
-        # Ctrl-C reaches the whole group: the parent ends the workers in order.
+        # Ctrl-C reaches the whole process group; the parent ends the workers.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        tokens.only_read()
+        tokens.close_writer()
         Worker(task, number, tokens, its, key).run()
         status = 0
     finally:

@@ -15,7 +15,7 @@ from .task import Task
 
 
 class Backlog:
-    """Counts the time with at least one block waiting or being written, regardless of the number of threads."""
+    """Counts the time in which at least one block waits or is written, regardless of the number of threads."""
 
     def __init__(self, count: Callable[[str, int], None]) -> None:
         self._count = count
@@ -72,17 +72,17 @@ class BlockWriters:
         try:
             writer = self._task.layout.writer(self._task.sync)
             while True:
-                self._next(writer)
+                self._write_next(writer)
         except BaseException as fault:  # noqa: BLE001 - the worker ends with it
             self._failed(fault)
 
-    def _next(self, writer: AnyWriter) -> None:
+    def _write_next(self, writer: AnyWriter) -> None:
         buffer = self._queue.get()
         try:
-            self._one(buffer, writer)
+            self._write_block(buffer, writer)
         except Damaged as fault:
-            # Forget it on this node, so that the previous one sends it again. It was forwarded already: each node
-            # checks for itself.
+            # Clear its flags, so that it is received again. It was forwarded already, but each node checks the hashes
+            # itself.
             self._task.board.mark(buffer.number, SEEN, False)
             self._task.board.mark(buffer.number, TAKEN, False)
             self._damaged(fault)
@@ -90,7 +90,7 @@ class BlockWriters:
             self._backlog.end()
             buffer.release()
 
-    def _one(self, buffer: BlockBuffer, writer: AnyWriter) -> None:
+    def _write_block(self, buffer: BlockBuffer, writer: AnyWriter) -> None:
         task, number = self._task, buffer.number
         block, view = task.blocks[number], buffer.view[: buffer.length]
         verify_block(block, view, buffer.digests, task.manifest, task.hasher)
@@ -100,4 +100,4 @@ class BlockWriters:
             task.board.mark(number, DONE)
             self._count("blocks", 1)
             self._count("bytes", block.length)
-            self._count("files", block.many if not block.offset else 0)
+            self._count("files", block.file_count if not block.offset else 0)

@@ -46,7 +46,8 @@ def _row(place: str) -> List[Any]:
     hwmon = next(("{}/hwmon/{}/".format(place, name) for name in procfs.names(place + "/hwmon")), place + "/")
     power = procfs.number(hwmon + "power1_average")
     if power is None:
-        power = procfs.number(hwmon + "power1_input")  # newer kernels
+        # Newer kernels.
+        power = procfs.number(hwmon + "power1_input")
     clock, heat = procfs.number(hwmon + "freq1_input"), procfs.number(hwmon + "temp1_input")
     return [
         procfs.number(place + "/gpu_busy_percent"),

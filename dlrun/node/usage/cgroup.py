@@ -1,7 +1,7 @@
 """Memory and CPU time of the job's cgroup on this node, version 1 or 2.
 
-Schedulers name it after the job: Slurm `job_ID`, OpenPBS `ID.SERVER`, Flux and systemd a scope. If the sampler is in no
-such cgroup, its cgroup may have processes of others, and the values are left out.
+Schedulers name it after the job: Slurm `job_ID`, OpenPBS `ID.SERVER`, Flux and systemd a scope. If the sampler is not in
+such a cgroup, its cgroup may contain processes of other jobs, and the values are left out.
 """
 
 import re
@@ -46,7 +46,8 @@ class Cgroup:
     def _enter(self, kind: str, own: str, places: List[str]) -> None:
         for base in places:
             path = own
-            while path and not procfs.names(base + path):  # a container sees a part of the tree
+            # A container sees only a part of the tree, below an ancestor of the cgroup.
+            while path and not procfs.names(base + path):
                 path = path[path.index("/", 1) :] if "/" in path[1:] else ""
             if path:
                 self._places.setdefault(kind, base + path)
@@ -62,7 +63,8 @@ class Cgroup:
         if current is not None:
             self._seen = max(self._seen, current)
         if peak is None and self._seen:
-            peak = self._seen  # Linux before 5.19 keeps none in version 2
+            # Before Linux 5.19 cgroups of version 2 have no peak: it is the maximum of the samples.
+            peak = self._seen
         return [self._cpu(), current, peak, limit]
 
     def _cpu(self) -> Optional[float]:

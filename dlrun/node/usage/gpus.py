@@ -1,4 +1,4 @@
-"""The GPUs of the node, through the reader that works here; errors of a driver's library lose only its values."""
+"""The GPUs of the node, through the first reader that works here; an error of a driver's library only loses its values."""
 
 import os
 from typing import Any, Dict, List, Optional, Set
@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional, Set
 from . import procfs
 
 COLUMNS = ("busy", "memory_busy", "memory", "power", "clock", "temperature", "slowed", "ecc")
-"""Percent of the time with a kernel running; percent of the time with memory traffic; bytes in use; W; MHz; °C; reasons
+"""Percent of the time with a GPU kernel running; percent of the time with memory traffic; bytes in use; W; MHz; °C; reasons
 for a reduced clock; uncorrected memory errors since the driver was loaded."""
 
 
@@ -35,9 +35,9 @@ class Gpus:
 
             return Nvml()
         except (ImportError, OSError):
-            from .smi import smi
+            from .smi import open_smi
 
-            return self._try(smi, "NVML and nvidia-smi")
+            return self._try(open_smi, "NVML and nvidia-smi")
 
     def _amd(self) -> Optional[Any]:
         try:
@@ -45,9 +45,9 @@ class Gpus:
 
             return Amd()
         except OSError:  # a container without /sys/class/drm
-            from .rocm import rocm
+            from .rocm import open_rocm
 
-            return self._try(rocm, "amdgpu's files and rocm-smi")
+            return self._try(open_rocm, "amdgpu's files and rocm-smi")
 
     def _try(self, reader: Any, name: str) -> Optional[Any]:
         try:

@@ -8,10 +8,10 @@ from . import procfs
 COLUMNS = (
     "cpu",  # seconds of CPU time of all cores
     "memory",  # bytes in use (MemTotal - MemAvailable)
-    "cpu_pressure",  # seconds in which something had to wait for a core (PSI, `some`)
+    "cpu_pressure",  # seconds in which something had to wait for a core (PSI, `names`)
     "memory_pressure",  # ... for memory
     "io_pressure",  # ... for a disk
-    "elsewhere",  # pages that were taken from another NUMA node than that of the core
+    "elsewhere",  # pages that were allocated on another NUMA node than that of the core
     "disk_read",  # bytes, of all local disks
     "disk_written",
     "disk_busy",  # seconds in which the busiest disk had work
@@ -19,7 +19,7 @@ COLUMNS = (
 _CXI = "/sys/class/cxi"
 _SECTOR = 512
 _BUSY = 0.9
-_WORD = 4  # bytes that one count of an InfiniBand or Omni-Path port's data counters is worth
+_WORD = 4  # bytes: the unit of the data counters of InfiniBand and Omni-Path ports
 
 
 class Machine:
@@ -106,7 +106,8 @@ class Machine:
                 if received is None or sent is None:
                     self.missing.add("network: {}'s counters cannot be read".format(device))
                     continue
-                rate = procfs.text(place + "rate").split()  # `100 Gb/sec (4X EDR)`
+                # `100 Gb/sec (4X EDR)`.
+                rate = procfs.text(place + "rate").split()
                 speed = int(float(rate[0]) * 1000) if rate else None
                 found["{}:{}".format(device, port)] = [received * _WORD, sent * _WORD, speed]
         for device in procfs.names(_CXI):
@@ -118,9 +119,8 @@ class Machine:
         place = "{}/{}/device/".format(_CXI, device)
         counts = []
         for way in ("rx", "tx"):
-            text = procfs.text(
-                place + "telemetry/hni_sts_{}_ok_octets".format(way)
-            )  # `90049@1675489372.701036980`
+            # `90049@1675489372.701036980`.
+            text = procfs.text(place + "telemetry/hni_sts_{}_ok_octets".format(way))
             counts.append(int(text.partition("@")[0]) if text.partition("@")[0].isdigit() else None)
         if None in counts:
             self.missing.add("network: {}'s counters cannot be read".format(device))

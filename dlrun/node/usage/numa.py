@@ -1,7 +1,8 @@
-"""Where the memory of ranks is: the part of it that is on the NUMA nodes of their own cores.
+"""The part of a rank's memory that is on the NUMA nodes of its own cores.
 
-The kernel walks a process's page tables for this (proc(5), numa_maps), so there is at most one look a minute, at one rank
-after the other, and none where it cannot find anything: on one NUMA node, and at ranks that may use the cores of all.
+For this the kernel walks the page tables of the process (proc(5), numa_maps). So there is at most one sample per minute,
+of one rank after the other, and none if it could show nothing: on a node with one NUMA node, and for ranks that may use
+the cores of all.
 """
 
 import time
@@ -12,11 +13,11 @@ from .ranks import Rank, numbers
 
 BASE = "/sys/devices/system/node"
 _PAUSE = 60.0
-_SHARE = 0.0005
+_MAX_CPU_SHARE = 0.0005
 
 
 class Locality:
-    """Looks at the memory of one rank at a time."""
+    """Samples the memory of one rank at a time."""
 
     def __init__(self, base: str = BASE, proc: str = "/proc") -> None:
         self._proc = proc
@@ -24,35 +25,37 @@ class Locality:
         for name in procfs.names(base):
             if name.startswith("node") and name[4:].isdigit():
                 cores = frozenset(numbers(procfs.text("{}/{}/cpulist".format(base, name))))
-                if cores:  # a node may have memory alone
+                # A NUMA node may have memory only.
+                if cores:
                     self._cores[int(name[4:])] = cores
-        self._due = 0.0
+        self._next_sample = 0.0
         self._turn = 0
         self.missing: Set[str] = set()
 
-    def look(self, ranks: Sequence[Rank]) -> None:
-        """Look at the next of these ranks, if it is time."""
+    def sample(self, ranks: Sequence[Rank]) -> None:
+        """Sample the next of these ranks, if it is due."""
         now = time.monotonic()
-        if now < self._due:
+        if now < self._next_sample:
             return
-        bound = [one for one in ranks if one.main and self._own(one)]
+        bound = [one for one in ranks if one.main and self._rank_nodes(one)]
         if not bound:
             return
         rank = bound[self._turn % len(bound)]
         self._turn += 1
         used = time.process_time()
         content = procfs.read("{}/{}/numa_maps".format(self._proc, rank.main))
-        self._due = now + max(_PAUSE, (time.process_time() - used) / _SHARE)
+        self._next_sample = now + max(_PAUSE, (time.process_time() - used) / _MAX_CPU_SHARE)
         if content is None and not procfs.names("{}/{}".format(self._proc, rank.main)):
-            return  # it has ended
+            # The process has ended.
+            return
         if content is None:
             self.missing.add("near: /proc/PID/numa_maps cannot be read")
         else:
-            found = near(content, self._own(rank))
+            found = near(content, self._rank_nodes(rank))
             rank.near = rank.near if found is None else found
 
-    def _own(self, rank: Rank) -> FrozenSet[int]:
-        """The NUMA nodes of its cores; none where these are all that have cores."""
+    def _rank_nodes(self, rank: Rank) -> FrozenSet[int]:
+        """The NUMA nodes of the rank's cores; empty if these are all NUMA nodes with cores."""
         own = frozenset(node for node, cores in self._cores.items() if cores & rank.cores)
         return own if len(own) < len(self._cores) else frozenset()
 

@@ -56,11 +56,13 @@ class Nvml:
         try:
             function = getattr(self._call, name)
         except AttributeError:
-            return 13  # NVML_ERROR_FUNCTION_NOT_FOUND
+            # NVML_ERROR_FUNCTION_NOT_FOUND.
+            return 13
         return int(function(*arguments))
 
     def _number(self, name: str, device: ctypes.c_void_p, *arguments: Any) -> Optional[int]:
-        value = ctypes.c_ulonglong(0)  # wide enough for each of them
+        # Wide enough for each of them.
+        value = ctypes.c_ulonglong(0)
         return None if self._ask(name, device, *arguments, ctypes.byref(value)) else value.value
 
     def _text(self, name: str, device: ctypes.c_void_p) -> str:

@@ -13,6 +13,7 @@ def read(path: str) -> Optional[bytes]:
     except (OSError, ValueError):
         return None
     try:
+        # Files of procfs have no size: read until the end. A second short read is taken for the end, which saves a call.
         parts = [os.read(descriptor, _AT_ONCE)]
         while len(parts[-1]) > 0 and len(parts) < 64:
             if len(parts[-1]) < _AT_ONCE // 2 and len(parts) > 1:

@@ -1,8 +1,8 @@
 """The processes of each rank on this node, and their usage so far.
 
 `rank.sh` marks the processes of a rank with the variable `DLRUN_PROCESS` (run, role, rank), which daemonized processes
-keep, too. The CPU time of an ended process is added to that of its parent when this waits for it (proc(5), `cutime`), so
-the sum over the living ones with `rank.sh` is that of all processes of the rank.
+keep, too. When a parent waits for an ended process, the kernel adds the CPU time of that process to the parent's (proc(5),
+`cutime`): so the sum over `rank.sh` and all living processes is the CPU time of all processes of the rank.
 """
 
 import os
@@ -22,21 +22,21 @@ COLUMNS = (
     "threads",
     "full",  # processes that the program started and that had work at least 90 % of the time since the last sample
     "blocked",  # samples so far at which a process waited for a disk or a file system (state D)
-    "preempted",  # times that main threads had to give up their core
+    "preempted",  # involuntary context switches of the program's main thread
     "waited",  # seconds that the program's main thread could have run and had no core
     "moved",  # times that the program's main thread went to another core
     "faults",  # page faults that read from a disk
     "read",  # bytes from storage
     "written",  # bytes to storage
-    "called",  # bytes through read and write calls, also of what is cached
+    "called",  # bytes through read and write calls, also those served by the page cache
     "busy_cores",  # cores that the rank may use and that were at least 90 % busy since the last sample
-    "near",  # share of the program's memory on the NUMA nodes of its cores (`numa`); null: not looked at, or no difference
+    "near",  # share of the program's memory on the NUMA nodes of its cores (`numa`); null: not measured, or one NUMA node
 )
 _FULL = 0.9
 
 
 class Process:
-    """One process of a rank, with its values at the last call of `look`."""
+    """One process of a rank, with its values at the last call of `read_stat`."""
 
     def __init__(self, pid: int, rank: str) -> None:
         self.pid, self.rank = pid, rank
@@ -45,9 +45,9 @@ class Process:
         self.state = b"?"
         self.own = self.total = self.waiting = 0.0
         self.seen = 0.0
-        self.faults = self.threads = self.resident = self.processor = 0
+        self.faults = self.threads = self.resident = 0
 
-    def look(self) -> bool:
+    def read_stat(self) -> bool:
         """Read `/proc/PID/stat`; False if the process has ended or its id was reused."""
         content = procfs.read("/proc/{}/stat".format(self.pid))
         if not content:
@@ -60,10 +60,9 @@ class Process:
         self.total = self.own + (int(fields[13]) + int(fields[14])) / TICKS
         self.faults = int(fields[9]) + int(fields[10])
         self.threads, self.resident = int(fields[17]), int(fields[21]) * PAGE
-        self.processor = int(fields[36])
         return True
 
-    def wait(self) -> None:
+    def read_waiting(self) -> None:
         """Read the time that the process was runnable without a core."""
         words = (procfs.read("/proc/{}/schedstat".format(self.pid)) or b"").split()
         if len(words) == 3:
@@ -113,9 +112,8 @@ class Ranks:
     """The ranks of a run on this node; each sample searches for new processes."""
 
     def __init__(self, run: str, directory: str) -> None:
-        self._directory = b"DLRUN_RUN_DIR=" + os.fsencode(
-            directory
-        )  # another cluster may count as this one does
+        # The directory, too: another cluster may give its jobs the same ids.
+        self._directory = b"DLRUN_RUN_DIR=" + os.fsencode(directory)
         self._mark = b"DLRUN_PROCESS=" + os.fsencode(run) + b" "
         self._run = b"DLRUN_RUN_ID=" + os.fsencode(run)
         self._others: Dict[int, int] = {}
@@ -128,41 +126,42 @@ class Ranks:
         """Read all processes of all ranks."""
         now = time.monotonic()
         self._find()
-        self._look(now)
+        self._read_processes(now)
         for rank in self.ranks.values():
-            self._read(rank)
+            self._read_counters(rank)
         self._last = now
 
-    def glance(self) -> None:
+    def update_cpu_time(self) -> None:
         """Read only the CPU time of the programs, so that a rank that ends before the next sample lacks little."""
         for rank in self.ranks.values():
             ended = False
             for process in [rank.processes[pid] for pid in (rank.shell, rank.main) if pid in rank.processes]:
                 waited = process.total - process.own
-                ended |= not process.look() or process.total - process.own > waited
-            if ended:  # what has ended counts in its parent's time now, and must not count twice
+                ended |= not process.read_stat() or process.total - process.own > waited
+            # The time of an ended process is part of its parent's now, and must not be counted twice.
+            if ended:
                 before_it = frozenset(rank.processes)
                 for process in list(rank.processes.values()):
-                    if not process.look():
+                    if not process.read_stat():
                         self._forget(rank, process, before_it)
-            self._add(rank)
+            self._update_cpu(rank)
 
     def _find(self) -> None:
         pids = {int(name) for name in os.listdir("/proc") if name.isdigit()}
         self._others = {pid: count for pid, count in self._others.items() if pid in pids}
         for pid in pids:
-            # A process that is just becoming another program still shows its parent's environment: look twice.
+            # A process just before its exec still shows its parent's environment: each process is read twice.
             if pid in self._known or pid == self._own or self._others.get(pid, 0) > 1:
                 continue
-            mark = self._marked(pid)
+            mark = self._rank_name(pid)
             if mark is None:
                 self._others[pid] = self._others.get(pid, 0) + 1
             else:
-                self._enter(pid, mark)
+                self._add_process(pid, mark)
         for rank in self.ranks.values():
-            self._place(rank)
+            self._find_program(rank)
 
-    def _marked(self, pid: int) -> Optional[str]:
+    def _rank_name(self, pid: int) -> Optional[str]:
         content = procfs.read("/proc/{}/environ".format(pid))
         if not content or self._mark not in content:
             return None
@@ -172,14 +171,14 @@ class Ranks:
                 return entry[len(self._mark) :].decode("utf-8", "replace").replace(" ", "-")
         return None
 
-    def _enter(self, pid: int, name: str) -> None:
+    def _add_process(self, pid: int, name: str) -> None:
         process = Process(pid, name)
-        if not process.look():
+        if not process.read_stat():
             return
         self._known[pid] = process
         self.ranks.setdefault(name, Rank(name)).processes[pid] = process
 
-    def _place(self, rank: Rank) -> None:
+    def _find_program(self, rank: Rank) -> None:
         """Find the program of a rank among its processes, and the `rank.sh` that started it."""
         if rank.main in rank.processes or (rank.main and rank.shell in rank.processes):
             return
@@ -190,28 +189,29 @@ class Ranks:
             content = procfs.read("/proc/{}/environ".format(process.parent)) or b""
             if self._run in content.split(b"\0"):
                 shell = Process(process.parent, rank.name)
-                if shell.look():
+                if shell.read_stat():
                     rank.shell = shell.pid
                     rank.processes[shell.pid] = self._known[shell.pid] = shell
             return
 
-    def _look(self, now: float) -> None:
+    def _read_processes(self, now: float) -> None:
         for rank in self.ranks.values():
             rank.full = 0
             blocked, before_it = False, frozenset(rank.processes)
-            # Parents first: a child that ends meanwhile is missing until the next look, where else it would count twice.
+            # Parents first: a child that ends in between is then missing until the next sample; the reverse order would
+            # count it twice.
             for process in sorted(rank.processes.values(), key=lambda one: int(one.start)):
                 pid, before, seen = process.pid, process.own + process.waiting, process.seen
-                if not process.look():
+                if not process.read_stat():
                     self._forget(rank, process, before_it)
                     continue
-                process.wait()
+                process.read_waiting()
                 process.seen = now
                 blocked = blocked or process.state == b"D"
                 if seen and now > seen and pid not in (rank.main, rank.shell):
                     rank.full += (process.own + process.waiting - before) / (now - seen) >= _FULL
             rank.blocked += blocked
-            self._add(rank)
+            self._update_cpu(rank)
 
     def _forget(self, rank: Rank, process: Process, before: FrozenSet[int]) -> None:
         """Remove an ended process. If its parent was not a known process of the rank, its time is added to `lost`."""
@@ -220,12 +220,12 @@ class Ranks:
         if process.parent not in before:
             rank.lost += process.total
 
-    def _add(self, rank: Rank) -> None:
+    def _update_cpu(self, rank: Rank) -> None:
         rank.cpu = max(rank.cpu, rank.lost + sum(one.total for one in rank.processes.values()))
         if rank.main in rank.processes:
             rank.main_cpu = max(rank.main_cpu, rank.processes[rank.main].own)
 
-    def _read(self, rank: Rank) -> None:
+    def _read_counters(self, rank: Rank) -> None:
         """Read counters in other files: I/O bytes of all processes, and the program's status and scheduling."""
         sums = {"read": 0, "written": 0, "called": 0}
         files = 0
@@ -236,7 +236,7 @@ class Ranks:
             sums["written"] += found.get("write_bytes", 0)
             sums["called"] += found.get("rchar", 0) + found.get("wchar", 0)
         if files:
-            self._raise(rank, sums)
+            self._raise_counters(rank, sums)
         elif rank.processes:
             rank.missing.add("read, written, called: /proc/PID/io cannot be read")
         if rank.main in rank.processes:
@@ -248,9 +248,9 @@ class Ranks:
         for line in status.splitlines():
             name, _, value = line.partition(b":")
             if name == b"VmHWM":
-                self._raise(rank, {"high": int(value.split()[0]) << 10})
+                self._raise_counters(rank, {"high": int(value.split()[0]) << 10})
             elif name == b"nonvoluntary_ctxt_switches":
-                self._raise(rank, {"preempted": int(value)})
+                self._raise_counters(rank, {"preempted": int(value)})
             elif name == b"Cpus_allowed_list":
                 rank.cores_text = value.decode("ascii").strip()
                 rank.cores = frozenset(numbers(rank.cores_text))
@@ -258,17 +258,17 @@ class Ranks:
                 rank.memory_nodes = value.decode("ascii").strip()
         schedule = (procfs.read(place + "schedstat") or b"").split()
         if len(schedule) == 3:
-            self._raise(rank, {"waited": int(schedule[1])})
+            self._raise_counters(rank, {"waited": int(schedule[1])})
         else:
             rank.missing.add("waited: this kernel keeps no /proc/PID/schedstat")
         for line in (procfs.read(place + "sched") or b"").splitlines():
             if line.startswith(b"se.nr_migrations"):
-                self._raise(rank, {"moved": int(line.split(b":")[1])})
+                self._raise_counters(rank, {"moved": int(line.split(b":")[1])})
                 return
         rank.missing.add("moved: this kernel has no /proc/PID/sched")
 
     @staticmethod
-    def _raise(rank: Rank, found: Dict[str, int]) -> None:
+    def _raise_counters(rank: Rank, found: Dict[str, int]) -> None:
         for name, value in found.items():
             rank.counters[name] = max(rank.counters.get(name, 0), value)
 

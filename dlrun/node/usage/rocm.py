@@ -1,13 +1,13 @@
-"""AMD GPUs through the text of `rocm-smi`, where the kernel's files (`amd`) are not there.
+"""AMD GPUs from the output of `rocm-smi`, if the kernel's files (`amd`) are missing.
 
-The names of its values changed with ROCm 6, and differ between cards: each number has a list of them.
+The names of its values have changed with ROCm 6 and differ between cards, so each number has a list of names.
 """
 
 import json
 import re
 from typing import Any, Dict, List, Optional, Sequence
 
-from .printed import Printed
+from .vendor_program import VendorProgram
 
 COMMAND = (
     "rocm-smi", "--showproductname", "--showuniqueid", "--showuse", "--showmemuse", "--showpower", "--showtemp", "--showclocks",
@@ -35,8 +35,8 @@ def parse(text: str) -> List[Card]:
     return [found[name] for name in sorted(names, key=lambda name: int(name[4:]))]
 
 
-def of_card(card: Card) -> Dict[str, Any]:
-    """What does not change."""
+def describe_card(card: Card) -> Dict[str, Any]:
+    """The constant facts of a GPU."""
     unique = str(card.get("Unique ID", ""))
     return {
         "name": next((str(card[name]) for name in _NAME if card.get(name)), "AMD GPU"),
@@ -64,6 +64,6 @@ def _number(card: Card, names: Sequence[str]) -> Optional[int]:
     return None
 
 
-def rocm() -> Printed:
+def open_rocm() -> VendorProgram:
     """The GPUs that `rocm-smi` lists."""
-    return Printed(COMMAND, parse, of_card, row)
+    return VendorProgram(COMMAND, parse, describe_card, row)

@@ -1,6 +1,6 @@
 """Take and write samples, less often the longer the job runs, within a budget of bytes and CPU time.
 
-Failures lose values, never the job: the process ends without a message, and its file stays as it is.
+A failure only loses values and does not affect the job: the process ends without a message, and its file stays as it is.
 """
 
 import contextlib
@@ -17,15 +17,15 @@ from . import cgroup, gpus, machine, numa, ranks, saving
 
 VERSION = 1
 DIRECTORY = "usage"
-_SHARE = 0.002
+_MAX_CPU_SHARE = 0.002
 """Maximum share of a core for sampling: an expensive sample delays the next one."""
 _PAUSES = ((20, 1.0), (120, 2.0), (900, 5.0), (3600, 15.0), (6 * 3600, 30.0))
-_LATER = 60.0
-"""(seconds since the start, seconds between samples until then); after the last one `_LATER`."""
-_BYTES, _A_DAY = 250000, 700000
+_LAST_PAUSE = 60.0
+"""(seconds since the start, seconds between samples until then); after the last one `_LAST_PAUSE`."""
+_INITIAL_BYTES, _BYTES_PER_DAY = 250000, 700000
 """Bytes of a file allowed at once and in addition per day: less than 1 MB in any day."""
-_GLANCE = 1.0
-_LOG = 3600.0
+_GLANCE_INTERVAL = 1.0
+_LOG_SECONDS = 3600.0
 """Seconds in which the size of the log is recorded, from which `dlrun usage` has the time of the first step."""
 
 
@@ -67,7 +67,7 @@ class Recording:
 
     def has_room(self, elapsed: float) -> bool:
         """Whether the file is within its budget after `elapsed` seconds."""
-        return self._written < _BYTES + _A_DAY * elapsed / 86400
+        return self._written < _INITIAL_BYTES + _BYTES_PER_DAY * elapsed / 86400
 
     def write(self, record: Dict[str, Any]) -> None:
         """Append one line."""
@@ -109,7 +109,8 @@ class Sampler:
 
     def begin(self) -> None:
         """Write the constant facts of the node."""
-        os.sched_setaffinity(0, range(os.cpu_count() or 1))  # all that the job was granted
+        # `rank.sh` has bound this process to the cores of its rank: undo that, to all cores that the job was granted.
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
         granted = os.sched_getaffinity(0)
         self._machine.busy_cores()
         self.file.write(
@@ -126,10 +127,10 @@ class Sampler:
     def sample(self, last: bool = False) -> None:
         """Take a sample, and write it if the budget allows; the last one always."""
         self._ranks.sample()
-        self._locality.look([rank for _, rank in sorted(self._ranks.ranks.items())])
-        self._look_at_first()
+        self._locality.sample([rank for _, rank in sorted(self._ranks.ranks.items())])
+        self._check_saving()
         if not self._placed and self._ranks.ranks:
-            self._keep_away()
+            self._avoid_rank_cores()
         elapsed = time.monotonic() - self._began
         for name, rank in sorted(self._ranks.ranks.items()):
             if not rank.announced and rank.main:
@@ -157,7 +158,7 @@ class Sampler:
             record["on"] = self._ranks_on_gpus()
         if self._saving.known:
             record["saving"] = round(self._saving.seconds, 1)
-        if self._log and elapsed < _LOG:
+        if self._log and elapsed < _LOG_SECONDS:
             record["log"] = _size(self._log)
         shared = self._machine.file_systems()
         if shared:
@@ -170,7 +171,7 @@ class Sampler:
         self.file.write(record)
 
     def _missing(self) -> List[str]:
-        """What cannot be read here and has not been named yet."""
+        """The values that cannot be read on this node, and have not been reported yet."""
         found = self._machine.missing | self._gpus.missing | self._locality.missing
         for rank in self._ranks.ranks.values():
             found |= rank.missing
@@ -185,7 +186,7 @@ class Sampler:
         ranks_of = {pid: name for name, rank in self._ranks.ranks.items() for pid in rank.processes}
         return [sorted({ranks_of[pid] for pid in pids if pid in ranks_of}) for pids in self._gpus.processes()]
 
-    def _keep_away(self) -> None:
+    def _avoid_rank_cores(self) -> None:
         """Bind this process to cores that no rank is bound to, if there are any."""
         taken = frozenset().union(*(rank.cores for rank in self._ranks.ranks.values()))
         free = os.sched_getaffinity(0) - taken
@@ -196,21 +197,21 @@ class Sampler:
     def pause(self, cost: float) -> float:
         """Seconds until the next sample, after one of `cost` seconds of CPU time."""
         elapsed = time.monotonic() - self._began
-        usual = next((pause for until, pause in _PAUSES if elapsed < until), _LATER)
-        return max(usual, cost / _SHARE)
+        usual = next((pause for until, pause in _PAUSES if elapsed < until), _LAST_PAUSE)
+        return max(usual, cost / _MAX_CPU_SHARE)
 
-    def glance(self) -> None:
+    def update_cpu_time(self) -> None:
         """Keep the CPU time of ranks up to date between samples."""
-        self._ranks.glance()
-        self._look_at_first()
+        self._ranks.update_cpu_time()
+        self._check_saving()
 
-    def _look_at_first(self) -> None:
-        """Is the first rank of the node saving? Where others save as well, they do it at the same time."""
+    def _check_saving(self) -> None:
+        """Check whether the first rank of the node is saving; if other ranks save, too, they do it at the same time."""
         if not self._saving.known:
             return
         mains = [(len(name), name, rank.main) for name, rank in self._ranks.ranks.items() if rank.main]
         if mains:
-            self._saving.look(min(mains)[2])
+            self._saving.check(min(mains)[2])
 
 
 def _size(path: str) -> Optional[int]:
@@ -237,7 +238,7 @@ def _folded(numbers: List[int]) -> str:
 
 
 def record(environment: Dict[str, str], parent: int, log: str = "", saves: str = "") -> None:
-    """Sample until SIGTERM comes, or the process that started this one is gone."""
+    """Sample until SIGTERM arrives or the parent process has ended."""
     sampler = Sampler(environment, log, saves)
     sampler.begin()
     ended = False
@@ -247,17 +248,17 @@ def record(environment: Dict[str, str], parent: int, log: str = "", saves: str =
         due = time.monotonic() + sampler.pause(_own_cpu() - before)
         while not ended and time.monotonic() < due:
             left = due - time.monotonic()
-            ended = signal.sigtimedwait([signal.SIGTERM], max(0.0, min(_GLANCE, left))) is not None
+            ended = signal.sigtimedwait([signal.SIGTERM], max(0.0, min(_GLANCE_INTERVAL, left))) is not None
             ended = ended or os.getppid() != parent
-            if not ended and left > _GLANCE:
-                sampler.glance()
+            if not ended and left > _GLANCE_INTERVAL:
+                sampler.update_cpu_time()
     sampler.sample(last=True)
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Sample until the process that is named in the first argument ends, which is the parent; always 0.
+    """Sample until the parent, whose process id is the first argument, ends; the exit status is always 0.
 
-    The others are the log of the node's first rank, and the place of the checkpoints; either may be empty or missing.
+    The other arguments are the log of the node's first rank and the path of the checkpoints; both may be empty or missing.
     """
     try:
         for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
@@ -266,6 +267,6 @@ def main(argv: Optional[List[str]] = None) -> int:
         os.nice(19)
         words = sys.argv if argv is None else argv
         record(dict(os.environ), int(words[1]), *words[2:4])
-    except Exception:  # noqa: BLE001, S110 - a fault of the sampler costs numbers, never the job
+    except Exception:  # noqa: BLE001, S110 - an error of the sampler must not affect the job
         pass
     return 0

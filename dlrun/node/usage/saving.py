@@ -1,7 +1,8 @@
-"""How long a rank has been writing its checkpoint: a look at its open files each second, in /proc alone.
+"""The time that a rank has spent writing checkpoints, from its open files, which are checked once a second in /proc.
 
-The file system of the checkpoints gets no request for it. What is open for writing below the spec's `checkpoint.path` counts
-from one look to the next, so the sum over many looks is right, and a save of less than a second may be missed.
+The file system of the checkpoints gets no request for this. From one check to the next, the time counts if a file below
+the spec's `checkpoint.path` is open for writing: the sum over many checks is right, but a save of less than a second may
+be missed.
 """
 
 import os
@@ -9,8 +10,8 @@ import time
 
 from . import procfs
 
-_SHARE = 0.0005
-"""Share of a core that these looks may take: a program with thousands of open files is looked at less often."""
+_MAX_CPU_SHARE = 0.0005
+"""Share of a core that these checks may take: a program with thousands of open files is checked less often."""
 _WRITES = os.O_WRONLY | os.O_RDWR
 
 
@@ -24,11 +25,11 @@ class Saving:
 
     @property
     def known(self) -> bool:
-        """True if the spec names the place of the checkpoints."""
+        """True if the spec sets the path of the checkpoints."""
         return bool(self._place)
 
-    def look(self, pid: int) -> None:
-        """See whether this process is saving now."""
+    def check(self, pid: int) -> None:
+        """Check whether this process is saving now."""
         now = time.monotonic()
         if not self._place or now < self._due:
             return
@@ -36,7 +37,7 @@ class Saving:
         if self._before and self._is_open(pid):
             self.seconds += now - self._before
         self._before = now
-        self._due = now + (time.process_time() - used) / _SHARE
+        self._due = now + (time.process_time() - used) / _MAX_CPU_SHARE
 
     def _is_open(self, pid: int) -> bool:
         base = "/proc/{}/fd/".format(pid)

@@ -2,7 +2,7 @@
 
 from typing import Any, Dict, List, Optional
 
-from .printed import Printed
+from .vendor_program import VendorProgram
 
 _QUERY = (
     "name,uuid,memory.total,clocks.max.sm,utilization.gpu,utilization.memory,memory.used,power.draw,clocks.sm,"
@@ -20,13 +20,13 @@ def parse(text: str) -> List[List[str]]:
     return rows
 
 
-def of_card(cells: List[str]) -> Dict[str, Any]:
-    """What does not change."""
+def describe_card(cells: List[str]) -> Dict[str, Any]:
+    """The constant facts of a GPU."""
     name, uuid, memory, clock = cells[:4]
     return {"name": name, "uuid": uuid, "memory": _bytes(memory), "clock": _number(clock), "mig": False}
 
 
-def of_gpu(cells: List[str]) -> List[Any]:
+def row(cells: List[str]) -> List[Any]:
     """The values of `gpus.COLUMNS` from a row of the table."""
     from .nvml import SLOWED
 
@@ -53,6 +53,6 @@ def _bytes(cell: str) -> Optional[int]:
     return None if number is None else number * _MEGABYTE
 
 
-def smi() -> Printed:
+def open_smi() -> VendorProgram:
     """The GPUs that `nvidia-smi` lists."""
-    return Printed(COMMAND, parse, of_card, of_gpu)
+    return VendorProgram(COMMAND, parse, describe_card, row)

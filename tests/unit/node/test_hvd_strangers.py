@@ -92,7 +92,7 @@ def test_keys_and_values_have_a_bound():
         for number in range(10**7):
             store.put("global", str(number), b"")
     store = hvd_rendezvous.Store(2, 1)
-    value = bytes(hvd_rendezvous.MOST_VALUE)
+    value = bytes(hvd_rendezvous.MAX_VALUE)
     with pytest.raises(hvd_rendezvous.Full):  # noqa: PT012 - somewhere in the loop
         for number in range(10**5):
             store.put(f"scope{number}", "0", value)

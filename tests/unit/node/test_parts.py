@@ -17,11 +17,11 @@ from dlrun.node import bundle
 from dlrun.node.blocks import hashing, journal, progress_board
 from dlrun.node.commands import options
 from dlrun.node.common import text
-from dlrun.node.common.concurrency import MOST, Concurrency
+from dlrun.node.common.concurrency import MAX, Concurrency
 from dlrun.node.common.errors import SourceFault, Usage
 from dlrun.node.relay import messages
 from dlrun.node.source import selection, walk
-from dlrun.node.source.selection import Chooser
+from dlrun.node.source.selection import PathFilter
 from dlrun.node.store.area import Area
 from dlrun.node.transfer import rate_limit, read_blocks, task, write_blocks
 
@@ -137,7 +137,7 @@ def served(width, latency, cores, seconds=3.0):
 
 
 def test_the_width_grows_with_latency_and_stays_one_without():
-    assert served(Concurrency(), latency=0.002, cores=1) == MOST
+    assert served(Concurrency(), latency=0.002, cores=1) == MAX
     assert served(Concurrency(), latency=0.0, cores=1) == 1
     assert served(Concurrency(start=16), latency=0.0, cores=1) == 1
 
@@ -194,13 +194,13 @@ def a_copy(lengths, worker_count):
 
 def dealt(lengths, numbers, worker_count, stretch=32 << 20):
     """The runs in which some of the blocks of these lengths are dealt, so many bytes at a time."""
-    return a_copy(lengths, worker_count).runs(numbers, stretch)
+    return a_copy(lengths, worker_count).ranges(numbers, stretch)
 
 
 def test_each_lane_gets_neighbours_and_at_the_end_few():
-    runs = dealt([1 << 20] * 1000, range(1000), worker_count=2)
-    assert [number for first, last in runs for number in range(first, last + 1)] == list(range(1000))
-    lengths = [last - first + 1 for first, last in runs]
+    ranges = dealt([1 << 20] * 1000, range(1000), worker_count=2)
+    assert [number for first, last in ranges for number in range(first, last + 1)] == list(range(1000))
+    lengths = [last - first + 1 for first, last in ranges]
     assert lengths[0] == 32  # MiB
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[-1] == 1
@@ -218,7 +218,7 @@ def test_a_run_goes_over_what_is_here_and_the_tokens_fit_the_pipe():
 
 def test_a_lane_is_given_all_blocks_one_by_one_and_then_the_end():
     tokens = task.Tokens()
-    tokens.deal(a_copy([1] * 64, 1), list(range(64)), 10)
+    tokens.distribute(a_copy([1] * 64, 1), list(range(64)), 10)
     assert list(iter(tokens.next, None)) == list(range(64))
     assert tokens.next() is None
 
@@ -239,7 +239,7 @@ def test_a_walk_of_a_slow_source_is_wide(tmp_path, monkeypatch):
     forked, parts = walk.ForkedCall, []
     monkeypatch.setattr(os, "lstat", slow)
     monkeypatch.setattr(walk, "usable_cores", lambda: 3)
-    monkeypatch.setattr(walk, "MANY", 10)
+    monkeypatch.setattr(walk, "JOBS_PER_HELPER", 10)
     monkeypatch.setattr(walk, "ForkedCall", lambda *words: parts.append(words) or forked(*words))
     wide = walk.Walk(selection.parse(str(tmp_path / "tree")), walk.Options())
     wide.run()
@@ -263,17 +263,17 @@ def test_a_glob_selects_by_component_and_takes_all_below(tmp_path):
     for path in ("v1/train/a", "v1/test/a", "v2/train/b/c", "v2/other", "x[1]/f"):
         write(os.fsencode(tmp_path / path))
     found = selection.parse(str(tmp_path / "v*" / "train"))
-    chooser = Chooser(found)
+    path_filter = PathFilter(found)
     assert found.root == os.fsencode(tmp_path)
-    assert chooser.enter(b"v1")
-    assert chooser.enter(b"v1/train")
-    assert not chooser.enter(b"v1/test")
-    assert chooser.take(b"v2/train/b/c")
-    assert not chooser.take(b"v2/other")
+    assert path_filter.includes_directory(b"v1")
+    assert path_filter.includes_directory(b"v1/train")
+    assert not path_filter.includes_directory(b"v1/test")
+    assert path_filter.includes_file(b"v2/train/b/c")
+    assert not path_filter.includes_file(b"v2/other")
     write(os.fsencode(tmp_path / "odd*[name]?"))
     odd_name = selection.parse(str(tmp_path / "odd*[name]?"))
-    assert Chooser(odd_name).take(b"odd*[name]?")
-    assert not Chooser(odd_name).take(b"oddXn?")
+    assert PathFilter(odd_name).includes_file(b"odd*[name]?")
+    assert not PathFilter(odd_name).includes_file(b"oddXn?")
     with pytest.raises(SourceFault, match="does not exist"):
         selection.parse(str(tmp_path / "nothing" / "*.h5"))
 
@@ -290,18 +290,24 @@ def test_hashes_by_name():
 
 def test_sizes_and_spans_are_read():
     assert [options.size(given) for given in ("10", "1.5k", "2GB", "3 m")[:3]] == [10, 1500, 2 * 10**9]
-    assert [options.span(given) for given in ("90", "1.5s", "2m", "4h", "1d")] == [90, 1.5, 120, 14400, 86400]
+    assert [options.duration(given) for given in ("90", "1.5s", "2m", "4h", "1d")] == [
+        90,
+        1.5,
+        120,
+        14400,
+        86400,
+    ]
     for wrong in ("", "10 apples", "-1", "1e3", "0x10"):
         with pytest.raises(Usage):
             options.size(wrong)
         with pytest.raises(Usage):
-            options.span(wrong)
+            options.duration(wrong)
 
 
 def test_odd_names_are_shown_on_one_line():
     assert text.name(b"a\nb\xff\x1b[1m") == "a\\nb\\xff\\x1b[1m"
     assert text.name("\u00e9".encode()) == "\u00e9"
-    assert text.some([b"1", b"2", b"3"], 2) == "`1`, `2`, 1 more"
+    assert text.names([b"1", b"2", b"3"], 2) == "`1`, `2`, 1 more"
     assert [text.size(n) for n in (0, 999, 1000, 1_650_000_000, 999_999)] == [
         "0 B",
         "999 B",
@@ -315,7 +321,7 @@ def test_a_pace_spreads_what_it_lets_through():
     held = rate_limit.RateLimit(1_000_000)
     began = time.monotonic()
     for _ in range(10):
-        held.take(50_000)
+        held.acquire(50_000)
     assert time.monotonic() - began > 0.35
 
 

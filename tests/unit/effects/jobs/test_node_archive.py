@@ -43,7 +43,7 @@ def test_a_changed_source_is_compiled_anew_and_replaces_what_was_kept(made, monk
     first = node_archive.content()
     changed = {**bundle.sources(), "text.py": b"X = 1\n"}
     monkeypatch.setattr(bundle, "sources", lambda part: changed)
-    monkeypatch.setattr(bundle, "marks", lambda part: [("text.py", 6, 1)])
+    monkeypatch.setattr(bundle, "sizes_and_times", lambda part: [("text.py", 6, 1)])
     second = node_archive.content()
     assert second != first
     assert node_archive.content() == second
@@ -54,13 +54,13 @@ def test_a_changed_source_is_compiled_anew_and_replaces_what_was_kept(made, monk
 @pytest.mark.parametrize("make", [node_archive.content, node_archive.sampler])
 def test_what_another_maker_made_is_not_taken(monkeypatch, tmp_path, make):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    first, same = make(), bundle.marks()
+    first, same = make(), bundle.sizes_and_times()
     maker = tmp_path / "bundle.py"
     maker.write_text("another\n")
-    monkeypatch.setattr(bundle, "marks", lambda part: same)
+    monkeypatch.setattr(bundle, "sizes_and_times", lambda part: same)
     monkeypatch.setattr(bundle, "sources", lambda part: {})
     make()
-    monkeypatch.setattr(bundle, "alone", lambda *_: b"new")
+    monkeypatch.setattr(bundle, "single_file", lambda *_: b"new")
     monkeypatch.setattr(bundle, "archive", lambda *_: b"new")
     assert make() != b"new" != first
     monkeypatch.setattr(bundle, "__file__", str(maker))
@@ -68,7 +68,7 @@ def test_what_another_maker_made_is_not_taken(monkeypatch, tmp_path, make):
 
 
 def test_each_source_has_its_mark():
-    assert [name for name, _, _ in bundle.marks()] == list(bundle.sources())
+    assert [name for name, _, _ in bundle.sizes_and_times()] == list(bundle.sources())
 
 
 def test_each_python_has_a_file_of_its_own(made, monkeypatch, tmp_path):
@@ -108,7 +108,7 @@ def test_the_directory_is_the_users_alone(made, tmp_path):
 def test_the_sampler_travels_by_itself_in_one_module(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     programs = bundle.sources(bundle.SAMPLER)
-    assert sorted(programs) == [name for name, _, _ in bundle.marks(bundle.SAMPLER)]
+    assert sorted(programs) == [name for name, _, _ in bundle.sizes_and_times(bundle.SAMPLER)]
     text, _, _ = node_archive.sampler().decode().partition("class Sources")
     read: dict[str, dict[str, str]] = {}
     exec(text, read)

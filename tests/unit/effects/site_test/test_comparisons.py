@@ -203,10 +203,10 @@ def test_modules_are_tried_one_after_the_other_in_a_shell_of_the_site(tmp_path):
 
 def test_a_directory_is_looked_at_after_its_variables(tmp_path, monkeypatch):
     monkeypatch.setenv("SCRATCH_HERE", str(tmp_path))
-    found = check_site.directory("$SCRATCH_HERE")
+    found = check_site.describe_directory("$SCRATCH_HERE")
     assert (found["path"], found["exists"], found["writable"]) == (str(tmp_path), True, True)
     assert found["size"] >= found["free"] > 0
-    assert check_site.directory(str(Path(tmp_path) / "none"))["exists"] is False
+    assert check_site.describe_directory(str(Path(tmp_path) / "none"))["exists"] is False
 
 
 BILLED = """\

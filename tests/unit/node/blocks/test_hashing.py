@@ -46,7 +46,7 @@ def test_a_library_that_computes_something_else_is_not_used(monkeypatch):
             assert name.endswith("libxxhash.so.0")
 
         def XXH3_128bits(self, data, size):  # noqa: N802
-            return hashing._Halves(1, 2)
+            return hashing._Digest128(1, 2)
 
     monkeypatch.setattr(Other, "XXH3_128bits", type("F", (), {"__call__": Other.XXH3_128bits})())
     monkeypatch.setattr(hashing, "_load", Other)
@@ -92,9 +92,7 @@ def test_every_python_of_a_node_can_use_it(minor, carried):
         pytest.skip(f"there is no Python 3.{minor} here")
     path, content = carried
     path.write_bytes(content)
-    code = (
-        "import sys; from dlrun.node.blocks import hashing; print(hashing._checked(sys.argv[1])(b'a').hex())"
-    )
+    code = "import sys; from dlrun.node.blocks import hashing; print(hashing._usable_xxh3(sys.argv[1])(b'a').hex())"
     found = subprocess.run(
         [python, "-c", code, path],
         stdout=subprocess.PIPE,
@@ -106,7 +104,7 @@ def test_every_python_of_a_node_can_use_it(minor, carried):
 
 
 def test_without_xxhash_it_is_sha1(monkeypatch):
-    monkeypatch.setattr(hashing, "_found", [None])
+    monkeypatch.setattr(hashing, "_xxh3_digest", [None])
     assert hashing.hasher("auto").digest(b"x") == hashlib.sha1(b"x").digest()
     with pytest.raises(Usage, match="no xxHash"):
         hashing.hasher("xxh3")

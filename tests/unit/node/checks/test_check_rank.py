@@ -47,9 +47,9 @@ def test_adapters_with_their_state(tmp_path):
 
 def test_what_a_rank_was_started_with_is_what_its_script_says(monkeypatch):
     monkeypatch.delenv("DLRUN_ALLOWED", raising=False)
-    assert check_rank.inherited() is None
+    assert check_rank.inherited_cpus() is None
     monkeypatch.setenv("DLRUN_ALLOWED", "4 0 1")
-    assert check_rank.inherited() == [0, 1, 4]
+    assert check_rank.inherited_cpus() == [0, 1, 4]
 
 
 def test_devices_that_may_be_opened_are_told_from_those_that_are_there(tmp_path):
@@ -89,8 +89,8 @@ def test_ranks_add_up_and_send_a_mebibyte(tmp_path, words):
 def test_a_library_that_is_ended_by_a_signal_is_told(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("DLRUN_RANK", "3")
     monkeypatch.delenv("RANK", raising=False)
-    monkeypatch.setattr(check_rank.library_check, "main", lambda ways: os.kill(os.getpid(), 9))
-    check_rank.by_library(["torch"])
+    monkeypatch.setattr(check_rank.library_check, "main", lambda libraries: os.kill(os.getpid(), 9))
+    check_rank.test_library(["torch"])
     assert capsys.readouterr().out == 'dlrun-library {"rank": 3, "failed": "it was ended by signal 9"}\n'
 
 
@@ -106,7 +106,7 @@ def test_a_report_says_which_variables_steer_communication(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     for name, value in told.items():
         monkeypatch.setenv(name, value)
-    report = check_rank.itself()
+    report = check_rank.describe_rank()
     assert (report["rank"], report["local_rank"]) == (3, 1)
     assert report["mask"] == sorted(os.sched_getaffinity(0))
     assert report["variables"]["NCCL_DEBUG"] == "INFO"

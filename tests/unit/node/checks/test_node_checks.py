@@ -94,15 +94,17 @@ def test_too_few_good_nodes_are_all_that_there_are():
 
 def test_memory():
     meminfo = "MemTotal:       100 kB\nMemAvailable:   2097152 kB\n"
-    assert node_checks.memory(None, meminfo) == []
-    assert node_checks.memory(2 << 30, meminfo) == []
-    assert node_checks.memory(3 << 30, meminfo) == ["has 2048 MiB of memory free, but the job needs 3072 MiB"]
+    assert node_checks.check_memory(None, meminfo) == []
+    assert node_checks.check_memory(2 << 30, meminfo) == []
+    assert node_checks.check_memory(3 << 30, meminfo) == [
+        "has 2048 MiB of memory free, but the job needs 3072 MiB"
+    ]
 
 
 def test_disk(tmp_path):
-    assert node_checks.disk(str(tmp_path), 1 << 20) == []
-    assert "MiB free in" in node_checks.disk(str(tmp_path), 1 << 60)[0]
-    assert node_checks.disk(str(tmp_path / "none"), 0)[0].endswith("No such file or directory")
+    assert node_checks.check_disk(str(tmp_path), 1 << 20) == []
+    assert "MiB free in" in node_checks.check_disk(str(tmp_path), 1 << 60)[0]
+    assert node_checks.check_disk(str(tmp_path / "none"), 0)[0].endswith("No such file or directory")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -120,7 +122,7 @@ def test_disk(tmp_path):
     ],
 )
 def test_what_nvidia_smi_says(output, problems):
-    assert node_checks.nvidia(2, output) == problems
+    assert node_checks.check_nvidia(2, output) == problems
 
 
 def make(root, **files) -> None:
@@ -137,7 +139,7 @@ def test_amd_gpus_in_sysfs(tmp_path):
         class__kfd__kfd__topology__nodes__1__gpu_id="51\n",
     )
     make(tmp_path, class__drm__card0__device__ras__umc_err_count="ue: 2\nce: 0\n")
-    assert node_checks.amd(2, str(tmp_path)) == [
+    assert node_checks.check_amd(2, str(tmp_path)) == [
         "has 1 of 2 GPUs",
         "GPU card0 has 2 uncorrectable memory errors",
     ]
@@ -152,9 +154,9 @@ def test_links_in_sysfs(tmp_path):
     )
     assert node_checks.active_ports(str(tmp_path)) == 1
     make(tmp_path, class__net__ib2__operstate="lowerlayerdown\n")
-    states = node_checks.interfaces(["ib0", "ib1", "ib2", "none"], str(tmp_path))
+    states = node_checks.interface_states(["ib0", "ib1", "ib2", "none"], str(tmp_path))
     assert states == {"ib0": "up", "ib1": "down", "ib2": "lowerlayerdown", "none": ""}
-    assert node_checks.links(states) == [
+    assert node_checks.check_interfaces(states) == [
         "its interface ib1 is down",
         "its interface ib2 is down: its lower interface has no link",
     ]
@@ -163,29 +165,31 @@ def test_links_in_sysfs(tmp_path):
 def test_an_interface_that_one_node_lacks_is_its_fault_and_one_that_all_lack_the_profiles():
     reports = {host: {**its, "absent": ["ib9"]} for host, its in good().items()}
     assert choose(HOSTS, reports, 3)[1] == {}
-    assert node_checks.lacking(reports) == ["ib9"]
+    assert node_checks.interfaces_of_no_node(reports) == ["ib9"]
     reports["n2"]["absent"] = ["ib0", "ib9"]
     chosen, bad, _ = choose(HOSTS, reports, 3)
     assert (chosen, bad) == (["n1", "n3", "n4"], {"n2": "has no interface ib0, but others have"})
 
 
 def test_the_sites_own_commands():
-    assert node_checks.commands(["true", "echo well"]) == []
-    assert node_checks.commands(["echo first; echo the fan is dead >&2; false"]) == [
+    assert node_checks.check_commands(["true", "echo well"]) == []
+    assert node_checks.check_commands(["echo first; echo the fan is dead >&2; false"]) == [
         "`echo first; echo the fan is dead >&2; false` fails: the fan is dead"
     ]
 
 
 def test_a_command_that_hangs_is_a_problem(monkeypatch):
-    monkeypatch.setattr(node_checks, "COMMAND", 0.2)
-    assert node_checks.commands(["sleep 60"]) == ["`sleep 60` fails: no answer in 0 s"]
+    monkeypatch.setattr(node_checks, "COMMAND_TIMEOUT", 0.2)
+    assert node_checks.check_commands(["sleep 60"]) == ["`sleep 60` fails: no answer in 0 s"]
 
 
 def test_a_peer_tells_the_time(tmp_path, monkeypatch):
     (tmp_path / "nodes" / "localhost").mkdir(parents=True)
     (tmp_path / "nodes" / "hosts").write_text("localhost\n")
     monkeypatch.setitem(os.environ, "DLRUN_RUN_DIR", str(tmp_path))
-    assert node_checks.peers("localhost", "") == {}
-    ahead = node_checks.reach("localhost", int((tmp_path / "nodes" / "localhost" / "port").read_text()))
+    assert node_checks.check_peers("localhost", "") == {}
+    ahead = node_checks.clock_offset(
+        "localhost", int((tmp_path / "nodes" / "localhost" / "port").read_text())
+    )
     assert abs(ahead) < node_checks.SKEW
-    assert node_checks.reach("localhost", 1) is None
+    assert node_checks.clock_offset("localhost", 1) is None

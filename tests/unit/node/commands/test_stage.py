@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from dlrun.node.source.manifest import FILE
-from dlrun.node.store.warm import FEW, SAMPLE, latest, looked_at
+from dlrun.node.store.warm import FEW, SAMPLE, entries_to_check, latest
 
 from tests.unit.node.programs import run, staging, start, start_held
 from tests.unit.node.trees import has_xattrs, odd, snapshot, write
@@ -106,7 +106,7 @@ def test_a_filter_that_leaves_no_file_is_told(tmp_path, source, filters):
     told = run("stage", "--source", source, "--to", tmp_path / "node", "--name", "set", *filters)
     assert told.status == 1
     assert "is selected" in told.err
-    assert "check the glob and the filter" in told.err
+    assert "check the glob, `include` and `exclude`" in told.err
     assert not (tmp_path / "node" / "set").exists()
 
 
@@ -166,12 +166,12 @@ def test_the_files_that_are_looked_at():
         kinds = [FILE] * count
         return SimpleNamespace(names=[b"f"] * count, kinds=kinds, info={"latest": list(newest)})
 
-    assert looked_at(found(FEW), "sample") == list(range(FEW)), "all of few"
-    assert looked_at(found(FEW * 9), "all") == list(range(FEW * 9))
-    assert looked_at(found(FEW * 9), "none") == []
+    assert entries_to_check(found(FEW), "sample") == list(range(FEW)), "all of few"
+    assert entries_to_check(found(FEW * 9), "all") == list(range(FEW * 9))
+    assert entries_to_check(found(FEW * 9), "none") == []
     offsets, newest = set(), [17, 4711, 8999]
     for _ in range(50):
-        sample = looked_at(found(FEW * 9, newest), "sample")
+        sample = entries_to_check(found(FEW * 9, newest), "sample")
         assert set(newest) <= set(sample), "what changed last"
         assert SAMPLE <= len(sample) <= SAMPLE + 1 + len(newest)
         offsets.add(min(set(sample) - set(newest)))

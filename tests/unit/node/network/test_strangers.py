@@ -215,12 +215,12 @@ def test_clock_is_told_whatever_strangers_do():
     from dlrun.node.checks import node_checks
 
     with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=node_checks.answer, args=(server,), daemon=True)
+        thread = threading.Thread(target=node_checks.serve_time, args=(server,), daemon=True)
         thread.start()
         with Strangers("127.0.0.1", server.getsockname()[1], idle=50) as strangers:
             until_met(strangers, 300)
             for _ in range(20):
-                found = node_checks.reach("127.0.0.1", server.getsockname()[1])
+                found = node_checks.clock_offset("127.0.0.1", server.getsockname()[1])
                 assert found is not None
                 assert abs(found) < 60
         assert thread.is_alive()
@@ -241,5 +241,5 @@ def test_clock_that_makes_no_sense(said):
 
         thread = threading.Thread(target=lie)
         thread.start()
-        assert node_checks.reach("127.0.0.1", server.getsockname()[1]) is None
+        assert node_checks.clock_offset("127.0.0.1", server.getsockname()[1]) is None
         thread.join()

@@ -4,7 +4,7 @@ import os
 import random
 
 import pytest
-from dlrun.node.blocks.blocks import FEW, SMALL, Blocks, is_chunk
+from dlrun.node.blocks.blocks import MAX_FILES, MAX_GROUP, Blocks, is_chunk
 from dlrun.node.common.errors import Damaged
 from dlrun.node.source import manifest as manifests
 from dlrun.node.source.manifest import CHUNK, FILE, HARD, LINK, Manifest, pieces
@@ -21,7 +21,7 @@ leaves = (
 sizes = st.one_of(
     st.integers(0, 70_000),
     st.integers(0, 3 * CHUNK),
-    st.sampled_from([0, 1, SMALL, SMALL + 1, CHUNK, CHUNK + 1]),
+    st.sampled_from([0, 1, MAX_GROUP, MAX_GROUP + 1, CHUNK, CHUNK + 1]),
 )
 
 
@@ -104,13 +104,13 @@ def test_blocks_hold_every_byte_of_every_file_once(made):
     covered = {}
     for block in blocks:
         assert block.length <= CHUNK
-        if is_chunk(block, made) or made.sizes[block.first] > SMALL:
-            assert block.many == 1
+        if is_chunk(block, made) or made.sizes[block.first] > MAX_GROUP:
+            assert block.file_count == 1
             covered.setdefault(block.first, []).append((block.offset, block.length))
         else:
-            assert block.many <= FEW
-            assert block.length == sum(made.sizes[block.first : block.first + block.many]) <= SMALL
-            for entry in range(block.first, block.first + block.many):
+            assert block.file_count <= MAX_FILES
+            assert block.length == sum(made.sizes[block.first : block.first + block.file_count]) <= MAX_GROUP
+            for entry in range(block.first, block.first + block.file_count):
                 covered.setdefault(entry, []).append((0, made.sizes[entry]))
     assert sorted(covered) == [i for i, kind in enumerate(made.kinds) if kind == FILE]
     for entry, spans in covered.items():

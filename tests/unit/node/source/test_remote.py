@@ -112,7 +112,7 @@ def test_the_first_node_fetches_for_all(tmp_path, web, nodes):  # noqa: F811 - a
     [
         ("/none", (), "cannot be read from node"),
         ("/", (), "does not name a file"),
-        ("/one%20file.tar", ("--strategy", "part"), "goes with strategy copy and pack"),
+        ("/one%20file.tar", ("--strategy", "part"), "needs strategy copy or pack"),
     ],
 )
 def test_what_cannot_be_fetched_is_told(tmp_path, web, path, more, said):
@@ -309,19 +309,19 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nETag: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\
 def test_headers_that_cannot_be(tmp_path, headers):
     head = b"HTTP/1.0 200 OK\r\n" + headers + b"\r\n\r\n"
     url = raw([head, head + b"abcd"])
-    assert remote.look(url).size == 0
-    remote.fetch(url, str(tmp_path))
+    assert remote.list_source(url).size == 0
+    remote.download(url, str(tmp_path))
     assert (tmp_path / "f.bin").read_bytes() == b"abcd"
 
 
 @pytest.mark.parametrize("answer", [b"SSH-2.0-x\r\n", b"HTTP/1.1 200 OK\r\n" + b"a" * 100000, b""])
 def test_an_answer_that_is_not_http(answer):
     with pytest.raises(SourceFault, match="cannot be read"):
-        remote.look(raw([answer]))
+        remote.list_source(raw([answer]))
 
 
 def test_a_file_of_unknown_size_that_breaks_off_is_not_the_whole(tmp_path):
-    remote.fetch(raw([CHUNKED, CHUNKED + b"2\r\nef\r\n0\r\n\r\n"]), str(tmp_path))
+    remote.download(raw([CHUNKED, CHUNKED + b"2\r\nef\r\n0\r\n\r\n"]), str(tmp_path))
     assert (tmp_path / "f.bin").read_bytes() == b"abcdef"
     with pytest.raises(SourceFault, match="broke off after 4 bytes"):
-        remote.fetch(raw([CHUNKED] * remote.TRIES), str(tmp_path / "."))
+        remote.download(raw([CHUNKED] * remote.MAX_ATTEMPTS), str(tmp_path / "."))

@@ -39,8 +39,8 @@ def shared(monkeypatch):
             super().__init__(work, part)
 
     monkeypatch.setattr(walk, "usable_cores", lambda: 3)
-    monkeypatch.setattr(walk, "PROBE", -1.0)
-    monkeypatch.setattr(walk, "SHARE", 8)
+    monkeypatch.setattr(walk, "PROBE_SECONDS", -1.0)
+    monkeypatch.setattr(walk, "SERIAL_JOB", 8)
     monkeypatch.setattr(walk.Walk, "_is_slow", lambda _: False)
     monkeypatch.setattr(walk, "ForkedCall", Noted)
     return given
@@ -70,7 +70,7 @@ def test_further_processes_walk_a_part_each(tree, shared, monkeypatch):
 
 
 def test_what_a_killed_process_was_to_walk_is_walked_all_the_same(tree, shared, monkeypatch):
-    monkeypatch.setattr(walk.Walk, "_found_below", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(walk.Walk, "_walk_in_child", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     found = manifest(tree)
     assert len(shared) == 2
     assert found == alone(monkeypatch, tree)

@@ -18,12 +18,12 @@ HELPER = Path(dlrun_data.__file__)
 FIRST_FILE = """
 import os, time
 from dlrun.node.transfer.read_blocks import BlockReaders
-real = BlockReaders._one
+real = BlockReaders._read_block
 def one(self, number, *arguments):
     while number > 1 and not os.path.exists({gate!r}):
         time.sleep(0.01)
     return real(self, number, *arguments)
-BlockReaders._one = one
+BlockReaders._read_block = one
 """  # the two blocks of the first file are read, by whichever threads, and the rest once the gate is open
 
 
@@ -107,7 +107,7 @@ def test_who_waits_learns_that_the_copying_has_ended(tmp_path, source, how):
         (tmp_path / "gate").touch()
     _, err = waiter.communicate(timeout=120)
     assert waiter.returncode == 1
-    assert "it will not come" in err
+    assert "it will not be copied" in err
     assert "changed" in err or how == "killed"
     ended(program)
 

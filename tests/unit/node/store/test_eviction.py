@@ -98,7 +98,7 @@ def test_what_a_dead_job_kept_for_itself_goes_when_the_next_one_comes(tmp_path, 
     run("stage", "--source", tmp_path / "a", "--name", "a", *common, "0.2s", "--job", "dead")
     run("stage", "--source", tmp_path / "b", "--name", "b", *common, "1h", "--job", "alive")
     area = Area(str(node))
-    uses.note(area, b"c", "rebooted", 3600, "job")
+    uses.record_use(area, b"c", "rebooted", 3600, "job")
     record = area.read_record(b"use.c@rebooted")
     area.write_record(b"use.c@rebooted", dict(record, boot="an earlier boot"))
     time.sleep(0.3)
@@ -150,14 +150,14 @@ def wrong(monkeypatch):
 @pytest.mark.parametrize("hours", [-30, -5, 5, 30])
 def test_a_clock_that_is_wrong_or_put_right_ends_no_use(node, wrong, hours):
     area = Area(str(node))
-    uses.note(area, b"a", "5", 3600.0, "job")
+    uses.record_use(area, b"a", "5", 3600.0, "job")
     wrong(hours)
-    uses.note(area, b"b", "6", 3600.0, "job")
-    assert eviction.tidy(area) == []
+    uses.record_use(area, b"b", "6", 3600.0, "job")
+    assert eviction.clean_up(area) == []
     assert (uses.users(area, b"a"), uses.users(area, b"b")) == (["5"], ["6"])
     assert not eviction.remove(area, b"a")
     wrong(0)
-    assert eviction.tidy(area) == []
+    assert eviction.clean_up(area) == []
     assert [entry.name for entry in eviction.evict(area, lambda: False)] == [b"c"]
 
 
@@ -181,7 +181,7 @@ def test_the_age_of_what_was_left_is_that_of_the_storage(node, wrong, hours):
     for name in ("part.set", "buffer.set@7", "pack.set@7"):
         (node / ".dlrun" / name).mkdir()
     wrong(hours)
-    eviction.tidy(area)
+    eviction.clean_up(area)
     left = {path.name for path in (node / ".dlrun").iterdir() if path.is_dir()}
     assert left == {"part.set", "buffer.set@7", "pack.set@7"}
 

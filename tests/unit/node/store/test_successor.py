@@ -33,7 +33,7 @@ def test_a_set_stays_where_its_successor_has_too_many_files(tmp_path, source):
     add = 'for i in $(seq 60); do echo new > "$SOURCE/new$i"; done; '
     found = on_small_disk(tmp_path, f"{STAGE} && {add} {STAGE}; {SHOW}", inodes=160)
     assert "status 1" in found.stdout
-    assert "more files, and the data set needs " in found.stderr
+    assert "more files, but the data set needs " in found.stderr
     assert "new" not in found.stdout
     assert found.stdout.count(" f") == FILES - 1
 

@@ -9,31 +9,31 @@ from dlrun.node.blocks.blocks import Block
 from dlrun.node.blocks.buffer import BufferPool
 from dlrun.node.blocks.progress_board import ProgressBoard
 from dlrun.node.network import wire
-from dlrun.node.transfer.piece_size import LAG, LEAST, MOST, PieceSize
+from dlrun.node.transfer.piece_size import MAX, MIN, TARGET_SECONDS, PieceSize
 from dlrun.node.transfer.receive_blocks import Receiver
 
 
 def test_a_piece_grows_on_a_fast_link_and_shrinks_on_a_slow_one():
     piece = PieceSize()
     for _ in range(10):
-        piece.judge(piece.size, LAG / 10)
-    assert piece.size == MOST
-    piece.judge(LEAST, LAG / 10)
-    piece.judge(piece.size, LAG)
-    assert piece.size == MOST, "neither a short one nor one in good time says anything"
+        piece.adjust(piece.size, TARGET_SECONDS / 10)
+    assert piece.size == MAX
+    piece.adjust(MIN, TARGET_SECONDS / 10)
+    piece.adjust(piece.size, TARGET_SECONDS)
+    assert piece.size == MAX, "neither a short one nor one in good time says anything"
     for _ in range(10):
-        piece.judge(piece.size, LAG * 10)
-    assert piece.size == LEAST
+        piece.adjust(piece.size, TARGET_SECONDS * 10)
+    assert piece.size == MIN
 
 
 def test_a_size_is_found_for_every_link_and_kept():
     for rate, size in ((12.5e6, 64), (25e6, 128), (50e6, 256), (125e6, 512), (1.25e9, 1024)):
         piece, sizes = PieceSize(), []
         for _ in range(20):
-            piece.judge(piece.size, piece.size / rate)
+            piece.adjust(piece.size, piece.size / rate)
             sizes.append(piece.size >> 10)
         assert sizes[10:] == [size] * 10
-        assert size in (LEAST >> 10, MOST >> 10) or LAG / 2 < (size << 10) / rate < 2 * LAG
+        assert size in (MIN >> 10, MAX >> 10) or TARGET_SECONDS / 2 < (size << 10) / rate < 2 * TARGET_SECONDS
 
 
 def test_what_arrives_is_passed_on_before_its_segment_is_complete():
@@ -53,10 +53,10 @@ def test_what_arrives_is_passed_on_before_its_segment_is_complete():
         pass
 
     receiver = Receiver(theirs, key, task, BufferPool(2), lambda _: True, take, nothing, nothing, nothing)
-    ours.sendall(wire.Head(0, length, b"").pack(key) + wire.SEGMENT.pack(length) + bytes(LEAST))
+    ours.sendall(wire.Head(0, length, b"").pack(key) + wire.SEGMENT.pack(length) + bytes(MIN))
     buffer = arriving.get(timeout=60)
-    until(lambda: buffer.filled == LEAST)
-    ours.sendall(bytes(length - LEAST))
+    until(lambda: buffer.filled == MIN)
+    ours.sendall(bytes(length - MIN))
     until(lambda: buffer.filled == length)
     receiver.close()
     ours.close()

@@ -40,15 +40,15 @@ def tree(tmp_path):
 
 def judged(monkeypatch, slow):
     """The walk finds its source slow at the first look at the clock, or never."""
-    monkeypatch.setattr(walk, "PROBE", math.inf)  # no clock
+    monkeypatch.setattr(walk, "PROBE_SECONDS", math.inf)  # no clock
     monkeypatch.setattr(walk.Walk, "_is_slow", lambda _: slow)
 
 
 def asked(monkeypatch, tree):
     """Walk the tree with one thread of one process; the files in the order in which they were asked about."""
     names, real = [], os.lstat
-    monkeypatch.setattr(walk, "WIDE", 1)
-    monkeypatch.setattr(walk, "MOST_HELPERS", 0)
+    monkeypatch.setattr(walk, "MAX_THREADS", 1)
+    monkeypatch.setattr(walk, "MAX_HELPERS", 0)
     monkeypatch.setattr(
         os, "lstat", lambda path, **more: names.append(os.fsdecode(path)) or real(path, **more)
     )
@@ -68,7 +68,7 @@ def test_a_walk_of_a_slow_source_is_spread_over_its_directories(many, monkeypatc
     assert Counter(names).most_common(1)[0][1] == 1, "none is asked about twice"
     assert len(names) == 24 * FILES
     wide = names[FILES:]  # the first directory is asked about before the source is judged
-    assert stretches(wide) > 0.8 * len(wide) / walk.PIECE, (
+    assert stretches(wide) > 0.8 * len(wide) / walk.CONCURRENT_JOB, (
         "after a piece of one directory comes one of another"
     )
 
@@ -114,7 +114,7 @@ def test_a_fast_source_is_read_as_the_system_thinks_best(tree, monkeypatch):
 NOTED = """
 import math, os
 from dlrun.node.source import walk
-walk.PROBE, walk.Walk._is_slow = math.inf, lambda walk: {slow}
+walk.PROBE_SECONDS, walk.Walk._is_slow = math.inf, lambda walk: {slow}
 log, real = os.open({log!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND), os.posix_fadvise
 def advise(descriptor, *words):
     os.write(log, os.fsencode(os.readlink("/proc/self/fd/%d" % descriptor)) + b"\\n")

@@ -48,7 +48,7 @@ def test_a_node_that_hides_the_processes_of_others(tmp_path, option):
     place.mkdir()
     try:
         place.chmod(0o777)
-        (place / "usage.py").write_bytes(bundle.alone(bundle.sources(bundle.SAMPLER), "dlrun_usage"))
+        (place / "usage.py").write_bytes(bundle.single_file(bundle.sources(bundle.SAMPLER), "dlrun_usage"))
         words = ["unshare", "--mount", "--pid", "--fork", "bash", "-c", HIDDEN.format(option=option), SCRIPT]
         words += [python, BURN.format(2)]
         done = subprocess.run(words, env=environment(place), timeout=120, check=False)

@@ -117,7 +117,7 @@ def test_the_table_of_nvidia_smi():
         "NVIDIA A100-SXM4-40GB, GPU-5c0f, 40960, 1410, 98, 63, 31245, 389.11, 1155, 71, 0x0000000000000004, 0\n"
         "NVIDIA A100-SXM4-40GB, GPU-77d1, 40960, 1410, [N/A], [N/A], 3, 51.30, 210, 33, 0x0000000000000001, [N/A]\n"
     )
-    busy, divided = (dict(zip(gpus.COLUMNS, smi.of_gpu(row), strict=True)) for row in rows)
+    busy, divided = (dict(zip(gpus.COLUMNS, smi.row(row), strict=True)) for row in rows)
     assert (busy["busy"], busy["memory"], busy["slowed"], busy["ecc"]) == (
         98,
         31245 << 20,

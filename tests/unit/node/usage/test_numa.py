@@ -66,12 +66,12 @@ def test_one_rank_a_minute_in_turn(tmp_path, reads, monkeypatch):
     ranks = [rank("rank-0", {0, 1}, 11), rank("rank-1", {4}, 12)]
     reads.clear()
     for _ in range(3):
-        look.look(ranks)
+        look.sample(ranks)
     assert [one.near for one in ranks] == [0.2, None]
     assert len(reads) == 1
     later = numa.time.monotonic() + 61
     monkeypatch.setattr(numa.time, "monotonic", lambda: later)
-    look.look(ranks)
+    look.sample(ranks)
     assert [one.near for one in ranks] == [0.2, 0.8]
     assert not look.missing
 
@@ -83,7 +83,7 @@ def test_nothing_is_read_where_there_is_no_difference(tmp_path, reads, nodes, co
     look = numa.Locality(tree(tmp_path, *nodes))  # the last node of the third case has memory alone
     reads.clear()
     one = rank("rank-0", cores)
-    look.look([one])
+    look.sample([one])
     assert (one.near, reads, look.missing) == (None, [], set())
 
 
@@ -93,10 +93,10 @@ def test_what_cannot_be_read_is_named_and_a_rank_that_ended_is_not(tmp_path):
     (tmp_path / "proc" / "11" / "stat").touch()
     base = tree(tmp_path / "sys", "0-3", "4-7")
     gone = numa.Locality(base, str(tmp_path / "proc"))
-    gone.look([rank("rank-0", {0}, 99)])
+    gone.sample([rank("rank-0", {0}, 99)])
     assert not gone.missing
     closed = numa.Locality(base, str(tmp_path / "proc"))
-    closed.look([rank("rank-0", {0}, 11)])
+    closed.sample([rank("rank-0", {0}, 11)])
     assert closed.missing == {"near: /proc/PID/numa_maps cannot be read"}
 
 
@@ -110,7 +110,7 @@ def test_a_process_of_this_kernel(tmp_path):
     ) as process:
         process.stdout.readline()
         one = rank("rank-0", {0}, process.pid)
-        look.look([one])
+        look.sample([one])
         process.communicate(b"\n")
     assert one.near is not None
     assert 0 <= one.near <= 1

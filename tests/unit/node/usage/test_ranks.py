@@ -24,7 +24,7 @@ SHELL = 'env "DLRUN_PROCESS=1-0 rank 0" "$@"; :'
 """As `rank.sh` starts the program: the shell itself has no mark."""
 
 
-@pytest.mark.parametrize("look", [Ranks.glance, Ranks.sample])
+@pytest.mark.parametrize("look", [Ranks.update_cpu_time, Ranks.sample])
 def test_a_child_that_ends_between_two_samples_counts_once(tmp_path, look):
     marks = {"DLRUN_RUN_DIR": str(tmp_path), "DLRUN_RUN_ID": "1-0"}
     found = Ranks("1-0", str(tmp_path))

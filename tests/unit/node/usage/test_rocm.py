@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dlrun.node.usage import gpus, printed, rocm
+from dlrun.node.usage import gpus, rocm, vendor_program
 
 # wandb/wandb, pull request 5449: ROCm 5 on a node with MI250X; two dies share a card, and the second one has no power
 MI250X = """\
@@ -39,7 +39,7 @@ def test_two_dies_of_a_card():
     first, second = rows(MI250X)
     assert (first["busy"], first["memory_busy"], first["power"], first["clock"]) == (100, 0, 128, 1700)
     assert (second["busy"], second["power"], second["clock"], second["temperature"]) == (None, None, 1700, 51)
-    described = [rocm.of_card(card) for card in rocm.parse(MI250X)]
+    described = [rocm.describe_card(card) for card in rocm.parse(MI250X)]
     assert [one["uuid"] for one in described] == ["0xff4251c4d1cac80b", "0xff4251c4d1cac80c"]
     assert described[0]["name"] == "AMD INSTINCT MI200 (MCM) OAM LC MBA HPE C2"
 
@@ -47,13 +47,13 @@ def test_two_dies_of_a_card():
 def test_names_of_rocm_6():
     (one,) = rows(ROCM_6)
     assert (one["busy"], one["power"], one["clock"], one["temperature"]) == (19, 7, 800, 31)
-    assert rocm.of_card(rocm.parse(ROCM_6)[0])["uuid"] == ""
+    assert rocm.describe_card(rocm.parse(ROCM_6)[0])["uuid"] == ""
 
 
 def test_memory():
     (one,) = rows(RX_7900)
     assert one["memory"] == 27856896
-    assert rocm.of_card(rocm.parse(RX_7900)[0])["memory"] == 21458059264
+    assert rocm.describe_card(rocm.parse(RX_7900)[0])["memory"] == 21458059264
 
 
 @pytest.mark.parametrize("text", [NONE, "", "ERROR: 2 GPU[0]\n", '{"card0": 1}', '{"card0": {'])
@@ -68,10 +68,10 @@ def test_the_program_is_asked_once_a_minute(tmp_path, monkeypatch):
     program.write_text(f"#!/bin/sh\necho x >>{count}\ncat <<'END'\n{RX_7900}END\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    looked = rocm.rocm()
+    looked = rocm.open_rocm()
     assert looked.describe()[0]["name"] == "Radeon RX 7900 XT"
     assert looked.rows() == looked.rows()
     assert count.read_text() == "x\n"
-    monkeypatch.setattr(printed, "PAUSE", 0.0)
+    monkeypatch.setattr(vendor_program, "MIN_INTERVAL", 0.0)
     program.write_text("#!/bin/sh\nexit 1\n")
     assert looked.rows()[0][2] == 27856896  # the last numbers stay

@@ -81,7 +81,7 @@ def test_its_one_file_runs_on_every_python(tmp_path, monkeypatch, minor):
     if python is None:
         pytest.skip(f"there is no Python 3.{minor} here")
     whole = tmp_path / "usage.py"
-    whole.write_bytes(bundle.alone(bundle.sources(bundle.SAMPLER), "dlrun_usage"))
+    whole.write_bytes(bundle.single_file(bundle.sources(bundle.SAMPLER), "dlrun_usage"))
     read = ["bash", "-c", 'exec "$0" -I -S -W error - "$2" <"$1"', python, str(whole)]
     monkeypatch.setitem(globals(), "SAMPLER", read)
     found, _ = run(tmp_path, sys.executable, "-c", BURN.format(1))

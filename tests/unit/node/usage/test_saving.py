@@ -19,7 +19,7 @@ def clock(monkeypatch):
 
 def look(of: saving.Saving, clock: dict[str, float], seconds: float = 1.0) -> float:
     clock["monotonic"] += seconds
-    of.look(os.getpid())
+    of.check(os.getpid())
     return of.seconds
 
 
@@ -75,7 +75,7 @@ def test_an_expensive_look_makes_the_next_one_wait(tmp_path, clock, monkeypatch)
 def test_where_the_spec_names_no_place_nothing_is_looked_at(monkeypatch):
     of = saving.Saving("")
     monkeypatch.setattr(saving.procfs, "names", None)
-    of.look(os.getpid())
+    of.check(os.getpid())
     assert not of.known
 
 
@@ -83,5 +83,5 @@ def test_a_process_that_is_gone_or_another_users(tmp_path, clock):
     of = saving.Saving(str(tmp_path))
     for pid in (2**22 + 1, 2):
         clock["monotonic"] += 1
-        of.look(pid)
+        of.check(pid)
     assert of.seconds == 0

@@ -3,13 +3,13 @@
 from typing import Optional
 
 
-class Place:
+class TargetDirectory:
     """Descriptors of the directory of published names, and of dlrun's hidden control directory."""
 
     directory: int
     control: int
 
-    def part(self, name: bytes) -> int:
+    def open_unfinished(self, name: bytes) -> int:
         """A descriptor of the directory in which a set is built, with the remains of an earlier run."""
         raise NotImplementedError
 
