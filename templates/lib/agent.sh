@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # variables of the page's own part
 # In a rank: agents that start ranks on other hosts themselves, and the ranks that they start.
 
-dlrun_bare() { # PROGRAM...: run an agent that puts its environment on the command lines of ssh: ranks read theirs from a file
+dlrun_bare() { # PROGRAM...: run an agent that would put its environment on ssh's command lines: ranks read theirs from a file
   local name
   for name in $(compgen -e); do
     case $name in
@@ -12,7 +12,7 @@ dlrun_bare() { # PROGRAM...: run an agent that puts its environment on the comma
   exec "$@"
 }
 
-dlrun_follow_agent() { # ssh does not signal its end: this rank ends then
+dlrun_follow_agent() { # end this rank when the agent ends: ssh does not report that to the ranks
   _dlrun_watch+=' _dlrun_watch_agent'
   _dlrun_late= # the launch time of the agent is unknown
 }

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154 # variables of the page's own part
-# In a rank: what it looks at by itself. Its placement before the program starts, and while it runs, whether there is progress:
-# a mark while it writes and computes nothing, and on request where it stands (job.sh has lib/hang.sh).
+# In a rank: check its placement before the program starts, and its progress while the program runs. A rank that writes and
+# computes nothing marks itself as idle, and on request writes its stacks (lib/hang.sh in job.sh requests them).
 
 dlrun_check_placement() { # ACTION BINDS GPUS_PER_NODE GPUS_PER_RANK RANKS_PER_NODE THREADS: ACTION is warn or fail, BINDS yes or no
   local fault='' tries

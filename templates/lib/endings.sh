@@ -1,14 +1,14 @@
 # shellcheck shell=bash disable=SC2154 # variables of the page's own part
-# The end in time: ranks save their state, or are ended, before the walltime is over; and another run that continues from there.
+# Before the end of the walltime ranks save their state, or are ended; and the job is requeued to continue from there.
 
-_dlrun_carrier=   # the signal by which the early warning travels to each rank.sh
-_dlrun_told=      # when the ranks were warned, in seconds since the start
-_dlrun_warn_at=   # when they are to be; empty: not known, or never
-_dlrun_before=0   # how many seconds before the walltime is over
-_dlrun_requeues=0 # how many runs may follow the first
-_dlrun_causes=    # after which
-_dlrun_again=()   # the command that puts the job back
-_dlrun_saves=     # a directory or file where checkpoints appear
+_dlrun_carrier=   # the signal that carries the early warning to each rank.sh
+_dlrun_told=      # the time at which the ranks were warned, in seconds since the start
+_dlrun_warn_at=   # the time at which to warn them; empty: unknown, or never
+_dlrun_before=0   # seconds between the warning and the end of the walltime
+_dlrun_requeues=0 # maximum number of runs after the first
+_dlrun_causes=    # the causes after which the job is requeued
+_dlrun_again=()   # the command that requeues the job
+_dlrun_saves=     # the directory or file of the checkpoints
 _dlrun_when second _dlrun_mind_the_time
 
 dlrun_end_before() { # SECONDS DUE: the ranks are ended DUE seconds after the start, SECONDS before the walltime is over
@@ -57,16 +57,16 @@ _dlrun_mind_the_time() { # about once a second while the ranks run
 
 # --- Another run --------------------------------------------------------------------------------------------
 
-dlrun_saves_to() { # PATH: a run that leaves no newer file there is the last one
+dlrun_saves_to() { # PATH of the checkpoints: after a run without a newer file there, the job is not requeued
   _dlrun_saves=$1
   _dlrun_saved=$(_dlrun_newest)
 }
 
-_dlrun_newest() { # when the newest file was written, and how large it is
+_dlrun_newest() { # print the time and the size of the newest file
   find "$_dlrun_saves" -type f -printf '%T@ %s\n' 2>/dev/null | sort -n | tail -n 1 || true
 }
 
-dlrun_requeue() { # TIMES CAUSES COMMAND...: after one of these causes, so many times, the command puts the job back
+dlrun_requeue() { # TIMES CAUSES COMMAND...: after one of these causes, at most so many times, the command requeues the job
   _dlrun_requeues=$1 _dlrun_causes=" $2 " _dlrun_again=("${@:3}")
 }
 
@@ -96,7 +96,7 @@ _dlrun_go_on() {
 }
 
 _dlrun_when start _dlrun_count_earlier
-_dlrun_count_earlier() { # seconds of the runs before this one: by their records, or until their last sign of life
+_dlrun_count_earlier() { # add up the seconds of earlier runs, from their records; for a killed run until its last log line
   local line='' seen=0 log
   [[ -f $DLRUN_RUN_DIR/state.json ]] && read -r line <"$DLRUN_RUN_DIR/state.json"
   [[ $line =~ \"started\":\ ([0-9]+),\ \"ended\":\ ([0-9]+|null) ]] || return 0

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154 # variables of the page's own part
-# The first failure: ranks leave notes in failures/, whose times are corrected where a node's clock is wrong; a lost slurmstepd.
-# Sourced by lib/job.sh.
+# Find the first failure: ranks write files to failures/, and their times are corrected if a node's clock is wrong. Also the
+# loss of slurmstepd. Sourced by lib/job.sh.
 
 _dlrun_some_failed() { compgen -G "$DLRUN_RUN_DIR/failures/*" >/dev/null; }
 
@@ -77,7 +77,7 @@ _dlrun_end_of() { # LOG LABEL: print the last lines of a process; a line may be 
   fi
 }
 
-_dlrun_lose_daemon() { # Slurm learns of the script's end by it alone: the job would keep its nodes, then be ended as missing, and started again
+_dlrun_lose_daemon() { # only slurmstepd reports the end of the script: without it the job would keep its nodes, and then be requeued
   _dlrun_reason='node failed'
   dlrun_say "slurmstepd, which had started this script on $_dlrun_host, is gone"
   _dlrun_when over _dlrun_end_in_slurm

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154 # variables of the page's own part
-# Is there progress? Ranks mark themselves while they write and compute nothing (lib/progress.sh); when all have, the job ends.
+# End a job without progress: ranks mark themselves while they write and compute nothing (lib/checks.sh); once all have, it ends.
 
 dlrun_watch_progress() { # COUNT ROLE HOW_LONG: end the job once all processes of that role are marked
   _dlrun_expected=$1 _dlrun_what=$2 _dlrun_how_long=$3

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# Functions of job.sh: its directory and state, the launch, the wait for the ranks, and the end, however it comes.
+# Functions of job.sh: its directory and state, the launch, the wait for the ranks, and every kind of end.
 #
-# The same file in every job directory. Every name begins with dlrun_, _dlrun_ or DLRUN_, for job.sh shares this shell with
-# module files, activation scripts and set-up lines. Needs bash 4.2, coreutils and grep. It sources the parts that every
-# job uses; job.sh those that it uses itself. Parts add functions of their own to the events below.
+# The same file in every job directory. Every name begins with dlrun_, _dlrun_ or DLRUN_, because module files, activation
+# scripts and set-up lines run in this shell, too. Needs bash 4.2, coreutils and grep. This file sources the parts that
+# every job uses; job.sh sources the parts that only some jobs use. Parts add functions to the events below.
 
 # shellcheck source=processes.sh
 source "$DLRUN_JOB_DIR/lib/processes.sh"
@@ -14,34 +14,34 @@ source "$DLRUN_JOB_DIR/lib/records.sh"
 # shellcheck source=shell.sh
 source "$DLRUN_JOB_DIR/lib/shell.sh"
 
-_dlrun_steps=()  # process ids of what was started: the ranks, services, staging
-_dlrun_beside=() # of what only watches, and is taken down last
-_dlrun_main=     # the one whose end is the end of the job
+_dlrun_steps=()  # process ids of the ranks' launcher, services and staging
+_dlrun_beside=() # process ids of watchers, which are ended last
+_dlrun_main=     # process id of the launcher: when it ends, the job ends
 _dlrun_may_end=  # services that may end before the ranks do
-_dlrun_over=     # set when the job has an end of its own, by its ranks or by what it gave up for
-_dlrun_asked=    # set when the scheduler or the user ended the job
+_dlrun_over=     # set when the job ends by itself: its ranks have ended, or it was given up
+_dlrun_asked=    # set when the scheduler or the user has requested the end of the job
 _dlrun_status=0  # the job's exit code, once it ends
 _dlrun_reason=   # why it ended, for state.json
 _dlrun_launched_at=0
-_dlrun_path=$PATH # finds what the end needs, whatever set-up lines make of PATH
+_dlrun_path=$PATH # for the commands at the end of the job, even if set-up lines replace PATH
 _dlrun_inherited=:$PATH:${LD_LIBRARY_PATH-}
-_dlrun_used=0    # seconds that it had run before this start, on nodes that were replaced
-_dlrun_launched_when=null _dlrun_staging=null _dlrun_returning=null # seconds since 1970; that data and results took
-_dlrun_earlier=0 # seconds that the runs before this one took
-_dlrun_failing=0 # seconds since a process failed; the others get three to end by themselves
-_dlrun_own_log=  # set where the scheduler would deliver the log only at the end
+_dlrun_used=0    # seconds that the job had run before this start, on nodes that were replaced
+_dlrun_launched_when=null _dlrun_staging=null _dlrun_returning=null # launch in seconds since 1970; seconds for data and for results
+_dlrun_earlier=0 # seconds that the earlier runs of this job took
+_dlrun_failing=0 # seconds since a process failed; the others get three seconds to end by themselves
+_dlrun_own_log=  # set if the scheduler would deliver the log only at the end
 declare -A _dlrun_on=(
   [arm]=''    # signals are trapped
   [start]=''  # the run's directory is there, with the record of the run before
   [second]='' # about once a second while the ranks run
   [asked]=''  # the job was asked to end, and the ranks still run
-  [gone]=''   # the ranks are gone; may set _dlrun_status
-  [cause]=''  # it failed and was not asked to end; may set _dlrun_reason
-  [next]=''   # the cause is known: does another run follow?
+  [gone]=''   # the ranks have ended; may set _dlrun_status
+  [cause]=''  # the job failed and was not asked to end; may set _dlrun_reason
+  [next]=''   # the cause is known; may requeue the job
   [requeued]='' # another run follows
   [over]=''   # the end is recorded; may set _dlrun_status, which the scheduler sees
 )
-unset -v DLRUN_POINT DLRUN_STAGE DLRUN_STAGE_ALONE DLRUN_RESULTS # of another job, which submitted this one
+unset -v DLRUN_POINT DLRUN_STAGE DLRUN_STAGE_ALONE DLRUN_RESULTS # inherited if another job has submitted this one
 
 _dlrun_when() { _dlrun_on[$1]+=" $2"; } # EVENT FUNCTION
 
@@ -51,7 +51,7 @@ _dlrun_event() { # EVENT: call its functions
 }
 
 # shellcheck source=ports.sh
-source "$DLRUN_JOB_DIR/lib/ports.sh" # here, for it waits for the job's end
+source "$DLRUN_JOB_DIR/lib/ports.sh" # after the definition of events, to which it adds a function
 
 dlrun_use() { # PART...: of lib/
   local part
@@ -61,17 +61,17 @@ dlrun_use() { # PART...: of lib/
 dlrun_say() { printf 'dlrun: %s\n' "$*"; }
 
 dlrun_this_host() { printf '%s\n' "$_dlrun_host"; } # the one host of a local job
-dlrun_this_process() { # the id of a local job that was started by hand: the process and when it began
+dlrun_this_process() { # print the id of a local job that was started by hand: process id and start time
   _dlrun_stat $$ && printf '%s.%s' $$ "${_dlrun_fields[19]}"
 }
 
-dlrun_own_log() { _dlrun_own_log=1; } # the scheduler delivers the log only at the end: write it where it is read
+dlrun_own_log() { _dlrun_own_log=1; } # the scheduler delivers the log only at the end: job.sh writes it to logs/job.log itself
 
 # --- The beginning ----------------------------------------------------------------------------------------
 
-dlrun_start() { # COMMAND...: prints the granted hosts; makes logs/, hosts and state.json, and from here on cleans up
+dlrun_start() { # COMMAND...: it prints the granted hosts; creates logs/, hosts and state.json; from here on the end is handled
   _dlrun_expect_own_directory
-  export DLRUN_RUN_DIR=$DLRUN_JOB_DIR${DLRUN_POINT+/points/$DLRUN_POINT} # a point of a sweep has its own
+  export DLRUN_RUN_DIR=$DLRUN_JOB_DIR${DLRUN_POINT+/points/$DLRUN_POINT} # each point of a sweep has its own directory
   export DLRUN_RUN_ID=$DLRUN_JOB_ID${DLRUN_POINT+-$DLRUN_POINT}.$DLRUN_RESTART # changes with every start
   export DLRUN_HOSTS=$DLRUN_RUN_DIR/hosts
   _dlrun_name_user
@@ -85,7 +85,7 @@ dlrun_start() { # COMMAND...: prints the granted hosts; makes logs/, hosts and s
   if [[ -n $_dlrun_own_log ]]; then exec >>"$DLRUN_RUN_DIR/logs/job.log" 2>&1; fi
   _dlrun_arm
   # shellcheck disable=SC2046 # words
-  readonly -f $(compgen -A function -X '!*dlrun_*') # all parts are here, and set-up lines are still to come
+  readonly -f $(compgen -A function -X '!*dlrun_*') # all parts are sourced; set-up lines, which follow, must not replace them
   "$@" >"$DLRUN_HOSTS"
   read -r DLRUN_FIRST_HOST <"$DLRUN_HOSTS" || { dlrun_say 'the scheduler names no granted node' && exit 1; }
   printf '%s\n' "$DLRUN_FIRST_HOST" >"$DLRUN_HOSTS-first"
@@ -106,7 +106,7 @@ dlrun_launch() { # COMMAND...: start the ranks
   _dlrun_main=$! _dlrun_launched_at=$_dlrun_now
 }
 
-_dlrun_expect_environment() { # what each node must have as this one does: ranks compare it before they start
+_dlrun_expect_environment() { # export the environments and directories of this node, which ranks compare with their nodes
   local place
   local -a places
   export DLRUN_ENVIRONMENT='' DLRUN_PYTHON='' DLRUN_PYTHON3='' DLRUN_DIRECTORIES=''
@@ -114,7 +114,7 @@ _dlrun_expect_environment() { # what each node must have as this one does: ranks
     if [[ -n $place && -d $place/bin ]]; then DLRUN_ENVIRONMENT+=$place:; fi
   done
   IFS=: read -ra places <<<"$PATH:${LD_LIBRARY_PATH-}"
-  for place in "${places[@]}"; do # what modules and set-up lines have added, but for places that are each node's own
+  for place in "${places[@]}"; do # the directories that modules and set-up lines have added, except node-local ones
     if [[ $_dlrun_inherited:$DLRUN_DIRECTORIES == *":$place:"* || $place != /* || ! -d $place ]]; then continue; fi
     case $place in /tmp/* | /var/tmp/* | /dev/shm/* | "${TMPDIR:-/tmp}"/* | "${DLRUN_STAGE:-/tmp}"/*) continue ;; esac
     DLRUN_DIRECTORIES+=:$place:
@@ -123,16 +123,16 @@ _dlrun_expect_environment() { # what each node must have as this one does: ranks
   DLRUN_PYTHON3=$(type -P python3) || true
 }
 
-dlrun_expect_image() { # PATH: a container's image, which each node must have as this one does
+dlrun_expect_image() { # PATH: the image of a container, which must have the same size on each node
   local size
-  size=$(stat -Lc %s -- "$1" 2>/dev/null) || return 0 # the container's runtime reports that
+  size=$(stat -Lc %s -- "$1" 2>/dev/null) || return 0 # the container runtime reports a missing image
   if [[ -d $1 ]]; then size=-; fi
   export DLRUN_IMAGE="$size $1"
 }
 
-dlrun_service() { # COMMAND...: start what runs as long as the ranks do; if it ends earlier, the job has failed
-  export DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000} # ns by this node's clock: other nodes' clocks are corrected by it later
-  _dlrun_arm # a variable or a set-up line cannot have changed them since
+dlrun_service() { # COMMAND...: start a process that must run as long as the ranks do; if it ends earlier, the job has failed
+  export DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000} # ns on this node's clock, to correct other nodes' clocks
+  _dlrun_arm # set the traps again: a set-up line may have changed them
   _dlrun_read_clock
   _dlrun_until=$((_dlrun_now + 300)) # an engine's first start from a cold file system takes minutes
   "$@" </dev/null &
@@ -144,12 +144,12 @@ dlrun_service_that_ends() { # COMMAND...: a service that may end by itself
   _dlrun_may_end+=" $! "
 }
 
-dlrun_beside() { # COMMAND...: start what only watches
+dlrun_beside() { # COMMAND...: start a watcher, which the job does not depend on
   "$@" </dev/null &
   _dlrun_beside+=("$!")
 }
 
-dlrun_still_waiting() { # NAME: that service is not up yet
+dlrun_still_waiting() { # NAME: wait a moment for that service; give up after its timeout, or if it has ended
   _dlrun_read_clock
   if ((_dlrun_now > _dlrun_until)) || _dlrun_some_failed || ! kill -0 "${_dlrun_steps[-1]}" 2>/dev/null; then
     _dlrun_give_up "$1 did not come up"
@@ -157,7 +157,7 @@ dlrun_still_waiting() { # NAME: that service is not up yet
   sleep 0.05
 }
 
-dlrun_wait() { # until the ranks have ended; then exit with the code of what failed first
+dlrun_wait() { # wait until the ranks have ended; then exit with the exit code of the process that failed first
   local status=0 daemon=
   { read -r daemon </proc/$PPID/comm; } 2>/dev/null || true
   while kill -0 "$_dlrun_main" 2>/dev/null; do
@@ -187,7 +187,7 @@ _dlrun_pause() { # a second, or until something ends or a signal comes
   wait "$tick" 2>/dev/null || true
 }
 
-_dlrun_watch_services() { # one that ends before the ranks do has failed
+_dlrun_watch_services() { # a service that ends before the ranks do has failed
   local step
   for step in "${_dlrun_steps[@]}"; do
     if [[ $step == "$_dlrun_main" ]] || kill -0 "$step" 2>/dev/null || ! kill -0 "$_dlrun_main" 2>/dev/null; then continue; fi
@@ -220,9 +220,9 @@ _dlrun_give_up() { # WHY
   _dlrun_exit 1
 }
 
-_dlrun_finish() { # whenever this script ends, however it ends
+_dlrun_finish() { # the EXIT trap: runs at every end of this script
   _dlrun_status=$?
-  if ((BASHPID != $$)); then exit; fi # a child that was signalled before it became its own program
+  if ((BASHPID != $$)); then exit; fi # in a child that got a signal before its exec
   trap '' TERM INT HUP USR1 USR2
   trap - EXIT
   IFS=$' \t\n'
@@ -235,7 +235,7 @@ _dlrun_finish() { # whenever this script ends, however it ends
     _dlrun_status=1
   fi
   _dlrun_take_down "${_dlrun_steps[@]}"
-  _dlrun_take_down "${_dlrun_beside[@]}" # they report what they still find
+  _dlrun_take_down "${_dlrun_beside[@]}" # at SIGTERM they still report what they have found
   if ((_dlrun_status)); then _dlrun_report_first_failure; fi
   _dlrun_event gone
   if [[ -z $_dlrun_asked ]]; then

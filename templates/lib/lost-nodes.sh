@@ -1,18 +1,18 @@
 # shellcheck shell=bash disable=SC2154 # variables of the page's own part
-# After a failure: is every node still there? For schedulers that do not report it to the job.
+# After a failure: find nodes that no longer answer, for schedulers that do not report this to the job.
 
 dlrun_ask_nodes() { # SSH...: the command that asks one
   _dlrun_ask=("$@")
   _dlrun_when cause _dlrun_find_lost_nodes
 }
 
-_dlrun_answers() { # HOST: it does, if only by refusing
+_dlrun_answers() { # HOST: true if it answers; a refused login is an answer, too
   local said
   said=$(timeout -s KILL 20 "${_dlrun_ask[@]}" "$1" true </dev/null 2>&1) ||
     [[ $said == *[Dd]enied* || $said == *'verification failed'* ]]
 }
 
-_dlrun_find_lost_nodes() { # what failed elsewhere only followed from a node that is gone
+_dlrun_find_lost_nodes() { # failures on other nodes are consequences of a lost node, which is recorded as the first failure
   local host count=0 when lost=()
   if [[ -n $_dlrun_reason || -n ${_dlrun_told-} || -z ${DLRUN_FIRST_HOST-} ]]; then return 0; fi
   mapfile -t lost < <(

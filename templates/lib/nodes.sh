@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154 # variables of the page's own part
-# More nodes were granted than are needed: which are good, and after a failure, are enough left to start again on others?
+# For jobs with spare nodes: choose the good ones, and after a node's failure start again if enough good ones are left.
 
 _dlrun_chosen=() # the nodes that are used
 _dlrun_excluded=
@@ -38,10 +38,10 @@ dlrun_choose_nodes() { # COUNT SECONDS: of the granted nodes; job.sh's dlrun_on_
 
 dlrun_leave_out() { _dlrun_excluded=" $* "; } # HOST...: the scheduler cannot exclude them
 
-dlrun_start_again() { _dlrun_starts_again=1; } # there are checkpoints: after a node's failure go on where enough are left
+dlrun_start_again() { _dlrun_starts_again=1; } # there are checkpoints: after a node's failure continue if enough nodes are left
 _dlrun_starts_again=
 
-dlrun_exclude_on_requeue() { # [HOSTS]: Slurm's next run of this job shall not be given the bad nodes, nor these
+dlrun_exclude_on_requeue() { # [HOSTS]: exclude the bad nodes and these from the next run of this Slurm job
   _dlrun_listed=${1-}
   _dlrun_when requeued _dlrun_exclude_bad
 }

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# Processes below others, found through /proc, and their end: SIGTERM, then after a grace SIGKILL.
-# Sourced by lib/job.sh, and by lib/rank.sh when it has to look below its program.
+# Find the descendants of processes through /proc, and end them: SIGTERM, then after a grace period SIGKILL.
+# Sourced by lib/job.sh, and by lib/rank.sh when it has to find the descendants of its program.
 
 _dlrun_grace=10 # seconds between SIGTERM and SIGKILL
 
-_dlrun_tree() { # PID...: sets _dlrun_found to these processes and all below them, and _dlrun_parent[PID] of every process
+_dlrun_tree() { # PID...: set _dlrun_found to these processes and all their descendants, and _dlrun_parent[PID] for every process
   local stat pid more=1
   local -A tree=()
   unset -v _dlrun_parent
@@ -26,13 +26,13 @@ _dlrun_tree() { # PID...: sets _dlrun_found to these processes and all below the
   done
 }
 
-_dlrun_stat() { # PID: sets the array _dlrun_fields to state, parent, … of /proc/PID/stat (proc(5)); false if it is gone
+_dlrun_stat() { # PID: set the array _dlrun_fields to state, parent, … of /proc/PID/stat (proc(5)); false if the process has ended
   local text=
   { read -r -d '' text <"/proc/$1/stat"; } 2>/dev/null || [[ -n $text ]] || return 1
   read -ra _dlrun_fields <<<"${text##*) }" # the name before it may hold blanks, brackets and newlines
 }
 
-_dlrun_take_down() { # PID...: SIGTERM for those that still run, after the grace SIGKILL for each and for all below it
+_dlrun_take_down() { # PID...: SIGTERM to those that still run; after the grace period SIGKILL to them and all their descendants
   local pid alive waited running=() all
   for pid in "$@"; do
     if kill -0 "$pid" 2>/dev/null; then running+=("$pid"); fi

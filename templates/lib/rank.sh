@@ -2,23 +2,23 @@
 # Functions of rank.sh: who this process is, its log, its cores and memory, its program, and its end.
 #
 # Every name begins with dlrun_, _dlrun_ or DLRUN_. Needs bash 4.2, coreutils and grep. In a job directory the other parts
-# that its ranks use follow in the same file: each file costs every rank one more open of the shared file system.
+# that its ranks use follow in the same file: each further file costs every rank one open on the shared file system.
 
 _dlrun_memory=()   # numactl and its option, where memory is bound (bind.sh)
-_dlrun_wrap=()     # what starts the program inside a container
+_dlrun_wrap=()     # the command that starts the program inside a container
 _dlrun_ending=     # set when this process was asked to end
-_dlrun_unheard=    # set when the program did not end when it was asked to
+_dlrun_unheard=    # set when the program did not end after SIGTERM
 _dlrun_child=      # process id of the program
-_dlrun_labeller=   # of what writes to a log that ranks share
-_dlrun_carrier=    # the signal by which the early warning comes
-_dlrun_watch=      # what is started beside the program
-_dlrun_watching=() # process ids of that
-_dlrun_ignored=()  # signals that the program starts with ignored
-_dlrun_makes_way=  # set where the end may be a preemption: the program is to save its state
-_dlrun_told=       # set when the program got its signal to save
-_dlrun_is_agent=   # set where the ranks are children of the program
+_dlrun_labeller=   # process id of the writer to a log that ranks share
+_dlrun_carrier=    # the signal that carries the early warning
+_dlrun_watch=      # functions that run beside the program
+_dlrun_watching=() # their process ids
+_dlrun_ignored=()  # signals that are ignored when the program starts
+_dlrun_makes_way=  # set if SIGTERM may mean a preemption: the program gets its signal to save instead
+_dlrun_told=       # set when the program has got its signal to save
+_dlrun_is_agent=   # set if the ranks are children of the program
 
-dlrun_identify() { # ROLE RANK LOCAL_RANK PER_NODE COUNT [node]: sets DLRUN_*; from here on all output is in a log, with `node` in its node's
+dlrun_identify() { # ROLE RANK LOCAL_RANK PER_NODE COUNT [node]: set DLRUN_*; from here on all output goes to a log (`node`: that of its node)
   local left
   _dlrun_late=${EPOCHREALTIME:+${DLRUN_LAUNCHED:+$((${EPOCHREALTIME//[!0-9]/}000 - DLRUN_LAUNCHED))}} # ns since its launch, if clocks agree
   read -r DLRUN_HOST </proc/sys/kernel/hostname # $HOSTNAME may be inherited from another host
@@ -27,7 +27,7 @@ dlrun_identify() { # ROLE RANK LOCAL_RANK PER_NODE COUNT [node]: sets DLRUN_*; f
   left=$(($5 - DLRUN_NODE_RANK * $4))
   export DLRUN_LOCAL_SIZE=$((left < $4 ? left : $4)) DLRUN_THREADS=1
   _dlrun_open_log "$4" "$5" "${6-}"
-  if ((${DLRUN_RESTART:-0})); then echo "dlrun: run $((DLRUN_RESTART + 1))"; fi # text above is of earlier ones
+  if ((${DLRUN_RESTART:-0})); then echo "dlrun: run $((DLRUN_RESTART + 1))"; fi # the text above it is from earlier runs
 }
 
 _dlrun_open_log() { # PER_NODE COUNT [node]: sets _dlrun_log to the file that all output of this process goes to
@@ -55,7 +55,7 @@ _dlrun_share_log() { # whole lines, each with its rank before it, to a file in w
   trap _dlrun_close_log EXIT
 }
 
-_dlrun_close_log() { # until all that was printed is in it: launchers end what a rank leaves behind
+_dlrun_close_log() { # wait until all output is in the shared log: launchers kill processes that a rank leaves behind
   local waited
   [[ -n $_dlrun_labeller ]] || return 0
   exec >/dev/null 2>&1
@@ -65,8 +65,8 @@ _dlrun_close_log() { # until all that was printed is in it: launchers end what a
   done
 }
 
-dlrun_fail() { # EXIT_CODE [REASON]: leave a note for job.sh, then end
-  trap '' TERM # another rank may fail at the same time and end this one: the note is complete, or not there
+dlrun_fail() { # EXIT_CODE [REASON]: write a failure file for job.sh, then end
+  trap '' TERM # another rank may fail at the same time and end this one, which must not leave an incomplete file
   printf '%s %s %s %s %s%s\n%s' "${_dlrun_ended:-$(date +%s%N)}" "$DLRUN_ROLE" "$DLRUN_RANK" "$DLRUN_HOST" "$1" "${2:+ $2}" \
     "${_dlrun_late-}" >"$DLRUN_RUN_DIR/failures/$DLRUN_ROLE-$DLRUN_RANK"
   exit "$1"
@@ -113,7 +113,7 @@ _dlrun_check_environment() { # PROGRAM: as on the first node? Without it another
   done
 }
 
-dlrun_run() { # PROGRAM...: run it as this process, pass SIGTERM on, end all that it leaves behind, and note a failure
+dlrun_run() { # PROGRAM...: run it, forward SIGTERM, end all processes that it leaves behind, and record a failure
   _dlrun_check_environment "$1"
   export DLRUN_PROCESS="$DLRUN_RUN_ID $DLRUN_ROLE $DLRUN_RANK" # marks all that the program starts
   exec {_dlrun_launcher}>&-
@@ -130,7 +130,7 @@ dlrun_run() { # PROGRAM...: run it as this process, pass SIGTERM on, end all tha
   else
     "$@" &
   fi
-  _dlrun_child=$!; if [[ -n $_dlrun_ending ]]; then _dlrun_end; fi # asked to end while it was started
+  _dlrun_child=$!; if [[ -n $_dlrun_ending ]]; then _dlrun_end; fi # SIGTERM arrived while it was being started
   if [[ -n $_dlrun_carrier ]]; then trap _dlrun_warn "$_dlrun_carrier"; fi
   _dlrun_mind_daemon
   for _dlrun_what in $_dlrun_watch; do
@@ -146,8 +146,8 @@ _dlrun_wait_for_program() {
     wait "$_dlrun_child"
     status=$?
     kill -0 "$_dlrun_child" 2>/dev/null || break # a trapped signal ends `wait`, not the program
-    if [[ -n $_dlrun_ending ]]; then # after a grace, end it and all that it started
-      for ((waited = 0; waited < 60; waited++)); do # with the sweep, less than job.sh waits
+    if [[ -n $_dlrun_ending ]]; then # after a grace period, kill it and all processes that it started
+      for ((waited = 0; waited < 60; waited++)); do # 6 s: with `_dlrun_sweep` still less than the 10 s that job.sh waits
         kill -0 "$_dlrun_child" 2>/dev/null || break
         sleep 0.1
       done
@@ -158,7 +158,7 @@ _dlrun_wait_for_program() {
       fi
     fi
   done
-  _dlrun_ended=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000} # ns; who failed first is a matter of milliseconds
+  _dlrun_ended=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000} # in ns: the first failure and its consequences are milliseconds apart
   if ((status > 128)); then # a signal may have ended `wait` just before the program ended by itself
     wait "$_dlrun_child"
     status=$?
@@ -186,7 +186,7 @@ _dlrun_wait_for_program() {
   exit "$status"
 }
 
-_dlrun_mind_daemon() { # Slurm notices only after minutes that the daemon of a step is gone, which has started all ranks of a node
+_dlrun_mind_daemon() { # watch the parent if it is slurmstepd: Slurm notices only after minutes that this daemon has died
   local name
   { read -r name </proc/$PPID/comm; } 2>/dev/null || name=${SLURM_STEP_ID:+slurmstepd} # it is gone already
   if [[ $name/$DLRUN_LOCAL_RANK == slurmstepd/0 ]]; then _dlrun_watch+=' _dlrun_watch_daemon'; fi
@@ -212,7 +212,7 @@ _dlrun_watch_daemon() {
   kill -TERM "$$"
 }
 
-_dlrun_end() { # SIGTERM: the program is asked to end, or where nothing has failed and the job is preempted, to save its state
+_dlrun_end() { # at SIGTERM: forward it to the program; if nothing has failed and it may be a preemption, send the signal to save
   _dlrun_ending=1
   if [[ -n $_dlrun_makes_way && -z $_dlrun_told ]] && ! compgen -G "$DLRUN_RUN_DIR/failures/*" >/dev/null; then
     _dlrun_warn
@@ -221,7 +221,7 @@ _dlrun_end() { # SIGTERM: the program is asked to end, or where nothing has fail
   fi
 }
 
-_dlrun_below() { # sets _dlrun_found to the program and all below it, and _dlrun_parent
+_dlrun_below() { # set _dlrun_found to the program and all its descendants, and _dlrun_parent
   # shellcheck source=processes.sh
   declare -F _dlrun_tree >/dev/null || source "$DLRUN_JOB_DIR/lib/processes.sh"
   _dlrun_tree "$_dlrun_child"
@@ -233,7 +233,7 @@ _dlrun_clean_up() {
   _dlrun_close_log
 }
 
-_dlrun_count_memory_kills() { # sets _dlrun_kills to how many processes of this cgroup the kernel has ended for want of memory
+_dlrun_count_memory_kills() { # set _dlrun_kills to the number of processes of this cgroup that the kernel's OOM killer has killed
   local controllers path base file name count
   _dlrun_kills=
   while IFS=: read -r _ controllers path; do
@@ -250,7 +250,7 @@ _dlrun_count_memory_kills() { # sets _dlrun_kills to how many processes of this 
   done </proc/self/cgroup
 }
 
-_dlrun_sweep() { # MARK: end what the program has left, also what it had detached: SIGTERM, then SIGKILL
+_dlrun_sweep() { # MARK: end all processes that the program has left, also daemonized ones: SIGTERM, then SIGKILL
   local found tries mark none="" signal=${_dlrun_unheard:+KILL} job=${SLURM_JOB_ID:+SLURM_JOB_ID=$SLURM_JOB_ID}
   job=${job:-${PBS_JOBID:+PBS_JOBID=$PBS_JOBID}} # the program may have submitted another
   for ((tries = 0; tries < 25; tries++)); do
@@ -260,7 +260,7 @@ _dlrun_sweep() { # MARK: end what the program has left, also what it had detache
     done
     if ((${#found[@]} == 0)); then
       [[ -z $none ]] || return 0
-      none=1 # a process that is just becoming another program shows no environment: look again
+      none=1 # a process during its exec shows no environment: look once more
       sleep 0.01
       continue
     fi

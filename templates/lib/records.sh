@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154 # variables of lib/job.sh
-# What job.sh keeps in its directory: the directories of this start, and state.json; and the clock and the user that it asks
-# for itself. Sourced by lib/job.sh.
+# The records in the job's directory: the directories of each start, and state.json; also clock and user name.
+# Sourced by lib/job.sh.
 
 _dlrun_expect_own_directory() { # a copy of a job directory would write to the one that it was copied from
   local place=${PBS_O_WORKDIR:-$PWD} # where a script that the scheduler has spooled was submitted
@@ -13,7 +13,7 @@ _dlrun_expect_own_directory() { # a copy of a job directory would write to the o
   exit 1
 }
 
-_dlrun_begin_anew() { # NAME...: make directories for this start, empty; of an earlier one only what has dlrun's mark is removed
+_dlrun_begin_anew() { # NAME...: create empty directories for this start; those of an earlier start are removed if they have dlrun's mark
   local place places=() old=() usage=
   for place; do
     place=$DLRUN_RUN_DIR/$place
@@ -40,13 +40,13 @@ _dlrun_read_clock() { # sets _dlrun_now: the seconds that the job has run, by a 
   _dlrun_now=$((${_dlrun_now%%.*} - _dlrun_zero))
 }
 
-_dlrun_name_user() { # DLRUN_USER, for names on storage that all users of a node share
-  local text='\u' # as in a prompt, which takes no process; $USER may be inherited
+_dlrun_name_user() { # set DLRUN_USER, for names on storage that all users of a node share
+  local text='\u' # expanded as in a prompt, without a process; $USER may be inherited from elsewhere
   if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 404)); then text=${text@P}; else text=$(id -un); fi
   export DLRUN_USER=$text
 }
 
-_dlrun_record() { # STATE [EXIT_CODE [REASON]]: write state.json, whole or not at all
+_dlrun_record() { # STATE [EXIT_CODE [REASON]]: write state.json atomically
   local ended=null exit_code=null reason=null text
   if [[ $1 == ended ]]; then
     printf -v ended '%(%s)T' -1

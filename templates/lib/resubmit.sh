@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # variables of the page's own part
 # For schedulers that do not requeue a job when its script asks: the same script is submitted again, by dlrun_client.
 
-dlrun_unless_followed() { # end here if another job follows this one; else count the runs before
+dlrun_unless_followed() { # exit if another job has followed this one; else count the earlier runs
   local earlier
   if grep -qsxF -- "$DLRUN_JOB_ID" "$DLRUN_JOB_DIR/.followed"; then # a node died, and the scheduler has put it back all the same
     echo "dlrun: job $DLRUN_JOB_ID has ended, and another has followed it: nothing needs to be done"

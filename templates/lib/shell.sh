@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154 # variables of lib/job.sh
-# job.sh shares its shell with module files, activation scripts and set-up lines: dlrun_own_shell makes it the library's again.
-# Sourced by lib/job.sh. What those lines export reaches the ranks, but for functions with the names of commands used here.
+# Module files, activation scripts and set-up lines run in the shell of job.sh: afterwards dlrun_own_shell restores its state.
+# Sourced by lib/job.sh. Exports of those lines reach the ranks, except functions that have the names of commands used here.
 
 _dlrun_builtins='. : [ break builtin cd command compgen continue declare disown echo enable eval exec exit export false hash
   jobs kill let local mapfile printf pwd read readarray readonly return set shift shopt source test times trap true type
@@ -49,7 +49,7 @@ _dlrun_reopen() { # what ranks and logs are written to would else be the next fi
   { :; } 9>&2 || exec 2>/dev/null
 }
 
-_dlrun_restore_names() { # a job whose number of nodes or directory changes on the way ends anywhere
+_dlrun_restore_names() { # restore dlrun's own variables, such as the job's directory, if a set-up line has changed them
   local name
   for name in "${!_dlrun_kept[@]}"; do
     if [[ ${!name-} == "${_dlrun_kept[$name]}" ]]; then continue; fi
@@ -67,7 +67,7 @@ _dlrun_expect_tools() {
   done
 }
 
-_dlrun_check_readonly() { # a variable that is read-only cannot be a local one of the library's functions
+_dlrun_check_readonly() { # a function of the library cannot have a local variable with the name of a read-only one
   local _dlrun_name
   for _dlrun_name in $_dlrun_locals; do
     # shellcheck disable=SC2229,SC2163 # the name is in the variable

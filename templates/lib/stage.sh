@@ -1,21 +1,21 @@
 # shellcheck shell=bash
-# Functions of stage.sh, which runs once on each node: data to node-local storage, results away from it, and the end of both.
+# Functions of stage.sh, which runs once on each node: data to node-local storage, results from it, and cleaning up.
 
-dlrun_stage_on() { # INDEX: which node of the job this is; from here on all output is in its own report
+dlrun_stage_on() { # INDEX of this node in the job; from here on all output goes to the node's own log
   _dlrun_index=$1
   read -r _dlrun_host </proc/sys/kernel/hostname
   exec >>"$DLRUN_RUN_DIR/logs/stage-$1.log" 2>&1
-  export DLRUN_STAGE_EVENTS=$DLRUN_RUN_DIR/logs/stage-$1.jsonl # the same for machines
+  export DLRUN_STAGE_EVENTS=$DLRUN_RUN_DIR/logs/stage-$1.jsonl # the same in machine-readable form
   _dlrun_job=${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-} # an array's id may have brackets
   _dlrun_started=$DLRUN_RUN_DIR/early/$1
   _dlrun_home='' _dlrun_results='' _dlrun_time=''
 }
 
-dlrun_bring_home() { # DIRECTORY WHEN SECONDS: results go there, always or if the job ends well (ok), within so many seconds
+dlrun_bring_home() { # DIRECTORY WHEN SECONDS: copy results there, always or after success (ok), within so many seconds
   _dlrun_home=$1 _dlrun_results=$2 _dlrun_time=$3
 }
 
-dlrun_do() { # ACTION FUNCTION: `in` calls the function, which copies data; out, clean, leave and keep are of the end
+dlrun_do() { # ACTION FUNCTION: `in` calls the function, which copies data; out, clean, leave and keep handle the end
   case $1 in
   in)
     if _dlrun_is_foreign; then exit 1; fi
@@ -49,7 +49,7 @@ _dlrun_clean() { # this job's use of the data ends; a directory that is this job
   if [[ -n ${DLRUN_STAGE_ALONE-} && $(ls -A -- "$DLRUN_STAGE" 2>/dev/null) == .dlrun ]]; then rm -rf -- "$DLRUN_STAGE"; fi
 }
 
-dlrun_get_with_others() { # ARGUMENTS...: the same, nodes pass on to one another what they have
+dlrun_get_with_others() { # ARGUMENTS...: the same, with nodes that send the data to one another
   dlrun_get "$@" --hosts "$DLRUN_HOSTS" --index "$_dlrun_index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret"
 }
 
@@ -75,7 +75,7 @@ _dlrun_out() { # to the shared file system, and then they go from here
     --deadline "${_dlrun_time}s" && _dlrun_node results --name "$_dlrun_job" --remove
 }
 
-_dlrun_ranks_gone() { # TENTHS: wait no longer for the ranks here to end
+_dlrun_ranks_gone() { # TENTHS: wait until the ranks on this node have ended, at most so many tenths of a second
   local waited
   for ((waited = 0; waited < $1; waited++)); do
     grep -lsz "^DLRUN_PROCESS=$DLRUN_RUN_ID " /proc/[0-9]*/environ >/dev/null || break
@@ -83,7 +83,7 @@ _dlrun_ranks_gone() { # TENTHS: wait no longer for the ranks here to end
   done
 }
 
-_dlrun_leave() { # the job was asked to end: all that is to be done here in the time that is left; false if results stay here
+_dlrun_leave() { # the job was asked to end: do all that remains on this node at once; false if results remain here
   local code=0
   _dlrun_ranks_gone 30 # they were asked to end, too
   if [[ $_dlrun_results == always && -d $DLRUN_RESULTS ]]; then # again without those that had not ended
@@ -93,7 +93,7 @@ _dlrun_leave() { # the job was asked to end: all that is to be done here in the 
   return "$code"
 }
 
-_dlrun_keep() { # waits for the end: in a job that Slurm cancels no step can be started any more, but this one runs
+_dlrun_keep() { # the standby step waits for the end: in a job that Slurm cancels no step can be started, but this one runs already
   local ending="" code=0
   trap 'ending=1' TERM
   while [[ -z $ending ]]; do

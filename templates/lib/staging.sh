@@ -1,22 +1,22 @@
 # shellcheck shell=bash disable=SC2154 # variables of the page's own part
-# In job.sh: data on every node before the first step, results from every node after the last. Each node runs stage.sh.
+# In job.sh: copy data to every node before the training, and results from every node after it. Each node runs stage.sh.
 
-_dlrun_in_place=   # set once all is in, and ranks may write results
-_dlrun_keeper=     # the step that waits for an end after which no other can start
+_dlrun_in_place=   # set once all data is on the nodes, and ranks may write results
+_dlrun_keeper=     # the standby step: in a job that Slurm cancels no other step can start
 _dlrun_keeps=()    # the command that starts it
-_dlrun_kept_nodes= # how many nodes it runs on
-_dlrun_to=         # where results go
-_dlrun_results=    # when: always or ok
-_dlrun_sets=()     # variables by which ranks find data sets
-_dlrun_early=0     # how many nodes must have enough of the data, where the training does not wait for all of it
+_dlrun_kept_nodes= # the number of nodes that it runs on
+_dlrun_to=         # the destination of results
+_dlrun_results=    # when they are copied: always or ok
+_dlrun_sets=()     # the variables with the paths of data sets
+_dlrun_early=0     # the number of nodes that must have enough of the data, if the training does not wait for all of it
 
-dlrun_results() { # DIRECTORY WHEN: what ranks write to DLRUN_RESULTS is copied there, always or if the job ends well (ok)
+dlrun_results() { # DIRECTORY WHEN: files that ranks write to DLRUN_RESULTS are copied there, always or after success (ok)
   _dlrun_to=$1 _dlrun_results=$2
   mkdir -p -- "$1" # now, not when they are to be copied there
   export DLRUN_RESULTS=$DLRUN_STAGE/.results-${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-}
 }
 
-dlrun_chain_port() { # OFFSET: nodes pass data on to one another at this port of the job's block, and know one another by a secret
+dlrun_chain_port() { # OFFSET in the job's block of ports: at this port nodes send data to one another, authenticated by a secret
   export DLRUN_STAGE_PORT=$((DLRUN_MASTER_PORT + $1))
   (umask 077 && head -c 32 /dev/urandom | base64 >"$DLRUN_RUN_DIR/stage-secret")
 }
@@ -52,11 +52,11 @@ dlrun_use_staged_venv() { # NAME PATH: as its `activate` would; the copy's own s
   PATH=${VIRTUAL_ENV%/data}/bin:$VIRTUAL_ENV/bin:$PATH
 }
 
-dlrun_start_early() { # NODES: the training begins when each of them has enough of the data
+dlrun_start_early() { # NODES: the training begins when this number of nodes has enough of the data
   _dlrun_early=$1
 }
 
-dlrun_keep_a_step() { # NODES COMMAND...: starts stage.sh beside the training, to do what is left when Slurm cancels the job
+dlrun_keep_a_step() { # NODES COMMAND...: start stage.sh beside the training: it copies results and cleans up if Slurm cancels the job
   _dlrun_kept_nodes=$1 _dlrun_keeps=("${@:2}")
 }
 
@@ -142,7 +142,7 @@ _dlrun_on_each_node() { # TENTHS ACTION: a step of stage.sh that may take so lon
   wait "$step"
 }
 
-_dlrun_leave() { # the job was asked to end, and has little time: ranks, results and data at once, each node its own
+_dlrun_leave() { # the job was asked to end and has little time: end ranks, copy results and clean up on all nodes at once
   kill -TERM ${_dlrun_steps[@]+"${_dlrun_steps[@]}"} 2>/dev/null
   if [[ -n $_dlrun_results && -n $_dlrun_in_place ]]; then _dlrun_bringing; fi
   if ((${#_dlrun_keeps[@]})); then
@@ -174,7 +174,7 @@ _dlrun_kept() { # wait for what the keeper does then on each node; false if some
   done
 }
 
-_dlrun_unstage() { # results, then this job's use of the data ends; where that fails, the next job here finds out
+_dlrun_unstage() { # copy results, then end this job's use of the data; if that fails, the next job on the node cleans up
   if [[ -n $_dlrun_asked ]]; then return 0; fi
   if [[ -n $_dlrun_keeper ]] && compgen -G "$DLRUN_RUN_DIR/kept/notice-*" >/dev/null; then # Slurm ends the job: its steps get the signal first
     _dlrun_asked=1
@@ -204,7 +204,7 @@ _dlrun_bring_results() { # sets _dlrun_status if they do not arrive
   _dlrun_returning=$((_dlrun_now - begun))
 }
 
-_dlrun_results_left() { # where they are, and that this is not a good end
+_dlrun_results_left() { # log where the remaining results are, and let the job fail
   dlrun_say "not all results were copied; the rest is on the nodes, in $DLRUN_RESULTS; each node's report is in $DLRUN_RUN_DIR/logs/stage-*.log"
   if ((_dlrun_status == 0)); then _dlrun_status=1; fi
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154 # variables of the page's own part
-# What launchers of dlrun's own have in common: the wait for ranks that are this shell's children, and the environment as text.
+# Common functions of dlrun's own launchers: wait for ranks that are children of this shell, and print the environment as text.
 
 _dlrun_wait_for_ranks() { # END: until all have ended; the first that fails makes END end the others, and its code is the exit code
   _dlrun_left=${#_dlrun_ranks[@]}

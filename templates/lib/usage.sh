@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # variables of the page's own part
-# Beside the program, one process of each node: what the node's ranks use, in usage/HOST.jsonl. Without Python 3 there is none.
+# The sampler: one process on each node, beside the program, records the usage of its ranks in usage/HOST.jsonl. Needs Python 3.
 
-dlrun_measure() { # [PATH]: one of the node's processes starts it, once its program has started; PATH: where checkpoints appear
+dlrun_measure() { # [PATH of the checkpoints]: the first process of each node starts the sampler, after its program
   ((DLRUN_LOCAL_RANK == 0)) || return 0
   _dlrun_checkpoints=${1-}
   if [[ $_dlrun_checkpoints == [!/]* ]]; then _dlrun_checkpoints=$PWD/$_dlrun_checkpoints; fi

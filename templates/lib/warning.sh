@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154,SC2034 # variables of the page's own part
-# The early warning of a rank: job.sh's signal comes here, and the program alone gets the one that it saves its state on.
+# The early warning in a rank: job.sh's signal arrives here, and only the program gets the signal at which it saves its state.
 
-dlrun_tell() { # SIGNAL CARRIER TO [makes-way] [agent] [ignore]: CARRIER comes here alone; SIGNAL goes to the program, once
+dlrun_tell() { # SIGNAL CARRIER TO [makes-way] [agent] [ignore]: when CARRIER arrives, send SIGNAL to the program, once
   _dlrun_signal=$1 _dlrun_carrier=$2 _dlrun_to=$3
   _dlrun_ignored=("$2") # signals to all processes of this rank do not end this one
   if [[ " ${*:4} " == *' ignore '* ]]; then _dlrun_ignored+=("$1"); fi
