@@ -36,7 +36,7 @@ def test_a_difference_is_said_and_is_the_exit_code(dlrun):
 
 def test_a_saved_plan_is_refused(dlrun):
     dlrun("plan", dlrun.spec("command: [x]\n"), "-o", "plan.json")
-    assert "needs a spec" in dlrun("verify", "plan.json", code=2).stderr
+    assert "is a saved plan" in dlrun("verify", "plan.json", code=2).stderr
 
 
 def site(dlrun, cores: int, more: str = "") -> None:

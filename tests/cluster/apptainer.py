@@ -28,9 +28,13 @@ exec bwrap --ro-bind /usr /usr --symlink usr/lib /lib --symlink usr/lib64 /lib64
 """No Debian package has Apptainer. An image has an environment of its own: `--clearenv`."""
 LINE = (
     "test -e /image/inside && test ! -e /etc/passwd && test -r $DLRUN_JOB_DIR/lib/job.sh && test $PWD = {0} && "
-    "echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR with $MINE; exit $((RANK ? {1} : 0))"
+    "echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR with $MINE && "
+    "if ((RANK)); then until test -e $DLRUN_JOB_DIR/printed; do :; done; exit {1}; else : >$DLRUN_JOB_DIR/printed; fi"
 )
-"""What each rank runs: it sees the image and the job directory and nothing of the host, and rank 1 ends with a code."""
+"""What each rank runs: it sees the image and the job directory and nothing of the host, and rank 1 ends with a code.
+
+Rank 1 waits for rank 0: its failure ends a rank that has not yet printed.
+"""
 
 
 def why_not() -> str:

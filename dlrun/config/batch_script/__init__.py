@@ -1,6 +1,6 @@
 """Import of an existing batch script as a training spec.
 
-Begin with `read_script`. `directives`, `flux` and `gridengine` convert directives to keys of the spec, `shell` splits the body
+`read_script`, in this file, reads a script. `directives`, `flux` and `gridengine` convert directives to keys of the spec, `shell` splits the body
 into commands, `launch` removes launchers from the training command, `body` converts each command.
 """
 

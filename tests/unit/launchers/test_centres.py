@@ -68,4 +68,4 @@ def test_ibrun_lays_out_nothing_but_the_ranks(spec, refused, tmp_path):
     with pytest.raises(InvalidFile) as failure:
         plan_of(tmp_path, spec, site)
     (problem,) = [found for found in failure.value.problems if found.code == "DLR028"]
-    assert "starts 4 processes on each node" in problem.message
+    assert "can start only 4 processes per node" in problem.message

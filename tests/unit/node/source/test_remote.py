@@ -151,7 +151,7 @@ def test_the_reason_of_a_client_is_told_and_its_command_can_be_run_by_hand(tmp_p
     client.parent.mkdir()
     client.write_text(FAILING)
     client.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{client.parent}:{os.path.dirname(sys.executable)}")
+    monkeypatch.setenv("PATH", str(client.parent))
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://here:1")
     told = stage(tmp_path, "s3://bucket/a set").err.splitlines()
     assert told[0] == (
@@ -204,7 +204,7 @@ def test_objects_below_a_prefix_are_fetched_by_each_client(tmp_path, s3, client,
         subprocess.run(words, check=True, capture_output=True)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / client).symlink_to(found)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.path.dirname(sys.executable)}")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin")
     assert stage(tmp_path, f"s3://bucket-{client}/set").done()["how"] == "copied"
     data = tmp_path / "to" / "set" / "data"
     kept = {str(path.relative_to(data)): path.read_bytes() for path in data.rglob("*") if path.is_file()}

@@ -224,7 +224,7 @@ def test_a_day_of_samples_is_less_than_a_megabyte(tmp_path, sampling):
     row = [123456789.25] * len(ranks.COLUMNS)
     for number in range(64):
         look._ranks.ranks[f"rank-{number}"] = SimpleNamespace(
-            row=lambda busy: row, missing=set(), announced=True, processes={}
+            row=lambda busy: row, missing=set(), announced=True, main=None, processes={}
         )
     look._write = written = Written(look)
     look._ranks.sample = look._locality.look = lambda *_: None
@@ -266,7 +266,7 @@ def test_it_runs_on_cores_that_no_rank_owns(sampling, monkeypatch, of_ranks, exp
     monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: bound.append(frozenset(cores)))
     for number, cores in enumerate(of_ranks):
         look._ranks.ranks[f"rank-{number}"] = SimpleNamespace(cores=frozenset(cores))
-    look._keep_away()
+    look._avoid_rank_cores()
     assert bound[-1] == expected
 
 
