@@ -1,7 +1,7 @@
 """Import of an existing batch script as a training spec.
 
-`read_script`, in this file, reads a script. `directives`, `flux` and `gridengine` convert directives to keys of the spec, `shell` splits the body
-into commands, `launch` removes launchers from the training command, `body` converts each command.
+`read_script`, in this file, reads a script. `directives`, `flux` and `gridengine` convert directives to keys of the spec,
+`shell` splits the body into commands, `launch` removes launchers from the training command, `body` converts each command.
 """
 
 from __future__ import annotations
