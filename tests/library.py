@@ -35,7 +35,7 @@ def call(
     export DLRUN_JOB_ID=7 DLRUN_RUN_ID=7.0 DLRUN_RESTART=0 DLRUN_NODES=2
     source {LIBRARY}/job.sh
     _dlrun_host=here _dlrun_started=0
-    dlrun_say() {{ echo "$*"; }}
+    dlrun_log() {{ echo "$*"; }}
     """
     return subprocess.run(
         [shell, "-c", head + lines], capture_output=True, text=True, timeout=timeout, check=check,

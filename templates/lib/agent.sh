@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # variables of the page's own part
 # In a rank: agents that start ranks on other hosts themselves, and the ranks that they start.
 
-dlrun_bare() { # PROGRAM...: run an agent that would put its environment on ssh's command lines: ranks read theirs from a file
+dlrun_without_environment() { # PROGRAM...: run an agent that would put its environment on ssh's command lines: ranks read theirs from a file
   local name
   for name in $(compgen -e); do
     case $name in

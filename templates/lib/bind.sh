@@ -29,7 +29,7 @@ dlrun_bind() { # THREADS CPUS [NUMACTL_OPTION]: bind to the planned cores; where
         _dlrun_note "core $cpu of the plan was not granted to this job; the ranks share the granted cores instead"
         _dlrun_memory=() _dlrun_shared=1
         unset -v DLRUN_COMM_CPUS DLRUN_LOADER_CPUS
-        _dlrun_share
+        _dlrun_share_equally
         break 2
       fi
     done
@@ -43,14 +43,14 @@ dlrun_bind() { # THREADS CPUS [NUMACTL_OPTION]: bind to the planned cores; where
 
 dlrun_share_cores() { # [CORES]: bind to an equal part of the job's cores here; CORES is what each rank asked for on a shared node
   local allowed=()
-  _dlrun_share "$@"
+  _dlrun_share_equally "$@"
   _dlrun_planned=("$_dlrun_cpus")
   _dlrun_taskset
 }
 
 dlrun_count_threads() { # RANKS [CORES]: for a process that starts so many ranks itself: threads for each, and no cores for it alone
   local allowed=() DLRUN_LOCAL_SIZE=$1 DLRUN_LOCAL_RANK=0
-  _dlrun_share "${@:2}"
+  _dlrun_share_equally "${@:2}"
   _dlrun_cpus=
 }
 
@@ -107,7 +107,7 @@ _dlrun_allowed_cpus() { # sets allowed to the hardware threads that this process
   done
 }
 
-_dlrun_share() { # [CORES]: an equal part of the allowed cores for each local rank: sets _dlrun_cpus and DLRUN_THREADS
+_dlrun_share_equally() { # [CORES]: an equal part of the allowed cores for each local rank: sets _dlrun_cpus and DLRUN_THREADS
   local cpu siblings core cores=() size online
   local -A threads=()
   allowed=()

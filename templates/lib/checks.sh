@@ -166,7 +166,7 @@ _dlrun_watch_progress() {
   local now last=0 before=0 written=-1 size ticks pause=$((_dlrun_patience / 10)) mark=$DLRUN_RUN_DIR/idle/$DLRUN_ROLE-$DLRUN_RANK
   pause=$((pause > 30 ? 30 : pause < 1 ? 1 : pause))
   while kill -0 "$_dlrun_child" 2>/dev/null; do
-    _dlrun_below
+    _dlrun_find_descendants
     _dlrun_count_ticks
     size=$(stat -c %s "$_dlrun_log")
     read -r now _ </proc/uptime # $SECONDS follows a clock that may be set

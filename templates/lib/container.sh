@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # variables of the page's own part
 # In a rank: Apptainer or Singularity around the program.
 
-dlrun_contain() { # ARGUMENTS... IMAGE: the arguments of `exec`
+dlrun_in_container() { # ARGUMENTS... IMAGE: the arguments of `exec`
   local runtime
   runtime=$(command -v apptainer || command -v singularity) || {
     echo "dlrun: rank $DLRUN_RANK: neither apptainer nor singularity is on this node's PATH"

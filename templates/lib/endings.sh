@@ -2,14 +2,14 @@
 # Before the end of the walltime ranks save their state, or are ended; and the job is requeued to continue from there.
 
 _dlrun_carrier=   # the signal that carries the early warning to each rank.sh
-_dlrun_told=      # the time at which the ranks were warned, in seconds since the start
+_dlrun_warning_sent=      # the time at which the ranks were warned, in seconds since the start
 _dlrun_warn_at=   # the time at which to warn them; empty: unknown, or never
 _dlrun_before=0   # seconds between the warning and the end of the walltime
 _dlrun_requeues=0 # maximum number of runs after the first
 _dlrun_causes=    # the causes after which the job is requeued
-_dlrun_again=()   # the command that requeues the job
+_dlrun_requeue_command=()   # the command that requeues the job
 _dlrun_saves=     # the directory or file of the checkpoints
-_dlrun_when second _dlrun_mind_the_time
+_dlrun_on_event second _dlrun_check_time
 
 dlrun_end_before() { # SECONDS DUE: the ranks are ended DUE seconds after the start, SECONDS before the walltime is over
   _dlrun_before=$1 _dlrun_due=$2 _dlrun_warn_at=$2
@@ -18,10 +18,10 @@ dlrun_end_before() { # SECONDS DUE: the ranks are ended DUE seconds after the st
 dlrun_checkpoint() { # SIGNAL CARRIER SECONDS DUE FROM TO: the early signal; FROM is `scheduler` if that sends CARRIER, else `job`
   _dlrun_signal=$1 _dlrun_carrier=$2 _dlrun_before=$3 _dlrun_due=$4 _dlrun_to=$6
   if [[ $5 == scheduler ]]; then
-    _dlrun_when arm _dlrun_trap_warning
+    _dlrun_on_event arm _dlrun_trap_warning
   else
     _dlrun_warn_at=$4
-    _dlrun_when arm _dlrun_pass_warning_on
+    _dlrun_on_event arm _dlrun_pass_warning_on
   fi
   _dlrun_event arm
 }
@@ -38,18 +38,18 @@ _dlrun_warned() { # the scheduler has sent its signal
   fi
 }
 
-_dlrun_mind_the_time() { # about once a second while the ranks run
+_dlrun_check_time() { # about once a second while the ranks run
   local margin=$((_dlrun_before / 2 < 20 ? _dlrun_before / 2 : 20)) # of those seconds, what it takes to end the ranks
   _dlrun_read_clock
-  if [[ -z $_dlrun_told && -n $_dlrun_warn_at ]] && ((_dlrun_now >= _dlrun_warn_at && _dlrun_now >= _dlrun_launched_at + 5)); then
-    _dlrun_told=$_dlrun_now
+  if [[ -z $_dlrun_warning_sent && -n $_dlrun_warn_at ]] && ((_dlrun_now >= _dlrun_warn_at && _dlrun_now >= _dlrun_launched_at + 5)); then
+    _dlrun_warning_sent=$_dlrun_now
     if [[ -n $_dlrun_carrier ]]; then
-      dlrun_say "the walltime ends in about $_dlrun_before s: SIG$_dlrun_signal to $_dlrun_to"
+      dlrun_log "the walltime ends in about $_dlrun_before s: SIG$_dlrun_signal to $_dlrun_to"
       kill -s "$_dlrun_carrier" "$_dlrun_main" 2>/dev/null || true
     fi
   fi
-  if [[ -n $_dlrun_told ]] && ((_dlrun_now - _dlrun_told >= (${#_dlrun_carrier} ? _dlrun_before - margin : 0))); then
-    dlrun_say 'the walltime is over: ending the ranks'
+  if [[ -n $_dlrun_warning_sent ]] && ((_dlrun_now - _dlrun_warning_sent >= (${#_dlrun_carrier} ? _dlrun_before - margin : 0))); then
+    dlrun_log 'the walltime is over: ending the ranks'
     _dlrun_grace=$((margin / 2))
     exit 124
   fi
@@ -67,35 +67,35 @@ _dlrun_newest() { # print the time and the size of the newest file
 }
 
 dlrun_requeue() { # TIMES CAUSES COMMAND...: after one of these causes, at most so many times, the command requeues the job
-  _dlrun_requeues=$1 _dlrun_causes=" $2 " _dlrun_again=("${@:3}")
+  _dlrun_requeues=$1 _dlrun_causes=" $2 " _dlrun_requeue_command=("${@:3}")
 }
 
-_dlrun_when next _dlrun_go_on
-_dlrun_go_on() {
+_dlrun_on_event next _dlrun_decide_next
+_dlrun_decide_next() {
   local cause=user_error
-  if [[ -n $_dlrun_told ]] && ((_dlrun_status == 0)); then _dlrun_status=124; fi # it was saved, not done
+  if [[ -n $_dlrun_warning_sent ]] && ((_dlrun_status == 0)); then _dlrun_status=124; fi # it was saved, not done
   ((_dlrun_status)) || return 0
-  if [[ -n $_dlrun_told ]]; then _dlrun_reason='timed out'; fi
+  if [[ -n $_dlrun_warning_sent ]]; then _dlrun_reason='timed out'; fi
   if [[ -n $_dlrun_reason ]]; then cause=${_dlrun_reason// /_}; fi
   if [[ $_dlrun_causes != *" $cause "* ]]; then return 0; fi
   if ((DLRUN_RESTART >= _dlrun_requeues)); then
-    dlrun_say "this was run $((DLRUN_RESTART + 1)) of $((_dlrun_requeues + 1)): no other follows"
+    dlrun_log "this was run $((DLRUN_RESTART + 1)) of $((_dlrun_requeues + 1)): no other follows"
     return 0
   fi
   if [[ -n $_dlrun_saves && $(_dlrun_newest) == "$_dlrun_saved" ]]; then
-    dlrun_say 'there is no newer checkpoint than when this run began: no other follows'
+    dlrun_log 'there is no newer checkpoint than when this run began: no other follows'
     return 0
   fi
   _dlrun_record requeued "$_dlrun_status" "$_dlrun_reason"
-  dlrun_say "run $((DLRUN_RESTART + 1)) of at most $((_dlrun_requeues + 1)) ends (${cause//_/ }); another follows"
-  if "${_dlrun_again[@]}"; then
+  dlrun_log "run $((DLRUN_RESTART + 1)) of at most $((_dlrun_requeues + 1)) ends (${cause//_/ }); another follows"
+  if "${_dlrun_requeue_command[@]}"; then
     _dlrun_event requeued
     exit "$_dlrun_status"
   fi
-  dlrun_say 'the job could not be started again'
+  dlrun_log 'the job could not be started again'
 }
 
-_dlrun_when start _dlrun_count_earlier
+_dlrun_on_event start _dlrun_count_earlier
 _dlrun_count_earlier() { # add up the seconds of earlier runs, from their records; for a killed run until its last log line
   local line='' seen=0 log
   [[ -f $DLRUN_RUN_DIR/state.json ]] && read -r line <"$DLRUN_RUN_DIR/state.json"

@@ -50,7 +50,7 @@ _dlrun_report_first_failure() { # by time alone, with its last lines
   first=$(_dlrun_failed_first) && [[ -n $first ]] || return 0
   read -r _ role rank host code note <<<"$first"
   log=$(_dlrun_log_of "$role" "$rank")
-  dlrun_say "first failure: $role $rank on $host ended with exit code $code${note:+, $note}; by time alone, \`dlrun why ${DLRUN_JOB_DIR##*/}${DLRUN_POINT:+:$DLRUN_POINT}\` finds the cause; the end of logs/$log:"
+  dlrun_log "first failure: $role $rank on $host ended with exit code $code${note:+, $note}; by time alone, \`dlrun why ${DLRUN_JOB_DIR##*/}${DLRUN_POINT:+:$DLRUN_POINT}\` finds the cause; the end of logs/$log:"
   words=$(_dlrun_end_of "$DLRUN_RUN_DIR/logs/$log" "$role $rank" 2>/dev/null | tr -d '\0') || true
   if ((${DLRUN_RESTART:-0})); then
     words=${words#*"dlrun: run $((DLRUN_RESTART + 1))"} # text above is of an earlier run
@@ -77,10 +77,10 @@ _dlrun_end_of() { # LOG LABEL: print the last lines of a process; a line may be 
   fi
 }
 
-_dlrun_lose_daemon() { # only slurmstepd reports the end of the script: without it the job would keep its nodes, and then be requeued
+_dlrun_daemon_lost() { # only slurmstepd reports the end of the script: without it the job would keep its nodes, and then be requeued
   _dlrun_reason='node failed'
-  dlrun_say "slurmstepd, which had started this script on $_dlrun_host, is gone"
-  _dlrun_when over _dlrun_end_in_slurm
+  dlrun_log "slurmstepd, which had started this script on $_dlrun_host, is gone"
+  _dlrun_on_event over _dlrun_end_in_slurm
   _dlrun_exit 1
 }
 

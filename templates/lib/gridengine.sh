@@ -9,7 +9,7 @@ dlrun_ge_hosts() { # print the granted hosts, the script's own first
   fi | {
     mapfile -t _dlrun_granted
     if ((${#_dlrun_granted[@]} < DLRUN_NODES)); then
-      dlrun_say "granted ${#_dlrun_granted[@]} hosts, and the job needs $DLRUN_NODES: the parallel environment's rule is not a fixed number of slots per host" >&2
+      dlrun_log "granted ${#_dlrun_granted[@]} hosts, and the job needs $DLRUN_NODES: the parallel environment's rule is not a fixed number of slots per host" >&2
       exit 1
     fi
     printf '%s\n' "${_dlrun_granted[@]}"
@@ -31,15 +31,15 @@ dlrun_ge_requeue() { _dlrun_status=99; } # sge_conf(5): a job that exits with 99
 _dlrun_ge_plain_end() { # to Grid Engine, 99 of a training would mean: run it again; and 100: hold it as an error
   if ((_dlrun_status == 99 || _dlrun_status == 100)); then _dlrun_status=1; fi
 }
-_dlrun_when over _dlrun_ge_plain_end
+_dlrun_on_event over _dlrun_ge_plain_end
 
 _dlrun_ge_signals() { # s_rt sends SIGUSR1, -notify SIGUSR2 a minute before qdel ends the job: this shell survives them
-  trap 'dlrun_say "the soft limit of the walltime (s_rt) is reached"; _dlrun_soft_at=$SECONDS' USR1
-  trap 'dlrun_say "asked to end"; _dlrun_asked=1; _dlrun_reason=cancelled; exit 143' USR2 # accounting will have only the 143
+  trap 'dlrun_log "the soft limit of the walltime (s_rt) is reached"; _dlrun_soft_at=$SECONDS' USR1
+  trap 'dlrun_log "asked to end"; _dlrun_asked=1; _dlrun_reason=cancelled; exit 143' USR2 # accounting will have only the 143
 }
-_dlrun_when arm _dlrun_ge_signals
+_dlrun_on_event arm _dlrun_ge_signals
 
 _dlrun_ge_soft_limit() { # it ends what qrsh has started: the program above that does not survive SIGUSR1
   if [[ -z $_dlrun_reason && -n ${_dlrun_soft_at-} ]] && ((SECONDS - _dlrun_soft_at < 20)); then _dlrun_reason='timed out'; fi
 }
-_dlrun_when cause _dlrun_ge_soft_limit
+_dlrun_on_event cause _dlrun_ge_soft_limit

@@ -3,14 +3,14 @@
 
 dlrun_watch_progress() { # COUNT ROLE HOW_LONG: end the job once all processes of that role are marked
   _dlrun_expected=$1 _dlrun_what=$2 _dlrun_how_long=$3
-  _dlrun_begin_anew idle stacks
-  _dlrun_when second _dlrun_mind_progress
+  _dlrun_create_empty idle stacks
+  _dlrun_on_event second _dlrun_check_progress
 }
 
-_dlrun_mind_progress() {
+_dlrun_check_progress() {
   local marks=("$DLRUN_RUN_DIR/idle/$_dlrun_what"-*[0-9]) stacks ended waited
   if [[ ! -e ${marks[0]} ]] || ((${#marks[@]} < _dlrun_expected)); then return 0; fi
-  dlrun_say "no $_dlrun_what has written or computed anything for $_dlrun_how_long: writing where each stands to $DLRUN_RUN_DIR/stacks"
+  dlrun_log "no $_dlrun_what has written or computed anything for $_dlrun_how_long: writing where each stands to $DLRUN_RUN_DIR/stacks"
   : >"$DLRUN_RUN_DIR/idle/dump"
   for ((waited = 0; waited < 40; waited++)); do
     sleep 1

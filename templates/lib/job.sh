@@ -43,7 +43,7 @@ declare -A _dlrun_on=(
 )
 unset -v DLRUN_POINT DLRUN_STAGE DLRUN_STAGE_ALONE DLRUN_RESULTS # inherited if another job has submitted this one
 
-_dlrun_when() { _dlrun_on[$1]+=" $2"; } # EVENT FUNCTION
+_dlrun_on_event() { _dlrun_on[$1]+=" $2"; } # EVENT FUNCTION
 
 _dlrun_event() { # EVENT: call its functions
   local what
@@ -53,12 +53,12 @@ _dlrun_event() { # EVENT: call its functions
 # shellcheck source=ports.sh
 source "$DLRUN_JOB_DIR/lib/ports.sh" # after the definition of events, to which it adds a function
 
-dlrun_use() { # PART...: of lib/
+dlrun_source() { # PART...: of lib/
   local part
   for part in "$@"; do source "$DLRUN_JOB_DIR/lib/$part.sh"; done
 }
 
-dlrun_say() { printf 'dlrun: %s\n' "$*"; }
+dlrun_log() { printf 'dlrun: %s\n' "$*"; }
 
 dlrun_this_host() { printf '%s\n' "$_dlrun_host"; } # the one host of a local job
 dlrun_this_process() { # print the id of a local job that was started by hand: process id and start time
@@ -81,18 +81,18 @@ dlrun_start() { # COMMAND...: it prints the granted hosts; creates logs/, hosts 
   _dlrun_zero=$((_dlrun_now - _dlrun_used))
   read -r _dlrun_host </proc/sys/kernel/hostname # $HOSTNAME may be inherited from where the job was submitted
   _dlrun_host=${_dlrun_host%%.*}
-  _dlrun_begin_anew failures ended
+  _dlrun_create_empty failures ended
   if [[ -n $_dlrun_own_log ]]; then exec >>"$DLRUN_RUN_DIR/logs/job.log" 2>&1; fi
   _dlrun_arm
   # shellcheck disable=SC2046 # words
   readonly -f $(compgen -A function -X '!*dlrun_*') # all parts are sourced; set-up lines, which follow, must not replace them
   "$@" >"$DLRUN_HOSTS"
-  read -r DLRUN_FIRST_HOST <"$DLRUN_HOSTS" || { dlrun_say 'the scheduler names no granted node' && exit 1; }
+  read -r DLRUN_FIRST_HOST <"$DLRUN_HOSTS" || { dlrun_log 'the scheduler names no granted node' && exit 1; }
   printf '%s\n' "$DLRUN_FIRST_HOST" >"$DLRUN_HOSTS-first"
   _dlrun_keep_names
   _dlrun_event start
   _dlrun_record running
-  dlrun_say "job $DLRUN_JOB_ID starts; rank 0 is on $DLRUN_FIRST_HOST; each rank's output is in $DLRUN_RUN_DIR/logs"
+  dlrun_log "job $DLRUN_JOB_ID starts; rank 0 is on $DLRUN_FIRST_HOST; each rank's output is in $DLRUN_RUN_DIR/logs"
 }
 
 # --- The launch -------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ dlrun_service_that_ends() { # COMMAND...: a service that may end by itself
   _dlrun_may_end+=" $! "
 }
 
-dlrun_beside() { # COMMAND...: start a watcher, which the job does not depend on
+dlrun_start_watcher() { # COMMAND...: start a watcher, which the job does not depend on
   "$@" </dev/null &
   _dlrun_beside+=("$!")
 }
@@ -163,7 +163,7 @@ dlrun_wait() { # wait until the ranks have ended; then exit with the exit code o
   while kill -0 "$_dlrun_main" 2>/dev/null; do
     _dlrun_pause
     _dlrun_event second
-    if [[ $daemon == slurmstepd ]] && _dlrun_stat $$ && ((_dlrun_fields[1] != PPID)); then _dlrun_lose_daemon; fi
+    if [[ $daemon == slurmstepd ]] && _dlrun_stat $$ && ((_dlrun_fields[1] != PPID)); then _dlrun_daemon_lost; fi
     _dlrun_watch_services
     if _dlrun_some_failed && ((++_dlrun_failing > 3)); then
       _dlrun_give_up 'a process failed and the rest did not end by themselves'
@@ -202,8 +202,8 @@ _dlrun_arm() {
   trap - DEBUG RETURN
   trap '_dlrun_line_failed "$?" "$LINENO" "$BASH_COMMAND" "${BASH_SOURCE[0]}"' ERR
   trap _dlrun_finish EXIT
-  trap 'dlrun_say "asked to end"; _dlrun_asked=1; exit 143' TERM
-  trap 'dlrun_say "interrupted"; _dlrun_asked=1; exit 130' INT
+  trap 'dlrun_log "asked to end"; _dlrun_asked=1; exit 143' TERM
+  trap 'dlrun_log "interrupted"; _dlrun_asked=1; exit 130' INT
   trap '' HUP
   _dlrun_event arm
 }
@@ -212,11 +212,11 @@ _dlrun_line_failed() { # STATUS LINE COMMAND FILE: a line of job.sh, or of a fil
   local what=${3%%$'\n'*} where=${4##*/}
   [[ $- == *e* ]] || return 0 # after `set +e` in a set-up line the job continues
   if [[ $4 == "$0" ]]; then where=job.sh; fi # schedulers run a copy of another name
-  dlrun_say "$where, line $2: \`${what:0:200}\` failed with exit code $1"
+  dlrun_log "$where, line $2: \`${what:0:200}\` failed with exit code $1"
 }
 
 _dlrun_give_up() { # WHY
-  dlrun_say "$1"
+  dlrun_log "$1"
   _dlrun_exit 1
 }
 
@@ -231,11 +231,11 @@ _dlrun_finish() { # the EXIT trap: runs at every end of this script
   PATH=${PATH:+$PATH:}$_dlrun_path
   if [[ -n $_dlrun_asked ]]; then _dlrun_event asked; fi
   if ((_dlrun_status == 0)) && [[ -z $_dlrun_over ]]; then
-    dlrun_say 'a line of job.sh ended it before the ranks did' # `exit` in a module file; old versions of bash after an error
+    dlrun_log 'a line of job.sh ended it before the ranks did' # `exit` in a module file; old versions of bash after an error
     _dlrun_status=1
   fi
-  _dlrun_take_down "${_dlrun_steps[@]}"
-  _dlrun_take_down "${_dlrun_beside[@]}" # at SIGTERM they still report what they have found
+  _dlrun_terminate "${_dlrun_steps[@]}"
+  _dlrun_terminate "${_dlrun_beside[@]}" # at SIGTERM they still report what they have found
   if ((_dlrun_status)); then _dlrun_report_first_failure; fi
   _dlrun_event gone
   if [[ -z $_dlrun_asked ]]; then
@@ -243,7 +243,7 @@ _dlrun_finish() { # the EXIT trap: runs at every end of this script
     _dlrun_event next
   fi
   _dlrun_record ended "$_dlrun_status" "$_dlrun_reason"
-  dlrun_say "job $DLRUN_JOB_ID ended with exit code $_dlrun_status"
+  dlrun_log "job $DLRUN_JOB_ID ended with exit code $_dlrun_status"
   _dlrun_event over
   exit "$_dlrun_status"
 }

@@ -17,4 +17,4 @@ dlrun_local() { # COUNT COMMAND...: that many ranks; the first that fails ends t
   _dlrun_wait_for_ranks _dlrun_end_here
 }
 
-_dlrun_end_here() { _dlrun_take_down "${_dlrun_ranks[@]}"; }
+_dlrun_end_here() { _dlrun_terminate "${_dlrun_ranks[@]}"; }

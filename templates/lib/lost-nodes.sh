@@ -3,7 +3,7 @@
 
 dlrun_ask_nodes() { # SSH...: the command that asks one
   _dlrun_ask=("$@")
-  _dlrun_when cause _dlrun_find_lost_nodes
+  _dlrun_on_event cause _dlrun_find_lost_nodes
 }
 
 _dlrun_answers() { # HOST: true if it answers; a refused login is an answer, too
@@ -14,7 +14,7 @@ _dlrun_answers() { # HOST: true if it answers; a refused login is an answer, too
 
 _dlrun_find_lost_nodes() { # failures on other nodes are consequences of a lost node, which is recorded as the first failure
   local host count=0 when lost=()
-  if [[ -n $_dlrun_reason || -n ${_dlrun_told-} || -z ${DLRUN_FIRST_HOST-} ]]; then return 0; fi
+  if [[ -n $_dlrun_reason || -n ${_dlrun_warning_sent-} || -z ${DLRUN_FIRST_HOST-} ]]; then return 0; fi
   mapfile -t lost < <(
     while read -r host; do
       _dlrun_answers "$host" || printf '%s\n' "$host" &
@@ -27,5 +27,5 @@ _dlrun_find_lost_nodes() { # failures on other nodes are consequences of a lost 
   if when=$(_dlrun_failed_first); then when=$((${when%% *} - 1)); else when=$(date +%s%N); fi
   printf '%s node 0 %s 255 node failed: %s does not answer any more\n' "$when" "${lost[0]}" "${lost[0]}" \
     >"$DLRUN_RUN_DIR/failures/node-0"
-  dlrun_say "not answering any more: ${lost[*]}"
+  dlrun_log "not answering any more: ${lost[*]}"
 }

@@ -3,7 +3,7 @@
 
 _dlrun_chosen=() # the nodes that are used
 _dlrun_excluded=
-_dlrun_when cause _dlrun_replace_nodes
+_dlrun_on_event cause _dlrun_replace_nodes
 
 dlrun_count_replacements() { # this script may have begun again on other nodes of the same job
   if [[ ${DLRUN_REPLACED-} != "$DLRUN_JOB_ID "* ]]; then return 0; fi
@@ -17,7 +17,7 @@ dlrun_choose_nodes() { # COUNT SECONDS: of the granted nodes; job.sh's dlrun_on_
   mapfile -t granted <"$DLRUN_HOSTS"
   _dlrun_find_left
   if [[ -n $_dlrun_excluded ]] && ((${#left[@]} < ${#granted[@]})); then
-    dlrun_say "granted, but to be left out: $((${#granted[@]} - ${#left[@]})) of ${#granted[@]} nodes"
+    dlrun_log "granted, but to be left out: $((${#granted[@]} - ${#left[@]})) of ${#granted[@]} nodes"
   fi
   _dlrun_check_nodes '' ${left[@]+"${left[@]}"}
   _dlrun_find_best
@@ -33,17 +33,17 @@ dlrun_choose_nodes() { # COUNT SECONDS: of the granted nodes; job.sh's dlrun_on_
   printf '%s\n' "$DLRUN_FIRST_HOST" >"$DLRUN_HOSTS-first"
   printf -v DLRUN_CHOSEN_HOSTS '%s,' "${_dlrun_chosen[@]}"
   DLRUN_CHOSEN_HOSTS=${DLRUN_CHOSEN_HOSTS%,}
-  dlrun_say "of ${#granted[@]} nodes these are used: $DLRUN_CHOSEN_HOSTS"
+  dlrun_log "of ${#granted[@]} nodes these are used: $DLRUN_CHOSEN_HOSTS"
 }
 
-dlrun_leave_out() { _dlrun_excluded=" $* "; } # HOST...: the scheduler cannot exclude them
+dlrun_exclude() { _dlrun_excluded=" $* "; } # HOST...: the scheduler cannot exclude them
 
-dlrun_start_again() { _dlrun_starts_again=1; } # there are checkpoints: after a node's failure continue if enough nodes are left
+dlrun_restart_on_node_failure() { _dlrun_starts_again=1; } # there are checkpoints: after a node's failure continue if enough nodes are left
 _dlrun_starts_again=
 
 dlrun_exclude_on_requeue() { # [HOSTS]: exclude the bad nodes and these from the next run of this Slurm job
   _dlrun_listed=${1-}
-  _dlrun_when requeued _dlrun_exclude_bad
+  _dlrun_on_event requeued _dlrun_exclude_bad
 }
 
 _dlrun_check_one() { # HOST [quick]: it writes its report
@@ -58,7 +58,7 @@ _dlrun_check_nodes() { # HOW HOST...: all of them, many at a time; one that does
   _dlrun_read_clock
   deadline=$((_dlrun_now + _dlrun_patience))
   shift
-  _dlrun_begin_anew nodes
+  _dlrun_create_empty nodes
   printf '%s\n' "$@" >"$DLRUN_RUN_DIR/nodes/hosts"
   for host; do
     mkdir "$DLRUN_RUN_DIR/nodes/$host"
@@ -73,7 +73,7 @@ _dlrun_check_nodes() { # HOW HOST...: all of them, many at a time; one that does
     pids=(${alive[@]+"${alive[@]}"})
     _dlrun_read_clock
     if ((_dlrun_now > deadline)); then
-      _dlrun_take_down ${pids[@]+"${pids[@]}"}
+      _dlrun_terminate ${pids[@]+"${pids[@]}"}
       break
     fi
     sleep 0.2
@@ -110,7 +110,7 @@ _dlrun_exclude_bad() {
 
 _dlrun_replace_nodes() { # after a failure: was it a node's? Then, if enough others are left, start again on those
   local granted left
-  if ((${#_dlrun_chosen[@]} == 0)) || [[ -n $_dlrun_reason || -n ${_dlrun_told-} ]]; then return 0; fi
+  if ((${#_dlrun_chosen[@]} == 0)) || [[ -n $_dlrun_reason || -n ${_dlrun_warning_sent-} ]]; then return 0; fi
   _dlrun_check_nodes quick "${_dlrun_chosen[@]}"
   _dlrun_find_best
   if ((${#_dlrun_best[@]} == ${#_dlrun_chosen[@]})); then return 0; fi
@@ -119,11 +119,11 @@ _dlrun_replace_nodes() { # after a failure: was it a node's? Then, if enough oth
   mapfile -t granted <"$DLRUN_HOSTS-granted"
   _dlrun_find_left
   if ((${#left[@]} < _dlrun_count)); then
-    dlrun_say "only ${#left[@]} good nodes are left, and the job needs $_dlrun_count"
+    dlrun_log "only ${#left[@]} good nodes are left, and the job needs $_dlrun_count"
     return 0
   fi
   _dlrun_record requeued "$_dlrun_status" "$_dlrun_reason"
-  dlrun_say "${#left[@]} good nodes are left: starting again on $_dlrun_count of them"
+  dlrun_log "${#left[@]} good nodes are left: starting again on $_dlrun_count of them"
   _dlrun_read_clock
   export DLRUN_REPLACED="$DLRUN_JOB_ID $((${_dlrun_replaced:-0} + 1)) $_dlrun_now" # how often, and what the job has used
   trap - TERM INT HUP USR1 USR2 # what is ignored now could not be trapped then

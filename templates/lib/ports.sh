@@ -2,11 +2,11 @@
 # Free ports for the rendezvous, reserved on this node against other jobs of the same user.
 
 _dlrun_ports=() # locks that are held
-_dlrun_when gone _dlrun_release_ports
+_dlrun_on_event gone _dlrun_release_ports
 
 dlrun_take_ports() { # FIRST LAST COUNT: sets DLRUN_MASTER_PORT to the first of COUNT free ports in a row
   local first=$1 last=$2 count=$3 span seed=0 letter try port i locks sockets
-  [[ -n ${DLRUN_MASTER_ADDR-} ]] || { dlrun_say "$_dlrun_host has no such address" && exit 1; }
+  [[ -n ${DLRUN_MASTER_ADDR-} ]] || { dlrun_log "$_dlrun_host has no such address" && exit 1; }
   span=$(((last - first + 1) / count))
   for ((i = 0; i < ${#DLRUN_RUN_ID}; i++)); do # jobs begin their search in different places
     printf -v letter %d "'${DLRUN_RUN_ID:i:1}"
@@ -30,7 +30,7 @@ dlrun_take_ports() { # FIRST LAST COUNT: sets DLRUN_MASTER_PORT to the first of 
     fi
     _dlrun_release_ports
   done
-  dlrun_say "no free block of $count ports between $first and $last on $_dlrun_host"
+  dlrun_log "no free block of $count ports between $first and $last on $_dlrun_host"
   exit 1
 }
 
@@ -40,7 +40,7 @@ _dlrun_place_locks() { # sets locks to a directory that this user's jobs share h
   locks=$base/dlrun-ports-$UID
   [[ -e $locks || -L $locks ]] || mkdir -m 700 "$locks" 2>/dev/null || true
   if [[ -d $locks && ! -L $locks && -O $locks && -w $locks ]]; then return 0; fi
-  dlrun_say "$locks is not a directory of this user's: ports are taken without locks against other jobs"
+  dlrun_log "$locks is not a directory of this user's: ports are taken without locks against other jobs"
   locks=
 }
 

@@ -32,7 +32,7 @@ _dlrun_stat() { # PID: set the array _dlrun_fields to state, parent, … of /pro
   read -ra _dlrun_fields <<<"${text##*) }" # the name before it may hold blanks, brackets and newlines
 }
 
-_dlrun_take_down() { # PID...: SIGTERM to those that still run; after the grace period SIGKILL to them and all their descendants
+_dlrun_terminate() { # PID...: SIGTERM to those that still run; after the grace period SIGKILL to them and all their descendants
   local pid alive waited running=() all
   for pid in "$@"; do
     if kill -0 "$pid" 2>/dev/null; then running+=("$pid"); fi

@@ -15,7 +15,7 @@ _dlrun_watch=      # functions that run beside the program
 _dlrun_watching=() # their process ids
 _dlrun_ignored=()  # signals that are ignored when the program starts
 _dlrun_makes_way=  # set if SIGTERM may mean a preemption: the program gets its signal to save instead
-_dlrun_told=       # set when the program has got its signal to save
+_dlrun_warning_sent=       # set when the program has got its signal to save
 _dlrun_is_agent=   # set if the ranks are children of the program
 
 dlrun_identify() { # ROLE RANK LOCAL_RANK PER_NODE COUNT [node]: set DLRUN_*; from here on all output goes to a log (`node`: that of its node)
@@ -72,7 +72,7 @@ dlrun_fail() { # EXIT_CODE [REASON]: write a failure file for job.sh, then end
   exit "$1"
 }
 
-dlrun_missing() { # NAME WHAT: a secret could not be read
+dlrun_missing_secret() { # NAME WHAT: a secret could not be read
   echo "dlrun: rank $DLRUN_RANK: secret $1 could not be read: $2"
   dlrun_fail 1
 }
@@ -132,7 +132,7 @@ dlrun_run() { # PROGRAM...: run it, forward SIGTERM, end all processes that it l
   fi
   _dlrun_child=$!; if [[ -n $_dlrun_ending ]]; then _dlrun_end; fi # SIGTERM arrived while it was being started
   if [[ -n $_dlrun_carrier ]]; then trap _dlrun_warn "$_dlrun_carrier"; fi
-  _dlrun_mind_daemon
+  _dlrun_start_daemon_watch
   for _dlrun_what in $_dlrun_watch; do
     "$_dlrun_what" &
     _dlrun_watching+=("$!")
@@ -147,13 +147,13 @@ _dlrun_wait_for_program() {
     status=$?
     kill -0 "$_dlrun_child" 2>/dev/null || break # a trapped signal ends `wait`, not the program
     if [[ -n $_dlrun_ending ]]; then # after a grace period, kill it and all processes that it started
-      for ((waited = 0; waited < 60; waited++)); do # 6 s: with `_dlrun_sweep` still less than the 10 s that job.sh waits
+      for ((waited = 0; waited < 60; waited++)); do # 6 s: with `_dlrun_end_left_processes` still less than the 10 s that job.sh waits
         kill -0 "$_dlrun_child" 2>/dev/null || break
         sleep 0.1
       done
       if kill -0 "$_dlrun_child" 2>/dev/null; then
         _dlrun_unheard=1
-        _dlrun_below
+        _dlrun_find_descendants
         kill -KILL "${_dlrun_found[@]}" 2>/dev/null
       fi
     fi
@@ -186,7 +186,7 @@ _dlrun_wait_for_program() {
   exit "$status"
 }
 
-_dlrun_mind_daemon() { # watch the parent if it is slurmstepd: Slurm notices only after minutes that this daemon has died
+_dlrun_start_daemon_watch() { # watch the parent if it is slurmstepd: Slurm notices only after minutes that this daemon has died
   local name
   { read -r name </proc/$PPID/comm; } 2>/dev/null || name=${SLURM_STEP_ID:+slurmstepd} # it is gone already
   if [[ $name/$DLRUN_LOCAL_RANK == slurmstepd/0 ]]; then _dlrun_watch+=' _dlrun_watch_daemon'; fi
@@ -214,14 +214,14 @@ _dlrun_watch_daemon() {
 
 _dlrun_end() { # at SIGTERM: forward it to the program; if nothing has failed and it may be a preemption, send the signal to save
   _dlrun_ending=1
-  if [[ -n $_dlrun_makes_way && -z $_dlrun_told ]] && ! compgen -G "$DLRUN_RUN_DIR/failures/*" >/dev/null; then
+  if [[ -n $_dlrun_makes_way && -z $_dlrun_warning_sent ]] && ! compgen -G "$DLRUN_RUN_DIR/failures/*" >/dev/null; then
     _dlrun_warn
   else
     kill -TERM "$_dlrun_child" 2>/dev/null
   fi
 }
 
-_dlrun_below() { # set _dlrun_found to the program and all its descendants, and _dlrun_parent
+_dlrun_find_descendants() { # set _dlrun_found to the program and all its descendants, and _dlrun_parent
   # shellcheck source=processes.sh
   declare -F _dlrun_tree >/dev/null || source "$DLRUN_JOB_DIR/lib/processes.sh"
   _dlrun_tree "$_dlrun_child"
@@ -229,7 +229,7 @@ _dlrun_below() { # set _dlrun_found to the program and all its descendants, and 
 
 _dlrun_clean_up() {
   if ((${#_dlrun_watching[@]})); then kill "${_dlrun_watching[@]}" 2>/dev/null; fi
-  _dlrun_sweep "$DLRUN_PROCESS"
+  _dlrun_end_left_processes "$DLRUN_PROCESS"
   _dlrun_close_log
 }
 
@@ -250,7 +250,7 @@ _dlrun_count_memory_kills() { # set _dlrun_kills to the number of processes of t
   done </proc/self/cgroup
 }
 
-_dlrun_sweep() { # MARK: end all processes that the program has left, also daemonized ones: SIGTERM, then SIGKILL
+_dlrun_end_left_processes() { # MARK: end all processes that the program has left, also daemonized ones: SIGTERM, then SIGKILL
   local found tries mark none="" signal=${_dlrun_unheard:+KILL} job=${SLURM_JOB_ID:+SLURM_JOB_ID=$SLURM_JOB_ID}
   job=${job:-${PBS_JOBID:+PBS_JOBID=$PBS_JOBID}} # the program may have submitted another
   for ((tries = 0; tries < 25; tries++)); do

@@ -9,11 +9,11 @@ _dlrun_expect_own_directory() { # a copy of a job directory would write to the o
   if [[ $(<"$0") != "$(<"$place/job.sh")" ]]; then return 0; fi # another job's directory
   # One directory that is mounted at two paths, as automounters do: another device, the same file.
   if [[ $(stat -c %i -- "$place/job.sh") == "$(stat -c %i -- "$DLRUN_JOB_DIR/job.sh" 2>/dev/null)" ]]; then return 0; fi
-  dlrun_say "$place/job.sh is a copy: its DLRUN_JOB_DIR is $DLRUN_JOB_DIR, whose logs and state it would overwrite; set it to $place"
+  dlrun_log "$place/job.sh is a copy: its DLRUN_JOB_DIR is $DLRUN_JOB_DIR, whose logs and state it would overwrite; set it to $place"
   exit 1
 }
 
-_dlrun_begin_anew() { # NAME...: create empty directories for this start; those of an earlier start are removed if they have dlrun's mark
+_dlrun_create_empty() { # NAME...: create empty directories for this start; those of an earlier start are removed if they have dlrun's mark
   local place places=() old=() usage=
   for place; do
     place=$DLRUN_RUN_DIR/$place
@@ -21,7 +21,7 @@ _dlrun_begin_anew() { # NAME...: create empty directories for this start; those 
     if [[ -e $place/.dlrun ]]; then
       old+=("$place")
     elif [[ -e $place || -L $place ]]; then
-      dlrun_say "this job needs the name $place, which something that is not dlrun's has: move that" && exit 1
+      dlrun_log "this job needs the name $place, which something that is not dlrun's has: move that" && exit 1
     fi
   done
   if ((${#old[@]})); then rm -rf -- "${old[@]}"; fi

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # variables of the page's own part
 # For schedulers that do not requeue a job when its script asks: the same script is submitted again, by dlrun_client.
 
-dlrun_unless_followed() { # exit if another job has followed this one; else count the earlier runs
+dlrun_exit_if_resubmitted() { # exit if another job has followed this one; else count the earlier runs
   local earlier
   if grep -qsxF -- "$DLRUN_JOB_ID" "$DLRUN_JOB_DIR/.followed"; then # a node died, and the scheduler has put it back all the same
     echo "dlrun: job $DLRUN_JOB_ID has ended, and another has followed it: nothing needs to be done"
@@ -13,7 +13,7 @@ dlrun_unless_followed() { # exit if another job has followed this one; else coun
 dlrun_resubmit() { # CLIENT...: the same script as a new job, which continues the count
   local id
   if [[ -n ${DLRUN_POINT+set} ]]; then
-    dlrun_say 'one point of an array cannot be submitted again by itself'
+    dlrun_log 'one point of an array cannot be submitted again by itself'
     return 1
   fi
   echo "$DLRUN_JOB_ID" >>"$DLRUN_JOB_DIR/.followed" # both must never run

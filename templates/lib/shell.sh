@@ -15,12 +15,12 @@ _dlrun_locals='after alive all at_once bad base begun cause code count daemon de
 
 _dlrun_owned='DLRUN_JOB_DIR DLRUN_JOB_ID DLRUN_POINT DLRUN_RESTART DLRUN_NODES DLRUN_RUN_DIR DLRUN_RUN_ID DLRUN_HOSTS
   DLRUN_FIRST_HOST DLRUN_USER'
-declare -A _dlrun_kept=() # their values before the set-up lines
+declare -A _dlrun_original=() # their values before the set-up lines
 
 _dlrun_keep_names() {
   local name
   for name in $_dlrun_owned; do
-    if [[ -n ${!name+set} ]]; then _dlrun_kept[$name]=${!name}; fi
+    if [[ -n ${!name+set} ]]; then _dlrun_original[$name]=${!name}; fi
   done
 }
 
@@ -51,10 +51,10 @@ _dlrun_reopen() { # what ranks and logs are written to would else be the next fi
 
 _dlrun_restore_names() { # restore dlrun's own variables, such as the job's directory, if a set-up line has changed them
   local name
-  for name in "${!_dlrun_kept[@]}"; do
-    if [[ ${!name-} == "${_dlrun_kept[$name]}" ]]; then continue; fi
-    dlrun_say "a set-up line has changed $name, which is dlrun's: it is ${_dlrun_kept[$name]} again"
-    export "$name=${_dlrun_kept[$name]}"
+  for name in "${!_dlrun_original[@]}"; do
+    if [[ ${!name-} == "${_dlrun_original[$name]}" ]]; then continue; fi
+    dlrun_log "a set-up line has changed $name, which is dlrun's: it is ${_dlrun_original[$name]} again"
+    export "$name=${_dlrun_original[$name]}"
   done
 }
 
@@ -62,7 +62,7 @@ _dlrun_expect_tools() {
   local name
   for name in mkdir mv rm sleep grep date; do
     if type -P "$name" >/dev/null; then continue; fi
-    dlrun_say "after the set-up lines PATH has no $name: they must add to PATH, not replace it; it is '${PATH-}'"
+    dlrun_log "after the set-up lines PATH has no $name: they must add to PATH, not replace it; it is '${PATH-}'"
     exit 1
   done
 }

@@ -10,7 +10,7 @@ dlrun_ssh() { # HOSTS PER_NODE COUNT WORDS SSH... COMMAND...: ranks on every hos
   fi
   trap - EXIT
   trap '' PIPE # a broken connection shows when its ssh ends
-  trap '_dlrun_hang_up; exit 143' TERM
+  trap '_dlrun_end_ssh_ranks; exit 143' TERM
   if [[ -n ${_dlrun_carrier-} ]]; then trap '_dlrun_signalled=1; _dlrun_signal_hosts' "$_dlrun_carrier"; fi
   _dlrun_pipe=$(mktemp -d)/line
   while read -r _dlrun_to <&3; do
@@ -29,7 +29,7 @@ dlrun_ssh() { # HOSTS PER_NODE COUNT WORDS SSH... COMMAND...: ranks on every hos
     done
   done 3<"$_dlrun_hosts"
   rmdir "${_dlrun_pipe%/*}"
-  _dlrun_wait_for_ranks _dlrun_hang_up
+  _dlrun_wait_for_ranks _dlrun_end_ssh_ranks
 }
 
 _dlrun_on_host() { # COMMAND...: what the shell on a host reads, so that nothing is in a process list
@@ -62,7 +62,7 @@ _dlrun_signal_hosts() {
   done
 }
 
-_dlrun_hang_up() { # each rank is asked to end, and its ssh ends with it; what does not is taken down
+_dlrun_end_ssh_ranks() { # each rank is asked to end, and its ssh ends with it; what does not is taken down
   local line waited alive pid
   for line in ${_dlrun_lines[@]+"${_dlrun_lines[@]}"}; do exec {line}>&-; done
   _dlrun_lines=()
@@ -74,5 +74,5 @@ _dlrun_hang_up() { # each rank is asked to end, and its ssh ends with it; what d
     ((alive)) || return 0
     sleep 0.1
   done
-  _dlrun_take_down "${_dlrun_ranks[@]}"
+  _dlrun_terminate "${_dlrun_ranks[@]}"
 }

@@ -11,11 +11,11 @@ dlrun_stage_on() { # INDEX of this node in the job; from here on all output goes
   _dlrun_home='' _dlrun_results='' _dlrun_time=''
 }
 
-dlrun_bring_home() { # DIRECTORY WHEN SECONDS: copy results there, always or after success (ok), within so many seconds
+dlrun_results_to() { # DIRECTORY WHEN SECONDS: copy results there, always or after success (ok), within so many seconds
   _dlrun_home=$1 _dlrun_results=$2 _dlrun_time=$3
 }
 
-dlrun_do() { # ACTION FUNCTION: `in` calls the function, which copies data; out, clean, leave and keep handle the end
+dlrun_stage_action() { # ACTION FUNCTION: `in` calls the function, which copies data; out, clean, leave and keep handle the end
   case $1 in
   in)
     if _dlrun_is_foreign; then exit 1; fi
@@ -24,14 +24,14 @@ dlrun_do() { # ACTION FUNCTION: `in` calls the function, which copies data; out,
     _dlrun_node clean # what jobs that are gone left behind
     "$2"
     ;;
-  out) trap '' TERM && _dlrun_out ;; # where the job is asked to end, this is what is still to be done
+  out) trap '' TERM && _dlrun_copy_out ;; # where the job is asked to end, this is what is still to be done
   clean) trap '' TERM && _dlrun_clean ;;
   leave) trap '' TERM && _dlrun_leave ;;
-  keep) _dlrun_keep ;;
+  keep) _dlrun_standby ;;
   esac
 }
 
-dlrun_get() { # ARGUMENTS...: of `node.pyz stage`: one data set
+dlrun_stage_data_set() { # ARGUMENTS...: of `node.pyz stage`: one data set
   if [[ -n ${DLRUN_STAGE_ALONE-} ]]; then set -- "$@" --keep job; fi # no other job would find it
   _dlrun_node stage "$@" --job "$_dlrun_job" || _dlrun_failed $?
 }
@@ -49,8 +49,8 @@ _dlrun_clean() { # this job's use of the data ends; a directory that is this job
   if [[ -n ${DLRUN_STAGE_ALONE-} && $(ls -A -- "$DLRUN_STAGE" 2>/dev/null) == .dlrun ]]; then rm -rf -- "$DLRUN_STAGE"; fi
 }
 
-dlrun_get_with_others() { # ARGUMENTS...: the same, with nodes that send the data to one another
-  dlrun_get "$@" --hosts "$DLRUN_HOSTS" --index "$_dlrun_index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret"
+dlrun_relay_data_set() { # ARGUMENTS...: the same, with nodes that send the data to one another
+  dlrun_stage_data_set "$@" --hosts "$DLRUN_HOSTS" --index "$_dlrun_index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret"
 }
 
 dlrun_fix_venv() { # NAME SOURCE: scripts of a staged virtual environment start its own interpreter
@@ -70,7 +70,7 @@ _dlrun_failed() { # CODE: note it for job.sh, and end
 
 # --- The end ------------------------------------------------------------------------------------------------
 
-_dlrun_out() { # to the shared file system, and then they go from here
+_dlrun_copy_out() { # to the shared file system, and then they go from here
   python3 "$DLRUN_JOB_DIR/node.pyz" stage-out --source "$DLRUN_RESULTS" --to "$_dlrun_home" --update --sync set --skip-special \
     --deadline "${_dlrun_time}s" && _dlrun_node results --name "$_dlrun_job" --remove
 }
@@ -87,13 +87,13 @@ _dlrun_leave() { # the job was asked to end: do all that remains on this node at
   local code=0
   _dlrun_ranks_gone 30 # they were asked to end, too
   if [[ $_dlrun_results == always && -d $DLRUN_RESULTS ]]; then # again without those that had not ended
-    _dlrun_out || { _dlrun_ranks_gone 40 && _dlrun_out; } || code=1
+    _dlrun_copy_out || { _dlrun_ranks_gone 40 && _dlrun_copy_out; } || code=1
   fi
   _dlrun_clean
   return "$code"
 }
 
-_dlrun_keep() { # the standby step waits for the end: in a job that Slurm cancels no step can be started, but this one runs already
+_dlrun_standby() { # the standby step waits for the end: in a job that Slurm cancels no step can be started, but this one runs already
   local ending="" code=0
   trap 'ending=1' TERM
   while [[ -z $ending ]]; do

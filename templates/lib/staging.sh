@@ -38,11 +38,11 @@ dlrun_data_early() { # VARIABLE NAME SOURCE: the same, where files appear one by
   if [[ -f $3 ]]; then export "$1=$there/${3##*/}"; fi
 }
 
-dlrun_unless_it_fits() { # VARIABLE NAME SOURCE: where a data set turned out not to fit, it is read in place
+dlrun_in_place_if_too_large() { # VARIABLE NAME SOURCE: where a data set turned out not to fit, it is read in place
   local reason
   if { read -r reason <"$DLRUN_RUN_DIR/in-place-$2"; } 2>/dev/null; then
     export "$1=$3"
-    dlrun_say "data set \`$2\` is read in place: $reason"
+    dlrun_log "data set \`$2\` is read in place: $reason"
   fi
 }
 
@@ -56,7 +56,7 @@ dlrun_start_early() { # NODES: the training begins when this number of nodes has
   _dlrun_early=$1
 }
 
-dlrun_keep_a_step() { # NODES COMMAND...: start stage.sh beside the training: it copies results and cleans up if Slurm cancels the job
+dlrun_standby_step() { # NODES COMMAND...: start stage.sh beside the training: it copies results and cleans up if Slurm cancels the job
   _dlrun_kept_nodes=$1 _dlrun_keeps=("${@:2}")
 }
 
@@ -65,41 +65,41 @@ dlrun_stage() { # WHAT COMMAND...: start stage.sh on each node, and wait until t
   _dlrun_starts=("${@:2}")
   _dlrun_read_clock
   begun=$_dlrun_now
-  _dlrun_when asked _dlrun_leave
-  _dlrun_when gone _dlrun_unstage
-  if [[ $what == data ]]; then dlrun_say "staging in; each node's report is in $DLRUN_RUN_DIR/logs/stage-*.log"; fi
-  if ! _dlrun_bring && ! { _dlrun_elsewhere && _dlrun_bring; }; then
-    if [[ $what == data ]]; then dlrun_say 'the data did not reach every node'; else dlrun_say 'the results could not be kept on every node'; fi
+  _dlrun_on_event asked _dlrun_leave
+  _dlrun_on_event gone _dlrun_unstage
+  if [[ $what == data ]]; then dlrun_log "staging in; each node's report is in $DLRUN_RUN_DIR/logs/stage-*.log"; fi
+  if ! _dlrun_stage_in && ! { _dlrun_use_other_directory && _dlrun_stage_in; }; then
+    if [[ $what == data ]]; then dlrun_log 'the data did not reach every node'; else dlrun_log 'the results could not be kept on every node'; fi
     exit 1
   fi
   _dlrun_read_clock
   _dlrun_staging=$((_dlrun_now - begun))
   if ((${#_dlrun_keeps[@]})); then
-    _dlrun_begin_anew kept
+    _dlrun_create_empty kept
     "${_dlrun_keeps[@]}" bash "$DLRUN_JOB_DIR/stage.sh" keep </dev/null & # the training's step may have taken all memory of the job
     _dlrun_keeper=$!
   fi
   _dlrun_in_place=1
 }
 
-_dlrun_bring() { # true if each node has its data, or enough of it for the training to start
+_dlrun_stage_in() { # true if each node has its data, or enough of it for the training to start
   local step starts=("${_dlrun_starts[@]}")
   if ((_dlrun_early)); then
     if ((${#_dlrun_keeps[@]})); then starts=("${_dlrun_keeps[@]}"); fi # a step beside which others can start
-    _dlrun_begin_anew early
+    _dlrun_create_empty early
   fi
   "${starts[@]}" bash "$DLRUN_JOB_DIR/stage.sh" in </dev/null &
   step=$!
   _dlrun_steps=("$step")
-  if _dlrun_enough "$step"; then
-    dlrun_say 'enough of the data is on each node for the training to start; the rest follows'
+  if _dlrun_await_enough "$step"; then
+    dlrun_log 'enough of the data is on each node for the training to start; the rest follows'
     _dlrun_may_end+=" $step "
   else
     wait "$step" && _dlrun_steps=()
   fi
 }
 
-_dlrun_enough() { # STEP: wait until each node has what the training starts with; false if there is no such amount, or the step ended
+_dlrun_await_enough() { # STEP: wait until each node has what the training starts with; false if there is no such amount, or the step ended
   local node there=0
   while ((_dlrun_early)); do
     for ((there = 0, node = 0; node < _dlrun_early; node++)); do # each by its name: a list of the directory may be an old one
@@ -112,14 +112,14 @@ _dlrun_enough() { # STEP: wait until each node has what the training starts with
   return 1
 }
 
-_dlrun_elsewhere() { # where another user has taken the directory's name on some node, all nodes use a random one; false if none has
+_dlrun_use_other_directory() { # where another user has taken the directory's name on some node, all nodes use a random one; false if none has
   local noted name letters host owner
   noted=("$DLRUN_RUN_DIR"/foreign-*)
   [[ -e ${noted[0]} ]] || return 1
   letters=$(od -An -N8 -tx1 /dev/urandom)
   letters=$DLRUN_STAGE-${letters//[!0-9a-f]/}
   read -r host owner <"${noted[0]}"
-  dlrun_say "$DLRUN_STAGE on $host belongs to another user (uid $owner): this job's data lies in $letters"
+  dlrun_log "$DLRUN_STAGE on $host belongs to another user (uid $owner): this job's data lies in $letters"
   for name in DLRUN_RESULTS ${_dlrun_sets[@]+"${_dlrun_sets[@]}"}; do
     if [[ ${!name-} == "$DLRUN_STAGE"/* ]]; then export "$name=$letters${!name#"$DLRUN_STAGE"}"; fi
   done
@@ -138,28 +138,28 @@ _dlrun_on_each_node() { # TENTHS ACTION: a step of stage.sh that may take so lon
     kill -0 "$step" 2>/dev/null || break
     sleep 0.1
   done
-  _dlrun_take_down "$step"
+  _dlrun_terminate "$step"
   wait "$step"
 }
 
 _dlrun_leave() { # the job was asked to end and has little time: end ranks, copy results and clean up on all nodes at once
   kill -TERM ${_dlrun_steps[@]+"${_dlrun_steps[@]}"} 2>/dev/null
-  if [[ -n $_dlrun_results && -n $_dlrun_in_place ]]; then _dlrun_bringing; fi
+  if [[ -n $_dlrun_results && -n $_dlrun_in_place ]]; then _dlrun_announce_results; fi
   if ((${#_dlrun_keeps[@]})); then
-    if [[ -z $_dlrun_keeper ]] || _dlrun_kept; then return 0; fi # what is on its way in goes by itself
+    if [[ -z $_dlrun_keeper ]] || _dlrun_await_standby; then return 0; fi # what is on its way in goes by itself
   fi
   _dlrun_on_each_node 1000 leave || [[ $_dlrun_results != always || -z $_dlrun_in_place ]] || _dlrun_results_left
 }
 
-_dlrun_bringing() {
+_dlrun_announce_results() {
   if [[ $_dlrun_results == always ]]; then
-    dlrun_say "copying the results to $_dlrun_to"
+    dlrun_log "copying the results to $_dlrun_to"
   else
-    dlrun_say "the results stay on the nodes, in $DLRUN_RESULTS: the job did not end well"
+    dlrun_log "the results stay on the nodes, in $DLRUN_RESULTS: the job did not end well"
   fi
 }
 
-_dlrun_kept() { # wait for what the keeper does then on each node; false if something did not arrive, or it is gone
+_dlrun_await_standby() { # wait for what the keeper does then on each node; false if something did not arrive, or it is gone
   local waited node code some=0
   for ((waited = 0; some < _dlrun_kept_nodes && waited < 1000; waited++)); do
     kill -0 "$_dlrun_keeper" 2>/dev/null || break
@@ -181,30 +181,30 @@ _dlrun_unstage() { # copy results, then end this job's use of the data; if that 
     _dlrun_leave
     return 0
   fi
-  if [[ -n $_dlrun_results && -n $_dlrun_in_place ]]; then _dlrun_bring_results; fi
+  if [[ -n $_dlrun_results && -n $_dlrun_in_place ]]; then _dlrun_copy_results; fi
   _dlrun_on_each_node 600 clean
   if [[ -n $_dlrun_keeper ]]; then
     touch "$DLRUN_RUN_DIR/kept/none" # it has nothing to do any more
-    _dlrun_take_down "$_dlrun_keeper"
+    _dlrun_terminate "$_dlrun_keeper"
   fi
 }
 
-_dlrun_bring_results() { # sets _dlrun_status if they do not arrive
+_dlrun_copy_results() { # sets _dlrun_status if they do not arrive
   local begun
   if [[ $_dlrun_results == ok ]] && ((_dlrun_status)); then
-    dlrun_say "the results stay on the nodes, in $DLRUN_RESULTS: the job did not end well"
+    dlrun_log "the results stay on the nodes, in $DLRUN_RESULTS: the job did not end well"
     return 0
   fi
-  dlrun_say "copying the results to $_dlrun_to"
+  dlrun_log "copying the results to $_dlrun_to"
   _dlrun_read_clock
   begun=$_dlrun_now
   "${_dlrun_starts[@]}" bash "$DLRUN_JOB_DIR/stage.sh" out </dev/null &
-  wait "$!" || { [[ -n $_dlrun_keeper ]] && _dlrun_kept; } || _dlrun_results_left
+  wait "$!" || { [[ -n $_dlrun_keeper ]] && _dlrun_await_standby; } || _dlrun_results_left
   _dlrun_read_clock
   _dlrun_returning=$((_dlrun_now - begun))
 }
 
 _dlrun_results_left() { # log where the remaining results are, and let the job fail
-  dlrun_say "not all results were copied; the rest is on the nodes, in $DLRUN_RESULTS; each node's report is in $DLRUN_RUN_DIR/logs/stage-*.log"
+  dlrun_log "not all results were copied; the rest is on the nodes, in $DLRUN_RESULTS; each node's report is in $DLRUN_RUN_DIR/logs/stage-*.log"
   if ((_dlrun_status == 0)); then _dlrun_status=1; fi
 }

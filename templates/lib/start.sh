@@ -43,5 +43,5 @@ dlrun_write_environment() { # for ranks that an agent starts: it would put all o
 }
 
 _dlrun_remove_environment() { if [[ -e $DLRUN_RUN_DIR/environment ]]; then rm -f -- "$DLRUN_RUN_DIR/environment"; fi; }
-_dlrun_when start _dlrun_remove_environment # of a start before this one that was killed
-_dlrun_when gone _dlrun_remove_environment
+_dlrun_on_event start _dlrun_remove_environment # of a start before this one that was killed
+_dlrun_on_event gone _dlrun_remove_environment

@@ -247,7 +247,7 @@ def test_the_library_knows_its_own_local_names():
 
 
 def test_names_that_belong_to_bash_or_dlrun_are_refused(dlrun):
-    names = [name for name in (*VARIABLES, "DLRUN_X", "dlrun_say", "_dlrun_steps") if reserved(name)]
+    names = [name for name in (*VARIABLES, "DLRUN_X", "dlrun_log", "_dlrun_steps") if reserved(name)]
     variables = ", ".join(f"{name}: x" for name in names)
     ran = dlrun(
         "plan", dlrun.spec(f"command: ['true']\nenvironment: {{variables: {{{variables}}}}}\n"), code=2

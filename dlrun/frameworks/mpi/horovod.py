@@ -136,7 +136,7 @@ def _agent(
     """`horovodrun` on the first node; it starts each rank as `rank.sh`, which binds and logs it as under any launcher."""
     interface = ("--network-interfaces", shape.interface) if shape.interface and shape.nodes > 1 else ()
     words = (
-        "dlrun_bare",
+        "dlrun_without_environment",
         "horovodrun",
         "-np",
         str(shape.world_size),

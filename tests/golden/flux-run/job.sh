@@ -17,7 +17,7 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/flux-run # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use flux resubmit lost-nodes start flux-run # parts of lib/ that this job uses
+dlrun_source flux resubmit lost-nodes start flux-run # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${FLUX_ENCLOSING_ID/#ƒ/f}" # the scheduler's name for this job

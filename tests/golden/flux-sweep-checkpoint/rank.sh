@@ -23,7 +23,7 @@ export RANK="$DLRUN_RANK" # from the launcher [PyTorch documentation, torch.dist
 export LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [PyTorch documentation, torch.distributed]
 export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
 export GROUP_RANK="$DLRUN_NODE_RANK" # node index; torchrun's name for it [PyTorch documentation, torch.distributed]
-dlrun_tell USR1 USR2 all ignore # when USR2 comes, the program gets USR1, once
+dlrun_warn_program USR1 USR2 all ignore # when USR2 comes, the program gets USR1, once
 case $DLRUN_POINT in
 0) dlrun_run python train.py --lr 0.1 ;; # lr=0.1
 1) dlrun_run python train.py --lr 0.01 ;; # lr=0.01

@@ -21,7 +21,7 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/gridengine-qrsh # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use gridengine endings lost-nodes start ssh qrsh # parts of lib/ that this job uses
+dlrun_source gridengine endings lost-nodes start ssh qrsh # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="$JOB_ID" # the scheduler's name for this job

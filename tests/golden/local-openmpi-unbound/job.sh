@@ -8,7 +8,7 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/local-openmpi-unbound # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use openmpi # parts of lib/ that this job uses
+dlrun_source openmpi # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${DLRUN_LOCAL_JOB:-$(dlrun_this_process)}" # the scheduler's name for this job

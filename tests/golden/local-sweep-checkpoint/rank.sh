@@ -19,7 +19,7 @@ export RANK="$DLRUN_RANK" # from the launcher [PyTorch documentation, torch.dist
 export LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [PyTorch documentation, torch.distributed]
 export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
 export GROUP_RANK="$DLRUN_NODE_RANK" # node index; torchrun's name for it [PyTorch documentation, torch.distributed]
-dlrun_tell USR2 USR1 all ignore # when USR1 comes, the program gets USR2, once
+dlrun_warn_program USR2 USR1 all ignore # when USR1 comes, the program gets USR2, once
 case $DLRUN_POINT in
 0) dlrun_run ./train a ;; # x=a
 1) dlrun_run ./train b ;; # x=b

@@ -18,13 +18,13 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/openpbs-openmpi-whole-job # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use pbs resubmit endings lost-nodes openmpi # parts of lib/ that this job uses
+dlrun_source pbs resubmit endings lost-nodes openmpi # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${PBS_JOBID/\[*\]/[]}" # the scheduler's name for this job
 DLRUN_RESTART="$(dlrun_pbs_restarts run_count)" || true
 export DLRUN_RESTART # how often the job was started before: a program may go on from its checkpoint
-dlrun_unless_followed # ends here if the next run is submitted already: openpbs may have put this one back as well
+dlrun_exit_if_resubmitted # ends here if the next run is submitted already: openpbs may have put this one back as well
 export DLRUN_NODES=2 # how many nodes run ranks
 dlrun_start awk '!seen[$0]++' "$PBS_NODEFILE" # makes logs/ and state.json, cleans up at the end
 dlrun_checkpoint TERM USR1 120 3480 job 'the ranks' # the program's signal, the signal to the rank scripts, seconds before the end of the walltime, seconds after the start, sender, receivers

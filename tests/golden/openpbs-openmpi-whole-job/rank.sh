@@ -13,5 +13,5 @@ dlrun_measure # beside the program: records what the ranks of this node use, for
 
 # --- mpi: the command
 dlrun_continue_wandb # rank 0 sets WANDB_RUN_ID, unless it is set: all runs of this job continue one W&B run
-dlrun_tell TERM USR1 all makes-way # when USR1 comes, the program gets TERM, once
+dlrun_warn_program TERM USR1 all makes-way # when USR1 comes, the program gets TERM, once
 dlrun_run ./solver

@@ -16,7 +16,7 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-intelmpi # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use staging # parts of lib/ that this job uses
+dlrun_source staging # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's name for this job
@@ -42,7 +42,7 @@ export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # makes -ppn take precedence over t
 export DLRUN_STAGE="${TMPDIR}"/fast/dlrun-"$DLRUN_USER" # node-local storage, as the site names it
 dlrun_chain_port 1 # where nodes pass data on to one another
 dlrun_data DLRUN_DATA_SET set /scratch/set # its 100GB fits the 400GB of node-local storage ($TMPDIR/fast), and is then read once from the shared file system instead of by 2 nodes in every epoch
-dlrun_keep_a_step 2 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
+dlrun_standby_step 2 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
   --export=ALL --cpu-bind=none --mpi=none --overlap --mem=0 # for what is left to do on each node when the job is cancelled
 dlrun_stage data mpiexec -f "$DLRUN_HOSTS" -ppn 1 -n 2 -genv I_MPI_DEBUG 5 # each node runs stage.sh
 

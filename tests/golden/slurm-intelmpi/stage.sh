@@ -11,7 +11,7 @@ keep) DLRUN_INDEX=$SLURM_PROCID ;; # a step of the scheduler's own
 esac
 dlrun_stage_on "$DLRUN_INDEX"
 
-dlrun_bring_data() {
-  dlrun_get_with_others --name set --source /scratch/set --strategy copy --keep job --lasting 1800s --expect 100000000000
+dlrun_stage_all() {
+  dlrun_relay_data_set --name set --source /scratch/set --strategy copy --keep job --lasting 1800s --expect 100000000000
 }
-dlrun_do "$1" dlrun_bring_data
+dlrun_stage_action "$1" dlrun_stage_all

@@ -16,7 +16,7 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-burst-buffer # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use endings staging # parts of lib/ that this job uses
+dlrun_source endings staging # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's name for this job
@@ -40,11 +40,11 @@ export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses 
 export DLRUN_STAGE="${DW_JOB_STRIPED}"/dlrun-"$DLRUN_USER" # node-local storage, as the site names it
 dlrun_results /scratch/results always # what ranks write to $DLRUN_RESULTS is copied there
 dlrun_data DLRUN_DATA_IMAGENET imagenet /scratch/imagenet # its 150GB is copied to node-local storage as far as it fits ($DW_JOB_STRIPED), and is then read once from the shared file system instead of by 4 nodes in every epoch
-dlrun_keep_a_step 1 srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
+dlrun_standby_step 1 srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
   --export=ALL --cpu-bind=none --mpi=pmix --overlap --mem=0 # for what is left to do on each node when the job is cancelled
 dlrun_stage data srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
   --export=ALL --cpu-bind=none --mpi=pmix # each node runs stage.sh
-dlrun_unless_it_fits DLRUN_DATA_IMAGENET imagenet /scratch/imagenet # then it is read in place
+dlrun_in_place_if_too_large DLRUN_DATA_IMAGENET imagenet /scratch/imagenet # then it is read in place
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \

@@ -22,7 +22,7 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-checked # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use endings hang nodes # parts of lib/ that this job uses
+dlrun_source endings hang nodes # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's name for this job
@@ -43,7 +43,7 @@ dlrun_on_node() { # COMMAND...: run it on the host DLRUN_FIRST_HOST
   srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none \
     --overlap --nodelist="$DLRUN_FIRST_HOST" "$@"
 }
-dlrun_start_again # on other nodes, if one fails and enough are left
+dlrun_restart_on_node_failure # on other nodes, if one fails and enough are left
 dlrun_exclude_on_requeue # keeps the bad nodes out of the next run, too
 dlrun_choose_nodes 4 180 # how many; seconds that the checks may take
 
@@ -66,5 +66,5 @@ export UCX_LOG_LEVEL=info # makes the library log its transport, which `fabric_c
 dlrun_launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none --nodelist="$DLRUN_CHOSEN_HOSTS" bash "$DLRUN_JOB_DIR/rank.sh" rank
 # Compare the transport that each library logs with the site's fabric; ends once all have logged it
-dlrun_beside python3 "$DLRUN_JOB_DIR/transport_lines.py" fail infiniband ib rank 4 16 'load the module ofed'
+dlrun_start_watcher python3 "$DLRUN_JOB_DIR/transport_lines.py" fail infiniband ib rank 4 16 'load the module ofed'
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

@@ -27,5 +27,5 @@ export LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [PyTorch documentation
 export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
 export GROUP_RANK="$DLRUN_NODE_RANK" # node index; torchrun's name for it [PyTorch documentation, torch.distributed]
 export GLOO_SOCKET_IFNAME=ib0 # Gloo uses the site's fabric instead of the interface of the host name [PyTorch documentation, torch.distributed]
-dlrun_tell USR1 USR2 all ignore # when USR2 comes, the program gets USR1, once
+dlrun_warn_program USR1 USR2 all ignore # when USR2 comes, the program gets USR1, once
 dlrun_run python train.py

@@ -22,7 +22,7 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-checkpoint # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use endings # parts of lib/ that this job uses
+dlrun_source endings # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's name for this job

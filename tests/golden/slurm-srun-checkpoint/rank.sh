@@ -20,5 +20,5 @@ export RANK="$DLRUN_RANK" # from the launcher [PyTorch documentation, torch.dist
 export LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [PyTorch documentation, torch.distributed]
 export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
 export GROUP_RANK="$DLRUN_NODE_RANK" # node index; torchrun's name for it [PyTorch documentation, torch.distributed]
-dlrun_tell USR1 USR2 'rank 0' ignore # when USR2 comes, the program gets USR1, once
+dlrun_warn_program USR1 USR2 'rank 0' ignore # when USR2 comes, the program gets USR1, once
 dlrun_run python train.py --resume

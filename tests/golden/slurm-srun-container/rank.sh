@@ -14,7 +14,7 @@ dlrun_measure # beside the program: records what the ranks of this node use, for
 
 # --- Secrets: read now, by this process alone; never written, never printed
 HF_TOKEN=${HF_TOKEN-}
-[[ -n $HF_TOKEN ]] || dlrun_missing HF_TOKEN 'the variable HF_TOKEN is not set in the job'
+[[ -n $HF_TOKEN ]] || dlrun_missing_secret HF_TOKEN 'the variable HF_TOKEN is not set in the job'
 export HF_TOKEN # a secret: from here the program alone has it
 
 # --- torch: variables of each process, and the command
@@ -26,5 +26,5 @@ export LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [PyTorch documentation
 export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
 export GROUP_RANK="$DLRUN_NODE_RANK" # node index; torchrun's name for it [PyTorch documentation, torch.distributed]
 dlrun_show_inside OMP_NUM_THREADS PYTHONUNBUFFERED DLRUN_DATA_SET NCCL_DEBUG MASTER_ADDR MASTER_PORT WORLD_SIZE RANK LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK HF_TOKEN # the image may have set some of them itself
-dlrun_contain --nv --bind "$DLRUN_JOB_DIR" --bind /home/ada/project --bind /scratch/set --bind /local/"${USER}" --bind /opt/site --pwd /home/ada/project --cleanenv '/images/torch 2.6.sif' # the command runs in this image
+dlrun_in_container --nv --bind "$DLRUN_JOB_DIR" --bind /home/ada/project --bind /scratch/set --bind /local/"${USER}" --bind /opt/site --pwd /home/ada/project --cleanenv '/images/torch 2.6.sif' # the command runs in this image
 dlrun_run python train.py /scratch/set "$DLRUN_DATA_IMAGES"

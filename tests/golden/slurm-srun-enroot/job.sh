@@ -17,7 +17,7 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-enroot # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use staging # parts of lib/ that this job uses
+dlrun_source staging # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's name for this job
@@ -45,13 +45,13 @@ export NCCL_DEBUG=INFO # set by the spec, spec.yaml:8:27
 export DLRUN_STAGE="${TMPDIR}"/dlrun-"$DLRUN_USER" # node-local storage, as the site names it
 dlrun_chain_port 1 # where nodes pass data on to one another
 dlrun_data DLRUN_DATA_SET set '/scratch/my set' # from the spec
-dlrun_keep_a_step 2 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
+dlrun_standby_step 2 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
   --export=ALL --cpu-bind=none --overlap --mem=0 # for what is left to do on each node when the job is cancelled
 dlrun_stage data srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
   --export=ALL --cpu-bind=none # each node runs stage.sh
 
 # --- Launch -------------------------------------------------------------------------------------------------
-dlrun_say 'pyxis imports the image on each node by itself: it is not compared with the first node'
+dlrun_log 'pyxis imports the image on each node by itself: it is not compared with the first node'
 dlrun_launch srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none '--container-image=nvcr.io#nvidia/pytorch:25.05-py3' \
   --container-mounts="$DLRUN_JOB_DIR":"$DLRUN_JOB_DIR",/home/ada/project:/home/ada/project,/scratch/labels:/scratch/labels,"${TMPDIR}":"${TMPDIR}",/opt/site:/opt/site:ro \

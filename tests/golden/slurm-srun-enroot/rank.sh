@@ -23,7 +23,7 @@ export NCCL_DEBUG=INFO # set by the spec, spec.yaml:8:27
 
 # --- Secrets: read now, by this process alone; never written, never printed
 HF_TOKEN=${HF_TOKEN-}
-[[ -n $HF_TOKEN ]] || dlrun_missing HF_TOKEN 'the variable HF_TOKEN is not set in the job'
+[[ -n $HF_TOKEN ]] || dlrun_missing_secret HF_TOKEN 'the variable HF_TOKEN is not set in the job'
 export HF_TOKEN # a secret: from here the program alone has it
 
 # --- torch: variables of each process, and the command

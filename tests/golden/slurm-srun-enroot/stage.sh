@@ -8,7 +8,7 @@ source "$DLRUN_JOB_DIR/lib/stage.sh"
 DLRUN_INDEX="$SLURM_PROCID" # which of the nodes this is
 dlrun_stage_on "$DLRUN_INDEX"
 
-dlrun_bring_data() {
-  dlrun_get_with_others --name set --source '/scratch/my set' --strategy copy --keep job --lasting 1800s --expect 10000000000
+dlrun_stage_all() {
+  dlrun_relay_data_set --name set --source '/scratch/my set' --strategy copy --keep job --lasting 1800s --expect 10000000000
 }
-dlrun_do "$1" dlrun_bring_data
+dlrun_stage_action "$1" dlrun_stage_all

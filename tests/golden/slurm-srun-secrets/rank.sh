@@ -12,11 +12,11 @@ dlrun_measure # beside the program: records what the ranks of this node use, for
 
 # --- Secrets: read now, by this process alone; never written, never printed
 HF_TOKEN=${MY_HF_TOKEN-}
-[[ -n $HF_TOKEN ]] || dlrun_missing HF_TOKEN 'the variable MY_HF_TOKEN is not set in the job'
+[[ -n $HF_TOKEN ]] || dlrun_missing_secret HF_TOKEN 'the variable MY_HF_TOKEN is not set in the job'
 export HF_TOKEN # a secret: from here the program alone has it
-WANDB_API_KEY=$(cat -- '/home/ada/.wandb key') || dlrun_missing WANDB_API_KEY '/home/ada/.wandb key'
+WANDB_API_KEY=$(cat -- '/home/ada/.wandb key') || dlrun_missing_secret WANDB_API_KEY '/home/ada/.wandb key'
 export WANDB_API_KEY # a secret: from here the program alone has it
-VAULT=$(pass show 'it'"'"'s mine') || dlrun_missing VAULT 'its command failed'
+VAULT=$(pass show 'it'"'"'s mine') || dlrun_missing_secret VAULT 'its command failed'
 export VAULT # a secret: from here the program alone has it
 
 # --- torch: variables of each process, and the command

@@ -16,7 +16,7 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-staged # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use endings staging # parts of lib/ that this job uses
+dlrun_source endings staging # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's name for this job
@@ -47,13 +47,13 @@ dlrun_data DLRUN_DATA_IMAGENET imagenet /scratch/imagenet # its 150GB fits the 1
 dlrun_data DLRUN_DATA_OPEN open /scratch/open # its size is unknown at submission: the part that fits on every node is copied, the rest is read in place
 dlrun_data DLRUN_DATA_ENVIRONMENT environment /home/ada/env # Python imports from node-local storage, which relieves the shared file system
 dlrun_data_early DLRUN_DATA_PART part /scratch/part # from the spec
-dlrun_keep_a_step 2 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
+dlrun_standby_step 2 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
   --export=ALL --cpu-bind=none --overlap --mem=0 # for what is left to do on each node when the job is cancelled
 dlrun_start_early 2 # the training starts once so many nodes have enough of the last set; the rest comes meanwhile
 dlrun_stage data srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
   --export=ALL --cpu-bind=none # each node runs stage.sh
-dlrun_unless_it_fits DLRUN_DATA_OPEN open /scratch/open # then it is read in place
-dlrun_unless_it_fits DLRUN_DATA_ENVIRONMENT environment /home/ada/env # then it is read in place
+dlrun_in_place_if_too_large DLRUN_DATA_OPEN open /scratch/open # then it is read in place
+dlrun_in_place_if_too_large DLRUN_DATA_ENVIRONMENT environment /home/ada/env # then it is read in place
 dlrun_use_staged_venv environment "$DLRUN_DATA_ENVIRONMENT" # as its `activate` would
 
 # --- Launch -------------------------------------------------------------------------------------------------

@@ -7,13 +7,13 @@ source "$DLRUN_JOB_DIR/lib/stage.sh"
 
 DLRUN_INDEX="$SLURM_PROCID" # which of the nodes this is
 dlrun_stage_on "$DLRUN_INDEX"
-dlrun_bring_home '/scratch/my results' always 540 # where to, when, in how many seconds
+dlrun_results_to '/scratch/my results' always 540 # where to, when, in how many seconds
 
-dlrun_bring_data() {
-  dlrun_get_with_others --name imagenet --source /scratch/imagenet --strategy copy --keep cache --lasting 14400s --expect 150000000000 --readers 2 --shape tree --quota 800000000000 --rate 2000000000 --low-priority --verify
-  dlrun_get_with_others --name open --source /scratch/open --strategy part --keep job --lasting 14400s --quota 800000000000 --else-in-place "$DLRUN_RUN_DIR"/in-place-open
-  dlrun_get_with_others --name environment --source /home/ada/env --strategy copy --keep cache --lasting 14400s --quota 800000000000 --else-in-place "$DLRUN_RUN_DIR"/in-place-environment
+dlrun_stage_all() {
+  dlrun_relay_data_set --name imagenet --source /scratch/imagenet --strategy copy --keep cache --lasting 14400s --expect 150000000000 --readers 2 --shape tree --quota 800000000000 --rate 2000000000 --low-priority --verify
+  dlrun_relay_data_set --name open --source /scratch/open --strategy part --keep job --lasting 14400s --quota 800000000000 --else-in-place "$DLRUN_RUN_DIR"/in-place-open
+  dlrun_relay_data_set --name environment --source /home/ada/env --strategy copy --keep cache --lasting 14400s --quota 800000000000 --else-in-place "$DLRUN_RUN_DIR"/in-place-environment
   dlrun_fix_venv environment /home/ada/env
-  dlrun_get_with_others --name part --source /scratch/part --strategy shard --keep job --lasting 14400s --exclude '*.tmp' --balance bytes --start 10% --started "$_dlrun_started" --quota 800000000000
+  dlrun_relay_data_set --name part --source /scratch/part --strategy shard --keep job --lasting 14400s --exclude '*.tmp' --balance bytes --start 10% --started "$_dlrun_started" --quota 800000000000
 }
-dlrun_do "$1" dlrun_bring_data
+dlrun_stage_action "$1" dlrun_stage_all

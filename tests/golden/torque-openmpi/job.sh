@@ -16,7 +16,7 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/torque-openmpi # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use pbs resubmit lost-nodes openmpi # parts of lib/ that this job uses
+dlrun_source pbs resubmit lost-nodes openmpi # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${PBS_JOBID/\[*\]/[]}" # the scheduler's name for this job

@@ -76,7 +76,7 @@ def test_open_mpi_has_slots_for_each_roles_processes(tmp_path):
     (tmp_path / "hosts-first").write_text("n1\n")
     said = call(
         tmp_path,
-        "dlrun_use openmpi; export NCCL_DEBUG='a b'; dlrun_openmpi 3 mpirun -np 6",
+        "dlrun_source openmpi; export NCCL_DEBUG='a b'; dlrun_openmpi 3 mpirun -np 6",
         mpirun='printf "%s\n" "$@"',
     )
     assert "-x\nNCCL_DEBUG\n" in said.stdout

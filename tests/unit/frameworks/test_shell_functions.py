@@ -26,7 +26,7 @@ def numeric(place, address: str, *, known: str = "", nodes: int = 2) -> str:
     }
     programs = {name: f"[ -n '{text.split()[0]}' ] && echo '{text}'" for name, text in says.items()}
     return call(
-        place, f"DLRUN_NODES={nodes}; dlrun_use addresses; dlrun_numeric {address}", **programs
+        place, f"DLRUN_NODES={nodes}; dlrun_source addresses; dlrun_numeric {address}", **programs
     ).stdout
 
 
@@ -362,7 +362,7 @@ def test_the_notes_of_a_nodes_ranks_touch_nothing_that_somebody_else_has_put_the
     lines = f"""
     DLRUN_RUN_ID={tmp_path.name} DLRUN_LOCAL_SIZE=2 DLRUN_HOST=here DLRUN_ROLE=rank fault=''
     exec {{_dlrun_launcher}}>&1
-    dlrun_use checks
+    dlrun_source checks
     for DLRUN_LOCAL_RANK in 0 1; do
       DLRUN_RANK=$DLRUN_LOCAL_RANK
       _dlrun_report_placement || echo "rank $DLRUN_RANK leaves it to another"

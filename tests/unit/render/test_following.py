@@ -12,7 +12,7 @@ from tests.library import call
 )
 def test_a_job_that_another_follows_is_marked_before_that_can_start(tmp_path, qsub, job, followed):
     seen = f"cat {tmp_path}/.followed >{tmp_path}/seen; {qsub}"
-    lines = "DLRUN_JOB_ID=9.login; dlrun_use pbs resubmit; dlrun_resubmit qsub job.sh || true"
+    lines = "DLRUN_JOB_ID=9.login; dlrun_source pbs resubmit; dlrun_resubmit qsub job.sh || true"
     call(tmp_path, f"PBS_EXEC={tmp_path}; {lines}", qsub=seen)
     assert (tmp_path / "seen").read_text() == "9.login\n"
     texts = [
@@ -25,7 +25,7 @@ def test_a_job_that_another_has_followed_does_nothing(tmp_path):
     """PBS puts it back when a node has died, also after it had submitted the next one."""
     (tmp_path / ".followed").write_text("9.login\n")
     said = call(
-        tmp_path, "DLRUN_JOB_ID=9.login; dlrun_use pbs resubmit; dlrun_unless_followed; mkdir logs"
+        tmp_path, "DLRUN_JOB_ID=9.login; dlrun_source pbs resubmit; dlrun_exit_if_resubmitted; mkdir logs"
     ).stdout
     assert said == "dlrun: job 9.login has ended, and another has followed it: nothing needs to be done\n"
     assert not (tmp_path / "logs").exists()
@@ -48,7 +48,7 @@ def test_which_nodes_are_lost(tmp_path, answers, lost):
         "1000 rank 0 n1 1\n"
     )  # its connection to the other one broke
     cases = " ".join(f"{host}) {answer} ;;" for host, answer in answers.items())
-    ask = "dlrun_use lost-nodes; dlrun_ask_nodes ssh; DLRUN_FIRST_HOST=n1; _dlrun_find_lost_nodes; echo $_dlrun_reason"
+    ask = "dlrun_source lost-nodes; dlrun_ask_nodes ssh; DLRUN_FIRST_HOST=n1; _dlrun_find_lost_nodes; echo $_dlrun_reason"
     said = call(tmp_path, ask, ssh=f"case $1 in {cases} esac; [[ $2 == true ]]").stdout
     first = call(tmp_path, "_dlrun_failed_first").stdout
     if lost:

@@ -10,15 +10,15 @@ from tests.library import call
 
 
 def kept(tmp_path: Path, keeper: str, step: str = ":", most: int = 50) -> str:
-    """What `_dlrun_kept` answers where `keeper` has started the step that waits; `step` runs in place of `most` pauses."""
+    """What `_dlrun_await_standby` answers where `keeper` has started the step that waits; `step` runs in place of `most` pauses."""
     (tmp_path / "kept").mkdir()
     script = f"""\
     set +e
-    dlrun_use staging
+    dlrun_source staging
     paused=0 _dlrun_kept_nodes=2
     sleep() {{ ((++paused < {most})) || {{ echo waits; exit; }}; {step}; }}
     {keeper}
-    if _dlrun_kept; then echo all; else echo "not all, told $(cat "$DLRUN_RUN_DIR/signalled" 2>/dev/null)"; fi
+    if _dlrun_await_standby; then echo all; else echo "not all, told $(cat "$DLRUN_RUN_DIR/signalled" 2>/dev/null)"; fi
     kill -KILL $_dlrun_keeper 2>/dev/null
     true"""
     return call(tmp_path, script).stdout.strip()

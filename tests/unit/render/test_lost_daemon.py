@@ -101,7 +101,7 @@ def test_a_rank_that_slurm_did_not_start_is_not_watched(tmp_path):
 
 @pytest.mark.parametrize("requeued", [False, True])
 def test_a_job_whose_daemon_is_killed_ends_and_reports_it(tmp_path, requeued):
-    again = "dlrun_use endings\ndlrun_requeue 1 node_failed touch {place}/again\n" if requeued else ""
+    again = "dlrun_source endings\ndlrun_requeue 1 node_failed touch {place}/again\n" if requeued else ""
     code = JOB.replace("dlrun_launch", f"{again}dlrun_launch", 1)
     running = daemon(tmp_path, "slurmstepd", code)
     running.kill()

@@ -80,7 +80,7 @@ def test_a_rank_compares_the_image(tmp_path, image, reason):
     (tmp_path / "x.sif").write_bytes(b"12345")
     (tmp_path / "apptainer").write_text("#!/bin/sh\n")
     (tmp_path / "apptainer").chmod(0o755)
-    found = rank(tmp_path, "dlrun_contain x.sif", DLRUN_IMAGE=image.format(tmp_path))
+    found = rank(tmp_path, "dlrun_in_container x.sif", DLRUN_IMAGE=image.format(tmp_path))
     assert reason in found
     assert bool(found) == bool(reason)
 

@@ -318,7 +318,7 @@ def test_identity_inside_a_job(tmp_path):
     assert found.stdout == "c2\nc1\n"
 
 
-BY_QSTAT = f'dlrun_use pbs; PBS_JOBID=12.pbsctl PBS_EXEC={{}}; printf %s "{openpbs.RESTARTS.code}"'
+BY_QSTAT = f'dlrun_source pbs; PBS_JOBID=12.pbsctl PBS_EXEC={{}}; printf %s "{openpbs.RESTARTS.code}"'
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,9 @@ def test_each_reason_that_a_rank_notes_is_known():
 @pytest.mark.parametrize(
     ("text", "found", "unread"),
     [
-        ('dlrun_say "the $what is gone"', {"the {} is gone"}, 0),
+        ('dlrun_log "the $what is gone"', {"the {} is gone"}, 0),
         ('what="gone"\ndlrun_say "$what"', {"{}"}, 0),
-        ("dlrun_say $what", set(), 1),
+        ("dlrun_log $what", set(), 1),
         ('line="dlrun: gone"', set(), 1),
         ('line=${line#*"dlrun: gone"}', set(), 0),
         ('line=${line#*"dlrun: gone"} && line="dlrun: lost"', set(), 1),

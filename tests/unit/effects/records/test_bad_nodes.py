@@ -37,7 +37,7 @@ def test_pbs_cannot_be_told_so_the_job_does_it(tmp_path, scheduler):
     assert "has no option to exclude nodes" in decision.because
     again = bad_nodes.leave_out(plan, {"n2": "dark"})
     assert again.node_checks.leave_out == ("n8", "n9", "n2")
-    assert "dlrun_leave_out n8 n9 n2 # " in scripts_of(again)["job.sh"]
+    assert "dlrun_exclude n8 n9 n2 # " in scripts_of(again)["job.sh"]
     assert not any("n8" in d.text for d in again.directives)
 
 

@@ -9,6 +9,6 @@ rank)
   dlrun_run python examples/horovod/train.py --steps 60
   ;;
 agent)
-  dlrun_run dlrun_bare horovodrun -np 1 --hostfile "$(dlrun_hostfile 1 1)" --gloo --disable-cache bash "$DLRUN_JOB_DIR"/rank.sh rank
+  dlrun_run dlrun_without_environment horovodrun -np 1 --hostfile "$(dlrun_hostfile 1 1)" --gloo --disable-cache bash "$DLRUN_JOB_DIR"/rank.sh rank
   ;;
 esac

@@ -10,6 +10,6 @@ rank)
   dlrun_run python examples/horovod/train.py --steps 60
   ;;
 agent)
-  dlrun_run dlrun_bare horovodrun -np 2 --hostfile "$(dlrun_hostfile 1 2)" --gloo --disable-cache --network-interfaces ib0 bash "$DLRUN_JOB_DIR"/rank.sh rank
+  dlrun_run dlrun_without_environment horovodrun -np 2 --hostfile "$(dlrun_hostfile 1 2)" --gloo --disable-cache --network-interfaces ib0 bash "$DLRUN_JOB_DIR"/rank.sh rank
   ;;
 esac
