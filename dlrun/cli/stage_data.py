@@ -263,17 +263,18 @@ def _look_after(
         else:
             notice(f"there are no data sets in {directory}")
         return 0
+    form = ["--json"] if as_json else []
     status = 0
     for one in evict:
-        status = status or manage(["evict", "--to", directory, "--name", one])
+        status = status or manage(["evict", "--to", directory, "--name", one, *form])
     for one in verify_set:
-        status = status or manage(["verify", "--to", directory, "--name", one])
+        status = status or manage(["verify", "--to", directory, "--name", one, *form])
     if clean:
-        status = status or manage(["clean", "--to", directory, "--all"])
+        status = status or manage(["clean", "--to", directory, "--all", *form])
     if listing and not status:
         if not as_json and drawn():
             return _draw_sets(directory)
-        status = manage(["list", "--to", directory, *(["--json"] if as_json else [])])
+        status = manage(["list", "--to", directory, *form])
     return status
 
 

@@ -145,6 +145,20 @@ def test_packed_and_shown_and_removed(dlrun, source, local):
     assert dlrun("stage-data", "--list", "--to", local).stdout == ""
 
 
+def test_every_action_on_sets_has_json(dlrun, source, local):
+    for name in ("one", "two"):
+        dlrun("stage-data", source, "--to", local, "--name", name)
+    said = {
+        option: json.loads(dlrun("stage-data", *option.split(), "--to", local, "--json").stdout)
+        for option in ("--verify-set one", "--evict one", "--clean")
+    }
+    assert said == {
+        "--verify-set one": {"version": 1, "verified": "one", "files": 20, "bytes": 20_000},
+        "--evict one": {"version": 1, "removed": ["one"]},
+        "--clean": {"version": 1, "removed": ["two"]},
+    }
+
+
 def test_a_job_of_its_own_brings_the_data(dlrun, source, local):
     spec = dlrun.spec(f"command: [x]\ndata: {{one: {{source: '{source}', strategy: copy, keep: job}}}}\n")
     ran = dlrun("stage-data", spec, "--submit", "--wait", "--to", local)

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import time
-from typing import List
+from typing import Any, Dict, List
 
 from ..blocks import hashing
 from ..blocks.blocks import Blocks
@@ -22,7 +22,7 @@ def list_sets(argv: List[str]) -> None:
     """`list`: print the data sets of a staging directory, the least recently used first."""
     parser = Parser("list", "List the data sets of a node, the least recently used first.")
     store_options(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    _json_option(parser)
     given = parser.parse_args(argv)
     area = Area(given.to, make=False)
     found = eviction.entries(area)
@@ -31,10 +31,7 @@ def list_sets(argv: List[str]) -> None:
             dict(entry._asdict(), name=entry.name.decode("ascii"), path=area.data_path(entry.name))
             for entry in found
         ]
-        sys.stdout.write(
-            json.dumps({"version": 1, "free": space.free(area.directory), "sets": sets}, sort_keys=True)
-            + "\n"
-        )
+        _print_json({"free": space.free(area.directory), "sets": sets})
         return
     now = time.time()
     for entry in found:
@@ -62,6 +59,7 @@ def evict(argv: List[str]) -> None:
         "--quota", type=size, metavar="SIZE", help="until all sets together take at most SIZE"
     )
     parser.add_argument("--free", type=size, metavar="SIZE", help="until SIZE is free on the disk")
+    _json_option(parser)
     given = parser.parse_args(argv)
     if [given.name, given.quota, given.free].count(None) != 2:
         raise Usage("give one of --name, --quota and --free")
@@ -80,12 +78,12 @@ def evict(argv: List[str]) -> None:
         gone = [e.name for e in eviction.evict(area, lambda: space.free(area.directory) >= given.free)]
         if space.free(area.directory) < given.free:
             # The removed sets are reported even when they did not free enough.
-            _print_removed(gone)
+            _print_removed(gone, given.json)
             message = "{} are free, not {}".format(
                 text.size(space.free(area.directory)), text.size(given.free)
             )
             raise NodeError(message)
-    _print_removed(gone)
+    _print_removed(gone, given.json)
 
 
 def clean(argv: List[str]) -> None:
@@ -96,13 +94,16 @@ def clean(argv: List[str]) -> None:
         "--job", metavar="ID", help="the job has ended: release its sets, remove those kept for it only"
     )
     parser.add_argument("--all", action="store_true", help="remove every set that no running job uses")
+    _json_option(parser)
     given = parser.parse_args(argv)
     # Every job ends with `clean`, even on nodes where nothing was staged.
     if not os.path.isdir(given.to):
         return
     area = Area(given.to, make=False)
     gone = eviction.end_job(area, given.job) if given.job else []
-    _print_removed(gone + (eviction.remove_unused(area) if given.all else eviction.clean_up(area)))
+    _print_removed(
+        gone + (eviction.remove_unused(area) if given.all else eviction.clean_up(area)), given.json
+    )
 
 
 def verify(argv: List[str]) -> None:
@@ -110,6 +111,7 @@ def verify(argv: List[str]) -> None:
     parser = Parser("verify", "Read a data set back and compare it with the hashes of its manifest.")
     store_options(parser)
     parser.add_argument("--name", required=True, help="of the data set")
+    _json_option(parser)
     given = parser.parse_args(argv)
     area, name = Area(given.to, make=False), set_name(given.name)
     found = warm.load(area, name)
@@ -119,6 +121,9 @@ def verify(argv: List[str]) -> None:
     tree, blocks = os.open(warm.tree_path(area, name), DIRECTORY_FLAGS), Blocks(found)
     shape = layout_of(found.info["strategy"], tree, found, blocks, name)
     read_back(shape, found, blocks, hashing.hasher(found.info["hash"]), warm.locks(found))
+    if given.json:
+        _print_json({"verified": given.name, "files": found.files(), "bytes": found.size()})
+        return
     sys.stdout.write(
         "{}: {}, {}, as in its manifest\n".format(
             given.name, text.count(found.files(), "file"), text.size(found.size())
@@ -126,6 +131,17 @@ def verify(argv: List[str]) -> None:
     )
 
 
-def _print_removed(names: List[bytes]) -> None:
+def _json_option(parser: Parser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def _print_json(found: Dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(dict(found, version=1), sort_keys=True) + "\n")
+
+
+def _print_removed(names: List[bytes], as_json: bool) -> None:
+    if as_json:
+        _print_json({"removed": [name.decode("ascii") for name in names]})
+        return
     for name in names:
         sys.stdout.write("removed {}\n".format(name.decode("ascii")))

@@ -91,8 +91,8 @@ def test_horovodrun_starts_rank_scripts():
         horovod, horovod.Options(agent=True, agent_arguments=("--autotune",)), interface="ib0", world_size=3
     )
     assert words(found["agent"].argv) == (
-        "dlrun_without_environment horovodrun -np 3 --hostfile $(dlrun_hostfile 2 3) --gloo --disable-cache --network-interfaces ib0 --autotune "
-        "bash $DLRUN_JOB_DIR/rank.sh rank"
+        "dlrun_without_environment horovodrun -np 3 --hostfile $(dlrun_hostfile 2 3) --gloo --disable-cache "
+        "--network-interfaces ib0 --autotune bash $DLRUN_JOB_DIR/rank.sh rank"
     )
     assert (found["agent"].place, found["rank"].place, found["rank"].binds) == ("first", "rank", True)
     assert told(found["rank"])["HOROVOD_CONTROLLER"] == "gloo"

@@ -10,7 +10,7 @@ from tests.library import call
 
 
 def kept(tmp_path: Path, keeper: str, step: str = ":", most: int = 50) -> str:
-    """What `_dlrun_await_standby` answers where `keeper` has started the step that waits; `step` runs in place of `most` pauses."""
+    """What `_dlrun_await_standby` answers where `keeper` has started the waiting step; `step` runs in place of `most` pauses."""
     (tmp_path / "kept").mkdir()
     script = f"""\
     set +e
