@@ -111,7 +111,7 @@ def _known(rule: table.Rule, library: str) -> Explanation:
     instead = f" Instead: {rule.instead}." if rule.instead else ""
     where = "any fabric" if "any" in rule.fabrics else " or ".join(rule.fabrics)
     return Explanation(
-        key=f"known of {rule.name}: {rule.value}",
+        key=f"documented value of {rule.name}: {rule.value}",
         value="",
         because=f"{rule.because}{instead}",
         rule=f"{rule.cls}, {library} on {where}" + (f", with {', '.join(conditions)}" if conditions else ""),

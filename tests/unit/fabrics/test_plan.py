@@ -124,7 +124,7 @@ def test_explain_knows_settings_that_nobody_set(tmp_path, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert shown.startswith("NCCL_CROSS_NIC (every process) = 1\n")
     assert "\n  does:     whether a ring or tree may" in shown
-    assert "known of NCCL_CROSS_NIC: 0" in shown
+    assert "documented value of NCCL_CROSS_NIC: 0" in shown
     assert cli.run(["explain", "NCCL_IB_TIMEOUT", "spec.yaml"]) == 0
     assert re.match(
         "NCCL_IB_TIMEOUT\n  does: .*\n  because:  this plan does not set it\n", capsys.readouterr().out
