@@ -58,9 +58,10 @@ PATTERNS = (
         next="make `batch_per_rank` smaller, or shard or checkpoint activations",
         passing=True,
     ),
+    # The excluded Xids are those of program errors (NVIDIA/k8s-device-plugin, internal/rm/health.go).
     Pattern(
         cause="gpu-broken",
-        regex=r"(uncorrectable (?:NVLink|ECC) error|NVRM: Xid[^:]*: \d+|CUDA_ERROR_ECC_UNCORRECTABLE|fallen off the bus|HSA_STATUS_ERROR_HARDWARE)",
+        regex=r"(uncorrectable (?:NVLink|ECC) error|NVRM: Xid \(\S+\): (?!(?:13|31|43|45|68|109)\b)\d+|CUDA_ERROR_ECC_UNCORRECTABLE|fallen off the bus|HSA_STATUS_ERROR_HARDWARE)",
         means="a GPU reported a hardware fault: {1}",
         next="exclude the node (`resources.exclude`), submit again, and report it to the centre",
     ),
