@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-
 import pytest
 
 from dlrun.node.usage import gpus, smi
 from dlrun.node.usage.nvml import Nvml
+from tests.gpu import needs_gpu
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("nvidia-smi") is None
-    or subprocess.run(["nvidia-smi", "-L"], capture_output=True, check=False).returncode != 0,
-    reason="no NVIDIA GPU: `nvidia-smi -L` lists none",
-)
+pytestmark = needs_gpu
 
 
 def test_both_ways_find_the_same_gpus():
