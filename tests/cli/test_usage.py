@@ -253,7 +253,9 @@ def test_top_on_a_terminal(dlrun):
             "import os, time\nfor i in range(600): print('step', os.environ['RANK'], flush=True); time.sleep(0.2)"
         )
     )
-    wait_for(lambda: "step" in dlrun("top", job, "--once").stdout)
+    wait_for(
+        lambda: dlrun("top", job, "--once").stdout.count("| step ") == 2
+    )  # a rank that is not shown cannot be chosen
     shown, status = on_terminal(
         dlrun,
         ["top", job.name, "--every", "0.5"],

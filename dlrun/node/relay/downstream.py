@@ -115,7 +115,10 @@ class Downstream(Neighbour):
         # would be taken for dead.
         works = (self._announce, self._receive, self._beat, self._release)
         tasks = [asyncio.ensure_future(work(link)) for work in works]
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if any(isinstance(task.exception(), ConnectionError) for task in ended):
+            # A node that fails reports why and exits. If sending finds that first, its report has still to be read.
+            await asyncio.wait(tasks[1:2], timeout=LEAVE_TIMEOUT)
         why = "the connection ended"
         for task in tasks:
             task.cancel()
