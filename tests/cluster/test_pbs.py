@@ -275,7 +275,7 @@ def test_a_job_is_checked_without_being_submitted(alice):
     spec = {"name": "x", "framework": "torch", "command": ["true"]}
     for given, code, told in (
         ({"nodes": 1}, 0, "no conflict with queue"),
-        ({"nodes": 99}, 1, "what each node of the job needs, and it needs 99"),
+        ({"nodes": 99}, 1, "nodes satisfy the request for a node, but the job needs 99"),
         (
             {"nodes": 1, "walltime": "4000h"},
             1,

@@ -82,7 +82,7 @@ def test_the_check_asks_the_server_of_the_partition(alice):
     assert "no objection from queue `other`" in alice.dlrun("submit", str(path), "--check").stdout
     wide = ("--set", "resources.nodes=2")
     refused = alice.dlrun("submit", str(path), "--check", *wide, code=1)
-    assert "1 of 1 node have what each node of the job needs, and it needs 2" in (
+    assert "1 of 1 node satisfy the request for a node, but the job needs 2" in (
         refused.stdout + refused.stderr
     )
 
