@@ -50,7 +50,7 @@ def test_each_reason_that_a_rank_notes_is_known():
     ("text", "found", "unread"),
     [
         ('dlrun_log "the $what is gone"', {"the {} is gone"}, 0),
-        ('what="gone"\ndlrun_say "$what"', {"{}"}, 0),
+        ('what="gone"\ndlrun_log "$what"', {"{}"}, 0),
         ("dlrun_log $what", set(), 1),
         ('line="dlrun: gone"', set(), 1),
         ('line=${line#*"dlrun: gone"}', set(), 0),
