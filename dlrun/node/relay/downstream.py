@@ -114,11 +114,11 @@ class Downstream(Neighbour):
         # Sending may block on a full connection, so heartbeats and receiving are separate tasks: otherwise a slow node
         # would be taken for dead.
         works = (self._announce, self._receive, self._beat, self._release)
-        tasks = [asyncio.ensure_future(work(link)) for work in works]
+        tasks = _, receiving, _, _ = [asyncio.ensure_future(work(link)) for work in works]
         ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         if any(isinstance(task.exception(), ConnectionError) for task in ended):
             # A node that fails reports why and exits. If sending finds that first, its report has still to be read.
-            await asyncio.wait(tasks[1:2], timeout=LEAVE_TIMEOUT)
+            await asyncio.wait([receiving], timeout=LEAVE_TIMEOUT)
         why = "the connection ended"
         for task in tasks:
             task.cancel()

@@ -10,21 +10,11 @@ from pathlib import Path
 import pytest
 from dlrun.node import dlrun_data
 
-from tests.unit.node.programs import environment, run, staging, start
+from tests.unit.node.programs import HELD_READER, environment, run, staging, start
 from tests.unit.node.relay.test_chain import until
 from tests.unit.node.trees import odd, snapshot, write
 
 HELPER = Path(dlrun_data.__file__)
-FIRST_FILE = """
-import os, time
-from dlrun.node.transfer.read_blocks import BlockReaders
-real = BlockReaders._read_block
-def one(self, number, *arguments):
-    while number > 1 and not os.path.exists({gate!r}):
-        time.sleep(0.01)
-    return real(self, number, *arguments)
-BlockReaders._read_block = one
-"""  # the two blocks of the first file are read, by whichever threads, and the rest once the gate is open
 
 
 @pytest.fixture
@@ -41,7 +31,7 @@ def words(tmp_path, source, *more):
 
 def start_held(gate, *arguments):
     """Start a node program that reads the first file, and the rest once the file `gate` is there."""
-    return start(*arguments, prelude=FIRST_FILE.format(gate=str(gate)))
+    return start(*arguments, prelude=HELD_READER.format(gate=str(gate)))
 
 
 def ended(program):
