@@ -37,7 +37,7 @@ WORKLOADS = {
     ),
     "ddp": (
         {
-            "bucket": "0.05 1 25", "view": "0 1", "static": "0 1", "environment.variables.MALLOC_ARENA_MAX": "1",
+            "bucket": "0.2 1 25", "view": "0 1", "static": "0 1", "environment.variables.MALLOC_ARENA_MAX": "1",
             "environment.variables.OMP_WAIT_POLICY": "passive",
         },
         {"ranks_per_node": 2},

@@ -13,11 +13,11 @@ import time
 import torch
 import torch.distributed as dist
 
-BATCH, STEPS = 16, 10
+BATCH, STEPS = 16, 30
 
 
-def main(bucket, view, static, parts=4):
-    """Train PARTS times ten steps; the first ten warm up."""
+def main(bucket, view, static, parts=8):
+    """Train PARTS times 30 steps; the first 30 warm up."""
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     dist.init_process_group("gloo")
     torch.manual_seed(0)

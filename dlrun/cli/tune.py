@@ -200,11 +200,12 @@ def _budget(found: Tuning, given: float | None) -> float:
 
 def _carry_out(found: Tuning, options: dict[str, Any]) -> None:
     """Run the trials in this allocation, or submit a job for them and wait for it."""
+    from dlrun.cli.tune_progress import progress
     from dlrun.effects.tuning import allocation, race, tuning
 
     if options["here"] or allocation.here(found):
-        with tuning.locked(found):
-            race.run(found, notice)
+        with tuning.locked(found), progress(found) as shown:
+            race.run(found, shown.notice, polled=shown.update)
         return
     from dlrun.plan.tuning.race import upcoming
 
@@ -223,24 +224,16 @@ def _carry_out(found: Tuning, options: dict[str, Any]) -> None:
         notice(f"job {job.job_id} runs the trials, at most {found.budget:.3g} node-hours in total")
     if options["no_wait"]:
         return
-    seen = len(found.trials())
-    while not watcher.ended():
-        time.sleep(0.5)
-        seen = _print_new_trials(found, seen)
-    _print_new_trials(found, seen)
+    with progress(found) as shown:
+        while not watcher.ended():
+            time.sleep(0.5)
+            shown.print_new_trials()
+            shown.update()
+        shown.print_new_trials()
     if upcoming(found.candidates, found.trials(), repeat=found.repeat) is not None:
         notice(
             f"job {job.job_id} ended before all trials were done; `dlrun why {job.directory}` shows the cause"
         )
-
-
-def _print_new_trials(found: Tuning, seen: int) -> int:
-    """Print the trials after the first `seen`; returns their total number."""
-    trials = found.trials()
-    for number, one in enumerate(trials[seen:], seen + 1):
-        result = f"{one.value:.4g} {one.unit}" if one.value is not None else f"failed: {one.failed}"
-        notice(f"{number}: {one.candidate}{' (to confirm)' if one.stage == 'confirm' else ''}: {result}")
-    return len(trials)
 
 
 def _print(found: Tuning, *, spec_file: Path | None, as_json: bool, write: bool, **_: Any) -> int:

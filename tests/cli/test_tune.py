@@ -148,7 +148,7 @@ def test_on_a_terminal_the_budget_is_asked_for(place):
     """With an estimate; what is typed is what the trials may take."""
     master, slave = pty.openpty()
     shown, options = "", {"stdin": slave, "stdout": subprocess.PIPE, "stderr": slave}
-    with place.start(*WORDS[:-2], env={"TERM": "xterm"}, **options) as running:
+    with place.start(*WORDS[:-2], env={"TERM": "xterm", "COLUMNS": "100"}, **options) as running:
         os.close(slave)
         until, answered = time.monotonic() + 240, False
         while running.poll() is None and time.monotonic() < until:
@@ -165,3 +165,7 @@ def test_on_a_terminal_the_budget_is_asked_for(place):
         r"The trials need about 0\.1\d node-hours \(1 node\); budget in node-hours \[0\.1\d+\]", shown
     )
     assert json.loads((place.place / "toy-tuning/tune.json").read_text())["budget"] == 0.5
+    # The trial that runs has a status line below those that have ended, erased before the next of them.
+    assert re.search(r"1: as planned: running for \ds; 0% of 0\.5 node-hours used", shown), shown
+    assert ": placement.threads=1 + workers=2: running for " in shown
+    assert re.search(r"\x1b\[2K1: as planned: 10[01](\.5)? samples/s", shown), shown

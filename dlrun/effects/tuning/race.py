@@ -17,8 +17,13 @@ _LEAST = 20.0
 """Seconds reserved for the end of the last trial."""
 
 
-def run(tuning: Tuning, notice: Callable[[str], None], until: float | None = None) -> None:
-    """Run the missing trials; until: end of the allocation in seconds since 1970.
+def run(
+    tuning: Tuning,
+    notice: Callable[[str], None],
+    until: float | None = None,
+    polled: Callable[[], None] = lambda: None,
+) -> None:
+    """Run the missing trials; until: end of the allocation in seconds since 1970; polled: called twice a second.
 
     Raises OperationFailed if the unchanged plan cannot be measured.
     """
@@ -43,13 +48,15 @@ def run(tuning: Tuning, notice: Callable[[str], None], until: float | None = Non
                 break
             if last and coming.stage == "confirm" and not any(one.stage == "confirm" for one in trials):
                 notice("the rest of the budget is used to confirm the fastest candidate so far")
-            done = _one(tuning, coming, plans, left)
+            done = _one(tuning, coming, plans, left, polled)
             tuning.add(done)
             notice(f"{len(trials) + 1}: {_words(coming)}: {_result(done.value, done.unit, done.failed)}")
     _check(tuning)
 
 
-def _one(tuning: Tuning, coming: Next, plans: dict[str, Plan], left: float) -> Trial:
+def _one(
+    tuning: Tuning, coming: Next, plans: dict[str, Plan], left: float, polled: Callable[[], None]
+) -> Trial:
     """Run a trial; a candidate that cannot be planned is a failed trial."""
     name = coming.candidate.name
     try:
@@ -65,7 +72,7 @@ def _one(tuning: Tuning, coming: Next, plans: dict[str, Plan], left: float) -> T
             directory=".",
             failed=str(error),
         )
-    return trial.run(tuning, coming, plans[name], left)
+    return trial.run(tuning, coming, plans[name], left, polled)
 
 
 def _left(tuning: Tuning, until: float | None) -> float:

@@ -6,14 +6,14 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from dlrun.effects.jobs.files import files
 from dlrun.effects.queue.results import metrics
 from dlrun.effects.records import jobs
-from dlrun.effects.tuning.tuning import Tuning
+from dlrun.effects.tuning.tuning import Tuning, directory_name
 from dlrun.model.plan import Plan
 from dlrun.model.text import digits
 from dlrun.node.supervise import end_with_supervisor
@@ -27,9 +27,12 @@ _GRACE = 40.0
 """Seconds for a script to end its ranks: more than twice their grace of 15 s."""
 
 
-def run(tuning: Tuning, coming: Next, plan: Plan, limit: float) -> Trial:
+def run(
+    tuning: Tuning, coming: Next, plan: Plan, limit: float, polled: Callable[[], None] = lambda: None
+) -> Trial:
     """Run a trial until it exits, has logged its throughput for long enough, or `limit` seconds have passed.
 
+    `polled` is called about twice a second.
     All its processes have ended when this returns or raises (KeyboardInterrupt).
     """
     target = _directory(tuning, coming)
@@ -46,6 +49,7 @@ def run(tuning: Tuning, coming: Next, plan: Plan, limit: float) -> Trial:
         while process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_POLL)
+            polled()
             now = time.monotonic()
             if first is None and _reading(plan, target) is not None:
                 first = now
@@ -80,8 +84,7 @@ def _directory(tuning: Tuning, coming: Next) -> Path:
     base = tuning.directory / "trials"
     numbers = [path.name.partition("-")[0] for path in base.iterdir()]
     used = [int(number) for number in numbers if digits(number)]
-    safe = "".join(c if c.isalnum() or c in "._=" else "-" for c in coming.candidate.name)[:60]
-    return base / f"{max(used, default=0) + 1:03d}-{safe}"
+    return base / f"{max(used, default=0) + 1:03d}-{directory_name(coming.candidate.name)}"
 
 
 def _environment(own: Mapping[str, str]) -> dict[str, str]:

@@ -96,12 +96,28 @@ class Tuning:
         """Node-hours of the trials so far."""
         return self.nodes * sum(one.seconds for one in self.trials()) / 3600
 
+    def running(self) -> tuple[str, float] | None:
+        """Directory name of the setting, and start (seconds since 1970), of the trial that has not ended; None without one."""
+        ended = {one.directory for one in self.trials()}
+        try:
+            newest = max((self.directory / "trials").iterdir(), default=None)
+            if newest is None or str(newest.relative_to(self.directory)) in ended:
+                return None
+            return newest.name.partition("-")[2], (newest / "job.sh").stat().st_mtime
+        except OSError:
+            return None
+
     def unchanged(self) -> bool:
         """Whether the spec is unchanged since the start of the tuning."""
         try:
             return (self.directory / SPEC).read_bytes() == self.spec.read_bytes()
         except OSError:
             return False
+
+
+def directory_name(candidate: str) -> str:
+    """The name of a candidate as part of the directory name of its trials."""
+    return "".join(c if c.isalnum() or c in "._=" else "-" for c in candidate)[:60]
 
 
 def load(directory: Path) -> Tuning | None:

@@ -2,7 +2,9 @@
 
 1. Every candidate is tried once, and so is the unchanged plan. Those that are slower than the fastest by more than the noise (the
    differences between trials of the same setting) are dropped; the others run again.
-2. Changes that were faster alone are combined, then changes that were slower alone are added to these.
+2. Changes that were faster alone are combined, then changes that were slower alone are added to these, replace some of
+   them, or are left out again. A combination that is slower than the best one so far, by half of the noise in its first run or
+   by anything in two, is not run again.
 3. The winner and the unchanged plan alternate in new trials. Only these decide the reported gain, because the best of many
    measurements is partly luck.
 """
@@ -17,6 +19,7 @@ from dlrun.model.record import record
 from dlrun.plan.tuning.candidates import DEFAULT, Candidate, together
 
 Stage = Literal["alone", "together", "confirm"]
+Move = Literal["add", "replace", "leave out", "begin without"]
 
 QUIET = 0.02
 """Smallest relative difference that counts: runs on quiet nodes differ by 1-2 % (see `plan.affinity.binding_report`)."""
@@ -127,30 +130,64 @@ def combinations(
     """The combinations so far, and the one to run next (None: there is none).
 
     Greedy search: to the fastest change, each other one is added in turn, winners first (a change that is slower by itself
-    can be faster beside another). Then each one replaces those with a common key. Faster combinations are kept.
+    can be faster beside another). Then each one replaces those with a common key. Then the winners are combined without the
+    fastest one and its keys: beside it, they may gain too little. At last each one is left out in turn: one that was faster
+    alone can be slower beside the others. Faster combinations are kept.
     """
     planned = next(one for one in candidates if one.name == DEFAULT)
     winners = _winners(candidates, trials)
-    parts = winners[:1]
+    if not winners:
+        return [], None
+    others = [one for one in candidates if one.name != DEFAULT and values(trials, one.name)]
+    moves: list[tuple[Move, Candidate]] = [("add", one) for one in (*winners[1:], *others)]
+    moves += [("replace", one) for one in others]
+    moves += [("begin without", winners[0])]
+    moves += [("leave out", one) for one in others]
+    parts, current = winners[:1], winners[0]
     made: list[Candidate] = []
-    current = parts[0] if parts else planned
-    others = [one for one in candidates if one.name != DEFAULT and values(trials, one.name)] if parts else []
-    added = [(one, False) for one in (*winners[1:], *others)]
-    for one, replaces in (*added, *((one, True) for one in others)):
-        kept = [part for part in parts if not _changed(one, planned) & _changed(part, planned)]
-        if not kept or one in parts or replaces != (kept != parts):
-            continue
-        both = together([*kept, one], planned.parameters)
-        if any((both.sets, both.parameters) == (other.sets, other.parameters) for other in made):
+    for move, one in moves:
+        coming = _moved(move, one, parts, winners, planned)
+        both = together(coming, planned.parameters)
+        if len(coming) < 2 or any(_same(both, other) for other in made):
             continue
         made.append(both)
         ran = sum(t.candidate == both.name and t.stage == "together" for t in trials)
-        if ran < repeat and not dropped(trials, both.name):
+        found, best = values(trials, both.name), median(values(trials, current.name))
+        slower = found and max(found) < best * (1 if len(found) > 1 else 1 - noise(trials) / 2)
+        if ran < repeat and not slower and not dropped(trials, both.name):
             return made, both
-        found = values(trials, both.name)
-        if found and median(found) > median(values(trials, current.name)):
-            parts, current = [*kept, one], both
+        if found and median(found) > best:
+            parts, current = coming, both
     return made, None
+
+
+def _moved(
+    move: Move,
+    one: Candidate,
+    parts: Sequence[Candidate],
+    winners: Sequence[Candidate],
+    planned: Candidate,
+) -> list[Candidate]:
+    """The changes after a move from `parts`; empty if it is not possible."""
+    if move == "leave out":
+        return [part for part in parts if part is not one] if one in parts else []
+    if move == "begin without":
+        found: list[Candidate] = []
+        for winner in winners:
+            if not any(_share_keys(winner, other, planned) for other in (one, *found)):
+                found.append(winner)
+        return found
+    kept = [part for part in parts if not _share_keys(one, part, planned)]
+    possible = kept and one not in parts and (move == "replace") == (kept != [*parts])
+    return [*kept, one] if possible else []
+
+
+def _same(one: Candidate, other: Candidate) -> bool:
+    return (one.sets, one.parameters) == (other.sets, other.parameters)
+
+
+def _share_keys(one: Candidate, other: Candidate, planned: Candidate) -> bool:
+    return bool(_changed(one, planned) & _changed(other, planned))
 
 
 def _changed(one: Candidate, planned: Candidate) -> set[str]:
@@ -185,7 +222,7 @@ def _of_round(candidates: Sequence[Candidate], trials: Sequence[Trial], number: 
     shift = (number - 1) % len(others) if others else 0
     for one in (planned, *others[shift:], *others[:shift]):
         ran = sum(t.candidate == one.name and t.stage == "alone" for t in trials)
-        if ran < number and (one.name == DEFAULT or not dropped(trials, one.name)):
+        if ran < number and not dropped(trials, one.name):
             return one
     return None
 
@@ -231,11 +268,6 @@ def verdict(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> Verdict
         high=high - 1,
         sure=len(found) > 1 and len(base) > 1 and low > 1 + QUIET / 2,
     )
-
-
-def most(count: int, repeat: int) -> int:
-    """Maximum number of trials of a race with `count` candidates: none dropped, all combined, one confirmed."""
-    return 2 * count * repeat + 2 * repeat
 
 
 def expected(count: int, repeat: int) -> int:

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from dlrun.plan.tuning.candidates import DEFAULT, Candidate, as_planned
-from dlrun.plan.tuning.race import Trial, everyone, most, upcoming, verdict
+from dlrun.plan.tuning.race import Trial, everyone, upcoming, verdict
 
 KNOBS = {
     "placement.threads": {"4": 1.0, "2": 1.18, "1": 0.7},
@@ -50,7 +50,8 @@ def race(candidates, measure, repeat=3):
                 failed=None if value is not None else "it failed",
             )
         )
-        assert len(trials) <= most(len(candidates), repeat)
+        # None dropped; each added, put in another's place and left out once; one confirmed.
+        assert len(trials) <= 4 * len(candidates) * repeat + 2 * repeat
     return trials
 
 
@@ -107,6 +108,10 @@ def test_two_changes_of_one_key_are_not_combined():
             {**best, key: value}
             for key, value in (("placement.threads", "1"), ("placement.comm_cores", "2"), ("workers", "8"))
         ),
+        *(
+            {key: best[key] for key in best if key != left_out}
+            for left_out in ("workers", "placement.threads")
+        ),
     ]
 
 
@@ -133,6 +138,28 @@ def test_what_lost_alone_can_win_beside_another():
     found = verdict(candidates, race(candidates, measure))
     assert found is not None
     assert found.winner.sets == {"threads": "1", "chunk": "4096", "in_place": "1"}
+
+
+def test_what_won_alone_is_left_out_where_it_is_slower_beside_the_others():
+    """Chunks are the fastest single change, and slower than none with one thread and a buffer that is reused."""
+    candidates = (
+        as_planned({}),
+        *(Candidate(name=name, sets={name: "1"}, parameters={}, because="") for name in ("chunk", "threads", "in_place")),
+    )  # fmt: skip
+
+    def measure(one):
+        speed = {0: 100.0, 1: 140.0, 2: 180.0, 3: 220.0}[len(one.keys)]
+        return speed + (
+            100.0 if one.keys == {"chunk"} else 80.0 if one.keys == {"threads", "in_place"} else 0.0
+        )
+
+    trials = race(candidates, measure)
+    found = verdict(candidates, trials)
+    assert found is not None
+    assert found.winner.keys == {"threads", "in_place"}
+    assert (
+        sum(one.candidate == "chunk + in_place" for one in trials) == 1
+    )  # slower than each run of the best so far
 
 
 def test_a_combination_that_is_slower_is_left_and_the_next_is_tried():
