@@ -1,6 +1,7 @@
 """The cost of measuring a job: the same training with `usage: true` and `usage: false`, in turn.
 
     python benchmarks/usage.py [--workload burn,digits,ddp] [--rounds N] [--size N] [--keep DIRECTORY --within SECONDS]
+    python benchmarks/usage.py --stop SECONDS [--workload digits,ddp] [--rounds N]
 
 `burn` is one rank that computes, `digits` the example, `ddp` PyTorch's DistributedDataParallel with two ranks that compute;
 `--size` makes them longer. Each round runs both jobs, with the script of the `local` scheduler. The table has the CPU time of
@@ -9,11 +10,16 @@ and the sampler's own CPU time and memory, as it records them. Budget: 0.5 %, or
 
 With `--keep`, the rounds are stored in that directory, and `--within` ends the program after so many seconds; the same
 command continues (exit code 3: some rounds are missing).
+
+With `--stop`, one job of each workload runs all the time, and its sampler is stopped (SIGSTOP) and continued in turn, for so
+many seconds each time: on a machine whose speed changes from minute to minute, only this can show a difference of less than
+1 %. A round has both; their speed is that of the lines in the log of rank 0. The sampler's start is not part of it.
 """
 
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -27,7 +33,7 @@ SITE = "name: here\nscheduler: {type: local}\nlauncher: {name: local}\nrendezvou
 WORKLOADS = {
     "burn": lambda size: (1, ["-c", WORK.format(size)]),
     "digits": lambda size: (2, [str(HERE.parent / "examples/digits/train.py"), "--epochs", str(10 * size)]),
-    "ddp": lambda size: (2, [str(HERE / "tune_workloads/ddp.py"), "25", "1", "0", str(6 * size)]),
+    "ddp": lambda size: (2, [str(HERE / "tune_workloads/ddp.py"), "25", "1", "0", str(2 * size)]),
 }
 """Number of ranks and arguments of Python, for a size in seconds."""
 
@@ -88,6 +94,46 @@ def measure(name, options, until):
     return rows
 
 
+def stop_in_turn(name, options):
+    """The relative differences of speed, with the sampler against without, one for each round."""
+    speeds = []
+    with tempfile.TemporaryDirectory() as place:
+        # Longer than needed: the job is ended below.
+        job = render(Path(place), name, round(10 * options.rounds * options.stop), True)
+        log = job / "logs/rank-0.log"
+        with subprocess.Popen(["bash", "job.sh"], cwd=job, stdout=subprocess.DEVNULL) as process:
+            try:
+                file = wait_for(lambda: next(job.glob("usage/*.jsonl"), None))
+                sampler = int(wait_for(lambda: file.read_text().partition('"id":"')[2].partition(".")[0]))
+                wait_for(lambda: count(log) > 20)
+                for number in range(2 * options.rounds):
+                    on = number % 4 in (0, 3)  # a machine that becomes slower must not favour either
+                    os.kill(sampler, signal.SIGCONT if on else signal.SIGSTOP)
+                    began, before = time.monotonic(), count(log)
+                    time.sleep(options.stop)
+                    speeds.append((count(log) - before) / (time.monotonic() - began))
+                os.kill(sampler, signal.SIGCONT)
+            finally:
+                process.terminate()
+    pairs = zip(speeds[::2], speeds[1::2], strict=True)
+    return [(a / b if number % 2 == 0 else b / a) - 1 for number, (a, b) in enumerate(pairs)]
+
+
+def count(log):
+    """The lines of a log so far; 0 without one."""
+    return log.read_bytes().count(b"\n") if log.exists() else 0
+
+
+def wait_for(found):
+    """The first true value of a function, within a minute."""
+    until = time.monotonic() + 60
+    while not (value := found()):
+        if time.monotonic() > until:
+            raise SystemExit("the job has not started")
+        time.sleep(0.1)
+    return value
+
+
 def show(name, rows):
     """The lines of a workload."""
     for what in ("cpu", "wall"):
@@ -118,7 +164,18 @@ def main():
     parser.add_argument("--size", type=int, default=20)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--within", type=float, default=float("inf"), metavar="SECONDS")
+    parser.add_argument("--stop", type=float, metavar="SECONDS")
     options = parser.parse_args()
+    if options.stop:
+        print("                   speed with the sampler (median, mean of the rounds)")
+        for name in options.workload.split(","):
+            each = stop_in_turn(name, options)
+            error = statistics.stdev(each) / len(each) ** 0.5
+            print(
+                f"{name:8} {statistics.median(each):+9.2%} {statistics.fmean(each):+9.2%} ± {error:.2%}",
+                flush=True,
+            )
+        return
     until = time.monotonic() + options.within
     print("         time   without s     with s  difference (median of the rounds)  spread without")
     for name in options.workload.split(","):

@@ -90,7 +90,7 @@ def _show_study(found: list[tuple[str, Job]], *, as_csv: bool, as_json: bool) ->
 
 _COLUMNS = (
     "rank", "node", "cores", "used", "cpu", "main", "seconds", "peak", "processes", "full", "idle", "blocked", "waited", "moved",
-    "read", "written", "near", "busy_cores", "threads", "faults", "preempted",
+    "read", "written", "near", "busy_cores", "threads", "faults", "preempted", "allowed", "ran_on",
 )  # fmt: skip
 
 

@@ -125,7 +125,7 @@ def test_what_a_job_used(dlrun):
     assert [one["rule"] for one in run["verdicts"]] == ["idle"]
     header, *rows = dlrun("usage", job, "--csv").stdout.splitlines()
     assert header.startswith("point,rank,node,cores,used,cpu")
-    assert header.endswith(",near,busy_cores,threads,faults,preempted")
+    assert header.endswith(",near,busy_cores,threads,faults,preempted,allowed,ran_on")
     assert [row.split(",")[1] for row in rows] == ["rank-0", "rank-1"]
     dlrun("report", job, "-o", "page.html")
     page = (dlrun.place / "page.html").read_text()

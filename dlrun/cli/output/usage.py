@@ -109,8 +109,10 @@ def _ranks(ranks: Sequence[RankUse]) -> None:
     top = max((value for one in ranks for _, value in one.cpu_curve), default=0.0)
     memory = max((value for one in ranks for _, value in one.memory_curve), default=0.0)
     near = any(one.near is not None for one in ranks)
+    elsewhere = any(one.ran_on not in ("", one.allowed) for one in ranks)
     columns = [
         Column(title="RANK"), Column(title="NODE", drop=1), Column(title="CORES", right=True, drop=2),
+        *([Column(title="RAN ON", drop=8)] if elsewhere else []),
         Column(title="USED", right=True), Column(title="CORES OVER TIME", drop=3), Column(title="PEAK", right=True),
         Column(title="MEMORY OVER TIME", drop=4), Column(title="READ", right=True, drop=5),
         Column(title="WRITTEN", right=True, drop=6),
@@ -118,7 +120,8 @@ def _ranks(ranks: Sequence[RankUse]) -> None:
     ]  # fmt: skip
     rows = [
         (
-            one.rank, one.node, str(one.cores or "-"), f"{one.used:.2f}", sparkline(one.cpu_curve, top), size(one.peak),
+            one.rank, one.node, str(one.cores or "-"), *([one.ran_on or "-"] if elsewhere else []),
+            f"{one.used:.2f}", sparkline(one.cpu_curve, top), size(one.peak),
             sparkline(one.memory_curve, memory), size(one.read), size(one.written),
             *(["-" if one.near is None else f"{one.near:.0%}"] if near else []),
         )
@@ -132,12 +135,13 @@ def _nodes(run: RunUse) -> None:
     columns = [
         Column(title="NODE"), Column(title="USED", right=True), Column(title="MEMORY", right=True),
         Column(title="LIMIT", right=True, drop=3), Column(title="NETWORK", right=True),
-        Column(title="DISK BUSY", right=True, drop=2),
+        Column(title="DISK BUSY", right=True, drop=2), Column(title="WAITS FOR", drop=4),
     ]  # fmt: skip
     rows = [
         (
             one.node, f"{one.used:.2f}", size(one.memory), size(one.limit), bits(one.network),
             "-" if one.disk is None else f"{one.disk:.0%}",
+            ", ".join(f"{what} {part:.0%}" for what, part in one.waits.items() if part >= 0.01) or "-",
         )
         for one in nodes_that_differ(run.use)
     ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -92,7 +92,7 @@ def _cores(ranks: Sequence[RankUse]) -> float:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLine:
     """One node: mean cores of its ranks, peak memory and its limit in bytes, mean bytes/s of its busiest interface, share of
-    the time in which its busiest disk had work."""
+    the time in which its busiest disk had work, and in which a process waited for a core, for memory, for a disk."""
 
     node: str
     used: float
@@ -100,6 +100,7 @@ class NodeLine:
     limit: float | None
     network: float
     disk: float | None
+    waits: Mapping[str, float]
 
 
 _VALUES: tuple[tuple[Callable[[NodeLine], float], float], ...] = (
@@ -107,6 +108,9 @@ _VALUES: tuple[tuple[Callable[[NodeLine], float], float], ...] = (
     (lambda one: one.memory, 64e6),
     (lambda one: one.network, 1e6),
     (lambda one: one.disk or 0.0, 0.05),
+    (lambda one: one.waits["cores"], 0.05),
+    (lambda one: one.waits["memory"], 0.05),
+    (lambda one: one.waits["disks"], 0.05),
 )
 """What is compared, and the difference below which it never counts."""
 
@@ -121,6 +125,11 @@ def nodes_that_differ(use: Use) -> list[NodeLine]:
             limit=node.job_limit or node.total,
             network=max((link.mean for link in node.links), default=0.0),
             disk=node.disk,
+            waits={
+                "cores": node.cpu_pressure or 0.0,
+                "memory": node.memory_pressure or 0.0,
+                "disks": node.io or 0.0,
+            },
         )
         for node in use.nodes
     ]

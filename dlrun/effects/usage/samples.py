@@ -56,7 +56,8 @@ class Sample:
 class Recording:
     """The output of one sampler: a node in one run of the job.
 
-    cores: rank -> its CPUs; on: the ranks that compute on each GPU; saving: seconds in which its first rank wrote checkpoints.
+    cores: rank -> its CPUs; ran: rank -> those on which it ran; on: the ranks that compute on each GPU; saving: seconds in
+    which its first rank wrote checkpoints.
     """
 
     node: str
@@ -65,6 +66,7 @@ class Recording:
     memory: float | None
     gpus: Sequence[Mapping[str, Any]]
     cores: dict[str, str] = field(default_factory=dict)
+    ran: dict[str, str] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     on: list[list[str]] = field(default_factory=list)
@@ -174,8 +176,7 @@ def _start(record: Mapping[str, Any]) -> Recording:
 
 def _add(to: Recording, columns: Mapping[str, Sequence[str]], record: Mapping[str, Any]) -> None:
     if record["kind"] == "rank":
-        cores = str(record["cores"])
-        to.cores[_rank(record["rank"])] = cores if _CORES.fullmatch(cores) else ""
+        to.cores[_rank(record["rank"])] = _core_list(record["cores"])
         return
     gpus = [_row(columns["gpu"], row) for row in record.get("gpus", ())]
     sample = Sample(
@@ -196,6 +197,7 @@ def _add(to: Recording, columns: Mapping[str, Sequence[str]], record: Mapping[st
     # The sampler's clock is monotonic: an earlier time is damage.
     if not to.samples or sample.t > to.samples[-1].t:
         to.samples.append(sample)
+    to.ran.update((_rank(name), _core_list(cores)) for name, cores in record.get("ran", {}).items())
     to.on = [[str(rank) for rank in one] for one in record.get("on", ())] or to.on
     to.saving = number(record.get("saving", to.saving))
     if record["kind"] == "end":
@@ -223,6 +225,12 @@ def _rank(name: object) -> str:
     if isinstance(name, str) and _RANK.fullmatch(name):
         return name
     raise ValueError("not a rank")
+
+
+def _core_list(value: object) -> str:
+    """Validate a list of cores such as `0-3,8`; empty for anything else."""
+    cores = str(value)
+    return cores if _CORES.fullmatch(cores) else ""
 
 
 def _within(value: Any, most: float) -> float:

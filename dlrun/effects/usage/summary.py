@@ -21,13 +21,15 @@ class RankUse:
     main: CPU time of the program itself, without its children; full: mean number of children that always had work; idle:
     share of the time with nearly no CPU usage; near: share of the program's memory on the NUMA nodes of its cores, if it has
     cores of only some of them; busy_cores: mean number of its cores that were at least 90 % busy, with work of any process;
-    threads: maximum number; faults: page faults with a read from disk; moved, preempted: counts per second.
+    ran_on: the cores on which it ran, as far as samples show; threads: maximum number; faults: page faults with a read from
+    disk; moved, preempted: counts per second.
     """
 
     rank: str
     node: str
     cores: int
     allowed: str
+    ran_on: str
     cpu: float
     main: float
     seconds: float
@@ -97,8 +99,9 @@ class FileSystemUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeUse:
-    """The usage of one node; job_*: values of the job's cgroup; io: share of the time with I/O pressure; disk: share of the
-    time in which its busiest disk had work; elsewhere: pages per second from another NUMA node than the core's."""
+    """The usage of one node; job_*: values of the job's cgroup; cpu_pressure, memory_pressure, io: share of the time in which
+    a process waited for a core, for memory, for a disk (PSI); disk: share of the time in which its busiest disk had work;
+    elsewhere: pages per second from another NUMA node than the core's."""
 
     node: str
     seconds: float
@@ -108,6 +111,8 @@ class NodeUse:
     job_cpu: float | None
     job_peak: float | None
     job_limit: float | None
+    cpu_pressure: float | None
+    memory_pressure: float | None
     io: float | None
     disk: float | None
     elsewhere: float | None
@@ -176,7 +181,7 @@ def _rank(of: Recording, name: str) -> Iterable[RankUse]:
     middle = rows[:-1] if len(rows) > 2 else rows
     yield RankUse(
         rank=name, node=of.node, cores=cores_of(of.cores.get(name, "")),
-        allowed=of.cores.get(name, ""), cpu=last.get("cpu") or 0.0, main=last.get("main") or 0.0,
+        allowed=of.cores.get(name, ""), ran_on=of.ran.get(name, ""), cpu=last.get("cpu") or 0.0, main=last.get("main") or 0.0,
         seconds=seconds, peak=last.get("peak") or 0.0, processes=max(row.get("processes") or 0.0 for row in rows),
         full=_mean([row.get("full") or 0.0 for row in middle[1:] or middle]),
         idle=idle / seconds if seconds else 0.0,
@@ -223,17 +228,17 @@ def _gpu(of: Recording, index: int) -> GpuUse:
 def _node(of: Recording) -> NodeUse:
     first, last = of.samples[0], of.samples[-1]
     seconds = last.t - first.t
-    difference = [
-        _since(first.node.get(what), last.node.get(what))
-        for what in ("cpu", "io_pressure", "disk_busy", "elsewhere")
-    ]
-    cpu, io, disk, elsewhere = difference
+
+    def rate(what: str) -> float | None:
+        return _a_second(_since(first.node.get(what), last.node.get(what)), seconds)
+
     return NodeUse(
-        node=of.node, seconds=last.t, cpu=cpu,
+        node=of.node, seconds=last.t, cpu=_since(first.node.get("cpu"), last.node.get("cpu")),
         memory=_most_of([sample.node for sample in of.samples], "memory"), total=of.memory,
         job_cpu=last.job.get("cpu"), job_peak=_most_of([sample.job for sample in of.samples], "peak"),
-        job_limit=last.job.get("limit"), io=_a_second(io, seconds), disk=_a_second(disk, seconds),
-        elsewhere=_a_second(elsewhere, seconds), links=tuple(_links(of)), shared=tuple(_shared(of)), complete=of.complete,
+        job_limit=last.job.get("limit"), cpu_pressure=rate("cpu_pressure"), memory_pressure=rate("memory_pressure"),
+        io=rate("io_pressure"), disk=rate("disk_busy"), elsewhere=rate("elsewhere"),
+        links=tuple(_links(of)), shared=tuple(_shared(of)), complete=of.complete,
         missing=tuple(dict.fromkeys(of.missing)),
     )  # fmt: skip
 

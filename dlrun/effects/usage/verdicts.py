@@ -324,9 +324,11 @@ def _memory(run: _Run) -> Iterator[Verdict]:
     ]
     for node, limit in limits:
         if limit and peak_of(run.use, node) >= _at("memory-limit") * limit:
+            waits = node.memory_pressure or 0.0
             yield Verdict(
                 rule="memory-limit",
-                evidence=f"{size(peak_of(run.use, node))} of {size(limit)} in use on {node.node}",
+                evidence=f"{size(peak_of(run.use, node))} of {size(limit)} in use on {node.node}"
+                + (f", where processes waited for memory {waits:.0%} of the time" if waits >= 0.005 else ""),
                 change=f"resources.memory_per_node: {math.ceil(1.5 * limit / _GB)}G",
             )
             break

@@ -7,7 +7,7 @@ keep, too. When a parent waits for an ended process, the kernel adds the CPU tim
 
 import os
 import time
-from typing import Dict, FrozenSet, List, Optional, Set
+from typing import Dict, FrozenSet, List, Optional, Sequence, Set
 
 from . import procfs
 
@@ -33,6 +33,8 @@ COLUMNS = (
     "near",  # share of the program's memory on the NUMA nodes of its cores (`numa`); null: not measured, or one NUMA node
 )
 _FULL = 0.9
+_MOST_THREADS = 256
+"""Maximum number of the program's threads whose core is read in a sample: each takes about 20 µs."""
 
 
 class Process:
@@ -46,6 +48,7 @@ class Process:
         self.own = self.total = self.waiting = 0.0
         self.seen = 0.0
         self.faults = self.threads = self.resident = 0
+        self.core = -1
 
     def read_stat(self) -> bool:
         """Read `/proc/PID/stat`; False if the process has ended or its id was reused."""
@@ -60,6 +63,7 @@ class Process:
         self.total = self.own + (int(fields[13]) + int(fields[14])) / TICKS
         self.faults = int(fields[9]) + int(fields[10])
         self.threads, self.resident = int(fields[17]), int(fields[21]) * PAGE
+        self.core = _core(fields)
         return True
 
     def read_waiting(self) -> None:
@@ -79,6 +83,9 @@ class Rank:
         self.main = 0  # the program
         self.cores: FrozenSet[int] = frozenset()
         self.cores_text = ""
+        self.ran: Set[int] = (
+            set()
+        )  # cores on which a process or a thread of the program ran, as far as samples show
         self.memory_nodes = ""
         self.lost = 0.0  # CPU time of processes whose parent was gone when they ended
         self.cpu = self.main_cpu = 0.0
@@ -102,6 +109,18 @@ class Rank:
             counters.get("read"), counters.get("written"), counters.get("called"),
             len(self.cores & busy), self.near,
         ]  # fmt: skip
+
+
+def _core(fields: Sequence[bytes]) -> int:
+    """The core on which a process or thread ran last, from the fields of its `stat` after its name (proc(5), `processor`)."""
+    return int(fields[36])
+
+
+def _cores_of_threads(pid: int) -> Set[int]:
+    """The cores on which the threads of a process ran last."""
+    place = "/proc/{}/task/".format(pid)
+    found = [procfs.read("{}{}/stat".format(place, thread)) for thread in procfs.names(place)[:_MOST_THREADS]]
+    return {_core(content[content.rindex(b")") + 2 :].split()) for content in found if content}
 
 
 def _seconds(nanoseconds: Optional[int]) -> Optional[float]:
@@ -206,6 +225,9 @@ class Ranks:
                     self._forget(rank, process, before_it)
                     continue
                 process.read_waiting()
+                # Not at the first sample: the process may not have run since it was bound.
+                if seen and pid != rank.shell:
+                    rank.ran |= _cores_of_threads(pid) if pid == rank.main else {process.core}
                 process.seen = now
                 blocked = blocked or process.state == b"D"
                 if seen and now > seen and pid not in (rank.main, rank.shell):

@@ -105,6 +105,7 @@ class Sampler:
         self._saving = saving.Saving(saves)
         self._node_rank = environment.get("DLRUN_NODE_RANK", "0")
         self._reported: Set[str] = set()
+        self._ran: Dict[str, str] = {}
         self._placed = False
 
     def begin(self) -> None:
@@ -151,6 +152,11 @@ class Sampler:
             "ranks": {name: rank.row(busy) for name, rank in sorted(self._ranks.ranks.items())},
             "network": self._machine.network(),
         }
+        ran = {name: _folded(sorted(rank.ran)) for name, rank in self._ranks.ranks.items() if rank.ran}
+        changed = {name: cores for name, cores in ran.items() if last or self._ran.get(name) != cores}
+        if changed:
+            record["ran"] = changed
+            self._ran.update(changed)
         if self._cgroup.known:
             record["job"] = self._cgroup.row()
         if self._gpus.described:

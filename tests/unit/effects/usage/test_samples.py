@@ -72,6 +72,16 @@ def test_cores_of_a_rank(tmp_path, cores, count):
     assert rank.cores == count
 
 
+def test_the_cores_on_which_a_rank_ran(tmp_path):
+    """The last list of a rank counts, and a damaged one is empty."""
+    records = recording(0, ["rank-0", "rank-1"])
+    records[3]["ran"] = {"rank-0": "0", "rank-1": "4"}
+    records[5]["ran"] = {"rank-0": "0-1", "rank-1": "4,../x"}
+    write(tmp_path, records)
+    first, second = summarize(samples.recordings(tmp_path)).ranks
+    assert (first.ran_on, second.ran_on) == ("0-1", "")
+
+
 def long(count: int) -> list[dict]:
     *start, first, _ = recording(0, ["rank-0"])[:4]
     return [*start, *({**first, "kind": "sample", "t": float(t)} for t in range(count))]

@@ -321,9 +321,32 @@ def test_nodes_are_listed_where_they_differ(tmp_path):
     assert first.used == second.used == pytest.approx(7.2)
 
 
+def test_a_node_whose_processes_wait_is_listed_with_what_they_wait_for(tmp_path):
+    job(tmp_path, four(), node={"cpu_pressure": 0.1, "memory_pressure": 0.02, "io_pressure": 0.0})
+    file = tmp_path / "usage" / "n2.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    column = machine.COLUMNS.index("memory_pressure")
+    for line in lines[1:]:
+        if "node" in line and isinstance(line["node"], list):
+            line["node"][column] *= 10
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    first, second = nodes_that_differ(summarize(recordings(tmp_path)))
+    assert (first.waits["memory"], second.waits["memory"]) == (pytest.approx(0.02), pytest.approx(0.2))
+    assert first.waits["cores"] == second.waits["cores"] == pytest.approx(0.1)
+
+
+def test_a_full_limit_is_named_with_the_time_that_it_costs(tmp_path):
+    use = summarize(recordings(job(tmp_path, four(), limit=4.1e9, node={"memory_pressure": 0.3})))
+    (one,) = judge(plan(), use, 300, ended=True)
+    assert one.evidence.endswith(" in use on n1, where processes waited for memory 30% of the time")
+
+
 def test_of_many_nodes_the_extremes_are_listed():
     nodes = tuple(
-        SimpleNamespace(node=f"n{i}", job_peak=(5 + (i == 7)) * 1e9, job_limit=None, total=64e9, links=(), disk=0.0)
+        SimpleNamespace(
+            node=f"n{i}", job_peak=(5 + (i == 7)) * 1e9, job_limit=None, total=64e9, links=(), disk=0.0,
+            cpu_pressure=None, memory_pressure=None, io=None,
+        )
         for i in range(20)
     )  # fmt: skip
     assert [one.node for one in nodes_that_differ(SimpleNamespace(nodes=nodes, ranks=()))] == ["n0", "n7"]
