@@ -270,6 +270,8 @@ def test_a_training_longer_than_its_walltime_is_told_saves_and_goes_on(alice):
         "short.yaml",
     )
     place = alice.job_dir(job)
+    followed = alice.dlrun("logs", "-f", job, timeout=420)
+    assert "step 165\n" in followed.stdout, "it follows the runs that have other ids, too"
     trained_once(alice, place, 165, runs=4)
     assert (place / "logs" / "job.log").read_text().count("another follows") == 3
 

@@ -12,9 +12,11 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from dlrun import backends
 from dlrun.effects.clusters import clients, control, identity
 from dlrun.effects.clusters.query import QueueAnswers
 from dlrun.effects.process import NotInstalled, Runner
+from dlrun.effects.records import jobs as records
 from dlrun.effects.records import outcome
 from dlrun.effects.records.jobs import Job
 from dlrun.errors import DlrunError
@@ -39,7 +41,7 @@ def of(
     """
     found: dict[Path, list[JobStatus]] = {}
     to_ask: dict[tuple[str, ...], list[Job]] = {}
-    for job in jobs:
+    for job in map(records.latest, jobs):
         if job.job_id is None:
             found[job.directory] = []
         elif (known := outcome.read(job)) is not None:
@@ -56,7 +58,26 @@ def of(
             unasked(f"{one.where} could not be asked about {_count(one.jobs)}: {first}")
         for job in one.jobs:
             found[job.directory] = _statuses(job, one.known.get(job.directory, one.silence))
+    # A job that submits itself again does so before it ends: its end is that of the run before, if it has another id now.
+    ended = [job for one in inquiries for job in one.jobs if _all_final(found[job.directory])]
+    followed = [later for job in ended if (later := _latest(job, prompt=prompt)).job_id != job.job_id]
+    if followed:
+        found |= of(followed, runner, prompt=prompt, unasked=unasked)
     return found
+
+
+def _latest(job: Job, *, prompt: bool) -> Job:
+    """The job with its latest id; of a job on a login node after another copy of its record."""
+    if job.remote is not None and backends.scheduler(job.scheduler).REQUEUE is None:
+        from dlrun.effects.remote import copies  # noqa: PLC0415 - only for jobs that are elsewhere
+
+        with suppress(DlrunError):
+            copies.fetch_states(job.remote, [job], prompt=prompt)
+    return records.latest(job)
+
+
+def _all_final(statuses: Sequence[JobStatus]) -> bool:
+    return all(one.state.final for one in statuses)
 
 
 class _Inquiry:
@@ -90,6 +111,7 @@ class _Inquiry:
 
             # Before the scheduler is queried: its answer may be newer than the states, never older.
             copies.fetch_states(first.remote, self.jobs, prompt=self._prompt)
+            self.jobs = list(map(records.latest, self.jobs))
         runner = self._runner or clients.runner(first, WITHIN)
         here = []
         for job in self.jobs:
@@ -133,13 +155,8 @@ def _statuses(job: Job, found: QueueAnswers | list[JobStatus] | str) -> list[Job
         if known is None and whole is not None and not whole.state.final:
             known = replace(whole, task=task)
         statuses.append(outcome.complete(known, job, task, directory, unasked=unasked))
-    states = {status.state for status in statuses}
-    if (
-        answers
-        and answers.certain(str(job.job_id))
-        and State.LOST not in states
-        and all(s.final for s in states)
-    ):
+    lost = any(status.state is State.LOST for status in statuses)
+    if answers and answers.certain(str(job.job_id)) and not lost and _all_final(statuses):
         with suppress(
             OSError
         ):  # a full disk, or another user's directory: the scheduler is queried again next time

@@ -11,6 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -280,6 +281,15 @@ def _begun(directory: Path, scheduler: str) -> str | None:
         if (found := (read_json(state) or {}).get("job_id")) is not None:
             return validation.job_id(found, scheduler)
     return None
+
+
+def latest(job: Job) -> Job:
+    """The job with its latest id: one that submits itself again has another id for each run (`dlrun_resubmit`)."""
+    try:
+        found = validation.job_id(_resubmitted(job.directory), job.scheduler)
+    except validation.DamagedRecord:
+        return job
+    return job if found in (None, job.job_id) else replace(job, job_id=found)
 
 
 def _resubmitted(directory: Path) -> str | None:

@@ -24,9 +24,10 @@ from dlrun.plan import log_names
 _PAUSE = 1.0
 """Seconds between two polls of a job's logs: a login node has other users."""
 
-_STATE = re.compile(r"(?:points/[0-9]+/)?state\.json")
 LOG = re.compile(r"(?:points/[0-9]+/)?logs/(?:[0-9]+/)?[^./\0][^/\0]*\.log")
 """The names of logs that a login node may write to a job's record."""
+_RECORD = re.compile(r"(?:points/[0-9]+/)?state\.json|job-id")
+"""The names of other files that it may write there."""
 
 _ANSWER = re.compile(r"([0-9]{1,18}) ([0-9]{1,18}) (.+)", re.DOTALL)
 """What the script `pull` prints before a file's bytes: offset, number of bytes, name."""
@@ -35,14 +36,14 @@ _PIECE = 1 << 20
 
 
 def fetch_states(remote: Remote, jobs: Sequence[Job], *, prompt: bool = True) -> None:
-    """Copy the state of jobs (`state.json`) on the login node of `remote` into their records here."""
+    """Copy the state of jobs, and the latest id of those that submit themselves again, from the login node of `remote`."""
     places = {job.remote.directory: job.directory for job in jobs if job.remote is not None}
-    whole = [f"{glob.escape(p)}/{name}" for p in places for name in ("state.json", "points/*/state.json")]
+    whole = [f"{glob.escape(p)}/{name}" for p in places for name in ("job-id", "state.json", "points/*/state.json")]
     transport = transport_of(remote.host, remote.transport, prompt=prompt)
 
     def local(name: str) -> tuple[Path, str] | None:
         for place, directory in places.items():
-            if name.startswith(f"{place}/") and _STATE.fullmatch(name, len(place) + 1):
+            if name.startswith(f"{place}/") and _RECORD.fullmatch(name, len(place) + 1):
                 return directory, name[len(place) + 1 :]
         return None
 

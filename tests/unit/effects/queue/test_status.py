@@ -234,6 +234,27 @@ def test_restarts_under_earlier_ids_count_too(clients, job, of, restarts):
     assert (one(ended).state, one(ended).restarts) == (State.COMPLETED, restarts)
 
 
+def test_a_job_that_submits_itself_again_ends_with_its_last_run(clients, job):
+    """PBS and Flux give each run an id of its own: the first one's end is seen by whoever still knows only its id."""
+    clients.answer("qstat", (CAPTURED / "openpbs" / "qstat.json").read_text())
+    chained = job("6.pbsctl", scheduler="openpbs")
+    assert one(chained).state is State.COMPLETED
+    (chained.directory / "job-id").write_text("2.pbsctl\n")
+    assert (one(chained).state, one(chained).job_id) == (State.RUNNING, "2.pbsctl")
+    (chained.directory / "job-id").write_text("; no id\n")  # a job can write its own directory
+    assert one(chained).state is State.COMPLETED
+
+
+def test_an_id_that_is_written_while_the_scheduler_is_asked_about_the_one_before(job):
+    chained = job("6.pbsctl", scheduler="openpbs")
+
+    def runner(argv):
+        (chained.directory / "job-id").write_text("2.pbsctl\n")
+        return Completed(returncode=0, stdout=(CAPTURED / "openpbs" / "qstat.json").read_text(), stderr="")
+
+    assert one(chained, runner=runner).state is State.RUNNING
+
+
 def test_several_schedulers_and_a_job_never_submitted(clients, job):
     clients.answer("squeue", "1|RUNNING|None|0|0|N/A|N/A|n1|\n")
     clients.answer("qstat", (CAPTURED / "openpbs" / "qstat.json").read_text())
