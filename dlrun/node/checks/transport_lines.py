@@ -245,7 +245,9 @@ def alone_after() -> float:
 
 def rest(seconds: float) -> bool:
     """Wait for `seconds` or the end of the job (SIGTERM, which must be blocked); returns whether the job is over."""
-    return signal.sigtimedwait((signal.SIGTERM,), seconds) is not None
+    found = signal.sigtimedwait((signal.SIGTERM,), seconds)
+    # After SIGSTOP and SIGCONT it may return a structure that nothing was written to (CPython, `signal_sigtimedwait_impl`).
+    return found is not None and found.si_signo == signal.SIGTERM
 
 
 def follow(logs: Dict[int, GrowingLog], expected: List[str], until: float) -> bool:

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import resource
+import select
 import signal
 import stat
 import sys
@@ -243,7 +244,25 @@ def _folded(numbers: List[int]) -> str:
     return ",".join(str(a) if a == b else "{}-{}".format(a, b) for a, b in parts)
 
 
-def record(environment: Dict[str, str], parent: int, log: str = "", saves: str = "") -> None:
+class Ending:
+    """Waits for SIGTERM.
+
+    Not by `signal.sigtimedwait`: if the process is stopped and continued meanwhile, as Slurm does to suspend a job, and the
+    time is over then, it returns a structure that nothing was written to (CPython, `signal_sigtimedwait_impl`).
+    """
+
+    def __init__(self) -> None:
+        self._readable, writable = os.pipe()
+        os.set_blocking(writable, False)
+        signal.set_wakeup_fd(writable)
+        signal.signal(signal.SIGTERM, lambda *_: None)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for so many seconds at most; True once the signal has arrived."""
+        return bool(select.select([self._readable], [], [], max(0.0, seconds))[0])
+
+
+def record(environment: Dict[str, str], parent: int, ending: Ending, log: str = "", saves: str = "") -> None:
     """Sample until SIGTERM arrives or the parent process has ended."""
     sampler = Sampler(environment, log, saves)
     sampler.begin()
@@ -254,8 +273,7 @@ def record(environment: Dict[str, str], parent: int, log: str = "", saves: str =
         due = time.monotonic() + sampler.pause(_own_cpu() - before)
         while not ended and time.monotonic() < due:
             left = due - time.monotonic()
-            ended = signal.sigtimedwait([signal.SIGTERM], max(0.0, min(_GLANCE_INTERVAL, left))) is not None
-            ended = ended or os.getppid() != parent
+            ended = ending.wait(min(_GLANCE_INTERVAL, left)) or os.getppid() != parent
             if not ended and left > _GLANCE_INTERVAL:
                 sampler.update_cpu_time()
     sampler.sample(last=True)
@@ -269,10 +287,10 @@ def main(argv: Optional[List[str]] = None) -> int:
     try:
         for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(ignored, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        ending = Ending()
         os.nice(19)
         words = sys.argv if argv is None else argv
-        record(dict(os.environ), int(words[1]), *words[2:4])
+        record(dict(os.environ), int(words[1]), ending, *words[2:4])
     except Exception:  # noqa: BLE001, S110 - an error of the sampler must not affect the job
         pass
     return 0

@@ -75,6 +75,30 @@ def test_the_cpu_time_of_a_rank_is_that_of_all_its_processes(tmp_path):
     assert last["cpu"] >= 6
 
 
+def test_it_goes_on_after_its_job_was_suspended(tmp_path):
+    """Slurm stops and continues all processes of a job, for longer than the sampler waits for its next sample."""
+    (tmp_path / "usage").mkdir()
+    file = tmp_path / "usage" / "here.jsonl"
+
+    def wait_for_lines(count: int) -> list[dict]:
+        until = time.monotonic() + 20
+        while not file.exists() or len(records(tmp_path)) < count:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        return records(tmp_path)
+
+    with subprocess.Popen([*SAMPLER, str(os.getpid())], env=environment(tmp_path)) as started:
+        before = wait_for_lines(2)
+        started.send_signal(signal.SIGSTOP)
+        time.sleep(1.5)
+        started.send_signal(signal.SIGCONT)
+        after = wait_for_lines(len(before) + 2)
+        assert "end" not in [one["kind"] for one in after]
+        started.terminate()
+        assert started.wait(20) == 0
+    assert records(tmp_path)[-1]["kind"] == "end"
+
+
 @pytest.mark.parametrize("minor", [6, 7, 8, 9, 12, 13, 14])
 def test_its_one_file_runs_on_every_python(tmp_path, monkeypatch, minor):
     python = pythons().get(minor)
