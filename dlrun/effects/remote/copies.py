@@ -38,7 +38,9 @@ _PIECE = 1 << 20
 def fetch_states(remote: Remote, jobs: Sequence[Job], *, prompt: bool = True) -> None:
     """Copy the state of jobs, and the latest id of those that submit themselves again, from the login node of `remote`."""
     places = {job.remote.directory: job.directory for job in jobs if job.remote is not None}
-    whole = [f"{glob.escape(p)}/{name}" for p in places for name in ("job-id", "state.json", "points/*/state.json")]
+    whole = [
+        f"{glob.escape(p)}/{name}" for p in places for name in ("job-id", "state.json", "points/*/state.json")
+    ]
     transport = transport_of(remote.host, remote.transport, prompt=prompt)
 
     def local(name: str) -> tuple[Path, str] | None:

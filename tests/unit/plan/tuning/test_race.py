@@ -140,26 +140,37 @@ def test_what_lost_alone_can_win_beside_another():
     assert found.winner.sets == {"threads": "1", "chunk": "4096", "in_place": "1"}
 
 
-def test_what_won_alone_is_left_out_where_it_is_slower_beside_the_others():
-    """Chunks are the fastest single change, and slower than none with one thread and a buffer that is reused."""
-    candidates = (
+def switches(*names: str) -> tuple[Candidate, ...]:
+    return (
         as_planned({}),
-        *(Candidate(name=name, sets={name: "1"}, parameters={}, because="") for name in ("chunk", "threads", "in_place")),
-    )  # fmt: skip
+        *(Candidate(name=name, sets={name: "1"}, parameters={}, because="") for name in names),
+    )
 
-    def measure(one):
-        speed = {0: 100.0, 1: 140.0, 2: 180.0, 3: 220.0}[len(one.keys)]
-        return speed + (
-            100.0 if one.keys == {"chunk"} else 80.0 if one.keys == {"threads", "in_place"} else 0.0
-        )
 
-    trials = race(candidates, measure)
+def test_what_won_alone_is_left_out_where_it_is_slower_beside_the_others():
+    """The buffer is slower by itself, and the fastest with one thread and without chunks."""
+    speeds = {
+        "": 100, "chunk": 200, "threads": 150, "buffer": 80,
+        "chunk threads": 220, "buffer chunk": 190, "buffer threads": 300, "buffer chunk threads": 250,
+    }  # fmt: skip
+    candidates = switches("chunk", "threads", "buffer")
+    found = verdict(candidates, race(candidates, lambda one: float(speeds[" ".join(sorted(one.keys))])))
+    assert found is not None
+    assert found.winner.keys == {"threads", "buffer"}
+
+
+def test_the_others_are_combined_without_the_fastest_beside_which_they_gain_nothing():
+    speeds = {
+        "": 100, "chunk": 240, "threads": 150, "buffer": 140,
+        "chunk threads": 230, "buffer chunk": 230, "buffer threads": 300, "buffer chunk threads": 230,
+    }  # fmt: skip
+    candidates = switches("chunk", "threads", "buffer")
+    trials = race(candidates, lambda one: float(speeds[" ".join(sorted(one.keys))]))
     found = verdict(candidates, trials)
     assert found is not None
-    assert found.winner.keys == {"threads", "in_place"}
-    assert (
-        sum(one.candidate == "chunk + in_place" for one in trials) == 1
-    )  # slower than each run of the best so far
+    assert found.winner.keys == {"threads", "buffer"}
+    slower = [one.candidate for one in trials if one.candidate in ("chunk + threads", "chunk + buffer")]
+    assert len(slower) == 2, "one run shows that such a combination is slower"
 
 
 def test_a_combination_that_is_slower_is_left_and_the_next_is_tried():
