@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,26 @@ def test_verdicts(alice, behaviour):
     assert all(node["complete"] for node in use["use"]["nodes"])
     found = [one["rule"] for one in use["verdicts"] if one["rule"] not in OTHERS]
     assert found == ([VERDICTS[behaviour]] if VERDICTS[behaviour] else []), use
+
+
+def test_a_suspended_job_is_not_idle(alice):
+    """Slurm stops all processes of a job; PBS those that it started itself, which is all of them on the first node."""
+    job = submitted(alice, "good", 75, nodes=1, ranks_per_node=1)
+    place = alice.job_dir(job) / "usage"
+    await_true(
+        lambda: any(f.read_text().count('"kind":"sample"') > 5 for f in place.glob("*.jsonl")), 120, "samples"
+    )
+    stop, go = (
+        (f"scontrol suspend {job}", f"scontrol resume {job}")
+        if alice.cluster.spec.scheduler == "slurm"
+        else (f"qsig -s suspend {job}", f"qsig -s resume {job}")
+    )
+    alice.cluster.on("login", stop, user="root", check=True)
+    time.sleep(30)
+    alice.cluster.on("login", go, user="root", check=True)
+    use = use_of(alice, job)
+    assert use["phases"]["suspended"] == pytest.approx(30, abs=5)
+    assert [one["rule"] for one in use["verdicts"] if one["rule"] not in OTHERS] == []
 
 
 LARGE = {"cpus_per_rank": 1, "memory_per_node": "1900MiB"}  # two such jobs fit on a node

@@ -163,7 +163,8 @@ def _node(of: Recording) -> LiveNode:
     memory, limit = last.job.get("memory"), last.job.get("limit")
     return LiveNode(
         node=of.node, memory=last.node.get("memory") if memory is None else memory, limit=limit or of.memory,
-        network=max(0.0, rates.get(interface, 0.0)), interface=interface, age=max(0.0, time.time() - of.began - last.t),
+        network=max(0.0, rates.get(interface, 0.0)), interface=interface,
+        age=max(0.0, time.time() - of.began - of.suspended - last.t),
     )  # fmt: skip
 
 

@@ -31,7 +31,12 @@ def times(run: RunUse) -> str:
         (
             "training",
             known.training,
-            (("start-up", known.starting), ("saving", known.saving), ("copying results", known.results)),
+            (
+                ("start-up", known.starting),
+                ("saving", known.saving),
+                ("suspended", known.suspended),
+                ("copying results", known.results),
+            ),
         ),
     )
     return ", ".join(_with_parts(*part) for part in parts if part[1] is not None) or "not started"

@@ -26,7 +26,7 @@ class Phases:
     """Seconds of each phase; None: unknown.
 
     `preparing` includes `staging`; `training` includes `starting` (until the first throughput in the log), `saving` (a
-    checkpoint is open for writing) and `results` (copied from the nodes).
+    checkpoint is open for writing), `suspended` (the scheduler had stopped the job) and `results` (copied from the nodes).
     """
 
     queued: float | None
@@ -35,6 +35,7 @@ class Phases:
     training: float | None
     starting: float | None
     saving: float | None
+    suspended: float | None
     results: float | None
 
 
@@ -58,6 +59,7 @@ def phases(
         starting=_starting(plan, run, record, found),
         # Nodes that save do so at the same time.
         saving=max(saving, default=None),
+        suspended=max((one.suspended for one in found), default=0.0) or None,
         results=record.get("results"),
     )
 

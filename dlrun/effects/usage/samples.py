@@ -57,7 +57,7 @@ class Recording:
     """The output of one sampler: a node in one run of the job.
 
     cores: rank -> its CPUs; ran: rank -> those on which it ran; on: the ranks that compute on each GPU; saving: seconds in
-    which its first rank wrote checkpoints.
+    which its first rank wrote checkpoints; suspended: seconds in which the job was stopped, during which `t` does not run.
     """
 
     node: str
@@ -74,6 +74,7 @@ class Recording:
 
     node_rank: int = 0
     saving: float | None = None
+    suspended: float = 0.0
 
 
 def recordings(run: Path, *, latest: bool = False) -> list[Recording]:
@@ -200,6 +201,7 @@ def _add(to: Recording, columns: Mapping[str, Sequence[str]], record: Mapping[st
     to.ran.update((_rank(name), _core_list(cores)) for name, cores in record.get("ran", {}).items())
     to.on = [[str(rank) for rank in one] for one in record.get("on", ())] or to.on
     to.saving = number(record.get("saving", to.saving))
+    to.suspended = number(record.get("suspended")) or to.suspended
     if record["kind"] == "end":
         to.complete = True
 

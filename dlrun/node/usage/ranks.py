@@ -150,6 +150,10 @@ class Ranks:
             self._read_counters(rank)
         self._last = now
 
+    def cpu_time(self) -> float:
+        """Seconds of CPU time of all ranks so far, as last read."""
+        return sum(rank.cpu for rank in self.ranks.values())
+
     def update_cpu_time(self) -> None:
         """Read only the CPU time of the programs, so that a rank that ends before the next sample lacks little."""
         for rank in self.ranks.values():

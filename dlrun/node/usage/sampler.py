@@ -26,6 +26,8 @@ _LAST_PAUSE = 60.0
 _INITIAL_BYTES, _BYTES_PER_DAY = 250000, 700000
 """Bytes of a file allowed at once and in addition per day: less than 1 MB in any day."""
 _GLANCE_INTERVAL = 1.0
+_SUSPENDED = 10.0
+"""Seconds that a wait must be too long to mean that the job was suspended, if no rank has computed meanwhile."""
 _LOG_SECONDS = 3600.0
 """Seconds in which the size of the log is recorded, from which `dlrun usage` has the time of the first step."""
 
@@ -94,6 +96,7 @@ class Sampler:
         self._run = environment["DLRUN_RUN_ID"]
         self._host = environment["DLRUN_HOST"]
         self._began = time.monotonic()
+        self._suspended = 0.0
         self._id = "{}.{}".format(os.getpid(), int(time.time()))
         place = os.path.join(environment["DLRUN_RUN_DIR"], DIRECTORY, self._host + ".jsonl")
         self.file = Recording(place)
@@ -170,6 +173,8 @@ class Sampler:
         shared = self._machine.file_systems()
         if shared:
             record["file_systems"] = shared
+        if self._suspended:
+            record["suspended"] = round(self._suspended, 1)
         if last:
             record["own"] = [round(_own_cpu(), 2), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10]
         missing = self._missing()
@@ -206,6 +211,16 @@ class Sampler:
         elapsed = time.monotonic() - self._began
         usual = next((pause for until, pause in _PAUSES if elapsed < until), _LAST_PAUSE)
         return max(usual, cost / _MAX_CPU_SHARE)
+
+    def check_suspended(self, late: float) -> None:
+        """Stop the clock of the samples for a wait that ended `late` seconds too late, if the job was suspended."""
+        if late < _SUSPENDED:
+            return
+        before = self._ranks.cpu_time()
+        self._ranks.update_cpu_time()
+        if self._ranks.cpu_time() - before < 0.01 * late:
+            self._began += late
+            self._suspended += late
 
     def update_cpu_time(self) -> None:
         """Keep the CPU time of ranks up to date between samples."""
@@ -273,7 +288,9 @@ def record(environment: Dict[str, str], parent: int, ending: Ending, log: str = 
         due = time.monotonic() + sampler.pause(_own_cpu() - before)
         while not ended and time.monotonic() < due:
             left = due - time.monotonic()
+            until = time.monotonic() + min(_GLANCE_INTERVAL, left)
             ended = ending.wait(min(_GLANCE_INTERVAL, left)) or os.getppid() != parent
+            sampler.check_suspended(time.monotonic() - until)
             if not ended and left > _GLANCE_INTERVAL:
                 sampler.update_cpu_time()
     sampler.sample(last=True)

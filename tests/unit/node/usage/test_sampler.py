@@ -75,8 +75,12 @@ def test_the_cpu_time_of_a_rank_is_that_of_all_its_processes(tmp_path):
     assert last["cpu"] >= 6
 
 
-def test_it_goes_on_after_its_job_was_suspended(tmp_path):
-    """Slurm stops and continues all processes of a job, for longer than the sampler waits for its next sample."""
+SOON = "from dlrun.node.usage import sampler; sampler._SUSPENDED = 1.0; sampler.main()"
+
+
+@pytest.mark.parametrize("computes", [False, True])
+def test_it_goes_on_after_its_job_was_suspended(tmp_path, computes):
+    """Slurm stops and continues all processes of a job; if only the sampler is stopped, the rank's time goes on."""
     (tmp_path / "usage").mkdir()
     file = tmp_path / "usage" / "here.jsonl"
 
@@ -87,16 +91,26 @@ def test_it_goes_on_after_its_job_was_suspended(tmp_path):
             time.sleep(0.05)
         return records(tmp_path)
 
-    with subprocess.Popen([*SAMPLER, str(os.getpid())], env=environment(tmp_path)) as started:
-        before = wait_for_lines(2)
+    mark = {"DLRUN_PROCESS": f"{os.getpid()}.0 rank 0"}
+    rank = [sys.executable, "-c", BURN.format(60) if computes else "input()"]
+    sampling = [sys.executable, "-c", SOON, str(os.getpid())]
+    with (
+        subprocess.Popen(rank, env=environment(tmp_path) | mark, stdin=subprocess.PIPE) as program,
+        subprocess.Popen(sampling, env=environment(tmp_path)) as started,
+    ):
+        before = wait_for_lines(3)
         started.send_signal(signal.SIGSTOP)
-        time.sleep(1.5)
+        time.sleep(4)
         started.send_signal(signal.SIGCONT)
         after = wait_for_lines(len(before) + 2)
         assert "end" not in [one["kind"] for one in after]
         started.terminate()
         assert started.wait(20) == 0
-    assert records(tmp_path)[-1]["kind"] == "end"
+        program.kill()
+    last = records(tmp_path)[-1]
+    assert last["kind"] == "end"
+    assert last.get("suspended", 0.0) == pytest.approx(0 if computes else 3.5, abs=0.6)
+    assert last["t"] - after[-3]["t"] > 2.9 if computes else last["t"] - after[-3]["t"] < 2.9
 
 
 @pytest.mark.parametrize("minor", [6, 7, 8, 9, 12, 13, 14])
