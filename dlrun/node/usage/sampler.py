@@ -27,7 +27,7 @@ _INITIAL_BYTES, _BYTES_PER_DAY = 250000, 700000
 """Bytes of a file allowed at once and in addition per day: less than 1 MB in any day."""
 _GLANCE_INTERVAL = 1.0
 _SUSPENDED = 10.0
-"""Seconds that a wait must be too long to mean that the job was suspended, if no rank has computed meanwhile."""
+"""Seconds that a wait must be too long to mean that the job was suspended, if its ranks have computed much less meanwhile."""
 _LOG_SECONDS = 3600.0
 """Seconds in which the size of the log is recorded, from which `dlrun usage` has the time of the first step."""
 
@@ -216,9 +216,10 @@ class Sampler:
         """Stop the clock of the samples for a wait that ended `late` seconds too late, if the job was suspended."""
         if late < _SUSPENDED:
             return
-        before = self._ranks.cpu_time()
+        before, elapsed = self._ranks.cpu_time(), time.monotonic() - self._began - late
         self._ranks.update_cpu_time()
-        if self._ranks.cpu_time() - before < 0.01 * late:
+        # What they computed in the second before they were stopped is among it.
+        if (self._ranks.cpu_time() - before) / late <= 0.5 * before / max(1.0, elapsed):
             self._began += late
             self._suspended += late
 

@@ -78,8 +78,8 @@ def test_the_cpu_time_of_a_rank_is_that_of_all_its_processes(tmp_path):
 SOON = "from dlrun.node.usage import sampler; sampler._SUSPENDED = 1.0; sampler.main()"
 
 
-@pytest.mark.parametrize("computes", [False, True])
-def test_it_goes_on_after_its_job_was_suspended(tmp_path, computes):
+@pytest.mark.parametrize("stopped", ["both", "idle", "sampler"])
+def test_it_goes_on_after_its_job_was_suspended(tmp_path, stopped):
     """Slurm stops and continues all processes of a job; if only the sampler is stopped, the rank's time goes on."""
     (tmp_path / "usage").mkdir()
     file = tmp_path / "usage" / "here.jsonl"
@@ -92,16 +92,19 @@ def test_it_goes_on_after_its_job_was_suspended(tmp_path, computes):
         return records(tmp_path)
 
     mark = {"DLRUN_PROCESS": f"{os.getpid()}.0 rank 0"}
-    rank = [sys.executable, "-c", BURN.format(60) if computes else "input()"]
+    rank = [sys.executable, "-c", "input()" if stopped == "idle" else BURN.format(60)]
     sampling = [sys.executable, "-c", SOON, str(os.getpid())]
     with (
         subprocess.Popen(rank, env=environment(tmp_path) | mark, stdin=subprocess.PIPE) as program,
         subprocess.Popen(sampling, env=environment(tmp_path)) as started,
     ):
-        before = wait_for_lines(3)
-        started.send_signal(signal.SIGSTOP)
+        before = wait_for_lines(4)
+        both = [started, program] if stopped == "both" else [started]
+        for one in both:
+            one.send_signal(signal.SIGSTOP)
         time.sleep(4)
-        started.send_signal(signal.SIGCONT)
+        for one in both:
+            one.send_signal(signal.SIGCONT)
         after = wait_for_lines(len(before) + 2)
         assert "end" not in [one["kind"] for one in after]
         started.terminate()
@@ -109,8 +112,9 @@ def test_it_goes_on_after_its_job_was_suspended(tmp_path, computes):
         program.kill()
     last = records(tmp_path)[-1]
     assert last["kind"] == "end"
-    assert last.get("suspended", 0.0) == pytest.approx(0 if computes else 3.5, abs=0.6)
-    assert last["t"] - after[-3]["t"] > 2.9 if computes else last["t"] - after[-3]["t"] < 2.9
+    goes_on = stopped == "sampler"
+    assert last.get("suspended", 0.0) == pytest.approx(0 if goes_on else 3.5, abs=0.6)
+    assert (last["t"] - before[-1]["t"] > 4) is goes_on
 
 
 @pytest.mark.parametrize("minor", [6, 7, 8, 9, 12, 13, 14])
