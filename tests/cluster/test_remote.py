@@ -600,6 +600,16 @@ def test_pbs_from_submit_to_the_last_result(pbs):
 
 
 @pytest.mark.skipif(bool(why_no_pbs()), reason=why_no_pbs())
+def test_a_pbs_job_that_submits_itself_again_is_followed_to_its_last_run(pbs):
+    """Its next run has an id of its own, which only the login node knows at first."""
+    twice = 'echo "run $DLRUN_RESTART"; sleep 3; ((DLRUN_RESTART))'
+    spec = pbs.spec(twice, on_failure={"requeue": 1, "user_error": "requeue"})
+    assert "run 1\n" in pbs.dlrun("submit", spec, "--host", "login", "--wait").stdout
+    (run,) = json.loads(pbs.dlrun("status", "latest", "--json").stdout)["jobs"][0]["runs"]
+    assert (run["state"], run["restarts"]) == ("completed", 1)
+
+
+@pytest.mark.skipif(bool(why_no_pbs()), reason=why_no_pbs())
 @pytest.mark.parametrize("stage", ["before-submit", "after-submit", "after-record"])
 def test_pbs_submits_once(pbs, stage):
     spec = pbs.spec("true", hold=True)

@@ -27,6 +27,8 @@ ASK_EVERY = 30.0
 """Seconds between two queries of a scheduler: it has other users."""
 FETCH_EVERY = 10.0
 """Seconds between two copies from a login node."""
+_ENDING = 15.0
+"""Seconds after the end of a run in which the scheduler is asked each time; another run may follow, hours later."""
 _TAIL = 64 << 10
 
 
@@ -102,9 +104,10 @@ class Watch:
         )  # fmt: skip
 
     def _has_ended(self) -> bool:
-        """Whether the job has recorded its end since the last query of the scheduler."""
-        ended = (run_state(self.run) or {}).get("state") == "ended"
-        return ended and self._status is not None and not self._status.state.final
+        """Whether the job has recorded its end lately, of which the scheduler has not said yet that it is the last one."""
+        state = run_state(self.run) or {}
+        lately = state.get("state") == "ended" and time.time() - (state.get("ended") or 0) < _ENDING
+        return lately and self._status is not None and not self._status.state.final
 
     def _note(self, text: str) -> None:
         self.trouble = text
