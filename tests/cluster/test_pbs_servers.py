@@ -79,7 +79,7 @@ def test_hold_and_release_reach_the_other_server(alice):
 
 def test_the_check_asks_the_server_of_the_partition(alice):
     path = alice.write("large.yaml", {"name": "large", "framework": "torch", **spec("other", "true")})
-    assert "no objection from queue `other`" in alice.dlrun("submit", str(path), "--check").stdout
+    assert "no conflict with queue `other` was found" in alice.dlrun("submit", str(path), "--check").stdout
     wide = ("--set", "resources.nodes=2")
     refused = alice.dlrun("submit", str(path), "--check", *wide, code=1)
     assert "1 of 1 node satisfy the request for a node, but the job needs 2" in (
