@@ -11,6 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -266,12 +267,10 @@ def _validated(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
 
 def _answered(directory: Path, scheduler: str) -> str | None:
     """The job id of an interrupted submission, from the client's answer or the job's own files."""
-    try:
+    with suppress(OSError, OperationFailed):
         answer = read_bytes(directory / ANSWER, 1 << 20).decode("utf-8", errors="replace").strip("\n")
         if answer:
             return validation.job_id(backends.scheduler(scheduler).submitted(answer), scheduler)
-    except (OSError, OperationFailed):
-        pass
     return _begun(directory, scheduler)
 
 

@@ -102,7 +102,7 @@ def test_it_goes_on_after_its_job_was_suspended(tmp_path, stopped):
         both = [started, program] if stopped == "both" else [started]
         for one in both:
             one.send_signal(signal.SIGSTOP)
-        time.sleep(4)
+        time.sleep(8)
         for one in both:
             one.send_signal(signal.SIGCONT)
         after = wait_for_lines(len(before) + 2)
@@ -113,8 +113,8 @@ def test_it_goes_on_after_its_job_was_suspended(tmp_path, stopped):
     last = records(tmp_path)[-1]
     assert last["kind"] == "end"
     goes_on = stopped == "sampler"
-    assert last.get("suspended", 0.0) == pytest.approx(0 if goes_on else 3.5, abs=0.6)
-    assert (last["t"] - before[-1]["t"] > 4) is goes_on
+    assert last.get("suspended", 0.0) == pytest.approx(0 if goes_on else 8, abs=2)
+    assert (last["t"] - before[-1]["t"] > 8) is goes_on
 
 
 @pytest.mark.parametrize("minor", [6, 7, 8, 9, 12, 13, 14])
