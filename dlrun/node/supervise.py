@@ -9,6 +9,7 @@ script could not write `state.json`, the supervisor writes it.
 
 import contextlib
 import ctypes
+import functools
 import json
 import os
 import signal
@@ -28,9 +29,12 @@ def set_process(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def end_with_supervisor() -> None:
-    """Run in the script's process: it gets SIGTERM if the supervisor is killed."""
+def end_with(supervisor: int) -> None:
+    """Run in the script's process: it gets SIGTERM if the supervisor, its parent with this process id, is killed."""
     set_process(PR_SET_PDEATHSIG, signal.SIGTERM)
+    # A parent that was killed before the call causes no signal.
+    if os.getppid() != supervisor:
+        os._exit(128 + signal.SIGTERM)
 
 
 def children(pid: int) -> List[int]:
@@ -144,7 +148,7 @@ def run_once(job_dir: str, run_dir: str, script: str, walltime: float, variables
             stderr=log,
             cwd=job_dir,
             env=environment,
-            preexec_fn=end_with_supervisor,  # noqa: PLW1509 - this process has one thread
+            preexec_fn=functools.partial(end_with, os.getpid()),  # noqa: PLW1509 - this process has one thread
         )
         timed_out = stopped = False
         while not has_ended(process.pid):

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from dlrun.effects.jobs.files import files
@@ -16,7 +17,7 @@ from dlrun.effects.records import jobs
 from dlrun.effects.tuning.tuning import Tuning, directory_name
 from dlrun.model.plan import Plan
 from dlrun.model.text import digits
-from dlrun.node.supervise import end_with_supervisor
+from dlrun.node.supervise import end_with
 from dlrun.plan.metrics.log import Reading
 from dlrun.plan.metrics.spec import THROUGHPUT
 from dlrun.plan.tuning.race import Next, Trial
@@ -38,11 +39,12 @@ def run(
     target = _directory(tuning, coming)
     jobs.create(target, files(plan, None, target), None)
     began = time.monotonic()
-    # end_with_supervisor: if dlrun is killed, the kernel ends the script (PR_SET_PDEATHSIG).
+    # end_with: if dlrun is killed, the kernel ends the script (PR_SET_PDEATHSIG).
     with (target / "logs" / "job.log").open("ab") as log:
         process = subprocess.Popen(
             ["bash", "job.sh"], cwd=target, env=_environment(os.environ), stdin=subprocess.DEVNULL, stdout=log,
-            stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=end_with_supervisor,  # noqa: PLW1509 - one thread
+            stderr=subprocess.STDOUT, start_new_session=True,
+            preexec_fn=partial(end_with, os.getpid()),  # noqa: PLW1509 - one thread
         )  # fmt: skip
     try:
         first = None
