@@ -92,28 +92,30 @@ def test_it_goes_on_after_its_job_was_suspended(tmp_path, stopped):
         return records(tmp_path)
 
     mark = {"DLRUN_PROCESS": f"{os.getpid()}.0 rank 0"}
-    rank = [sys.executable, "-c", "input()" if stopped == "idle" else BURN.format(60)]
+    rank = ["sleep", "60"] if stopped == "idle" else [sys.executable, "-c", BURN.format(60)]
     sampling = [sys.executable, "-c", SOON, str(os.getpid())]
     with (
         subprocess.Popen(rank, env=environment(tmp_path) | mark, stdin=subprocess.PIPE) as program,
         subprocess.Popen(sampling, env=environment(tmp_path)) as started,
     ):
         before = wait_for_lines(4)
-        both = [started, program] if stopped == "both" else [started]
-        for one in both:
-            one.send_signal(signal.SIGSTOP)
+        if stopped == "both":
+            program.send_signal(signal.SIGSTOP)
+            before = wait_for_lines(
+                len(before) + 2
+            )  # which have all that it computed, however busy the machine is
+        started.send_signal(signal.SIGSTOP)
         time.sleep(8)
-        for one in both:
-            one.send_signal(signal.SIGCONT)
+        started.send_signal(signal.SIGCONT)
         after = wait_for_lines(len(before) + 2)
         assert "end" not in [one["kind"] for one in after]
         started.terminate()
         assert started.wait(20) == 0
-        program.kill()
+        program.kill()  # a stopped one, too
     last = records(tmp_path)[-1]
     assert last["kind"] == "end"
     goes_on = stopped == "sampler"
-    assert last.get("suspended", 0.0) == pytest.approx(0 if goes_on else 8, abs=2)
+    assert last.get("suspended", 0.0) == pytest.approx(0 if goes_on else 8, abs=4)
     assert (last["t"] - before[-1]["t"] > 8) is goes_on
 
 
