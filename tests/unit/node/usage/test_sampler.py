@@ -104,6 +104,7 @@ def test_it_goes_on_after_its_job_was_suspended(tmp_path, stopped):
             before = wait_for_lines(
                 len(before) + 2
             )  # which have all that it computed, however busy the machine is
+        time.sleep(0.5)  # it waits for its next sample then
         started.send_signal(signal.SIGSTOP)
         time.sleep(8)
         started.send_signal(signal.SIGCONT)
