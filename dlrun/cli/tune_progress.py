@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dlrun.cli.output.colour import drawn
 from dlrun.cli.printing import notice
+from dlrun.effects.tuning.race import described
 from dlrun.effects.tuning.tuning import directory_name
 from dlrun.effects.usage.formats import clock
 from dlrun.plan.tuning.race import upcoming
@@ -34,12 +35,13 @@ class Progress:
     def __init__(self, tuning: Tuning) -> None:
         self._tuning = tuning
         self._seen = len(tuning.trials())
+        self._shown = ""
         self._line = None
         if drawn(sys.stderr):
             from dlrun.cli.output.status_line import LiveLine
 
             # Trials are started with a function between fork and exec, which is not safe beside a thread.
-            self._line = LiveLine(self._text, thread=False)
+            self._line = LiveLine(lambda: self._shown, thread=False)
 
     def notice(self, text: str) -> None:
         """Print a message."""
@@ -50,15 +52,15 @@ class Progress:
         """Print the trials that have ended since the last call."""
         trials = self._tuning.trials()
         for number, one in enumerate(trials[self._seen :], self._seen + 1):
-            result = f"{one.value:.4g} {one.unit}" if one.value is not None else f"failed: {one.failed}"
-            confirms = " (to confirm)" if one.stage == "confirm" else ""
-            self.notice(f"{number}: {one.candidate}{confirms}: {result}")
+            self.notice(described(number, one))
         self._seen = len(trials)
 
     def update(self) -> None:
         """Draw the status line, if a trial runs."""
-        if self._line is not None and self._text():
-            self._line.show()
+        if self._line is not None:
+            self._shown = self._text()
+            if self._shown:
+                self._line.show()
 
     def hide(self) -> None:
         """Erase the status line."""

@@ -50,7 +50,7 @@ def run(
                 notice("the rest of the budget is used to confirm the fastest candidate so far")
             done = _one(tuning, coming, plans, left, polled)
             tuning.add(done)
-            notice(f"{len(trials) + 1}: {_words(coming)}: {_result(done.value, done.unit, done.failed)}")
+            notice(described(len(trials) + 1, done))
     _check(tuning)
 
 
@@ -81,12 +81,13 @@ def _left(tuning: Tuning, until: float | None) -> float:
     return of_budget if until is None else min(of_budget, until - time.time() - _LEAST)
 
 
-def _words(coming: Next) -> str:
-    return coming.candidate.name + (" (to confirm)" if coming.stage == "confirm" else "")
-
-
-def _result(value: float | None, unit: str, failed: str | None) -> str:
-    return f"{value:.4g} {unit}".rstrip() if value is not None else f"failed: {failed}"
+def described(number: int, trial: Trial) -> str:
+    """An ended trial in one line: its number, setting and throughput."""
+    confirms = " (to confirm)" if trial.stage == "confirm" else ""
+    result = (
+        f"{trial.value:.4g} {trial.unit}".rstrip() if trial.value is not None else f"failed: {trial.failed}"
+    )
+    return f"{number}: {trial.candidate}{confirms}: {result}"
 
 
 def _check(tuning: Tuning) -> None:

@@ -7,7 +7,7 @@ keep, too. When a parent waits for an ended process, the kernel adds the CPU tim
 
 import os
 import time
-from typing import Dict, FrozenSet, List, Optional, Sequence, Set
+from typing import Dict, FrozenSet, List, Optional, Set
 
 from . import procfs
 
@@ -55,7 +55,7 @@ class Process:
         content = procfs.read("/proc/{}/stat".format(self.pid))
         if not content:
             return False
-        fields = content[content.rindex(b")") + 2 :].split()
+        fields = _fields(content)
         if self.start and fields[19] != self.start:
             return False
         self.start, self.state, self.parent = fields[19], fields[0], int(fields[1])
@@ -83,9 +83,7 @@ class Rank:
         self.main = 0  # the program
         self.cores: FrozenSet[int] = frozenset()
         self.cores_text = ""
-        self.ran: Set[int] = (
-            set()
-        )  # cores on which a process or a thread of the program ran, as far as samples show
+        self.ran: Set[int] = set()  # cores on which it ran, as far as samples show
         self.memory_nodes = ""
         self.lost = 0.0  # CPU time of processes whose parent was gone when they ended
         self.cpu = self.main_cpu = 0.0
@@ -111,8 +109,13 @@ class Rank:
         ]  # fmt: skip
 
 
-def _core(fields: Sequence[bytes]) -> int:
-    """The core on which a process or thread ran last, from the fields of its `stat` after its name (proc(5), `processor`)."""
+def _fields(stat: bytes) -> List[bytes]:
+    """The fields of `/proc/PID/stat` after the name, which may itself contain blanks and parentheses."""
+    return stat[stat.rindex(b")") + 2 :].split()
+
+
+def _core(fields: List[bytes]) -> int:
+    """The core on which a process or thread ran last, from its `_fields` (proc(5), `processor`)."""
     return int(fields[36])
 
 
@@ -120,7 +123,7 @@ def _cores_of_threads(pid: int) -> Set[int]:
     """The cores on which the threads of a process ran last."""
     place = "/proc/{}/task/".format(pid)
     found = [procfs.read("{}{}/stat".format(place, thread)) for thread in procfs.names(place)[:_MOST_THREADS]]
-    return {_core(content[content.rindex(b")") + 2 :].split()) for content in found if content}
+    return {_core(_fields(content)) for content in found if content}
 
 
 def _seconds(nanoseconds: Optional[int]) -> Optional[float]:

@@ -289,9 +289,9 @@ def record(environment: Dict[str, str], parent: int, ending: Ending, log: str = 
         due = time.monotonic() + sampler.pause(_own_cpu() - before)
         while not ended and time.monotonic() < due:
             left = due - time.monotonic()
-            until = time.monotonic() + min(_GLANCE_INTERVAL, left)
-            ended = ending.wait(min(_GLANCE_INTERVAL, left)) or os.getppid() != parent
-            sampler.check_suspended(time.monotonic() - until)
+            pause, began = min(_GLANCE_INTERVAL, left), time.monotonic()
+            ended = ending.wait(pause) or os.getppid() != parent
+            sampler.check_suspended(time.monotonic() - began - pause)
             if not ended and left > _GLANCE_INTERVAL:
                 sampler.update_cpu_time()
     sampler.sample(last=True)
