@@ -14,8 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from dlrun.effects.jobs.files import library_files
-from dlrun.effects.jobs.prepare import prepare
+from dlrun.jobs.submission.files import library_files
+from dlrun.jobs.submission.prepare import prepare
 from dlrun.render.script import scripts
 from dlrun.resources import directory as resource
 

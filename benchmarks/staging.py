@@ -8,6 +8,7 @@ small   50,000 files of 33 KB to one node; the limit is a C program that only co
 tiny    200,000 files of 4 KB to one node
 slow    5,000 files of 33 KB from a source with a slow metadata server (a FUSE file system: needs libfuse3)
 warm    the files of `small` once more: nothing is copied
+delta   20,000 files of 8 KB of which 1 % were rewritten: the next version by dlrun, and by rsync in place
 reads   random reads per second from the staged files, from the same set packed, and from LMDB
 chain   256 MB, as one file and as 20,000 small ones, from one host to N others over links limited to --link Mbit/s
         (network namespaces: needs root, `ip` and `tc`), with a node killed half-way, with one at a quarter of the
@@ -18,8 +19,9 @@ start   training that begins with a tenth of its 400 files of 1 MB, from a sourc
 relay   the CPU time of a node in the middle of a chain
 model   the cost model of chain and tree for many nodes, fitted to `chain`; a computation, not a measurement
 
-Sizes and numbers of files are multiplied by --scale. Ways take turns, R rounds; a row has the best time until the data is
-on the disk (`sync`), and its ratio to dlrun's. Peers that are not installed are listed and skipped. dlrun runs with the
+Sizes and numbers of files are multiplied by --scale. There are R rounds, each with all ways in another random order; a row
+has median and minimum of the times until the data is on the disk (`sync`), and the median ratio to dlrun's time in the same
+round. Peers that are not installed are listed and skipped. dlrun runs with the
 Python that runs this program, and hashes with XXH3 if that has xxhash.
 """
 
@@ -40,6 +42,7 @@ PARTS = {
     "tiny": here.tiny,
     "slow": here.slow,
     "warm": here.warm,
+    "delta": here.delta,
     "reads": here.reads,
     "start": start.start,
     "chain": chain.chain,

@@ -20,9 +20,11 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from dlrun.effects.tuning import begin, race, trial, tuning
-from dlrun.plan.tuning.candidates import Candidate
-from dlrun.plan.tuning.race import Next, values, verdict
+from dlrun.trials.tune import begin, trial
+from dlrun.trials.tune import record as tuning
+from dlrun.trials.tune import run as race
+from dlrun.trials.tune.candidates import Candidate
+from dlrun.trials.tune.race import Next, values, verdict
 
 PROGRAMS = Path(__file__).with_name("tune_workloads")
 SITE = "name: here\nscheduler: {type: local}\nlauncher: {name: local}\nrendezvous: {address: loopback}\n"

@@ -16,12 +16,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from dlrun.cli.verify import table_of
-from dlrun.effects.jobs.prepare import prepare
-from dlrun.effects.verify.compare import compare_check
-from dlrun.effects.verify.job import reports
-from dlrun.effects.verify.report import grouped
+from dlrun.jobs.submission.prepare import prepare
 from dlrun.model.plan import Plan
+from dlrun.site.verify.command import table_of
+from dlrun.site.verify.compare import compare_check
+from dlrun.site.verify.job import reports
+from dlrun.site.verify.report import grouped
 
 SITE = """\
 name: there

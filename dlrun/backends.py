@@ -13,7 +13,8 @@ from dlrun.errors import Invalid
 from dlrun.model.nearest import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+    from importlib.metadata import EntryPoint
 
     from dlrun.frameworks.protocol import Framework
     from dlrun.launchers.protocol import Launcher
@@ -63,18 +64,85 @@ FRAMEWORKS = {
 
 _SYNONYMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "scheduler": {"openpbs": ("pbs", "pbspro", "qsub"), "gridengine": ("sge", "uge", "ogs", "age"), "local": ("none", "shell")},
-    "launcher": {"openmpi": ("mpirun", "orterun", "prun"), "hydra": ("mpiexec", "mpich"), "intelmpi": ("impi",)},
-    "framework": {"torch": ("pytorch", "ddp", "fsdp", "torchrun"), "tensorflow": ("tf",), "mpi": ("none", "mpi4py")},
+    "launcher": {
+        "openmpi": ("mpirun", "orterun", "prun", "mpi", "prrte"), "hydra": ("mpiexec", "mpich"), "intelmpi": ("impi",),
+        "srun": ("slurm",), "pals": ("aprun", "alps"), "local": ("none", "bash", "shell"),
+    },
+    "framework": {
+        "torch": (
+            "pytorch", "ddp", "fsdp", "fsdp2", "torchrun", "torchtitan", "torchtune", "megatron", "megatron-lm", "nemo",
+            "composer", "mosaic", "axolotl", "trl", "unsloth", "llama-factory", "fairseq", "timm", "mmengine", "vllm", "sglang",
+            "nccl", "gloo", "cuda", "rocm",
+        ),
+        "accelerate": ("huggingface", "hf", "transformers", "peft"),
+        "lightning": ("pytorch_lightning", "pytorch-lightning", "pl"),
+        "ray": ("verl", "openrlhf", "ray-train", "raytrain"), "jax": ("flax", "maxtext", "t5x"), "tensorflow": ("tf",),
+        "mpi": ("none", "mpi4py", "python", "numpy", "scikit-learn", "sklearn"), "keras": ("keras3",),
+        "deepspeed": ("ds", "zero"),
+    },
 }  # fmt: skip
 """Kind -> back end -> other names for it, for the help of the error about an unknown name."""
+
+_IN_USE = {
+    "framework": (
+        "torch",
+        "accelerate",
+        "lightning",
+        "deepspeed",
+        "jax",
+        "ray",
+        "tensorflow",
+        "keras",
+        "horovod",
+        "mpi",
+    )
+}
+"""Kind -> the back ends to name where the one that is meant is not known."""
+
+_AGENT = (
+    "leave `launcher:` out: the site's starts the ranks; `{}: {{agent: true}}` starts this one, once per node"
+)
+_ELSEWHERE = {
+    "launcher": {
+        "torchrun": _AGENT.format("torch"), "accelerate": _AGENT.format("accelerate"), "deepspeed": _AGENT.format("deepspeed"),
+        "horovodrun": _AGENT.format("horovod"), "auto": "leave `launcher:` out",
+    }
+}  # fmt: skip
+"""Kind -> name of something else -> the way out."""
 
 FABRICS = ("infiniband", "omni-path", "slingshot", "roce", "efa", "ethernet")
 """Networks that `dlrun.fabrics` has settings for."""
 
 
 def scheduler(name: str) -> Scheduler:
-    """The back end of a scheduler; raises Invalid, naming the nearest, if there is none."""
-    return cast("Scheduler", _load("scheduler", name, SCHEDULERS))
+    """The back end of a scheduler, or of jobs inside an allocation of it (`slurm-allocation`).
+
+    Raises Invalid, naming the nearest, if there is none.
+    """
+    outer = name.removesuffix("-allocation")
+    if outer != name and outer:
+        found = scheduler(outer)
+        if found.ALLOCATION is not None:
+            from dlrun.schedulers.allocation import inside  # noqa: PLC0415 - most jobs have an allocation of their own
+
+            return inside(found)
+    from dlrun.schedulers.defaults import completed  # noqa: PLC0415 - takes time that most commands do not need
+
+    return completed(_load("scheduler", name, SCHEDULERS))
+
+
+def schedulers() -> Iterator[str]:
+    """The names of all schedulers: dlrun's own, then those of other packages."""
+    yield from SCHEDULERS
+    yield from elsewhere("schedulers")
+
+
+def elsewhere(group: str) -> Mapping[str, EntryPoint]:
+    """Name -> entry point of other packages in the group `dlrun.GROUP`."""
+    # Takes 50 ms, and is rarely needed.
+    from importlib.metadata import entry_points  # noqa: PLC0415
+
+    return {point.name: point for point in entry_points(group=f"dlrun.{group}")}
 
 
 def launcher(name: str) -> Launcher:
@@ -95,30 +163,50 @@ def framework_options(name: str) -> type | None:
         return None
 
 
+UNSUPPORTED = {
+    "pjm": "Fujitsu's PJM, of Fugaku",
+    "lsf": "IBM Spectrum LSF",
+}
+"""Schedulers by the names that people give them, of which no installation was available to test a back end."""
+
+
 def _load(kind: str, name: str, table: Mapping[str, str]) -> Any:
     if name in table:
         path, _, attribute = table[name].partition(":")
         module = importlib.import_module(path)
         return getattr(module, attribute) if attribute else module
-    # Takes 50 ms, and is rarely needed.
-    from importlib.metadata import entry_points  # noqa: PLC0415
-
-    for point in entry_points(group=f"dlrun.{kind}s", name=name):
+    if (point := elsewhere(f"{kind}s").get(name)) is not None:
         return _checked(kind, name, point.load())
+    if name.lower() in UNSUPPORTED and kind == "scheduler":
+        raise Invalid(
+            f"dlrun does not support the scheduler `{name}` ({UNSUPPORTED[name.lower()]})",
+            help="it supports "
+            + ", ".join(f"`{n}`" for n in table)
+            + "; a package can add one: docs/concepts/architecture.md, Back ends",
+        )
     near = next((own for own, words in _SYNONYMS[kind].items() if name.lower() in words), None) or nearest(
         name, table
     )
-    known = ", ".join(f"`{n}`" for n in table)
-    hint = f"the nearest is `{near}`; " if near else ""
+    known = ", ".join(f"`{n}`" for n in _IN_USE.get(kind, table))
     message = f"dlrun does not support the {kind} `{name}`"
-    raise Invalid(message, help=f"{hint}it supports {known}")
+    raise Invalid(
+        message,
+        help=f"the nearest is `{near}`"
+        if near
+        else _ELSEWHERE.get(kind, {}).get(name.lower()) or f"it supports {known}",
+    )
 
 
 def _checked(kind: str, name: str, found: Any) -> Any:
     """A back end of another package; raises Invalid if it lacks a part of its Protocol, which other versions may have."""
     protocol = getattr(importlib.import_module(f"dlrun.{kind}s.protocol"), kind.capitalize())
     wanted = (*protocol.__annotations__, *(part for part in vars(protocol) if part[0] != "_"))
-    missing = ", ".join(f"`{part}`" for part in dict.fromkeys(wanted) if not hasattr(found, part))
+    optional: frozenset[str] = frozenset()
+    if kind == "scheduler":
+        optional = importlib.import_module("dlrun.schedulers.defaults").OPTIONAL
+    missing = ", ".join(
+        f"`{part}`" for part in dict.fromkeys(wanted) if part not in optional and not hasattr(found, part)
+    )
     if missing:
         message = (
             f"{kind} `{name}` of another package does not support this version of dlrun: it lacks {missing}"

@@ -5,6 +5,9 @@ A message is lower case and has no full stop; `help` is the correction or the co
 
 from __future__ import annotations
 
+TO_CHECK = 5
+"""Exit code of a command whose result the user has to check: `dlrun import`."""
+
 
 class DlrunError(Exception):
     """A failure with a message for the user; never shown as a traceback.

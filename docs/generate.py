@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from unittest import mock
 
@@ -25,13 +25,18 @@ from dlrun.config.key_paths import accepted, default, nested_schema
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.plan.codes import CODES
-from docs.settings_page import settings_page, site_pages
+from docs.settings_page import settings_page
+from docs.site_page import site_pages
 from docs.sources_page import sources_page
+from docs.troubleshooting_page import troubleshooting_page
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = "docs/reference"
+WIDTHS = (80, 100)
+"""Columns for which the help page of `dlrun` is made: those of no terminal, and those of a wide one."""
 NOTE = "<!-- Written by `python -m docs.generate`; change the code instead. -->\n\n"
 
+JOB_PAGE = "docs/guide/a-job.md"
 EXAMPLE_JOB = "/scratch/vision/jobs/resnet50"
 """The job directory of the README's example."""
 
@@ -99,7 +104,7 @@ def table_of_keys(known: Mapping[str, Key]) -> str:
 def commands_page() -> str:
     """Every command with its arguments and options."""
     text = "# Commands\n\n" + NOTE
-    with click.Context(cli.group, info_name="dlrun") as context:
+    with click.Context(cli.group, info_name="dlrun", **cli.group.context_settings) as context:
         text += f"{paragraphs(cli.group.help).strip()}\n\n"
         text += "Options before the command:\n\n" + table_of_options(context, cli.group)
         for name in cli.group.list_commands(context):
@@ -193,32 +198,53 @@ def published_page() -> str:
 
 def readme(text: str) -> str:
     """The README with its parts between `<!-- NAME -->` and `<!-- end -->` generated again."""
-    scripts = render_example(readme_spec(text))
     short = render_example(readme_spec(text, "In ten seconds"))
-    speaks = (
-        ("schedulers", backends.SCHEDULERS),
-        ("launchers", backends.LAUNCHERS),
-        ("frameworks", backends.FRAMEWORKS),
+    known = [name for name in backends.FRAMEWORKS if name not in HISTORICAL]
+    lines = (
+        f"- schedulers: {_listed(backends.SCHEDULERS)}",
+        f"- launchers: {_listed(backends.LAUNCHERS)}",
+        f"- frameworks: {_listed(sorted(known, key=BY_USE.index))}; [historical ones](docs/frameworks/README.md#historical)",
     )
     parts = {
-        "back ends": "".join(f"- {kind}: {', '.join(f'`{n}`' for n in names)}\n" for kind, names in speaks),
+        "back ends": "".join(f"{line}\n" for line in lines),
         "page": f"```bash\n{essence(short['job.sh'])}```\n",
-        "job.sh": f"```bash\n{scripts['job.sh']}```\n",
-        "rank.sh": f"```bash\n{scripts['rank.sh']}```\n",
-        "commands": table(
-            ("", "command", "what it does"),
-            [
-                (heading if name == next(iter(rows)) else "", f"`dlrun {name}`", text)
-                for heading, rows in cli.GROUPS.items()
-                for name, (_, text) in rows.items()
-            ],
-        ),
     }
+    mistakes = sum(
+        file.read_text("utf-8").count("\n=== ") + 1 for file in (ROOT / "tests/errors/mistakes").glob("*.txt")
+    )
+    return with_parts(re.sub(r"\b[0-9]+ mistakes\b", f"{mistakes} mistakes", text), parts)
+
+
+BY_USE = (
+    "torch", "accelerate", "lightning", "deepspeed", "jax", "ray", "tensorflow", "keras", "horovod", "mpi", "paddle", "spark",
+    "oneccl", "h2o", "mxnet",
+)  # fmt: skip
+"""Frameworks that are developed or in wide use, the most used first: an order by judgement, not a measurement."""
+HISTORICAL = (
+    "mesh_tensorflow", "chainermn", "cntk", "caffe2", "intelcaffe", "nvcaffe", "caffe_mpi", "torch_mpi", "theano_mpi", "ibm_ddl",
+    "caffeonspark", "deeplearning4j",
+)  # fmt: skip
+"""Frameworks without a release for years, kept for those who repeat old results."""
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def job_page() -> str:
+    """The page about the scripts of a job, with both scripts of its spec."""
+    text = (ROOT / JOB_PAGE).read_text(encoding="utf-8")
+    scripts = render_example(readme_spec(text))
+    return with_parts(text, {name: f"```bash\n{scripts[name]}```\n" for name in ("job.sh", "rank.sh")})
+
+
+def with_parts(text: str, parts: Mapping[str, str]) -> str:
+    """A page with its parts between `<!-- NAME -->` and `<!-- end -->` replaced; raises SystemExit if it has no such place."""
     for name, part in parts.items():
         head, begin, rest = text.partition(f"<!-- {name} -->\n")
         _, end, tail = rest.partition("<!-- end -->")
         if not (begin and end):
-            raise SystemExit(f"the README has no place for `{name}`")
+            raise SystemExit(f"the page has no place for `{name}`")
         text = head + begin + part + end + tail
     return text
 
@@ -290,6 +316,19 @@ def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in lines)
 
 
+def help_pages() -> str:
+    """The module with the help page of `dlrun` at the usual widths, which is shown without click."""
+    pages = {}
+    for width in WIDTHS:
+        context = cli.group.make_context("dlrun", [], resilient_parsing=True, terminal_width=width - 2)
+        pages[width] = context.get_help() + "\n"
+    rows = "".join(f'    {width}: """\\\n{text}""",\n' for width, text in pages.items())
+    return (
+        '"""The help page of `dlrun` by the columns of the terminal, from `python -m docs.generate`: click takes longer."""\n\n'
+        f"PAGES = {{\n{rows}}}\n"
+    )
+
+
 GENERATED: dict[str, Callable[[], str]] = {
     f"{REFERENCE}/spec.md": spec_page,
     f"{REFERENCE}/site.md": site_page,
@@ -299,8 +338,11 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/frameworks/published.md": published_page,
     f"{REFERENCE}/settings.md": lambda: settings_page(NOTE),
     f"{REFERENCE}/site-sources.md": lambda: sources_page(NOTE),
+    "docs/guide/troubleshooting.md": lambda: troubleshooting_page(NOTE),
     **site_pages(ROOT, NOTE),
     "docs/images/node.svg": node_picture,
+    "dlrun/cli/front_pages.py": help_pages,
+    JOB_PAGE: job_page,
     "README.md": lambda: readme((ROOT / "README.md").read_text(encoding="utf-8")),
 }
 """The function that makes each generated file, by its path from the repository's root."""

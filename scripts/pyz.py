@@ -27,17 +27,17 @@ sys.path.insert(0, str(ROOT))
 PACKAGES = ("click", "jinja2", "markupsafe", "rich", "yaml")
 """What dlrun imports besides the standard library, of which each is pure Python or has a pure fallback."""
 DATA = {"templates": "dlrun/data/templates", "site-configs": "dlrun/data/site-configs"}
-PROGRAMS = ("dlrun/effects/affinity/load.py", "dlrun/effects/affinity/report_load.py")
+PROGRAMS = ("dlrun/affinity/load.py", "dlrun/affinity/report_load.py")
 """Modules that also run as programs of their own; so do those of `dlrun/node`."""
 NODE = "dlrun/node/"
 RARE = (
-    *(f"{NODE}{name}/" for name in ("blocks", "checks", "commands", "common", "network", "relay", "source", "store")),
+    *(f"{NODE}{name}/" for name in ("blocks", "checks", "commands", "network", "relay", "source", "store")),
     "dlrun/node/transfer/", "dlrun/node/usage/",
     "click/testing", "click/_termui_impl", "click/shell_completion", "jinja2/ext", "jinja2/debug", "jinja2/nativetypes",
     "jinja2/sandbox", "jinja2/meta", "rich/",
-    "dlrun/effects/affinity/", "dlrun/render/affinity/drawing/", "dlrun/render/affinity/formats/",
-    "dlrun/effects/scaling/", "dlrun/render/scaling/", "dlrun/effects/tuning/", "dlrun/plan/tuning/",
-    "dlrun/effects/site_test/", "dlrun/effects/site/",
+    "dlrun/affinity/", "dlrun/importing/", "dlrun/usage/", "dlrun/why/", "dlrun/jobs/staging/",
+    "dlrun/trials/scale/", "dlrun/render/scaling/", "dlrun/trials/tune/", "dlrun/plan/tuning/",
+    "dlrun/site/",
 )  # fmt: skip
 """Modules that only nodes or few commands import: without byte code."""
 SKIP = {"__pycache__", "tests"}
@@ -55,6 +55,9 @@ COMPILE = """
 import ast, marshal, sys
 from importlib.util import MAGIC_NUMBER
 
+TRADES = ("dlrun/affinity/", "dlrun/site/", "dlrun/trials/", "dlrun/usage/", "dlrun/why/")
+SHOWN = ("dlrun/cli/", "dlrun/terminal/", "dlrun/model/", "dlrun/frameworks/", *TRADES)  # docstrings are help texts and schema
+
 def without_docstrings(text):
     # A class keeps a short one: for a data class without one, `dataclass` works out a text with `inspect`, which takes
     # longer than to read one.
@@ -70,9 +73,8 @@ def without_docstrings(text):
 sources = marshal.load(sys.stdin.buffer)
 made = {}
 for name, text in sources.items():
-    said = name.startswith(("dlrun/cli/", "dlrun/model/", "dlrun/frameworks/"))  # docstrings are help texts and schema
-    tree = ast.parse(text) if said else without_docstrings(text)
-    made[name] = marshal.dumps(compile(tree, name, "exec", dont_inherit=True, optimize=0 if said else 1))
+    tree = ast.parse(text) if name.startswith(SHOWN) else without_docstrings(text)
+    made[name] = marshal.dumps(compile(tree, name, "exec", dont_inherit=True, optimize=0 if name.startswith(SHOWN) else 1))
 marshal.dump((MAGIC_NUMBER, made), sys.stdout.buffer, 2)
 """
 
@@ -166,6 +168,10 @@ def main() -> None:
     )
     parser.add_argument("--shebang", default="#!/usr/bin/env python3")
     given = parser.parse_args()
+    if not given.output.resolve().parent.is_dir():
+        parser.error(f"--output: there is no directory {given.output.resolve().parent}")
+    if given.output.is_dir():
+        parser.error(f"--output: {given.output} is a directory: name a file in it")
     content = archive(given.python or [sys.executable], given.shebang)
     with tempfile.NamedTemporaryFile(dir=given.output.resolve().parent, delete=False) as part:
         part.write(content)

@@ -3,7 +3,10 @@
 #
 #   scripts/test.sh              before a commit: minutes on two cores, needs nothing but .venv
 #   scripts/test.sh --all        everything, as continuous integration runs it: also real schedulers, frameworks, MPIs
+#   scripts/test.sh --contract   of the quick tests those of what users see (tests/contract.py)
 #   scripts/test.sh tests/unit   pytest with these arguments
+#
+# DLRUN_PASSED names a file: the quick tests write there what passed, and --all does not repeat it.
 
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
@@ -11,13 +14,26 @@ scripts/setup.sh dev
 # shellcheck disable=SC1091
 source .venv/bin/activate
 unset PYTHONDONTWRITEBYTECODE # else each of the hundreds of programs that tests start compiles all its modules
-if (($#)) && [[ $* != --all ]]; then exec pytest "$@"; fi
+if (($#)) && [[ $* != --all && $* != --contract ]]; then exec pytest "$@"; fi
+
+# More processes than cores: many tests wait for what they started.
+workers=$((2 * $(nproc)))
+own=(tests --ignore tests/cluster --ignore tests/frameworks --ignore tests/oracles)
+if [[ $* == --contract ]]; then
+  export DLRUN_EXAMPLES=0.1
+  exec pytest -q -n "$workers" --dist worksteal "${own[@]}" -m 'contract and not slow'
+fi
 
 shopt -s globstar nullglob
-ruff format --check --quiet .
-ruff check --quiet .
-lint-imports
-shellcheck --external-sources --source-path=templates/lib scripts/*.sh .ci/run templates/lib/*.sh
+passed=${DLRUN_PASSED:-}
+if (($#)) && [[ -n $passed && -s $passed ]]; then
+  echo "format, lint, layers, shell and types passed with the quick tests, and what did there is not repeated"
+else
+  ruff format --check --quiet .
+  ruff check --quiet .
+  lint-imports
+  shellcheck --external-sources --source-path=templates/lib scripts/*.sh .ci/run templates/lib/*.sh
+fi
 
 # What runs beside the rest shows its report when it has ended.
 reports=$(mktemp -d)
@@ -46,18 +62,22 @@ reported() { # wait for what runs, and show what each found
     wait "$pid" || failed=1
     echo "--- $name, after $SECONDS s"
     cat -- "$reports/$name"
+    closing+=("$name: $(tail -n 1 -- "$reports/$name")")
   done
   suites=()
 }
+closing=()
+finished() { # the last line of each suite once more, and the exit code
+  printf '%s\n' "--- all of it, after $SECONDS s" "${closing[@]}"
+  exit "$failed"
+}
 
-# More processes than cores: many tests wait for what they started.
-workers=$((2 * $(nproc)))
-own=(tests --ignore tests/cluster --ignore tests/frameworks --ignore tests/oracles)
 if ! (($#)); then
   echo "not in the quick tests: tests/cluster, tests/frameworks, tests/oracles, what is marked slow, nine in ten of"
-  echo "Hypothesis's examples, most cases of large matrices (scripts/test.sh --all runs them)"
+  echo "Hypothesis's examples, most cases of large matrices, and what needs PyTorch, scikit-learn, hyperopt, mkdocs or"
+  echo "another package of the group whole, which is named as skipped (scripts/test.sh --all runs them)"
   beside types mypy
-  DLRUN_EXAMPLES=0.1 pytest -q -n "$workers" --dist worksteal "${own[@]}" -m 'not slow' || failed=1
+  DLRUN_EXAMPLES=0.1 pytest -q -n "$workers" --dist worksteal ${passed:+"--passed=$passed"} "${own[@]}" -m 'not slow' || failed=1
   reported
   exit "$failed"
 fi
@@ -77,13 +97,55 @@ fi
 
 # Two suites at a time, for those of clusters mostly wait for a scheduler: all four at once keep two cores so busy that
 # trainings miss their deadlines.
-beside types mypy
+if [[ ! -s $passed ]]; then beside types mypy; fi
 suite cluster -n 4 --dist loadfile tests/cluster
 suite oracles tests/oracles
 # Horovod is compiled meanwhile, of time that nothing else wants. What cannot be installed here is named by the tests that need it.
 beside environments nice -n 19 python -m tests.frameworks.install --quick
 reported
-suite own -n "$workers" --dist worksteal "${own[@]}"
+suite own -n "$workers" --dist worksteal ${passed:+"--not-again=$passed"} "${own[@]}"
+reported
+python_of() { # VERSION: prints the path of such a Python, if there is one
+  local python
+  for python in "$(command -v "python$1")" "$HOME/.pyenv/versions/$1".*/bin/python3; do
+    if [[ $("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) == "$1" ]]; then
+      echo "$python"
+      return
+    fi
+  done
+}
+# The node's programs with the Pythons of nodes: Enterprise Linux 8 and SLES 15 have 3.6, Ubuntu 20.04 has 3.8.
+for version in 3.6 3.8 3.13 3.14; do
+  found=$(python_of "$version")
+  if [[ -n $found ]]; then
+    DLRUN_NODE_PYTHON=$found DLRUN_EXAMPLES=0.1 suite "node-$version" -n 2 tests/unit/node -m 'not slow'
+  else
+    closing+=("node-$version: skipped, there is no Python $version here")
+  fi
+  if ((${#suites[@]} == 2)); then reported; fi
+done
+reported
+# dlrun itself with the oldest packages that pyproject.toml allows, and with the newest under later Pythons.
+# shellcheck disable=SC2329  # `beside` calls it
+with_packages() { # NAME PYTHON: in a venv of its own, the tests of what depends on packages
+  local place=.cache/login-$1
+  DLRUN_VENV=$place PYTHON=$2 scripts/setup.sh test
+  export DLRUN_EXAMPLES=0.1
+  exec "$place/bin/python" -m pytest -q -n 2 -m 'not slow' tests/golden tests/errors tests/unit/config \
+    tests/unit/importing tests/unit/system tests/unit/terminal tests/cli/test_commands.py tests/cli/test_json.py
+}
+for version in 3.11-oldest 3.12 3.13 3.14; do
+  found=$(python_of "${version%-*}")
+  if [[ -z $found ]]; then
+    closing+=("login-$version: skipped, there is no Python ${version%-*} here")
+  elif [[ $version == *-oldest ]]; then
+    sed -n '/^dependencies/,/^]/s/^ *"\(.*\)>=\(.*\)",$/\1==\2/p' pyproject.toml >"$reports/oldest.txt"
+    PIP_CONSTRAINT=$reports/oldest.txt beside "login-$version" with_packages "$version" "$found"
+  else
+    beside "login-$version" with_packages "$version" "$found"
+  fi
+  if ((${#suites[@]} == 2)); then reported; fi
+done
 suite frameworks -n 2 tests/frameworks -m 'not slow' # the heavy installations run when named: -m slow
 reported
-exit "$failed"
+finished

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeAlias
 
+from dlrun.affinity.formats.as_openmpi import mapped
+from dlrun.affinity.formats.logical import logical_cores
 from dlrun.frameworks.common.threads import COUNTS
 from dlrun.model.cpuset import parse_list, parse_mask
 from dlrun.model.placement import MemoryBinding, MemoryPolicy, Placement, RankPlacement
 from dlrun.model.topology import Topology
-from dlrun.render.affinity.formats.as_openmpi import mapped
-from dlrun.render.affinity.formats.logical import logical_cores
-from dlrun.render.affinity.variables import VARIABLES
+from dlrun.render.binding_variables import VARIABLES
 
 RankView: TypeAlias = dict[str, Any]
 """Some fields of a `RankPlacement`, by name."""
@@ -139,6 +139,8 @@ def read_wrapper(text: str, topology: Topology) -> tuple[RankView, ...]:
         elif match := re.match(r"  dlrun_bind (\d+) ([0-9,-]+)(?: (--\S+))?  # ", line):
             ranks[-1] |= {"OMP_NUM_THREADS": match[1], "DLRUN_CPUS": match[2]}
             memories.append(read_numactl(f"taskset --cpu-list 0 {match[3] or ''}", topology)[0]["memory"])
+        elif match := re.match(r"  dlrun_other_cores (.*)", line):
+            ranks[-1]["DLRUN_COMM_CPUS"], ranks[-1]["DLRUN_LOADER_CPUS"] = shlex.split(match[1])
         elif match := re.match(r"  dlrun_show_gpus (\w+) ([0-9,]+)  # ", line):
             ranks[-1][match[1]] = match[2]
     found = _views(common, ranks, topology)

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from dlrun.effects.clusters.environment import clean
-from tests.examples import examples
+from dlrun.jobs.clusters.environment import clean
+from dlrun.jobs.records import submitter
+from tests import programs
+from tests.contract import of_contract
+from tests.examples import chosen, examples
 
 settings.register_profile(
     "dlrun",
@@ -43,6 +46,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write the golden files anew; read the diff"
     )
+    parser.addoption("--passed", metavar="FILE", help="write the names of all tests that passed to a file")
+    parser.addoption("--not-again", metavar="FILE", help="leave out tests that this file of --passed names")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the contract; leave out what passed with fewer examples, but for tests that now try more (tests/examples.py)."""
+    for item in items:
+        if of_contract(item.path):
+            item.add_marker("contract")
+    file = config.getoption("--not-again")
+    if not file or not Path(file).exists():
+        return
+    before = set(Path(file).read_text("utf-8").split("\0"))
+    again = [item for item in items if item.nodeid not in before or more_now(item)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(again)])
+    items[:] = again
+
+
+def more_now(item: pytest.Item) -> bool:
+    """Whether the quick tests try only a part of what this test, or its module, tries."""
+    reduced = {id(examples), id(chosen)} & {id(value) for value in vars(item.module).values()}
+    return bool(reduced) or bool(getattr(item.function, "is_hypothesis_test", False))
+
+
+def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
+    """Write what passed and was not skipped; names may have any character but NUL."""
+    if file := config.getoption("--passed"):
+        names = [
+            report.nodeid for report in terminalreporter.stats.get("passed", []) if report.when == "call"
+        ]
+        Path(file).write_text("\0".join(names), "utf-8")
 
 
 HOMES = itertools.count()
@@ -52,7 +87,8 @@ REAL = ("cluster", "frameworks")
 
 @pytest.fixture(autouse=True)
 def own_place(request, tmp_path_factory, monkeypatch):
-    """A home and a directory of jobs for each test alone."""
+    """A home and a directory of jobs for each test alone, and nothing that an earlier one submitted in this process."""
+    submitter.SUBMITTED.clear()
     if request.path.relative_to(Path(__file__).parent).parts[0] in REAL:
         return
     for name in set(os.environ) - set(clean(os.environ)[0]):
@@ -66,6 +102,14 @@ def own_place(request, tmp_path_factory, monkeypatch):
     monkeypatch.setenv("DLRUN_JOBS", str(base / "jobs"))
     for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def working_programs(request, own_place):
+    """A test that needs a program is skipped where that does not work as the test will start it."""
+    for marker in request.node.iter_markers("needs"):
+        for name in marker.args:
+            programs.need(name)
 
 
 @pytest.fixture

@@ -4,8 +4,10 @@ of a matrix."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+import pytest
 
 Case = TypeVar("Case")
 _SHARE = float(os.environ.get("DLRUN_EXAMPLES", "1"))
@@ -16,9 +18,24 @@ def examples(count: int) -> int:
     return max(1, round(count * _SHARE))
 
 
-def cases(everything: Iterable[Case], quick: int) -> list[Case]:
-    """All cases in the full tests; in the quick ones so many of them, spread evenly, the first and the last among them."""
+def cases(everything: Iterable[Any], quick: int) -> list[Any]:
+    """All cases, as parameters of a test: those but `quick` of them are marked as slow. A tuple has values for several names."""
     found = [*everything]
-    if _SHARE >= 1 or len(found) <= quick:
-        return found
-    return [found[round(place * (len(found) - 1) / max(1, quick - 1))] for place in range(quick)]
+    kept = {*_spread(len(found), quick)}
+    return [
+        case
+        if place in kept
+        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
+        for place, case in enumerate(found)
+    ]
+
+
+def chosen(everything: Sequence[Case], quick: int) -> list[Case]:
+    """All cases in the full tests, in the quick ones `quick` of them: for a loop."""
+    return [*everything] if _SHARE >= 1 else [everything[place] for place in _spread(len(everything), quick)]
+
+
+def _spread(count: int, quick: int) -> list[int]:
+    """At most `quick` of the numbers below `count`, at equal distances, the first and the last among them."""
+    few = min(count, quick)
+    return [round(place * (count - 1) / max(1, few - 1)) for place in range(few)]

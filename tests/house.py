@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
 from collections import Counter
 from dataclasses import dataclass
@@ -48,6 +49,40 @@ class Module:
         """Lines that are a comment as a whole."""
         tokens = tokenize.generate_tokens(io.StringIO(self.text).readline)
         return sum(token.type == tokenize.COMMENT and token.line.lstrip().startswith("#") for token in tokens)
+
+
+WRITING_METHODS = {"write_text", "write_bytes", "rename", "symlink_to", "hardlink_to"}
+WRITING_OS = {"rename", "replace", "symlink", "link", "truncate", "mkfifo"}
+WRITING_SHUTIL = {"copy", "copy2", "copyfile", "copytree", "move", "copyfileobj"}
+
+
+def writes(source: str) -> list[str]:
+    """The calls of a module that write, rename or link files, as `LINE NAME`."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        function = node.func
+        name = getattr(function, "attr", getattr(function, "id", ""))
+        owner = getattr(getattr(function, "value", None), "id", "")
+        if (
+            name in WRITING_METHODS
+            or (owner == "os" and name in WRITING_OS)
+            or (owner == "shutil" and name in WRITING_SHUTIL)
+            or (name in ("open", "fdopen") and _opens_for_writing(node))
+        ):
+            found.append(f"{node.lineno} {name}")
+    return found
+
+
+def _opens_for_writing(call: ast.Call) -> bool:
+    words = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant)]
+    modes = [
+        word
+        for word in words
+        if isinstance(word, str) and set(word) <= set("rwaxbt+") and set(word) & set("wax+")
+    ]
+    return bool(modes) or bool(re.search(r"\bO_(WRONLY|RDWR|CREAT)\b|\b_WRITE\b", ast.unparse(call)))
 
 
 def modules() -> list[Module]:

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from dlrun.resources import directory as resource
@@ -26,7 +27,8 @@ def call(
 
     `programs` are found first on PATH, each the text of a bash script. Exits and traps are the shell's own, not the job's.
     """
-    (place / "lib").exists() or (place / "lib").symlink_to(LIBRARY)
+    with suppress(FileExistsError):  # several jobs of a test may begin at once
+        (place / "lib").symlink_to(LIBRARY)
     for name, text in programs.items():
         (place / name).write_text(f"#!/bin/bash\n{text}\n")
         (place / name).chmod(0o755)
@@ -34,7 +36,9 @@ def call(
     export DLRUN_JOB_DIR={place} DLRUN_RUN_DIR={place} DLRUN_HOSTS={place}/hosts PATH={place}:$PATH
     export DLRUN_JOB_ID=7 DLRUN_RUN_ID=7.0 DLRUN_RESTART=0 DLRUN_NODES=2
     source {LIBRARY}/job.sh
-    _dlrun_host=here _dlrun_started=0
+    _dlrun_host=here
+    _dlrun_begin_clock
+    _dlrun_started=0
     dlrun_log() {{ echo "$*"; }}
     """
     return subprocess.run(
@@ -43,7 +47,9 @@ def call(
     )  # fmt: skip
 
 
-RANKS = ("rank", "warning", "bind", "checks", "agent", "container", "stage")
+RANKS = (
+    "rank", "warning", "bind", "divide", "gpus", "locate", "checks", "world", "agent", "container", "caches", "stage",
+)  # fmt: skip
 """Parts that run in a shell of their own."""
 
 

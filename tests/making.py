@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dlrun import backends
-from dlrun.effects.inputs.profiles import Machine
-from dlrun.effects.inputs.spec import load_spec, topology_for_spec
-from dlrun.effects.jobs.files import library_files
+from dlrun.jobs.records import ownership
+from dlrun.jobs.submission.files import library_files
 from dlrun.model.plan import Dependency, Plan
 from dlrun.plan.build import PlanInputs, build
 from dlrun.render.script import scripts
 from dlrun.resources import directory as resource
+from dlrun.system.inputs.profiles import Machine
+from dlrun.system.inputs.spec import load_spec, topology_for_spec
 
 SLURM = """\
 name: somewhere
@@ -94,3 +95,8 @@ def decided(plan: Plan, key: str):
     """The value decided for a key, and the name of the rule."""
     (decision,) = [d for d in plan.decisions if d.key == key]
     return decision.value, decision.rule
+
+
+def make_own(directory: Path) -> None:
+    """Give a directory the list that makes it a job of dlrun's, without any names."""
+    (directory / ownership.LIST).write_text(ownership.text("job", directory, ownership.new_token()))

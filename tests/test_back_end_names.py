@@ -15,15 +15,16 @@ from tests import house
 NAMES = {*backends.SCHEDULERS, *backends.LAUNCHERS, *backends.FRAMEWORKS, "pbs"}
 OWN_OPTIONS = {"backend", "controller"}
 """Options of Keras and Horovod whose values are names of other frameworks: their own modules compare those."""
-FOREIGN = "dlrun/config/batch_script/"
+FOREIGN = "dlrun/importing/"
 """Reads scripts of other tools, word by word."""
 OF_OTHERS = {
-    "dlrun/effects/site/imports/reframe.py": "ReFrame's names of schedulers and launchers",
-    "dlrun/effects/site/imports/nextflow.py": "Nextflow's names of schedulers",
-    "dlrun/effects/site/detect.py": "the key `mpi` of a profile's launcher",
-    "dlrun/effects/transport/__init__.py": "the transport `local`",
+    "dlrun/site/imports/reframe.py": "ReFrame's names of schedulers and launchers",
+    "dlrun/site/imports/nextflow.py": "Nextflow's names of schedulers",
+    "dlrun/site/profile/detect.py": "the key `mpi` of a profile's launcher",
+    "dlrun/system/transport/__init__.py": "the transport `local`",
     "dlrun/node/checks/library_check.py": "Python modules to try",
     "dlrun/plan/runtime_checks.py": "communication libraries",
+    "dlrun/fabrics/process_managers.py": "MPIs",
 }
 """Tables with such names that are not those of back ends."""
 OWN = ("dlrun/schedulers/", "dlrun/launchers/", "dlrun/frameworks/", "dlrun/backends.py", FOREIGN)

@@ -69,13 +69,23 @@ def test_generated_parts_are_current(path):
     assert (ROOT / path).read_text("utf-8") == generate.GENERATED[path](), "run `python -m docs.generate`"
 
 
-def test_the_readme_begins_with_the_two_commands():
+def test_the_readme_is_short_and_begins_with_the_two_ways_in():
+    assert len(PAGES["README.md"].splitlines()) <= 150
     first, second = BLOCK.findall(PAGES["README.md"])[:2]
-    assert first == ("bash", "scripts/digits.sh\n")
-    assert second == ("bash", "scripts/test.sh\n")
+    assert first == ("bash", "dlrun import job.sbatch -o spec.yaml\n")
+    assert second == ("bash", "dlrun run -- python train.py --lr 0.1\n")
+
+
+def test_every_framework_is_by_use_or_historical():
+    assert sorted((*generate.BY_USE, *generate.HISTORICAL)) == sorted(backends.FRAMEWORKS)
+
+
+def test_the_two_scripts_of_a_newcomer_can_be_run():
     for script in ("scripts/digits.sh", "scripts/test.sh"):
         assert os.access(ROOT / script, os.X_OK)
-    assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "exec scripts/test.sh --all"
+    first, second = re.findall(r"^.*scripts/test\.sh.*$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert first == "HOME=$home scripts/test.sh || failed=1"
+    assert second == "scripts/test.sh --all || failed=1"
 
 
 @pytest.mark.parametrize(("page", "line"), command_lines())
@@ -88,6 +98,8 @@ def test_commands_and_options_exist(page, line):
         assert below is not None, f"{page} names `{line}`"
         command, words = below, words[1:]
     known = {option for parameter in command.params for option in parameter.opts} | {"--help", "-h"}
+    if "--" in words:  # what follows is another program's
+        words = words[: words.index("--")]
     used = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
     assert used <= known, f"{page} names `{line}`"
 
@@ -141,7 +153,7 @@ def test_variables_that_pages_name_exist():
         if path.name != "topics.py"
     )
     named = {name for text in PAGES.values() for name in re.findall(r"DLRUN_[A-Z]+(?:_[A-Z]+)*", text)}
-    named -= {"DLRUN_SET_RESOURCES", "DLRUN_SET_A", "DLRUN_DATA_NAME", "DLRUN_DATA_IMAGENET"}
+    named -= {"DLRUN_PASSED", "DLRUN_SET_RESOURCES", "DLRUN_SET_A", "DLRUN_DATA_NAME", "DLRUN_DATA_IMAGENET"}
     tests = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tests/*/*.py"))
     read_by = {name: tests if name.startswith("DLRUN_TEST_") else code for name in named}
     assert {name for name, where in read_by.items() if not re.search(rf"{name}\b|{name}_\b", where)} == set()
@@ -199,7 +211,7 @@ def test_the_guide_shows_the_error_as_it_is(own_home, capsys):
 
 
 def test_shown_answers_are_the_real_ones(own_home, capsys, monkeypatch):
-    (own_home / "spec.yaml").write_text(generate.readme_spec(PAGES["README.md"]), encoding="utf-8")
+    (own_home / "spec.yaml").write_text(generate.readme_spec(PAGES["docs/guide/a-job.md"]), encoding="utf-8")
     monkeypatch.chdir(own_home)
     shown = [
         body.removeprefix("$ ").partition("\n")

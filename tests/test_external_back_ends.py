@@ -96,6 +96,7 @@ def dlrun(installed, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_a_job_of_external_back_ends_runs(dlrun):
     done = dlrun("submit", "spec.yaml", "--site", "site.yaml", "--wait")
     assert done.returncode == 0, done.stderr

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+
+import pytest
 
 from tests import house
 
@@ -26,19 +27,72 @@ def test_folders_hold_twenty_modules_at_most():
 
 
 _NO_INT_FOLLOWS = {
-    "model/text.py",
-    "model/units.py",
-    "config/topology/__init__.py",
-    "cli/output/yaml_line.py",
+    "dlrun/model/text.py",
+    "dlrun/model/units.py",
+    "dlrun/config/topology/__init__.py",
+    "dlrun/terminal/yaml_line.py",
 }
 
 
 def test_digits_decides_what_is_a_number():
     """`isdigit` is true of `²`, and of more digits than `int` takes: a traceback from a name in a directory."""
-    root = Path(__file__).parents[1] / "dlrun"
     found = {
-        path.relative_to(root).as_posix()
-        for path in root.rglob("*.py")
-        if "node" not in path.parts and re.search(r"\.is(?:digit|decimal|numeric)\(", path.read_text("utf-8"))
+        module.name
+        for module in house.modules()
+        if not module.name.startswith("dlrun/node/")
+        and re.search(r"\.is(?:digit|decimal|numeric)\(", module.text)
     }
     assert found == _NO_INT_FOLLOWS
+
+
+_OTHER_WRITERS = {
+    "dlrun/terminal/streams.py": "/dev/null in place of a closed stream",
+    "dlrun/system/inputs/topology.py": "asks whether a device can be opened, and writes nothing",
+    "dlrun/jobs/submission/log_link.py": "the link to a log that the spec asks for, where nothing exists",
+    "dlrun/system/process.py": "the file of a client's answer, which exists and has room on a full disk",
+    "dlrun/jobs/code/store.py": "files of a version of the code are complete before they have a name",
+    "dlrun/jobs/records/directories.py": "a new directory gets its name when it is complete",
+    "dlrun/jobs/records/links.py": "links to jobs, where nothing exists",
+    "dlrun/jobs/records/ownership.py": "a line is appended to a list that exists",
+    "dlrun/jobs/records/lock.py": "an empty file to lock",
+    "dlrun/jobs/remote/confined.py": "files whose names a login node chose, without following links",
+    "dlrun/jobs/remote/copies.py": "by way of `Confined`",
+    "dlrun/jobs/remote/fetch.py": "by way of `Confined`",
+    "dlrun/jobs/queue/study.py": "a directory of dlrun's gets another name",
+}
+
+
+def test_one_module_writes_files():
+    """`dlrun.system.writing`: complete files or none, never through a link. The node programs have rules of their own."""
+    found = {
+        module.name: calls
+        for module in house.modules()
+        if not module.name.startswith("dlrun/node/")
+        and module.path.name != "writing.py"
+        and (calls := house.writes(module.text))
+    }
+    assert {name: calls for name, calls in found.items() if name not in _OTHER_WRITERS} == {}
+    assert set(found) == set(_OTHER_WRITERS), "a reason without a write"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "path.write_text('x')",
+        "open(path, 'w')",
+        "path.open(mode='ab')",
+        "os.open(path, os.O_CREAT | os.O_WRONLY)",
+        "os.replace(a, b)",
+        "shutil.copy2(a, b)",
+        "path.open('r+b')",
+    ],
+)
+def test_the_rule_sees_what_writes(line):
+    assert house.writes(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["path.open('rb')", "text.replace('a', 'b')", "open(path)", "shutil.which('tar')"]
+)
+def test_the_rule_passes_what_does_not(line):
+    assert not house.writes(line)

@@ -12,6 +12,12 @@ from tests import house
 PACKAGES = sorted(house.PACKAGE.rglob("__init__.py"))
 
 
+def test_a_folder_with_modules_is_a_package():
+    """One without `__init__.py` works in a checkout, and not in `dlrun.pyz`."""
+    folders = {path.parent for path in house.PACKAGE.rglob("*.py")}
+    assert {path for path in folders if not (path / "__init__.py").exists()} == set()
+
+
 @pytest.mark.parametrize("path", PACKAGES, ids=lambda path: path.parent.relative_to(house.ROOT).as_posix())
 def test_a_package_says_where_to_begin(path):
     text = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""

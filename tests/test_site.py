@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
+pytest.importorskip("mkdocs", reason="mkdocs is not installed: it is in the dependency group `docs`")
 from docs import site
 
 
+@pytest.mark.slow
 def test_the_site_has_every_page_and_every_link_leads_somewhere(tmp_path):
     site.build(tmp_path / "site")
     built = {path.relative_to(tmp_path / "site") for path in tmp_path.rglob("*.html")}

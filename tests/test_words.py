@@ -62,6 +62,7 @@ def prose(source: str) -> Iterator[tuple[int, str]]:
             yield token.start[0], token.string
 
 
+@pytest.mark.slow
 def test_messages_and_help():
     found = [
         f"{path.relative_to(ROOT)}:{line}: {text}"
@@ -91,6 +92,7 @@ def identifiers(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield getattr(node, "lineno", 0), re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
 
 
+@pytest.mark.slow
 def test_identifiers():
     found = [
         f"{path.relative_to(ROOT)}:{line}: {name}"

@@ -2,7 +2,9 @@
 
 import mmap
 import os
+import random
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -138,24 +140,34 @@ class Bench:
         return {name: words for name, words in ways.items() if name in wanted or name == "dlrun"}
 
     def turns(self, title, ways, before=lambda: None, after=lambda _name: None):
-        """The best round of every way, run in turn; `before` is called before each, `after` after it with its name."""
-        best = {name: (float("inf"), 0.0) for name in ways}
+        """Measure every way once per round, in a new random order each; `before` is called before, `after` with its name after.
+
+        A fixed order would favour some ways: what one leaves in caches and queues of the disk the next one meets.
+        """
+        rounds = []
         try:
             for _ in range(self.given.rounds):
-                for name, words in ways.items():
+                found = {}
+                for name in random.sample(sorted(ways), len(ways)):
                     self.fresh()
                     before()
-                    best[name] = min(best[name], self.timed(words))
+                    found[name] = self.timed(ways[name])
                     after(name)
+                rounds.append(found)
         finally:  # also if it is ended early
-            table(title, best)
+            table(title, rounds)
         self.fresh()
 
 
-def table(title, best):
-    """Print the rows of one measurement as Markdown."""
-    print(f"\n{title}\n\n| way | seconds | CPU s | times dlrun |\n|---|---|---|---|")
-    rows = [(name, found) for name, found in best.items() if found[1]]
-    for name, (wall, cpu) in sorted(rows, key=lambda item: item[1]):
-        print(f"| {name} | {wall:.2f} | {cpu:.2f} | {wall / best['dlrun'][0]:.2f} |")
+def table(title, rounds):
+    """Print the rows of one measurement as Markdown: seconds and CPU seconds, and the ratio to dlrun in the same round."""
+    print(f"\n{title}; {len(rounds)} rounds\n")
+    print("| way | median s | minimum s | CPU s | times dlrun, median of the rounds |\n|---|---|---|---|---|")
+    rows = []
+    for name in rounds[0] if rounds else ():
+        walls, cpus = zip(*(found[name] for found in rounds), strict=True)
+        ratio = statistics.median(found[name][0] / found["dlrun"][0] for found in rounds)
+        rows.append((statistics.median(walls), min(walls), statistics.median(cpus), ratio, name))
+    for middle, least, cpu, ratio, name in sorted(rows):
+        print(f"| {name} | {middle:.2f} | {least:.2f} | {cpu:.2f} | {ratio:.2f} |")
     sys.stdout.flush()

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from .bench import installed
+from .bench import installed, table
 
 SLOW = ((500, 300), (2000, 1000))  # microseconds of a metadata call and of a read
 SLOW_WIDTH = 16  # processes or transfers of the peers at a slow source
@@ -138,6 +138,27 @@ def warm(bench):
     print(
         f"\nwarm: {count:,} files recognised in {min(inside):.3f} s; with the start of Python {min(whole):.3f} s"
     )
+
+
+def delta(bench):
+    """The next version of a set of which one file in a hundred was rewritten."""
+    count = int(20_000 * bench.given.scale)
+    source, copy = bench.tree("changing", count, 8_000, 200), bench.target / "copy"
+    files = sorted(path for path in source.rglob("*") if path.is_file())
+    bench.fresh()
+    ways = {"dlrun": bench.stage(source)}
+    if installed("rsync"):
+        ways["rsync -a, in place"] = ["rsync", "-a", f"{source}/", f"{copy}/"]
+    for words in ways.values():
+        bench.timed(words)
+    rounds = []
+    for _ in range(bench.given.rounds):
+        for path in random.sample(files, count // 100):
+            path.write_bytes(os.urandom(8_000))
+        os.sync()
+        rounds.append({name: bench.timed(ways[name]) for name in random.sample(sorted(ways), len(ways))})
+    table(f"delta: {count:,} files of 8 KB, 1 % of them rewritten", rounds)
+    bench.fresh()
 
 
 def reads(bench):

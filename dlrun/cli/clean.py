@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlrun.cli.help_page import examples
-from dlrun.cli.options import complete_jobs, json_option
-from dlrun.cli.printing import emit, notice
+from dlrun.terminal.help_page import examples
+from dlrun.terminal.options import complete_jobs, json_option
+from dlrun.terminal.printing import emit, notice
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from dlrun.jobs.queue.clean import Candidate
     from dlrun.model.units import Bytes, Duration
+
+_SHOWN = 5
+"""Files of a directory that are shown without --all."""
 
 
 @click.command(epilog=examples("dlrun clean --older-than 14d --yes"))
@@ -26,57 +33,142 @@ if TYPE_CHECKING:
 @click.option("--larger-than", default="0B", metavar="SIZE", help="Only directories of at least this size.")
 @click.option(
     "--all",
-    "foreign",
+    "everything",
     is_flag=True,
-    help="Also directories with files that dlrun did not write (checkpoints).",
+    help="Also what dlrun did not write, such as checkpoints: shown first, and asked about on a terminal.",
 )
 @click.option("--yes", is_flag=True, help="Remove them; without it, they are only listed.")
 @json_option
 def command(
-    jobs: tuple[str, ...], older_than: str, larger_than: str, foreign: bool, yes: bool, as_json: bool
+    jobs: tuple[str, ...], older_than: str, larger_than: str, everything: bool, yes: bool, as_json: bool
 ) -> None:
     """List the directories of jobs that have ended, with their disk usage; with --yes, remove them.
 
-    A JOB given by name is listed whatever its age. Directories with files that dlrun did not write, such as checkpoints in
-    `{{ run_dir }}`, are kept unless --all is given.
+    A JOB given by name is listed whatever its age. The directory of a `dlrun scale` or `dlrun tune` goes as a whole, with the
+    jobs in it. Only files that dlrun wrote, and that are unchanged, are removed; a directory
+    with any other file, such as a checkpoint in `{{ run_dir }}`, is kept, and the file shown. With --all it goes, too. A job
+    whose end is not known is kept. Versions of code (`code: snapshot`) that no job uses any more are removed as well.
     """
-    from dlrun.effects.queue import status
-    from dlrun.effects.records import clean
-    from dlrun.effects.records import jobs as store
-    from dlrun.model.units import Bytes, many
+    from dlrun.jobs.queue import clean, status
+    from dlrun.jobs.records import jobs as store
+    from dlrun.jobs.records import links
 
     base = store.home()
     older, larger = _given(older_than, larger_than, named=bool(jobs))
-    chosen = [store.find(word, base) for word in jobs] or list(store.all_jobs(base))
+    studies = {directory: clean.jobs_in(directory) for word in jobs if (directory := clean.study_of(word))}
+    named = [store.find(word, base) for word in jobs if not clean.study_of(word)]
+    members = [job for inside in studies.values() for job in inside]
+    found = [*named, *members] if jobs else store.all_jobs(base)
+    chosen = list({job.directory: job for job in found}.values())
     states = status.of(chosen, prompt=bool(jobs), unasked=notice)
-    found = list(clean.removable(chosen, states, older=older, larger=larger))
-    going = [one for one in found if foreign or not one.foreign]
+    listed = list(clean.candidates(chosen, states, older=older, larger=larger))
+    listed += [clean.study(directory, inside, listed) for directory, inside in studies.items()]
+    going = clean.removable(listed, others=everything)
+    if not as_json:
+        _show(listed)
+        for one in listed:
+            _show_others(one, everything=everything)
+    yes = yes or (everything and not as_json and _asked(going))
+    gone: list[Candidate] = []
     if yes:
-        for one in going:
-            clean.remove(one)
-        clean.forget_lost(base)
+        with clean.locked(one.directory for one in going if one.jobs is not None):
+            gone = [one for one in going if clean.remove(one, others=everything)]
+        links.forget_lost(base)
+    _clean_code([base, *(job.directory.parent for job in chosen)], prune=yes)
     if as_json:
-        emit("clean", [
-            {"directory": str(one.job.directory), "age": int(one.age), "bytes": int(one.size), "foreign": list(one.foreign),
-             "removed": yes and one in going}
-            for one in found
-        ])  # fmt: skip
+        emit("clean", [_as_data(one, removed=one in gone) for one in listed])
         return
-    _show(
-        [
-            (one.job.directory.name, f"{int(one.age) // 86400}d", str(one.size), ", ".join(one.foreign))
-            for one in found
-        ]
-    )
-    room = Bytes(sum(one.size for one in going))
-    count = f"the director{'y' if len(going) == 1 else 'ies'} of {many(len(going), 'job')}"
-    kept = len(found) - len(going)
-    if kept:
-        notice(f"{kept} of them contain files that dlrun did not write; `--all` includes these")
+    _report(listed, going, gone, yes=yes)
+
+
+def _clean_code(places: Sequence[Path], *, prune: bool) -> None:
+    """Report the stores of code beside these job directories; prune: remove the versions that no job uses."""
+    from dlrun.jobs.code import store
+    from dlrun.model.units import many
+
+    for place in dict.fromkeys(map(store.beside, places)):
+        had = store.use(place)
+        if not had.versions:
+            continue
+        if prune and had.unused:
+            store.use(place, prune=True)
+        fate = "removed" if prune else "`--yes` removes that"
+        unused = f", {had.unused} of it without a job: {fate}" if had.unused else ""
+        notice(f"code: {had.size} in {many(had.versions, 'version')} of {place}{unused}")
+
+
+def _as_data(candidate: Candidate, *, removed: bool) -> dict[str, Any]:
+    others = candidate.contents.others
+    return {
+        "directory": str(candidate.directory),
+        "age": int(candidate.age),
+        "bytes": int(candidate.contents.size),
+        "foreign": [other.path for other in others],
+        "foreign_bytes": [int(other.size) for other in others],
+        "kept": candidate.kept,
+        "removed": removed,
+    }
+
+
+def _show_others(candidate: Candidate, *, everything: bool) -> None:
+    """Print what dlrun did not write in a directory, by name and size; with `everything` all of it, since it may go."""
+    name, others = candidate.directory.name, candidate.contents.others
+    if candidate.kept is not None:
+        notice(f"{name} is kept: {candidate.kept}")
+        return
+    shown = others if everything else others[:_SHOWN]
+    for other in shown:
+        notice(f"{name}: {other.path} ({other.size}) is not dlrun's")
+    if len(shown) < len(others):
+        from shlex import quote
+
+        notice(
+            f"{name}: and {len(others) - len(shown)} more; `dlrun clean {quote(name)} --all` shows all of them"
+        )
+
+
+def _asked(going: Sequence[Candidate]) -> bool:
+    """Ask on a terminal whether everything shown is to be removed; False without one."""
+    import sys
+
+    from dlrun.model.units import many
+
+    if not going or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    count = sum(len(one.contents.others) for one in going)
+    which = f"{_directories(going)}, with {many(count, 'file')} that dlrun did not write"
+    return click.confirm(f"Remove {which}?", err=True)
+
+
+def _directories(candidates: Sequence[Candidate]) -> str:
+    from dlrun.model.units import Bytes, many
+
+    room = Bytes(sum(one.contents.size for one in candidates))
+    studies = sum(one.jobs is not None for one in candidates)
+    whose = [many(len(candidates) - studies, "job")] if len(candidates) > studies else []
+    whose += [f"{studies} stud{'y' if studies == 1 else 'ies'}"] if studies else []
+    return f"the director{'y' if len(candidates) == 1 else 'ies'} of {' and '.join(whose)} ({room})"
+
+
+def _report(
+    listed: Sequence[Candidate], going: Sequence[Candidate], gone: Sequence[Candidate], *, yes: bool
+) -> None:
+    """Print what was removed, or what the command for it is."""
+
+    held = [one for one in listed if one.kept is None and one not in going]
+    if held:
+        which = f"{len(held)} director{'y' if len(held) == 1 else 'ies'}"
+        if any(one.contents.others for one in listed):
+            notice(f"{which} kept, with files that dlrun did not write; `--all` includes them")
+        else:
+            notice(f"{which} kept: a study goes as a whole")
     if yes:
-        notice(f"removed {count} ({room})")
+        notice(f"removed {_directories(gone)}" if gone else "removed nothing")
+        for one in going:
+            if one not in gone:
+                notice(f"{one.directory} is kept: a file that dlrun did not write has appeared in it")
     elif going:
-        notice(f"`dlrun clean --yes` with the same options removes {count} ({room})")
+        notice(f"`dlrun clean --yes` with the same options removes {_directories(going)}")
     else:
         notice("no job directory to remove")
 
@@ -91,10 +183,19 @@ def _given(older: str, larger: str, *, named: bool) -> tuple[Duration, Bytes]:
         raise Invalid(str(error), help="`--older-than` takes 30d or 12h, `--larger-than` takes 1GB") from None
 
 
-def _show(rows: list[tuple[str, ...]]) -> None:
-    from dlrun.cli.output.column import Column
-    from dlrun.cli.output.table import show
+def _show(listed: Sequence[Candidate]) -> None:
+    from dlrun.model.units import Bytes, many
+    from dlrun.terminal.column import Column
+    from dlrun.terminal.table import show
 
+    rows = []
+    for one in listed:
+        others = one.contents.others
+        room = Bytes(sum(other.size for other in others))
+        rows.append((
+            one.directory.name, f"{int(one.age) // 86400}d", str(one.contents.size),
+            f"{many(len(others), 'file')} ({room})" if others else "", "yes" if one.kept else "",
+        ))  # fmt: skip
     if rows:
-        titles = ("JOB", "AGE", "SIZE", "OTHER FILES")
+        titles = ("JOB", "AGE", "SIZE", "OTHER FILES", "KEPT")
         show([Column(title=title, right=title in ("AGE", "SIZE")) for title in titles], rows)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from dlrun.cli.help_page import examples
-from dlrun.cli.printing import echo_data
+from dlrun.terminal.help_page import examples
+from dlrun.terminal.printing import echo_data
 
 
 @click.command(epilog=examples('eval "$(dlrun completion bash)"'))

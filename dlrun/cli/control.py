@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import click
 
-from dlrun.cli.help_page import examples
-from dlrun.cli.options import complete_jobs, json_option
-from dlrun.cli.printing import emit, notice
+from dlrun.terminal.help_page import examples
+from dlrun.terminal.options import complete_jobs, json_option
+from dlrun.terminal.printing import emit, notice
 
 
 def _command(name: str, does: str, *commands: str) -> click.Command:
     def run(jobs: tuple[str, ...], as_json: bool) -> None:
         from itertools import chain
 
-        from dlrun.effects.queue import control
-        from dlrun.effects.queue.selection import select
-        from dlrun.effects.records import jobs as store
         from dlrun.errors import Invalid
+        from dlrun.jobs.queue import control
+        from dlrun.jobs.queue.selection import select
+        from dlrun.jobs.records import jobs as store
 
         chosen, done = [], []
         for word in jobs:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.help_page import examples
-from dlrun.cli.options import complete_settings, json_option, set_option, site_option
-from dlrun.cli.printing import echo, emit
 from dlrun.cli.topics import about_variable
+from dlrun.terminal.help_page import examples
+from dlrun.terminal.options import complete_settings, json_option, set_option, site_option
+from dlrun.terminal.printing import echo, emit
 
 if TYPE_CHECKING:
-    from dlrun.effects.jobs.prepare import Prepared
+    from dlrun.jobs.submission.prepare import Prepared
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -51,7 +51,7 @@ def command(what: str, spec: str | None, sets: tuple[str, ...], site: str | None
         return
     if spec is None and _verdict(what, as_json):
         return
-    from dlrun.effects.explain import Explanation, explain, knowledge
+    from dlrun.jobs.explain import Explanation, explain, knowledge
 
     answers = knowledge(what) if spec is None else []  # a variable needs no spec to be known
     if text := about_variable(what):
@@ -70,6 +70,7 @@ def command(what: str, spec: str | None, sets: tuple[str, ...], site: str | None
             ("rule", answer.rule),
             ("origin", answer.origin),
             ("source", answer.source),
+            ("proof", answer.proof),
         ):
             if text and not (label == "origin" and text in answer.because):
                 lines.append(f"  {label + ':':<9} {text}")
@@ -95,7 +96,7 @@ def _code(code: str, as_json: bool) -> None:
 
 def _verdict(what: str, as_json: bool) -> bool:
     """Explain a verdict of `dlrun usage`; False if there is none of this name."""
-    from dlrun.effects.usage.rules import RULES
+    from dlrun.usage.rules import RULES
 
     rule = RULES.get(what)
     if rule is None:
@@ -112,12 +113,12 @@ def _verdict(what: str, as_json: bool) -> bool:
 
 def _prepared(what: str, spec: str | None, sets: tuple[str, ...], site: str | None) -> Prepared:
     """A plan from a spec, a saved plan or a job."""
-    from dlrun.effects.jobs.prepare import Prepared, prepare
-    from dlrun.effects.records import jobs
     from dlrun.errors import Invalid
+    from dlrun.jobs.records import jobs
+    from dlrun.jobs.submission.prepare import Prepared, prepare
 
     if spec is None:
-        from dlrun.effects.explain import nearest_variable
+        from dlrun.jobs.explain import nearest_variable
 
         if near := nearest_variable(what):
             raise Invalid(f"unknown setting `{what}`", help=f"the nearest is `{near}`")

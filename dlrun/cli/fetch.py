@@ -6,9 +6,12 @@ from pathlib import Path
 
 import click
 
-from dlrun.cli.help_page import examples
-from dlrun.cli.options import UserPath, complete_jobs, json_option
-from dlrun.cli.printing import echo, emit, notice
+from dlrun.terminal.help_page import examples
+from dlrun.terminal.options import UserPath, complete_jobs, json_option
+from dlrun.terminal.printing import echo, emit, notice
+
+_SHOWN = 20
+"""Maximum number of kept files that are listed; `--json` has all."""
 
 
 @click.command(epilog=examples("dlrun fetch latest 'checkpoints/*.pt' --to ."))
@@ -20,28 +23,37 @@ from dlrun.cli.printing import echo, emit, notice
     metavar="DIRECTORY",
     help="Destination; default: the local job directory.",
 )
+@click.option("--force", is_flag=True, help="Replace also files that were changed here.")
 @json_option
-def command(job: str, names: tuple[str, ...], to: Path | None, as_json: bool) -> int:
+def command(job: str, names: tuple[str, ...], to: Path | None, force: bool, as_json: bool) -> int:
     """Copy files of JOB from its login node. Unchanged files are skipped; an interrupted copy is resumed.
+
+    A file here that was changed, or that no earlier fetch has written, is kept and listed.
 
     NAME is a file, directory or pattern relative to the working directory of the job; default: the whole job directory.
     """
-    from dlrun.cli.output.progress import progress
-    from dlrun.effects.records import jobs
-    from dlrun.effects.remote.fetch import fetch
+    from dlrun.jobs.records import jobs
+    from dlrun.jobs.remote.fetch import fetch
     from dlrun.model.units import Bytes
+    from dlrun.terminal.progress import progress
 
     found = jobs.find(job, jobs.home())
     with progress(found.directory.name, quiet=as_json, size=True) as work:
-        done = fetch(found, names, to, work.step)
+        done = fetch(found, names, to, work.step, force=force)
     for name in done.refused:
         notice(f"skipped {name}: it is, or lies below, a symbolic link that leads out of the job directory")
+    for name in done.kept[:_SHOWN]:
+        notice(f"kept {name}: it was changed here, or is not from an earlier fetch")
+    if done.kept:
+        several = f"{len(done.kept)} files were" if len(done.kept) > 1 else "1 file was"
+        notice(f"{several} kept; `--force` replaces what is here, `--to` copies to another directory")
     if as_json:
         data = {
             "directory": str(done.directory),
             "files": done.files,
             "bytes": done.size,
             "already": done.already,
+            "kept": list(done.kept),
         }
         emit("fetched", data)
     else:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlrun.cli.output.colour import drawn
-from dlrun.cli.printing import echo_log, notice
-from dlrun.effects.logs import copies as log_copies
-from dlrun.effects.logs import files as log_files
-from dlrun.effects.queue import watch
-from dlrun.effects.records.jobs import Job
+from dlrun.jobs.logs import copies as log_copies
+from dlrun.jobs.logs import files as log_files
+from dlrun.jobs.queue import watch
+from dlrun.jobs.records.jobs import Job
 from dlrun.model.job import JobStatus
+from dlrun.terminal.colour import drawn
+from dlrun.terminal.printing import echo_log, notice
 
 if TYPE_CHECKING:
-    from dlrun.cli.output.status_line import LiveLine
+    from dlrun.terminal.status_line import LiveLine
 
 
 def follow_to_end(job: Job, *, quiet: bool, wanted: str = "first", runs: Sequence[Path] | None = None) -> int:
@@ -29,7 +30,7 @@ def follow_to_end(job: Job, *, quiet: bool, wanted: str = "first", runs: Sequenc
     try:
         show(job, wanted, runs=runs, ended=watcher.ended, logged=watcher.logged, quiet=quiet, line=line)
     except KeyboardInterrupt:
-        name = job.directory.name
+        name = shlex.quote(job.directory.name)
         notice(
             f"\nthe job is not cancelled; `dlrun logs -f {name}` follows it, `dlrun cancel {name}` ends it"
         )
@@ -37,7 +38,7 @@ def follow_to_end(job: Job, *, quiet: bool, wanted: str = "first", runs: Sequenc
     final = watcher.final()
     _print_use(job, watcher.states)
     if final.state != "completed" and not quiet:
-        _print_cause(job)
+        print_cause(job)
     # A job that timed out or was cancelled can have exit code 0, which scripts would read as success.
     if final.exit_code is None or (final.exit_code == 0 and final.state != "completed"):
         notice(f"job {job.shown_id()}: {final.state}")
@@ -46,7 +47,7 @@ def follow_to_end(job: Job, *, quiet: bool, wanted: str = "first", runs: Sequenc
 
 
 def _live_line(name: str, watcher: watch.Watcher) -> LiveLine:
-    from dlrun.cli.output.status_line import LiveLine
+    from dlrun.terminal.status_line import LiveLine
 
     return LiveLine(lambda: f"{name}: {watcher.line()}")
 
@@ -60,10 +61,13 @@ def show(
     logged: Callable[[], None] = lambda: None,
     quiet: bool = False,
     line: LiveLine | None = None,
+    longest: float = 2.0,
+    marked: bool | None = None,
 ) -> None:
     """Print the lines of the selected logs (of these runs, else of all), with the rank where there are several.
 
     `line`: status line below them, shown whenever all lines so far are printed; `logged` is called before each new part.
+    `longest`: most seconds between two looks; `marked`: whether lines begin with the rank.
     """
 
     def at_the_end() -> bool:
@@ -73,7 +77,18 @@ def show(
 
     with log_copies.of(job, wanted) as refresh:
         try:
-            _print(job, wanted, runs, at_the_end, refresh, logged, quiet=quiet, line=line)
+            _print(
+                job,
+                wanted,
+                runs,
+                at_the_end,
+                refresh,
+                logged,
+                quiet=quiet,
+                line=line,
+                longest=longest,
+                marked=marked,
+            )
         finally:
             if line is not None:
                 line.hide()
@@ -89,14 +104,17 @@ def _print(
     *,
     quiet: bool,
     line: LiveLine | None,
+    longest: float,
+    marked: bool | None,
 ) -> None:
     def find() -> list[log_files.Log]:
         refresh(False)
         return [log for run in runs or job.run_directories() for log in log_files.find(run, wanted)]
 
-    marked = wanted not in ("first", "job") or job.array is not None
+    if marked is None:
+        marked = wanted not in ("first", "job") or job.array is not None
     out = sys.stdout.buffer
-    for log, text in log_files.follow(find, ended):
+    for log, text in log_files.follow(find, ended, longest=longest):
         logged()
         if quiet:
             continue
@@ -108,18 +126,18 @@ def _print(
 
 
 def _print_use(job: Job, states: Sequence[JobStatus]) -> None:
-    from dlrun.cli.output.cost import used
-    from dlrun.effects.queue.results import usage
+    from dlrun.jobs.queue.cost_text import used
+    from dlrun.jobs.queue.results import usage
 
     found = usage(job, states)
     if found is not None:
         notice(f"job {job.shown_id()} {used(found)}")
 
 
-def _print_cause(job: Job) -> None:
+def print_cause(job: Job) -> None:
     """The cause of a failure, as `dlrun why` shows it."""
-    from dlrun.cli.why import lines
-    from dlrun.effects.diagnosis.why import explain
+    from dlrun.why.command import lines
+    from dlrun.why.diagnose import explain
 
     for answer in explain(job, None, unasked=lambda _: None)[:1]:
         for line in lines(job, answer):

@@ -2,65 +2,118 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
-from dlrun.cli.files import write_new
-from dlrun.cli.help_page import examples
-from dlrun.cli.options import UserPath, json_option, site_option
-from dlrun.cli.printing import echo_data, emit, notice
+from dlrun.errors import TO_CHECK
+from dlrun.terminal.help_page import examples
+from dlrun.terminal.options import UserPath, force_option, json_option, site_option
+from dlrun.terminal.printing import echo_data, emit, notice
 
 
-@click.command(epilog=examples("dlrun import train.sbatch --site perlmutter -o train.yaml"))
+@click.command(
+    epilog=examples(
+        "dlrun import train.sbatch --site perlmutter -o train.yaml",
+        "dlrun import train.sbatch --run | patch -p1",
+        "dlrun import train.sbatch -- --lr 0.1   # as `sbatch train.sbatch --lr 0.1`",
+    )
+)
 @click.argument("script", type=UserPath())
+@click.argument("arguments", nargs=-1, metavar="[-- ARGUMENT...]")
 @site_option("Site profile to name in the spec.")
 @click.option("-o", "--output", type=UserPath(), help="Write the spec here instead of printing it.")
+@click.option(
+    "--run",
+    "in_script",
+    is_flag=True,
+    help="Keep the script, and print the change of its launch lines to `dlrun run` as a diff; -o writes the new script.",
+)
+@force_option
 @json_option
-def command(script: Path, site: str | None, output: Path | None, as_json: bool) -> int:
+def command(
+    script: Path,
+    arguments: tuple[str, ...],
+    site: str | None,
+    output: Path | None,
+    in_script: bool,
+    force: bool,
+    as_json: bool,
+) -> int:
     """Convert a batch script of Slurm, PBS, Flux or Grid Engine to a training spec.
 
-    Directives, modules, environments, variables and the training command become keys of the spec. Lines that dlrun replaces
-    or cannot convert are listed with their numbers and the reason.
+    Directives, modules, environments, variables and the training command become keys of the spec; other lines are kept as shell
+    text where they have the same effect. What may change the training is marked `check this` in the spec, and the exit code is
+    then 5. ARGUMENTS are those with which the script is submitted.
     """
-    from dlrun.config.batch_script import read_script
-    from dlrun.config.batch_script.text import spec_text
-    from dlrun.effects.inputs.text import read_text
-    from dlrun.errors import Invalid
+    from dlrun.config.secrets import refuse_secrets
+    from dlrun.importing import read_script
+    from dlrun.importing.text import as_data, shown, spec_text
     from dlrun.model.origin import Layer
+    from dlrun.system.inputs.text import read_text
+    from dlrun.system.writing import write_output
 
-    draft = read_script(read_text(script, Layer.SPEC), script.name, _threads_per_core(site))
-    if not (draft.get("command") or draft.get("run")):
-        if draft.loop is not None:
-            raise Invalid(
-                f"`{script}` starts the training in a loop or a condition, in line {draft.loop}",
-                help="write the line itself in its place, and what changes from run to run under `sweep:` of the spec",
-            )
-        raise Invalid(
-            f"`{script}` has no line that starts a training",
-            help="dlrun looks for srun, mpirun, torchrun, similar launchers, or python; write the spec with `command:` by hand",
-        )
-    text = spec_text(draft, script.name, site)
+    text = read_text(script, Layer.SPEC)
+    if in_script:
+        return _in_script(text, script, output, force=force, as_json=as_json)
+    threads, node_local = _facts(site)
+    draft = read_script(text, script.name, threads, arguments or None, node_local=node_local)
+    spec = spec_text(draft, script.name, site)
+    refuse_secrets(spec, f"`{script}`")
     if as_json:
-        left = [{"line": one.line, "text": one.text, "because": one.because} for one in draft.left_out]
-        emit("import", {"spec": text, "values": draft.values, "left_out": left})
+        emit("import", {"spec": spec, **as_data(draft)})
     elif output is None:
-        echo_data(text)
-    else:
-        write_new(output, text, help="name another file, or remove it first")
+        echo_data(spec)
     if output is not None:
-        for one in draft.left_out:
-            notice(f"line {one.line}: {one.text.splitlines()[0]}: {one.because}")
-        notice(f"wrote {output}; `dlrun plan {output}` shows the resulting plan")
-    return 0
+        write_output(output, spec, force=force)
+    if not as_json:
+        for left in draft.left_out if output is not None else ():
+            notice(shown(left))
+        for entry in draft.to_check:
+            notice(f"check this: {shown(entry)}")
+    if output is not None:
+        notice(f"wrote {output}; `dlrun plan {shlex.quote(str(output))}` shows the resulting plan")
+    return TO_CHECK if draft.to_check else 0
 
 
-def _threads_per_core(site: str | None) -> int:
-    """How many CPUs of the site's scheduler a core is; 1 where its nodes differ, or without a site."""
+def _in_script(text: str, script: Path, output: Path | None, *, force: bool, as_json: bool) -> int:
+    """Print or write the script with `dlrun run` in its launch lines; returns the exit code."""
+    from dataclasses import asdict
+
+    from dlrun.errors import OperationFailed
+    from dlrun.importing.run_line import with_run
+    from dlrun.system.writing import write_output
+
+    changed = with_run(text)
+    diff = changed.diff(text, script.name)
+    for one in () if as_json else (*changed.dropped, *changed.unchanged):
+        kind = "dropped" if one in changed.dropped else "not changed"
+        first, *more = one.text.splitlines()
+        notice(f"{kind}: line {one.line}: {first}{' …' if more else ''}: {one.because}")
+    if not changed.lines and not changed.unchanged and not as_json:
+        raise OperationFailed(
+            f"`{script}` has no launch line that can be changed",
+            help=f"`dlrun import {shlex.quote(str(script))}` converts the whole script to a spec",
+        )
+    if output is not None:
+        write_output(output, changed.text, force=force)
+        notice(f"wrote {output}")
+    if as_json:
+        notes = {name: [asdict(one) for one in getattr(changed, name)] for name in ("dropped", "unchanged")}
+        emit("import-run", {"diff": diff, "script": changed.text, "lines": changed.lines, **notes})
+    elif output is None:
+        echo_data(diff)
+    return TO_CHECK if changed.unchanged else 0
+
+
+def _facts(site: str | None) -> tuple[int, bool | None]:
+    """The scheduler's CPUs per core (1 without a site), and whether there is node-local storage (None without a site)."""
     if site is None:
-        return 1
-    from dlrun.effects.inputs.profiles import load_site
+        return 1, None
+    from dlrun.system.inputs.profiles import load_site
 
     profile = load_site(site).site
     counted = {kind.topology.smt for kind in profile.node_types.values() if kind.topology is not None}
-    return counted.pop() if profile.scheduler.cpus == "threads" and len(counted) == 1 else 1
+    threads = counted.pop() if profile.scheduler.cpus == "threads" and len(counted) == 1 else 1
+    return threads, profile.storage.node_local is not None

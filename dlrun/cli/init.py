@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.files import write_new
-from dlrun.cli.help_page import examples
-from dlrun.cli.options import UserPath, json_option, site_option
-from dlrun.cli.printing import emit, notice
 from dlrun.model.text import digits
+from dlrun.terminal.help_page import Command, examples, heading
+from dlrun.terminal.options import UserPath, force_option, json_option, site_option
+from dlrun.terminal.printing import emit, notice
 
 if TYPE_CHECKING:
-    from dlrun.config.batch_script.draft import SpecDraft
-
-
-_OTHER_FILE = "name another file: `dlrun init other.yaml`"
+    from dlrun.importing.draft import SpecDraft
 
 
 @click.command(
-    epilog=examples("dlrun init", "dlrun init --run 'python train.py --epochs 90' --nodes 2 --walltime 4h")
+    cls=Command,
+    epilog=examples("dlrun init", "dlrun init --run 'python train.py --epochs 90' --nodes 2 --walltime 4h"),
 )
 @click.argument("spec", type=UserPath(), default=Path("spec.yaml"), metavar="[SPEC]")
+@heading("Job")
 @click.option("--run", "text", metavar="TEXT", help="Training command, as typed in a shell.")
 @click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Number of nodes.")
 @click.option("--gpus-per-node", metavar="N|auto", help="GPUs on each node; auto: all of them.")
@@ -35,19 +34,25 @@ _OTHER_FILE = "name another file: `dlrun init other.yaml`"
 @click.option("--partition", metavar="NAME", help="Partition (Slurm) or queue (PBS).")
 @click.option("--account", metavar="NAME", help="Account (project) to charge.")
 @site_option("Site profile to name in the spec.")
+@heading("Output")
+@force_option
 @json_option
-def command(spec: Path, text: str | None, site: str | None, as_json: bool, **given: str | int | None) -> int:
+def command(
+    spec: Path, text: str | None, site: str | None, force: bool, as_json: bool, **given: str | int | None
+) -> int:
     """Write a first training spec with comments to SPEC (default: spec.yaml).
 
     On a terminal, missing options are asked for: the command, nodes, GPUs, walltime and environment.
     """
-    from dlrun.config.batch_script import read_script
-    from dlrun.config.batch_script.text import spec_text
+    from dlrun.config.secrets import refuse_secrets
     from dlrun.errors import Invalid
+    from dlrun.importing import command_draft
+    from dlrun.importing.text import spec_text
+    from dlrun.system.paths import working_directory
+    from dlrun.system.writing import refuse_existing, write_output
 
     # Before the questions: the answers would be lost.
-    if spec.exists():
-        raise Invalid(f"`{spec}` already exists", help=_OTHER_FILE)
+    refuse_existing(spec, force=force)
     asks = sys.stdin.isatty()
     if text is None:
         if not asks:
@@ -57,19 +62,18 @@ def command(spec: Path, text: str | None, site: str | None, as_json: bool, **giv
             )
         text = click.prompt("Training command, as typed in a shell", err=True)
     answers = {name: _answer(name, value, asks=asks) for name, value in given.items()}
-    draft = read_script(f"{text}\n", spec.name if spec.stem != "spec" else Path.cwd().name)
-    if not (draft.get("command") or draft.get("run")):
-        draft.put("run", text)
-        draft.put("framework", "torch")
+    draft = command_draft(text, spec.name if spec.stem != "spec" else working_directory().name)
     _fill(draft, answers)
     written = spec_text(draft, None, site)
-    write_new(spec, written, help=_OTHER_FILE)
+    refuse_secrets(written, "the command")
+    write_output(spec, written, force=force)
     if as_json:
         left = [{"text": one.text, "because": one.because} for one in draft.left_out]
         emit("init", {"file": str(spec), "spec": written, "values": draft.values, "left_out": left})
     for one in draft.left_out:
         notice(f"{one.text.splitlines()[0]}: {one.because}")
-    notice(f"wrote {spec}; `dlrun plan {spec}` shows the resulting plan, `dlrun submit {spec}` submits it")
+    word = shlex.quote(str(spec))
+    notice(f"wrote {spec}; `dlrun plan {word}` shows the resulting plan, `dlrun submit {word}` submits it")
     return 0
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from dlrun.cli.help_page import examples
-from dlrun.cli.options import json_option
-from dlrun.cli.printing import echo, emit
+from dlrun.terminal.help_page import examples
+from dlrun.terminal.options import json_option
+from dlrun.terminal.printing import echo, emit
 
 
 @click.command(epilog=examples("dlrun keys resources", "dlrun keys torch", "dlrun keys --profile partitions"))
@@ -38,8 +38,8 @@ def command(path: str, profile: bool, as_json: bool) -> None:
     if as_json:
         emit("keys", [dict(zip(("key", "value", "default", "meaning"), row, strict=True)) for row in rows])
         return
-    from dlrun.cli.output.column import Column
-    from dlrun.cli.output.table import show
+    from dlrun.terminal.column import Column
+    from dlrun.terminal.table import show
 
     columns = (
         Column(title="key"),

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.help_page import examples
-from dlrun.cli.options import complete_jobs, json_option
-from dlrun.cli.printing import echo, echo_log, emit, notice
+from dlrun.terminal.help_page import examples
+from dlrun.terminal.options import complete_jobs, json_option
+from dlrun.terminal.printing import echo, echo_log, emit, notice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from dlrun.effects.logs.files import Log
-    from dlrun.effects.records.jobs import Job
+    from dlrun.jobs.logs.files import Log
+    from dlrun.jobs.records.jobs import Job
 
 
 @click.command(
@@ -45,11 +46,11 @@ def command(
 ) -> int:
     """Show the logs of JOB (directory, name, scheduler id or `latest`); `JOB:3` or `JOB:0-2,7` are points of a sweep."""
     from dlrun.cli.follow import follow_to_end, show
-    from dlrun.effects.logs import copies as log_copies
-    from dlrun.effects.logs import files as log_files
-    from dlrun.effects.queue.selection import select
-    from dlrun.effects.records import jobs
     from dlrun.errors import Invalid
+    from dlrun.jobs.logs import copies as log_copies
+    from dlrun.jobs.logs import files as log_files
+    from dlrun.jobs.queue.selection import select
+    from dlrun.jobs.records import jobs
 
     if as_json and (follow or merge):
         raise Invalid("`--json` lists log files", help="leave out -f and --merge")
@@ -93,7 +94,7 @@ def command(
 
 def _report_none(job: Job, which: str, *, first_failure: bool) -> int:
     """Report why there is no log; the exit code: 1 if one was requested by name."""
-    name = job.directory.name
+    name = shlex.quote(job.directory.name)
     if first_failure:
         notice(f"no process of {name} failed by itself; see `dlrun why {name}`")
         return 1
@@ -122,9 +123,9 @@ def _as_data(job: Job, files: Sequence[Log]) -> None:
 
 def _first_failure(job: Job, runs: Sequence[Path]) -> list[Log]:
     """The log of the process that failed first, in each run that has one."""
-    from dlrun.effects.diagnosis import why
-    from dlrun.effects.logs import copies as log_copies
-    from dlrun.effects.logs import files as log_files
+    from dlrun.jobs.logs import copies as log_copies
+    from dlrun.jobs.logs import files as log_files
+    from dlrun.why import diagnose as why
 
     found = []
     for run in runs:
@@ -142,7 +143,7 @@ def _first_failure(job: Job, runs: Sequence[Path]) -> list[Log]:
 
 def _name_absent(which: str, files: Sequence[Log]) -> None:
     """Report requested ranks that have no log."""
-    from dlrun.effects.logs.files import parse_ranks
+    from dlrun.jobs.logs.files import parse_ranks
     from dlrun.model.cpuset import format_list
 
     if absent := parse_ranks(which) - {log.rank for log in files}:
@@ -151,7 +152,7 @@ def _name_absent(which: str, files: Sequence[Log]) -> None:
 
 def _merge(job: Job, files: Sequence[Log]) -> None:
     from dlrun.cli.follow import label, mark
-    from dlrun.effects.logs.merge import merged, without_times
+    from dlrun.jobs.logs.merge import merged, without_times
 
     bare = without_times(files)
     if bare:

@@ -9,53 +9,62 @@ from importlib import import_module
 import click
 
 from dlrun import __version__
-from dlrun.cli import signals
-from dlrun.errors import DlrunError
+from dlrun.cli import imports
+from dlrun.errors import DlrunError, OperationFailed
+from dlrun.terminal import signals, streams
 
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Run": {
-        "submit": ("submit", "Submit a job from a training spec."),
-        "init": ("init", "Write a first training spec, from five questions."),
-        "import": ("import_script", "Convert a batch script to a training spec."),
-        "plan": ("plan", "Show what would be submitted, and what it would cost."),
-        "render": ("render", "Print the job script, or write the whole job directory."),
-        "resubmit": ("resubmit", "Submit a job again, or only its failed sweep points."),
-        "cancel": ("control:cancel", "Cancel jobs."),
-        "hold": ("control:hold", "Hold pending jobs, so that they do not start."),
-        "release": ("control:release", "Release held jobs."),
+        "submit": ("dlrun.cli.submit", "Submit a job from a training spec."),
+        "run": ("dlrun.cli.run", "Run a training here: in this shell's allocation, or on this machine."),
+        "init": ("dlrun.cli.init", "Write a first training spec, from five questions."),
+        "import": ("dlrun.cli.import_script", "Convert a batch script to a training spec."),
+        "plan": ("dlrun.cli.plan", "Show what would be submitted, and what it would cost."),
+        "render": ("dlrun.cli.render", "Print the job script, or write the whole job directory."),
+        "resubmit": ("dlrun.cli.resubmit", "Submit a job again, or only its failed sweep points."),
+        "cancel": ("dlrun.cli.control:cancel", "Cancel jobs."),
+        "hold": ("dlrun.cli.control:hold", "Hold pending jobs, so that they do not start."),
+        "release": ("dlrun.cli.control:release", "Release held jobs."),
     },
     "Look": {
-        "list": ("list", "List your jobs."),
-        "status": ("status", "Show the state of jobs."),
-        "top": ("top", "Watch a running job: cores, memory, GPUs, metrics."),
-        "logs": ("logs", "Show or follow the logs of a job."),
-        "why": ("why", "Find out why a job failed, and what to do next."),
-        "usage": ("usage", "Show used cores, memory, GPUs and time, and what to change."),
-        "results": ("results", "Tabulate the runs of a job: parameters, state, time, metrics."),
-        "report": ("report", "Write an HTML page about a job: plan, timeline, results, logs."),
-        "explain": ("explain", "Explain a value of a plan, a variable or a problem code."),
-        "fetch": ("fetch", "Copy a remote job's logs and state from its login node."),
+        "list": ("dlrun.cli.list", "List your jobs."),
+        "status": ("dlrun.cli.status", "Show the state of jobs."),
+        "top": ("dlrun.usage.top", "Watch a running job: cores, memory, GPUs, metrics."),
+        "logs": ("dlrun.cli.logs", "Show or follow the logs of a job."),
+        "why": ("dlrun.why.command", "Find out why a job failed, and what to do next."),
+        "usage": ("dlrun.usage.command", "Show used cores, memory, GPUs and time, and what to change."),
+        "results": ("dlrun.cli.results", "Tabulate the runs of a job: parameters, state, time, metrics."),
+        "report": ("dlrun.usage.report", "Write an HTML page about a job: plan, timeline, results, logs."),
+        "diff": ("dlrun.cli.diff", "Compare two jobs, or a job and today: plan, code, environment."),
+        "code": ("dlrun.cli.code", "List the code of a job, or write it to a directory."),
+        "explain": ("dlrun.cli.explain", "Explain a value of a plan, a variable or a problem code."),
+        "fetch": ("dlrun.cli.fetch", "Copy a remote job's logs and state from its login node."),
+        "shell": ("dlrun.inside.shell", "Open a shell, or run a command, beside a rank of a running job."),
+        "tunnel": ("dlrun.inside.tunnel", "Reach a port of a running job's node from this machine."),
     },
     "Data and placement": {
-        "stage-data": ("stage_data", "Copy data sets to node-local storage, list them, evict them."),
+        "stage-data": (
+            "dlrun.cli.stage_data",
+            "Copy data sets to node-local storage, list them, evict them.",
+        ),
         "tune-affinity": (
-            "tune_affinity",
+            "dlrun.affinity.command",
             "Find, print or apply the binding of ranks on a node.",
         ),
-        "verify": ("verify", "Run a short job that checks binding and network."),
-        "scale": ("scale", "Measure speed-up and efficiency over node counts."),
-        "tune": ("tune", "Measure which settings make a training faster."),
+        "verify": ("dlrun.site.verify.command", "Run a short job that checks binding and network."),
+        "scale": ("dlrun.trials.scale.command", "Measure speed-up and efficiency over node counts."),
+        "tune": ("dlrun.trials.tune.command", "Measure which settings make a training faster."),
     },
     "Admin": {
-        "site": ("site", "List, show, check, detect and write site profiles."),
-        "keys": ("keys", "List the keys of training specs or site profiles."),
-        "schema": ("schema", "Print the JSON Schema of training specs or site profiles."),
-        "clean": ("clean", "List and remove the directories of jobs that ended."),
-        "completion": ("completion", "Print the shell completion script."),
-        "help": ("topics", "Explain exit codes and environment variables."),
+        "site": ("dlrun.site.command", "List, show, check, detect and write site profiles."),
+        "keys": ("dlrun.cli.keys", "List the keys of training specs or site profiles."),
+        "schema": ("dlrun.cli.schema", "Print the JSON Schema of training specs or site profiles."),
+        "clean": ("dlrun.cli.clean", "List and remove the directories of jobs that ended."),
+        "completion": ("dlrun.cli.completion", "Print the shell completion script."),
+        "help": ("dlrun.cli.topics", "Explain exit codes and environment variables."),
     },
 }
-"""Heading -> command name -> location of its click command in `dlrun.cli` (`module` or `module:attribute`), and summary."""
+"""Heading -> command name -> location of its click command (`module` or `module:attribute`), and summary."""
 
 COMMANDS = {name: row for rows in GROUPS.values() for name, row in rows.items()}
 
@@ -77,7 +86,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command = getattr(import_module(f"dlrun.cli.{module}"), attribute or "command")
+        command = getattr(import_module(module), attribute or "command")
         assert isinstance(command, click.Command)  # noqa: S101 - the table names click commands only
         return command
 
@@ -150,8 +159,10 @@ def group(ctx: click.Context, color: str, error_format: str) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the program and exit with its exit code (see `dlrun help exit-codes`)."""
     signals.begin()
+    streams.begin()
+    os.umask(os.umask(0o077) & 0o077)  # who may not read his own files has set it by mistake
     try:
-        code = run(sys.argv[1:] if arguments is None else arguments)
+        code = streams.flushed(run(sys.argv[1:] if arguments is None else arguments))
     except BaseException:  # a signal while an error was reported
         if not signals.received():
             raise
@@ -168,7 +179,10 @@ def run(arguments: list[str]) -> int:
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as end:
         return end.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as end:
+        # Of an EOFError, too, click makes an Abort; without a signal, one may come from an import.
+        if isinstance(end.__cause__, EOFError) and not signals.received():
+            return _failed(end.__cause__, arguments)
         return signals.report()
     except BrokenPipeError:
         return _reader_left()
@@ -176,15 +190,32 @@ def run(arguments: list[str]) -> int:
         if signals.received() and not isinstance(error, DlrunError):
             # Imports and libraries convert the KeyboardInterrupt of a signal to exceptions of their own.
             return signals.report()
-        from dlrun.cli.failure import report
+        return _failed(error, arguments)
 
-        return report(error, arguments)
+
+def _failed(error: Exception, arguments: list[str]) -> int:
+    if not isinstance(error, (DlrunError, click.ClickException)) and (foreign := imports.foreign()):
+        error = OperationFailed(foreign[0], help=foreign[1])
+    try:
+        from dlrun.terminal.failure import report
+    except Exception as fault:
+        # The report's own modules met what the error is about, or no file can be read, not even dlrun's own.
+        if isinstance(error, OperationFailed):
+            sys.stderr.write(f"error: {error.message}\n   = help: {error.help}\n")
+        elif isinstance(fault, (OSError, EOFError)):
+            sys.stderr.write(f"error: {getattr(fault, 'strerror', None) or fault}\n")
+        else:
+            raise
+        return 1
+    return report(error, arguments)
 
 
 def _reader_left() -> int:
     """The reader of the output has exited (`dlrun list | head`), which is not an error; returns the exit code."""
-    # Python flushes stdout once more at exit, which would fail.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    from dlrun.terminal.failure import name_submitted
+
+    streams.discard()
+    name_submitted()
     return 0
 
 

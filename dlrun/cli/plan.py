@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.help_page import examples
-from dlrun.cli.options import UserPath, json_option, spec_options
-from dlrun.cli.printing import echo, echo_data, emit, notice
-from dlrun.cli.spec_command import SpecCommand
+from dlrun.terminal.help_page import examples
+from dlrun.terminal.options import UserPath, force_option, json_option, spec_options
+from dlrun.terminal.printing import echo, echo_data, emit, notice
+from dlrun.terminal.spec_command import SpecCommand
 
 if TYPE_CHECKING:
     from dlrun.model.plan import Plan
@@ -24,34 +25,43 @@ if TYPE_CHECKING:
     type=UserPath(),
     help="Save the plan as JSON, for `dlrun submit FILE.json`.",
 )
+@force_option
 @click.option("--cost", is_flag=True, help="Show only the maximum cost, in the site's billing units.")
 @json_option
 def command(
-    spec: Path, site: str | None, sets: tuple[str, ...], output: Path | None, cost: bool, as_json: bool
+    spec: Path,
+    site: str | None,
+    sets: tuple[str, ...],
+    output: Path | None,
+    force: bool,
+    cost: bool,
+    as_json: bool,
 ) -> None:
     """Show the plan of SPEC: layout, binding of the ranks, environment variables with reasons, data, cost."""
-    from dlrun.effects.jobs.prepare import prepare
     from dlrun.errors import Invalid
+    from dlrun.jobs.submission.prepare import prepare
     from dlrun.render.script import plan_json
+    from dlrun.system.writing import refuse_existing, write_output
 
     if output is not None and output.suffix != ".json":
         raise Invalid(
             f"`{output}` does not end in .json", help="`dlrun submit` recognises a saved plan by this suffix"
         )
-    plan = prepare(spec, sets=sets, site=site).plan
     if output is not None:
-        from dlrun.cli.files import save
-
-        save(output, plan_json(plan))
-        notice(f"saved; `dlrun submit {output}` submits this plan")
+        refuse_existing(output, force=force)
+    prepared = prepare(spec, sets=sets, site=site)
+    plan = prepared.plan
+    if output is not None:
+        write_output(output, plan_json(plan), force=force)
+        notice(f"saved; `dlrun submit {shlex.quote(str(output))}` submits this plan")
     if cost:
         _print_cost(plan, as_json=as_json)
     elif as_json:
         echo_data(plan_json(plan))
     elif output is None:
-        from dlrun.cli.output.plan import show
+        from dlrun.cli.plan_text import show
 
-        show(plan)
+        show(prepared)
         for warning in plan.warnings:
             notice(f"warning: {warning}")
         notice("nothing was submitted")
@@ -64,8 +74,8 @@ def _print_cost(plan: Plan, *, as_json: bool) -> None:
 
         emit("cost", to_plain(plan.cost))
         return
-    from dlrun.cli.output.cost import at_most
     from dlrun.errors import Invalid
+    from dlrun.jobs.queue.cost_text import at_most
 
     if plan.cost is None:
         raise Invalid("the cost is unknown without a walltime", help="add `walltime:` under `resources:`")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
-from dlrun.cli.help_page import examples
-from dlrun.cli.options import UserPath, json_option, reject_redirection, spec_options
-from dlrun.cli.printing import echo_data, emit, notice
-from dlrun.cli.spec_command import SpecCommand
+from dlrun.terminal.help_page import examples
+from dlrun.terminal.options import UserPath, into_file, json_option, spec_options
+from dlrun.terminal.printing import echo_data, emit, notice
+from dlrun.terminal.spec_command import SpecCommand
 
 
 @click.command(cls=SpecCommand, epilog=examples("dlrun render spec.yaml --site perlmutter -o jobs/first"))
@@ -33,10 +34,11 @@ def command(
     as_json: bool,
 ) -> int:
     """Print the job script of SPEC; with -o, write the whole job directory, which needs only bash and the scheduler."""
-    from dlrun.effects.jobs.files import files
-    from dlrun.effects.jobs.prepare import prepare
-    from dlrun.effects.records import jobs
     from dlrun.errors import Invalid
+    from dlrun.jobs.records import directories, jobs
+    from dlrun.jobs.submission.files import files
+    from dlrun.jobs.submission.prepare import prepare
+    from dlrun.render.written_names import written_names
 
     prepared = prepare(spec, sets=sets, site=site)
     # Scripts contain the path of their directory: compared scripts need the same one.
@@ -44,7 +46,7 @@ def command(
     made = files(prepared.plan, prepared.inputs, directory)
     script = made["rank.sh" if rank else "job.sh"]
     if output is not None:
-        jobs.create(directory, made, len(prepared.plan.points) or None, option="`-o`")
+        directories.create(directory, made, written_names(prepared.plan), option="`-o`")
         notice(f"wrote {directory}; submit job.sh from there")
     elif check is not None:
         try:
@@ -56,8 +58,11 @@ def command(
     elif as_json:
         emit("files", {name: made[name] for name in ("job.sh", "rank.sh")})
     else:
-        reject_redirection(f"dlrun render {spec}")
         echo_data(script)
+        if into_file():
+            notice(
+                f"to run the job, write its whole directory: `dlrun render {shlex.quote(str(spec))} -o DIR`"
+            )
     return 0
 
 

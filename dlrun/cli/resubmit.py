@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.help_page import examples
-from dlrun.cli.options import complete_jobs, json_option, set_option
-from dlrun.cli.printing import emit, notice
+from dlrun.terminal.help_page import examples
+from dlrun.terminal.options import complete_jobs, json_option, set_option
+from dlrun.terminal.printing import emit, notice
 
 if TYPE_CHECKING:
-    from dlrun.effects.records.jobs import Job
+    from dlrun.jobs.records.jobs import Job
     from dlrun.model.plan import Plan
 
 
@@ -19,19 +19,26 @@ if TYPE_CHECKING:
 @click.argument("job", shell_complete=complete_jobs, metavar="JOB[:POINTS]")
 @click.option("--failed", is_flag=True, help="Only the points of a sweep that failed.")
 @set_option("Change a key of the job's spec, such as resources.memory_per_node, and plan again. Repeatable.")
+@click.option(
+    "--code",
+    type=click.Choice(["same", "now"]),
+    default="same",
+    show_default=True,
+    help="Of a job with `code: snapshot`, run its code again, or today's.",
+)
 @click.option("--wait", is_flag=True, help="Follow the job's log and exit with the job's exit code.")
 @json_option
-def command(job: str, failed: bool, sets: tuple[str, ...], wait: bool, as_json: bool) -> int:
+def command(job: str, failed: bool, sets: tuple[str, ...], code: str, wait: bool, as_json: bool) -> int:
     """Submit the plan of JOB again as a new job with its own directory; --set changes keys of its spec.
 
     For a sweep, POINTS (such as `latest:3,7-9`) or `--failed` select the points to run again, as one job array.
     `dlrun results JOB` then shows their new results.
     """
     from dlrun.cli.submit import report_submission
-    from dlrun.effects.clusters import identity
-    from dlrun.effects.queue import attempts, rerun
-    from dlrun.effects.queue.selection import select
-    from dlrun.effects.records import jobs
+    from dlrun.jobs.clusters import identity
+    from dlrun.jobs.queue import attempts, rerun
+    from dlrun.jobs.queue.selection import select
+    from dlrun.jobs.records import jobs
 
     chosen = select(job, jobs.home())
     found, points = chosen.job, chosen.tasks
@@ -45,35 +52,38 @@ def command(job: str, failed: bool, sets: tuple[str, ...], wait: bool, as_json: 
                 emit("job", None)
             return 0
     if found.array is not None and points is not None:
-        new = rerun.submit_points(found, points, notice, sets)
+        new = rerun.submit_points(found, points, notice, sets, same_code=code == "same")
     elif sets:
-        new = _changed(found, sets)
+        new = _changed(found, sets, same_code=code == "same")
     else:
-        new = rerun.resubmit(found, _without_bad_nodes(found, found.plan()), notice)
+        plan = _without_bad_nodes(found, found.plan())
+        new = rerun.resubmit(found, plan, notice, code=found.directory if code == "same" else None)
     return report_submission(new, wait=wait, parsable=False, as_json=as_json)
 
 
-def _changed(job: Job, sets: tuple[str, ...]) -> Job:
+def _changed(job: Job, sets: tuple[str, ...], *, same_code: bool) -> Job:
     """Submit the spec of a job with changed keys, to where the job was submitted."""
-    from dlrun.effects.queue import replan
+    from dlrun.jobs.queue import replan
 
     if job.remote is not None:
-        from dlrun.effects.remote import submit as remote
-        from dlrun.effects.remote.destination import Destination
+        from dlrun.jobs.remote import submit as remote
+        from dlrun.jobs.remote.destination import Destination
 
         to = Destination(host=job.remote.host, transport=job.remote.transport)
         return remote.submit(replan.read(job, sets), to, notice=notice)
-    from dlrun.effects.jobs.submit import submit
+    from dlrun.jobs.submission.submit import submit
 
     prepared = replan.planned(job, sets)
     for warning in prepared.plan.warnings:
         notice(f"warning: {warning}")
-    return submit(_without_bad_nodes(job, prepared.plan), prepared.inputs, notice=notice).job
+    plan = _without_bad_nodes(job, prepared.plan)
+    code = job.directory if same_code else None
+    return submit(plan, prepared.inputs, code=code, notice=notice).job
 
 
 def _without_bad_nodes(job: Job, plan: Plan) -> Plan:
     """A plan that leaves out the nodes that failed the checks of a job."""
-    from dlrun.effects.records import bad_nodes
+    from dlrun.jobs.records import bad_nodes
 
     unfit = bad_nodes.read(job.directory)
     if unfit:

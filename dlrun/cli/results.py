@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlrun.cli.help_page import examples
-from dlrun.cli.options import complete_jobs, json_option
-from dlrun.cli.printing import echo_data, emit, notice
+from dlrun.terminal.help_page import examples
+from dlrun.terminal.options import complete_jobs, json_option
+from dlrun.terminal.printing import echo_data, emit, notice
 
 if TYPE_CHECKING:
-    from dlrun.effects.queue.results import Result
+    from dlrun.jobs.queue.results import Result
 
 
 @click.command(epilog=examples("dlrun results latest --sort accuracy"))
@@ -27,9 +27,10 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     `dlrun resubmit --failed` ran again are shown with their latest result. Files copied by `results:` of the spec are
     not listed.
     """
-    from dlrun.cli.output.progress import progress
-    from dlrun.effects.queue.results import earlier, results_of
-    from dlrun.effects.records import jobs
+    from dlrun.jobs.code.history import History
+    from dlrun.jobs.queue.results import earlier, results_of
+    from dlrun.jobs.records import jobs
+    from dlrun.terminal.progress import progress
 
     found = jobs.find(job, jobs.home())
     plan = found.plan()
@@ -43,21 +44,23 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     if not results and not as_csv:
         notice(f"there are no runs: `{found.directory.name}` was never submitted")
         return
-    from dlrun.cli.output.cost import amount
+    from dlrun.jobs.queue.cost_text import amount
 
     header, rows = _table(results, plan.cost.unit if plan.cost else None, spent=_number if as_csv else amount)
     if as_csv:
         echo_data(_csv(header, rows))
         return
-    from dlrun.cli.output.column import Column
-    from dlrun.cli.output.table import show
+    from dlrun.terminal.column import Column
+    from dlrun.terminal.table import show
 
     # Parameters and metrics are what the user asked for: they are never left out.
-    drops = {"SECONDS": 3, "NODE-HOURS": 2}
+    drops = {"SECONDS": 3, "NODE-HOURS": 2, "COMMIT": 1}
     columns = [Column(title=title, state=title == "STATE", drop=drops.get(title, 0)) for title in header]
     show(columns, [[cell or "-" for cell in row] for row in rows])
     for line in _notes(results, plan.cost.unit if plan.cost else None, earlier(found)):
         notice(line)
+    if (changed := History(found).changes) is not None:
+        notice(f"code: {changed}")
 
 
 def _names(results: Sequence[Result]) -> list[str]:
@@ -74,6 +77,8 @@ def _table(
     header = [*(["POINT"] if parameters else []), *parameters, "STATE", "SECONDS", "NODE-HOURS"]
     billed = unit is not None and unit != "node-hours"
     header += [unit.upper()] if billed and unit is not None else []
+    has_commits = any(result.commit for result in results)
+    header += ["COMMIT"] if has_commits else []
     for name in names:
         units = dict.fromkeys(r.metrics[name].unit for r in results if name in r.metrics)
         header.append(f"{name} ({'|'.join(units)})" if any(units) else name)
@@ -88,6 +93,7 @@ def _table(
         ]
         if billed:
             row.append("" if result.units is None else spent(result.units))
+        row += [result.commit or ""] if has_commits else []
         row += [_number(result.metrics[name].value) if name in result.metrics else "" for name in names]
         rows.append(row)
     return header, rows
@@ -108,7 +114,7 @@ def _csv(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _notes(results: Sequence[Result], unit: str | None, earlier: float) -> list[str]:
     """Notes below the table: sources of the numbers, failed runs, resources used."""
-    from dlrun.cli.output.cost import amount
+    from dlrun.jobs.queue.cost_text import amount
 
     notes = []
     for name in _names(results):
@@ -164,4 +170,5 @@ def _data(result: Result) -> dict[str, Any]:
         "units": result.units,
         "metrics": {name: to_plain(reading) for name, reading in result.metrics.items()},
         "directory": str(result.directory),
+        "commit": result.commit,
     }

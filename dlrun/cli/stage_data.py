@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlrun.cli.help_page import Command, examples, heading
-from dlrun.cli.options import set_option, site_option
-from dlrun.cli.printing import echo, echo_json, emit, notice
+from dlrun.terminal.help_page import Command, examples, heading
+from dlrun.terminal.options import set_option, site_option
+from dlrun.terminal.printing import echo, echo_json, emit, notice
 
 if TYPE_CHECKING:
-    from dlrun.effects.records.jobs import Job
-    from dlrun.effects.staging.plan import StagingJob
-    from dlrun.effects.staging.run import Bar
+    from dlrun.jobs.records.jobs import Job
+    from dlrun.jobs.staging.plan import StagingJob
+    from dlrun.jobs.staging.run import Bar
 
 
 @click.command(
@@ -115,8 +115,8 @@ def command(
     """
     import os
 
-    from dlrun.effects.clusters.allocation import granted as allocation
-    from dlrun.effects.staging.plan import StagingRequest, here, staging
+    from dlrun.jobs.clusters.allocation import granted as allocation
+    from dlrun.jobs.staging.plan import StagingRequest, here, staging
 
     asked = StagingRequest(what=what, **request)
     if listing or evict or verify_set or clean:
@@ -132,7 +132,7 @@ def command(
         raise click.UsageError(
             "this shell is in an allocation: leave out --nodes and --submit to copy to all of its nodes"
         )
-    from dlrun.effects.staging import run as staging_run
+    from dlrun.jobs.staging import run as staging_run
 
     if asked.to is not None and granted is None and not (as_job or asked.nodes):
         _check_destination(asked.to)
@@ -151,10 +151,10 @@ def _check_destination(to: str) -> None:
     """Raise Invalid if the parent directory does not exist: a mistyped path must not be created."""
     from pathlib import Path
 
-    from dlrun.effects.paths import fault
-    from dlrun.effects.staging.plan import expanded_here
     from dlrun.errors import Invalid
+    from dlrun.jobs.staging.plan import expanded_here
     from dlrun.model.text import Text, expanding
+    from dlrun.system.paths import fault
 
     parent = Path(expanded_here(Text.of(expanding(to)))).absolute().parent
     if (why := fault(parent, directory=True)) is not None:
@@ -170,7 +170,7 @@ def _here(planned: StagingJob, *, as_json: bool) -> int:
     import tempfile
     from pathlib import Path
 
-    from dlrun.effects.staging import run as staging_run
+    from dlrun.jobs.staging import run as staging_run
 
     with tempfile.TemporaryDirectory(prefix="dlrun-stage-") as scratch:
         events = Path(scratch) / staging_run.EVENTS
@@ -184,25 +184,25 @@ def _here(planned: StagingJob, *, as_json: bool) -> int:
 
 def _bar(as_json: bool) -> Bar | None:
     """The progress bar; None if stderr is not a terminal."""
-    from dlrun.cli.output.colour import drawn
+    from dlrun.terminal.colour import drawn
 
     if as_json or not drawn(sys.stderr):
         return None
-    from dlrun.cli.output.progress_bars import StagingBar
+    from dlrun.terminal.progress_bars import StagingBar
 
     return StagingBar()
 
 
 def _submit(planned: StagingJob, *, wait: bool, as_json: bool) -> int:
     from dlrun.cli.submit import report_submission
-    from dlrun.effects.jobs.submit import submit
+    from dlrun.jobs.submission.submit import submit
 
     for data in planned.plan.data:
         notice(f"{data.name}: {data.strategy.replace('_', ' ')}: {data.because}")
     if all(data.strategy == "in_place" for data in planned.plan.data):
         notice("nothing to copy: no job was submitted")
         if as_json:
-            from dlrun.effects.staging.run import summary
+            from dlrun.jobs.staging.run import summary
 
             _print_paths(summary(planned, planned.plan.request.nodes, iter(())), as_json)
         return 0
@@ -218,7 +218,7 @@ def _wait(planned: StagingJob, job: Job) -> int:
 
     from dlrun.cli.follow import follow_to_end
     from dlrun.cli.submit import described
-    from dlrun.effects.staging import run as staging_run
+    from dlrun.jobs.staging import run as staging_run
 
     emit("job", described(job), one_line=True)
     events, ended = staging_run.Events(job.directory / "logs" / staging_run.EVENTS), Event()
@@ -252,8 +252,8 @@ def _look_after(
 ) -> int:
     from pathlib import Path
 
-    from dlrun.cli.output.colour import drawn
-    from dlrun.effects.staging.run import manage
+    from dlrun.jobs.staging.run import manage
+    from dlrun.terminal.colour import drawn
 
     if not Path(directory).is_dir():
         if evict or verify_set:
@@ -282,10 +282,10 @@ def _draw_sets(directory: str) -> int:
     """Draw the table of data sets on a terminal; elsewhere the node program prints it."""
     import time
 
-    from dlrun.cli.output.column import Column
-    from dlrun.cli.output.table import show
-    from dlrun.effects.staging.run import data_sets
-    from dlrun.effects.usage.formats import clock, size
+    from dlrun.jobs.staging.run import data_sets
+    from dlrun.terminal.column import Column
+    from dlrun.terminal.table import show
+    from dlrun.usage.formats import clock, size
 
     found = data_sets(directory)
     if found is None:

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlrun.cli.help_page import examples
-from dlrun.cli.options import complete_jobs, json_option
-from dlrun.cli.printing import emit, notice
+from dlrun.terminal.help_page import examples
+from dlrun.terminal.options import complete_jobs, json_option
+from dlrun.terminal.printing import emit, notice
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dlrun.effects.queue.selection import Selection
-    from dlrun.effects.records.jobs import Job
+    from dlrun.jobs.queue.selection import Selection
+    from dlrun.jobs.queue.unrecorded import Unrecorded
+    from dlrun.jobs.records.jobs import Job
     from dlrun.model.job import JobStatus
 
 
@@ -27,21 +28,26 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
 
     `JOB:3` or `JOB:0-2,7` are points of a sweep. The directory of a scaling study selects all its jobs.
     """
-    from dlrun.cli import status_studies
-    from dlrun.effects.queue import status
-    from dlrun.effects.queue.recover import completed
-    from dlrun.effects.queue.selection import Selection, select
-    from dlrun.effects.records import jobs as store
+    from dlrun.errors import Invalid
+    from dlrun.jobs.queue import status, unrecorded
+    from dlrun.jobs.queue import studies as status_studies
+    from dlrun.jobs.queue.recover import completed
+    from dlrun.jobs.queue.selection import Selection, select
+    from dlrun.jobs.records import jobs as store
 
     base = store.home()
     of_studies = {word: its for word in jobs if (its := status_studies.jobs_of(word)) is not None}
-    wanted = [
-        one
-        for word in jobs
-        for one in (
-            [Selection(job=job) for job in of_studies[word]] if word in of_studies else [select(word, base)]
-        )
-    ]
+    wanted, others = [], []
+    for word in jobs:
+        if word in of_studies:
+            wanted += [Selection(job=job) for job in of_studies[word]]
+            continue
+        try:
+            wanted.append(select(word, base))
+        except Invalid:
+            if (other := unrecorded.known(word)) is None:
+                raise
+            others.append(other)
     chosen = list({one.job.directory: one.job for one in wanted}.values())
     if not jobs:
         chosen = [*map(completed, store.all_jobs(base))]
@@ -52,11 +58,17 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         emit(
             "jobs",
-            [as_data(job, states[job.directory]) | _cost(job, states[job.directory]) for job in chosen],
+            [status.as_data(job, states[job.directory]) | _cost(job, states[job.directory]) for job in chosen]
+            + [_unrecorded(one) for one in others],
         )
         return
-    show_jobs([row for job in chosen for row in rows_of(job, states[job.directory])])
-    if not chosen:
+    rows = [row for job in chosen for row in rows_of(job, states[job.directory])]
+    show_jobs(rows + [_row_of_others(one, run) for one in others for run in one.runs])
+    for one in others:
+        notice(
+            f"job {one.job_id} has no job directory of yours here: this is what {one.scheduler} says of it"
+        )
+    if not chosen and not others:
         notice("the study has no jobs yet" if jobs else "no pending or running jobs; `dlrun list` shows all")
     studies = status_studies.studies_of(chosen) if not jobs or of_studies else []
     for study in studies:
@@ -65,13 +77,42 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
     for job in chosen:
         if not any(status_studies.belongs(job, study) for study in studies):
             _show_points(job, states[job.directory])
+    from dlrun.jobs.code.history import History
+
+    for job in chosen:
+        if (changed := History(job).changes) is not None:
+            notice(f"{job.directory.name}: {changed}")
     for job in chosen if jobs else ():
+        if differs := store.changed(job):
+            notice(f"{job.directory.name}: at its submission {job.site} changed it: {'; '.join(differs)}")
+        for line in store.remarks(job):
+            notice(f"{job.directory.name}: at its submission the scheduler's client printed: {line}")
         if states[job.directory] and all(one.state.final for one in states[job.directory]):
-            from dlrun.cli.output.cost import used
-            from dlrun.effects.queue.results import usage
+            from dlrun.jobs.queue.cost_text import used
+            from dlrun.jobs.queue.results import usage
 
             if (found := usage(job, states[job.directory])) is not None:
                 notice(f"{job.directory.name} {used(found)}")
+
+
+def _unrecorded(one: Unrecorded) -> dict[str, Any]:
+    """A job without a directory for `--json`, with the keys of others."""
+    from dlrun.model.json_codec import to_plain
+
+    empty = ("directory", "name", "site", "submitted", "commit", "code_changed", "asked", "used")
+    known = {"scheduler": one.scheduler, "job_id": one.job_id, "scheduler_changed": []}
+    return dict.fromkeys(empty) | known | {"runs": to_plain(one.runs)}
+
+
+def _row_of_others(one: Unrecorded, run: JobStatus) -> tuple[str, ...]:
+    """The table row of a run of a job without a directory."""
+    from dlrun.schedulers.outlook import outlook
+
+    shown_id = one.job_id if run.task is None else f"{one.job_id}[{run.task}]"
+    reason = f" ({outlook(run.reason).words})" if run.reason and not run.state.final else ""
+    code = "-" if run.exit_code is None else str(run.exit_code)
+    times = (run.nodes or "-", _when(run.started), _when(run.ended))
+    return ("-", shown_id, "-", f"{run.state}{reason}", code, *times)
 
 
 def _of_points(wanted: list[Selection], place: Path, runs: list[JobStatus]) -> list[JobStatus]:
@@ -91,13 +132,13 @@ def _show_points(job: Job, states: list[JobStatus]) -> None:
 
 def _show_parts(name: str, counts: Counter[str], parts: str) -> None:
     """Print the number of parts in each state, on a terminal with a bar."""
-    from dlrun.cli.output.colour import drawn
     from dlrun.model.job import State
+    from dlrun.terminal.colour import drawn
 
     over = sum(count for state, count in counts.items() if state in set(State) and State(state).final)
     text = f"{over} of {counts.total()} {parts} have ended: {', '.join(f'{n} {s}' for s, n in counts.most_common())}"
     if drawn():
-        from dlrun.cli.output.terminal import bar
+        from dlrun.terminal.drawing import bar
 
         bar(name, counts, text)
     else:
@@ -106,8 +147,8 @@ def _show_parts(name: str, counts: Counter[str], parts: str) -> None:
 
 def show_jobs(rows: list[tuple[str, ...]]) -> None:
     """Print jobs as a table; nothing if there are none."""
-    from dlrun.cli.output.column import Column
-    from dlrun.cli.output.table import show
+    from dlrun.terminal.column import Column
+    from dlrun.terminal.table import show
 
     if rows:
         drops = {"JOB": 0, "ID": 0, "SITE": 3, "STATE": 0, "EXIT": 2, "NODES": 5, "STARTED": 1, "ENDED": 4}
@@ -142,32 +183,27 @@ def _when(time: str | None) -> str:
 
 
 def _row(job: Job, one: JobStatus) -> tuple[str, ...]:
-    from dlrun.schedulers.reasons import in_words
+    from dlrun.jobs.queue.overdue import remark
+    from dlrun.schedulers.outlook import outlook
 
-    reason = f" ({in_words(one.reason)})" if one.reason and not one.state.final else ""
+    reason = ""
+    if one.state.value in ("pending", "held") and one.reason:
+        found = outlook(one.reason)
+        reason = (
+            f" ({'can never start: ' if found.never and one.state.value == 'pending' else ''}{found.words})"
+        )
+    elif not one.state.final:
+        run = job.run_directories()[one.task or 0]
+        known = remark(job, one, run) or one.reason
+        reason = f" ({known})" if known else ""
     code = "-" if one.exit_code is None else str(one.exit_code)
     times = (one.nodes or "-", _when(one.started), _when(one.ended))
     return (job.directory.name, job.shown_id(one.task), job.site, f"{one.state}{reason}", code, *times)
 
 
-def as_data(job: Job, states: list[JobStatus]) -> dict[str, Any]:
-    """A job for `--json`."""
-    from dlrun.model.json_codec import to_plain
-
-    return {
-        "directory": str(job.directory),
-        "name": job.name,
-        "site": job.site,
-        "scheduler": job.scheduler,
-        "job_id": job.job_id,
-        "submitted": job.submitted,
-        "runs": to_plain(states),
-    }
-
-
 def _cost(job: Job, states: list[JobStatus]) -> dict[str, Any]:
     """The requested maximum and what a job has used so far, for `--json`."""
-    from dlrun.effects.queue.results import usage
+    from dlrun.jobs.queue.results import usage
     from dlrun.model.json_codec import to_plain
 
     found = usage(job, states)

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.help_page import examples, heading
-from dlrun.cli.options import UserPath, json_option, login_options, reject_redirection, spec_options
-from dlrun.cli.printing import echo, echo_data, emit, notice
-from dlrun.cli.spec_command import SpecCommand
+from dlrun.terminal import streams
+from dlrun.terminal.help_page import examples, heading
+from dlrun.terminal.options import UserPath, json_option, login_options, spec_options
+from dlrun.terminal.printing import echo, echo_data, emit, notice
+from dlrun.terminal.spec_command import SpecCommand
+from dlrun.terminal.streams import OutputFailed
 
 if TYPE_CHECKING:
-    from dlrun.effects.inputs.spec import Inputs
-    from dlrun.effects.records.jobs import Job
-    from dlrun.effects.remote.destination import Destination
+    from dlrun.jobs.records.jobs import Job
+    from dlrun.jobs.remote.destination import Destination
+    from dlrun.system.inputs.spec import Inputs
 
 
 @click.command(cls=SpecCommand, epilog=examples("dlrun submit spec.yaml --wait --set resources.nodes=8"))
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     type=UserPath(),
     help="Job directory to create (on the login node for a remote submission); default: a new one in $DLRUN_JOBS.",
 )
+@click.option(
+    "--snapshot", is_flag=True, help="Store the code, and run what was submitted: `code: snapshot`."
+)
 @heading("Options")
 @click.option("--wait", is_flag=True, help="Follow the job's log and exit with the job's exit code.")
 @click.option("--parsable", is_flag=True, help="Print only the job id.")
@@ -49,21 +54,27 @@ def command(
     host: str | None,
     transport: str | None,
     job_dir: Path | None,
+    snapshot: bool,
     parsable: bool,
     as_json: bool,
 ) -> int:
     """Plan a job, write its directory and submit it. SPEC is a training spec, or a plan saved with `dlrun plan -o`."""
-    from dlrun.effects.jobs.prepare import prepare, read_inputs
-    from dlrun.effects.remote.destination import Destination, login_of
+    from dlrun.jobs.remote.destination import Destination, login_of
+    from dlrun.jobs.submission.prepare import prepare, read_inputs
 
     inputs = read_inputs(spec, sets=sets, site=site)
+    if snapshot and (
+        inputs is None or isinstance(inputs.spec.code, str)
+    ):  # else the spec has a snapshot's options
+        sets = (*sets, "code=snapshot")
+        inputs = read_inputs(spec, sets=sets, site=site)
     # A site whose scheduler is not installed here has its jobs submitted from its login node.
     to = Destination(host=host) if host else login_of(inputs)
     if to is not None:
         to = to.by(transport, str(job_dir) if job_dir else None)
         if dry_run:
             return _preview(inputs, to, as_json)
-        from dlrun.effects.remote import submit as remote
+        from dlrun.jobs.remote import submit as remote
 
         if check:
             return _accepted(remote.check_with_scheduler(inputs, to, notice=notice), as_json)
@@ -73,16 +84,16 @@ def command(
     for warning in prepared.plan.warnings:
         notice(f"warning: {warning}")
     if dry_run:
-        from dlrun.effects.jobs.files import files
-        from dlrun.effects.paths import jobs_home
+        from dlrun.jobs.submission.files import files
+        from dlrun.system.paths import jobs_home
 
         directory = (job_dir or jobs_home() / prepared.plan.name).absolute()
-        return _show(files(prepared.plan, prepared.inputs, directory), as_json)
+        return show_scripts(files(prepared.plan, prepared.inputs, directory), as_json)
     if check:
-        from dlrun.effects.jobs.submit import check_with_scheduler
+        from dlrun.jobs.submission.submit import check_with_scheduler
 
-        return _accepted(check_with_scheduler(prepared.plan, prepared.inputs), as_json)
-    from dlrun.effects.jobs.submit import submit
+        return _accepted(check_with_scheduler(prepared.plan, prepared.inputs, notice=notice), as_json)
+    from dlrun.jobs.submission.submit import submit
 
     job = submit(prepared.plan, prepared.inputs, directory=job_dir, notice=notice).job
     return report_submission(job, wait=wait, parsable=parsable, as_json=as_json)
@@ -100,6 +111,23 @@ def _accepted(start: str, as_json: bool) -> int:
 
 def report_submission(job: Job, *, wait: bool, parsable: bool, as_json: bool) -> int:
     """Print the submitted job, and with `wait` follow it; returns the exit code."""
+    quiet = as_json or parsable
+    try:
+        _print_submitted(job, parsable=parsable, as_json=as_json)
+    except OutputFailed as error:
+        if not (wait and error.closed):
+            raise
+        streams.discard()
+        quiet = True  # the exit code is the answer
+        notice(f"the job is submitted as {job.shown_id()}")
+    if not wait:
+        return 0
+    from dlrun.cli.follow import follow_to_end
+
+    return follow_to_end(job, quiet=quiet)
+
+
+def _print_submitted(job: Job, *, parsable: bool, as_json: bool) -> None:
     if as_json:
         emit("job", described(job))
     elif parsable:
@@ -107,11 +135,6 @@ def report_submission(job: Job, *, wait: bool, parsable: bool, as_json: bool) ->
     else:
         echo(f"submitted {job.name} to {job.site} as job {job.shown_id()}")
         echo(f"job directory: {job.shown_path(job.directory)}")
-    if not wait:
-        return 0
-    from dlrun.cli.follow import follow_to_end
-
-    return follow_to_end(job, quiet=as_json or parsable)
 
 
 def described(job: Job) -> dict[str, str | None]:
@@ -122,22 +145,21 @@ def described(job: Job) -> dict[str, str | None]:
 
 
 def _preview(inputs: Inputs | None, to: Destination, as_json: bool) -> int:
-    from dlrun.effects.remote import submit as remote
+    from dlrun.jobs.remote import submit as remote
 
     load = remote.preview(inputs, to, notice=notice)
     for warning in load.plan.warnings:
         notice(f"warning: {warning}")
     for one in load.sent:
         notice(f"would copy {one.name} to the login node")
-    return _show(load.texts, as_json)
+    return show_scripts(load.texts, as_json)
 
 
-def _show(texts: dict[str, str], as_json: bool) -> int:
+def show_scripts(texts: dict[str, str], as_json: bool) -> int:
     """Print what would be submitted, exactly as a submission writes it."""
     if as_json:
         emit("files", {name: texts[name] for name in ("job.sh", "rank.sh", "plan.json")})
     else:
-        reject_redirection("dlrun render SPEC")
         echo_data(texts["job.sh"])
         for name in ("rank.sh", "stage.sh", "bind.sh"):
             if name in texts:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from dlrun.cli.help_page import examples
-from dlrun.cli.printing import echo
+from dlrun.terminal.help_page import examples
+from dlrun.terminal.printing import echo_drawn
 
 TOPICS = {
     "exit-codes": """\
@@ -14,6 +14,7 @@ TOPICS = {
   2  the spec, the site profile or the command line is invalid; nothing was done
   3  a bug in dlrun; a log was written
   4  authentication at a login node failed
+  5  `dlrun import` wrote a draft: the spec has lines marked `check this`
 130  interrupted
 With `submit --wait`: the exit code of the job.""",
     "environment": """\
@@ -25,12 +26,14 @@ NO_COLOR            disables colour (any value); FORCE_COLOR enables it also if 
 
 Inside a job:
 DLRUN_JOB_DIR, DLRUN_RUN_DIR    directory of the job, and of this run (the same except in a sweep)
+DLRUN_WORK                      working directory of the ranks, with `code: snapshot`
 DLRUN_JOB_ID, DLRUN_RUN_ID      id in the scheduler, and an id that changes with every restart
 DLRUN_RESTART, DLRUN_POINT      number of restarts, and index of the sweep point
 DLRUN_REPLACED                  job id, number of failed nodes replaced, and seconds that the job had run by then
 DLRUN_SUFFIX, DLRUN_OWN_ADDRESS suffix of host names on the fabric, and this node's address (where a framework needs them)
 DLRUN_LAUNCHED                  start time of the ranks in ns, by the clock of the node that runs job.sh
 DLRUN_ENVIRONMENT, DLRUN_PYTHON, DLRUN_PYTHON3   venv, conda environment and Python that every node must have
+DLRUN_PATH, DLRUN_NODE_PYTHON   PATH before modules are loaded, and the site's `python`: for dlrun's own programs
 DLRUN_DIRECTORIES, DLRUN_IMAGE  what modules and set-up lines add to PATH and LD_LIBRARY_PATH, and the image: likewise
 DLRUN_ROLE, DLRUN_RANK, DLRUN_LOCAL_RANK, DLRUN_NODE_RANK, DLRUN_HOST   role, indexes and host of this process
 DLRUN_WORLD_SIZE, DLRUN_LOCAL_SIZE, DLRUN_NODES, DLRUN_THREADS          number of ranks, local ranks, nodes, threads per rank
@@ -39,7 +42,9 @@ DLRUN_COMM_CPUS, DLRUN_LOADER_CPUS   CPUs reserved for communication and for dat
 DLRUN_HOSTS                     file with the host names of the nodes, in order of node index
 DLRUN_MASTER_ADDR, DLRUN_MASTER_IP, DLRUN_MASTER_PORT                   rendezvous address and port
 DLRUN_DATA_<NAME>               path of a data set
+DLRUN_CACHES                    with `caches: auto`: the directory of compilers' caches on each node
 DLRUN_STAGE, DLRUN_STAGE_PORT   directory of staged data sets on each node, and port of the relay between nodes
+DLRUN_GRACE                     seconds between SIGTERM and SIGKILL where they are not 10: in `dlrun run`
 DLRUN_STAGE_ALONE               set where that directory is the job's alone: another user has taken the usual name
 DLRUN_STAGE_EVENTS              file for staging events of this node (JSON lines)
 DLRUN_RESULTS                   directory on each node for results, copied to shared storage at the end (`results:`)
@@ -62,7 +67,7 @@ def about_variable(name: str) -> str | None:
 def command(ctx: click.Context, topic: str | None) -> None:
     """Explain TOPIC; without TOPIC, show the help of dlrun and list the topics."""
     if topic is not None:
-        echo(TOPICS[topic])
+        echo_drawn(TOPICS[topic] + "\n")
     elif ctx.parent is not None:
-        echo(ctx.parent.get_help())
-        echo(f"\nTopics: {', '.join(TOPICS)}")
+        echo_drawn(ctx.parent.get_help() + "\n")
+        echo_drawn(f"\nTopics: {', '.join(TOPICS)}\n")

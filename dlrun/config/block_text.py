@@ -1,4 +1,4 @@
-"""Nested values as YAML text that people edit, with optional comments above keys."""
+"""Nested values as YAML text that people edit, with optional comments above keys and behind them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ _WIDTH = 110
 
 
 def block(
-    values: Mapping[str, Any], comments: Mapping[str, str], path: tuple[str, ...] = ()
+    values: Mapping[str, Any],
+    comments: Mapping[str, str],
+    path: tuple[str, ...] = (),
+    notes: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
-    """Lines of a mapping; `comments`: dotted path -> comment. Top-level mappings and lists are preceded by a blank line."""
+    """Lines of a mapping; `comments`, `notes`: dotted path -> comment above the key, behind it.
+
+    Top-level mappings and lists are preceded by a blank line.
+    """
     pad = "  " * len(path)
     for key, value in values.items():
         here = (*path, key)
@@ -22,17 +28,20 @@ def block(
             yield ""
         if comment := comments.get(".".join(here)):
             yield from (f"{pad}# {visible(line)}" for line in comment.splitlines())
+        note = (notes or {}).get(".".join(here), "")
+        note = f"  # {visible(note)}" if note else ""
+        head = f"{pad}{yaml_text(key)}:"
         if isinstance(value, Mapping) and value:
-            yield f"{pad}{yaml_text(key)}:"
-            yield from block(value, comments, here)
+            yield head + note
+            yield from block(value, comments, here, notes)
         elif isinstance(value, list) and _is_long(value, len(pad) + len(key)):
-            yield f"{pad}{yaml_text(key)}:"
+            yield head + note
             for item in value:
                 yield from _item(item, pad)
         elif isinstance(value, str) and _is_literal(value):
-            yield from _literal(f"{pad}{yaml_text(key)}:", f"{pad}  ", value)
+            yield from _literal(head, f"{pad}  ", value, note)
         else:
-            yield f"{pad}{yaml_text(key)}: {_flow(value)}"
+            yield f"{head} {_flow(value)}{note}"
 
 
 def _is_long(items: Sequence[Any], before: int) -> bool:
@@ -62,8 +71,8 @@ def _is_literal(text: str) -> bool:
     )
 
 
-def _literal(head: str, pad: str, text: str) -> Iterator[str]:
-    yield f"{head} {'|' if text.endswith(chr(10)) else '|-'}"
+def _literal(head: str, pad: str, text: str, note: str = "") -> Iterator[str]:
+    yield f"{head} {'|' if text.endswith(chr(10)) else '|-'}{note}"
     yield from (f"{pad}{line}".rstrip() for line in text.removesuffix("\n").split("\n"))
 
 

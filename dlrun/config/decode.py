@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from dlrun.config import scalars, wording
+from dlrun.config.advice.values import instead
 from dlrun.config.hints import Hint, Key, describe, keys
 from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode, short
 from dlrun.config.secret_names import is_confidential, is_secret, masked
 from dlrun.config.wording import Path, where
 from dlrun.model.keys import MOST
-from dlrun.model.nearest import nearest
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import MAX_PROBLEMS, Problem
 from dlrun.model.record import record
@@ -145,7 +145,7 @@ class _Decoder:
             elif not top or not self._foreign_options(name, entry.key, entry.value, node):
                 message = f"unknown key `{wording.named(name)}`" + (f" in {where(path)}" if path else "")
                 here = known.keys() - ({"options"} if top else set())
-                mistyped.add(wording.meant(name, here))
+                mistyped.add(wording.meant(name, here) or wording.required_near(name, known, path))
                 help_ = wording.unknown_key(name, here, self.root, path, self.document)
                 self._fault(entry.key, message, help_)
         if rest is not None and others is not None:
@@ -276,7 +276,8 @@ class _Decoder:
         if hint.items and not hint.fixed:
             return self._single(node, hint.items[0], path, key)
         if unfit and unfit.message:
-            self._fault(node, f"{where(path)} {unfit.message}: {wording.shown(node, path)}", unfit.help)
+            help_ = self._instead(path, node) or unfit.help
+            self._fault(node, f"{where(path)} {unfit.message}: {wording.shown(node, path)}", help_)
             return _BAD
         return self._unfit(node, hint, path, key, None, unfit.help if unfit else "")
 
@@ -285,9 +286,11 @@ class _Decoder:
             if key.pattern is None or re.fullmatch(key.pattern, value):
                 return value
             if key.expected:
-                self._fault(node, f"{where(path)} takes {key.expected}, not {wording.shown(node, path)}")
+                message = f"{where(path)} takes {key.expected}, not {wording.shown(node, path)}"
+                self._fault(node, message, self._instead(path, node))
             else:
-                self._fault(node, f"{where(path)} {wording.pattern_fault(key.pattern, value)}", key.doc)
+                help_ = self._instead(path, node) or key.doc
+                self._fault(node, f"{where(path)} {wording.pattern_fault(key.pattern, value)}", help_)
             return _BAD
         # `bool` is a subclass of `int`: True must not be compared with bounds.
         if key.minimum is not None and not isinstance(value, bool) and value < key.minimum:
@@ -310,7 +313,7 @@ class _Decoder:
 
     def _single(self, node: ScalarNode, element: Hint, path: Path, key: Key) -> Any:
         """A text in place of a list: a list of one item, unless it looks like several."""
-        if key.single == "never" or (key.single == "word" and re.search(r"\s", node.text)):
+        if key.single == "never" or (key.single == "word" and wording.is_several(node.text)):
             secret = is_confidential(path) or masked(node.text) != node.text
             items = "[…, …]" if secret else wording.flow_list(node.text)
             self._fault(node, f"{where(path)} takes a list, not one text", f"write `{path[-1]}: {items}`")
@@ -347,22 +350,13 @@ class _Decoder:
         self, node: Node, hint: Hint, path: Path, key: Key, at: ScalarNode | None, help_: str = ""
     ) -> Any:
         fits = describe(hint, key)
-        if isinstance(node, ScalarNode) and hint.words and not hint.scalars and not help_:
-            near = nearest(node.text, hint.words)
-            help_ = f"the nearest is `{near}`" if near else ""
-        if isinstance(node, MapNode) and hint.items and not help_:
-            help_ = "begin each item with `- `, or write `[ ]`"
-        if hint.schema is not None and not isinstance(node, MapNode) and path and not help_:
-            help_ = wording.mapping_form(path[-1], hint.schema)
-        if str in hint.scalars and not isinstance(node, ScalarNode) and not help_:
-            help_ = wording.one_text(node, path)
-        if isinstance(node, ListNode) and hint.scalars and not help_:
-            help_ = wording.without_brackets(node, path)
-        if hint.values is not None and not isinstance(node, MapNode) and not help_:
-            help_ = wording.names_and_values(node, path)
+        help_ = self._instead(path, node) or help_ or wording.in_place_of(node, hint, path)
         place = node if isinstance(node, ScalarNode) or at is None else at
         self._fault(place, f"{where(path)} takes {fits}, not {wording.shown(node, path)}", help_)
         return _BAD
+
+    def _instead(self, path: Path, node: Node) -> str:
+        return instead(path, node) if self.document == "spec" else ""
 
     def _note(self, node: Node, path: Path) -> None:
         name = wording.dotted(path)

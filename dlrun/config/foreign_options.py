@@ -6,14 +6,40 @@ import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from dlrun.config.advice.names import RESOURCE_KEYS
 from dlrun.config.layers import Assignment
-from dlrun.config.nodes import Entry, MapNode, Node, ScalarNode
-from dlrun.config.wording import RESOURCE_KEYS
+from dlrun.config.nodes import Entry, ListNode, MapNode, Node, ScalarNode
 from dlrun.model.problem import Problem
 from dlrun.model.text import lazy_pattern
 
-_GPUS = lazy_pattern(r"(?:gpu:)?(?:([A-Za-z][\w.-]*):)?([0-9]+)")
+_GPUS = lazy_pattern(r"(?:gpu:)?(?:([A-Za-z0-9][\w.-]*):)?([0-9]+)")
 _MEMORY = lazy_pattern(r"([0-9]+)([KMGT]?)", re.IGNORECASE)
+
+
+SHORT = {
+    "A": "account", "C": "constraint", "D": "chdir", "G": "gpus", "H": "hold", "J": "job-name", "N": "nodes",
+    "a": "array", "c": "cpus-per-task", "d": "dependency", "e": "error", "i": "input", "k": "no-kill", "m": "distribution",
+    "n": "ntasks", "o": "output", "p": "partition", "q": "qos", "t": "time", "w": "nodelist", "x": "exclude",
+    "L": "licenses", "M": "clusters", "O": "overcommit", "s": "oversubscribe", "B": "extra-node-info", "b": "begin",
+    "F": "nodefile", "S": "core-spec", "Q": "quiet", "v": "verbose", "W": "wait",
+}  # fmt: skip
+"""One-letter option of sbatch -> its long name."""
+_BARE = lazy_pattern(r"[0-9]+")
+_CLOCK = lazy_pattern(r"([0-9]+):([0-9][0-9]?)(?::([0-9]+))?")
+_DAYS = lazy_pattern(r"([0-9]+)-([0-9]+)(?::([0-9]+))?(?::([0-9]+))?")
+
+
+def walltime(text: str) -> str:
+    """A time of Slurm as a duration of the spec: bare numbers are minutes, `30:00` is minutes and seconds."""
+    if _BARE.fullmatch(text):
+        return f"{text}m"
+    if match := _CLOCK.fullmatch(text):
+        if match[3] is not None:
+            return f"{match[1]}:{match[2]:>02}:{match[3]:>02}"
+        return f"{match[1]}m" if int(match[2]) == 0 else f"{int(match[1])}m{int(match[2])}s"
+    if match := _DAYS.fullmatch(text):
+        return f"{match[1]}-{int(match[2]):02}:{int(match[3] or 0):02}:{int(match[4] or 0):02}"
+    return text
 
 
 def translated(root: MapNode) -> tuple[MapNode, tuple[Problem, ...]]:
@@ -22,21 +48,42 @@ def translated(root: MapNode) -> tuple[MapNode, tuple[Problem, ...]]:
     if not isinstance(resources, MapNode):
         return root, ()
     notes: list[Problem] = []
+    changed = False
     entries: dict[str, Entry] = {}
     for name, entry in resources.entries.items():
         key, value = _key_of(name, resources.entries), entry.value
+        if key == "partition" and (joined := _joined(value)) is not None:
+            changed, value = True, joined
         if isinstance(value, ScalarNode):
             text = _VALUES.get(name, str)(value.text)
             text, kind = _count(text) if key == "gpus_per_node" else (text, "")
-            if key != name or kind:
-                notes.append(_note(name, key, value, text, kind))
-                value = dataclasses.replace(value, text=text)
+            if kind and "gpu_type" not in resources.entries:
+                # `a100:4` is two keys in one.
+                named = dataclasses.replace(value, text=kind, plain=False)
+                entries["gpu_type"] = Entry(key=dataclasses.replace(entry.key, text="gpu_type"), value=named)
+            elif kind:
+                text = value.text
+            if key != name:
+                notes.append(_note(name, key, value, text))
+            if text != value.text:
+                changed = True
+                value = dataclasses.replace(value, text=text, plain=True)
         entries[key] = Entry(key=dataclasses.replace(entry.key, text=key), value=value)
-    if not notes:
+    if not notes and not changed:
         return root, ()
     whole = root.entries["resources"]
     made = dataclasses.replace(whole, value=dataclasses.replace(resources, entries=entries))
     return dataclasses.replace(root, entries={**root.entries, "resources": made}), tuple(notes)
+
+
+def _joined(value: Node) -> ScalarNode | None:
+    """A list of partitions as sbatch writes it, `a,b`; None for other values."""
+    items = value.items if isinstance(value, ListNode) else ()
+    texts = [one.text for one in items if isinstance(one, ScalarNode)]
+    first = items[0] if items else None
+    if not isinstance(first, ScalarNode) or len(texts) != len(items):
+        return None
+    return dataclasses.replace(first, text=",".join(texts))
 
 
 def translated_flags(flags: Sequence[Assignment]) -> tuple[tuple[Assignment, ...], tuple[Problem, ...]]:
@@ -44,7 +91,6 @@ def translated_flags(flags: Sequence[Assignment]) -> tuple[tuple[Assignment, ...
     made: list[Assignment] = []
     notes: list[Problem] = []
     for one in flags:
-        path, value = one.path, one.value
         if one.path[:1] == ("resources",) and len(one.path) == 2 and isinstance(one.value, ScalarNode):
             entry = Entry(key=dataclasses.replace(one.value, text=one.path[1]), value=one.value)
             resources = MapNode(origin=one.value.origin, entries={one.path[1]: entry})
@@ -53,9 +99,12 @@ def translated_flags(flags: Sequence[Assignment]) -> tuple[tuple[Assignment, ...
             notes += found
             inner = tree.get("resources")
             if isinstance(inner, MapNode):
-                ((name, changed),) = inner.entries.items()
-                path, value = ("resources", name), changed.value
-        made.append(dataclasses.replace(one, path=path, value=value))
+                made += (
+                    dataclasses.replace(one, path=("resources", name), value=entry.value)
+                    for name, entry in inner.entries.items()
+                )
+                continue
+        made.append(one)
     return tuple(made), tuple(notes)
 
 
@@ -73,14 +122,7 @@ def _memory(text: str) -> str:
     return f"{match[1]}{(match[2] or 'M').upper()}iB" if match else text
 
 
-def _walltime(text: str) -> str:
-    # Rarely needed, and the reader of batch scripts is large.
-    from dlrun.config.batch_script.directives import walltime  # noqa: PLC0415
-
-    return walltime(text)
-
-
-_VALUES: Mapping[str, Callable[[str], str]] = {"time": _walltime, "mem": _memory}
+_VALUES: Mapping[str, Callable[[str], str]] = {"time": walltime, "mem": _memory}
 
 
 def _count(text: str) -> tuple[str, str]:
@@ -89,18 +131,13 @@ def _count(text: str) -> tuple[str, str]:
     return (match[2], match[1] or "") if match else (text, "")
 
 
-def _note(name: str, key: str, value: Node, text: str, kind: str) -> Problem:
+def _note(name: str, key: str, value: Node, text: str) -> Problem:
     changed = f": {text}" if not isinstance(value, ScalarNode) or value.text != text else ""
     written = f"`{name}: {value.text}`" if changed and isinstance(value, ScalarNode) else f"`{name}`"
-    type_ = (
-        f"; the type `{kind}` is ignored: select it with `partition`, `node_type` or `constraint`"
-        if kind
-        else ""
-    )
     return Problem(
         code="DLR105",
         message=f"{written} is taken as `{key}{changed}`",
         origin=value.origin,
-        help=f"write `{key}` under `resources:` to avoid this warning{type_}",
+        help=f"write `{key}` under `resources:` to avoid this warning",
         warning=True,
     )

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 
 from dlrun.config import layers
 from dlrun.config.decode import Given, decode, framework_of
 from dlrun.config.document import parse
 from dlrun.config.foreign_options import translated, translated_flags
 from dlrun.config.layers import Assignment
-from dlrun.config.nodes import MapNode, Node, ScalarNode
+from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode
 from dlrun.config.secrets import faulty_secrets, hide, plain_secrets
 from dlrun.config.shell_command import with_command
 from dlrun.config.sites import Profile
@@ -199,7 +200,8 @@ def _add(known: list[Problem], problems: Iterable[Problem]) -> None:
 def _of_another_kind(path: Path, text: str) -> str | None:
     """Help for a batch script or program given in place of a spec; None for any other file."""
     if re.search(r"^#(?:SBATCH|PBS)\s", text, re.MULTILINE):
-        return f"it is a batch script: `dlrun import {path} -o {path.with_suffix('.yaml')}` converts it to a spec"
+        words = f"{quote(str(path))} -o {quote(str(path.with_suffix('.yaml')))}"
+        return f"it is a batch script: `dlrun import {words}` converts it to a spec"
     if path.suffix == ".py" or re.match(r"#!.*python", text):
         return f"it is a program: `dlrun init --run 'python {path}'` writes a spec for it"
     if text.startswith("#!"):
@@ -239,7 +241,9 @@ class _Files:
         if not document.problems:
             empty = document.root is None or (isinstance(document.root, ScalarNode) and document.root.is_null)
             message = "the file is empty" if empty else "a spec is a mapping: lines of the form `key: value`"
-            self.problems.append(
-                Problem(message=message, origin=at, help="`dlrun schema spec` lists the keys")
+            listed = isinstance(document.root, ListNode)
+            help_ = (
+                "write the keys without `- ` before them" if listed else "`dlrun schema spec` lists the keys"
             )
+            self.problems.append(Problem(message=message, origin=at, help=help_))
         return None

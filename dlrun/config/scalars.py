@@ -16,6 +16,29 @@ _FLOAT = lazy_pattern(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _BARE = lazy_pattern(r"[0-9]+(\.[0-9]+)?")
 _TRUE = frozenset({"yes", "on", "y", "1", "true"})
 _FALSE = frozenset({"no", "off", "n", "0", "false"})
+_NUMBERS = (
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
+_TIME_WORDS = lazy_pattern(
+    r"([0-9]+(?:\.[0-9]+)?)\s*(d|h|m|s)(?:ays?|(?:ou)?rs?|in(?:ute)?s?|ec(?:ond)?s?)?\.?(?:\s*(?:,|and)?\s*|$)",
+    re.IGNORECASE,
+)
+"""A number with a unit in any spelling: `4 hours`, `30 min.`, `90 secs`."""
+_ENDLESS = frozenset(
+    {"unlimited", "infinite", "inf", "infinity", "max", "none", "forever", "-1", "indefinite"}
+)
 
 
 class UnfitError(ValueError):
@@ -33,9 +56,15 @@ def read(scalar: type, node: ScalarNode) -> Any:
         return node.text
     if issubclass(scalar, Bytes | Duration):
         return _quantity(scalar, node.text)
-    if not node.plain:
-        raise UnfitError(help="remove the quotes")
-    return {int: _int, float: _float, bool: _bool}[scalar](node.text)
+    convert = {int: _int, float: _float, bool: _bool}[scalar]
+    if node.plain:
+        return convert(node.text)
+    try:
+        convert(node.text)
+    except UnfitError as unfit:
+        # Without its quotes the text would be refused again: the help names what is accepted.
+        raise UnfitError(help=f"{unfit.help}, without quotes" if unfit.help else "") from None
+    raise UnfitError(help="remove the quotes")
 
 
 def _int(text: str) -> int:
@@ -46,6 +75,14 @@ def _int(text: str) -> int:
         raise UnfitError(help=f"write `{int(digits)}`")
     if _FLOAT.fullmatch(text) and math.isfinite(number := float(text)) and number == int(number) < 10**15:
         raise UnfitError(help=f"write `{int(number)}`")
+    if text.lower() in _NUMBERS:
+        raise UnfitError(help=f"write `{_NUMBERS.index(text.lower())}`")
+    if text.lower() in (_TRUE | _FALSE) - {"0", "1"}:
+        raise UnfitError(help=f"write a number: `{int(text.lower() in _TRUE)}` for `{text}`")
+    if counted := re.fullmatch(r"([1-9][0-9]{0,17})\s*[A-Za-z]+", text):
+        raise UnfitError(help=f"write `{counted[1]}`, without a unit")
+    if several := re.fullmatch(r"([1-9][0-9]{0,17})\s*(?:-|\.\.+|:|,|to)\s*([1-9][0-9]{0,17})", text):
+        raise UnfitError(help=f"write one number, such as `{several[2]}`")
     raise UnfitError
 
 
@@ -81,4 +118,18 @@ def _quantity(scalar: type[Bytes | Duration], text: str) -> Bytes | Duration:
             message="could be minutes or hours",
             help=f"write `{first}:{second}:00` or `00:{first:>02}:{second}`",
         )
+    if scalar is Duration:
+        raise UnfitError(help=_time_help(text))
     raise UnfitError
+
+
+def _time_help(text: str) -> str:
+    """The way out for a time that cannot be read; empty if it resembles none."""
+    if text.lower() in _ENDLESS:
+        return "a job ends at its walltime: write the longest that you need, such as `24h`"
+    if text.startswith("-"):
+        return "it must be more than zero"
+    parts = _TIME_WORDS.findall(text)
+    if parts and not _TIME_WORDS.sub("", text).strip():
+        return f"write `{''.join(number + unit.lower() for number, unit in parts)}`"
+    return ""

@@ -6,17 +6,45 @@ from collections.abc import Iterator, Mapping
 
 from dlrun.config.document import parse
 from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode, short
-from dlrun.config.secret_names import KeyParts, is_confidential, looks_secret, masked, stars
+from dlrun.config.secret_names import (
+    KEY,
+    PASSWORD,
+    SIGNATURE,
+    KeyParts,
+    is_confidential,
+    is_secret_argument,
+    looks_secret,
+    masked,
+    secrets_in,
+    stars,
+)
+from dlrun.errors import Invalid
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import Problem
 from dlrun.model.text import lazy_pattern
 
 
 def plain_secrets(root: Node, *, site: bool = False) -> Iterator[Problem]:
-    """A problem for each plain value under a name that looks secret in `environment.variables`.
+    """A problem for each plain value that is a secret, by its form or by its name in `environment.variables`.
 
     `site`: the tree is a site profile's, which has no `secrets` of its own.
     """
+    yield from _secret_variables(root, site=site)
+    yield from _secret_values(root, (), site=site)
+
+
+def refuse_secrets(text: str, where: str) -> None:
+    """Raise Invalid if the text of a new spec has a plain secret; where: what it was made from, in which it is to be replaced."""
+    root = parse(text, Origin(layer=Layer.SPEC, name=where)).root
+    found = {problem.message: None for problem in (plain_secrets(root) if root is not None else ())}
+    if found:
+        raise Invalid(
+            "; ".join(found),
+            help=f"in {where}, write `$NAME` in its place, and export NAME in the shell that submits",
+        )
+
+
+def _secret_variables(root: Node, *, site: bool) -> Iterator[Problem]:
     variables = root.get("environment", "variables") if isinstance(root, MapNode) else None
     for name, entry in variables.entries.items() if isinstance(variables, MapNode) else ():
         if not looks_secret(name) or not isinstance(entry.value, ScalarNode) or _harmless(entry.value.text):
@@ -29,6 +57,57 @@ def plain_secrets(root: Node, *, site: bool = False) -> Iterator[Problem]:
             help=("remove it here, and in specs name its source" if site else "name its source instead")
             + f": `secrets: {{{name}: {{env: {name}}}}}` (or `file:`, `command:`)",
         )
+
+
+def _secret_values(node: Node, path: KeyParts, *, site: bool) -> Iterator[Problem]:
+    """A problem for each text with a secret that its form shows, whatever the key is."""
+    if isinstance(node, MapNode):
+        if path == ("environment", "variables"):
+            node = MapNode(
+                entries={name: e for name, e in node.entries.items() if not looks_secret(name)},
+                origin=node.origin,
+            )
+        for name, entry in node.entries.items():
+            yield from _secret_values(entry.key, path, site=site)
+            yield from _secret_values(entry.value, (*path, name), site=site)
+    elif isinstance(node, ListNode):
+        words = [item.text if isinstance(item, ScalarNode) else "" for item in node.items]
+        for index, item in enumerate(node.items):
+            is_value = (
+                index
+                and words[index - 1].startswith("-")
+                and is_secret_argument(words[index - 1], words[index])
+            )
+            if is_value:
+                yield _secret_value(item, path, "the value of a secret", site=site)
+            else:
+                yield from _secret_values(item, (*path, index), site=site)
+    elif (secret := next(secrets_in(node.text), None)) is not None:
+        yield _secret_value(node, path, secret.kind, site=site)
+
+
+def _secret_value(node: Node, path: KeyParts, kind: str, *, site: bool) -> Problem:
+    help_ = "name its source instead: `secrets: {NAME: {file: PATH}}` (or `env:`, `command:`), and let the program read `$NAME`"
+    if path[:1] == ("data",) and kind == PASSWORD:
+        help_ = (
+            "leave it out, and name its source: `secrets: {NAME: {file: PATH}}` and "
+            "`credentials: {headers: {Authorization: NAME}}` of the data set"
+        )
+    elif path[:1] == ("data",) and kind == SIGNATURE:
+        help_ = (
+            "leave out everything from the `?` on, and name the source of the whole URL: `secrets: {NAME: {file: PATH}}` and "
+            "`credentials: {url: NAME}` of the data set"
+        )
+    elif site:
+        help_ = "remove it here, and in specs name its source: `secrets: {NAME: {file: PATH}}` (or `env:`, `command:`)"
+    place = ".".join(str(part) for part in path if isinstance(part, str)) or "the file"
+    return Problem(
+        code="DLR001",
+        message=f"`{short(place)}` has {kind}, which would be written to disk with the job",
+        origin=node.origin,
+        width=node.width,
+        help=help_,
+    )
 
 
 def faulty_secrets(root: Node) -> Iterator[Problem]:
@@ -86,10 +165,16 @@ def _by_look(text: str) -> str:
 def _places(node: Node, path: KeyParts) -> Iterator[tuple[int, int, bool]]:
     """(begin, end, secret) of each text of a tree."""
     if isinstance(node, ScalarNode):
-        yield (*node.span, is_confidential(path))
+        # Its lines are not recognised one by one.
+        is_key = any(secret.kind == KEY for secret in secrets_in(node.text))
+        yield (*node.span, is_key or is_confidential(path))
     elif isinstance(node, ListNode):
+        words = [item.text if isinstance(item, ScalarNode) else "" for item in node.items]
         for index, item in enumerate(node.items):
-            yield from _places(item, (*path, index))
+            if index and isinstance(item, ScalarNode) and is_secret_argument(words[index - 1], item.text):
+                yield (*item.span, True)
+            else:
+                yield from _places(item, (*path, index))
     else:
         for name, entry in node.entries.items():
             first, last = entry.key.span

@@ -12,7 +12,7 @@ from dlrun.config import overrides
 from dlrun.config.decode import Decoded, Given, decode
 from dlrun.config.document import parse
 from dlrun.config.layers import merge
-from dlrun.config.nodes import MapNode, ScalarNode, short
+from dlrun.config.nodes import Entry, MapNode, ScalarNode, short
 from dlrun.config.secrets import plain_secrets
 from dlrun.config.site_checks import contradictions
 from dlrun.model.origin import Layer, Origin
@@ -138,11 +138,26 @@ def _inherit(chain: list[MapNode]) -> MapNode:
     """The merged profiles of a chain, the last one weakest; `_OWN_KEYS` are only inherited from a profile of the same name."""
     merged = chain[-1]
     for root in reversed(chain[:-1]):
-        drop = {"name", "extends"} if _text(root, "name") == _text(merged, "name") else {"name", *_OWN_KEYS}
+        same = _text(root, "name") == _text(merged, "name")
+        drop = {"name", "extends"} if same else {"name", *_OWN_KEYS}
         base = {k: v for k, v in merged.entries.items() if k not in drop}
+        if not same:
+            base = {k: _uncounted(v) if k == "node_types" else v for k, v in base.items()}
         over = merge(dataclasses.replace(merged, entries=base), root)
         merged = over if isinstance(over, MapNode) else root
     return merged
+
+
+def _uncounted(entry: Entry) -> Entry:
+    """`node_types` without the number of nodes of each, which is that of one machine."""
+    if not isinstance(entry.value, MapNode):
+        return entry
+    kinds = dict(entry.value.entries)
+    for name, kind in kinds.items():
+        if isinstance(kind.value, MapNode):
+            rest = {key: value for key, value in kind.value.entries.items() if key != "count"}
+            kinds[name] = dataclasses.replace(kind, value=dataclasses.replace(kind.value, entries=rest))
+    return dataclasses.replace(entry, value=dataclasses.replace(entry.value, entries=kinds))
 
 
 def _text(root: MapNode, key: str) -> str | None:

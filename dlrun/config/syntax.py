@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dlrun.config.nodes import short
+from dlrun.config.secret_names import looks_secret, masked
 from dlrun.config.source import LINE_BREAK
 from dlrun.model.origin import Origin
 from dlrun.model.problem import Problem
@@ -127,11 +129,89 @@ def explain(
     elif rule is _MISFIT and mark is not None and mark.column > len(indentation):
         rule = _AFTER_VALUE
     hint = rule.help
+    if mark is not None and lines and (foreign := _foreign_line(text, mark.line, line)) is not None:
+        number, message, way_out = foreign
+        return Problem(
+            message=message, origin=Origin(layer=at.layer, name=at.name, line=number, column=1), help=way_out
+        )
+    if mark is not None and (found := _without_colon(text, mark.line)) is not None:
+        number, column, way_out = found
+        at_line = Origin(layer=at.layer, name=at.name, line=number, column=column) if lines else at
+        return Problem(message="this line has no `: ` between key and value", origin=at_line, help=way_out)
+    if rule.context and re.search(r"[\[{,]\s*#|\s#", line):
+        hint = "` #` begins a comment, which hides the rest of the line: quote a value that contains it"
     if re.search(r"(?<![\"'\w]){{", line) and rule is not _TAB:
         hint = "a value with `{{ }}` needs quotes: " + '`"{{ … }}"`'
     return Problem(message=rule.message, origin=origin, help=hint)
 
 
+_INLINE = re.compile(r"\s*(?:- )?([A-Za-z_]\w*):\s+([A-Za-z_]\w*): +(\S.*)")
+"""A mapping in the line of its key: `resources: nodes: 2`."""
+_MAPPINGS = frozenset({
+    "resources", "placement", "environment", "container", "variables", "options", "data", "results", "checkpoint", "on_failure",
+    "sweep", "metrics", "torch",
+})  # fmt: skip
+"""Keys of a spec whose values are mappings."""
+_NO_COMMA = re.compile(r"\w:\s*[^\s,{}\[\]]+\s+([A-Za-z_]\w*):\s")
+
+
+def _foreign_line(text: str, number: int, line: str) -> tuple[int, str, str] | None:
+    """Line, message and help for a line in another syntax: the reported one (`number` from 0), or the one before it."""
+    for place in (number, number - 1):
+        there = _line(text, place) if place >= 0 else ""
+        if there.lstrip().startswith(("//", "/*", ";", "%")):
+            return place + 1, "this line is neither `key: value` nor a comment", "a comment begins with `#`"
+        if "\uff1a" in there:
+            return (
+                place + 1,
+                "`\uff1a` (a wide colon) is not the colon of YAML",
+                "write `: `, an ASCII colon and a space",
+            )
+    inline = _INLINE.fullmatch(line)
+    if (
+        inline is not None
+        and inline[1] in _MAPPINGS
+        and not looks_secret(inline[2])
+        and masked(inline[3]) == inline[3]
+    ):
+        way_out = f"write `{inline[1]}: {{{inline[2]}: {short(inline[3].strip())}}}`, or the second key in a line below"
+        return number + 1, "a second `:` on this line", way_out
+    if (apart := _NO_COMMA.search(line)) is not None and "{" in line:
+        return number + 1, f"there is no comma before `{apart[1]}:`", "put commas between the keys in `{ }`"
+    return None
+
+
 def _line(text: str, number: int) -> str:
     lines = LINE_BREAK.split(text)
     return lines[number] if number < len(lines) else ""
+
+
+_NO_COLON = re.compile(r"(\s*(?:- )?)([A-Za-z_][\w-]*)(?::|\s*=\s*|\s+)([^\s:=#\[{-][^:#]*?)\s*(?:#.*)?")
+"""`nodes 2`, `nodes:2` and `nodes=2`: a key and a value without `: ` between them."""
+
+
+_ALONE = re.compile(r"(\s*)([A-Za-z_]\w*)\s*(?:#.*)?")
+"""The key of a mapping without its colon, above the keys of the mapping."""
+
+
+def _without_colon(text: str, number: int) -> tuple[int, int, str] | None:
+    """Line, column and help for a line without `: `: the reported one (`number` from 0), or the last one before it with text."""
+    lines = LINE_BREAK.split(text)
+    before = next(
+        (
+            n
+            for n in range(min(number, len(lines)) - 1, -1, -1)
+            if lines[n].strip() and lines[n].lstrip()[0] != "#"
+        ),
+        number,
+    )
+    # The parsers take such a line for the beginning of a text, and report the line after it.
+    for place in (before, number):
+        found = _NO_COLON.fullmatch(lines[place]) if place < len(lines) else None
+        if found is not None and not lines[place].rstrip().endswith(":"):
+            secret = looks_secret(found[2]) or masked(found[3]) != found[3]
+            return place + 1, len(found[1]) + 1, f"write `{found[2]}: {'…' if secret else short(found[3])}`"
+    alone = _ALONE.fullmatch(lines[before])
+    if alone is not None and number < len(lines) and re.match(rf"{alone[1]}\s+\S", lines[number]):
+        return before + 1, len(alone[1]) + 1, f"write `{alone[2]}:`"
+    return None

@@ -6,10 +6,11 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
-from dlrun.config.hints import keys
+from dlrun.config.advice.names import FOREIGN_NAMES, TOPOLOGY_NAMES, meaning
+from dlrun.config.hints import Hint, Key, keys
 from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode, kind, short
-from dlrun.config.secret_names import is_confidential
-from dlrun.model.keys import AMOUNT, BACK_END, OPTION_NAME, PLAIN, VARIABLE_NAME
+from dlrun.config.secret_names import is_confidential, masked
+from dlrun.model.keys import AMOUNT, BACK_END, DATA_NAME, OPTION_NAME, PLAIN, VARIABLE_NAME
 from dlrun.model.nearest import RELATED, SLIP, nearest
 from dlrun.model.site import OVERRIDES
 from dlrun.model.text import lazy_pattern
@@ -19,31 +20,20 @@ Path = tuple[str | int, ...]
 
 _NAME_RULES = {
     VARIABLE_NAME: "a name here has letters, digits and `_`, and does not begin with a digit",
+    DATA_NAME: "a name here has letters, digits and `_`, does not begin with a digit, and has at most 128 characters",
     OPTION_NAME: "a name here has letters, digits, `_`, `.` and `-`, and begins with a letter",
 }
 
-RESOURCE_KEYS: Mapping[str, str] = {
-    "queue": "partition", "project": "account", "time": "walltime", "mem": "memory_per_node", "ntasks": "ranks",
-    "ntasks_per_node": "ranks_per_node", "tasks_per_node": "ranks_per_node", "nproc_per_node": "ranks_per_node",
-    "ppn": "ranks_per_node", "cpus_per_task": "cpus_per_rank", "nodelist": "hosts", "gres": "gpus_per_node",
-}  # fmt: skip
-"""Option of sbatch, qsub or torchrun (with `_` for `-`) -> the corresponding key of `resources`."""
+_EVERYTHING = frozenset({"all", "any", "max", "full", "default", "automatic"})
+"""Words that people write for `auto`."""
 
-_FOREIGN_NAMES = {
-    **RESOURCE_KEYS,
-    "time_limit": "walltime", "duration": "walltime", "gpus": "gpus_per_node", "memory": "memory_per_node",
-    "tasks": "ranks", "workers": "ranks", "feature": "constraint", "env": "variables", "cmd": "command",
-    "script": "command", "run": "command", "job_name": "name", "datasets": "data", "dependency": "after",
-    "depends": "after", "array": "sweep", "image": "container", "workdir": "directory", "chdir": "directory",
-    "virtualenv": "venv", "torchrun": "agent", "horovodrun": "agent", "launch": "agent",
-}  # fmt: skip
-"""Names in schedulers and other launchers -> keys of dlrun."""
 
-_TOPOLOGY_NAMES = {
-    "sockets": "packages", "threads": "smt", "threads_per_core": "smt", "hyperthreads": "smt", "cores_per_socket": "cores",
-    "cores_per_package": "cores", "numa": "numa_per_package", "numa_nodes": "numa_per_package",
-}  # fmt: skip
-"""Names in Slurm, lscpu and hwloc -> keys of a node's topology."""
+def nearest_word(text: str, words: Iterable[str], *, only: bool) -> str:
+    """Help for a text that is none of the words of a key; `only`: the key takes nothing else."""
+    if "auto" in words and text.lower() in _EVERYTHING:
+        return "write `auto`"
+    near = nearest(text, words) if only else None
+    return f"the nearest is `{near}`" if near else ""
 
 
 def dotted(path: Path) -> str:
@@ -86,20 +76,52 @@ def yaml_text(text: str) -> str:
     return '"' + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in escaped) + '"'
 
 
-def flow_list(text: str) -> str:
-    """A command line as a YAML list of its words."""
+def flow_words(text: str) -> list[str]:
+    """The words of a command line, or the parts between its commas."""
     try:
         words = shlex.split(text)
     except ValueError:  # unbalanced quotes
         words = text.split()
-    return f"[{', '.join(map(yaml_text, words))}]"
+    if all(word.endswith(",") for word in words[:-1]):
+        words = [part for word in words for part in word.split(",") if part]
+    return words
+
+
+def flow_list(text: str) -> str:
+    """A command line as a YAML list of its words."""
+    return f"[{', '.join(map(yaml_text, flow_words(text)))}]"
+
+
+def in_place_of(node: Node, hint: Hint, path: Path) -> str:
+    """Help for a value of another form than its key takes; empty if there is nothing to add to the message."""
+    help_ = ""
+    if isinstance(node, ScalarNode) and hint.words:
+        help_ = nearest_word(node.text, hint.words, only=not hint.scalars)
+    if isinstance(node, MapNode) and hint.items and not help_:
+        help_ = "begin each item with `- `, or write `[ ]`"
+    if hint.schema is not None and not isinstance(node, MapNode) and path and not help_:
+        help_ = mapping_form(path[-1], hint.schema, node)
+    if str in hint.scalars and not isinstance(node, ScalarNode) and not help_:
+        help_ = one_text(node, path)
+    if isinstance(node, ListNode) and hint.scalars and not help_:
+        help_ = without_brackets(node, path)
+    if hint.values is not None and not isinstance(node, MapNode) and not help_:
+        help_ = names_and_values(node, path)
+    return help_
 
 
 def one_text(node: Node, path: Path) -> str:
     """Help for a list or mapping in place of a text."""
     if not isinstance(node, ListNode):
         return "quote a text that contains `: ` or begins with `{`"
-    return without_brackets(node, path) or "write one text; quote it if it contains brackets"
+    if (only := without_brackets(node, path)) or not path:
+        return only
+    first = node.items[0] if node.items else None
+    if isinstance(first, ScalarNode) and isinstance(path[-1], str) and not is_confidential(path):
+        return (
+            f"write one text, such as `{path[-1]}: {yaml_text(first.text)}`; quote it if it contains brackets"
+        )
+    return "write one text; quote it if it contains brackets"
 
 
 def without_brackets(node: ListNode, path: Path) -> str:
@@ -115,7 +137,9 @@ def names_and_values(node: Node, path: Path) -> str:
     given = node.items if isinstance(node, ListNode) else (node,)
     written = [item.text for item in given if isinstance(item, ScalarNode)]
     names = [
-        text.partition("=")[0] for text in written if re.fullmatch(rf"{VARIABLE_NAME}=.*", text, re.DOTALL)
+        found[1]
+        for text in written
+        if (found := re.fullmatch(rf"(?:--)?({VARIABLE_NAME}|{OPTION_NAME})=.*", text, re.DOTALL))
     ]
     names += [name for item in given if isinstance(item, MapNode) for name in item.entries]
     shown = ", ".join(f"{short(name)}: …" for name in names[:3]) if names else "NAME: …"
@@ -155,15 +179,36 @@ def meant(name: str, known: Iterable[str]) -> str | None:
     return nearest(name, known, cutoff=SLIP)
 
 
+def required_near(name: str, known: Mapping[str, Key], path: Path) -> str | None:
+    """The required key that resembles an unknown one: it is not also reported as missing."""
+    required = [key.name for key in known.values() if key.required]
+    return nearest(name, required) or next((one for one in required if one == meaning(name, path)), None)
+
+
+def is_several(text: str) -> bool:
+    """Whether a text in place of a list looks like several items: words, or parts between commas outside brackets."""
+    return bool(re.search(r"\s|,", re.sub(r"\[[^\]]*\]|\([^)]*\)", "", text.strip())))
+
+
 def unknown_key(name: str, known: Iterable[str], root: type, path: Path, document: str) -> str:
     """Help for a key that does not exist at `path`."""
     listed = f"`dlrun schema {document}` lists the keys"
     here = set(known)
+    plain = re.sub(r"[-\s]+", "_", name.strip().lower())
+    if (found := re.fullmatch(r"([A-Za-z_]\w*)(\s+|\s*=\s*)(\S+)", name)) is not None and found[1] in here:
+        value = "…" if "=" in found[2] or masked(found[3]) != found[3] else short(found[3])
+        return f"write `{found[1]}: {value}`, with a colon"
+    own = meaning(name, path) if document == "spec" and plain not in here else ""
+    if " " in own:
+        return own
+    if own in here or (plain not in here and (own := FOREIGN_NAMES.get(plain, "")) in here):
+        return f"the nearest key is `{own}`; {listed}"
     if near := meant(name, here):
         return f"the nearest key is `{near}`; {listed}"
-    plain = name.lower().replace("-", "_")
+    if document == "spec" and re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+", name):
+        return f"a variable belongs under `environment:`, as `variables: {{{short(name)}: …}}`"
     # First the same name elsewhere or in another program, then names with similar letters.
-    candidates = (plain, _FOREIGN_NAMES.get(plain, plain), _TOPOLOGY_NAMES.get(plain, plain))
+    candidates = (plain, FOREIGN_NAMES.get(plain, plain), TOPOLOGY_NAMES.get(plain, plain))
     for candidate in candidates:
         if candidate in here:
             return f"the nearest key is `{candidate}`; {listed}"
@@ -209,8 +254,33 @@ def _places(schema: type, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...
         yield from _places(inner, here)
 
 
-def mapping_form(name: str | int, schema: type) -> str:
-    """Help with the smallest valid mapping of a dataclass."""
+def mapping_form(name: str | int, schema: type, node: Node) -> str:
+    """Help with the smallest valid mapping of a dataclass for a value that is none."""
+    if isinstance(node, ListNode) and node.items and all(isinstance(item, MapNode) for item in node.items):
+        return "write its keys without `- ` before them, or in `{ }` instead of `[ ]`"
+    if getattr(schema, "OTHERS", None):
+        values = (
+            ", ".join(yaml_text(item.text) for item in node.items if isinstance(item, ScalarNode))
+            if isinstance(node, ListNode)
+            else "…"
+        )
+        return f"write `{name}: {{NAME: [{values}]}}`, with the name of the parameter"
     known = keys(schema)
-    wanted = [key.name for key in known.values() if key.required] or list(known)[:1]
-    return f"write `{name}: {{{', '.join(f'{key}: …' for key in wanted)}}}`"
+    if isinstance(node, ScalarNode) and re.fullmatch(r"\{.*\}", node.text.strip(), re.DOTALL):
+        return "remove the quotes"
+    if (
+        isinstance(node, ScalarNode)
+        and (found := re.match(r"(\w+)[ =]+([^\s=]+)", node.text))
+        and found[1] in known
+    ):
+        return f"write each key with `: ` after it, such as `{found[1]}: {short(found[2])}`"
+    required = [key.name for key in known.values() if key.required]
+    wanted = required or list(known)[:1]
+    single = (
+        isinstance(node, ScalarNode)
+        and not node.is_null
+        and len(required) == 1
+        and masked(node.text) == node.text
+    )
+    value = yaml_text(node.text) if single and isinstance(node, ScalarNode) else "…"
+    return f"write `{name}: {{{', '.join(f'{key}: {value}' for key in wanted)}}}`"

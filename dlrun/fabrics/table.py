@@ -81,6 +81,12 @@ def sources() -> dict[str, str]:
 
 
 @cache
+def dates() -> dict[str, str]:
+    """Code of a source -> its date (YYYY-MM): of the cited commit, or of reading a page; empty where it is not known."""
+    return {row["code"]: row["date"] for row in _rows("sources")}
+
+
+@cache
 def left_out() -> tuple[tuple[str, str], ...]:
     """(setting, reason) of settings that were reviewed and left out of the tables."""
     return tuple((row["setting"], row["why"]) for row in _rows("left-out"))

@@ -96,7 +96,7 @@ class Role:
     - `ready`: a shell command for the first node that succeeds once the role is up; the next role is started after that.
     - `binds`: its processes are bound by the placement table.
     - `files`: modules of `dlrun.node` that it needs in the job directory.
-    - `identity`: it is started by a process of another role, as `bash $DLRUN_JOB_DIR/rank.sh NAME`; the expansions give the
+    - `identity`: it is started by a process of another role, as `bash -p $DLRUN_JOB_DIR/rank.sh NAME`; the expansions give the
       rank of each process.
     - `shares`: it runs beside bound ranks, on their communication cores; if they have none, this is the reason why it may use
       the cores of the ranks.

@@ -40,6 +40,7 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
         site.program or "flux",
         f"--nodes={step.nodes}",
         f"--ntasks={step.count}",
+        *_layout(step),
         *(("--cores-per-task", str(step.cores)) if step.bound and step.cores else ()),
         *(_BOUND if step.bound else _UNBOUND),
         *("-o", "exit-on-error"),
@@ -50,6 +51,15 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
     if step.chosen and not step.first_only:
         placed = [Text.of("--requires=host:", Shell("$DLRUN_CHOSEN_HOSTS"))]
     return (*map(Text.of, words), *placed, *map(Text.of, site.arguments))
+
+
+def _layout(step: Step) -> tuple[str, ...]:
+    # Flux divides tasks as equally as it can, 4,3,3; [first node, nodes, tasks on each, repeats] as in RFC 34 fills one node
+    # after the other.
+    if step.count == step.nodes * step.per_node:
+        return ()
+    full, rest = divmod(step.count, step.per_node)
+    return (f"--taskmap=manual:[[0,{full},{step.per_node},1],[{full},1,{rest},1]]",)
 
 
 def command(started: Sequence[Text]) -> Sequence[Text]:

@@ -11,7 +11,9 @@ from dlrun.model.site import LauncherSite
 from dlrun.model.text import Shell, Text
 
 NAME = "hydra"
-IDENTITY = Identity(rank=Shell("$PMI_RANK"), local_rank=Shell("$MPI_LOCALRANKID"))
+IDENTITY = Identity(
+    rank=Shell("$PMI_RANK"), local_rank=Shell("$MPI_LOCALRANKID"), local_size=Shell("${MPI_LOCALNRANKS-}")
+)
 # Under Slurm, srun starts the daemons; with this variable it would export only the names listed in it.
 UNSET: tuple[str, ...] = ("SLURM_EXPORT_ENV",)
 LIBRARY: tuple[str, ...] = ()

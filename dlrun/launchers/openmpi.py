@@ -15,7 +15,11 @@ from dlrun.model.site import LauncherSite
 from dlrun.model.text import Shell, Text
 
 NAME = "openmpi"
-IDENTITY = Identity(rank=Shell("$OMPI_COMM_WORLD_RANK"), local_rank=Shell("$OMPI_COMM_WORLD_LOCAL_RANK"))
+IDENTITY = Identity(
+    rank=Shell("$OMPI_COMM_WORLD_RANK"),
+    local_rank=Shell("$OMPI_COMM_WORLD_LOCAL_RANK"),
+    local_size=Shell("${OMPI_COMM_WORLD_LOCAL_SIZE-}"),
+)
 # Under Slurm, srun starts the daemons; with this variable it would export only the names listed in it.
 UNSET: tuple[str, ...] = ("SLURM_EXPORT_ENV",)
 LIBRARY: tuple[str, ...] = ("openmpi",)

@@ -15,7 +15,12 @@ from dlrun.model.site import LauncherSite
 from dlrun.model.text import Shell, Text
 
 NAME = "pals"
-IDENTITY = Identity(rank=Shell("$PMI_RANK"), local_rank=Shell("${PALS_LOCAL_RANKID:-$PMI_LOCAL_RANK}"))
+IDENTITY = Identity(
+    rank=Shell("$PMI_RANK"),
+    local_rank=Shell("${PALS_LOCAL_RANKID:-$PMI_LOCAL_RANK}"),
+    local_size=Shell("${PALS_LOCAL_SIZE:-${PMI_LOCAL_SIZE-}}"),
+    node=Shell("${PALS_NODEID-}"),
+)
 UNSET = ()
 LIBRARY: tuple[str, ...] = ()
 PLACE: Literal["allocation"] = "allocation"

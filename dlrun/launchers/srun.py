@@ -17,7 +17,12 @@ from dlrun.model.site import LauncherSite
 from dlrun.model.text import Shell, Text
 
 NAME = "srun"
-IDENTITY = Identity(rank=Shell("$SLURM_PROCID"), local_rank=Shell("$SLURM_LOCALID"))
+IDENTITY = Identity(
+    rank=Shell("$SLURM_PROCID"),
+    local_rank=Shell("$SLURM_LOCALID"),
+    local_size=Shell("${SLURM_STEP_TASKS_PER_NODE-}"),
+    node=Shell("${SLURM_NODEID-}"),
+)
 # srun reads these as its own options: values of the batch job would change its layout, binding or environment.
 UNSET = (
     "SLURM_CPUS_PER_TASK",
@@ -25,6 +30,7 @@ UNSET = (
     "SLURM_CPU_BIND",
     "SLURM_TRES_PER_TASK",
     "SLURM_EXPORT_ENV",
+    "SLURM_NTASKS_PER_NODE",
 )
 LIBRARY: tuple[str, ...] = ()
 PLACE: Literal["allocation"] = "allocation"
@@ -45,8 +51,7 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
         site.program or "srun",
         f"--nodes={step.nodes}",
         f"--ntasks={step.count}",
-        f"--ntasks-per-node={step.per_node}",
-        "--distribution=block",
+        *_layout(step),
         "--kill-on-bad-exit=1",
         "--export=ALL",
     ]
@@ -64,6 +69,14 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
     # A step without `--mem` takes all memory of the job on its node, and the training steps would wait for it.
     waiting = ("--overlap", "--mem=0") if step.wait else ()
     return (*map(Text.of, words), *placed, *map(Text.of, (*site.arguments, *waiting)))
+
+
+def _layout(step: Step) -> tuple[str, ...]:
+    # Where the last node has fewer, `--ntasks-per-node` is ignored with a warning, and `block` starts 4,3,3 instead of 4,4,2
+    # (seen with 22.05); `plane` fills one node after the other.
+    if step.count == step.nodes * step.per_node:
+        return (f"--ntasks-per-node={step.per_node}", "--distribution=block")
+    return (f"--distribution=plane={step.per_node}",)
 
 
 def variables(site: LauncherSite) -> Sequence[Variable]:

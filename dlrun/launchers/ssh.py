@@ -14,7 +14,12 @@ from dlrun.model.site import LauncherSite
 from dlrun.model.text import Shell, Text
 
 NAME = "ssh"
-IDENTITY = Identity(rank=Shell("$DLRUN_RANK"), local_rank=Shell("$DLRUN_LOCAL_RANK"))
+IDENTITY = Identity(
+    rank=Shell("$DLRUN_RANK"),
+    local_rank=Shell("$DLRUN_LOCAL_RANK"),
+    local_size=Shell("${DLRUN_LOCAL_SIZE-}"),
+    node=Shell("${DLRUN_NODE_RANK-}"),
+)
 UNSET = ()
 LIBRARY: tuple[str, ...] = ("start", "ssh")
 PLACE: Literal["allocation"] = "allocation"

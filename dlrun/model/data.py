@@ -1,13 +1,38 @@
-"""Data sets and results of a spec, and the storage of a site profile."""
+"""Trees of files: data sets, results and code of a spec, and the storage of a site profile."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from contextlib import suppress
+from dataclasses import field
+from typing import ClassVar, Literal, TypeAlias
 
-from dlrun.model.keys import AMOUNT, PLAIN, key
+from dlrun.model.keys import AMOUNT, HEADER_NAME, PLAIN, VARIABLE_NAME, key
 from dlrun.model.record import record
 from dlrun.model.units import Bytes, Duration
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """Names of secrets with which a web server gives out a data set; their values reach only the program that fetches it."""
+
+    url: str | None = key(
+        "secret with the whole, presigned URL, of which `source` is the part before the `?`",
+        default=None,
+        pattern=VARIABLE_NAME,
+    )
+    headers: Mapping[str, str] = key(
+        "HTTP header -> secret with its value, such as `{Authorization: DATA_TOKEN}`",
+        factory=dict,
+        names=HEADER_NAME,
+        pattern=VARIABLE_NAME,
+    )
+
+    def secrets(self) -> tuple[str, ...]:
+        """The names of the secrets."""
+        return (*filter(None, (self.url,)), *self.headers.values())
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -66,9 +91,28 @@ class DataSet:
         default=False,
     )
     recheck: Literal["sample", "all", "none"] = key(
-        "files to compare with the source to decide whether an existing copy is current: a sample (all if they are few), all, "
-        "or none",
+        "files whose size and time are compared with the source to decide whether an existing copy is current: `sample` (all if "
+        "that takes less than a second, else the largest, the last modified and a random sample), `all`, or `none`",
         default="sample",
+    )
+
+    checksums: str | None = key(
+        "checksums that every copy is compared with: a file as `sha256sum` writes it (by its absolute path, or its path in the "
+        "data set), or `sha256:HASH` of a single file",
+        default=None,
+        pattern=PLAIN,
+        path=True,
+    )
+    version: str | None = key(
+        "`sha256:HASH`: the digest of all files that the data set must have, else the job ends before the training; `compute`: "
+        "only report the digest",
+        default=None,
+        pattern=r"compute|sha256:[0-9a-f]{64}",
+        expected="`compute`, or `sha256:` and 64 hexadecimal digits",
+    )
+    credentials: Credentials | None = key(
+        "secrets of a source that is a URL (`https://`); with `s3://` the secrets named `AWS_…` are used by themselves",
+        default=None,
     )
 
     @classmethod
@@ -153,3 +197,74 @@ class Storage:
     REMOVED: ClassVar[Mapping[str, str]] = {
         "mover": "remove it: dlrun itself copies data from node to node, with one read of the source"
     }
+
+
+CodeMode: TypeAlias = Literal["record", "strict", "snapshot", "off"]
+"""What runs at a start if the code has changed since the submission: the changed code, nothing, or what was submitted."""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """`code` as a mapping: `code: snapshot`, with other files or another limit."""
+
+    include: tuple[str, ...] = key(
+        "files to take, too, although git ignores them or their names are those of secrets, such as `lib/*.so`, `build/**`; "
+        "relative to the top of the repository, without git to the working directory",
+        default=(),
+        pattern=PLAIN,
+    )
+    exclude: tuple[str, ...] = key(
+        "files to leave out, such as `docs/**` or `*.ckpt`; a pattern without `/` matches names in every directory",
+        default=(),
+        pattern=PLAIN,
+    )
+    limit: Bytes = key("maximum size of all files together", default=Bytes(200_000_000), minimum=1)
+
+
+DATE = 946_684_800
+"""2000-01-01: the time of all files of a snapshot, by which one that was written since is known."""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class FileList:
+    """The files of a version of the code. files: path -> SHA-256 in hexadecimal digits; links: path -> target of a symbolic link;
+    executable: those of `files` that can be executed.
+    """
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
+    executable: frozenset[str] = frozenset()
+
+    def text(self) -> str:
+        """The list in the format of sha256sum(1), with comments for what that does not know."""
+        lines = [f"# executable {json.dumps(name)}" for name in sorted(self.executable)]
+        lines += [f"# link {json.dumps(link)}" for link in sorted(self.links.items())]
+        lines += [checksum_line(name, digest) for name, digest in sorted(self.files.items())]
+        return "".join(f"{line}\n" for line in lines)
+
+    @classmethod
+    def parse(cls, text: str) -> FileList:
+        """Read such a list; lines of another form are skipped."""
+        files, links, executable = {}, {}, set()
+        for line in text.split("\n"):
+            with suppress(ValueError):
+                if line.startswith("# executable "):
+                    executable.add(json.loads(line[13:]))
+                elif line.startswith("# link "):
+                    name, target = json.loads(line[7:])
+                    links[name] = target
+                elif line.startswith("\\"):
+                    digest, _, name = line[1:].partition("  ")
+                    files[re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], name)] = (
+                        digest
+                    )
+                elif "  " in line:
+                    digest, _, name = line.partition("  ")
+                    files[name] = digest
+        return cls(files=files, links=links, executable=frozenset(executable))
+
+
+def checksum_line(name: str, digest: str) -> str:
+    """A line of sha256sum(1): a backslash or line feed in the name is escaped, which a backslash at its start announces."""
+    escaped = name.replace("\\", "\\\\").replace("\n", "\\n")
+    return f"{chr(92) if escaped != name else ''}{digest}  {escaped}"

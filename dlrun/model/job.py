@@ -15,6 +15,10 @@ BY_SIGNAL = "a signal ended it"
 """Reason of a cancelled job at schedulers that record deleted jobs only as ended by a signal."""
 
 
+UNNAMED = "its scheduler does not record who deleted it"
+"""Reason of a cancelled job that somebody removed without a trace of the hand, such as `qdel -W force`."""
+
+
 class State(StrEnum):
     """The states of a job; the last ten are final."""
 

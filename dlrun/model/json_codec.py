@@ -74,7 +74,10 @@ def _leaf(kind: Any, data: Any, path: str) -> Any:
     # `bool` comes first, because it is a subclass of `int`.
     base = next(b for b in (bool, int, float, str) if issubclass(kind, b))
     if base is float and isinstance(data, int) and not isinstance(data, bool):
-        return float(data)
+        try:
+            return float(data)
+        except OverflowError:
+            raise ValueError(f"{path}: {data!r:.60} is too large") from None
     _expect(base, data, path)
     if base is str:
         _text(data, path)
@@ -120,7 +123,8 @@ def _union(kind: Any, data: Any, path: str) -> Any:
 
 
 def _tuple(arguments: tuple[Any, ...], data: Any, path: str) -> tuple[Any, ...]:
-    _expect(list, data, path)
+    if not isinstance(data, tuple):  # of a document of this process; JSON has lists
+        _expect(list, data, path)
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         return tuple(_build(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(data))
     if len(data) != len(arguments):
@@ -172,7 +176,7 @@ def _fits(value: Any, metadata: Mapping[str, Any], path: str) -> None:
     least, most = metadata.get("minimum"), metadata.get("maximum")
     counts = isinstance(value, int | float) and not isinstance(value, bool)
     if counts and ((least is not None and value < least) or (most is not None and value > most)):
-        raise ValueError(f"{path}: {value:.6g} is not between {least} and {most}")
+        raise ValueError(f"{path}: {value!r:.60} is not between {least} and {most}")
 
 
 @cache

@@ -33,6 +33,12 @@ FILE_NAME = r"(?!\.{1,2}\Z)[^/\x00-\x1f\x7f]+"
 VARIABLE_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 """A name that a shell variable can have."""
 
+DATA_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,127}"
+"""The name of a data set: part of the name of a variable and of a path."""
+
+HEADER_NAME = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
+"""The name of an HTTP header (RFC 9110, token)."""
+
 BACK_END = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 """The name of a scheduler, launcher, framework or fabric."""
 

@@ -30,15 +30,14 @@ never the other way round, and both are started by those of schedulers.
 """
 
 
-def variable(environment: Mapping[str, str]) -> str | None:
-    """The variable that holds this process's local rank, None if no launcher set one."""
-    for name in LOCAL_RANK:
-        if digits(environment.get(name, "")) and (name != "SLURM_LOCALID" or environment.get(STEP)):
-            return name
-    return None
+def variables(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The variables that hold a local rank, the innermost launcher's first by the table; empty if no launcher set one.
 
-
-def local_rank(environment: Mapping[str, str]) -> int | None:
-    """The local rank that the innermost launcher gave this process, None if none did."""
-    name = variable(environment)
-    return None if name is None else int(environment[name])
+    With different values only one is of the launcher that started this process, which the environment alone does not tell:
+    a variable may also be left over in a shell (`dlrun.affinity.bind.launcher_variable`).
+    """
+    return tuple(
+        name
+        for name in LOCAL_RANK
+        if digits(environment.get(name, "")) and (name != "SLURM_LOCALID" or environment.get(STEP))
+    )

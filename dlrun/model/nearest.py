@@ -33,6 +33,17 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | No
     return others[near[0]] if near else None
 
 
+def one_slip(one: str, other: str) -> bool:
+    """Whether two names of three or more letters differ in one letter: wrong, missing, too many or exchanged with the next."""
+    if min(len(one), len(other)) < _SHORT or abs(len(one) - len(other)) > 1:
+        return False
+    start = next(
+        (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+    a, b = one[start:], other[start:]
+    return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
+
+
 def _plain(name: str) -> str:
     return name.lower().replace("-", "_").strip("_")
 

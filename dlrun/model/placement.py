@@ -16,7 +16,7 @@ CommPolicy: TypeAlias = Literal["own", "spread"]
 Smt: TypeAlias = Literal["one", "all"]
 RankOrder: TypeAlias = Literal["gpu", "numa"]
 MemoryPolicy: TypeAlias = Literal["strict", "preferred", "none"]
-Locality: TypeAlias = Literal["strict", "balance"]
+Locality: TypeAlias = Literal["auto", "strict", "balance"]
 L3Borders: TypeAlias = Literal["free", "strict"]
 
 VERSION = 1
@@ -60,10 +60,11 @@ class PlacementOptions:
         pattern=r"none|first-core-per-l3|[0-9]+-per-node|[0-9]+(-[0-9]+)?(:[0-9]+)?(,[0-9]+(-[0-9]+)?(:[0-9]+)?)*",
         expected="a CPU list such as `0,64-71`, `first-core-per-l3`, `N-per-node` or `none`",
     )
-    locality: Literal["strict", "balance"] = key(
-        "strict: ranks use only cores local to their GPU, even if other cores stay idle; balance: all cores are used, "
-        "some of them further from the rank's GPU",
-        default="strict",
+    locality: Literal["auto", "strict", "balance"] = key(
+        "auto: ranks stay within the NUMA nodes of their GPUs, and use the rest of their packages, then the whole node, where "
+        "cores are too few or more than a quarter would be idle; strict: only cores local to the GPU, even if others stay "
+        "idle; balance: all cores are used, some of them further from the rank's GPU",
+        default="auto",
     )
     l3_borders: Literal["free", "strict"] = key(
         "free: a rank may span two last-level caches where that gives every rank one more core; strict: never, where "
@@ -135,7 +136,7 @@ class PlacementRequest:
     rank_order: RankOrder = "gpu"
     membind: MemoryPolicy = "strict"
     gpus_per_rank: int | None = None
-    locality: Locality = "strict"
+    locality: Locality = "auto"
     l3_borders: L3Borders = "free"
     oversubscribe: bool = False
 
@@ -188,7 +189,10 @@ class RankPlacement:
 
 @record(frozen=True, slots=True, kw_only=True)
 class NodeSummary:
-    """The node of a placement in numbers; `gpu_kind` determines the variable for visible GPUs."""
+    """The node of a placement in numbers; `gpu_kind` determines the variable for visible GPUs.
+
+    `gpu_cpus` are the lists of hardware threads next to each GPU, by index; empty where they are unknown.
+    """
 
     name: str = ""
     packages: int = 1
@@ -199,6 +203,7 @@ class NodeSummary:
     gpus: int = 0
     gpu_kind: str = ""
     nics: tuple[str, ...] = ()
+    gpu_cpus: tuple[str, ...] = ()
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -230,6 +235,7 @@ class Placement:
             "gpus": self.node.gpus,
             "gpu_kind": self.node.gpu_kind,
             "nics": list(self.node.nics),
+            "gpu_cpus": list(self.node.gpu_cpus),
         }
         ranks = [_rank_to_json(rank) for rank in self.ranks]
         return {"version": VERSION, "node": node, "ranks": ranks, "warnings": list(self.warnings)}
@@ -239,8 +245,9 @@ class Placement:
         """Read `to_json`'s data; raises ValueError, KeyError or TypeError for data of another shape."""
         if data["version"] != VERSION:
             raise ValueError(f"placement version {data['version']} is not {VERSION}")
+        lists = {name: tuple(data["node"].get(name, ())) for name in ("nics", "gpu_cpus")}
         return cls(
-            node=NodeSummary(**{**data["node"], "nics": tuple(data["node"]["nics"])}),
+            node=NodeSummary(**{**data["node"], **lists}),
             ranks=tuple(_rank_from_json(rank) for rank in data["ranks"]),
             warnings=tuple(data["warnings"]),
         )

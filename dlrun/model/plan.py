@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from dlrun.model.data import SCRIPT_LINE
+from dlrun.model.data import SCRIPT_LINE, CodeMode, Credentials, Snapshot
 from dlrun.model.keys import PLAIN, SIGNAL, VARIABLE_NAME, WORD, saved
 from dlrun.model.origin import Decision, Origin
 from dlrun.model.placement import Placement
@@ -96,8 +96,7 @@ class RolePlan:
     the rank script; `argv`: the program. A `service` runs in the background and is ended after the other roles; `ready` is a
     shell command that succeeds once it accepts connections; if it `ends`, it may end by itself after the training. `lead`
     replaces `argv` in process 0. A role that `binds` uses the placement table. `files`: modules of the node program that the
-    job needs. A role with an `identity` is started by a process of another role, and its `launch` is empty. `cpus`: CPUs of
-    each process of a role beside bound ranks; empty: it is not bound.
+    job needs. A role with an `identity` is started by a process of another role: `launch` is empty. `cpus`: of each process.
     """
 
     name: str = saved(pattern=WORD)
@@ -119,13 +118,17 @@ class RolePlan:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Shell expansions for the rank and local rank of a process, set by its launcher.
+    """Shell expansions for the place of a process, set by its launcher; empty: it sets no such variable.
 
-    Ranks fill nodes in order (block distribution), so the node rank follows from the rank.
+    - `local_size`: the number of its processes on this node, or Slurm's list of these numbers for all nodes (`4(x2),2`).
+    - `node`: the index of this node among those of the processes. Without it, it follows from the plan where rank, local rank
+      and size are as planned (ranks fill nodes in order), else from the job's list of hosts.
     """
 
     rank: Shell
     local_rank: Shell
+    local_size: Shell = Shell("")
+    node: Shell = Shell("")
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -166,6 +169,7 @@ class ContainerPlan:
     image: str
     mounts: tuple[Text, ...]
     gpu_flag: str | None = saved(default=None, pattern=r"-[\w,=-]+")
+    workdir: str | None = None
     arguments: tuple[str, ...] = ()
 
 
@@ -173,9 +177,11 @@ class ContainerPlan:
 class EnvironmentPlan:
     """The set-up before the launch: shell lines of site and user, modules, venv, conda, container.
 
-    `staged` is the venv as a data set, with `environment.stage`.
+    `staged` is the venv as a data set, with `environment.stage`. python: for dlrun's own programs on nodes, if the site names
+    one.
     """
 
+    python: str | None = None
     site_setup: tuple[str, ...] = ()
     hygiene: Literal["keep", "reset", "purge"] = "keep"
     modules: tuple[str, ...] = ()
@@ -192,7 +198,7 @@ class DataPlan:
 
     `variable` is the environment variable with that path. With `fallback` the set is read in place if it does not fit when
     the job starts. `room`: maximum bytes per node for strategy `part` (default: free space). `start`: amount that must be
-    staged before the training starts.
+    staged before the training starts. `secrets`: names of those that the program which fetches it needs.
     """
 
     name: str = saved(pattern=WORD)
@@ -215,6 +221,10 @@ class DataPlan:
     recheck: Literal["sample", "all", "none"] = "sample"
     fallback: bool = False
     room: Bytes | None = None
+    checksums: str | None = None
+    version: str | None = None
+    credentials: Credentials | None = None
+    secrets: tuple[str, ...] = saved(default=(), pattern=VARIABLE_NAME)
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -224,6 +234,24 @@ class ResultsPlan:
     to: str
     when: Literal["always", "ok"]
     before_end: Duration
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class CachePlan:
+    """The directory of one compiler's cache, below that of the job's caches: one for the node, or one for each rank."""
+
+    variable: str = saved(pattern=VARIABLE_NAME)
+    directory: str = saved(pattern=WORD)
+    each: Literal["node", "rank"] = "node"
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class CachesPlan:
+    """Caches of compilers on node-local storage. base: directory on the node; key: subdirectory of this environment."""
+
+    base: Text
+    key: str = saved(pattern=WORD)
+    caches: tuple[CachePlan, ...] = ()
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -360,6 +388,8 @@ class Plan:
     node_checks: NodeChecks | None = None
     hang: Duration | None = None
     usage: bool = False
+    code: CodeMode | Snapshot = "off"
+    caches: CachesPlan | None = None
     logs: Literal["rank", "node"] = "rank"
     failures: Mapping[str, FailurePattern] = field(default_factory=dict)
     decisions: tuple[Decision, ...] = ()

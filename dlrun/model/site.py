@@ -20,9 +20,12 @@ Option = Literal[
 Transport = Literal["ib", "roce", "efa", "cxi", "psm2", "psm3", "opx", "tcp"]
 """Transports of communication libraries."""
 
-
-Unstated = Literal["scheduler.version", "node_types", "partitions", "fabric", "recognise"]
-"""Keys that a complete profile has."""
+Unstated = Literal[
+    "scheduler.version", "node_types", "partitions", "fabric", "recognise", "fabric.interfaces", "storage.node_local",
+    "storage.shared", "node_types.topology", "node_types.topology.gpus.numa", "node_types.topology.nics", "node_types.memory",
+    "node_types.count", "partitions.max_walltime",
+]  # fmt: skip
+"""Keys that a complete profile has; those of node types and partitions without their names."""
 
 OVERRIDES = (
     "scheduler", "launcher", "fabric", "rendezvous", "storage", "environment", "gpu_binding", "billing", "node_checks",
@@ -117,10 +120,11 @@ class SchedulerSite:
     arithmetic: Literal["per_node", "whole_job"] = key(
         "PBS: resources are requested per chunk, or as totals of the job", default="per_node"
     )
-    gpus: GpuRequest = key(
-        "how GPUs are requested; none: they are allocated with the node", default="gpus_per_node"
-    )
+    gpus: GpuRequest = key("how GPUs are requested; none: they are allocated with the node", default="gpus_per_node")  # fmt: skip
     gpu_type: str | None = key("type name in a GPU request (gpu:TYPE:n)", default=None)
+    gpu_types: Mapping[str, str] = key(
+        "PBS, Grid Engine, Flux: type of GPUs or MIG slice -> the constraint for it, such as `a100: gpu_type=a100`", factory=dict
+    )  # fmt: skip
     cpus: Literal["cores", "threads", "none"] = key(
         "what the scheduler counts as a CPU; none: do not request CPUs", default="cores"
     )
@@ -131,10 +135,8 @@ class SchedulerSite:
     exclusive: bool = key("jobs are allocated whole nodes", default=False)
     place: str = key("PBS: the `place` statement", default="scatter", pattern=PLAIN)
     parallel_environment: str | None = key(
-        "Grid Engine: the parallel environment; `{slots}` in it stands for the slots of a node",
-        default=None,
-        pattern=PLAIN,
-    )
+        "Grid Engine: the parallel environment; `{slots}` in it stands for the slots of a node", default=None, pattern=PLAIN
+    )  # fmt: skip
     complexes: Complexes = key("Grid Engine: complexes for GPUs, memory and whole nodes", factory=Complexes)
     start: Literal["submit_directory", "home"] = key("PBS: working directory of job scripts", default="home")
 
@@ -179,6 +181,7 @@ class Partition:
     cpus_per_gpu: int | None = key("CPUs that must be requested with each GPU", default=None, minimum=1)
     billing: Billing | None = key("billing; default: the site's", default=None)
     preemptable: bool = key("jobs can be preempted", default=False)
+    accounts: str | None = key("regular expression that the accounts match that may use it", default=None)
     overrides: Mapping[str, Any] = key(
         "parts of the profile that differ in this partition, such as `fabric`, `storage` or `environment`, in the same form; "
         "they win over those of the node type",
@@ -192,6 +195,8 @@ class Qos:
     """A QOS with its limits, which hold besides those of the partition."""
 
     default: bool = key("QOS of jobs that name none", default=False)
+    partitions: tuple[str, ...] = key("partitions in which it is valid; default: all", default=())
+    accounts: str | None = key("regular expression that the accounts match that may use it", default=None)
     max_walltime: Duration | None = key("longest walltime", default=None)
     min_walltime: Duration | None = key("shortest walltime", default=None)
     min_nodes: int | None = key("minimum number of nodes of a job", default=None, minimum=1)
@@ -347,7 +352,9 @@ class Site:
     confidence: Literal["high", "medium", "low"] | None = key("how certain the values are", default=None)
     note: str | None = key("note for users", default=None)
     extends: str | None = key(
-        "profile whose values this one inherits and overrides", default=None, pattern=PLAIN
+        "profile whose values this one inherits and overrides; not its numbers of nodes",
+        default=None,
+        pattern=PLAIN,
     )
     sources: tuple[Citation, ...] = key("sources of the values", default=())
     unknown: tuple[Unstated, ...] = key(
@@ -365,6 +372,12 @@ class Site:
     storage: Storage = key("node-local and shared storage", factory=Storage)
     environment: SiteEnvironment = key(
         "modules, variables and shell setup of every job", factory=SiteEnvironment
+    )
+    python: str | None = key(
+        "Python of the nodes, 3.6 or later, that runs dlrun's own programs there; default: the system's `python3`, else the "
+        "first one on PATH before or after modules are loaded",
+        default=None,
+        pattern=PLAIN,
     )
     gpu_binding: GpuBinding = key("which GPUs are visible to a rank", factory=GpuBinding)
     billing: Billing = key("what jobs cost", factory=Billing)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from dlrun.model.data import DataSet, Results
-from dlrun.model.keys import BACK_END, FILE_NAME, OPTION_NAME, PLAIN, VARIABLE_NAME, key
+from dlrun.model.data import CodeMode, DataSet, Results, Snapshot
+from dlrun.model.keys import BACK_END, DATA_NAME, FILE_NAME, OPTION_NAME, PLAIN, VARIABLE_NAME, key
 from dlrun.model.placement import PlacementOptions
 from dlrun.model.record import record
 from dlrun.model.units import Bytes, Duration
@@ -44,13 +44,26 @@ class Resources:
         "cores of each rank; auto: an equal share of the node", default="auto", minimum=1, maximum=65_536
     )
     gpus_per_node: int | Auto = key(
-        "GPUs on each node; auto: all GPUs of the node type", default="auto", minimum=0, maximum=1_024
+        "GPUs on each node; auto: all GPUs of the node type; `a100:4` also sets `gpu_type`",
+        default="auto",
+        minimum=0,
+        maximum=1_024,
+    )
+    gpu_type: str | None = key(
+        "type of the GPUs as the scheduler names it, such as `a100`, or a MIG slice, `1g.10gb`",
+        default=None,
+        pattern=r"[A-Za-z0-9][\w.-]*",
+        expected="a name such as `a100` or `1g.10gb`",
     )
     memory_per_node: Bytes | Literal["auto", "all"] = key(
         "memory on each node; auto: the site's rule; all: the whole node", default="auto"
     )
     walltime: Duration | None = key("walltime limit of the job", default=None, minimum=1)
-    partition: str | None = key("partition (Slurm) or queue (PBS)", default=None, pattern=PLAIN)
+    partition: str | None = key(
+        "partition (Slurm) or queue (PBS); Slurm: or several, `a,b`, for the first with room; any: all that accept the job",
+        default=None,
+        pattern=PLAIN,
+    )
     account: str | None = key("account (project) to charge", default=None, pattern=PLAIN)
     qos: str | None = key("quality of service", default=None, pattern=PLAIN)
     constraint: str | None = key(
@@ -89,6 +102,9 @@ class Container:
     binds: tuple[str, ...] = key(
         "host paths to bind-mount (`/path` or `/host:/inside`)", default=(), path=True
     )
+    workdir: str | None = key(
+        "working directory inside the container; default: that of the job", default=None, pattern=PLAIN
+    )
     arguments: tuple[str, ...] = key(
         "additional arguments of the container runtime", default=(), single="never"
     )
@@ -98,6 +114,9 @@ class Container:
 class Environment:
     """The environment of the training command."""
 
+    hygiene: Literal["auto", "keep", "reset", "purge"] = key(
+        "what happens to modules that are already loaded; auto: the site's rule", default="auto"
+    )
     modules: tuple[str, ...] = key("environment modules to load, in order", default=())
     venv: str | None = key("Python virtual environment to activate", default=None, pattern=PLAIN, path=True)
     stage: bool = key(
@@ -201,14 +220,14 @@ class Sweep:
         "parameters that vary together: all first values, all second values, …",
         factory=dict,
         names=VARIABLE_NAME,
-        single="text",
+        single="word",
         minimum=1,
     )
     grid: Mapping[str, tuple[str, ...]] = key(
         "parameters whose values are combined in every way",
         factory=dict,
         names=VARIABLE_NAME,
-        single="text",
+        single="word",
         minimum=1,
     )
     at_once: int | None = key("maximum number of points that run at the same time", default=None, minimum=1)
@@ -300,7 +319,7 @@ class Spec:
     environment: Environment = key(
         "environment of the command: modules, venv, container, variables", factory=Environment
     )
-    data: Mapping[str, DataSet] = key("data sets, by name", factory=dict, names=VARIABLE_NAME)
+    data: Mapping[str, DataSet] = key("data sets, by name", factory=dict, names=DATA_NAME)
     results: Results | None = key("results to copy from node-local storage when the job ends", default=None)
     checkpoint: Checkpoint | None = key("signal to the training before the walltime ends", default=None)
     on_failure: OnFailure = key("when to requeue a failed job", factory=OnFailure)
@@ -318,6 +337,16 @@ class Spec:
         "read from the logs which transport NCCL, RCCL, oneCCL, Intel MPI or UCX selected, and compare it with that of the "
         "site's fabric; fail: end a job that falls back to sockets",
         default="off",
+    )
+    caches: Literal["auto", "off"] = key(
+        "directories for what compilers keep (torch.compile, Triton, CUDA, …); auto: private ones on node-local storage, one for "
+        "each rank where sharing fails; variables that are set already are kept; off: each tool uses its own",
+        default="off",
+    )
+    code: CodeMode | Snapshot = key(
+        "record: note commit and digests of the code when the job is submitted, and log at each start what has changed since; "
+        "strict: end the job then; snapshot: store the code, and run what was submitted; a mapping: a snapshot with its options",
+        default="record",
     )
     usage: bool = key(
         "on each node, record what the ranks use: cores, memory, GPUs, network, storage; `dlrun usage` shows it",

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
+from dlrun.model.json_codec import from_plain
 from dlrun.model.record import record
 from dlrun.model.text import lazy_pattern
 
@@ -147,23 +148,12 @@ class Topology:
     def from_json(cls, data: Mapping[str, Any]) -> Topology:
         """Read `to_json`'s data.
 
-        Raises ValueError, KeyError or TypeError for data of another shape or a newer version.
+        Raises ValueError for data of another shape or a newer version.
         """
         if data.get("version") != VERSION:
             raise ValueError(f"topology version {data.get('version')} is not {VERSION}")
-        known = dict(data)
-        del known["version"]
-        kinds = {str(node.get("kind", "dram")) for node in known.get("numa_nodes", ())}
-        if not kinds <= set(get_args(MemoryKind)):
-            raise ValueError(
-                f"memory kind {', '.join(sorted(kinds))} is not one of {', '.join(get_args(MemoryKind))}"
-            )
-        parts = {"cores": Core, "numa_nodes": NumaNode, "gpus": Gpu, "nics": Nic}
-        fields: dict[str, Any] = {
-            name: tuple(parts[name](**_tuples(item)) for item in value) if name in parts else _tuple(value)
-            for name, value in known.items()
-        }
-        return check_devices(validated(cls(**fields)))
+        known = {name: value for name, value in data.items() if name != "version"}
+        return check_devices(validated(from_plain(cls, known)))
 
 
 def validated(topology: Topology) -> Topology:
@@ -202,11 +192,3 @@ def check_devices(topology: Topology) -> Topology:
         if missing := set(cpus) - pus:
             raise ValueError(f"{what} lies beside CPU {min(missing)}, which the topology does not list")
     return topology
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _tuples(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _tuple(value) for name, value in item.items()}

@@ -79,6 +79,14 @@ class Duration(int):
         return f"{self // 3600:02d}:{self // 60 % 60:02d}:{self % 60:02d}"
 
 
+def plain(value: float) -> str:
+    """A measured number with four significant digits and no exponent: `15320`, `0.0012`."""
+    if abs(value) >= 1000:
+        return f"{value:.0f}"
+    text = f"{value:.4g}"
+    return text if "e" not in text else f"{value:.10f}".rstrip("0").rstrip(".") or "0"
+
+
 def many(count: int, noun: str) -> str:
     """A number with its noun: `1 node`, `2 nodes`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

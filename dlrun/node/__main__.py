@@ -1,7 +1,9 @@
 """The node programs by name: `python3 node.pyz stage ...`, or `python3 -m dlrun.node stage ...`."""
 
+import codecs
 import gc
 import importlib
+import io
 import sys
 from typing import List, Optional
 
@@ -39,8 +41,21 @@ def usage() -> str:
     return "usage: node.pyz COMMAND ...\n\n{}\n".format("\n".join(lines))
 
 
+def print_any_name() -> None:
+    """Let names that are not ASCII be printed in the C locale, which Python 3.6 takes for ASCII."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if codecs.lookup(stream.encoding or "ascii").name == "ascii":
+            lines = stream.line_buffering
+            setattr(
+                sys, name, io.TextIOWrapper(stream.detach(), "utf-8", "surrogateescape", line_buffering=lines)
+            )
+
+
 def main(argv: Optional[List[str]] = None) -> int:
     """Run one command and return its exit status: 0, 1 (failed), 2 (invalid arguments) or 130 (interrupted)."""
+    if argv is None:
+        print_any_name()
     words = list(sys.argv[1:] if argv is None else argv)
     words[:1] = [OLD_NAMES.get(word, word) for word in words[:1]]
     if not words or words[0] not in COMMANDS:
@@ -53,7 +68,11 @@ def main(argv: Optional[List[str]] = None) -> int:
     gc.set_threshold(*GARBAGE)
     module, _, function = COMMANDS[words[0]][0].partition(":")
     try:
-        return int(getattr(importlib.import_module("." + module, __package__), function)(words[1:]) or 0)
+        program = importlib.import_module("." + module, __package__)
+        if module.startswith("checks.") and words[1:2] in (["-h"], ["--help"]):
+            sys.stdout.write(program.__doc__ or "")
+            return 0
+        return int(getattr(program, function)(words[1:]) or 0)
     except NodeError as caught:
         fault = caught
     except OSError as caught:

@@ -13,10 +13,17 @@ from typing import Dict, List, Optional, Tuple
 PACKAGE = "dlrun_node"
 SAMPLER = "usage"
 """The package with a file of its own, `usage.py`: every job needs it, few need the other programs."""
-_START = "import sys\nfrom {}.__main__ import main\nsys.exit(main())\n"
-_START_SINGLE_FILE = """\
-# The sampler: one process on each node, started by lib/usage.sh, records what `dlrun usage` shows. Its modules, then their start.
+_VERSION = """\
 import sys
+
+if sys.version_info < (3, 6):  # as an older Python reads it, too
+    sys.exit("error: {} needs Python 3.6 or later, and this is %s (%s)" % (sys.version.split()[0], sys.executable))
+"""
+_START = _VERSION.format("node.pyz") + "from {}.__main__ import main\n\nsys.exit(main())\n"
+_START_SINGLE_FILE = """\
+# coding: utf-8
+# The sampler: one process on each node, started by lib/usage.sh, records what `dlrun usage` shows. Its modules, then their start.
+{version}
 from importlib.machinery import ModuleSpec
 
 PACKAGE = {package!r}
@@ -97,7 +104,9 @@ def single_file(programs: Dict[str, bytes], package: str) -> bytes:
         module = os.path.splitext(name)[0]
         module = package if module == "__init__" else "{}.{}".format(package, module)
         parts.append("\nSOURCES[{!r}] = r'''{}'''\n".format(module, source.decode("utf-8")))
-    return _START_SINGLE_FILE.format(package=package, sources="".join(parts)).encode("utf-8")
+    return _START_SINGLE_FILE.format(
+        version=_VERSION.format("usage.py"), package=package, sources="".join(parts)
+    ).encode("utf-8")
 
 
 def _byte_code(source: bytes, name: str) -> bytes:

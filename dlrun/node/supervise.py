@@ -1,10 +1,11 @@
 """Run one job of the `local` scheduler: detached from the terminal, within its walltime, leaving no processes behind.
 
-    python3 supervise.py JOB_DIR SCRIPT WALLTIME_SECONDS POINTS
+    python3 supervise.py JOB_DIR SCRIPT WALLTIME_SECONDS POINTS [PARENT]
 
+With PARENT, the id of the process that has started it, the job is cancelled when that process ends, however it ends.
 The supervisor is the subreaper of all its descendants, so that it finds daemonized processes, too. SIGTERM to it cancels
-the job: the whole process tree gets SIGTERM, and SIGKILL after 15 s. The runs of a sweep (POINTS > 0) are serial. If the
-script could not write `state.json`, the supervisor writes it.
+the job: the whole process tree gets SIGTERM, and SIGKILL after 15 s (DLRUN_GRACE + 5, if that variable is set). The runs of
+a sweep (POINTS > 0) are serial. If the script could not write `state.json`, the supervisor writes it.
 """
 
 import contextlib
@@ -19,8 +20,14 @@ import time
 from typing import Any, Dict, List
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
-GRACE = 15.0
+CLOCK_BOOTTIME = 7  # linux/time.h; in Python's library from 3.7 on
+GRACE = float(os.environ.get("DLRUN_GRACE") or 10.0) + 5.0
 cancelled = False
+
+
+def uptime() -> float:
+    """Seconds since the boot, as `job.sh` counts them: no change of the clock affects it, and it runs while a laptop sleeps."""
+    return time.clock_gettime(CLOCK_BOOTTIME)
 
 
 def set_process(option: int, value: int) -> None:
@@ -75,8 +82,8 @@ def sweep_away(script: int) -> None:
     """End all descendants: the script first, so that it can end its ranks in order; SIGKILL after `GRACE` seconds."""
     send([script], signal.SIGTERM)
     asked_all = False
-    deadline = time.time() + GRACE
-    while children(os.getpid()) and time.time() < deadline:
+    deadline = time.monotonic() + GRACE
+    while children(os.getpid()) and time.monotonic() < deadline:
         time.sleep(0.05)
         has_ended(script)
         if not asked_all and script not in children(os.getpid()):
@@ -139,10 +146,11 @@ def run_once(job_dir: str, run_dir: str, script: str, walltime: float, variables
         os.makedirs(logs)
     environment = dict(os.environ, DLRUN_LOCAL_JOB=identity())
     environment.update(("DLRUN_LOCAL_" + name, value) for name, value in variables.items())
-    begun = time.time()
+    begun = uptime()
     with open(os.path.join(logs, "job.log"), "ab") as log, open(os.devnull, "rb") as nothing:
         process = subprocess.Popen(
-            ["bash", script],
+            # By its path: a file that BASH_ENV names may change the directory before the script is opened.
+            ["bash", os.path.join(job_dir, script)],
             stdin=nothing,
             stdout=log,
             stderr=log,
@@ -154,7 +162,7 @@ def run_once(job_dir: str, run_dir: str, script: str, walltime: float, variables
         while not has_ended(process.pid):
             time.sleep(0.05)
             # Polling instead of a blocking wait: one run of a sweep is cancelled by a file, without a signal.
-            timed_out = bool(walltime) and time.time() - begun > walltime
+            timed_out = bool(walltime) and uptime() - begun > walltime
             stopped = end_requested(run_dir)
             if stopped or timed_out:
                 if timed_out:
@@ -170,8 +178,8 @@ def run_once(job_dir: str, run_dir: str, script: str, walltime: float, variables
     if asked_for_more:
         return code
     if state.get("state") != "ended" or stopped or timed_out:
-        state.update(version=1, state="ended", ended=int(time.time()), exit_code=code)
-        state.setdefault("started", int(begun))
+        ended, elapsed = int(time.time()), int(uptime() - begun)
+        state.update(version=1, state="ended", ended=ended, exit_code=code, started=ended - elapsed)
         state["reason"] = "cancelled" if stopped else "timed out" if timed_out else "killed"
         write_state(run_dir, state)
     return code
@@ -190,6 +198,7 @@ def has_ended(script: int) -> bool:
 
 def main(arguments: List[str]) -> int:
     """Run the script, or every run of the sweep; returns the first exit code that is not 0."""
+    global cancelled  # noqa: PLW0603 - as its signal handler sets it
     job_dir, script, walltime, points = arguments[0], arguments[1], float(arguments[2]), int(arguments[3])
 
     def cancel(number: int, frame: object) -> None:  # noqa: ARG001 - what a signal handler is given
@@ -201,6 +210,9 @@ def main(arguments: List[str]) -> int:
     # The parent process has blocked the signals until their handlers are set.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if len(arguments) > 4:
+        set_process(PR_SET_PDEATHSIG, signal.SIGTERM)
+        cancelled = os.getppid() != int(arguments[4])  # it had ended before
     # From here on, orphaned descendants become children of this process.
     set_process(PR_SET_CHILD_SUBREAPER, 1)
     worst = 0

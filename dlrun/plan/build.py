@@ -14,6 +14,7 @@ from dlrun import backends
 from dlrun.frameworks.common import nested_launcher_check
 from dlrun.frameworks.protocol import Shape
 from dlrun.launchers.protocol import Launcher
+from dlrun.model.data import CodeMode, Snapshot
 from dlrun.model.observed import DataSize, Installed
 from dlrun.model.origin import Origin
 from dlrun.model.plan import (
@@ -31,7 +32,7 @@ from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.record import record
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
-from dlrun.model.text import Text
+from dlrun.model.text import Shell, Text
 from dlrun.model.topology import Topology
 from dlrun.model.units import Duration
 from dlrun.plan import binding as bindings
@@ -40,17 +41,19 @@ from dlrun.plan import (
     endings,
     environment,
     fabric,
-    likely_mistakes,
     log_names,
-    reserved_names,
     roles,
+    several_partitions,
 )
+from dlrun.plan.caches import decide as caches
 from dlrun.plan.command import command_line, sweep
 from dlrun.plan.container import contain, gpu_variables, launch_arguments
 from dlrun.plan.data import storage
 from dlrun.plan.decisions import Ledger
-from dlrun.plan.limits import check_limits, check_runs
+from dlrun.plan.limits import check_limits, check_options, check_runs
 from dlrun.plan.metrics import spec as metric_specs
+from dlrun.plan.mistakes import likely, programs
+from dlrun.plan.mistakes import variables as named_variables
 from dlrun.plan.resources import Layout, counted_cpus, lay_out
 from dlrun.plan.runtime_checks import (
     fabric_check,
@@ -60,6 +63,7 @@ from dlrun.plan.runtime_checks import (
     placement_check,
     verbose_variables,
 )
+from dlrun.plan.site_names import check_names
 from dlrun.schedulers.protocol import Scheduler
 
 OUTPUT = "logs/job.log"
@@ -88,8 +92,7 @@ def build(inputs: PlanInputs) -> Plan:
     """The plan of a job; raises InvalidFile with all problems found, Invalid for an unknown back end."""
     spec, site, ledger = inputs.spec, inputs.site, Ledger(inputs.origins, inputs.notes)
     scheduler = roles.located(lambda: backends.scheduler(site.scheduler.type), ledger, "site")
-    layout = lay_out(spec.resources, site, inputs.topology, ledger)
-    layout, links = endings.chain(spec, layout, ledger)
+    layout, links = endings.chain(spec, _lay_out(inputs, ledger), ledger)
     check_limits(spec, site, layout.granted, ledger)
     progress = endings.check(spec, layout.walltime, ledger)
     choice = roles.choose(spec, site, ledger)
@@ -101,26 +104,25 @@ def build(inputs: PlanInputs) -> Plan:
     points = sweep.points(spec.sweep, ledger)
     check_runs(spec, site, layout.granted, len(points), ledger)
     metric_specs.check(spec, ledger)
-    known = command_line.Known(spec=spec, layout=layout, threads=threads, data=stored.data)
+    known = command_line.Known(spec=spec, layout=layout, threads=threads, data=stored.data,
+                               directory=inputs.directory)  # fmt: skip
     commands = command_line.commands(known, points, ledger)
     given = command_line.variables(known, points, ledger)
     _ask_framework(choice, shape, commands[0], inputs, ledger)
     container = contain(spec, site, layout, inputs.directory, stored.data, choice.launcher, ledger)
     of_fabric, of_nodes, of_check = _fabric_and_checks(spec, site, layout, choice.launcher, ledger)
     _stop(ledger, inputs)
-    likely_mistakes.check(spec, layout, binding, points, ledger)
+    likely.check(spec, site, layout, binding, points, ledger)
     role_plans = roles.plan_roles(
-        shape, commands[0], site, layout, choice, binding, ledger, launch_arguments(container, inputs.directory),
+        shape, commands[0], site, layout, choice, binding, ledger, launch_arguments(container, _workplace(inputs)),
         given={*spec.environment.variables, *site.environment.variables, *(v.name for v in of_fabric)})  # fmt: skip
     roles.check(spec, site, role_plans, layout, choice, ledger)
-    reserved_names.check(spec, site, ledger)
-    environment.check_dropped(spec, {v.name for role in role_plans for v in role.variables}, ledger)
+    named_variables.check(spec, site, layout, roles.of_framework(choice, shape, commands[0]), given, ledger)
+    environment.check_dropped(spec, role_plans, ledger)
     _stop(ledger, inputs)
     launch = roles.launch_plan(choice, site)
-    shared = (
-        *_of_placement(threads, binding, ledger), *launch.variables, *gpu_variables(container), *of_fabric,
-        *environment.data_paths(stored.data),
-    )  # fmt: skip
+    shared = (*_of_placement(threads, binding, ledger), *launch.variables, *gpu_variables(container), *of_fabric,
+              *environment.data_paths(stored.data))  # fmt: skip
     request = _request(spec, site, layout, threads, len(points), inputs.after, links, stored.asking)
     return Plan(
         version=VERSION,
@@ -153,6 +155,8 @@ def build(inputs: PlanInputs) -> Plan:
         requeue_on=endings.causes(spec.on_failure, links, watched=spec.hang is not None),
         verify=placement_check(spec, ledger),
         usage=spec.usage,
+        code=_code(spec),
+        caches=caches.decide(spec, site, layout, inputs.installed, ledger),
         fabric_check=of_check,
         node_checks=of_nodes,
         hang=spec.hang,
@@ -166,11 +170,31 @@ def build(inputs: PlanInputs) -> Plan:
     )
 
 
+def _workplace(inputs: PlanInputs) -> Text:
+    """The working directory of the ranks."""
+    return Text.of(Shell("$DLRUN_WORK") if isinstance(_code(inputs.spec), Snapshot) else inputs.directory)
+
+
+def _code(spec: Spec) -> CodeMode | Snapshot:
+    """The key `code`, with a snapshot as its options."""
+    return Snapshot() if spec.code == "snapshot" else spec.code
+
+
+def _lay_out(inputs: PlanInputs, ledger: Ledger) -> Layout:
+    """The layout; raises InvalidFile for an unknown partition or node type, from which nothing can be derived."""
+    if not check_names(inputs.spec, inputs.site, ledger):
+        check_options(inputs.spec, inputs.site, None, ledger)
+        _stop(ledger, inputs)
+    layout = lay_out(inputs.spec.resources, inputs.site, inputs.topology, ledger)
+    return several_partitions.choose(inputs.spec.resources, inputs.site, layout, ledger)
+
+
 def _ask_framework(
     choice: roles.BackEnds, shape: Shape, command: Sequence[Text], inputs: PlanInputs, ledger: Ledger
 ) -> None:
     """Add the framework's problems, located at the key that selects it."""
     spec = inputs.spec
+    programs.of_launchers(spec, shape, ledger)
     ledger.problems += [
         replace(problem, origin=problem.origin or ledger.origin(spec.framework, "framework", "command"))
         for problem in (
@@ -257,7 +281,7 @@ def _request(
 ) -> Request:
     wanted, partition = spec.resources, layout.partition
     # `queue` is the partition's name for the scheduler; a profile writes `-` where the scheduler must not get one.
-    queue = (partition.queue or layout.partition_name) if partition else wanted.partition
+    queue = _queues(site, layout) if partition else wanted.partition
     cpus = counted_cpus(site, layout)
     constraint = wanted.constraint or (partition.constraint if partition else None)
     if constraint is None and layout.node_type is not None:
@@ -270,7 +294,7 @@ def _request(
         cpus_per_rank=cpus,
         cpus_per_node=_node_cpus(site, layout, cpus),
         gpus_per_node=layout.gpus_per_node or None,
-        gpu_type=site.scheduler.gpu_type,
+        gpu_type=wanted.gpu_type or site.scheduler.gpu_type,
         memory_per_node=layout.memory,
         # Requested by the lines of the profile, if it has such.
         node_local=None if site.storage.node_local and site.storage.node_local.lines else wanted.node_local,
@@ -295,6 +319,12 @@ def _request(
         options=wanted.options,
         directives=directives,
     )
+
+
+def _queues(site: Site, layout: Layout) -> str:
+    """The scheduler's names of the job's partitions, separated by commas."""
+    names = [name for name in (layout.partition_name, *layout.others) if name is not None]
+    return ",".join(dict.fromkeys(site.partitions[name].queue or name for name in names))
 
 
 def _before_end(spec: Spec) -> Duration:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dlrun.plan.data.codes import DATA_CODES
-from dlrun.plan.mistake_codes import MISTAKE_CODES
+from dlrun.plan.mistakes.codes import MISTAKE_CODES
 
 # ruff: noqa: E501, ISC004 - a page of prose, one code an entry
 CODES: dict[str, tuple[str, str]] = {
     "DLR001": (
         "a secret as a plain value",
-        "The value of a variable whose name looks like a secret is written in the spec, and the spec is copied into the job "
-        "directory. Name the source instead: `secrets: {HF_TOKEN: {env: HF_TOKEN}}`, `{file: ~/.hf-token}` (mode 0600), "
-        "or `{command: [pass, hf-token]}`. The value is read by each rank when it starts, and is never written or printed.",
+        "A secret is written in the spec, and the spec is copied into the job directory: the value of a variable whose name looks "
+        "like a secret, a password or signature in a URL, a token of a known form, a private key, or the value of an argument such "
+        "as `--api-key`, which every user of a node can read with `ps`. Name the source instead: `secrets: {HF_TOKEN: {env: HF_TOKEN}}`, `{file: ~/.hf-token}` (mode 0600), "
+        "or `{command: [pass, hf-token]}`. The value is read by each rank when it starts, and is never written or printed. A data set "
+        "on a web server takes presigned URLs and headers from secrets: `credentials: {url: NAME}`, "
+        "`credentials: {headers: {Authorization: NAME}}`.",
     ),
     "DLR002": (
         "a secret needs exactly one source",
@@ -27,7 +30,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR012": (
         "no such partition",
-        "`dlrun site show SITE` lists the partitions of the site profile.",
+        "`dlrun site show SITE` lists the partitions of the site profile. Its limits are not checked until the name is right.",
     ),
     "DLR013": (
         "no such node type",
@@ -39,7 +42,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR015": (
         "request outside the limits",
-        "The partition and the QOS limit nodes, GPUs, cores, memory on each node, nodes × walltime and jobs (`min_nodes`, `max_gpus`, …).",
+        "The site has `count` nodes of a type. The partition and the QOS limit nodes, GPUs, cores, memory on each node, nodes × walltime and jobs (`min_nodes`, `max_gpus`, …).",
     ),
     "DLR016": (
         "GPUs and ranks do not match",
@@ -68,7 +71,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR023": (
         "not an account of this site",
-        "`scheduler.account.pattern` of the site profile describes valid account names.",
+        "`scheduler.account.pattern` of the site profile describes valid account names, `accounts` of a partition or QOS those that "
+        "may use it.",
     ),
     "DLR024": (
         "`bind: plan` needs a topology",
@@ -100,8 +104,9 @@ CODES: dict[str, tuple[str, str]] = {
         "(Goyal et al. 2017, arXiv:1706.02677). Use a longer warm-up, LARS or LAMB, or fewer ranks.",
     ),
     "DLR031": (
-        "the container runtime does not suit the launcher",
-        "enroot containers are started by the pyxis plug-in of srun; apptainer works with every launcher.",
+        "the container's runtime does not suit the launcher or the image",
+        "enroot containers are started by the pyxis plug-in of srun; apptainer works with every launcher. Apptainer names an image of a "
+        "registry `docker://nvcr.io/nvidia/pytorch:25.01-py3`, enroot `nvcr.io#nvidia/pytorch:25.01-py3`.",
     ),
     "DLR032": (
         "the script does not exist, or cannot be run",
@@ -297,6 +302,29 @@ CODES: dict[str, tuple[str, str]] = {
     "DLR073": (
         "the scheduler differs from the profile's",
         "The scheduler did not answer, or it is not of the type or version in the profile.",
+    ),
+    "DLR117": (
+        "no such QOS",
+        "`qos:` of the site profile lists the QOS, `partitions` of a QOS those where it is valid. A name that resembles one of them is "
+        "taken for misspelled. Another one is a warning, because centres have more QOS than a profile lists.",
+    ),
+    "DLR118": (
+        "no such node feature",
+        "`constraint` names a feature that resembles one in the `constraint:` of a partition or node type. Other features are passed "
+        "to the scheduler as they are.",
+    ),
+    "DLR119": (
+        "no such type of GPU",
+        "`gpu_type` must be `scheduler.gpu_type` of the site profile, also as overridden for a partition or node type. MIG slices are passed to the scheduler as they are.",
+    ),
+    "DLR074": (
+        "limits or numbers of nodes that are older than a year",
+        "The source that names a fact most specifically gives its date. Limits, QOS, numbers of nodes, versions and modules change; "
+        "cores, GPUs and adapters of a node do not, and are never reported.",
+    ),
+    "DLR075": (
+        "partitions that a job cannot use together",
+        "Slurm starts a job in the first of several partitions (`partition: a,b`) with room; other schedulers take one queue. The plan must be right in each, so only limits may differ in the site profile.",
     ),
     "DLR080": (
         "zipped parameters of unequal length",

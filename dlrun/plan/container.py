@@ -5,12 +5,13 @@ Apptainer is started by `rank.sh`; enroot by srun's pyxis plug-in, which then ru
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from dlrun.launchers.protocol import Launcher
 from dlrun.model.plan import ContainerPlan, DataPlan, Variable
 from dlrun.model.site import Site
-from dlrun.model.spec import Spec
+from dlrun.model.spec import Container, Spec
 from dlrun.model.text import Shell, Text, expanding
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
@@ -48,6 +49,7 @@ def contain(
             help="use `runtime: apptainer`",
         )
     _check_environments(spec, ledger)
+    _check_image(wanted, ledger)
     local = site.storage.node_local
     mounts = [Text.of(Shell("$DLRUN_JOB_DIR")), Text.of(directory)]
     in_place = [one for one in data if one.strategy == "in_place"]
@@ -63,11 +65,12 @@ def contain(
         image=wanted.image,
         mounts=(*dict.fromkeys(mounts), *map(Text.of, wanted.binds)),
         gpu_flag=_GPU_FLAGS.get((wanted.runtime, gpus[0].kind)) if gpus else None,
+        workdir=wanted.workdir,
         arguments=wanted.arguments,
     )
 
 
-def launch_arguments(container: ContainerPlan | None, directory: str) -> tuple[Text, ...]:
+def launch_arguments(container: ContainerPlan | None, directory: Text) -> tuple[Text, ...]:
     """Options of srun for the pyxis container (pyxis README, "Usage")."""
     if container is None or container.runtime != "enroot":
         return ()
@@ -80,7 +83,7 @@ def launch_arguments(container: ContainerPlan | None, directory: str) -> tuple[T
     return (
         Text.of(f"--container-image={container.image}"),
         Text.of("--container-mounts=", *mounts),
-        Text.of(f"--container-workdir={directory}"),
+        Text.of("--container-workdir=", container.workdir or directory),
         *map(Text.of, [container.gpu_flag] if container.gpu_flag else []),
         *map(Text.of, container.arguments),
     )
@@ -98,6 +101,33 @@ def gpu_variables(container: ContainerPlan | None) -> tuple[Variable, ...]:
         )
         for name, value in _ENROOT_GPUS.items()
     )  # fmt: skip
+
+
+_IN_REGISTRY = re.compile(r"(?![~./])(?:[\w.-]+[/#])+[\w.-]+:[\w.-]+")
+"""`pytorch/pytorch:2.6`, `nvcr.io/nvidia/pytorch:25.01-py3`: an image as Docker names it."""
+
+
+def _check_image(wanted: Container, ledger: Ledger) -> None:
+    """Add a problem for an image of a registry that the runtime would take for a file, or for one of another registry."""
+    image = wanted.image
+    if not _IN_REGISTRY.fullmatch(image):
+        return
+    host = image.partition("/")[0]
+    if wanted.runtime == "apptainer":
+        instead = f"docker://{image.replace('#', '/')}"
+        message = f"apptainer takes `{image}` for a file"
+    elif "#" not in image and "." in host:
+        instead = image.replace("/", "#", 1)
+        message = f"enroot looks for `{image}` in Docker Hub"
+    else:
+        return
+    ledger.problem(
+        "DLR031",
+        message,
+        "environment.container.image",
+        "environment.container",
+        help=f'write `image: "{instead}"`',
+    )
 
 
 def _check_environments(spec: Spec, ledger: Ledger) -> None:

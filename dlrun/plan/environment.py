@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from dlrun.model.origin import Origin
-from dlrun.model.plan import ContainerPlan, DataPlan, EnvironmentPlan, RendezvousPlan, SecretPlan, Variable
+from dlrun.model.plan import (
+    ContainerPlan,
+    DataPlan,
+    EnvironmentPlan,
+    RendezvousPlan,
+    RolePlan,
+    SecretPlan,
+    Variable,
+)
 from dlrun.model.site import Rendezvous, Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text
@@ -19,8 +27,9 @@ def set_up(
 ) -> EnvironmentPlan:
     """The set-up of the environment: the site's part, then the user's."""
     return EnvironmentPlan(
+        python=site.python,
         site_setup=site.environment.setup,
-        hygiene=site.environment.hygiene,
+        hygiene=site.environment.hygiene if spec.environment.hygiene == "auto" else spec.environment.hygiene,
         modules=(*site.environment.modules, *spec.environment.modules),
         conda=spec.environment.conda,
         venv=spec.environment.venv,
@@ -35,8 +44,9 @@ def unset(spec: Spec) -> tuple[str, ...]:
     return (f"unset -v {' '.join(spec.environment.drop)}",) if spec.environment.drop else ()
 
 
-def check_dropped(spec: Spec, needed: Collection[str], ledger: Ledger) -> None:
+def check_dropped(spec: Spec, roles: Sequence[RolePlan], ledger: Ledger) -> None:
     """Add problems for names that are both dropped and set, and for dropped names that ranks need."""
+    needed = {variable.name for role in roles for variable in role.variables}
     for name in spec.environment.drop:
         if name in needed:
             ledger.problem(

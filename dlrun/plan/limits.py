@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from dlrun import backends
-from dlrun.model.nearest import nearest
 from dlrun.model.site import SchedulerSite, Site
 from dlrun.model.spec import Resources, Spec
 from dlrun.model.units import Bytes, many
 from dlrun.plan import capacity
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout, gpus_of_node
+from dlrun.plan.site_names import not_allowed
 
 
 def check_limits(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
     """Add a problem for each conflict between spec, layout and site."""
-    _partition(spec, site, layout, ledger)
-    _limits(spec, site, layout, ledger)
-    _node(spec, site, layout, ledger)
+    limited = _limits(spec, site, layout, ledger)
+    _node(spec, site, layout, limited, ledger)
     _share(spec, site, layout, ledger)
-    _options(spec, site, layout, ledger)
+    _allowed(spec, site, layout, ledger)
+    check_options(spec, site, layout, ledger)
     _batch(spec, layout, ledger)
     most = backends.scheduler(site.scheduler.type).MOST_NODES
     if most is not None and layout.nodes > most:
@@ -33,40 +32,55 @@ def check_limits(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None
         )
 
 
-def _near(name: str, known: Iterable[str], otherwise: str) -> str:
-    close = nearest(name, known)
-    return f"the nearest is `{close}`" if close else otherwise
-
-
-def _partition(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
-    wanted = spec.resources
-    if wanted.partition is not None and site.partitions and layout.partition is None:
-        known = ", ".join(f"`{n}`" for n in site.partitions)
-        ledger.problem(
-            "DLR012",
-            f"site `{site.name}` has no partition `{wanted.partition}`",
-            "resources.partition",
-            help=f"{_near(wanted.partition, site.partitions, 'none is near')}; it has {known}",
-        )
-    if wanted.node_type is not None and layout.node_type is None:
-        ledger.problem(
-            "DLR013",
-            f"site `{site.name}` has no node type `{wanted.node_type}`",
-            "resources.node_type",
-            help=_near(wanted.node_type, site.node_types, "`dlrun site show` lists them"),
-        )
-
-
-def _limits(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
-    """Add a problem for each violated limit of partition and QOS."""
+def _limits(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> set[str]:
+    """Add a problem for each violated limit of partition and QOS, and for more nodes than there are; the keys of these."""
     # Partitions that accept the job are named for a limit of the partition, and for one of the QOS if another partition helps.
     qos = spec.resources.qos
     fitting = [f"`{name}`" for name in capacity.accepting(site, layout, qos)]
     other = f"use partition {' or '.join(fitting)}, which accepts it" if fitting else "use another partition"
+    limited: set[str] = set()
     for name, owner in capacity.owners(site, layout, qos).items():
         elsewhere = other if name.startswith("partition") or fitting else "use another QOS"
         for one in capacity.violations(owner, name, layout):
+            limited.add(one.key)
             ledger.problem(one.code, one.message, one.key, help=f"{one.way_out}, or {elsewhere}")
+    count = layout.node_type.count if layout.node_type else None
+    if count is not None and layout.nodes > count and "resources.nodes" not in limited:
+        ledger.problem(
+            "DLR015",
+            f"{many(layout.nodes, 'node')} of type `{layout.node_type_name}` are requested, but site `{site.name}` has {count}",
+            "resources.nodes",
+            "resources.spare_nodes",
+            help=f"request at most {count}, or another node type",
+        )
+    return limited
+
+
+def _allowed(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
+    """Check who may use the partition and QOS, and where the QOS is valid."""
+    account = spec.resources.account
+    for name, owner in capacity.owners(site, layout, spec.resources.qos).items():
+        if not_allowed(owner, spec.resources):
+            ledger.problem(
+                "DLR023",
+                f"account `{account}` may not use {name}, whose accounts match `{owner.accounts}`",
+                "resources.account",
+                help="use another account, or leave out the name"
+                if name.startswith("QOS")
+                else "use another account or partition",
+            )
+    named = capacity.qos_of(site, spec.resources.qos, layout.partition)
+    qos = site.qos.get(named or "")
+    here = {layout.partition_name, layout.partition.queue if layout.partition else None}
+    if qos is not None and qos.partitions and not here & set(qos.partitions):
+        listed = " or ".join(f"`{name}`" for name in qos.partitions)
+        ledger.problem(
+            "DLR117",
+            f"QOS `{named}` is not valid in partition `{layout.partition_name}`",
+            "resources.qos",
+            "resources.partition",
+            help=f"use partition {listed}, or another QOS",
+        )
 
 
 def check_runs(spec: Spec, site: Site, layout: Layout, points: int, ledger: Ledger) -> None:
@@ -78,8 +92,8 @@ def check_runs(spec: Spec, site: Site, layout: Layout, points: int, ledger: Ledg
             )
 
 
-def _node(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
-    """Check memory, GPUs and cores of one node."""
+def _node(spec: Spec, site: Site, layout: Layout, limited: set[str], ledger: Ledger) -> None:
+    """Check memory, GPUs and cores of one node; `limited`: keys with a problem already."""
     topology, wanted = layout.topology, spec.resources
     if layout.gpus_per_node and layout.ranks_per_node > layout.gpus_per_node:
         ledger.problem(
@@ -99,6 +113,8 @@ def _node(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
             help="use a divisor, or `ranks_per_node: auto` for one rank per GPU",
         )
     memory = layout.node_type.memory if layout.node_type else None
+    if "resources.memory_per_node" in limited:
+        memory = None
     if memory is not None and isinstance(layout.memory, Bytes) and layout.memory > memory:
         ledger.problem(
             "DLR017",
@@ -117,11 +133,16 @@ def _node(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
         )
     if topology is None:
         return
-    cores, cpus = len(topology.cores), wanted.cpus_per_rank
+    cpus, kept = wanted.cpus_per_rank, len(topology.cores_of(topology.reserved))
+    # Slurm gives the reserved cores to jobs that set the number of specialised cores themselves (sbatch(1), --core-spec).
+    if {"core-spec", "S"} & set(wanted.options):
+        kept = 0
+    cores = len(topology.cores) - kept
     if cpus != "auto" and cpus * layout.ranks_per_node > cores:
+        has = f"{cores} for jobs ({kept} are kept for the system)" if kept else str(cores)
         ledger.problem(
             "DLR019",
-            f"{layout.ranks_per_node} ranks of {cpus} cores need {cpus * layout.ranks_per_node}, but a node has {cores}",
+            f"{layout.ranks_per_node} ranks of {cpus} cores need {cpus * layout.ranks_per_node}, but a node has {has}",
             "resources.cpus_per_rank",
             "resources.ranks_per_node",
             help=f"use at most `cpus_per_rank: {max(1, cores // layout.ranks_per_node)}`, or `auto`",
@@ -156,17 +177,18 @@ def _share(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
         )
 
 
-def _options(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
-    """Check options that the site requires or forbids."""
+def check_options(spec: Spec, site: Site, layout: Layout | None, ledger: Ledger) -> None:
+    """Check options that the site requires or forbids; without a layout (an unknown partition) those of the spec alone."""
     wanted, rules = spec.resources, site.scheduler
-    qos = wanted.qos or (layout.partition.qos if layout.partition else None)
-    constraint = wanted.constraint or (layout.partition.constraint if layout.partition else None)
+    partition = layout.partition if layout else None
+    qos = wanted.qos or (partition.qos if partition else None)
+    constraint = wanted.constraint or (partition.constraint if partition else None)
     given = {
         "account": wanted.account,
-        "partition": layout.partition_name,
+        "partition": layout.partition_name if layout else wanted.partition,
         "qos": qos,
         "constraint": constraint,
-        "walltime": layout.walltime,
+        "walltime": layout.walltime if layout else wanted.walltime,
         "memory": wanted.memory_per_node if wanted.memory_per_node != "auto" else None,
         "exclusive": wanted.exclusive if wanted.exclusive != "auto" else None,
         "gpus": wanted.gpus_per_node if wanted.gpus_per_node != "auto" else None,
@@ -177,8 +199,9 @@ def _options(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
     }
     # Names in `required` and `forbidden` of a profile that differ from the keys of a spec.
     spelled = {"memory": "memory_per_node", "gpus": "gpus_per_node"}
+    of_partition = () if layout else ("partition", "qos", "constraint", "walltime")
     for option in rules.required:
-        if given[option] is None:
+        if given[option] is None and option not in of_partition:
             key = spelled.get(option, option)
             why = (
                 rules.account.help
@@ -196,7 +219,7 @@ def _options(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
         )  # fmt: skip
     for option in rules.forbidden:
         key = spelled.get(option, option)
-        if option == "gpus" and _is_whole(layout, wanted, rules):
+        if option == "gpus" and (layout is None or _is_whole(layout, wanted, rules)):
             # A spec for several sites: this one allocates the same number with the node.
             continue
         # Only if the user set it: some of these are also filled with defaults of the partition.
@@ -205,15 +228,7 @@ def _options(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
                 "DLR021", f"site `{site.name}` does not allow jobs to set `{key}`", f"resources.{key}",
                 help="remove it: the site sets it",
             )  # fmt: skip
-    raw: dict[str, str] = dict.fromkeys(rules.forbidden_options, "")
-    raw |= {word: option for option in rules.forbidden for word in _RAW.get(option, ())}
-    for name in wanted.options:
-        if name in raw:
-            what = f" (`{spelled.get(raw[name], raw[name])}`)" if raw[name] else ""
-            ledger.problem(
-                "DLR021", f"site `{site.name}` does not allow jobs to set the option `{name}`{what}",
-                f"resources.options.{name}", help="remove it",
-            )  # fmt: skip
+    _scheduler_options(wanted, site, spelled, ledger)
     for name, meaning in rules.mandatory.items():
         if name not in wanted.options:
             ledger.problem(
@@ -229,21 +244,21 @@ def _options(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
         )  # fmt: skip
 
 
-_RAW: dict[str, tuple[str, ...]] = {
-    "account": ("account", "A", "P"),
-    "partition": ("partition", "p"),
-    "qos": ("qos",),
-    "constraint": ("constraint", "C"),
-    "walltime": ("time", "t"),
-    "memory": ("mem", "mem-per-cpu", "mem-per-gpu"),
-    "exclusive": ("exclusive",),
-    "gpus": ("gres", "gpus", "gpus-per-node", "gpus-per-task", "G"),
-    "reservation": ("reservation",),
-    "nodes": ("nodes", "N"),
-    "hosts": ("nodelist", "nodefile", "w", "F"),
-    "array": ("array", "a", "J"),
-}
-"""Name in `scheduler.forbidden` -> options of Slurm and PBS with the same effect (sbatch(1), qsub(1))."""
+def _scheduler_options(wanted: Resources, site: Site, spelled: dict[str, str], ledger: Ledger) -> None:
+    """Add a problem for each option of `resources.options` by which a job would set what the site forbids."""
+    rules = site.scheduler
+    table = backends.scheduler(rules.type).OPTIONS
+    other = {name.lstrip("-") for name in rules.forbidden_options}
+    for name, value in wanted.options.items():
+        for use in table.uses(name, value):
+            part = table.part(use, value, rules)
+            if part in rules.forbidden or use.name in other:
+                what = f" (`{spelled.get(part, part)}`)" if part and use.name not in other else ""
+                ledger.problem(
+                    "DLR021", f"site `{site.name}` does not allow jobs to set the option {use.text}{what}",
+                    f"resources.options.{name}", help="remove it",
+                )  # fmt: skip
+                break
 
 
 def _is_whole(layout: Layout, wanted: Resources, rules: SchedulerSite) -> bool:

@@ -12,6 +12,7 @@ from dlrun.model.spec import Resources
 from dlrun.model.topology import Topology
 from dlrun.model.units import Bytes, Duration, many
 from dlrun.plan.decisions import Ledger
+from dlrun.schedulers.allocation import is_inside
 
 Memory = Bytes | Literal["all"] | None
 
@@ -33,7 +34,11 @@ class Layout:
     node_type_name: str | None
     node_type: NodeType | None
     topology: Topology | None
+    others: tuple[str, ...] = ()
+    """Further partitions in which the job may start."""
     spare_nodes: int = 0
+    chosen: bool = False
+    """Whether only some of the granted nodes are used: without the spare ones, or those of `hosts` in an allocation."""
 
     @property
     def granted(self) -> Layout:
@@ -45,10 +50,25 @@ class Layout:
         return replace(self, **more)  # type: ignore[arg-type]
 
 
+ANY = "any"
+"""The value of `resources.partition` for all partitions that accept the job."""
+
+
+def is_any(wanted: Resources, site: Site) -> bool:
+    """Whether the spec leaves the partition to dlrun."""
+    return wanted.partition == ANY and ANY not in site.partitions
+
+
+def partition_names(wanted: Resources) -> tuple[str, ...]:
+    """The partitions in the spec: one, several (`a,b`), or none."""
+    return tuple(name for one in (wanted.partition or "").split(",") if (name := one.strip()))
+
+
 def partition_of(wanted: Resources, site: Site) -> tuple[str | None, Partition | None]:
-    """Name and description of the partition: the one in the spec, else the site's default."""
-    if wanted.partition is not None:
-        return wanted.partition, site.partitions.get(wanted.partition)
+    """Name and description of the partition: the (first) one in the spec, else the site's default."""
+    if wanted.partition is not None and not is_any(wanted, site):
+        name = next(iter(partition_names(wanted)), wanted.partition)
+        return name, site.partitions.get(name)
     for name, partition in site.partitions.items():
         if partition.default:
             return name, partition
@@ -102,6 +122,7 @@ def lay_out(wanted: Resources, site: Site, topology: Topology | None, ledger: Le
         node_type=node_type,
         topology=topology,
         spare_nodes=wanted.spare_nodes,
+        chosen=wanted.spare_nodes > 0 or (bool(wanted.hosts) and is_inside(site.scheduler.type)),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from dlrun import backends
 from dlrun.errors import Invalid
+from dlrun.fabrics import process_managers
 from dlrun.frameworks.protocol import ANY_MPI, Framework, Role, Setting, Shape
 from dlrun.launchers.protocol import Launcher, Step
 from dlrun.model.plan import Binding, LaunchPlan, RolePlan, Variable
@@ -100,7 +101,9 @@ def shape_of(
         mpi=choice.launcher.MPI,
         rank=choice.launcher.IDENTITY.rank,
         scheduler=site.scheduler.type,
-        binder=(Text.of("bash"), Text.of(BINDER)) if ranks and spec.environment.container is None else (),
+        binder=(Text.of("bash"), Text.of("-p"), Text.of(BINDER))
+        if ranks and spec.environment.container is None
+        else (),
     )
 
 
@@ -141,7 +144,7 @@ def _one_per_node(site: Site, layout: Layout) -> Step:
     """A step of one process per node."""
     return Step(
         nodes=layout.nodes, first_only=False, per_node=1, count=layout.nodes, ranks_per_node=layout.ranks_per_node,
-        scheduler=site.scheduler.type, chosen=layout.spare_nodes > 0,
+        scheduler=site.scheduler.type, chosen=layout.chosen,
     )  # fmt: skip
 
 
@@ -152,6 +155,7 @@ def check(
     _check_arguments(site, layout, choice, ledger)
     _check_layout(plans, layout, choice, ledger)
     _check_agent_over_ssh(spec, plans, ledger)
+    _check_process_manager(spec, site, layout, choice, ledger)
 
 
 def _check_arguments(site: Site, layout: Layout, choice: BackEnds, ledger: Ledger) -> None:
@@ -164,6 +168,32 @@ def _check_arguments(site: Site, layout: Layout, choice: BackEnds, ledger: Ledge
             "launcher.arguments",
             "launcher",
             help=f"remove `{theirs}` from the profile of site `{site.name}`, unless it is meant to take precedence",
+            warning=True,
+        )
+
+
+def _check_process_manager(spec: Spec, site: Site, layout: Layout, choice: BackEnds, ledger: Ledger) -> None:
+    """Warn of an MPI whose ranks may each be alone under the launcher."""
+    if layout.ranks == 1 or not process_managers.MPI.intersection(choice.framework.LIBRARIES):
+        return
+    modules = [*site.environment.modules, *spec.environment.modules]
+    present = site.fabric.libraries if site.fabric is not None else ()
+    mpi = process_managers.mpi_of((*choice.framework.LIBRARIES, *present), modules)
+    set_up = {**site.environment.variables, **spec.environment.variables}
+    option = settings_of(choice.launcher, site).mpi
+    for need in process_managers.needs(choice.launcher.NAME):
+        if need.mpi != mpi or option in need.options or need.variable in set_up:
+            continue
+        if option is None and need.options and not need.variable:
+            continue  # the default of this Slurm may be the right one
+        given = f" with `mpi: {option}`" if option else ""
+        ledger.problem(
+            "DLR139",
+            f"`{need.launcher}`{given} starts the ranks of {process_managers.NAMES[mpi]}, which may not find one another: "
+            "each may run alone, as rank 0 of 1",
+            "launcher",
+            "framework",
+            help=need.way + (", unless a module does" if need.variable else ""),
             warning=True,
         )
 
@@ -207,6 +237,11 @@ def _check_agent_over_ssh(spec: Spec, plans: Sequence[RolePlan], ledger: Ledger)
             )
 
 
+def of_framework(choice: BackEnds, shape: Shape, command: Sequence[Text]) -> Sequence[Role]:
+    """The roles as the framework gives them, with all the variables that it would set."""
+    return choice.framework.roles(shape, command, choice.options)
+
+
 def plan_roles(
     shape: Shape,
     command: Sequence[Text],
@@ -224,7 +259,7 @@ def plan_roles(
     """
     roles = [
         replace(role, variables=tuple(s for s in role.variables if s.name not in given))
-        for role in choice.framework.roles(shape, command, choice.options)
+        for role in of_framework(choice, shape, command)
     ]
     several = len(roles) > 1
     # job.sh starts roles in this order; the sort is stable, since services may depend on earlier ones.
@@ -262,7 +297,7 @@ def _role(
         bound=binding.mode == "scheduler" and role.binds,
         cores=layout.cpus_per_rank,
         cpus=counted_cpus(site, layout),
-        chosen=layout.spare_nodes > 0,
+        chosen=layout.chosen,
     )
     return RolePlan(
         name=role.name,

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dlrun import backends
+from dlrun.fabrics import process_managers
+from dlrun.model.data import Snapshot
 from dlrun.model.plan import Plan
-from dlrun.model.text import Shell
+from dlrun.model.spec import Watch
+from dlrun.model.text import Shell, Text
+from dlrun.schedulers.allocation import is_inside
 
-_JOB = ("job", "processes", "failures", "records", "shell", "ports")
+_JOB = ("job", "processes", "failures", "records", "shell", "ports", "python", "code")
 """The parts that every `job.sh` needs: `job` sources the others."""
 
 
@@ -19,7 +23,7 @@ def library(plan: Plan) -> dict[str, tuple[str, ...]]:
     files["rank"] = ("rank", *rank_parts(plan))
     if stages(plan):
         files["stage"] = ("stage",)
-    if "addresses" in rank_parts(plan) or plan.node_checks is not None:
+    if "addresses" in rank_parts(plan) or asks_first(plan):
         files["addresses"] = ("addresses",)
     return files
 
@@ -38,6 +42,7 @@ def job_parts(plan: Plan) -> tuple[str, ...]:
         "addresses": "$(dlrun_address_of" in address or "$DLRUN_MASTER_IP" in expansions(plan),
         "staging": stages(plan),
         "start": led,
+        "snapshot": isinstance(plan.code, Snapshot),
     }
     names = [name for name, is_used in used.items() if is_used]
     scheduler, launcher = backends.scheduler(plan.scheduler), backends.launcher(plan.launch.name)
@@ -49,22 +54,48 @@ def rank_parts(plan: Plan) -> tuple[str, ...]:
     code, container = expansions(plan), plan.environment.container
     checks = plan.verify != "off" or plan.hang is not None
     used = {
+        "locate": True,
         "bind": plan.binding.mode in ("plan", "job") or checks,
+        "divide": plan.binding.mode in ("plan", "job"),
+        "gpus": plan.binding.mode in ("plan", "job"),
         "checks": checks,
+        "python": plan.usage,
         "usage": plan.usage,
         "warning": plan.checkpoint is not None,
-        "processes": plan.hang is not None,
+        "world": world_check(plan) is not None,
+        "processes": plan.hang is not None or world_check(plan) is not None,
         "addresses": any(name in code for name in ("$(dlrun_", "$DLRUN_OWN_ADDRESS")),
         "agent": any(role.identity is not None for role in plan.roles),
+        "caches": plan.caches is not None,
         "container": container is not None and container.runtime == "apptainer",
     }
     return tuple(name for name, is_used in used.items() if is_used)
+
+
+def world_check(plan: Plan) -> Watch | None:
+    """The action where ranks that find one another by MPI are alone: that of `verify` or `fabric_check`; None: not checked."""
+    by_mpi = process_managers.MPI.intersection(backends.framework(plan.framework).LIBRARIES)
+    controlled = any(
+        v.name == "HOROVOD_CONTROLLER" and v.value == Text.of("mpi")
+        for role in plan.roles
+        for v in role.variables
+    )
+    of_fabric = plan.fabric_check.action if plan.fabric_check is not None else "off"
+    if plan.request.ranks == 1 or not (by_mpi or controlled) or (plan.verify, of_fabric) == ("off", "off"):
+        return None
+    return "fail" if "fail" in (plan.verify, of_fabric) else "warn"
 
 
 def stages(plan: Plan) -> bool:
     """True if nodes run `stage.sh`, to stage data in or results out."""
     copied = any(data.strategy != "in_place" for data in plan.data)
     return copied or plan.environment.staged is not None or plan.results is not None
+
+
+def asks_first(plan: Plan) -> bool:
+    """True if the first node may be another one than that of `job.sh`, which then asks it for its address and free ports."""
+    within = backends.scheduler(plan.scheduler).ALLOCATION if is_inside(plan.scheduler) else None
+    return plan.node_checks is not None or (within is not None and bool(within.library))
 
 
 def binds_apart(plan: Plan) -> bool:

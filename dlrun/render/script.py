@@ -11,7 +11,9 @@ import jinja2
 
 from dlrun import __version__, backends, resources
 from dlrun.errors import Invalid
+from dlrun.fabrics import process_managers
 from dlrun.model.cpuset import format_list
+from dlrun.model.data import Snapshot
 from dlrun.model.json_codec import to_plain
 from dlrun.model.placement import RankPlacement
 from dlrun.model.plan import Plan, RolePlan, Variable
@@ -20,7 +22,10 @@ from dlrun.model.units import many
 from dlrun.plan import log_names
 from dlrun.plan.data.stage_arguments import stage_words
 from dlrun.render import parts
+from dlrun.render.binding_variables import COUNT_CORES, NAME_CORES
+from dlrun.render.grant import grant_words
 from dlrun.render.shell import Raw, command, comment, join, quote, wrapped
+from dlrun.schedulers.allocation import is_inside
 
 _PLAIN_SSH = (Text.of("ssh"), Text.of("-o"), Text.of("BatchMode=yes"))
 _WIDTH = 110
@@ -62,6 +67,7 @@ def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
     """The template variables of `job.sh`."""
     scheduler, env = backends.scheduler(plan.scheduler), plan.environment
     request, checked = plan.request, _checked(plan)
+    only = request.hosts if is_inside(plan.scheduler) else ()
     for_job, _ = _scopes(plan.variables)
     gpus = f", {many(request.gpus_per_node, 'GPU')} on each node" if request.gpus_per_node else ""
     uneven = request.nodes * request.ranks_per_node != request.ranks
@@ -70,6 +76,9 @@ def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
     )
     return {
         "scheduler": scheduler,
+        "hosts": join(("printf", r"%s\n", *only)) if only else scheduler.HOSTS,
+        "only": only,
+        "asks_first": parts.asks_first(plan),
         "prefix": scheduler.PREFIX,
         "version": __version__,
         "job_dir": job_dir,
@@ -90,6 +99,7 @@ def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
         "led": [role for role in plan.roles if role.identity is not None],
         "expansions": parts.expansions(plan),
         "launch_line": _launch_line,
+        "snapshot": isinstance(plan.code, Snapshot),
     }
 
 
@@ -107,12 +117,18 @@ def _of_ranks(plan: Plan) -> Mapping[str, Any]:
     placement = plan.binding.placement
     return {
         "logs": " node" if plan.logs == "node" else "",
+        "work_directory": Shell("$DLRUN_WORK") if isinstance(plan.code, Snapshot) else plan.directory,
+        "caches": _caches(plan),
         "rank_variables": _scopes(plan.variables)[1],
         "names": _names(plan),
         "checks": _checks(plan),
         "threads": placement.ranks[0].threads if placement else plan.request.threads,
         "binds": lambda rank: _binds(plan, rank),
-        "binds_beside": lambda role: f"dlrun_bind {_openmp(role)} {format_list(role.cpus)}",
+        "binds_beside": lambda role: f"dlrun_bind_beside {_openmp(role)} {format_list(role.cpus)}",
+        "grant": join(("dlrun_grant", *grant_words(placement, plan.binding.gpu_variable)))
+        if placement
+        else "",
+        "fit": lambda role: " ".join(_of_cores(plan, role)) if placement else "",
         "checkpoint_flags": lambda role: _checkpoint_flags(plan, role),
     }
 
@@ -133,6 +149,7 @@ def _of_staging(plan: Plan) -> Mapping[str, Any]:
     return {
         "staging": parts.stages(plan),
         "staged": staged,
+        "stage_secrets": [s for s in plan.secrets if any(s.name in data.secrets for data in staged)],
         "chains": bool(staged) and several,
         "keeping": _keeping(plan),
         "early": any(data.start is not None for data in staged),
@@ -200,7 +217,7 @@ def _launch_line(role: RolePlan) -> list[object]:
     how = "dlrun_launch"
     if role.service:
         how = "dlrun_service_that_ends" if role.ends else "dlrun_service"
-    return [how, *role.launch, Raw(f'bash "$DLRUN_JOB_DIR/rank.sh" {quote(role.name)}')]
+    return [how, *role.launch, Raw(f'bash -p "$DLRUN_JOB_DIR/rank.sh" {quote(role.name)}')]
 
 
 def _checks(plan: Plan) -> list[str]:
@@ -219,6 +236,10 @@ def _checks(plan: Plan) -> list[str]:
         )
         comment = "on a difference; is it bound; GPUs per node and per rank; ranks per node; threads"
         lines.append(f"dlrun_check_placement {join(words)} # {comment}")
+    if (action := parts.world_check(plan)) is not None:
+        ways = [word for need in process_managers.needs(plan.launch.name) for word in (need.mpi, need.way)]
+        comment = "ranks that their MPI does not connect; for each MPI the way out"
+        lines.append(f"{wrapped(['dlrun_check_world', action, *ways])} # {comment}")
     if plan.usage:
         saves = plan.checkpoint and plan.checkpoint.path
         measure = join(["dlrun_measure", *([saves] if saves else [])])
@@ -232,11 +253,27 @@ def _checks(plan: Plan) -> list[str]:
     return lines
 
 
+def _caches(plan: Plan) -> list[object]:
+    """The words of the line that makes the directories of compilers' caches; empty without them."""
+    wanted, container = plan.caches, plan.environment.container
+    if wanted is None:
+        return []
+    image = "yes" if container is not None and container.runtime == "apptainer" else "no"
+    each = [f"{one.variable}={one.directory}{'@' if one.each == 'rank' else ''}" for one in wanted.caches]
+    return ["dlrun_caches", wanted.base, wanted.key, image, *each]
+
+
 def _threads(plan: Plan) -> int:
     """Expected OMP_NUM_THREADS of each rank for the check; 0: not checked, because it is open or set by spec or site."""
     threads = plan.request.threads or 0
     own = [v.value.literal for v in plan.variables if v.name == "OMP_NUM_THREADS"]
     return threads if all(value in (None, str(threads)) for value in own) else 0
+
+
+def _of_cores(plan: Plan, role: RolePlan) -> list[str]:
+    """The variables that dlrun sets to core ids of the plan, or to numbers of them."""
+    ours = [v.name for v in plan.variables if v.rule == "threads-per-rank"] + [v.name for v in role.variables]
+    return [name for name in ours if name in NAME_CORES or name in COUNT_CORES]
 
 
 def _openmp(role: RolePlan) -> int:
@@ -246,18 +283,12 @@ def _openmp(role: RolePlan) -> int:
 
 def _binds(plan: Plan, rank: RankPlacement) -> str:
     """The line that binds a rank to cores and memory, with the variables of its other cores and GPUs."""
-    exports = {}
-    if rank.comm:
-        exports["DLRUN_COMM_CPUS"] = ",".join(map(str, rank.comm))
-    if rank.loader:
-        exports["DLRUN_LOADER_CPUS"] = format_list(rank.loader)
     words = [str(rank.threads), format_list(rank.mask)]
     if memory := rank.memory.numactl():
         words.append(memory)
-    lines = (
-        [f"export {' '.join(f'{name}={quote(value)}' for name, value in exports.items())}"] if exports else []
-    )
-    lines.append(f"dlrun_bind {join(words)}")
+    lines = [f"dlrun_bind {join(words)}"]
+    if rank.comm or rank.loader:
+        lines.append(f"dlrun_other_cores {join((','.join(map(str, rank.comm)), format_list(rank.loader)))}")
     if plan.binding.gpu_variable and rank.gpus:
         gpus = ",".join(map(str, rank.gpus))
         lines.append(f"dlrun_show_gpus {join((plan.binding.gpu_variable, gpus))}")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
 from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.site import SchedulerSite
+from dlrun.schedulers.options import OptionTable
 
 LONGEST = 8000
 """Maximum length of a directive in characters: sbatch and qsub read a line into a fixed buffer of 8192 bytes."""
@@ -19,6 +21,18 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029]")
 _OPTIONS = {"gpus_per_node": "gpus", "memory_per_node": "memory"}
 INDEX = "{index}"
 """Placeholder in the path of a log file for the array task's index, in the scheduler's syntax."""
+
+
+def with_gpu_type(request: Request, site: SchedulerSite, joined: str) -> Request:
+    """The request with what selects nodes with GPUs of its type as a constraint, where the site's profile has that.
+
+    `joined`: what is between two constraints, both of which must hold.
+    """
+    selects = site.gpu_types.get(request.gpu_type or "")
+    if not selects:
+        return request
+    both = f"{request.constraint}{joined}{selects}" if request.constraint else selects
+    return replace(request, gpu_type=None, constraint=both)
 
 
 class DirectiveList:
@@ -77,14 +91,16 @@ class DirectiveList:
             if getattr(self.request, field):
                 self.problem(f"{scheduler} does not support {what}", way_out, field)
 
-    def user_options(self, own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """The user's options, without leading dashes; an option that dlrun writes itself is reported with its key from `own`."""
+    def user_options(self, table: OptionTable) -> Iterator[tuple[str, str]]:
+        """The user's options, without leading dashes; those that dlrun writes itself are reported with the key for them."""
         for name, value in self.request.options.items():
-            bare = name.lstrip("-")
-            if bare in own:
-                self.problem(f"the option `{name}` is set by dlrun", f"use {own[bare]}", "options")
+            rows = ((use.text, use.row) for use in table.uses(name, value))
+            own = next(((text, row.key) for text, row in rows if row is not None and row.written), None)
+            if own:
+                instead = own[1] if own[1].startswith("`") else f"use {own[1]}"
+                self.problem(f"the option {own[0]} is set by dlrun", instead, "options")
             else:
-                yield bare, value
+                yield name.lstrip("-"), value
 
     def merge(
         self, option: str, value: Callable[[str], str | None], join: Callable[[list[str]], str]

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
-from dlrun.model.job import JobStatus
+from dlrun.model.job import Accounted, JobStatus
 from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
 from dlrun.model.record import record
 from dlrun.model.site import GpuRequest, SchedulerSite
-from dlrun.model.text import Shell
+from dlrun.model.text import Shell, Text
+from dlrun.schedulers.options import OptionTable
+from dlrun.schedulers.queue_rules import QueueRules
+from dlrun.schedulers.taken import Taken
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Granted:
+    """What an allocation has: its hosts in order, and on each of them at least so many CPUs (as the scheduler counts them)
+    and GPUs; the tasks per node that were asked for; `partition` and its end (`ends`, local time as `2026-11-25T22:10:00`).
+    None: unknown, or not asked for."""
+
+    hosts: tuple[str, ...]
+    cpus: int | None = None
+    gpus: int | None = None
+    tasks: int | None = None
+    partition: str | None = None
+    ends: str | None = None
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -19,6 +36,11 @@ class Allocation:
 
     The nodes are a number (`nodes`) or a file whose lines begin with host names (`hosts`); where there is no variable for
     them, `count` are the arguments of a client that prints their number.
+
+    `size` and `gpus` are the options of `start` for an allocation, with `{nodes}`, `{ranks}` and `{node_cpus}` (on each node),
+    `{cpus}` (of a rank), `{total}` (ranks) and `{gpus}` (on each node). `query` are the arguments of a client that prints what
+    an allocation has, before its id, and `parse` reads that. `library`: parts of the bash library for jobs inside.
+    `without`: directives that `start` does not take; None if it cannot run a command.
     """
 
     start: str
@@ -26,6 +48,12 @@ class Allocation:
     nodes: str | None = None
     hosts: str | None = None
     count: tuple[str, ...] = ()
+    size: str = ""
+    gpus: str = ""
+    query: tuple[str, ...] = ()
+    parse: Callable[[str], Granted] | None = None
+    library: tuple[str, ...] = ()
+    without: tuple[str, ...] | None = None
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -63,8 +91,20 @@ class Acceptance(Protocol):
         ...
 
 
+class Accounting(Protocol):
+    """The scheduler's own measurement of a job."""
+
+    def ask(self, job_id: str) -> list[str]:
+        """Arguments that print it, for a job or an array task (`12[3]`)."""
+        ...
+
+    def read(self, text: str) -> Accounted | None:
+        """The usage in that output; None if it is not there."""
+        ...
+
+
 class Scheduler(Protocol):
-    """A module of `dlrun.schedulers`.
+    """A module of `dlrun.schedulers`, completed by `dlrun.schedulers.defaults`: it writes what differs from the defaults.
 
     Shell code works in bash under `set -euo pipefail`; expansions are valid inside double quotes.
     """
@@ -85,7 +125,10 @@ class Scheduler(Protocol):
     RESTARTS: Shell
     """Expansion for the number of restarts (requeues), inside the job."""
     LIBRARY: tuple[str, ...]
-    """Parts of the bash library (`templates/lib`) used by these expansions and `REQUEUE`."""
+    """Parts of the bash library (`templates/lib`) used by these expansions and `REQUEUE`.
+
+    Those of other packages are absolute paths without `.sh`; so is their `FINDER`.
+    """
     HOSTS: str
     """Shell command that prints the granted hosts, one per line, beginning with the host of rank 0."""
     REQUEUE: str | None
@@ -98,6 +141,8 @@ class Scheduler(Protocol):
     """True if job ids contain the cluster's name, so that no query is needed."""
     WRITES_IN_PLACE: bool
     """True if the scheduler writes the log to its final path while the job runs; else the job script does."""
+    PATTERNS: str | None
+    """Regular expression of what the scheduler replaces in the path of a log, also where the directory is named so."""
     REPORTS_LOST_NODES: bool
     """True if the job is informed of a dead node; else it tests each node by ssh after a failure."""
     ON_THIS_MACHINE: bool
@@ -107,7 +152,7 @@ class Scheduler(Protocol):
     WHOLE_NODES: bool
     """True if jobs always have whole nodes, also without `exclusive`."""
     FINDER: str
-    """The script (`dlrun/effects/transport/scripts`) that finds a job by its submission directory."""
+    """The script (`dlrun/system/transport/scripts`) that finds a job by its submission directory."""
     STEPS: str | None
     """The launcher whose processes are steps of the scheduler; None if there is none."""
     LAUNCHER: str
@@ -124,6 +169,8 @@ class Scheduler(Protocol):
     """Seconds after a job's end during which both the queue and the accounting may not list it."""
     QUESTIONS: Mapping[str, str]
     """Keys under `scheduler:` specific to it -> the question about each when a profile is made."""
+    SEVERAL_QUEUES: bool
+    """True if a job can name several queues, separated by commas, and starts in the first that has room."""
     FEATURES: bool
     """True if jobs select nodes by features (`resources.constraint`)."""
     WHOLE_MEMORY: bool
@@ -138,6 +185,12 @@ class Scheduler(Protocol):
     """The message where `EXCLUDE` is None: the reason and what the job does instead."""
     ALLOCATION: Allocation | None
     """Interactive allocations, in which a shell can run a job; None if there are none."""
+    OPTIONS: OptionTable
+    """The options of its clients: what each means in a spec, and which of them dlrun writes."""
+    REFUSALS: Mapping[str, str]
+    """Regular expressions for what its clients print when they reject a job -> the help for it."""
+    accounting: Accounting | None
+    """The accounting of one job's usage; None if there is none."""
     ACCEPTANCE: Acceptance | None
     """Prediction of acceptance; None where `submit(check=True)` exists or no job is rejected."""
 
@@ -173,6 +226,10 @@ class Scheduler(Protocol):
         """
         ...
 
+    def in_queue(self, arguments: Sequence[str], queue: str) -> Sequence[str]:
+        """`arguments` of a check, with one queue instead of the script's several; only where a job can name several."""
+        ...
+
     def submitted(self, stdout: str) -> str:
         """The job id in the output of the submission; raises OperationFailed if there is none."""
         ...
@@ -193,12 +250,36 @@ class Scheduler(Protocol):
         """The expected start in the output (stdout and stderr) of an accepted check; None if unknown."""
         ...
 
+    def taken(self, job_id: str) -> Sequence[str]:
+        """Arguments that show what a submitted job was taken as; empty where no client shows it."""
+        ...
+
+    def parse_taken(self, stdout: str) -> Taken | None:
+        """What the job was taken as, from the output of `taken`; None if it does not show it."""
+        ...
+
+    def queue_rules(self) -> Sequence[str]:
+        """Arguments that show what each partition or queue allows; empty where no client shows it."""
+        ...
+
+    def parse_queue_rules(self, stdout: str) -> list[QueueRules]:
+        """The rules of each partition in the output of `queue_rules`."""
+        ...
+
     def queue(self, job_ids: Sequence[str]) -> Sequence[str]:
         """Arguments that query any number of jobs in one call; empty if there is no queue."""
         ...
 
     def parse_queue(self, stdout: str) -> Sequence[JobStatus]:
         """The jobs in the output of `queue`; jobs unknown to it are absent."""
+        ...
+
+    def pending(self, job_id: str) -> Sequence[str]:
+        """Arguments that explain why one job is pending, where `queue` has no reasons; empty elsewhere."""
+        ...
+
+    def parse_pending(self, text: str) -> str | None:
+        """The reason in the output (stdout and stderr) of `pending`; None without one."""
         ...
 
     def history(self, job_ids: Sequence[str]) -> Sequence[str] | None:
@@ -226,6 +307,12 @@ class Scheduler(Protocol):
 
     def task_id(self, job_id: str, task: int) -> str:
         """The id of one array task, for `cancel`, `hold` and `release`."""
+        ...
+
+    def step_inside(self, job_id: str, host: str, *, terminal: bool) -> Sequence[Text] | None:
+        """Arguments before a command that runs it on a host of a running job, beside what runs there, with this standard input
+        and output; job_id: of the job or array task (`task_id`); terminal: it gets one. None: ssh does it, where a site allows.
+        """
         ...
 
     def cancel(self, job_ids: Sequence[str]) -> Sequence[str]:

@@ -7,6 +7,7 @@ dlrun_check_placement() { # ACTION BINDS GPUS_PER_NODE GPUS_PER_RANK RANKS_PER_N
   if [[ -n $_dlrun_started_with ]]; then export DLRUN_ALLOWED=$_dlrun_started_with; fi # shows who took away what is missing
   if [[ -n $_dlrun_gpus ]]; then export DLRUN_GPUS=$_dlrun_gpus; fi
   _dlrun_compare_placement "${@:2}"
+  if [[ -n $_dlrun_misplaced ]]; then fault=$_dlrun_misplaced${fault:+, $fault}; fi
   if [[ -n $fault ]]; then echo "dlrun: rank $DLRUN_RANK $fault"; fi
   if _dlrun_report_placement || [[ -z $fault || $1 != fail ]]; then :; else # the node's line comes first
     for ((tries = 0; tries < 100; tries++)); do
@@ -152,7 +153,9 @@ _dlrun_report_placement() { # the last process of a node that gets here prints t
       right=$((right + 1))
     fi
   done
-  printf 'dlrun: %s: %s of %s as planned%s\n' "$DLRUN_HOST" "$right" "${#said[@]}" "$wrong" >&"$_dlrun_launcher"
+  local as=planned
+  if [[ -n ${_dlrun_because-} ]]; then as="divided among them, because $_dlrun_because"; fi
+  printf 'dlrun: %s: %s of %s as %s%s\n' "$DLRUN_HOST" "$right" "${#said[@]}" "$as" "$wrong" >&"$_dlrun_launcher"
 }
 
 # --- Progress ---------------------------------------------------------------------------------------------------

@@ -27,7 +27,11 @@ dlrun_checkpoint() { # SIGNAL CARRIER SECONDS DUE FROM TO: the early signal; FRO
 }
 
 _dlrun_trap_warning() { trap _dlrun_warned "$_dlrun_carrier"; }
-_dlrun_pass_warning_on() { [[ -n $(trap -p "$_dlrun_carrier") ]] || trap : "$_dlrun_carrier"; } # ignored, it could not reach the ranks
+_dlrun_pass_warning_on() { # ignored, it could not reach the ranks
+  case $(trap -p "$_dlrun_carrier") in
+    '' | *_dlrun_foreign_signal*) trap : "$_dlrun_carrier" ;;
+  esac
+}
 
 _dlrun_warned() { # the scheduler has sent its signal
   if [[ -n $_dlrun_warn_at ]]; then return 0; fi
@@ -101,7 +105,9 @@ _dlrun_count_earlier() { # add up the seconds of earlier runs, from their record
   [[ -f $DLRUN_RUN_DIR/state.json ]] && read -r line <"$DLRUN_RUN_DIR/state.json"
   [[ $line =~ \"started\":\ ([0-9]+),\ \"ended\":\ ([0-9]+|null) ]] || return 0
   local started=${BASH_REMATCH[1]} ended=${BASH_REMATCH[2]}
-  if [[ $ended == null ]]; then # killed: it could not write its end
+  if [[ $line =~ \"state\":\ \"requeued\".*\"ran\":\ ([0-9]+) ]]; then
+    ended=$((started + BASH_REMATCH[1]))
+  elif [[ $ended == null ]]; then # killed: it could not write its end
     for log in "$DLRUN_RUN_DIR"/logs/{job,rank-0}.log; do
       if [[ -f $log ]] && log=$(stat -c %Y "$log") && ((log > seen)); then seen=$log; fi
     done

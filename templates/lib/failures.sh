@@ -2,7 +2,27 @@
 # Find the first failure: ranks write files to failures/, and their times are corrected if a node's clock is wrong. Also the
 # loss of slurmstepd. Sourced by lib/job.sh.
 
-_dlrun_some_failed() { compgen -G "$DLRUN_RUN_DIR/failures/*" >/dev/null; }
+_dlrun_some_failed() { # true if a process has written a note, or could write an empty one only, on a full disk
+  if ! compgen -G "$DLRUN_RUN_DIR/failures/*-*[0-9]" >/dev/null && [[ ! -e $DLRUN_RUN_DIR/failures/fabric ]]; then return 1; fi
+  _dlrun_find_notes
+  ((${#_dlrun_notes[@]}))
+}
+
+_dlrun_find_notes() { # sets _dlrun_notes to the notes in failures/; other files there are the user's
+  local note
+  _dlrun_notes=()
+  for note in "$DLRUN_RUN_DIR"/failures/{*-*[0-9],fabric}; do
+    if _dlrun_is_note "$note"; then _dlrun_notes+=("$note"); fi
+  done
+}
+
+_dlrun_is_note() { # FILE: is it named as its first line names its process, or empty?
+  local first='' name=${1##*/}
+  [[ -f $1 && ! -L $1 ]] || return 1
+  { read -r first; } 2>/dev/null <"$1" || true
+  if [[ -z $first ]]; then [[ $name =~ ^[^\ ]+-[0-9]+$ ]] && return 0; fi
+  [[ $first =~ ^[0-9]+\ ([^\ ]+)\ ([0-9]+)\  ]] && [[ $name == fabric || $name == "${BASH_REMATCH[1]}-${BASH_REMATCH[2]}" ]]
+}
 
 _dlrun_some_began() { # has a process of this start ended, or a log? What another node writes may be seen a minute late
   local log tries
@@ -19,8 +39,8 @@ _dlrun_some_began() { # has a process of this start ended, or a log? What anothe
 _dlrun_failed_first() { # print when, role, rank, host, exit code and reason of what failed first; false if nothing did
   local note when rest late now off
   _dlrun_some_failed || return 1
-  now=$(date +%s%N)
-  for note in "$DLRUN_RUN_DIR"/failures/*; do
+  now=$(($(date +%s%N) - _dlrun_stepped * 1000000000)) # as the clock was at the launch, like the times in the notes
+  for note in "${_dlrun_notes[@]}"; do
     when='' late=''
     { read -r when rest && read -r late; } 2>/dev/null <"$note" || true
     [[ -n $when ]] || continue # not written yet

@@ -17,11 +17,13 @@ dlrun_ge_hosts() { # print the granted hosts, the script's own first
 }
 
 dlrun_ge_restarts() { # print how often this job, or task, was started before
-  local file=$DLRUN_JOB_DIR/.restarts-$JOB_ID-$SGE_TASK_ID count=0
+  local file=$DLRUN_JOB_DIR/.restarts job='' count=0
+  if [[ ${SGE_TASK_ID:-undefined} != undefined ]]; then file+=-$SGE_TASK_ID; fi
   if [[ ${RESTARTED:-0} != 0 ]]; then
-    read -r count 2>/dev/null <"$file" || true
+    read -r job count 2>/dev/null <"$file" || true
+    if [[ $job != "$JOB_ID" ]]; then count=0; fi # of an earlier submission of this directory
     count=$((count + 1))
-    echo "$count" >"$file"
+    echo "$JOB_ID $count" >"$file"
   fi
   echo "$count"
 }
@@ -34,12 +36,13 @@ _dlrun_ge_plain_end() { # to Grid Engine, 99 of a training would mean: run it ag
 _dlrun_on_event over _dlrun_ge_plain_end
 
 _dlrun_ge_signals() { # s_rt sends SIGUSR1, -notify SIGUSR2 a minute before qdel ends the job: this shell survives them
-  trap 'dlrun_log "the soft limit of the walltime (s_rt) is reached"; _dlrun_soft_at=$SECONDS' USR1
+  trap 'dlrun_log "the soft limit of the walltime (s_rt) is reached"; _dlrun_read_clock; _dlrun_soft_at=$_dlrun_now' USR1
   trap 'dlrun_log "asked to end"; _dlrun_asked=1; _dlrun_reason=cancelled; exit 143' USR2 # accounting will have only the 143
 }
 _dlrun_on_event arm _dlrun_ge_signals
 
 _dlrun_ge_soft_limit() { # it ends what qrsh has started: the program above that does not survive SIGUSR1
-  if [[ -z $_dlrun_reason && -n ${_dlrun_soft_at-} ]] && ((SECONDS - _dlrun_soft_at < 20)); then _dlrun_reason='timed out'; fi
+  _dlrun_read_clock
+  if [[ -z $_dlrun_reason && -n ${_dlrun_soft_at-} ]] && ((_dlrun_now - _dlrun_soft_at < 20)); then _dlrun_reason='timed out'; fi
 }
 _dlrun_on_event cause _dlrun_ge_soft_limit

@@ -5,14 +5,20 @@
 # scripts and set-up lines run in this shell, too. Needs bash 4.2, coreutils and grep. This file sources the parts that
 # every job uses; job.sh sources the parts that only some jobs use. Parts add functions to the events below.
 
+\unset -f unset command builtin compgen enable declare || : # in POSIX mode `unset` is bash's own, whatever functions there are
+# shellcheck source=shell.sh
+\. "$DLRUN_JOB_DIR/lib/shell.sh"
+_dlrun_own_names
 # shellcheck source=processes.sh
 source "$DLRUN_JOB_DIR/lib/processes.sh"
 # shellcheck source=failures.sh
 source "$DLRUN_JOB_DIR/lib/failures.sh"
 # shellcheck source=records.sh
 source "$DLRUN_JOB_DIR/lib/records.sh"
-# shellcheck source=shell.sh
-source "$DLRUN_JOB_DIR/lib/shell.sh"
+# shellcheck source=python.sh
+source "$DLRUN_JOB_DIR/lib/python.sh"
+# shellcheck source=code.sh
+source "$DLRUN_JOB_DIR/lib/code.sh"
 
 _dlrun_steps=()  # process ids of the ranks' launcher, services and staging
 _dlrun_beside=() # process ids of watchers, which are ended last
@@ -23,8 +29,10 @@ _dlrun_asked=    # set when the scheduler or the user has requested the end of t
 _dlrun_status=0  # the job's exit code, once it ends
 _dlrun_reason=   # why it ended, for state.json
 _dlrun_launched_at=0
+export DLRUN_PATH=$PATH # where every node finds the system's Python (python.sh)
 _dlrun_path=$PATH # for the commands at the end of the job, even if set-up lines replace PATH
 _dlrun_inherited=:$PATH:${LD_LIBRARY_PATH-}
+_dlrun_stepped=0 # seconds by which this node's clock was set since the launch
 _dlrun_used=0    # seconds that the job had run before this start, on nodes that were replaced
 _dlrun_launched_when=null _dlrun_staging=null _dlrun_returning=null # launch in seconds since 1970; seconds for data and for results
 _dlrun_earlier=0 # seconds that the earlier runs of this job took
@@ -55,6 +63,7 @@ source "$DLRUN_JOB_DIR/lib/ports.sh" # after the definition of events, to which 
 
 dlrun_source() { # PART...: of lib/
   local part
+  # shellcheck disable=SC1090 # the parts that the page names
   for part in "$@"; do source "$DLRUN_JOB_DIR/lib/$part.sh"; done
 }
 
@@ -75,13 +84,10 @@ dlrun_start() { # COMMAND...: it prints the granted hosts; creates logs/, hosts 
   export DLRUN_RUN_ID=$DLRUN_JOB_ID${DLRUN_POINT+-$DLRUN_POINT}.$DLRUN_RESTART # changes with every start
   export DLRUN_HOSTS=$DLRUN_RUN_DIR/hosts
   _dlrun_name_user
-  printf -v _dlrun_started '%(%s)T' -1
-  _dlrun_zero=0
-  _dlrun_read_clock
-  _dlrun_zero=$((_dlrun_now - _dlrun_used))
+  _dlrun_begin_clock
   read -r _dlrun_host </proc/sys/kernel/hostname # $HOSTNAME may be inherited from where the job was submitted
   _dlrun_host=${_dlrun_host%%.*}
-  _dlrun_create_empty failures ended
+  _dlrun_create_empty failures ended placement
   if [[ -n $_dlrun_own_log ]]; then exec >>"$DLRUN_RUN_DIR/logs/job.log" 2>&1; fi
   _dlrun_arm
   # shellcheck disable=SC2046 # words
@@ -101,6 +107,7 @@ dlrun_launch() { # COMMAND...: start the ranks
   _dlrun_expect_environment
   printf -v _dlrun_launched_when '%(%s)T' -1
   _dlrun_record running
+  _dlrun_stepped=0
   dlrun_service "$@"
   _dlrun_read_clock
   _dlrun_main=$! _dlrun_launched_at=$_dlrun_now
@@ -131,6 +138,7 @@ dlrun_expect_image() { # PATH: the image of a container, which must have the sam
 }
 
 dlrun_service() { # COMMAND...: start a process that must run as long as the ranks do; if it ends earlier, the job has failed
+  dlrun_check_code record
   export DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000} # ns on this node's clock, to correct other nodes' clocks
   _dlrun_arm # set the traps again: a set-up line may have changed them
   _dlrun_read_clock
@@ -162,6 +170,7 @@ dlrun_wait() { # wait until the ranks have ended; then exit with the exit code o
   { read -r daemon </proc/$PPID/comm; } 2>/dev/null || true
   while kill -0 "$_dlrun_main" 2>/dev/null; do
     _dlrun_pause
+    if _dlrun_clock_was_set; then _dlrun_record running; fi
     _dlrun_event second
     if [[ $daemon == slurmstepd ]] && _dlrun_stat $$ && ((_dlrun_fields[1] != PPID)); then _dlrun_daemon_lost; fi
     _dlrun_watch_services
@@ -189,7 +198,7 @@ _dlrun_pause() { # a second, or until something ends or a signal comes
 
 _dlrun_watch_services() { # a service that ends before the ranks do has failed
   local step
-  for step in "${_dlrun_steps[@]}"; do
+  for step in ${_dlrun_steps[@]+"${_dlrun_steps[@]}"}; do # bash 4.2 takes an empty array for one that is not set
     if [[ $step == "$_dlrun_main" ]] || kill -0 "$step" 2>/dev/null || ! kill -0 "$_dlrun_main" 2>/dev/null; then continue; fi
     if [[ $_dlrun_may_end == *" $step "* ]] && wait "$step"; then continue; fi
     _dlrun_give_up 'a service of the job ended early'
@@ -198,6 +207,11 @@ _dlrun_watch_services() { # a service that ends before the ranks do has failed
 
 # --- The end ------------------------------------------------------------------------------------------------
 
+_dlrun_foreign_signal() { # NAME STATUS
+  dlrun_log "$1 ended this script: something outside the job sent it"
+  exit "$2"
+}
+
 _dlrun_arm() {
   trap - DEBUG RETURN
   trap '_dlrun_line_failed "$?" "$LINENO" "$BASH_COMMAND" "${BASH_SOURCE[0]}"' ERR
@@ -205,6 +219,8 @@ _dlrun_arm() {
   trap 'dlrun_log "asked to end"; _dlrun_asked=1; exit 143' TERM
   trap 'dlrun_log "interrupted"; _dlrun_asked=1; exit 130' INT
   trap '' HUP
+  trap '_dlrun_foreign_signal SIGUSR1 138' USR1 # what the job itself sends has a trap of its own
+  trap '_dlrun_foreign_signal SIGUSR2 140' USR2
   _dlrun_event arm
 }
 
@@ -226,7 +242,7 @@ _dlrun_finish() { # the EXIT trap: runs at every end of this script
   trap '' TERM INT HUP USR1 USR2
   trap - EXIT
   IFS=$' \t\n'
-  set +eu # whatever fails from here on, the end is recorded
+  set +eu -h # whatever fails from here on, the end is recorded
   hash -r
   PATH=${PATH:+$PATH:}$_dlrun_path
   if [[ -n $_dlrun_asked ]]; then _dlrun_event asked; fi
@@ -234,8 +250,8 @@ _dlrun_finish() { # the EXIT trap: runs at every end of this script
     dlrun_log 'a line of job.sh ended it before the ranks did' # `exit` in a module file; old versions of bash after an error
     _dlrun_status=1
   fi
-  _dlrun_terminate "${_dlrun_steps[@]}"
-  _dlrun_terminate "${_dlrun_beside[@]}" # at SIGTERM they still report what they have found
+  _dlrun_terminate ${_dlrun_steps[@]+"${_dlrun_steps[@]}"}
+  _dlrun_terminate ${_dlrun_beside[@]+"${_dlrun_beside[@]}"} # at SIGTERM they still report what they have found
   if ((_dlrun_status)); then _dlrun_report_first_failure; fi
   _dlrun_event gone
   if [[ -z $_dlrun_asked ]]; then
@@ -251,7 +267,7 @@ _dlrun_finish() { # the EXIT trap: runs at every end of this script
 _dlrun_find_cause() {
   local note
   if ((_dlrun_status == 0)); then return 0; fi
-  if [[ -z $_dlrun_reason ]] && grep -qs 'out of memory$' "$DLRUN_RUN_DIR"/failures/*; then _dlrun_reason='out of memory'; fi
+  if [[ -z $_dlrun_reason ]] && _dlrun_some_failed && grep -qs 'out of memory$' "${_dlrun_notes[@]}"; then _dlrun_reason='out of memory'; fi
   if [[ -z $_dlrun_reason ]]; then
     read -r _ _ _ _ _ note < <(_dlrun_failed_first)
     if [[ $note =~ ^([a-z ]+):\  ]]; then _dlrun_reason=${BASH_REMATCH[1]}; fi # a check of the job's own

@@ -11,7 +11,7 @@ dlrun_local() { # COUNT COMMAND...: that many ranks; the first that fails ends t
     trap '_dlrun_signalled=1; kill -s "$_dlrun_carrier" "${_dlrun_ranks[@]}" 2>/dev/null || true' "$_dlrun_carrier"
   fi
   for ((_dlrun_rank = 0; _dlrun_rank < _dlrun_count; _dlrun_rank++)); do # no variable of the user's may be hidden by a local one
-    DLRUN_RANK=$_dlrun_rank DLRUN_LOCAL_RANK=$_dlrun_rank "$@" &
+    DLRUN_RANK=$_dlrun_rank DLRUN_LOCAL_RANK=$_dlrun_rank DLRUN_LOCAL_SIZE=$_dlrun_count DLRUN_NODE_RANK=0 "$@" &
     _dlrun_ranks+=("$!")
   done
   _dlrun_wait_for_ranks _dlrun_end_here

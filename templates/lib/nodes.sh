@@ -50,7 +50,7 @@ _dlrun_check_one() { # HOST [quick]: it writes its report
   local DLRUN_FIRST_HOST=$1 DLRUN_HOSTS=$DLRUN_RUN_DIR/nodes/$1/hosts
   printf '%s\n' "$1" >"$DLRUN_HOSTS-first"
   printf '%s\n' "$1" >"$DLRUN_HOSTS"
-  dlrun_on_node python3 "$DLRUN_JOB_DIR/node_checks.py" check "$@" </dev/null >"$DLRUN_RUN_DIR/nodes/$1/log" 2>&1
+  dlrun_on_node bash -p "$DLRUN_JOB_DIR/lib/python.sh" "$DLRUN_JOB_DIR/node_checks.py" check "$@" </dev/null >"$DLRUN_RUN_DIR/nodes/$1/log" 2>&1
 }
 
 _dlrun_check_nodes() { # HOW HOST...: all of them, many at a time; one that does not answer delays the others only briefly
@@ -61,7 +61,7 @@ _dlrun_check_nodes() { # HOW HOST...: all of them, many at a time; one that does
   _dlrun_create_empty nodes
   printf '%s\n' "$@" >"$DLRUN_RUN_DIR/nodes/hosts"
   for host; do
-    mkdir "$DLRUN_RUN_DIR/nodes/$host"
+    mkdir -p "$DLRUN_RUN_DIR/nodes/$host"
     _dlrun_check_one "$host" ${how:+"$how"} &
     pids+=("$!")
   done
@@ -81,7 +81,7 @@ _dlrun_check_nodes() { # HOW HOST...: all of them, many at a time; one that does
 }
 
 _dlrun_find_best() { # sets _dlrun_best, and notes the bad ones
-  python3 "$DLRUN_JOB_DIR/node_checks.py" choose "$_dlrun_count" >"$DLRUN_RUN_DIR/nodes/best"
+  dlrun_python "$DLRUN_JOB_DIR/node_checks.py" choose "$_dlrun_count" >"$DLRUN_RUN_DIR/nodes/best"
   mapfile -t _dlrun_best <"$DLRUN_RUN_DIR/nodes/best"
 }
 

@@ -47,6 +47,10 @@ _dlrun_place_locks() { # sets locks to a directory that this user's jobs share h
 _dlrun_read_sockets() { # sets sockets to the kernel's tables, once for all ports: with many sockets that is what takes time
   local table rows
   sockets=
+  if [[ -n ${DLRUN_FIRST_HOST-} && ${DLRUN_FIRST_HOST%%.*} != "$_dlrun_host" ]] && declare -F dlrun_on_node >/dev/null; then # rank 0 listens there
+    sockets=$(dlrun_on_node cat /proc/net/tcp /proc/net/tcp6 2>/dev/null </dev/null) || true
+    return 0
+  fi
   for table in /proc/net/tcp /proc/net/tcp6; do
     [[ -r $table ]] || continue
     mapfile -t rows <"$table"

@@ -2,13 +2,14 @@
 # Find the descendants of processes through /proc, and end them: SIGTERM, then after a grace period SIGKILL.
 # Sourced by lib/job.sh, and by lib/rank.sh when it has to find the descendants of its program.
 
-_dlrun_grace=10 # seconds between SIGTERM and SIGKILL
+_dlrun_grace=${DLRUN_GRACE:-10} # seconds between SIGTERM and SIGKILL; fewer where somebody waits at a terminal
 
 _dlrun_tree() { # PID...: set _dlrun_found to these processes and all their descendants, and _dlrun_parent[PID] for every process
   local stat pid more=1
   local -A tree=()
   unset -v _dlrun_parent
-  declare -gA _dlrun_parent=()
+  declare -gA _dlrun_parent
+  _dlrun_parent=()
   for pid in "$@"; do tree[$pid]=1; done
   for stat in /proc/[0-9]*/stat; do
     pid=${stat#/proc/} pid=${pid%/stat}

@@ -16,27 +16,27 @@ _dlrun_watching=() # their process ids
 _dlrun_ignored=()  # signals that are ignored when the program starts
 _dlrun_makes_way=  # set if SIGTERM may mean a preemption: the program gets its signal to save instead
 _dlrun_warning_sent=       # set when the program has got its signal to save
+_dlrun_misplaced=  # where the plan has this process, if it is another place
 _dlrun_is_agent=   # set if the ranks are children of the program
 
-dlrun_identify() { # ROLE RANK LOCAL_RANK PER_NODE COUNT [node]: set DLRUN_*; from here on all output goes to a log (`node`: that of its node)
-  local left
+dlrun_identify() { # ROLE RANK LOCAL_RANK LOCAL_SIZE NODE PER_NODE COUNT [node]: set DLRUN_*; from here on all output goes to a log (`node`: that of its node)
   _dlrun_late=${EPOCHREALTIME:+${DLRUN_LAUNCHED:+$((${EPOCHREALTIME//[!0-9]/}000 - DLRUN_LAUNCHED))}} # ns since its launch, if clocks agree
+  _dlrun_read_up
+  _dlrun_began=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000} _dlrun_began_up=$_dlrun_up
   read -r DLRUN_HOST </proc/sys/kernel/hostname # $HOSTNAME may be inherited from another host
-  export DLRUN_ROLE=$1 DLRUN_RANK=$2 DLRUN_LOCAL_RANK=$3 DLRUN_WORLD_SIZE=$5 DLRUN_HOST=${DLRUN_HOST%%.*}
-  export DLRUN_NODE_RANK=$(($2 / $4)) # ranks fill one node after the other
-  left=$(($5 - DLRUN_NODE_RANK * $4))
-  export DLRUN_LOCAL_SIZE=$((left < $4 ? left : $4)) DLRUN_THREADS=1
-  _dlrun_open_log "$4" "$5" "${6-}"
+  export DLRUN_ROLE=$1 DLRUN_RANK=$2 DLRUN_LOCAL_RANK=$3 DLRUN_WORLD_SIZE=$7 DLRUN_THREADS=1 DLRUN_HOST=${DLRUN_HOST%%.*}
+  _dlrun_locate "$4" "$5" "$6"
+  _dlrun_open_log "$7" "${8-}"
   if ((${DLRUN_RESTART:-0})); then echo "dlrun: run $((DLRUN_RESTART + 1))"; fi # the text above it is from earlier runs
 }
 
-_dlrun_open_log() { # PER_NODE COUNT [node]: sets _dlrun_log to the file that all output of this process goes to
+_dlrun_open_log() { # COUNT [node]: sets _dlrun_log to the file that all output of this process goes to
   local first=$DLRUN_RANK name=$DLRUN_ROLE-$DLRUN_RANK shared=
-  if [[ $3 == node ]] && ((DLRUN_LOCAL_SIZE > 1)); then
-    shared=1 first=$((DLRUN_NODE_RANK * $1))
+  if [[ $2 == node && -z $_dlrun_misplaced ]] && ((DLRUN_LOCAL_SIZE > 1)); then
+    shared=1 first=$((DLRUN_RANK - DLRUN_LOCAL_RANK))
     name=$DLRUN_ROLE-$first-$((first + DLRUN_LOCAL_SIZE - 1))
   fi
-  if (($2 > 1000)); then name=$((first / 1000))/$name; fi # directories that job.sh has made
+  if (($1 > 1000)); then name=$((first / 1000))/$name; fi # directories that job.sh has made
   _dlrun_log=$DLRUN_RUN_DIR/logs/$name.log
   exec {_dlrun_launcher}>&1
   if [[ -n $shared ]]; then _dlrun_share_log; else exec >>"$_dlrun_log" 2>&1; fi
@@ -147,7 +147,7 @@ _dlrun_wait_for_program() {
     status=$?
     kill -0 "$_dlrun_child" 2>/dev/null || break # a trapped signal ends `wait`, not the program
     if [[ -n $_dlrun_ending ]]; then # after a grace period, kill it and all processes that it started
-      for ((waited = 0; waited < 60; waited++)); do # 6 s: with `_dlrun_end_left_processes` still less than the 10 s that job.sh waits
+      for ((waited = 0; waited < 6 * ${DLRUN_GRACE:-10}; waited++)); do # 6 s: with `_dlrun_end_left_processes` still less than the 10 s that job.sh waits
         kill -0 "$_dlrun_child" 2>/dev/null || break
         sleep 0.1
       done
@@ -158,7 +158,7 @@ _dlrun_wait_for_program() {
       fi
     fi
   done
-  _dlrun_ended=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000} # in ns: the first failure and its consequences are milliseconds apart
+  _dlrun_note_end
   if ((status > 128)); then # a signal may have ended `wait` just before the program ended by itself
     wait "$_dlrun_child"
     status=$?
@@ -184,6 +184,22 @@ _dlrun_wait_for_program() {
     fi
   fi
   exit "$status"
+}
+
+_dlrun_read_up() { # sets _dlrun_up: the ns since this node's boot, in steps of 10 ms, by a clock that cannot be set
+  read -r _dlrun_up _ </proc/uptime
+  _dlrun_up=$((10#${_dlrun_up/./} * 10000000))
+}
+
+_dlrun_note_end() { # sets _dlrun_ended: now in ns, since the first failure and its consequences are milliseconds apart
+  local step
+  _dlrun_ended=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
+  if [[ -z $_dlrun_ended || -z $_dlrun_began ]]; then return 0; fi # before bash 5
+  _dlrun_read_up
+  step=$((_dlrun_ended - _dlrun_began - (_dlrun_up - _dlrun_began_up)))
+  if ((step > 2000000000 || step < -2000000000)); then # this node's clock was set meanwhile: as it was, like other nodes' times
+    _dlrun_ended=$((_dlrun_ended - step))
+  fi
 }
 
 _dlrun_start_daemon_watch() { # watch the parent if it is slurmstepd: Slurm notices only after minutes that this daemon has died
@@ -214,7 +230,7 @@ _dlrun_watch_daemon() {
 
 _dlrun_end() { # at SIGTERM: forward it to the program; if nothing has failed and it may be a preemption, send the signal to save
   _dlrun_ending=1
-  if [[ -n $_dlrun_makes_way && -z $_dlrun_warning_sent ]] && ! compgen -G "$DLRUN_RUN_DIR/failures/*" >/dev/null; then
+  if [[ -n $_dlrun_makes_way && -z $_dlrun_warning_sent ]] && ! compgen -G "$DLRUN_RUN_DIR/failures/*-*[0-9]" >/dev/null; then
     _dlrun_warn
   else
     kill -TERM "$_dlrun_child" 2>/dev/null

@@ -5,13 +5,13 @@
 _dlrun_builtins='. : [ break builtin cd command compgen continue declare disown echo enable eval exec exit export false hash
   jobs kill let local mapfile printf pwd read readarray readonly return set shift shopt source test times trap true type
   typeset ulimit umask unset wait'
-_dlrun_programs='awk base64 bash cat date env find getent grep head id ip mkdir mkfifo mktemp mv numactl prlimit python3 qstat
-  qsub readlink rm rmdir scontrol sed sleep sort srun ssh stat tail taskset timeout touch tr wc'
-_dlrun_locals='after alive all at_once bad base begun cause code count daemon deadline earlier ended exit_code file first found
-  granted host how i id ids index last late left letter letters line list listed locks log lost made margin marks
-  more name node note noted now off old own owner part pid pids place places points port rank reason rest role
-  rows running said script seed seen size sockets some span stacks started starts stat status step still table text
-  there tick tree tries try until usage waited what when where words'
+_dlrun_programs='awk base64 bash cat cp date env find flux getent grep head id ip ls mkdir mkfifo mktemp mv numactl prlimit python3 qstat
+  qsub readlink rm rmdir scancel scontrol sed sha256sum sleep sort srun ssh stat tail taskset tee timeout touch tr wc'
+_dlrun_locals='after alive all at_once bad base begun below cause code count daemon deadline earlier ended exit_code file first found
+  granted host how i id ids index job laid last late left letter letters line list listed locks log lost made margin
+  marks more name names node note noted now off old older own owner part parts path pid pids place places points port rank
+  reason rest role root rows running said script seed seen size sockets some span stacks started starts stat status
+  step still table text there tick tree tries try until usage version waited wall what when where words work'
 
 _dlrun_owned='DLRUN_JOB_DIR DLRUN_JOB_ID DLRUN_POINT DLRUN_RESTART DLRUN_NODES DLRUN_RUN_DIR DLRUN_RUN_ID DLRUN_HOSTS
   DLRUN_FIRST_HOST DLRUN_USER'
@@ -24,7 +24,7 @@ _dlrun_keep_names() {
   done
 }
 
-dlrun_own_shell() { # after the environment is set up: names, options, traps and word splitting are the library's again
+_dlrun_own_names() { # names of commands are those of commands again: other functions, such as `module`, stay
   POSIXLY_CORRECT=1 # `unset` is bash's own then, whatever functions there are
   \unset -f unset || :
   \unset -v POSIXLY_CORRECT FUNCNEST GLOBIGNORE EXECIGNORE TMOUT BASH_XTRACEFD BASH_COMPAT
@@ -33,7 +33,14 @@ dlrun_own_shell() { # after the environment is set up: names, options, traps and
   \unset -f $_dlrun_builtins $_dlrun_programs || :
   # shellcheck disable=SC2086 # words
   builtin enable $_dlrun_builtins
+  set -h # without it `hash` fails
   hash -r
+  umask u+rwx # a job without access to its own files cannot run
+}
+
+dlrun_own_shell() { # after the environment is set up: names, options, traps and word splitting are the library's again
+  FUNCNEST=0 # otherwise no function may call another; an assignment, for a function could stand in for a command
+  _dlrun_own_names
   set +afkmCET
   shopt -u dotglob expand_aliases extdebug failglob nocaseglob nocasematch nullglob xpg_echo
   set -euo pipefail

@@ -2,7 +2,7 @@
 # Ranks started by ssh, for sites whose scheduler starts nothing on the other nodes.
 
 dlrun_ssh() { # HOSTS PER_NODE COUNT WORDS SSH... COMMAND...: ranks on every host of a file, by an ssh command of so many words
-  _dlrun_hosts=$1 _dlrun_per_node=$2 _dlrun_count=$3 _dlrun_rank=0
+  _dlrun_hosts=$1 _dlrun_per_node=$2 _dlrun_count=$3 _dlrun_rank=0 _dlrun_node=0
   _dlrun_ranks=() _dlrun_lines=() _dlrun_ssh=("${@:5:$4}")
   shift $((4 + $4))
   if [[ ${_dlrun_ssh[0]##*/} == ssh ]]; then # a node that dies, or is dead, ends its ssh
@@ -14,6 +14,7 @@ dlrun_ssh() { # HOSTS PER_NODE COUNT WORDS SSH... COMMAND...: ranks on every hos
   if [[ -n ${_dlrun_carrier-} ]]; then trap '_dlrun_signalled=1; _dlrun_signal_hosts' "$_dlrun_carrier"; fi
   _dlrun_pipe=$(mktemp -d)/line
   while read -r _dlrun_to <&3; do
+    _dlrun_size=$((_dlrun_count - _dlrun_rank < _dlrun_per_node ? _dlrun_count - _dlrun_rank : _dlrun_per_node))
     for ((_dlrun_local = 0; _dlrun_local < _dlrun_per_node && _dlrun_rank < _dlrun_count; _dlrun_local++, _dlrun_rank++)); do
       mkfifo -m 600 "$_dlrun_pipe"
       (
@@ -25,15 +26,16 @@ dlrun_ssh() { # HOSTS PER_NODE COUNT WORDS SSH... COMMAND...: ranks on every hos
       exec {_dlrun_line}>"$_dlrun_pipe"
       _dlrun_lines+=("$_dlrun_line")
       rm -f "$_dlrun_pipe"
-      DLRUN_RANK=$_dlrun_rank DLRUN_LOCAL_RANK=$_dlrun_local _dlrun_on_host "$@" >&"$_dlrun_line"
+      DLRUN_RANK=$_dlrun_rank DLRUN_LOCAL_RANK=$_dlrun_local DLRUN_LOCAL_SIZE=$_dlrun_size DLRUN_NODE_RANK=$_dlrun_node _dlrun_on_host "$@" >&"$_dlrun_line"
     done
+    _dlrun_node=$((_dlrun_node + 1))
   done 3<"$_dlrun_hosts"
   rmdir "${_dlrun_pipe%/*}"
   _dlrun_wait_for_ranks _dlrun_end_ssh_ranks
 }
 
 _dlrun_on_host() { # COMMAND...: what the shell on a host reads, so that nothing is in a process list
-  export DLRUN_RANK DLRUN_LOCAL_RANK
+  export DLRUN_RANK DLRUN_LOCAL_RANK DLRUN_LOCAL_SIZE DLRUN_NODE_RANK
   printf '{\n'
   dlrun_exported
   printf 'cd -- %q || exit\n' "$PWD"

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # variables of the page and of python.sh
 # Functions of stage.sh, which runs once on each node: data to node-local storage, results from it, and cleaning up.
 
 dlrun_stage_on() { # INDEX of this node in the job; from here on all output goes to the node's own log
@@ -20,6 +20,7 @@ dlrun_stage_action() { # ACTION FUNCTION: `in` calls the function, which copies 
   in)
     if _dlrun_is_foreign; then exit 1; fi
     trap 'trap "" TERM; kill "$!" 2>/dev/null; wait "$!"; _dlrun_node clean --job "$_dlrun_job"; exit 143' TERM # what has come goes
+    _dlrun_choose_python || _dlrun_failed "$?"
     if [[ -n $_dlrun_home ]]; then _dlrun_node results --name "$_dlrun_job" || exit; fi
     _dlrun_node clean # what jobs that are gone left behind
     "$2"
@@ -29,6 +30,11 @@ dlrun_stage_action() { # ACTION FUNCTION: `in` calls the function, which copies 
   leave) trap '' TERM && _dlrun_leave ;;
   keep) _dlrun_standby ;;
   esac
+}
+
+dlrun_missing_secret() { # NAME WHAT: a secret could not be read
+  echo "dlrun: secret $1 could not be read: $2"
+  _dlrun_failed 1
 }
 
 dlrun_stage_data_set() { # ARGUMENTS...: of `node.pyz stage`: one data set
@@ -58,7 +64,8 @@ dlrun_fix_venv() { # NAME SOURCE: scripts of a staged virtual environment start 
 }
 
 _dlrun_node() { # COMMAND...: the node program, which needs nothing but a Python from 3.6 on; a signal does not wait for it
-  python3 "$DLRUN_JOB_DIR/node.pyz" "$@" --to "$DLRUN_STAGE" &
+  _dlrun_choose_python || return "$?"
+  "${_dlrun_python[@]}" "$DLRUN_JOB_DIR/node.pyz" "$@" --to "$DLRUN_STAGE" &
   wait "$!"
 }
 
@@ -71,7 +78,7 @@ _dlrun_failed() { # CODE: note it for job.sh, and end
 # --- The end ------------------------------------------------------------------------------------------------
 
 _dlrun_copy_out() { # to the shared file system, and then they go from here
-  python3 "$DLRUN_JOB_DIR/node.pyz" stage-out --source "$DLRUN_RESULTS" --to "$_dlrun_home" --update --sync set --skip-special \
+  dlrun_python "$DLRUN_JOB_DIR/node.pyz" stage-out --source "$DLRUN_RESULTS" --to "$_dlrun_home" --update --sync set --skip-special \
     --deadline "${_dlrun_time}s" && _dlrun_node results --name "$_dlrun_job" --remove
 }
 

@@ -76,7 +76,7 @@ dlrun_stage() { # WHAT COMMAND...: start stage.sh on each node, and wait until t
   _dlrun_staging=$((_dlrun_now - begun))
   if ((${#_dlrun_keeps[@]})); then
     _dlrun_create_empty kept
-    "${_dlrun_keeps[@]}" bash "$DLRUN_JOB_DIR/stage.sh" keep </dev/null & # the training's step may have taken all memory of the job
+    "${_dlrun_keeps[@]}" bash -p "$DLRUN_JOB_DIR/stage.sh" keep </dev/null & # the training's step may have taken all memory of the job
     _dlrun_keeper=$!
   fi
   _dlrun_in_place=1
@@ -88,7 +88,7 @@ _dlrun_stage_in() { # true if each node has its data, or enough of it for the tr
     if ((${#_dlrun_keeps[@]})); then starts=("${_dlrun_keeps[@]}"); fi # a step beside which others can start
     _dlrun_create_empty early
   fi
-  "${starts[@]}" bash "$DLRUN_JOB_DIR/stage.sh" in </dev/null &
+  "${starts[@]}" bash -p "$DLRUN_JOB_DIR/stage.sh" in </dev/null &
   step=$!
   _dlrun_steps=("$step")
   if _dlrun_await_enough "$step"; then
@@ -132,7 +132,7 @@ _dlrun_use_other_directory() { # where another user has taken the directory's na
 
 _dlrun_on_each_node() { # TENTHS ACTION: a step of stage.sh that may take so long; false if it fails
   local waited step
-  "${_dlrun_starts[@]}" bash "$DLRUN_JOB_DIR/stage.sh" "$2" </dev/null &
+  "${_dlrun_starts[@]}" bash -p "$DLRUN_JOB_DIR/stage.sh" "$2" </dev/null &
   step=$!
   for ((waited = 0; waited < $1; waited++)); do
     kill -0 "$step" 2>/dev/null || break
@@ -198,7 +198,7 @@ _dlrun_copy_results() { # sets _dlrun_status if they do not arrive
   dlrun_log "copying the results to $_dlrun_to"
   _dlrun_read_clock
   begun=$_dlrun_now
-  "${_dlrun_starts[@]}" bash "$DLRUN_JOB_DIR/stage.sh" out </dev/null &
+  "${_dlrun_starts[@]}" bash -p "$DLRUN_JOB_DIR/stage.sh" out </dev/null &
   wait "$!" || { [[ -n $_dlrun_keeper ]] && _dlrun_await_standby; } || _dlrun_results_left
   _dlrun_read_clock
   _dlrun_returning=$((_dlrun_now - begun))

@@ -8,6 +8,7 @@ dlrun_measure() { # [PATH of the checkpoints]: the first process of each node st
   _dlrun_watch+=' _dlrun_sample'
 }
 
-_dlrun_sample() { # an interpreter of the job's environment; the user's modules are not imported (-I, -S)
-  cd / && exec python3 -I -S - $$ "$_dlrun_log" "$_dlrun_checkpoints" >/dev/null 2>&1 <"$DLRUN_JOB_DIR/usage.py" # bash opens it once, Python three times
+_dlrun_sample() { # without the modules that are installed (-S)
+  _dlrun_choose_python || return 0
+  cd / && exec "${_dlrun_python[@]}" -S - $$ "$_dlrun_log" "$_dlrun_checkpoints" >/dev/null 2>&1 <"$DLRUN_JOB_DIR/usage.py" # bash opens it once, Python three times
 }

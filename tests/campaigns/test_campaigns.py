@@ -18,6 +18,7 @@ def shapes(quick: tuple[str, int], *others: tuple[str, int]) -> list:
     return [quick, *(pytest.param(*other, marks=pytest.mark.slow) for other in others)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "count"),
     shapes(("copy", 15), ("pack", 15), ("shard", 5), ("part", 5), ("web", 5), ("s3", 5), ("chain", 2)),

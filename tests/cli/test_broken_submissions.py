@@ -186,9 +186,9 @@ def test_nobody_can_tell_whether_it_was_taken(login):
 def test_record_that_cannot_be_written(login, monkeypatch):
     """The disk is full when the scheduler has answered: the id is printed, and is in the client's answer."""
     begin = (
-        "from dlrun.effects.records import jobs\n"
+        "from dlrun.jobs.records import directories\n"
         "def full(path, data):\n    raise OSError(28, 'No space left on device')\n"
-        "jobs.write_json = full\n"
+        "directories.write_json = full\n"
         "from dlrun.cli.main import main; main(['submit', 'spec.yaml'])"
     )
     done = subprocess.run(

@@ -73,14 +73,83 @@ def submit(dlrun: Dlrun, clients: Clients, scheduler: str = "slurm", *more: str,
 def test_submit_is_one_call_from_the_job_directory(dlrun, clients, scheduler, program, said, job_id, argv):
     clients.answer(program, said)
     ran = submit(dlrun, clients, scheduler, SLURM_JOB_ID="1", SBATCH_ACCOUNT="x", PBS_JOBID="2", RANK="3")
-    *asked, call = clients.calls()
+    *asked, call, shown = clients.calls()
     assert [one["argv"] for one in asked] == ([["show", "config"]] if scheduler == "slurm" else [])
+    assert shown["name"] == ("scontrol" if scheduler == "slurm" else "qstat")
+    assert shown["argv"][-1] == job_id
     assert (call["name"], call["argv"], call["cwd"]) == (program, argv, str(dlrun.place / "job"))
     assert not {"SLURM_JOB_ID", "SBATCH_ACCOUNT", "PBS_JOBID", "RANK"} & set(call["env"])
     assert "HOME" in call["env"]
     assert "PBS_JOBID, RANK, SBATCH_ACCOUNT, SLURM_JOB_ID" in ran.stderr
     assert f"as job {job_id}\n" in ran.stdout
     assert json.loads((dlrun.place / "job" / "submission.json").read_text())["job_id"] == job_id
+
+
+def test_what_the_client_prints_besides_the_id_is_shown_and_kept(dlrun, clients):
+    """A submission plug-in moved the job (log_user of job_submit.lua), and a wrapper printed a remark."""
+    clients.answer("sbatch", "3 hours left\n4711\n", stderr="sbatch: moved to partition low\n")
+    ran = submit(dlrun, clients)
+    assert "sbatch: moved to partition low\n" in ran.stderr
+    assert "sbatch: 3 hours left\n" in ran.stderr
+    record = json.loads((dlrun.place / "job" / "submission.json").read_text())
+    assert record["remarks"] == ["moved to partition low", "3 hours left"]
+    clients.answer("squeue", f"4711{'|x' * len(QUEUE_FIELDS)}\n")
+    shown = dlrun("status", "job", env=clients.env)
+    assert "printed: moved to partition low" in shown.stderr
+
+
+def test_what_the_scheduler_changed_is_shown_and_kept(dlrun, clients):
+    """A submission plug-in gives the job another partition and half of the time."""
+    clients.answer("sbatch", "4711\n")
+    clients.answer(
+        "scontrol",
+        "JobId=4711 JobName=x Account=(null) QOS=normal TimeLimit=00:30:00 Partition=low NumNodes=2-2\n",
+    )
+    spec = dlrun.spec(SPEC.replace("1h", "1h, partition: gpu") + "site: generic-slurm\n")
+    ran = dlrun("submit", spec, "--job-dir", "job", env=clients.env)
+    said = "changed the job: partition `low`, not `gpu`; walltime 30m, not 1h"
+    assert said in ran.stderr
+    record = json.loads((dlrun.place / "job" / "submission.json").read_text())
+    assert record["changed"] == ["partition `low`, not `gpu`", "walltime 30m, not 1h"]
+    clients.answer("squeue", f"4711{'|x' * len(QUEUE_FIELDS)}\n")
+    assert "partition `low`, not `gpu`" in dlrun("status", "job", env=clients.env).stderr
+    data = json.loads(dlrun("status", "job", "--json", env=clients.env).stdout)
+    assert data["jobs"][0]["scheduler_changed"] == record["changed"]
+    dlrun("report", "job", "-o", "report.html", env=clients.env)
+    assert "walltime 30m, not 1h" in (dlrun.place / "report.html").read_text()
+
+
+def test_a_job_whose_directory_is_gone_is_known_by_its_id(dlrun, clients):
+    clients.answer("squeue", "4711|RUNNING|None|0|0|2026-11-21T03:04:15|N/A|n[1-2]|\n")
+    shown = dlrun("status", "4711", env=clients.env)
+    assert "running" in shown.stdout
+    assert "n[1-2]" in shown.stdout
+    assert "has no job directory" in shown.stderr
+    (one,) = json.loads(dlrun("status", "4711", "--json", env=clients.env).stdout)["jobs"]
+    assert (one["job_id"], one["directory"], one["runs"][0]["state"]) == ("4711", None, "running")
+
+
+def test_a_check_shows_what_the_client_prints_besides_the_start(dlrun, clients):
+    printed = "sbatch: the partition is down\nsbatch: Job 5 to start at 2026-11-21T03:04:15 using 8 processors on nodes n1\n"
+    clients.answer("sbatch", stderr=printed)
+    spec = dlrun.spec(SPEC + "site: generic-slurm\n")
+    ran = dlrun("submit", "--check", spec, env=clients.env)
+    assert "sbatch: the partition is down" in ran.stderr
+    assert ran.stdout.startswith("2026-11-21T03:04:15")
+
+
+def test_a_check_shows_the_start_in_each_of_several_queues(dlrun, clients):
+    printed = "sbatch: Job 5 to start at 2026-11-21T03:04:15 using 8 processors on nodes n1\n"
+    clients.answer("sbatch", stderr=printed)
+    spec = dlrun.spec(SPEC.replace("nodes: 2", "nodes: 2, partition: 'a,b'") + "site: generic-slurm\n")
+    ran = dlrun("submit", "--check", spec, env=clients.env)
+    assert ran.stdout == "a: 2026-11-21T03:04:15 on n1, b: 2026-11-21T03:04:15 on n1\n"
+    asked = [call["argv"] for call in clients.calls() if call["name"] == "sbatch"]
+    assert asked == [
+        ["--test-only", "job.sh"],
+        ["--partition=a", "--test-only", "job.sh"],
+        ["--partition=b", "--test-only", "job.sh"],
+    ]
 
 
 @pytest.mark.parametrize(

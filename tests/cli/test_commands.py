@@ -212,7 +212,10 @@ def test_parsable_prints_the_id_alone(dlrun):
 
 
 def test_an_unexpected_error_is_called_a_bug_and_logged(dlrun):
-    broken = "import dlrun.effects.jobs.prepare as p; p.prepare = lambda *a, **k: 1 / 0; from dlrun.cli.main import main; main()"
+    broken = (
+        "import dlrun.jobs.submission.prepare as p; p.prepare = lambda *a, **k: 1 / 0; "
+        "from dlrun.cli.main import main; main()"
+    )
     done = subprocess.run([sys.executable, "-c", broken, "plan", "x.yaml"], cwd=dlrun.place, env=dlrun.environment(),
                           capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 3
@@ -227,13 +230,17 @@ def test_an_unexpected_error_is_called_a_bug_and_logged(dlrun):
 
 
 def test_an_interrupt_is_130(dlrun):
-    with dlrun.start("submit", dlrun.spec("command: [sleep, '600']"), "--wait") as process:
+    words = ("--wait", "--job-dir", dlrun.jobs / "run 1")
+    with dlrun.start("submit", dlrun.spec("command: [sleep, '600']"), *words) as process:
         while "each rank's output" not in (line := process.stdout.readline()):  # it follows the log
             assert line, process.communicate()
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "the job is not cancelled" in stderr
+    assert (
+        "the job is not cancelled; `dlrun logs -f 'run 1'` follows it, `dlrun cancel 'run 1'` ends it"
+        in stderr
+    )
     assert dlrun.alive()
     dlrun("cancel", "latest")
 
@@ -247,19 +254,19 @@ def test_import_writes_a_spec_that_plans(dlrun, tmp_path):
     spec = tmp_path / "train.yaml"
     done = dlrun("import", str(script), "--site", "generic-slurm", "-o", str(spec))
     assert done.stdout == ""
-    assert "line 3: set -e: the job script sets its own shell options" in done.stderr
-    assert "2 nodes" in dlrun("plan", str(spec)).stdout
+    assert "line 4: torchrun: kept as the program of each node" in done.stderr
+    assert re.search(r"^  nodes +2$", dlrun("plan", str(spec)).stdout, re.MULTILINE)
     again = dlrun("import", str(script), "-o", str(spec), code=2)
     assert "already exists" in again.stderr
     empty = tmp_path / "empty.sh"
     empty.write_text("#!/bin/bash\necho hello\n", "utf-8")
-    assert "no line that starts a training" in dlrun("import", str(empty), code=2).stderr
+    assert "no line of it starts a program" in dlrun("import", str(empty), code=5).stderr
 
 
 def test_keys_lists_what_may_be_written(dlrun):
     top = dlrun("keys").stdout
     assert re.search(r"^resources … +a mapping +resources to request", top, re.MULTILINE)
-    assert "options" not in top.split()
+    assert not re.search("^options ", top, re.MULTILINE)
     assert re.search(r"^walltime +a time with its unit +\S", dlrun("keys", "resources").stdout, re.MULTILINE)
     assert re.search(r"^source +text +required +", dlrun("keys", "data.imagenet").stdout, re.MULTILINE)
     assert re.search(r"^agent +`true` or `false` +false +", dlrun("keys", "torch").stdout, re.MULTILINE)

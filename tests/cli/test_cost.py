@@ -47,6 +47,7 @@ def test_without_a_walltime_there_is_no_most(dlrun):
     assert " of at most " not in ran.stderr
 
 
+@pytest.mark.slow
 def test_what_a_failed_run_used_is_counted_when_it_ran_again(dlrun):
     script = "sleep 2; [[ {{ n }} == 1 || -e go ]]"
     job = dlrun.submit(
@@ -84,6 +85,7 @@ def test_results_show_three_digits_of_what_was_spent(dlrun):
         assert f"{one['node_hours']:.6g}" in line.split(","), "all digits where a program reads them"
 
 
+@pytest.mark.slow
 def test_use_and_its_bound_count_every_run(dlrun):
     spec = dlrun.spec(
         "run: 'sleep 2; exit 3'\nresources: {ranks_per_node: 1, walltime: 10m}\n"

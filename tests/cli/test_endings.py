@@ -89,6 +89,7 @@ def test_a_shell_can_trap_the_signal(dlrun):
     assert ended(dlrun, job) == ("timed out", 124), "it was told to save, and is not done"
 
 
+@pytest.mark.slow
 def test_the_last_words_of_a_program_are_few_however_long_its_lines(dlrun):
     """Else the job's script would need as much memory, and its log as much room, as what the program said."""
     line = "printf %04194304d 0; exit 3"

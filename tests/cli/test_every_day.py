@@ -155,6 +155,7 @@ resources: {{ranks_per_node: 1}}
 """
 
 
+@pytest.mark.slow
 def test_a_running_study_is_one_thing_with_its_runs(dlrun):
     go = dlrun.place / "go"
     dlrun.spec(f"name: st\n{STUDY.format(go=go)}")
@@ -170,6 +171,7 @@ def test_a_running_study_is_one_thing_with_its_runs(dlrun):
     assert len(json.loads(dlrun("status", "st-scaling", "--json").stdout)["jobs"]) == 2
 
 
+@pytest.mark.slow
 def test_a_link_to_the_log_where_the_job_was_submitted(dlrun):
     job = dlrun.submit(f"{OK}log_link: slurm-%j.out\n", "--wait")
     (link,) = dlrun.place.glob("slurm-*.out")

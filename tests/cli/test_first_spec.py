@@ -63,7 +63,6 @@ def test_init_asks_five_questions_on_a_terminal(dlrun):
         ("mem: 64G", "`mem: 64G` is taken as `memory_per_node: 64GiB`", "memory      64GiB"),
         ("mem: 2000", "`mem: 2000` is taken as `memory_per_node: 2000MiB`", "memory      2000MiB"),
         ("time: 90", "`time: 90` is taken as `walltime: 90m`", "walltime    1h30m"),
-        ("gpus_per_node: a100:4", "the type `a100` is ignored", "GPUs        4"),
         ("gres: gpu:2", "`gres: gpu:2` is taken as `gpus_per_node: 2`", "GPUs        2"),
         ("queue: gpu", "`queue` is taken as `partition`", "partition   gpu"),
     ],

@@ -1,7 +1,7 @@
 """Names that the library, bash or the pages use, in a user's hands: as variables, in set-up lines, as functions, as traps.
 
-Each way is a real job with all names at once, which ends well, and one which fails; with `-m slow` also a job for each name,
-in set-up lines with all ways of such lines at once.
+Each way is a real job with all names at once, which ends well, and one which fails; with `-m slow` also jobs for few variables,
+and for each trap and each name in set-up lines, with all ways of such lines at once.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from dlrun.plan.reserved_names import reserved
+from tests.examples import cases
 from tests.library import LIBRARY, RANKS, local_names
 from tests.making import LOCAL, plan_of, write_job
 
@@ -171,6 +172,7 @@ def check(way: str, names: list[str], code: int, job: Path, printed: str) -> Non
     assert not any(name.startswith(("_dlrun_", "dlrun_")) for name in seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [0, 3])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_job_with_all_names_at_once(dlrun, way, code):
@@ -184,7 +186,7 @@ def test_a_job_with_all_names_at_once(dlrun, way, code):
     assert not dlrun.alive()
 
 
-@pytest.mark.parametrize("name", sorted(READ_ONLY))
+@pytest.mark.parametrize("name", cases(sorted(READ_ONLY), quick=2))
 def test_a_set_up_line_that_bash_refuses_ends_the_job_and_says_so(dlrun, name):
     spec = f"command: ['true']\nenvironment: {{setup: ['{name}=7']}}\n"
     job = dlrun.submit(spec, "--wait", code=1)
@@ -198,6 +200,7 @@ def of_the_library_itself() -> list[str]:
     return sorted(set(re.findall(r"^(_?dlrun_\w+)\(\) \{", text, re.MULTILINE)))
 
 
+@pytest.mark.slow
 def test_a_function_of_the_library_cannot_be_defined_again(dlrun):
     """Where set-up lines go on after the error, the job ends well; else it ends with the name."""
     names = of_the_library_itself()
@@ -224,6 +227,7 @@ def test_a_function_of_the_library_cannot_be_defined_again(dlrun):
     assert "defines or removes the function `dlrun_wait`" in dlrun("why", refused).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["exit", "exit 0", "exec true"])
 def test_a_set_up_line_that_ends_the_script_is_no_success(dlrun, line):
     job = dlrun.submit(f"command: ['true']\nenvironment: {{setup: ['{line}']}}\n", "--wait", code=1)
@@ -256,7 +260,7 @@ def test_names_that_belong_to_bash_or_dlrun_are_refused(dlrun):
     assert [name for name in names if f"`{name}` cannot be set: " not in ran.stderr] == []
 
 
-def runs_well(place: Path, way: str, name: str, environment: str) -> None:
+def runs_well(place: Path, way: str, names: list[str], environment: str) -> None:
     """A job with this environment ends as its program does: every second one with a failure."""
     code = 3 * (int(place.name) % 2)
     place.mkdir()
@@ -267,15 +271,25 @@ def runs_well(place: Path, way: str, name: str, environment: str) -> None:
     done = subprocess.run(
         ["bash", "job.sh"], cwd=place, capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.returncode == code, (name, done.stdout, done.stderr)
-    check(way, [name], code, place, done.stdout)
+    assert done.returncode == code, (names, done.stdout, done.stderr)
+    check(way, names, code, place, done.stdout)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["variable", "trap"])
-def test_a_job_for_each_name(tmp_path, way):
-    for number, name in enumerate(WAYS[way]):
-        runs_well(tmp_path / str(number), way, name, environment_of(way, [name]))
+def test_a_job_for_each_trap(tmp_path):
+    for number, name in enumerate(SIGNALS):
+        runs_well(tmp_path / str(number), "trap", [name], environment_of("trap", [name]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(2))
+def test_jobs_for_few_variables(tmp_path, part):
+    """Each variable is in two jobs, with other ones each time: what one of them does is not hidden by all the rest."""
+    names = WAYS["variable"]
+    count = -(-len(names) // 8)
+    for number in range(count):
+        few = names[number * 8 :][:8] if part else names[number::count]
+        runs_well(tmp_path / str(number), "variable", few, environment_of("variable", few))
 
 
 @pytest.mark.slow
@@ -288,4 +302,4 @@ def test_a_job_for_each_name_in_set_up_lines(tmp_path, part):
     for number, name in enumerate(names):
         lines = [line for way in ways if name in WAYS[way] for line in lines_of(way, [name])]
         lines.sort(key="shopt -s expand_aliases".__ne__)  # before `shopt` is a function
-        runs_well(tmp_path / str(number), "setup", name, json.dumps({"setup": lines}))
+        runs_well(tmp_path / str(number), "setup", [name], json.dumps({"setup": lines}))

@@ -87,7 +87,8 @@ def test_the_handlers_are_there_before_anything_is_imported(login, start):
     assert {*done.stdout.split()} - {"dlrun.__main__"} == {
         "dlrun",
         "dlrun.cli",
-        "dlrun.cli.signals",
+        "dlrun.terminal",
+        "dlrun.terminal.signals",
         "dlrun.cli.start",
     }
 
@@ -111,7 +112,7 @@ def test_signal_that_a_library_swallows(login):
     """An import that makes another error of it is no bug of ours."""
     begin = (
         "import os, signal\n"
-        "from dlrun.effects.inputs import spec\n"
+        "from dlrun.system.inputs import spec\n"
         "def broken(*_, **__):\n"
         "    try:\n        os.kill(os.getpid(), signal.SIGINT)\n"
         "    except BaseException:\n        raise SystemError('an extension failed')\n"

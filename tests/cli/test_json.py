@@ -19,6 +19,7 @@ OTHERWISE = {
     "schema": "it prints a JSON Schema",
     "completion": "it prints a shell script, to be evaluated",
     "help": "it prints pages to read",
+    "shell": "its output is that of a program of the user's",
 }
 """Commands without `--json`, each with the reason."""
 
@@ -37,6 +38,7 @@ RUNS = {
     "import": Run("import job.sbatch", "import"),
     "plan": Run("plan spec.yaml", "request"),
     "render": Run("render spec.yaml", "files"),
+    "run": Run("run --site workstation -- true", "run"),
     "resubmit": Run("resubmit latest", "job"),
     "cancel": Run("cancel latest", "cancel"),
     "hold": Run("hold latest", "hold", 2),
@@ -51,6 +53,9 @@ RUNS = {
     "report": Run("report latest", "report"),
     "explain": Run("explain OMP_NUM_THREADS spec.yaml", "explanations"),
     "fetch": Run("fetch latest", "fetch", 2),
+    "code": Run("code latest", "code"),
+    "diff": Run("diff latest", "differences"),
+    "tunnel": Run("tunnel latest 80", "tunnel", 2),
     "stage-data": Run("stage-data --list --to {place}/cache", "sets"),
     "tune-affinity": Run("tune-affinity --site lumi-g", "ranks"),
     "verify": Run("verify spec.yaml", "verify"),
@@ -134,7 +139,8 @@ def test_one_document_and_nothing_else(place, name):
     where = {"DLRUN_JOBS": str(place.place / "jobs")}
     if name == "site detect":
         where["PATH"] = f"{place.place}/bin:{os.environ['PATH']}"
-    done = place(*words, "--json", code=run.code, env=where)
+    end = words.index("--") if "--" in words else len(words)
+    done = place(*words[:end], "--json", *words[end:], code=run.code, env=where)
     if run.code:
         assert done.stdout == ""
         assert done.stderr.startswith("error: ")

@@ -9,9 +9,10 @@ import yaml
 
 from tests.cluster import apptainer
 
-pytestmark = pytest.mark.skipif(bool(apptainer.why_not()), reason=apptainer.why_not())
+pytestmark = pytest.mark.needs("bwrap")  # stands in for Apptainer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [0, 7])
 def test_ranks_in_a_container(dlrun, code):
     image = apptainer.install(dlrun.place, dlrun.place)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Dlrun, wait_for
+from tests.programs import works
 
 SLEEPERS = "command: [sleep, '600']\nresources: {ranks_per_node: 2}\n"
 
@@ -34,7 +35,9 @@ def states(dlrun: Dlrun, job: Path) -> list[tuple[str, int | None]]:
 
 def job_script(dlrun: Dlrun) -> int:
     """The process of the job's script; its functions run in children that look alike."""
-    return min(int(line.split()[0]) for line in dlrun.alive() if line.endswith("bash job.sh"))
+    return min(
+        int(line.split()[0]) for line in dlrun.alive() if line.endswith("/job.sh") and " bash " in line
+    )
 
 
 def sleepers(dlrun: Dlrun, seconds: int = 600) -> list[int]:
@@ -47,6 +50,7 @@ def running(dlrun: Dlrun, ranks: int = 2) -> None:
     wait_for(lambda: len(sleepers(dlrun)) == ranks)
 
 
+@pytest.mark.slow
 def test_wait_follows_the_log_and_passes_the_exit_code_on(dlrun):
     ran = dlrun(
         "submit",
@@ -80,6 +84,7 @@ def test_a_job_that_ends_well(dlrun):
     assert dlrun("status").stdout == ""
 
 
+@pytest.mark.slow
 def test_a_job_outlives_the_command_that_submitted_it(dlrun):
     job = dlrun.submit(bash("until [[ -e go ]]; do sleep 0.1; done; echo done"))
     assert dlrun.alive()
@@ -92,6 +97,7 @@ def test_a_job_outlives_the_command_that_submitted_it(dlrun):
     assert not dlrun.alive()
 
 
+@pytest.mark.slow
 def test_a_job_outlives_the_terminal_of_the_command_that_submitted_it(dlrun):
     with dlrun.start("submit", dlrun.spec(SLEEPERS), start_new_session=True) as process:
         process.communicate(timeout=120)
@@ -103,6 +109,7 @@ def test_a_job_outlives_the_terminal_of_the_command_that_submitted_it(dlrun):
     dlrun("cancel", "latest")
 
 
+@pytest.mark.slow
 def test_cancel_leaves_nothing(dlrun):
     job = dlrun.submit(SLEEPERS)
     running(dlrun)
@@ -146,6 +153,7 @@ def test_a_daemon_does_not_outlive_a_job_that_ends_by_itself(dlrun):
     assert states(dlrun, job) == [("completed", 0)]
 
 
+@pytest.mark.slow
 def test_the_walltime_ends_a_job(dlrun):
     ran = dlrun("submit", dlrun.spec(SLEEPERS), "--set", "resources.walltime=1s", "--wait", code=None)
     assert ran.code not in (0, 2, 3)
@@ -173,6 +181,7 @@ def two_free_ports() -> int:
     pytest.skip("no two neighbouring ports are free on this machine")
 
 
+@pytest.mark.slow
 def test_two_jobs_at_once_meet_at_ports_of_their_own(dlrun):
     port = two_free_ports()
     spec = SLEEPERS + narrow(dlrun, port, port + 1)
@@ -187,6 +196,7 @@ def test_two_jobs_at_once_meet_at_ports_of_their_own(dlrun):
     dlrun.submit(spec.replace("sleep, '600'", "'true'"), "--wait")
 
 
+@pytest.mark.slow
 def test_a_port_that_somebody_else_has_is_passed_over(dlrun):
     port = two_free_ports()
     spec = bash("echo port $MASTER_PORT", "ranks_per_node: 1") + narrow(dlrun, port, port + 1)
@@ -196,6 +206,7 @@ def test_a_port_that_somebody_else_has_is_passed_over(dlrun):
             assert "no free block" in dlrun("submit", dlrun.spec(spec), "--wait", code=1).stdout
 
 
+@pytest.mark.slow
 def test_a_killed_rank_ends_the_job(dlrun):
     job = dlrun.submit(bash("if ((RANK == 1)); then exec sleep 599; else exec sleep 600; fi"))
     (victim,) = wait_for(lambda: sleepers(dlrun, 599))
@@ -208,6 +219,7 @@ def test_a_killed_rank_ends_the_job(dlrun):
     wait_for(lambda: not dlrun.alive())
 
 
+@pytest.mark.slow
 def test_a_killed_rank_script_ends_the_job_too(dlrun):
     job = dlrun.submit(SLEEPERS)
     running(dlrun)
@@ -225,6 +237,7 @@ def test_a_killed_job_script_takes_its_ranks_along(dlrun):
     assert states(dlrun, job) == [("failed", 137)]
 
 
+@pytest.mark.slow
 def test_a_killed_supervisor_takes_the_job_along(dlrun):
     job = dlrun.submit(SLEEPERS)
     running(dlrun)
@@ -258,6 +271,7 @@ def test_any_early_signal_reaches_the_ranks(dlrun, name):
     assert not dlrun.alive()
 
 
+@pytest.mark.slow
 def test_a_sweep_runs_each_point_with_its_own_values(dlrun):
     spec = bash("echo lr=$0 seed=$1; test $1 != bad", "ranks_per_node: 1")
     spec = spec.replace('"]', '", "{{ lr }}", "{{ seed }}"]') + "sweep: {lr: [0.1, 1e-4], seed: [a, bad]}\n"
@@ -270,6 +284,7 @@ def test_a_sweep_runs_each_point_with_its_own_values(dlrun):
     assert dlrun("status", job).stdout.count("failed") == 2
 
 
+@pytest.mark.slow
 def test_one_point_of_a_sweep_is_ended_and_another_never_started(dlrun):
     spec = bash("[[ $0 == quick ]] || sleep 600; echo done", "ranks_per_node: 1")
     job = dlrun.submit(spec.replace('"]', '", "{{ x }}"]') + "sweep: {x: [slow, never, quick]}\n")
@@ -296,6 +311,7 @@ def test_check_says_that_the_job_would_start(dlrun):
     assert not dlrun.jobs.exists()
 
 
+@pytest.mark.slow
 def test_a_cancelled_sweep_starts_no_further_point(dlrun):
     job = dlrun.submit(SLEEPERS + "sweep: {x: [a, b, c]}\n")
     running(dlrun)
@@ -311,12 +327,15 @@ TOOLS = (
 """What coreutils, util-linux and their like have on every node: no Python, and no dlrun."""
 
 
+@pytest.mark.slow
 def test_a_job_needs_no_dlrun_and_no_python(dlrun, tmp_path):
     tools = tmp_path / "tools"
     tools.mkdir()
     for tool in TOOLS.split():
         if found := shutil.which(tool):
             (tools / tool).symlink_to(found)
+    if not works("ip", path=str(tools)):
+        (tools / "ip").unlink(missing_ok=True)  # not every node has it
     dlrun(
         "render",
         dlrun.spec(bash("type dlrun python3 python; echo rank $RANK bound; exit 3")),
@@ -335,6 +354,7 @@ def test_a_job_needs_no_dlrun_and_no_python(dlrun, tmp_path):
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_variable_of_the_node_is_expanded_there_as_one_word(dlrun):
     dlrun.spec(
         """\

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 SCRIPT = (
     "command: [bash, -c, 'for s in 1 2 3; do echo 10:00:0$((2 * s + RANK)) rank $RANK; done; "
     "if ((RANK == 1)); then until [[ -e said ]]; do sleep 0.1; done; echo my fault; exit 7; "
@@ -10,6 +12,7 @@ SCRIPT = (
 )
 
 
+@pytest.mark.slow
 def test_ranks_are_merged_by_time_and_the_first_failure_is_found(dlrun):
     job = dlrun.submit(SCRIPT, "--wait", code=7)
     shown = dlrun("logs", job, "--merge", "--rank", "0-1").stdout.splitlines()
@@ -31,6 +34,7 @@ def test_ranks_are_merged_by_time_and_the_first_failure_is_found(dlrun):
     assert dlrun("logs", job, "--first-failure", "-f", code=2).stdout == ""
 
 
+@pytest.mark.slow
 def test_ranks_of_a_node_share_a_log_and_are_told_apart(dlrun):
     """The last words of a rank are long, and those of the other have no newline."""
     program = SCRIPT.replace("echo my fault", "seq 3000; printf my-fault").replace(
@@ -61,6 +65,7 @@ def test_ranks_of_a_node_share_a_log_and_are_told_apart(dlrun):
     assert not dlrun.alive()
 
 
+@pytest.mark.slow
 def test_what_programs_print_is_found_in_the_log_of_their_node(dlrun):
     """Metrics are rank 0's, and the cause of the failure that of the rank that failed."""
     program = (
@@ -75,11 +80,13 @@ def test_what_programs_print_is_found_in_the_log_of_their_node(dlrun):
     assert "log:   logs/rank-0-2.log: RuntimeError: CUDA" in why
 
 
+@pytest.mark.slow
 def test_a_job_without_a_failure_has_none(dlrun):
     job = dlrun.submit("command: ['true']\n", "--wait")
     assert "failed by itself" in dlrun("logs", job, "--first-failure", code=1).stderr
 
 
+@pytest.mark.slow
 def test_points_of_a_sweep_have_logs_of_their_own(dlrun):
     job = dlrun.submit("command: [bash, -c, 'echo value {{ x }}']\nsweep: {x: [a, b, c]}\n", "--wait")
     lines = [line for line in dlrun("logs", f"{job}:0,2").stdout.splitlines() if "value" in line]

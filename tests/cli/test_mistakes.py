@@ -59,8 +59,8 @@ MISTAKES = [
             BASE + "command: [python, train.py, --out, '{{ env.SCRATCH }}/ckpt']\n"),
     Mistake("scratch-in-a-variable", RUN + "environment: {variables: {OUT: $SCRATCH/x}}\n", "write `{{ env.SCRATCH }}`",
             RUN + "environment: {variables: {OUT: '{{ env.SCRATCH }}/x'}}\n"),
-    Mistake("other-directory", BASE + "command: [python, trian.py]\n", "in that directory: train.py", RUN),
-    Mistake("venv", RUN + "environment: {venv: ./no-env}\n", "the directory that holds bin/activate",
+    Mistake("other-directory", BASE + "command: [python, trian.py]\n", "the nearest there is `train.py`", RUN),
+    Mistake("venv", RUN + "environment: {venv: ./other}\n", "the directory that holds bin/activate",
             RUN + "environment: {venv: ./env}\n"),
     Mistake("unused-sweep-key", RUN + "sweep: {lr: [1, 2]}\n", "put `{{ lr }}` into the command",
             BASE + "command: [python, train.py, '{{ lr }}']\nsweep: {lr: [1, 2]}\n"),
@@ -188,7 +188,7 @@ def test_a_script_beside_a_spec_that_is_elsewhere(place):
     assert "it is beside the spec" in place("plan", "x/spec.yaml", "--site", "./site.yaml", code=2).stderr
     assert "job x" in place("plan", "x/spec.yaml", "--site", "./site.yaml", "--set", "directory=x").stdout
     (place.place / "spec.yaml").write_text(RUN + "directory: C:\\Users\\me\n")
-    assert "which does not exist" in place("plan", "spec.yaml", code=2).stderr
+    assert "directory `C:\\Users\\me` does not exist" in place("plan", "spec.yaml", code=2).stderr
 
 
 def test_characters_of_a_word_processor(place):
@@ -213,6 +213,7 @@ def test_a_setting_and_letters_of_sbatch_on_the_command_line(place):
     assert "no such option `-Z`" in place("plan", "spec.yaml", "-Z", code=2).stderr
 
 
+@pytest.mark.slow
 def test_a_tilde_that_the_shell_leaves(place, tmp_path):
     spec = place.spec("run: 'true'\nresources: {ranks_per_node: 1}\n")
     home = {"HOME": str(tmp_path / "home")}
@@ -232,6 +233,7 @@ def test_a_tilde_that_the_shell_leaves(place, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_what_was_a_mistake_once_is_understood(place):
     for text in ("command: python train.py --lr 0.1\n", "run: |\n  cd x && ls | wc -l\n"):
         (place.place / "spec.yaml").write_text(BASE + text)
@@ -265,6 +267,8 @@ def test_a_place_that_cannot_be_written(place):
     assert "set another directory with `--job-dir` or `DLRUN_JOBS`" in done.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.needs("mount", "umount")
 def test_a_disk_that_is_full(place, tmp_path):
     small = tmp_path / "small"
     small.mkdir()

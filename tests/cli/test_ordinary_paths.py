@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 import subprocess
 import sys
 
@@ -34,7 +33,8 @@ AS_ANYONE = [
 """Root, like anyone else, does not get into a directory that is shut."""
 
 
-@pytest.mark.skipif(os.getuid() == 0 and shutil.which("setpriv") is None, reason="needs setpriv as root")
+@pytest.mark.slow
+@pytest.mark.needs(*["setpriv"] * (os.getuid() == 0))
 @pytest.mark.parametrize(("key", "path"), cases(itertools.product(KEYS, PATHS), quick=8))
 def test_a_path_that_cannot_be_used(tmp_path, path, key):
     (tmp_path / "shut/x").mkdir(parents=True)

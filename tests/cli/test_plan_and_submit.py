@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dlrun.effects.clusters.environment import clean
+from dlrun.jobs.clusters.environment import clean
 
 SPEC = "command: [echo, 'it''s', $HOME, '{{ world_size }}']\nresources: {ranks_per_node: 2, walltime: 5m}\n"
 
@@ -31,14 +31,24 @@ def test_a_dry_run_prints_what_submit_writes(dlrun):
     assert (dlrun.place / "here" / "site.yaml").read_text().startswith("# One machine")
 
 
-def test_a_page_alone_is_not_written_to_a_file(dlrun):
-    """It could not run: what it needs is not beside it."""
-    for arguments in (["submit", "--dry-run"], ["render"], ["render", "--rank"]):
-        with (dlrun.place / "job.sh").open("w") as file:
-            ran = dlrun.start(*arguments, dlrun.spec(SPEC), stdout=file)
-            assert "dlrun render" in ran.communicate(timeout=60)[1]
-        assert ran.returncode == 2
-        assert (dlrun.place / "job.sh").read_text() == ""
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["submit", "--dry-run"], "nothing was submitted"),
+        (["render"], "dlrun render"),
+        (["render", "--rank"], "-o"),
+    ],
+    ids=["dry run", "render", "render rank"],
+)
+def test_a_page_goes_into_a_file(dlrun, arguments, says):
+    """Whole, as a pipe gets it, for review and diff; how to get the directory that could run is said beside it."""
+    spec = dlrun.spec(SPEC)
+    with (dlrun.place / "page.sh").open("w") as file:
+        ran = dlrun.start(*arguments, spec, stdout=file)
+        assert says in ran.communicate(timeout=60)[1]
+    assert ran.returncode == 0
+    assert (dlrun.place / "page.sh").read_text() == dlrun(*arguments, spec).stdout
 
 
 def test_a_dry_run_makes_nothing_at_all(dlrun):
@@ -128,6 +138,7 @@ def test_a_job_directory_is_never_written_over(dlrun):
     assert not dlrun.alive()
 
 
+@pytest.mark.slow
 def test_explain(dlrun):
     spec = dlrun.spec(SPEC)
     flags = ("--set", "resources.walltime=7m")
@@ -236,3 +247,22 @@ def test_home_is_understood_in_paths(dlrun):
     spec += "environment: {venv: ~/env}\ndata: {a: ~/set}\n"
     ran = dlrun("submit", dlrun.spec(spec), "--wait")
     assert f"yes {home}/set {home}/set" in ran.stdout.splitlines()
+
+
+@pytest.mark.parametrize(("name", "sign"), [("a%jb", "%j"), ("%4x", "%4x"), ("p%%q", "%%"), ("x\\y", "\\")])
+def test_a_directory_whose_name_slurm_would_replace(dlrun, name, sign):
+    spec = dlrun.spec("command: [x]\nsite: generic-slurm\nresources: {nodes: 1, walltime: 1h}\n")
+    said = dlrun("submit", spec, "--dry-run", "--job-dir", name, code=2).stderr
+    assert f"because `{sign}` has a special meaning in its paths" in said
+    dlrun("submit", spec, "--dry-run", "--job-dir", "100%")
+    dlrun(
+        "submit",
+        spec,
+        "--dry-run",
+        "--job-dir",
+        name,
+        "--site",
+        "workstation",
+        "--set",
+        "resources.walltime=1h",
+    )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+from tests.programs import need
+
 SPEC = """\
 name: a <b>bold</b> job
 run: |
@@ -28,7 +28,7 @@ def page_of(dlrun, code: int) -> Path:
 def opened(page: Path, *options: str) -> str:
     """The page's document as a browser has it after loading."""
     command = [
-        BROWSER,
+        need("browser"),
         "--headless",
         "--no-sandbox",
         "--disable-gpu",
@@ -40,7 +40,8 @@ def opened(page: Path, *options: str) -> str:
     ).stdout
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium here (Debian: `apt install chromium`)")
+@pytest.mark.slow
+@pytest.mark.needs("browser")
 @pytest.mark.parametrize("code", [0, 3])
 def test_a_page_opens_in_a_browser_and_shows_the_job(dlrun, code):
     page = page_of(dlrun, code)
@@ -77,9 +78,15 @@ def test_a_page_is_one_file_that_loads_nothing(dlrun):
 
 
 def test_a_page_shows_no_secret(dlrun):
-    spec = dlrun.spec("run: 'echo HF_TOKEN=hf_1234567890abcdef; echo fine'\nresources: {ranks_per_node: 1}\n")
+    (dlrun.place / "careless.sh").write_text(
+        "echo HF_TOKEN=hf_1234567890abcdef\necho https://u:canary@h/f?X-Amz-Signature=canary\n"
+        "echo -----BEGIN PRIVATE KEY-----\necho canary\necho -----END PRIVATE KEY-----\n"
+        "echo Authorization: Bearer canary1\necho train.py --token canary-of-a-token\necho fine\n"
+    )
+    spec = dlrun.spec("run: bash careless.sh\nresources: {ranks_per_node: 1}\n")
     dlrun("submit", spec, "--wait")
     dlrun("report", "latest", "-o", "report.html")
     text = (dlrun.place / "report.html").read_text()
     assert "fine" in text
     assert "hf_1234567890" not in text
+    assert "canary" not in text

@@ -41,6 +41,7 @@ def test_they_come_and_the_node_is_left_clean(dlrun, run):
     assert left(dlrun) == []
 
 
+@pytest.mark.slow
 def test_they_come_after_a_failure_too(run):
     _, to = run('echo model >"$DLRUN_RESULTS/checkpoint"; exit 7', code=7)
     assert (to / "checkpoint").read_text() == "model\n"
@@ -54,6 +55,7 @@ def test_after_a_failure_they_stay_where_that_is_wanted(dlrun, run):
     assert str(kept) in (job / "logs" / "job.log").read_text(), "the user is told where they are"
 
 
+@pytest.mark.slow
 def test_they_come_before_the_walltime_ends(run):
     """The ranks are ended early enough: five seconds before the end and the time for the results."""
     job, to = run(

@@ -46,6 +46,7 @@ def study(place: Dlrun, *words: str, **how) -> dict:
     return json.loads(place("scale", "spec.yaml", "--json", *words, **how).stdout)["scale"]
 
 
+@pytest.mark.slow
 def test_sizes_whose_ranks_have_other_cores_are_reported(place):
     auto = ("--set", "placement.threads=auto", "--repeat", "1")
     done = place("scale", "spec.yaml", "--ranks-per-node", "1,2", *auto)
@@ -53,6 +54,7 @@ def test_sizes_whose_ranks_have_other_cores_are_reported(place):
     assert "compares cores" not in place("scale", "spec.yaml", "--ranks-per-node", "1,2", "--out", "o").stderr
 
 
+@pytest.mark.slow
 def test_a_study_its_table_its_files_and_a_size_more(place):
     done = place("scale", "spec.yaml", "--ranks-per-node", "1,2", "--repeat", "2")
     assert done.stdout.splitlines()[0] == "tiny: weak scaling, throughput in images/s"
@@ -88,6 +90,7 @@ def test_a_study_its_table_its_files_and_a_size_more(place):
     assert study_of(place, directory)["estimate"] is None
 
 
+@pytest.mark.slow
 def test_an_estimate_that_cannot_be_costs_no_table(place):
     done = place("scale", "spec.yaml", "--ranks-per-node", "1", "--repeat", "1", "--estimate", "4", code=2)
     assert done.stdout.splitlines()[2].split()[:4] == ["1", "1", "1", "95"]
@@ -95,6 +98,7 @@ def test_an_estimate_that_cannot_be_costs_no_table(place):
     assert "an estimate needs 3 measured sizes or more" in done.stderr
 
 
+@pytest.mark.slow
 def test_another_word_for_a_reason_is_no_other_plan(place):
     """What a newer dlrun says of the same plan does not end a study."""
     study(place, "--ranks-per-node", "1", "--repeat", "1")
@@ -114,6 +118,7 @@ def study_of(place: Dlrun, directory: Path) -> dict:
     return json.loads(place("scale", "show", directory, "--json").stdout)["scale"]
 
 
+@pytest.mark.slow
 def test_a_study_that_was_killed_goes_on_without_running_anything_twice(place):
     (place.place / "wait").touch()
     words = ("--ranks-per-node", "1,2", "--repeat", "2")
@@ -128,6 +133,7 @@ def test_a_study_that_was_killed_goes_on_without_running_anything_twice(place):
     assert ran(place) == ["1 12"] * 2 + ["2 12"] * 4
 
 
+@pytest.mark.slow
 def test_killed_between_the_submission_and_its_record(place):
     """The job runs, and nothing says so: it is found among the processes, and adopted."""
     (place.place / "wait").touch()
@@ -149,6 +155,7 @@ def test_killed_between_the_submission_and_its_record(place):
     assert {path.name for path in job.parent.iterdir()} == {"1x1-1", "1x1-8", ".1x1-7.given-up"}
 
 
+@pytest.mark.slow
 def test_failed_runs_are_said_and_run_again(place):
     (place.place / "train.sh").write_text("echo $1 >>ran; test -e good && echo 7 images/s")
     failed = place("scale", "spec.yaml", "--ranks-per-node", "1", "--repeat", "2", code=1)
@@ -159,6 +166,7 @@ def test_failed_runs_are_said_and_run_again(place):
     assert len(ran(place)) == 4
 
 
+@pytest.mark.slow
 def test_a_program_that_says_no_speed_is_an_error_that_tells_the_way_out(place):
     (place.place / "train.sh").write_text("echo $1 >>ran; echo speed=41,5; echo speed=42")
     silent = place("scale", "spec.yaml", "--ranks-per-node", "1", "--repeat", "1", code=1)
@@ -170,6 +178,7 @@ def test_a_program_that_says_no_speed_is_an_error_that_tells_the_way_out(place):
     assert len(ran(place)) == 1
 
 
+@pytest.mark.slow
 def test_strong_scaling_keeps_the_batch_of_all_ranks(place):
     data = study(place, "--strong", "--ranks-per-node", "1,2,4", "--repeat", "1", "--samples", "9000")
     assert ran(place) == ["1 12", "2 6", "2 6", "4 3", "4 3", "4 3", "4 3"]
@@ -178,6 +187,7 @@ def test_strong_scaling_keeps_the_batch_of_all_ranks(place):
     assert "global batch of 12, which 5 ranks cannot share evenly" in said
 
 
+@pytest.mark.slow
 def test_two_studies_side_by_side(place):
     study(place, "--ranks-per-node", "1,2", "--repeat", "1", "--out", "slow")
     train = (place.place / "train.sh").read_text()
@@ -191,6 +201,7 @@ def test_two_studies_side_by_side(place):
     assert ratio["sure"] is True
 
 
+@pytest.mark.slow
 def test_cancel_ends_what_runs_and_keeps_what_is_measured(place):
     (place.place / "wait").touch()
     driver = place.start(
@@ -236,6 +247,7 @@ def test_what_cannot_be(place, words, message):
     assert not (place.place / "tiny-scaling").exists()
 
 
+@pytest.mark.slow
 def test_a_study_is_of_one_plan(place):
     study(place, "--ranks-per-node", "1", "--repeat", "1")
     place.spec(SPEC + "environment: {variables: {NCCL_DEBUG: WARN}}\n")
@@ -271,6 +283,7 @@ def test_in_a_queue_each_size_is_one_array_that_waits_for_the_one_before(place, 
     assert "#SBATCH --nodes=8\n" in scripts[2]
 
 
+@pytest.mark.slow
 def test_the_cores_in_use_are_shown_for_each_size(place):
     """The program prints its speed, then computes until it has been looked at a few times."""
     (place.place / "train.sh").write_text(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import http.server
 import json
+import threading
 import uuid
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Dlrun, wait_for
+from tests.examples import cases
 
 WITNESS = """\
 import hashlib, json, os, pathlib, time
@@ -73,6 +76,7 @@ def site(dlrun: Dlrun, launcher: str) -> str:
     return "site: ./site.yaml\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["local", "ssh"])
 def test_no_trace_but_in_the_ranks(dlrun, launcher):
     secret = f"canary-{uuid.uuid4().hex}"
@@ -170,3 +174,191 @@ def test_a_plan_holds_references_only(dlrun):
         "FROM_FILE": (None, True, 0),
         "FROM_COMMAND": (None, False, 2),
     }
+
+
+class Guarded(http.server.BaseHTTPRequestHandler):
+    """Files for those with a signature or a token; an answer waits until the test lets it go."""
+
+    def do_GET(self):
+        path, _, query = self.path.partition("?")
+        allowed = query == f"X-Amz-Signature={C}" or self.headers.get("Authorization") == f"Bearer {C}"
+        self.server.asked.append(path)
+        self.server.gate.wait(60)
+        self.send_response(200 if allowed else 403)
+        self.send_header("ETag", '"1"')
+        self.send_header("Content-Length", "4")
+        self.end_headers()
+        self.wfile.write(b"data")
+
+    def do_HEAD(self):
+        self.send_error(405)
+
+    def log_message(self, *words):
+        """Nothing."""
+
+
+@pytest.fixture
+def guarded():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Guarded)
+    server.asked, server.gate = [], threading.Event()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.gate.set()
+    server.shutdown()
+    server.server_close()
+
+
+def with_credentials(dlrun, url):
+    kept = dlrun.place.parent / f"{dlrun.place.name}-kept"
+    kept.mkdir()
+    (kept / "auth").write_text(f"Bearer {C}\n")
+    (kept / "auth").chmod(0o600)
+    (dlrun.place / "site.yaml").write_text(
+        "name: site\nscheduler: {type: local}\nlauncher: {name: local}\nrendezvous: {address: loopback}\n"
+        f"storage: {{node_local: {{path: {dlrun.place}/local}}}}\n"
+    )
+    (dlrun.place / "local").mkdir()
+    return dlrun.spec(
+        "site: ./site.yaml\ncommand: [bash, -c, 'cat {{ data.one }}/f {{ data.two }}/g']\nresources: {ranks_per_node: 1}\n"
+        f"secrets: {{DATA_URL: {{env: MY_URL}}, DATA_AUTH: {{file: {kept / 'auth'}}}}}\n"
+        f"data:\n  one: {{source: '{url}/f', credentials: {{url: DATA_URL}}, keep: cache}}\n"
+        f"  two: {{source: '{url}/g', credentials: {{headers: {{Authorization: DATA_AUTH}}}}}}\n"
+    )
+
+
+@pytest.mark.slow
+def test_a_data_set_is_fetched_with_credentials_that_stand_nowhere(dlrun, guarded):
+    url = f"http://127.0.0.1:{guarded.server_port}"
+    spec, env = with_credentials(dlrun, url), {"MY_URL": f"{url}/f?X-Amz-Signature={C}"}
+    printed = [dlrun("plan", spec, env=env), dlrun("plan", spec, "--json", env=env)]
+    printed += [dlrun("submit", spec, "--job-dir", "job", env=env)]
+    wait_for(lambda: guarded.asked)
+    assert C.encode() not in command_lines()
+    guarded.gate.set()
+    printed += [
+        dlrun("logs", "-f", "job", env=env),
+        dlrun("logs", "job", "--rank", "0"),
+        dlrun("why", "job", code=None),
+    ]
+    assert "datadata" in printed[4].stdout
+    dlrun("report", "job", "-o", "report.html")
+    printed.append(dlrun("stage-data", spec, "--to", dlrun.place / "elsewhere", env=env))
+    assert (dlrun.place / "elsewhere/one/data/f").read_bytes() == b"data"
+    assert {"/f", "/g"} == set(guarded.asked)
+    for ran in printed:
+        assert C not in ran.stdout + ran.stderr
+    assert C.encode() not in everything_below(dlrun.place)
+    assert C.encode() not in everything_below(dlrun.jobs.parent)
+
+
+def test_credentials_that_have_expired(dlrun, guarded):
+    guarded.gate.set()
+    url = f"http://127.0.0.1:{guarded.server_port}"
+    spec, env = with_credentials(dlrun, url), {"MY_URL": f"{url}/f?X-Amz-Signature=old{C}"}
+    ran = dlrun("stage-data", spec, "--to", dlrun.place / "to", env=env, code=None)
+    assert ran.code == 1
+    assert f"`{url}/f` cannot be read: HTTP 403 Forbidden" in ran.stderr
+    assert "have expired" in ran.stderr
+    assert C not in ran.stdout + ran.stderr
+    assert (
+        "the variable `MY_URL` is not set"
+        in dlrun("stage-data", spec, "--to", dlrun.place / "to", code=2).stderr
+    )
+
+
+def test_credentials_need_a_secret_and_a_web_server(dlrun):
+    spec = dlrun.spec("command: ['true']\ndata: {d: {source: 'https://host/f', credentials: {url: NONE}}}\n")
+    assert "needs the secret `NONE`, which is not under `secrets`" in dlrun("plan", spec, code=2).stderr
+    spec = dlrun.spec(
+        "command: ['true']\nsecrets: {A: {env: A}}\ndata: {d: {source: /x, credentials: {url: A}}}\n"
+    )
+    assert "error[DLR115]: `credentials` of data set `d`" in dlrun("plan", spec, code=2).stderr
+
+
+C = "canary0123456789"
+PLAIN = {
+    "a password in a URL": f"data: {{d: 'https://me:{C}@host/f'}}",
+    "a password in a URL for a program": f"environment: {{variables: {{DATABASE: 'postgres://me:{C}@host/f'}}}}",
+    "a signature": f"data: {{d: {{source: 'https://host/f?X-Amz-Expires=9&X-Amz-Signature={C}'}}}}",
+    "a signature in a sweep": f"sweep: {{parameters: {{url: ['https://host/f?sig={C}', b]}}}}",
+    "a token": f"environment: {{setup: [git clone https://ghp_{C * 2}@github.com/a/b]}}",
+    "a header": f"environment: {{setup: [\"curl -H 'Authorization: Bearer {C}' https://host\"]}}",
+    "an argument": f"command: [python, train.py, --api-key, {C}]",
+    "an argument of one word": f"command: [python, train.py, --api-key={C}]",
+    "an argument in a line": f"run: python train.py --hf-token {C}",
+    "a variable in a line": f"run: HF_TOKEN={C} python train.py",
+    "a variable in a set-up line": f"environment: {{setup: [export WANDB_API_KEY={C}]}}",
+    "a variable": f"environment: {{variables: {{WANDB_API_KEY: {C}}}}}",
+    "a source that prints it": f"secrets: {{A: {{command: [echo, ghp_{C * 2}]}}}}",
+    "a key": f"environment: {{variables: {{A: '-----BEGIN PRIVATE KEY-----\\n{C}'}}}}",
+}
+
+
+@pytest.mark.parametrize("text", cases(PLAIN.values(), quick=4), ids=PLAIN)
+def test_a_plain_secret_is_refused_and_stands_nowhere(dlrun, text):
+    spec = dlrun.spec(("" if text.startswith(("run", "command")) else "command: ['true']\n") + text + "\n")
+    kept = (dlrun.place / spec).rename(dlrun.place.parent / f"{dlrun.place.name}.yaml")
+    for command in (
+        ["plan"],
+        ["plan", "-o", "plan.json"],
+        ["render", "-o", "r"],
+        ["submit", "--job-dir", "job"],
+    ):
+        ran = dlrun(command[0], kept, *command[1:], code=2)
+        assert "error[DLR001]: " in ran.stderr
+        assert "secrets: {" in ran.stderr
+        assert C not in ran.stdout + ran.stderr
+    for form in ("json", "concise"):
+        ran = dlrun("--error-format", form, "plan", kept, code=2)
+        assert "DLR001" in ran.stderr
+        assert C not in ran.stdout + ran.stderr
+    assert C.encode() not in everything_below(dlrun.place)
+    assert C.encode() not in everything_below(dlrun.jobs.parent)
+
+
+def test_a_secret_in_a_comment_is_not_copied(dlrun):
+    spec = dlrun.spec(f"command: ['true'] # ghp_{C * 2}\n# https://me:{C}@host/\n")
+    dlrun("submit", spec, "--wait", "--job-dir", dlrun.jobs / "job")
+    assert (dlrun.jobs / "job" / "spec.yaml").exists()
+    assert C.encode() not in everything_below(dlrun.jobs)
+
+
+@pytest.mark.parametrize(
+    "source", [f"https://me:{C}@host/f", f"ftp://me:{C}@host/f", f"https://host/f?token={C}"]
+)
+def test_nor_one_on_a_command_line(dlrun, source):
+    spec = dlrun.spec("command: ['true']\ndata: {d: /nowhere}\n")
+    for words in (
+        ["stage-data", source, "--to", dlrun.place / "to"],
+        ["plan", spec, "--set", f"data.d.source={source}"],
+        ["submit", spec, "--set", f"data.d={source}"],
+    ):
+        ran = dlrun(*words, code=2)
+        assert C not in ran.stdout + ran.stderr
+    ran = dlrun("plan", spec, code=2, env={"DLRUN_SET_DATA__D__SOURCE": source})
+    assert C not in ran.stdout + ran.stderr
+    assert C.encode() not in everything_below(dlrun.place)
+
+
+def test_no_new_spec_is_written_with_one(dlrun):
+    command = f"python train.py --api-key {C} --from https://me:{C}@host/f"
+    script = dlrun.place / "a job.sh"
+    script.write_text(f"#!/bin/bash\n#SBATCH --nodes=2\nsrun {command}\n")
+    for words in (
+        ["init", "spec.yaml", "--run", command],
+        ["import", script, "-o", "spec.yaml"],
+        ["import", script],
+    ):
+        ran = dlrun(*words, code=2)
+        assert "which would be written to disk with the job" in ran.stderr
+        assert "write `$NAME` in its place, and export NAME" in ran.stderr
+        assert C not in ran.stdout + ran.stderr
+        assert not (dlrun.place / "spec.yaml").exists()
+    script.write_text(
+        script.read_text().replace(f"--api-key {C}", '--api-key "$MY_API_KEY"').replace(f"me:{C}@", "")
+    )
+    dlrun("import", script, "-o", "spec.yaml", code=None)
+    assert "MY_API_KEY" in (dlrun.place / "spec.yaml").read_text()
+    dlrun(
+        "plan", "spec.yaml", "--site", "workstation", "--set", "resources.nodes=1", "--set", "framework=torch"
+    )

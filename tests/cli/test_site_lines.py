@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+from tests.examples import cases
+
 SPEC = """\
 name: lines
 framework: torch
@@ -68,14 +70,17 @@ def test_lines_may_switch_to_extended_patterns(dlrun):
 
 @pytest.mark.parametrize(
     ("line", "code", "printed"),
-    [
-        ("unset PATH", 1, "PATH has no mkdir"),
-        ("PATH=/nonexistent", 1, "they must add to PATH, not replace it"),
-        ("no-such-command", 127, "`no-such-command` failed with exit code 127"),
-        ("exit 0", 1, "a line of job.sh ended it before the ranks did"),
-        ("exit 3", 3, "ended with exit code 3"),
-        ("kill -TERM $$", 143, "asked to end"),
-    ],
+    cases(
+        [
+            ("unset PATH", 1, "PATH has no mkdir"),
+            ("PATH=/nonexistent", 1, "they must add to PATH, not replace it"),
+            ("no-such-command", 127, "`no-such-command` failed with exit code 127"),
+            ("exit 0", 1, "a line of job.sh ended it before the ranks did"),
+            ("exit 3", 3, "ended with exit code 3"),
+            ("kill -TERM $$", 143, "asked to end"),
+        ],
+        quick=2,
+    ),
 )
 def test_the_end_is_recorded(dlrun, line, code, printed):
     job, _ = rendered(dlrun, line)
@@ -86,21 +91,24 @@ def test_the_end_is_recorded(dlrun, line, code, printed):
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "cd /tmp",
-        "set +e; false",
-        "enable -n printf read local kill",
-        "hash -p /bin/false mv; hash -p /bin/false mkdir",
-        "exec 1>&-",
-        "exec 2>&-",
-        "exec 1>&- 2>&- 0<&-",
-        "export DLRUN_NODES=7",
-        "export DLRUN_JOB_DIR=/nonexistent",
-        "unset DLRUN_JOB_ID DLRUN_RUN_DIR DLRUN_HOSTS DLRUN_NODES",
-        "readonly DLRUN_NODES DLRUN_JOB_DIR",
-        "set -- a b c; FUNCNEST=1",
-        "trap 'exit 9' EXIT ERR TERM",
-    ],
+    cases(
+        [
+            "cd /tmp",
+            "set +e; false",
+            "enable -n printf read local kill",
+            "hash -p /bin/false mv; hash -p /bin/false mkdir",
+            "exec 1>&-",
+            "exec 2>&-",
+            "exec 1>&- 2>&- 0<&-",
+            "export DLRUN_NODES=7",
+            "export DLRUN_JOB_DIR=/nonexistent",
+            "unset DLRUN_JOB_ID DLRUN_RUN_DIR DLRUN_HOSTS DLRUN_NODES",
+            "readonly DLRUN_NODES DLRUN_JOB_DIR",
+            "set -- a b c; FUNCNEST=1",
+            "trap 'exit 9' EXIT ERR TERM",
+        ],
+        quick=4,
+    ),
 )
 def test_the_job_runs_as_without_them(dlrun, line):
     job, _ = rendered(dlrun, line)

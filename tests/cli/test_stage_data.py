@@ -114,6 +114,7 @@ def test_a_file_of_a_web_server_is_staged(dlrun, local, tmp_path):
     assert "the first node fetches it" in ran.stderr
 
 
+@pytest.mark.slow
 def test_a_set_is_read_back_and_a_damaged_one_is_copied_again(dlrun, source, local):
     dlrun("stage-data", source, "--to", local)
     assert "20 files" in dlrun("stage-data", "--verify-set", "set", "--to", local).stdout
@@ -130,6 +131,7 @@ def test_a_set_is_read_back_and_a_damaged_one_is_copied_again(dlrun, source, loc
     assert contents(local / "set" / "data") == contents(source)
 
 
+@pytest.mark.slow
 def test_packed_and_shown_and_removed(dlrun, source, local):
     dlrun("stage-data", source, "--to", local, "--strategy", "pack", "--name", "tarred")
     assert (local / "tarred" / "data" / "tarred.tar").is_file()
@@ -145,6 +147,7 @@ def test_packed_and_shown_and_removed(dlrun, source, local):
     assert dlrun("stage-data", "--list", "--to", local).stdout == ""
 
 
+@pytest.mark.slow
 def test_every_action_on_sets_has_json(dlrun, source, local):
     for name in ("one", "two"):
         dlrun("stage-data", source, "--to", local, "--name", name)
@@ -259,6 +262,8 @@ def test_a_source_gives_the_data_set_its_name(dlrun, local, made, source, name):
     [
         (("--name", "a b"), "--name: `a b` cannot name a data set"),
         (("--name", "1a"), "--name: `1a` cannot name a data set"),
+        (("--name", ""), "--name: `` cannot name a data set"),
+        (("--name", "a" * 129), "--name: `" + "a" * 129 + "` cannot name a data set"),
         (("--quota", "much"), "--quota: `much` is not a size"),
     ],
 )
@@ -268,6 +273,7 @@ def test_an_option_that_is_wrong_is_named_before_anything_is_copied(dlrun, sourc
     assert not local.exists()
 
 
+@pytest.mark.slow
 def test_a_quota_makes_room_by_what_was_used_longest_ago(dlrun, source, local):
     for name in ("one", "two", "three"):
         dlrun("stage-data", source, "--to", local, "--name", name, "--quota", "50kB")

@@ -45,6 +45,7 @@ def spec(dlrun: Dlrun, command: str, more: str = "") -> str:
     )
 
 
+@pytest.mark.slow
 def test_a_job_cancelled_at_work_brings_its_results_and_leaves_no_data(dlrun, local):
     job = dlrun.submit(spec(dlrun, 'echo done >"$1/done"; exec sleep 600'))
     wait_for(lambda: list(local.glob("dlrun-*/.results-*/done")))
@@ -65,6 +66,7 @@ def test_a_job_cancelled_while_its_data_comes_leaves_none(dlrun, local):
     assert "not all results" not in (job / "logs" / "job.log").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make what belongs to another user")
 @pytest.mark.parametrize("keep", ["job", "cache"])
 def test_a_directory_that_another_user_has_taken(dlrun, local, keep):

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from tests.examples import cases
+
 HEAVY = {"rich", "paramiko", "psutil"}
 TEXTS = {"yaml", "jinja2", "importlib.metadata"}
 SPEC = "name: run\ncommand: [./train]\nsite: workstation\n"
@@ -38,7 +40,7 @@ def test_help_imports_next_to_nothing(tmp_path, arguments):
     modules = imported(*arguments, cwd=tmp_path)
     assert not modules & (HEAVY | TEXTS)
     assert not {
-        m for m in modules if m.startswith(("dlrun.effects", "dlrun.config", "dlrun.plan", "dlrun.render"))
+        m for m in modules if m.startswith(("dlrun.system", "dlrun.config", "dlrun.plan", "dlrun.render"))
     }
 
 
@@ -63,12 +65,45 @@ def test_rendering_needs_no_heavy_library(tmp_path, arguments):
 def test_a_dry_run_reads_no_records_of_jobs(tmp_path):
     (tmp_path / "spec.yaml").write_text(SPEC)
     modules = imported("submit", "spec.yaml", "--dry-run", cwd=tmp_path)
-    assert not modules & {"dlrun.effects.records.jobs", "dlrun.effects.records.validation"}
+    assert not modules & {"dlrun.jobs.records.jobs", "dlrun.jobs.records.validation"}
 
 
 def test_asking_for_jobs_needs_no_templates(tmp_path):
     for arguments in (["list"], ["status"], ["list", "--json"]):
         assert not imported(*arguments, cwd=tmp_path) & (HEAVY | TEXTS)
+
+
+START = "import sys\nfrom dlrun.cli.start import main\nsys.argv[0] = 'dlrun'\nsys.exit(main())"
+
+
+@pytest.mark.parametrize("columns", ["", "0", "40", "79", "80", "99", "100", "101", "300", "x"])
+@pytest.mark.parametrize("word", ["--help", "-h"])
+def test_the_help_page_that_was_made_before_is_that_of_click(dlrun, columns, word):
+    env = {**os.environ, "COLUMNS": columns}
+    done = subprocess.run(
+        [sys.executable, "-c", START, word], env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == dlrun(word, env={"COLUMNS": columns}).stdout
+
+
+@pytest.mark.needs("strace")
+@pytest.mark.parametrize(
+    ("words", "most"),
+    [(["--help"], 400), (["submit", "spec.yaml", "--site", "generic-slurm", "--dry-run"], 1300)],
+)
+def test_file_system_calls(tmp_path, words, most):
+    """On a cluster each is a request to a shared server; counted once byte code and templates are there."""
+    (tmp_path / "spec.yaml").write_text(
+        "name: run\ncommand: [./train]\nresources: {nodes: 2, walltime: 1h}\n"
+    )
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    env["PYTHONPYCACHEPREFIX"] = str(tmp_path / "byte code")  # the checkout may be another user's
+    command = [sys.executable, "-c", START, *words]
+    subprocess.run(command, cwd=tmp_path, env=env, check=True, capture_output=True)
+    calls = tmp_path / "calls"
+    tracer = ["strace", "-f", "-e", "trace=%file", "-o", str(calls)]
+    subprocess.run([*tracer, *command], cwd=tmp_path, env=env, check=True, capture_output=True)
+    assert len(calls.read_text().splitlines()) <= most
 
 
 BACK_ENDS = {
@@ -81,7 +116,7 @@ BACK_ENDS = {
 """What a site needs of the schedulers, and of the launchers that only one scheduler has."""
 
 
-@pytest.mark.parametrize("site", BACK_ENDS)
+@pytest.mark.parametrize("site", cases(BACK_ENDS, quick=2))
 def test_only_the_back_ends_of_the_site_are_imported(tmp_path, site):
     """A scheduler more makes no other site slower."""
     (tmp_path / "spec.yaml").write_text(

@@ -63,6 +63,7 @@ def test_the_best_combination_is_found_confirmed_and_written_into_the_spec(place
     assert sum(one["candidate"] == "workers=3" for one in shown["trials"]) == 1  # it lost at once
 
 
+@pytest.mark.slow
 def test_it_goes_on_where_it_was_killed_and_leaves_no_process(place):
     train = place.place / "train.sh"
     train.write_text(ENDLESS)

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import wait_for
+from tests.examples import cases
 
 BURN = "import time; until = time.process_time() + {}\nwhile time.process_time() < until: pass"
 
@@ -30,6 +31,7 @@ def spec(program: str, more: str = "") -> str:
     return f"command: [python3, -c, {json.dumps(program)}]\nresources: {{ranks_per_node: 2}}\n{more}"
 
 
+@pytest.mark.slow
 def test_each_rank_is_recorded(dlrun):
     job = dlrun.submit(spec(BURN.format(3)), "--wait")
     first, *_, last = records(job)
@@ -40,6 +42,7 @@ def test_each_rank_is_recorded(dlrun):
     assert not dlrun.alive()
 
 
+@pytest.mark.slow
 def test_a_recording_that_breaks_off(dlrun):
     """As of a node that died, or whose disk was full: what is there is shown, and how far it goes."""
     job = dlrun.submit(spec(BURN.format(3)), "--wait")
@@ -87,13 +90,16 @@ def test_it_can_be_turned_off(dlrun):
 
 @pytest.mark.parametrize(
     "obstacle",
-    [
-        "rm usage.py",
-        "echo nothing >usage.py",
-        "rmdir usage",
-        "rmdir usage && touch usage",
-        "rmdir usage && ln -s /dev/full usage",
-    ],
+    cases(
+        [
+            "rm usage.py",
+            "echo nothing >usage.py",
+            "rmdir usage",
+            "rmdir usage && touch usage",
+            "rmdir usage && ln -s /dev/full usage",
+        ],
+        quick=2,
+    ),
     ids=["missing", "damaged", "removed", "no-directory", "full-disk"],
 )
 def test_a_job_does_not_fail_for_want_of_it(dlrun, obstacle):
@@ -134,7 +140,8 @@ def test_what_a_job_used(dlrun):
         "Usage",
         "Verdicts",
     ]
-    assert re.search(r"<td>cores</td><td>█?░+ \d+%</td><td>0\.\d of \d+ on average</td>", page)
+    bar = r"<span class='bar'><i style='width:\d+\.\d%'></i></span>\d+%"
+    assert re.search(rf"<td>cores</td><td>{bar}</td><td>0\.\d of \d+ on average</td>", page)
     assert re.search(r"<td>time</td><td></td><td>queued \S+, set-up \S+, training \S+", page)
     assert "<td>idle</td>" in page
 
@@ -200,6 +207,7 @@ def test_points_of_a_sweep_are_a_table(dlrun):
     assert dlrun("usage", f"{job.name}:1").stdout.startswith(f"{job.name}, point 1: completed")
 
 
+@pytest.mark.slow
 def test_the_runs_of_a_study_are_a_table(dlrun):
     program = (
         "import os; print(90 * int(os.environ['WORLD_SIZE']), 'images/s') # {{ batch_per_rank }}\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +34,6 @@ LINE = (
 
 Rank 1 waits for rank 0: its failure ends a rank that has not yet printed.
 """
-
-
-def why_not() -> str:
-    """Why there is no stand-in; empty if there is one."""
-    return "" if shutil.which("bwrap") else "no bubblewrap, which stands in for Apptainer"
 
 
 def with_it(site: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.cluster.spec import ClusterSpec
 
 _BASE = ("iproute2", "util-linux", "gcc", "libc6-dev")
-_SLURM = ("slurmctld", "slurmd", "slurm-client", "munge", "libpmix2")
+_SLURM = ("slurmctld", "slurmd", "slurm-client", "munge", "libpmix-dev")
 _ACCOUNTING = ("slurmdbd", "slurm-wlm-mysql-plugin", "mariadb-server")
 _SSHD = ("openssh-server", "openssh-client")
 _TORQUE = ("slurm-wlm-torque",)

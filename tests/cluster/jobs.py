@@ -16,6 +16,15 @@ from tests.cluster import Cluster
 from tests.cluster.hosts import await_true
 
 PYTHON = Path(sys.executable).parent
+SLURM_SITE: dict[str, Any] = {
+    "name": "test-slurm",
+    "scheduler": {"type": "slurm", "version": "22.05", "memory": "none"},
+    "launcher": {"name": "srun"},
+    "partitions": {"work": {"default": True, "node_type": "n"}},
+    "node_types": {"n": {"topology": {"packages": 2, "cores": 4}}},
+    "fabric": {"name": "ethernet", "interfaces": ["eth0"]},
+}
+"""Nodes of two packages with four cores each."""
 
 
 class User:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -15,6 +14,7 @@ from typing import Any
 from dlrun.model.cpuset import format_list, parse_list
 from tests.cluster import Cluster
 from tests.cluster.jobs import PYTHON, User, bash
+from tests.programs import works
 
 TOPOLOGY = "{packages: 2, cores: 4}\n"
 PLACED = "--ranks-per-node 4"
@@ -52,7 +52,7 @@ NEEDS = {"mpirun": "Open MPI", "mpiexec.hydra": "MPICH", "torchrun": "PyTorch"}
 def lacks(line: str) -> str:
     """What a launcher's line needs and this machine has not; empty if nothing."""
     path = f"{PYTHON}:{os.environ['PATH']}"
-    missing = [name for name in NEEDS if name in line.split() and not shutil.which(name, path=path)]
+    missing = [name for name in NEEDS if name in line.split() and not works(name, path=path)]
     return " and ".join(NEEDS[name] for name in missing)
 
 

@@ -89,5 +89,6 @@ def test_a_fault_is_skipped_where_a_program_that_it_needs_is_missing(monkeypatch
     monkeypatch.setenv("PATH", "")
     skipped = {fault.name: fault.why_not() for fault in ALL if fault.why_not()}
     assert skipped == dict.fromkeys(
-        ("a file server dies", "a file server answers no more"), "sshfs is not installed"
+        ("a file server dies", "a file server answers no more"),
+        "`sshfs` is not installed (Debian: `apt install sshfs`)",
     )

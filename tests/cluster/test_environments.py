@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from tests.cluster import Cluster, ClusterSpec, NodeType, apptainer, module_systems, why_not
 from tests.cluster.jobs import PYTHON, User, bash
+from tests.programs import need
 
 _WHY_NOT = why_not() or module_systems.why_not()
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(_WHY_NOT), reason=_WHY_NOT)]
@@ -112,16 +112,10 @@ def test_venv(cluster):
     assert [output(alice, job, rank) for rank in (0, 1)] == [f"{place}\n"] * 2
 
 
-def conda() -> Path | None:
-    """The `conda` of this machine: that of the prefix in DLRUN_TEST_CONDA, else the one on PATH."""
-    found = shutil.which("conda", path=f"{os.environ.get('DLRUN_TEST_CONDA', '')}/bin:{os.environ['PATH']}")
-    return Path(found) if found else None
-
-
-@pytest.mark.skipif(conda() is None, reason="no conda on PATH, and DLRUN_TEST_CONDA does not say where it is")
+@pytest.mark.needs
 def test_conda(cluster):
-    program = conda()
-    assert program is not None
+    """The `conda` of the prefix in DLRUN_TEST_CONDA, else the one on PATH."""
+    program = Path(need("conda", path=f"{os.environ.get('DLRUN_TEST_CONDA', '')}/bin:{os.environ['PATH']}"))
     alice = User(cluster, {**SITE, "environment": {"setup": [f"PATH={program.parent}:$PATH"]}})
     place = alice.directory / "conda-env"
     subprocess.run([program, "create", "--quiet", "--yes", "--offline", "--prefix", place], check=True)
@@ -132,7 +126,7 @@ def test_conda(cluster):
     assert [output(alice, job, rank) for rank in (0, 1)] == [f"{place}\n"] * 2
 
 
-@pytest.mark.skipif(bool(apptainer.why_not()), reason=apptainer.why_not())
+@pytest.mark.needs("bwrap")  # stands in for Apptainer
 @pytest.mark.parametrize("code", [0, 7])
 def test_ranks_in_a_container_see_the_job_directory_and_their_variables(cluster, code):
     apptainer.try_it(User(cluster, apptainer.with_it(SITE)), code)

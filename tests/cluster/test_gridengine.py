@@ -8,11 +8,13 @@ import time
 
 import pytest
 
+from dlrun import backends
 from dlrun.model.job import State
-from dlrun.schedulers.gridengine import gridengine
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_no_gridengine, why_not
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, User, bash
+
+gridengine = backends.scheduler("gridengine")
 
 _WHY_NOT = why_not() or why_no_gridengine()
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(_WHY_NOT), reason=_WHY_NOT)]

@@ -431,7 +431,7 @@ def test_a_killed_rank_ends_the_job(alice, cluster):
     assert cluster.on(hosts[0], "pgrep -f training-to-kill", user="root").returncode == 1, "nothing is left"
 
 
-@pytest.mark.skipif(bool(apptainer.why_not()), reason=apptainer.why_not())
+@pytest.mark.needs("bwrap")  # stands in for Apptainer
 @pytest.mark.parametrize("code", [0, 7])
 def test_ranks_in_a_container_see_the_job_directory_and_their_variables(cluster, code):
     apptainer.try_it(User(cluster, apptainer.with_it(SITE)), code, gpus_per_node=0)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 
 import pytest
 
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_not
 from tests.cluster.jobs import PYTHON, User
 from tests.cluster.placed import check_binders, check_job, check_options, emitted, lacks, prepare, site
+from tests.programs import need
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -96,8 +96,8 @@ def test_a_launchers_own_options_give_ranks_their_cores(directory, run, launcher
     ids=["srun", "mpirun", "torchrun in srun"],
 )
 def test_ranks_of_a_submitted_job_have_their_own_cores(cluster, launcher, agent):
-    if launcher == "openmpi" and not shutil.which("mpirun"):
-        pytest.skip("needs Open MPI")
+    if launcher == "openmpi":
+        need("mpirun")
     alice = User(cluster, site(SLURM, launcher))
     check_job("Slurm", alice, {"openmpi": "mpirun"}.get(launcher, launcher), agent=agent)
 

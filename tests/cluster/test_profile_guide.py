@@ -10,8 +10,8 @@ import pytest
 
 from dlrun.config.document import parse
 from dlrun.config.nodes import ListNode, MapNode
-from dlrun.effects.site.node import read_facts
 from dlrun.model.origin import Layer, Origin
+from dlrun.site.profile.node import read_facts
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_not
 from tests.cluster.jobs import PYTHON
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 
 import pytest
 
@@ -114,6 +115,43 @@ def test_a_profile_of_slurm_that_is_right_holds(slurm):
         "gpu (g): 1 node for at most 10m, 10 node-minutes\n",
         True,
     ), done.stderr
+
+
+def test_what_holds_is_recorded_beside_the_profile_and_shown_until_the_profile_changes(slurm):
+    user, profile = slurm
+    record = user.write("site.yaml", profile).with_name("site.measured.json")
+    record.unlink(missing_ok=True)
+    user.write("spec.yaml", {"name": "a", "site": "./site.yaml", "framework": "mpi", "command": ["true"],
+                             "resources": {"nodes": 1, "walltime": "10m"}})  # fmt: skip
+    assert "measured" not in user.dlrun("plan", "spec.yaml").stdout
+    answers(user, profile, 0)
+    day = r"\d{4}-\d{2}-\d{2}"
+    kept = json.loads(record.read_text())["measured"]
+    assert kept["node_types.n.memory"]["by"].startswith("on n"), kept["node_types.n.memory"]
+    assert kept["partitions.debug.max_walltime"]["by"] == "by the scheduler"
+    assert kept["launcher"]["value"] == "{name: srun}"
+    shown = user.dlrun("plan", "spec.yaml").stdout
+    assert re.search(rf"partition debug: measured by the scheduler, {day}", shown), shown
+    assert re.search(rf"nodes n: .*measured on n\d+, {day}", shown), shown
+    memory = user.dlrun("explain", "node_types.n.memory", "spec.yaml").stdout
+    assert re.search(rf"node_types.n.memory = 4000MiB\n(.*\n)*  proof:    measured on n\d+, {day}", memory), (
+        memory
+    )
+    checked = user.dlrun("site", "check", "./site.yaml", code=None).stderr
+    assert re.search(rf"launcher +measured in a job on \w+ \(\w\), {day}", checked), checked
+    # A value that was not measured is not proved by the measurement of another one.
+    changed = copy.deepcopy(profile)
+    changed["node_types"]["n"]["memory"] = "3000MiB"
+    user.write("site.yaml", changed)
+    memory = user.dlrun("explain", "node_types.n.memory", "spec.yaml").stdout
+    assert "proof:    no source" in memory
+    # A key that no longer holds loses its record, and those of other partitions stay.
+    changed["node_types"]["n"]["memory"] = "900GiB"
+    user.write("site.yaml", changed)
+    user.dlrun("site", "test", "./site.yaml", "--partition", "debug", code=1, timeout=300)
+    kept = json.loads(record.read_text())["measured"]
+    assert "node_types.n.memory" not in kept
+    assert {"node_types.g.memory", "node_types.n.count", "launcher"} <= kept.keys()
 
 
 def test_one_wrong_fact_of_each_kind_is_found_on_slurm_with_its_right_line(slurm):

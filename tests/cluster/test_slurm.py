@@ -23,6 +23,7 @@ SITE = {
         "low": {"node_type": "n", "preemptable": True},
         "high": {"node_type": "n"},
         "gpu": {"node_type": "g"},
+        "reserved": {"node_type": "n", "exclusive": True},
     },
     "node_types": {
         "n": {"topology": {"packages": 2, "cores": 4}, "memory": "4000MiB"},
@@ -35,12 +36,17 @@ SITE = {
 @pytest.fixture(scope="module")
 def cluster():
     spec = ClusterSpec(
-        node_types=(NodeType(count=3, features=("big",)), NodeType(name="g", count=1, gpus=2)),
+        node_types=(
+            NodeType(count=3, features=("big",)),
+            NodeType(name="g", count=1, gpus=2),
+            NodeType(name="r", count=1, reserved_cores=1),
+        ),
         partitions=(
             Partition(name="debug", default=True, node_types=("n",), max_time="1-00:00:00"),
             Partition(name="low", node_types=("n",), preempt="requeue"),
             Partition(name="high", node_types=("n",), priority_tier=10),
             Partition(name="gpu", node_types=("g",)),
+            Partition(name="reserved", node_types=("r",)),
         ),
         accounting=True,
         accounts=(Account(name="project", users=("alice", "bob"), qos=("normal", "short")),),
@@ -84,6 +90,35 @@ def test_ranks_of_a_node_share_a_log(alice):
     assert "the end of logs/rank-3-5.log:" in alice.log(job)
     assert "  | the end" in alice.log(job)
     alice.left_nothing(job, hosts)
+
+
+ODD = ("100%", "50% off", "it's $HOME", "a b", "naïve", "#x;y")
+SWEEPS = ("100%", "it's $HOME")
+"""Names that sbatch's patterns (`filename pattern`), its backslash, or a shell would read."""
+
+
+def test_job_directories_with_names_that_slurm_would_read(alice):
+    jobs = {}
+    for name in ODD:
+        spec = {"command": bash("echo here"), "resources": resources()}
+        if name in SWEEPS:
+            spec |= {"command": [*bash("echo here"), "{{ x }}"], "sweep": {"x": [1, 2]}}
+        jobs[name] = alice.submit(spec, "--job-dir", str(alice.directory / "jobs of mine" / name))
+    for name, job in jobs.items():
+        place = alice.directory / "jobs of mine" / name
+        assert {run["state"] for run in alice.ended(job)} == {"completed"}, (name, alice.log(job))
+        for run in ("points/0/", "points/1/") if name in SWEEPS else ("",):
+            assert "starts; rank 0 is on" in (place / run / "logs" / "job.log").read_text(), name
+            assert "here" in (place / run / "logs" / "rank-0.log").read_text(), name
+        assert "here" in alice.dlrun("logs", job).stdout, name
+        assert "removed the directory of 1 job" in alice.dlrun("clean", str(place), "--yes").stderr, name
+        assert not place.exists()
+    spec_of = alice.write("odd.yaml", {"name": "odd", "command": ["true"], "resources": resources()})
+    for name in ("a\\b", "%5j\\%a", "%j", "%x.%u", "%%"):
+        place = alice.directory / name
+        refused = alice.dlrun("submit", str(spec_of), "--job-dir", str(place), code=2).stderr
+        assert "has a special meaning" in refused
+        assert not place.exists()
 
 
 def test_from_submit_to_the_last_log_line(alice):
@@ -349,16 +384,61 @@ def test_shared_nodes_share_out_what_was_granted(alice):
     assert masks[0][1] != masks[1][1]
 
 
-def test_uneven_nodes_fill_up_in_order(alice):
-    job = alice.submit(
-        {
-            "command": bash("echo $DLRUN_HOST $DLRUN_NODE_RANK $DLRUN_LOCAL_RANK $DLRUN_LOCAL_SIZE"),
-            "resources": {"nodes": 2, "ranks": 3, "ranks_per_node": 2, "walltime": "5m", "cpus_per_rank": 1},
-        }
-    )
+WHERE = bash("echo $DLRUN_HOST $DLRUN_NODE_RANK $DLRUN_LOCAL_RANK $DLRUN_LOCAL_SIZE")
+"""Each rank's place as it knows it; the host is where it really is."""
+
+
+def places(alice, job, count):
+    """What each rank of an ended job printed by `WHERE`."""
+    logs = [alice.job_dir(job) / "logs" / f"rank-{rank}.log" for rank in range(count)]
+    return [tuple(log.read_text().split()[-4:]) for log in logs]
+
+
+@pytest.mark.parametrize("ranks", [11, 10, 9])
+def test_uneven_nodes_fill_up_in_order(alice, ranks):
+    wanted = {"nodes": 3, "ranks": ranks, "ranks_per_node": 4, "walltime": "5m", "cpus_per_rank": 1}
+    job = alice.submit({"command": WHERE, "resources": wanted, "verify": "fail"})
     assert alice.ended(job)[0]["state"] == "completed"
-    told = [(alice.job_dir(job) / "logs" / f"rank-{rank}.log").read_text().split()[1:] for rank in range(3)]
-    assert told == [["0", "0", "2"], ["0", "1", "2"], ["1", "0", "1"]]
+    sizes = [4, 4, ranks - 8]
+    expected = [
+        (f"n{node + 1}", str(node), str(local), str(size))
+        for node, size in enumerate(sizes)
+        for local in range(size)
+    ]
+    assert places(alice, job, ranks) == expected
+    log = (alice.job_dir(job) / "logs" / "job.log").read_text()
+    assert all(f"n{node + 1}: {size} of {size} as planned" in log for node, size in enumerate(sizes)), log
+
+
+def test_another_layout_than_the_plans_is_known_to_each_rank_and_named(cluster):
+    cyclic = {**SITE, "launcher": {"name": "srun", "arguments": ["--distribution=cyclic"]}}
+    alice = User(cluster, cyclic)
+    wanted = {"nodes": 3, "ranks": 10, "ranks_per_node": 4, "walltime": "5m", "cpus_per_rank": 1}
+    job = alice.submit({"command": WHERE, "resources": wanted, "verify": "warn"})
+    assert alice.ended(job)[0]["state"] == "completed"
+    sizes = [4, 3, 3]
+    assert places(alice, job, 10) == [
+        (f"n{rank % 3 + 1}", str(rank % 3), str(rank // 3), str(sizes[rank % 3])) for rank in range(10)
+    ]
+    log = (alice.job_dir(job) / "logs" / "job.log").read_text()
+    for node, size in enumerate(sizes):
+        assert f"n{node + 1}: " in log
+        assert f"of {size} on node {node}, not " in log
+    job = alice.submit({"command": WHERE, "resources": wanted, "verify": "fail"})
+    assert alice.ended(job)[0]["state"] == "failed"
+
+
+def test_cores_that_the_system_keeps_are_not_shared_out_and_no_two_ranks_have_the_same(alice):
+    wanted = {"partition": "reserved", "ranks_per_node": 4, "cpus_per_rank": 1, "walltime": "5m"}
+    masks = bash("echo mask $(taskset -c -p $BASHPID | sed 's/.*: //') $OMP_NUM_THREADS")
+    job = alice.submit({"command": masks, "resources": wanted, "verify": "warn"})
+    assert alice.ended(job)[0]["state"] == "completed"
+    logs = [(alice.job_dir(job) / "logs" / f"rank-{rank}.log").read_text() for rank in range(4)]
+    found = [log.partition("mask ")[2].split() for log in logs]
+    assert len({cpus for cpus, _ in found}) == 4, found
+    assert {count for _, count in found} == {"1"}, "seven cores are left for four ranks"
+    assert "its ranks divide CPUs 0-6" in logs[0]
+    assert "4 of 4 as divided among them" in (alice.job_dir(job) / "logs" / "job.log").read_text()
 
 
 def test_gpus_are_asked_for_and_given(alice):

@@ -10,16 +10,18 @@ from contextlib import suppress
 
 import pytest
 
-from dlrun.effects.process import Completed
-from dlrun.effects.queue import status
-from dlrun.effects.records.jobs import Job
+from dlrun import backends
+from dlrun.jobs.queue import status
+from dlrun.jobs.records.jobs import Job
 from dlrun.model.job import State
 from dlrun.model.plan import Dependency, Request
 from dlrun.model.site import Account, SchedulerSite
 from dlrun.model.units import Bytes, Duration
-from dlrun.schedulers.slurm import slurm
+from dlrun.system.process import Completed
 from tests.cluster import Cluster, ClusterError, ClusterSpec, NodeType, Partition, cgroups, why_not
 from tests.cluster.hosts import await_true
+
+slurm = backends.scheduler("slurm")
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 

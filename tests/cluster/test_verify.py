@@ -111,7 +111,9 @@ def test_a_profile_of_other_nodes_is_found_out(alice):
     alice.write("wrong.yaml", wrong)
     alice.write("spec.yaml", SPEC)
     done = alice.dlrun("verify", "spec.yaml", "--site", "wrong.yaml", code=1)
-    assert "2 of 4 ranks are as planned" in done.stderr
+    assert "0 of 4 ranks are as planned" in done.stderr, (
+        done.stdout + done.stderr
+    )  # they divide the CPUs that are there
     told = "ranks 1,3: may use CPUs 4-7, not 8-15; likely: its node has CPUs 0-7 alone: the profile is of other nodes"
     assert told in done.stdout
 
@@ -125,14 +127,17 @@ def test_a_launcher_that_binds_by_itself_is_named(alice):
 
 
 def test_a_job_whose_ranks_are_elsewhere_than_planned_ends_before_the_training(alice):
-    """A mask as a launcher's own settings, or an inherited variable, would give it.
+    """As where nothing can bind a rank: the program that does is another one.
 
     The first rank that finds itself elsewhere ends the others, which may not have looked yet.
     """
-    masked = {**SITE["launcher"], "arguments": ["--cpu-bind=mask_cpu:0x3"]}
-    alice.write("masked.yaml", SITE | {"launcher": masked, "defaults": {"verify": "fail"}})
+    (alice.directory / "bin").mkdir()
+    (alice.directory / "bin" / "taskset").write_text("#!/bin/sh\n")
+    (alice.directory / "bin" / "taskset").chmod(0o755)
+    alice.write("site-fail.yaml", SITE | {"defaults": {"verify": "fail"}})
     spec = {"command": ["touch", "trained"], "resources": SPEC["resources"], "placement": SPEC["placement"]}
-    job = alice.submit(spec, "--site", "masked.yaml")
+    unbound = {"environment": {"setup": [f"PATH={alice.directory}/bin:$PATH"]}}
+    job = alice.submit(spec | unbound, "--site", "site-fail.yaml")
     (run,) = alice.ended(job)
     log = (alice.job_dir(job) / "logs" / "job.log").read_text()
     assert run["state"] == "failed", log
@@ -140,6 +145,12 @@ def test_a_job_whose_ranks_are_elsewhere_than_planned_ends_before_the_training(a
     assert not (alice.directory / "trained").exists()
     (answer,) = json.loads(alice.dlrun("why", job, "--json").stdout)["why"]
     assert (answer["cause"], " may use CPUs " in answer["means"]) == ("placement", True), answer
+    masked = {**SITE["launcher"], "arguments": ["--cpu-bind=mask_cpu:0x3"]}
+    alice.write("masked.yaml", SITE | {"launcher": masked, "defaults": {"verify": "fail"}})
+    divided = alice.submit(spec, "--site", "masked.yaml")
+    assert alice.ended(divided)[0]["state"] == "completed"
+    log = (alice.job_dir(divided) / "logs" / "job.log").read_text()
+    assert log.count("2 of 2 as divided among them, because core 2 of the plan was not granted") == 2, log
     right = alice.submit({**spec, "verify": "fail"})
     assert alice.ended(right)[0]["state"] == "completed"
     log = (alice.job_dir(right) / "logs" / "job.log").read_text()

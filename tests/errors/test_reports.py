@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from dlrun import backends
-from dlrun.cli.diagnostics import report, report_problems
-from dlrun.effects.inputs.profiles import Machine
-from dlrun.effects.inputs.spec import load_spec
-from dlrun.effects.site import check as site_check
 from dlrun.model.problem import InvalidFile
+from dlrun.site.profile import check as site_check
+from dlrun.system.inputs.profiles import Machine
+from dlrun.system.inputs.spec import load_spec
+from dlrun.terminal.diagnostics import report, report_problems
 
 CASES = Path(__file__).parent
 UPDATE = bool(os.environ.get("DLRUN_UPDATE_REPORTS"))  # now: no test sees the user's own variables

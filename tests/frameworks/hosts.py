@@ -16,9 +16,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlrun.effects.jobs.files import files
-from dlrun.effects.jobs.prepare import prepare
-from dlrun.effects.records import jobs
+from dlrun.jobs.records import directories
+from dlrun.jobs.submission.files import files
+from dlrun.jobs.submission.prepare import prepare
+from dlrun.render.written_names import written_names
 from tests.cluster import Cluster, ClusterSpec, NodeType, init
 from tests.frameworks.install import CACHE, RECIPES, interpreter
 
@@ -176,7 +177,9 @@ def make_job(
     scheduler = "slurm" if "srun" in launcher else "openpbs"
     site.write_text(SITE.format(scheduler=scheduler, launcher=launcher, more=more))
     prepared = prepare(spec, sets=[f"directory={REPOSITORY}", *sets], site=str(site))
-    jobs.create(directory, files(prepared.plan, prepared.inputs, directory), None)
+    directories.create(
+        directory, files(prepared.plan, prepared.inputs, directory), written_names(prepared.plan)
+    )
     owner = hosts.home(USER).stat()
     subprocess.run(["chown", "-R", f"{owner.st_uid}:{owner.st_gid}", str(directory)], check=True)
     nodes = prepared.plan.request.nodes

@@ -14,6 +14,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.programs import fault, path_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -120,11 +122,8 @@ def interpreter(version: str) -> str | None:
     found = sorted(pyenv.glob(f"{version}.*/bin/python"))
     for candidate in (f"python{version}", sys.executable, *map(str, found)):
         program = shutil.which(candidate)
-        if program is None:
-            continue
-        ask = [program, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-        done = subprocess.run(ask, capture_output=True, text=True, check=False)
-        if done.stdout.strip() == version:
+        ask = "import sys; print('Python %d.%d.' % sys.version_info[:2])"
+        if program is not None and not fault([program, "-c", ask], f"Python {version}."):
             return program
     return None
 
@@ -135,8 +134,8 @@ def why_not(row: str) -> str:
     if interpreter(recipe.python) is None:
         return f"{row} needs Python {recipe.python}, and there is none here"
     for program in recipe.programs:
-        if shutil.which(program) is None:
-            return f"{row} needs `{program}`, which is not installed"
+        if wrong := path_of(program)[1]:
+            return f"{row} needs `{program}`: {wrong}"
     return ""
 
 

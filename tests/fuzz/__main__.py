@@ -40,7 +40,7 @@ def main() -> int:
                 kind = f"{type(error).__name__} at {last.filename}:{last.lineno}"
                 kinds[kind] += 1
                 if kinds[kind] == 1:
-                    print(f"{area} {seed}: {kind}: {str(error)[:300]}", flush=True)
+                    print(f"{area} {seed}: {kind}: {str(error)[:1500]}", flush=True)
             if time.process_time() - before > SLOW:
                 slow += 1
                 print(f"{area} {seed}: {time.process_time() - before:.1f} s of CPU", flush=True)

@@ -14,16 +14,16 @@ from typing import Any
 
 from dlrun import backends
 from dlrun.config.topology import read_topology
-from dlrun.effects.jobs.files import files
-from dlrun.effects.logs import files as log_files
-from dlrun.effects.logs import merge
-from dlrun.effects.queue import attempts, results, status
-from dlrun.effects.records import bad_nodes, jobs, outcome
-from dlrun.effects.remote import fetch
 from dlrun.errors import DlrunError, OperationFailed
+from dlrun.jobs.logs import files as log_files
+from dlrun.jobs.logs import merge
+from dlrun.jobs.queue import attempts, results, status
+from dlrun.jobs.records import bad_nodes, jobs, outcome
+from dlrun.jobs.remote import fetch
+from dlrun.jobs.submission.files import files
 from dlrun.render.script import plan_json
-from tests.fuzz import batch_scripts, clusters, damage, nodes, recordings
-from tests.making import LOCAL, plan_of, scripts_of
+from tests.fuzz import batch_scripts, clusters, damage, nodes, recordings, surroundings
+from tests.making import LOCAL, make_own, plan_of, scripts_of
 from tests.properties.mutations import SITE, SPEC, mutate
 
 ROOT = Path(__file__).parents[2]
@@ -98,7 +98,7 @@ def _plain_topology() -> str:
             packages=2, cores=8, smt=2, gpus=ShortGpus(numa=(0, 1)), nics=(ShortNic(name="mlx5_0", numa=0),)
         )
     )
-    return json.dumps(to_plain(whole))
+    return json.dumps({"version": 1, **to_plain(whole)})
 
 
 def topologies(place: Path, chance: random.Random) -> None:
@@ -161,6 +161,7 @@ def records(place: Path, chance: random.Random) -> None:
     """A job's directory, with every file that `list`, `status` and `results` look at."""
     directory = place / "jobs" / "a"
     (directory / "points" / "0" / "logs").mkdir(parents=True, exist_ok=True)
+    make_own(directory)
     for name, good in {"plan.json": json.loads(_local_plan()), **RECORDS}.items():
         text = json.dumps(good)
         if chance.random() < 0.4:
@@ -207,7 +208,8 @@ def logs(place: Path, chance: random.Random) -> None:
     found = log_files.find(place, "all")
     list(merge.merged(found))
     merge.without_times(found)
-    from dlrun.effects.diagnosis import evidence, why
+    from dlrun.why import diagnose as why
+    from dlrun.why import evidence
 
     (place / "failures").mkdir(exist_ok=True)
     (place / "failures" / "rank-1").write_bytes(
@@ -259,7 +261,7 @@ def remote_answers(place: Path, chance: random.Random) -> None:
     import io
     import tarfile
 
-    from dlrun.effects.remote.confined import Confined
+    from dlrun.jobs.remote.confined import Confined
 
     row = damage.text("f 12 1700000000.25 ./files/a b", chance)
     with contextlib.suppress(ValueError):  # of which its caller makes an error with a message
@@ -288,6 +290,7 @@ AREAS: dict[str, Callable[[Path, random.Random], None]] = {
     "specs": specs, "profiles": profiles, "topologies": topologies, "saved-plans": saved_plans, "records": records,
     "logs": logs, "scheduler-output": scheduler_output, "remote-answers": remote_answers,
     "batch-scripts": batch_scripts.case, "usage": recordings.case, "clusters": clusters.case, "nodes": nodes.case,
+    "surroundings": surroundings.case,
 }  # fmt: skip
 
 

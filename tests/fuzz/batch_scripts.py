@@ -7,10 +7,10 @@ import re
 from functools import cache
 from pathlib import Path
 
-from dlrun.config.batch_script import read_script
-from dlrun.config.batch_script.text import spec_text
 from dlrun.config.document import parse
 from dlrun.config.source import decode_bytes
+from dlrun.importing import read_script
+from dlrun.importing.text import spec_text
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import InvalidFile
 from tests.fuzz import damage
@@ -41,7 +41,7 @@ _LAUNCHES = re.compile(r"^(?:srun|mpiexec|numactl).*\n", re.MULTILINE)
 @cache
 def _scripts() -> list[str]:
     """The guide's and the tests' own batch scripts, and one for each launch line of MORE."""
-    own = sorted((ROOT / "tests" / "unit" / "config" / "batch_scripts").glob("*.[sp]b*"))
+    own = sorted((ROOT / "tests" / "unit" / "importing" / "scripts").glob("*.[sp]b*"))
     guide = (ROOT / "docs" / "guide" / "from-your-script.md").read_text("utf-8").split("```")[1::2]
     shown = [block.partition("\n")[2] for block in guide if "#SBATCH" in block or "#PBS" in block]
     more = [_LAUNCHES.sub("", MORE) + line for line in _LAUNCHES.findall(MORE)]

@@ -10,10 +10,10 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 from dlrun.config.document import parse
-from dlrun.effects.inputs.profiles import Machine
-from dlrun.effects.site import detect, query
-from dlrun.effects.site.yaml_text import profile_yaml
 from dlrun.model.origin import Layer, Origin
+from dlrun.site.profile import detect, query
+from dlrun.site.profile.yaml_text import profile_yaml
+from dlrun.system.inputs.profiles import Machine
 from tests.fuzz import damage
 
 CAPTURED = Path(__file__).parents[1] / "captured"

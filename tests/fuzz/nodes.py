@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dlrun.effects.inputs.node_types import topology_for_site
-from dlrun.effects.inputs.profiles import load_site
-from dlrun.effects.site import node
-from dlrun.effects.site_test.answers import MARK, parsed
-from dlrun.effects.site_test.hardware import hardware
-from dlrun.effects.site_test.surroundings import surroundings
 from dlrun.node.checks import check_site, describe
+from dlrun.site.profile import node
+from dlrun.site.testing.answers import MARK, parsed
+from dlrun.site.testing.hardware import hardware
+from dlrun.site.testing.surroundings import surroundings
+from dlrun.system.inputs.node_types import topology_for_site
+from dlrun.system.inputs.profiles import load_site
 from tests.fuzz import damage
 from tests.making import NOWHERE
 

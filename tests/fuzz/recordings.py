@@ -12,21 +12,21 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from dlrun.cli import usage as command
-from dlrun.cli.output import usage as shown
-from dlrun.cli.output.top_text import lines
-from dlrun.cli.printing import emit
-from dlrun.effects.queue import status
-from dlrun.effects.records import jobs
-from dlrun.effects.report import report_of
-from dlrun.effects.usage import job as of
-from dlrun.effects.usage.live import Watch
+from dlrun.jobs.queue import status
+from dlrun.jobs.records import jobs
 from dlrun.model.json_codec import to_plain
 from dlrun.node.usage import cgroup, gpus, machine, ranks
-from dlrun.render.job_page import page
 from dlrun.render.script import plan_json
+from dlrun.terminal.printing import emit
+from dlrun.usage import command
+from dlrun.usage import job as of
+from dlrun.usage import tables as shown
+from dlrun.usage.live import Watch
+from dlrun.usage.report_content import report_of
+from dlrun.usage.report_page import page
+from dlrun.usage.top_text import lines
 from tests.fuzz import damage
-from tests.making import LOCAL, plan_of
+from tests.making import LOCAL, make_own, plan_of
 
 RECORDS: dict[str, Any] = {
     "submission.json": {"version": 1, "scheduler": "local", "job_id": "4242.99", "site": "s", "name": "a", "submitted": 1.0},
@@ -87,6 +87,7 @@ def case(place: Path, chance: random.Random) -> None:
     (directory / "usage").mkdir(parents=True)
     (directory / "logs").mkdir()
     (directory / "logs" / "rank-0.log").write_text("throughput: 12.5 samples/s\n")
+    make_own(directory)
     (directory / "plan.json").write_text(_plan())
     for name, good in RECORDS.items():
         (directory / name).write_text(json.dumps(good))

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import os
 import random
+import re
+import resource
 from types import SimpleNamespace
 
 import pytest
 
 from dlrun import backends
+from dlrun.config.document import parse
 from dlrun.config.topology import read_topology
-from dlrun.effects.diagnosis import evidence, why
-from dlrun.effects.jobs import files as job_files
-from dlrun.effects.logs import files, merge
-from dlrun.effects.records import bad_nodes, jobs, validation
-from dlrun.effects.scaling import study
-from dlrun.effects.tuning import trial
-from dlrun.effects.usage import live
 from dlrun.errors import Invalid, OperationFailed
+from dlrun.importing import read_script, statement
+from dlrun.importing.text import spec_text
+from dlrun.importing.words import names_in
+from dlrun.jobs.logs import files, merge
+from dlrun.jobs.records import bad_nodes, directories, jobs, validation
+from dlrun.jobs.submission import files as job_files
+from dlrun.model.json_codec import from_plain
+from dlrun.model.origin import Layer, Origin
 from dlrun.render.script import plan_json
+from dlrun.trials.tune import trial
+from dlrun.usage import live
+from dlrun.why import diagnose as why
+from dlrun.why import evidence
+from tests import forked
 from tests.fuzz import clusters
 from tests.fuzz.areas import PLAIN, ROOT, SLURM
 from tests.making import plan_of, scripts_of
@@ -27,12 +38,31 @@ from tests.making import plan_of, scripts_of
 QSTAT = "Job Id: 12.server\n    job_state = F\n    exit_status = {}\n    run_count = {}\n"
 
 
+def test_each_line_of_a_long_script_is_searched_a_few_times(monkeypatch):
+    searched = 0
+
+    def counted(source):
+        nonlocal searched
+        searched += 1
+        return names_in(source)
+
+    monkeypatch.setattr(statement, "names_in", counted)
+    text = "#!/bin/bash\n" + "".join(f"v{i}=1\n" for i in range(300)) + "srun ./a\n"
+    assert "setup" not in read_script(text, "a.sh").values.get("environment", {})
+    assert 300 <= searched < 300 * 20
+
+
+def test_a_number_of_a_plan_beyond_all_floats():
+    with pytest.raises(ValueError, match=r"1000.* is too large"):
+        from_plain(float, 10**400)
+
+
 @pytest.mark.parametrize("status", ["--1", "-", "-²", "²", "9" * 5000, "-2]e"])
 @pytest.mark.parametrize("runs", ["1", "²", "9" * 5000])
 def test_numbers_of_pbs_that_are_none(status, runs):
     for name in ("openpbs", "torque"):
-        for parse in (backends.scheduler(name).parse_queue, backends.scheduler(name).parse_history):
-            parse(QSTAT.format(status, runs))
+        for read in (backends.scheduler(name).parse_queue, backends.scheduler(name).parse_history):
+            read(QSTAT.format(status, runs))
 
 
 @pytest.mark.parametrize("zone", ["+99:00", "-24:00", "+31:00", "+0099", "Z"])
@@ -45,6 +75,14 @@ def test_a_zone_that_there_is_not(tmp_path, zone):
 def test_an_encoding_that_there_is_not():
     with pytest.raises(ValueError, match="encoding"):
         read_topology('<?xml version="1.0" encoding="UnanF-8"?><topology/>')
+
+
+def test_a_number_of_a_plan_beyond_all_others(tmp_path):
+    plan = json.loads(plan_json(plan_of(tmp_path, PLAIN, SLURM)))
+    plan["request"]["nodes"] = -(10**400)
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    with pytest.raises(Invalid, match=r"nodes: -1000.* is not between 1"):
+        jobs.read_plan(tmp_path / "plan.json")
 
 
 def test_a_plan_of_services_alone(tmp_path):
@@ -115,17 +153,25 @@ def test_a_time_of_too_many_digits(tmp_path):
     assert list(bad_nodes.read(tmp_path)) == ["n2"]
 
 
-def test_a_study_that_was_ended_before_its_record(tmp_path):
+@pytest.mark.parametrize("kind", ["scaling study", "tuning"])
+def test_a_study_that_was_ended_before_its_record(tmp_path, kind):
     """What a kill or a full disk leaves is no obstacle; what is somebody's own is."""
-    assert study.is_free(tmp_path / "new")
-    (tmp_path / "jobs").mkdir()
-    (tmp_path / ".study.json.77").touch()
-    assert study.is_free(tmp_path)
-    (tmp_path / "jobs" / "x").mkdir()
-    assert not study.is_free(tmp_path)
-    (tmp_path / "jobs" / "x").rmdir()
+    assert directories.is_free(tmp_path / "new", kind)
+    assert directories.is_free(tmp_path, kind)
     (tmp_path / "thesis.tex").touch()
-    assert not study.is_free(tmp_path)
+    assert not directories.is_free(tmp_path, kind)
+    with pytest.raises(FileExistsError):
+        directories.begin(tmp_path, kind, ())
+    directories.begin(tmp_path / "new", kind, ("a.json", "jobs/"))
+    (tmp_path / "new/jobs").mkdir()
+    assert directories.is_free(tmp_path / "new", kind)
+    assert not directories.is_free(tmp_path / "new", "another")
+    directories.begin(tmp_path / "new", kind, ("a.json", "jobs/"))
+    assert directories.write_table(tmp_path / "new/table", b"one")
+    assert directories.write_table(tmp_path / "new/table", b"two")
+    (tmp_path / "new/table").write_bytes(b"mine")
+    assert not directories.write_table(tmp_path / "new/table", b"three")
+    assert (tmp_path / "new/table").read_bytes() == b"mine"
 
 
 @pytest.mark.parametrize(
@@ -203,3 +249,40 @@ def test_a_partition_without_a_name_is_left_out(tmp_path, monkeypatch):
     monkeypatch.setattr(chance, "choice", lambda names: "scontrol")
     monkeypatch.setattr(clusters, "spoilt", lambda text, chance: text)
     clusters.case(tmp_path, chance)  # fails where dlrun itself does not read the profile that it made
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "#!/bin/bash\nmpiexec -n 2 --genv '' x python t.py\n",
+        f"#!/bin/bash\n#SBATCH --ntasks-per-{'9' * 2000}=1\nsrun python t.py\n",
+        f"#!/bin/bash\n# flux: --a{'9' * 2000}=1\nflux run python t.py\n",
+    ],
+)
+def test_no_key_is_written_that_yaml_does_not_read(script):
+    draft = read_script(script, "job.sh")
+    assert parse(spec_text(draft, "job.sh"), Origin(layer=Layer.SPEC, name="spec.yaml")).problems == ()
+    assert draft.to_check
+
+
+def test_with_too_few_files_there_is_one_line(tmp_path):
+    """Neither the command nor the search for a reason can open a directory."""
+
+    def before():
+        importlib.invalidate_caches()
+        used = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        for _ in range(used):
+            with contextlib.suppress(OSError):
+                os.dup(0)
+
+    done = forked.run(["completion", "bash"], tmp_path, before=before)
+    # Which directory it was that could not be opened is a matter of the moment.
+    assert done.code == 1
+    assert re.fullmatch(r"error: (`\S+`: t|T)oo many open files\n", done.stderr)
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), 1e400])
+def test_a_number_of_a_record_beyond_all_floats(value):
+    with pytest.raises(validation.DamagedRecord, match="submitted"):
+        validation.number({"submitted": value}, "submitted")

@@ -6,11 +6,11 @@ import shutil
 
 import pytest
 
-from tests.examples import examples
+from tests.examples import cases, examples
 from tests.fuzz.areas import AREAS, case
 
 
-@pytest.mark.parametrize("area", AREAS)
+@pytest.mark.parametrize("area", cases(AREAS, quick=5))
 def test_damaged_input_is_no_bug(area, tmp_path):
     well = 0
     for seed in range(max(30, examples(100))):

@@ -5,20 +5,22 @@
 
 from __future__ import annotations
 
-import os
+import json
 import re
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from dlrun import __version__, backends
-from dlrun.effects.records.jobs import read_plan
+from dlrun.jobs.records.jobs import read_plan
+from dlrun.model.json_codec import from_plain, to_plain
+from dlrun.model.plan import Plan
 from dlrun.render.script import plan_json
+from tests.golden.compact import compact
 from tests.library import OF_PAGES
 from tests.making import plan_in, scripts_of
+from tests.programs import need, with_venv
 
 CASES = sorted(path.parent for path in Path(__file__).parent.glob("*/spec.yaml"))
 SCRIPTS = [case / name for case in CASES for name in ("job.sh", "rank.sh")]
@@ -27,7 +29,7 @@ SCRIPTS = [case / name for case in CASES for name in ("job.sh", "rank.sh")]
 def made(case: Path) -> dict[str, str]:
     """What a case becomes, by file name; the version in the scripts' header does not count."""
     plan = plan_in(case)
-    texts = scripts_of(plan, f"/home/ada/jobs/{case.name}") | {"plan.json": plan_json(plan)}
+    texts = scripts_of(plan, f"/home/ada/jobs/{case.name}") | {"plan.json": compact(plan)}
     return {name: text.replace(f"dlrun {__version__}.", "dlrun VERSION.") for name, text in texts.items()}
 
 
@@ -38,6 +40,15 @@ def test_job(case, update_golden):
         if update_golden:
             path.write_text(text, "utf-8")
         assert text == path.read_text("utf-8"), f"{path} is not what is rendered"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_plan_on_disk_is_the_whole_plan(case):
+    """The golden text leaves out what has its default; a job's own plan.json leaves out nothing."""
+    plan = plan_in(case)
+    assert read_plan(case / "plan.json") == plan
+    assert from_plain(Plan, json.loads(plan_json(plan))) == plan
+    assert json.loads(plan_json(plan)) == to_plain(plan)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -69,12 +80,9 @@ def test_bash_reads_every_script():
         assert (done.returncode, done.stderr) == (0, ""), script
 
 
+@pytest.mark.needs
 def test_shellcheck_finds_nothing():
-    shellcheck = shutil.which(
-        "shellcheck", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    )
-    if shellcheck is None:
-        pytest.skip("shellcheck is not installed: it comes with the `lint` dependency group")
+    shellcheck = need("shellcheck", path=with_venv())
     done = subprocess.run([shellcheck, *OF_PAGES, *SCRIPTS], capture_output=True, text=True, check=False)
     assert done.stdout == ""
     assert done.returncode == 0

@@ -6,9 +6,9 @@ import pytest
 
 from dlrun.node.usage import gpus, smi
 from dlrun.node.usage.nvml import Nvml
-from tests.gpu import needs_gpu
+from tests.gpu import WITH_GPU
 
-pytestmark = needs_gpu
+pytestmark = WITH_GPU
 
 
 def test_both_ways_find_the_same_gpus():

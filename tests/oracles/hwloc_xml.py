@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 
+from dlrun.affinity.formats.logical import logical_cores
 from dlrun.model.topology import Core, Topology
-from dlrun.render.affinity.formats.logical import logical_cores
 
 
 def write(topology: Topology) -> str:

@@ -15,6 +15,8 @@ import venv
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.programs import path_of
+
 HERE = Path(__file__).parent
 FOLDER = HERE.parents[1] / ".cache" / "oracles"
 
@@ -57,9 +59,9 @@ def install() -> Oracles:
     iomp = next(iter(sorted(root.glob("lib/libiomp5.so"))), None)
     return Oracles(
         impi=mpirun if mpirun.exists() else None,
-        openmpi=_which("mpirun.openmpi"),
+        openmpi=_working("mpirun.openmpi", why),
         openmpi5=five if (five := FOLDER / "openmpi5" / "bin" / "mpirun").exists() else None,
-        hydra=_which("mpiexec.hydra"),
+        hydra=_working("mpiexec.hydra", why),
         flux=_flux(why),
         iomp=iomp,
         gomp=_library("libgomp.so.1"),
@@ -68,18 +70,18 @@ def install() -> Oracles:
     )
 
 
-def _which(program: str) -> Path | None:
-    found = shutil.which(program)
-    return Path(found) if found else None
+def _working(name: str, why: dict[str, str]) -> Path | None:
+    program, wrong = path_of(name)
+    if wrong:
+        why[name] = wrong
+    return Path(program) if program else None
 
 
 def _flux(why: dict[str, str]) -> Path | None:
     """Flux, where it is installed: `DLRUN_TEST_FLUX` is its prefix, else it is on PATH. No package manager has it."""
     if prefix := os.environ.get("DLRUN_TEST_FLUX"):
         return Path(prefix) / "bin" / "flux"
-    if (found := _which("flux")) is None:
-        why["flux"] = "no flux on PATH, and DLRUN_TEST_FLUX does not say where it is installed"
-    return found
+    return _working("flux", why)
 
 
 def _library(name: str) -> Path | None:
@@ -135,11 +137,13 @@ def _shim(why: dict[str, str]) -> None:
     source, target = HERE / "fakecpus.c", FOLDER / "fakecpus.so"
     if target.exists() and target.stat().st_mtime >= source.stat().st_mtime:
         return
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if not compiler:
-        why["shim"] = "no C compiler"
+    if (compiler := _working("cc", why)) is None:
         return
-    _run("shim", why, [compiler, "-O1", "-Wall", "-shared", "-fPIC", "-o", str(target), str(source), "-ldl"])
+    _run(
+        "shim",
+        why,
+        [str(compiler), "-O1", "-Wall", "-shared", "-fPIC", "-o", str(target), str(source), "-ldl"],
+    )
 
 
 if __name__ == "__main__":

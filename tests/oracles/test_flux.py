@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from dlrun.effects.inputs.topology import live_topology
+from dlrun.affinity.formats.registry import format_named
+from dlrun.affinity.settings import BindingContext
 from dlrun.model.cpuset import parse_list
 from dlrun.model.placement import PlacementRequest
 from dlrun.plan.affinity import place
-from dlrun.render.affinity.formats.registry import format_named
-from dlrun.render.affinity.settings import BindingContext
+from dlrun.system.inputs.topology import live_topology
 from tests.oracles.hwloc_xml import write
 from tests.unit.affinity.machines import cases
 

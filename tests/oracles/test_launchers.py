@@ -9,13 +9,13 @@ import subprocess
 
 import pytest
 
+from dlrun.affinity.formats.logical import logical_cores
+from dlrun.affinity.formats.registry import format_named
+from dlrun.affinity.settings import BindingContext
 from dlrun.errors import Invalid
 from dlrun.model.cpuset import parse_list
 from dlrun.model.placement import PlacementRequest
 from dlrun.plan.affinity import place
-from dlrun.render.affinity.formats.logical import logical_cores
-from dlrun.render.affinity.formats.registry import format_named
-from dlrun.render.affinity.settings import BindingContext
 from tests.oracles.hwloc_xml import write
 from tests.unit.affinity.machines import cases, topology
 
@@ -145,7 +145,7 @@ def test_open_mpi_cannot_say_stampede2_and_would_take_the_communication_cores(op
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
 def test_open_mpi_obeys_the_rankfile_on_this_machine(openmpi, tmp_path):
-    from dlrun.effects.inputs.topology import live_topology
+    from dlrun.system.inputs.topology import live_topology
 
     node = live_topology()
     placement = place(node, PlacementRequest(ranks_per_node=2, gpus_per_rank=0))

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from dlrun.affinity.settings import BindingContext, settings
 from dlrun.model.cpuset import format_list
 from dlrun.model.placement import Preset
 from dlrun.plan.affinity import place
 from dlrun.plan.affinity.presets import presets
-from dlrun.render.affinity.settings import BindingContext, settings
 from tests.unit.affinity.machines import cases, topology
 
 PROBE = Path(__file__).parent / "openmp_probe.py"

@@ -89,17 +89,17 @@ def _kernel() -> Path | None:
     return folder if list(folder.glob("boot/vmlinuz-*")) else None
 
 
-def run(machine: Machine, script: str, folder: Path) -> str:
+def run(machine: Machine, script: str, folder: Path, patience: float = PATIENCE) -> str:
     """What the script (bash, in the guest, with this machine's files below `/`) prints.
 
-    Raises RuntimeError with the console if the guest does not come to the end.
+    Raises RuntimeError with the console if the guest does not come to the end within `patience` seconds.
     """
     kernel = _kernel()
     assert kernel is not None
     image = _initramfs(kernel, machine, script, folder)
     with _files(folder) as share, _emulator(kernel, image, share, machine, folder) as (process, control):
         console = folder / "console"
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + patience
         _wait(console, "GUEST-READY", process, deadline)
         _plug(control, machine)
         _wait(console, "GUEST-DONE", process, deadline)

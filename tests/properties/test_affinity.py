@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from dlrun.errors import Invalid
+from dlrun.model.cpuset import parse_list
 from dlrun.model.placement import Placement, PlacementRequest, Reserve
 from dlrun.model.topology import Topology
 from dlrun.plan.affinity import place
@@ -80,7 +81,7 @@ def test_i1_to_i5_cores_are_usable_exclusive_and_equal(topology, request):
 @MANY
 @given(topologies(gpus=False), requests(gpus=False))
 def test_i6_i7_cpu_ranks_stay_in_one_numa_node_and_package_where_there_are_enough(topology, request):
-    placement = placed(topology, request)
+    placement = placed(topology, replace(request, locality="strict"))
     number = core_of(topology)
     cores = usable_cores(topology, request.reserve).cores
     numa_count, packages = len({c.numa for c in cores}), len({c.package for c in cores})
@@ -97,7 +98,7 @@ def test_i6_i7_cpu_ranks_stay_in_one_numa_node_and_package_where_there_are_enoug
 @given(topologies(gpus=False), requests(gpus=False))
 def test_i8_own_communication_cores_are_on_the_ranks_package(topology, request):
     ranks = max(request.ranks_per_node, len(topology.packages()))
-    placement = placed(topology, replace(request, comm_policy="own", ranks_per_node=ranks))
+    placement = placed(topology, replace(request, comm_policy="own", ranks_per_node=ranks, locality="strict"))
     number = core_of(topology)
     for rank in placement.ranks:
         packages = {topology.cores[number[pu]].package for pu in rank.cores}
@@ -187,7 +188,9 @@ def test_i13_renumbering_the_cpus_renumbers_the_answer_and_nothing_else(topology
         offline=moved(topology.offline),
     )
     after = place(renumbered, request)
-    assert after.node == before.node
+    assert replace(after.node, gpu_cpus=()) == replace(before.node, gpu_cpus=())
+    for old, new in zip(before.node.gpu_cpus, after.node.gpu_cpus, strict=True):
+        assert sorted(moved(parse_list(old))) == sorted(parse_list(new))
     for old, new in zip(before.ranks, after.ranks, strict=True):
         for name in ("cores", "mask", "comm", "loader", "spare"):
             assert sorted(moved(getattr(old, name))) == sorted(getattr(new, name)), name

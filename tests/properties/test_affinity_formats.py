@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
+from dlrun.affinity.formats.registry import FORMATS, format_named
+from dlrun.affinity.settings import BindingContext
+from dlrun.affinity.settings import settings as affinity_settings
 from dlrun.errors import Invalid
 from dlrun.model.cpuset import parse_list
+from dlrun.model.placement import PlacementRequest
+from dlrun.model.topology import Core, NumaNode, Topology
 from dlrun.plan.affinity import place
 from dlrun.plan.affinity.presets import preset, presets
-from dlrun.render.affinity.formats.registry import FORMATS, format_named
-from dlrun.render.affinity.settings import BindingContext
-from dlrun.render.affinity.settings import settings as affinity_settings
 from tests.affinity_formats import CARRIED, MAY_DIFFER, READERS, SAME, view
 from tests.examples import examples
 from tests.properties.topologies import requests, topologies
@@ -30,10 +32,25 @@ SOME = settings(
     suppress_health_check=list(HealthCheck),
 )
 
+CACHES = {0: (5, 0, 3, 7), 1: (6, 8, 9, 1), 2: (2, 4)}
+THREE_CACHES = Topology(
+    cores=tuple(
+        Core(pus=(pu,), package=0, numa=0, l3=l3, core_id=i)
+        for i, (l3, pu) in enumerate((l3, pu) for l3, pus in CACHES.items() for pu in pus)
+    ),
+    numa_nodes=(NumaNode(id=0),),
+    gpus=(),
+    nics=(),
+)
+"""One NUMA node of three caches, whose cores are numbered in no order."""
 
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 @SOME
 @given(topology=topologies(), request=requests(), preset=st.sampled_from(sorted(KINDS)))
+@example(THREE_CACHES, PlacementRequest(ranks_per_node=1, loader_cores=1), "torch")
+@example(THREE_CACHES, PlacementRequest(ranks_per_node=2, comm_cores=1, loader_cores=1), "torch")
 def test_i15_parsing_what_was_emitted_gives_the_placement(name, topology, request, preset):
     form = format_named(name)
     try:

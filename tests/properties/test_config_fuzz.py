@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 
 from dlrun import backends
-from dlrun.cli.diagnostics import report, report_problems
 from dlrun.config import sites
-from dlrun.effects.inputs.profiles import Machine
-from dlrun.effects.inputs.spec import load_spec
-from dlrun.effects.site import check as site_check
 from dlrun.model.problem import InvalidFile
-from tests.examples import examples
+from dlrun.site.profile import check as site_check
+from dlrun.system.inputs.profiles import Machine
+from dlrun.system.inputs.spec import load_spec
+from dlrun.terminal.diagnostics import report, report_problems
+from tests.examples import cases, examples
 from tests.properties.mutations import SITE, SPEC, mutate
 
 ROUNDS = 10
 EACH = examples(1000)
 
 
-@pytest.mark.parametrize("seed", range(ROUNDS))
+@pytest.mark.parametrize("seed", cases(range(ROUNDS), quick=4))
 def test_mutated_specs(seed, tmp_path):
     chance = random.Random(seed)
     here = Machine(environment={"PATH": ""}, home=tmp_path, root=tmp_path, host="laptop")

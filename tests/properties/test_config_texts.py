@@ -9,18 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlrun import backends
-from dlrun.cli.diagnostics import report
 from dlrun.config import layers
 from dlrun.config.decode import decode
 from dlrun.config.document import LOADER, PURE_LOADER, parse
 from dlrun.config.wording import yaml_text
-from dlrun.effects.inputs.profiles import Machine
-from dlrun.effects.inputs.spec import load_spec
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import MAX_PROBLEMS, InvalidFile
 from dlrun.model.spec import Spec
 from dlrun.model.units import Bytes, Duration
-from tests.examples import examples
+from dlrun.system.inputs.profiles import Machine
+from dlrun.system.inputs.spec import load_spec
+from dlrun.terminal.diagnostics import report
+from tests.examples import cases, examples
 
 FILE = Origin(layer=Layer.SPEC, name="spec.yaml")
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30)
@@ -113,7 +113,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", cases(HOSTILE, quick=3))
 def test_a_mebibyte_of_anything_is_answered_in_seconds(name, tmp_path):
     """In the quick tests a tenth of one."""
     here = Machine(environment={"PATH": ""}, home=tmp_path, root=tmp_path, host="laptop")

@@ -12,20 +12,21 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from dlrun.affinity.bind import library
+from dlrun.affinity.formats.as_env import emit as emit_env
+from dlrun.affinity.formats.as_wrapper import emit as emit_wrapper
+from dlrun.affinity.formats.as_wrapper import for_rank
+from dlrun.affinity.settings import BindingContext
 from dlrun.config.topology import read_topology
-from dlrun.effects.affinity.bind import library
 from dlrun.model.cpuset import format_list, parse_list
 from dlrun.model.placement import PlacementOptions
 from dlrun.model.problem import InvalidFile
 from dlrun.plan.affinity import place
 from dlrun.plan.binding import request_of
-from dlrun.render.affinity.formats.as_env import emit as emit_env
-from dlrun.render.affinity.formats.as_wrapper import emit as emit_wrapper
-from dlrun.render.affinity.formats.as_wrapper import for_rank
-from dlrun.render.affinity.settings import BindingContext
 from tests.examples import examples
 from tests.making import plan_of, write_job
 from tests.properties.topologies import topologies
@@ -106,6 +107,7 @@ def by_env(text: str, number: int, directory: Path) -> dict[str, str | None]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(24), deadline=None, suppress_health_check=list(HealthCheck))
 @given(topology=topologies(), options=placement_options(), ranks=st.integers(1, 6), data=st.data())
 def test_every_form_gives_a_rank_the_same(topology, options, ranks, data):

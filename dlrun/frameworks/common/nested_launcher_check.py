@@ -20,6 +20,10 @@ _PROGRAMS = {
     "mpiexec": "`launcher:` selects what starts the ranks",
     "mpiexec.hydra": "`launcher:` selects what starts the ranks",
     "srun": "`launcher:` selects what starts the ranks",
+    "sbatch": "`dlrun import SCRIPT` converts a batch script, `after:` orders jobs",
+    "qsub": "`dlrun import SCRIPT` converts a batch script, `after:` orders jobs",
+    "salloc": "in an allocation, `dlrun run` starts the ranks",
+    "ray": "with `framework: ray` dlrun starts Ray on all nodes",
 }
 _MODULES = {
     "torch.distributed.run": "torchrun",
@@ -32,8 +36,8 @@ _MODULES = {
 
 _SEPARATE = {"accelerate": "--cpu"}
 """Launcher -> its option with which each process trains a separate model."""
-_SUBCOMMANDS = {"accelerate": "launch"}
-"""Launcher -> the subcommand that launches."""
+_SUBCOMMANDS = {"accelerate": ("launch",), "ray": ("start", "submit", "up")}
+"""Launcher -> the subcommands that launch."""
 
 
 def problems(shape: Shape, command: Sequence[Text]) -> Sequence[Problem]:
@@ -55,7 +59,7 @@ def problems(shape: Shape, command: Sequence[Text]) -> Sequence[Problem]:
     # `accelerate config` and the like start no ranks.
     way_out = _PROGRAMS.get(name)
     launching = _SUBCOMMANDS.get(name)
-    if way_out is None or (launching and words[0].endswith(name) and launching not in words):
+    if way_out is None or (launching and words[0].endswith(name) and not set(launching) & set(words)):
         return ()
     problem = Problem(
         code="DLR042",

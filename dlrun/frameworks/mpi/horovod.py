@@ -40,8 +40,10 @@ _SOURCE = "Horovod 0.28, horovod/common/gloo/gloo_context.h"
 _IDENTITY = Identity(
     rank=Shell("${HOROVOD_RANK:-${OMPI_COMM_WORLD_RANK:-$PMI_RANK}}"),
     local_rank=Shell("${HOROVOD_LOCAL_RANK:-${OMPI_COMM_WORLD_LOCAL_RANK:-$MPI_LOCALRANKID}}"),
+    local_size=Shell("${HOROVOD_LOCAL_SIZE:-${OMPI_COMM_WORLD_LOCAL_SIZE:-${MPI_LOCALNRANKS-}}}"),
+    node=Shell("${HOROVOD_CROSS_RANK-}"),
 )
-"""Expansions for the rank of a process started by horovodrun: Horovod's variables under Gloo, the MPI's under its mpirun."""
+"""Expansions for the place of a process started by horovodrun: Horovod's variables under Gloo, the MPI's under its mpirun."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -149,6 +151,7 @@ def _agent(
         *interface,
         *options.agent_arguments,
         "bash",
+        "-p",
         Text.of(protocol.JOB_DIR, "/rank.sh"),
         "rank",
     )

@@ -72,8 +72,8 @@ def problems(
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:
-    """Problems: servers without cores, and message priority with a number of ranks that is not a power of two."""
-    found = []
+    """Problems: servers without cores, and priority for a number of ranks not a power of two."""
+    found: list[Problem] = []
     if options.servers and not _servers(shape):
         found.append(
             Problem(

@@ -1,7 +1,7 @@
 """Cut a data set into blocks, the unit that is read, sent, written, hashed, resumed and sent again.
 
-The cut depends only on the manifest, so block numbers are the same on all nodes. A block is a group of consecutive small
-files (up to 1 MiB, 64 files), one file of up to 4 MiB, or a 4 MiB chunk of a larger file.
+The cut depends only on the manifest (its columns and `cuts`), so block numbers are the same on all nodes. A block is a
+group of consecutive small files (up to 1 MiB, 64 files), one file of up to 4 MiB, or a 4 MiB chunk of a larger file.
 """
 
 from array import array
@@ -36,15 +36,17 @@ def file_ranges(block: Block, manifest: Manifest) -> Iterator[Tuple[int, int, in
         start = end
 
 
-class Blocks:
-    """All blocks of a manifest, in its order; `large` has the entries of files cut into chunks.
+def whole_file(manifest: Manifest, entry: int) -> List[Block]:
+    """One file as blocks, whatever blocks the data set is cut into."""
+    size = manifest.sizes[entry]
+    return [Block(entry, 1, at, min(CHUNK, size - at)) for at in range(0, max(1, size), CHUNK)]
 
-    max_files: maximum number of files of one block.
-    """
+
+class Blocks:
+    """All blocks of a manifest, in its order; `large` has the entries of files cut into chunks."""
 
     # Columns, not objects: a set of a million blocks takes 24 MB, and iteration makes one Block at a time.
-    def __init__(self, manifest: Manifest, max_files: int = MAX_FILES) -> None:
-        self._max_files = max_files
+    def __init__(self, manifest: Manifest) -> None:
         self._first, self._count = array("I"), array("I")
         self._offset, self._length = array("q"), array("q")
         self.large: List[int] = []
@@ -66,13 +68,14 @@ class Blocks:
         self._length.append(length)
 
     def _cut(self, manifest: Manifest) -> None:
-        first, length = 0, 0
+        first, length, cuts = 0, 0, set(manifest.cuts)
         for entry, (kind, size) in enumerate(zip(manifest.kinds, manifest.sizes)):
             fits = (
                 kind == FILE
                 and size <= MAX_GROUP
                 and length + size <= MAX_GROUP
-                and entry - first < self._max_files
+                and entry - first < MAX_FILES
+                and entry not in cuts
             )
             if fits:
                 length += size

@@ -1,11 +1,12 @@
 """Read blocks into a buffer, hash them, and detect a source that differs from the manifest."""
 
 import os
-from typing import List
+from typing import Dict, List, Optional
 
 from ..common import text
 from ..common.errors import SourceFault, Unreadable, error_text
 from ..common.safety import DirectoryCache
+from ..common.system import fstat_size_and_time, size_and_time
 from ..source.manifest import Manifest
 from .blocks import Block, file_ranges, is_chunk
 from .hashing import Hasher
@@ -18,7 +19,8 @@ class Reader:
 
     follow: follow symbolic links to files (`--links follow`); timed: compare modification times with the manifest (not in
     an unfinished copy, whose large files have no time yet); slow: disable read-ahead, for file systems with slow calls:
-    FUSE splits a read into several calls if its read-ahead is late.
+    FUSE splits a read into several calls if its read-ahead is late; opened: entry -> descriptor of small files that the
+    walk has opened, each of which is used once.
     """
 
     def __init__(
@@ -29,7 +31,10 @@ class Reader:
         follow: bool = False,
         timed: bool = True,
         slow: bool = False,
+        opened: Optional[Dict[int, int]] = None,
     ) -> None:
+        self._opened = opened or {}
+        self._state = size_and_time() if slow else fstat_size_and_time
         self._manifest, self._digest = manifest, hasher.digest
         self._timed, self._slow = timed, slow
         self._flags = _READ if follow else _READ | os.O_NOFOLLOW
@@ -51,11 +56,12 @@ class Reader:
         found, digest, flags, timed = self._manifest, self._digest, self._flags, self._timed
         names, parents, mtimes, dirs = found.names, found.parents, found.mtimes, found.dirs
         digests: List[bytes] = []
-        entry = block.first
+        entry, opened, state = block.first, self._opened, self._state
         try:
             for entry, start, end in file_ranges(block, found):
-                directory = self._directory(dirs[parents[entry]])
-                descriptor = os.open(names[entry], flags, dir_fd=directory)
+                descriptor = opened.pop(entry, -1)
+                if descriptor < 0:
+                    descriptor = os.open(names[entry], flags, dir_fd=self._directory(dirs[parents[entry]]))
                 try:
                     if self._slow:
                         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
@@ -63,12 +69,11 @@ class Reader:
                     got = os.readv(descriptor, (view[start : end + 1],))
                     if got < end - start:
                         got += _read_fully(descriptor, view[start + got : end + 1])
-                    status = os.fstat(descriptor)
+                    size, mtime = state(descriptor)
                 finally:
                     os.close(descriptor)
-                whole = got == end - start == status.st_size
-                if not whole or (timed and status.st_mtime_ns != mtimes[entry]):
-                    raise self._changed(entry, status)
+                if not got == end - start == size or (timed and mtime != mtimes[entry]):
+                    raise self._changed(entry, size)
                 digests.append(digest(view[start:end]))
         except OSError as fault:
             raise self._unreadable(entry, fault) from None
@@ -84,22 +89,20 @@ class Reader:
                 self._large = entry
             os.lseek(self._descriptor, block.offset, os.SEEK_SET)
             got = _read_fully(self._descriptor, view[: block.length])
-            status = os.fstat(self._descriptor)
+            size, mtime = self._state(self._descriptor)
         except OSError as fault:
             raise self._unreadable(entry, fault) from None
         found = self._manifest
-        time_differs = self._timed and status.st_mtime_ns != found.mtimes[entry]
-        if got != block.length or status.st_size != found.sizes[entry] or time_differs:
-            raise self._changed(entry, status)
+        time_differs = self._timed and mtime != found.mtimes[entry]
+        if got != block.length or size != found.sizes[entry] or time_differs:
+            raise self._changed(entry, size)
         return self._digest(view[: block.length])
 
-    def _changed(self, entry: int, status: os.stat_result) -> SourceFault:
+    def _changed(self, entry: int, now: int) -> SourceFault:
         size = self._manifest.sizes[entry]
         how = "was written to"
-        if status.st_size != size:
-            how = "{} from {} to {} bytes".format(
-                "grew" if status.st_size > size else "shrank", size, status.st_size
-            )
+        if now != size:
+            how = "{} from {} to {} bytes".format("grew" if now > size else "shrank", size, now)
         return SourceFault("`{}` {}".format(text.name(self._manifest.path(entry)), how))
 
     def _unreadable(self, entry: int, fault: OSError) -> SourceFault:

@@ -43,17 +43,18 @@ def main(words: List[str]) -> int:
 
 
 def memory_kib() -> int:
-    """The node's memory in KiB: the sum of its NUMA nodes, else MemTotal of /proc/meminfo."""
+    """The node's memory in KiB: the sum of its NUMA nodes or MemTotal of /proc/meminfo, whichever is more.
+
+    In a container /proc/meminfo may show the container's memory (lxcfs), and a virtual machine may leave a part of its memory
+    out of the NUMA nodes.
+    """
     total = 0
-    # NUMA nodes first: in a container /proc/meminfo may show the container's memory (lxcfs).
     base = "/sys/devices/system/node"
     for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:
         match = re.search(r"MemTotal:\s*(\d+)", describe.read(os.path.join(base, name, "meminfo")) or "")
         total += int(match.group(1)) if match else 0
-    if not total:
-        match = re.search(r"^MemTotal:\s*(\d+)", describe.read("/proc/meminfo") or "", re.MULTILINE)
-        total = int(match.group(1)) if match else 0
-    return total
+    match = re.search(r"^MemTotal:\s*(\d+)", describe.read("/proc/meminfo") or "", re.MULTILINE)
+    return max(total, int(match.group(1)) if match else 0)
 
 
 def modules(asked: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:

@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import json
 import os
+import site
 import sys
 from array import array
 from datetime import timedelta
@@ -73,6 +74,11 @@ def by_mpi4py(rank: int, world: int) -> Result:
     """Test MPI; raises RuntimeError if MPI's number of ranks is not the job's."""
     mpi = importlib.import_module("mpi4py.MPI")
     ranks = mpi.COMM_WORLD
+    if ranks.Get_size() == 1 < world:
+        msg = "each rank is alone: MPI has 1 rank, not {}; its process manager is not that of the launcher".format(
+            world
+        )
+        raise RuntimeError(msg)
     if ranks.Get_size() != world:
         msg = "MPI has {} ranks, not {}".format(ranks.Get_size(), world)
         raise RuntimeError(msg)
@@ -90,6 +96,11 @@ def main(libraries: List[str]) -> int:
     """Print the result. Exit status 0 also after a failed test: the result has the error."""
     rank = number("RANK")
     world = number("WORLD_SIZE")
+    # This Python runs isolated, so that no file of the user's replaces one of its own library; theirs follow those now.
+    sys.path += [
+        place for place in os.environ.get("PYTHONPATH", "").split(":") if place and place not in sys.path
+    ]
+    sys.path.append(site.getusersitepackages())
     installed = [way for way in libraries if importlib.util.find_spec(way) is not None]
     result = {"rank": rank}  # type: Result
     if installed:

@@ -1,5 +1,6 @@
 """`list`, `evict`, `clean` and `verify`: manage the data sets of a node by hand or from a script."""
 
+import contextlib
 import json
 import os
 import sys
@@ -11,11 +12,13 @@ from ..blocks.blocks import Blocks
 from ..common import text
 from ..common.errors import NodeError, Usage
 from ..common.safety import DIRECTORY_FLAGS
-from ..store import eviction, space, warm
+from ..store import eviction, space, uses, warm
 from ..store.area import Area, set_name
 from ..store.layout import layout_of
 from ..store.read_back import verify_set as read_back
 from .options import Parser, size, store_options
+
+_SHOWN = 20  # files of others in one message
 
 
 def list_sets(argv: List[str]) -> None:
@@ -69,6 +72,12 @@ def evict(argv: List[str]) -> None:
             message = "there is no data set `{}` in `{}`".format(given.name, given.to)
             raise NodeError(message, "`dlrun stage-data --list` lists them")
         if not eviction.remove(area, set_name(given.name)):
+            _refuse_others(area, set_name(given.name))
+            if set_name(given.name) not in uses.recorded(area):
+                message = "dlrun has no record of having staged `{}` in `{}`: it is kept".format(
+                    given.name, given.to
+                )
+                raise NodeError(message, "if it is a copy that you made, remove it yourself")
             message = "`{}` is in use or being copied".format(given.name)
             raise NodeError(message, "`dlrun stage-data --list` shows which job")
         gone = [set_name(given.name)]
@@ -104,6 +113,9 @@ def clean(argv: List[str]) -> None:
     _print_removed(
         gone + (eviction.remove_unused(area) if given.all else eviction.clean_up(area)), given.json
     )
+    for entry in eviction.entries(area) if given.all else ():
+        if area.others(entry.name):
+            sys.stderr.write("kept {}: {}\n".format(entry.name.decode("ascii"), _described(area, entry.name)))
 
 
 def verify(argv: List[str]) -> None:
@@ -129,6 +141,25 @@ def verify(argv: List[str]) -> None:
             given.name, text.count(found.files(), "file"), text.size(found.size())
         )
     )
+
+
+def _refuse_others(area: Area, name: bytes) -> None:
+    """Raise NodeError if a set has files that dlrun did not write."""
+    if area.others(name):
+        message = "`{}` is kept: {}".format(name.decode("ascii"), _described(area, name))
+        raise NodeError(
+            message, "move these files to another directory, or remove them, and repeat the command"
+        )
+
+
+def _described(area: Area, name: bytes) -> str:
+    """The files of a set that dlrun did not write, by name and size."""
+    found = []
+    for path in area.others(name):
+        with contextlib.suppress(OSError):
+            status = os.lstat(b"/".join((area.path, name, path)))
+            found.append("{} ({})".format(text.name(path), text.size(status.st_size)))
+    return "dlrun did not write " + ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
 
 
 def _json_option(parser: Parser) -> None:

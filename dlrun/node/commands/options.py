@@ -2,14 +2,14 @@
 
 import argparse
 import re
-from typing import List, NoReturn
+from typing import List, NoReturn, Tuple
 
 from ..common.errors import Usage
 from ..relay.shapes import SHAPES
+from ..source.recheck import CHECKS
 from ..source.selection import SCHEMES, scheme
 from ..source.subset import BALANCES
 from ..store.early import StartCondition
-from ..store.warm import CHECKS
 
 _UNITS = {"": 1}
 for _power, _unit in enumerate("kmgtp", 1):
@@ -130,6 +130,15 @@ def effort_options(parser: Parser) -> None:
     )
 
 
+def _header(given: str) -> "Tuple[str, str]":
+    header, _, name = given.partition("=")
+    if not re.match(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z", header) or not re.match(
+        r"[A-Za-z_][A-Za-z0-9_]*\Z", name
+    ):
+        raise Usage("--header-from takes HEADER=NAME", "such as Authorization=DATA_TOKEN")
+    return header, name
+
+
 def source_options(parser: Parser) -> None:
     """Add the source, the name and the file options."""
     parser.add_argument(
@@ -137,6 +146,33 @@ def source_options(parser: Parser) -> None:
         required=True,
         metavar="PATH",
         help="directory, file, glob, or a URL: s3://, http://, https://",
+    )
+    parser.add_argument(
+        "--url-from",
+        default="",
+        metavar="NAME",
+        help="environment variable with the whole, presigned URL of --source",
+    )
+    parser.add_argument(
+        "--header-from",
+        action="append",
+        default=[],
+        type=_header,
+        metavar="HEADER=NAME",
+        help="HTTP header whose value is in this environment variable; may be repeated",
+    )
+    parser.add_argument(
+        "--checksums",
+        default="",
+        metavar="FILE",
+        help="compare the copy with these checksums: a file as sha256sum writes it (absolute, or in the data set), or "
+        "sha256:HASH of the only file",
+    )
+    parser.add_argument(
+        "--version",
+        default="",
+        metavar="sha256:HASH",
+        help="require this digest of all files; `compute` only reports it",
     )
     parser.add_argument("--name", required=True, help="of the data set: DIR/NAME/data")
     file_options(parser)
@@ -197,7 +233,8 @@ def copy_options(parser: Parser) -> None:
         "--recheck",
         choices=CHECKS,
         default="sample",
-        help="files to check before a published copy is reused (sample)",
+        help="files whose size and time are compared before a published copy is reused; sample: all files if that takes less "
+        "than a second, else the largest, the last modified and a random sample (sample)",
     )
     parser.add_argument(
         "--sync",
@@ -287,14 +324,19 @@ def stage_arguments(argv: List[str]) -> argparse.Namespace:
     if scheme(found.source) and scheme(found.source) not in SCHEMES:
         message = "`{}` is not a path, and none of {}://".format(found.source, "://, ".join(SCHEMES))
         raise Usage(message)
+    if (found.url_from or found.header_from) and scheme(found.source) not in ("http", "https"):
+        raise Usage("--url-from and --header-from need a source that begins with https:// or http://")
     if scheme(found.source) and (found.strategy == "part" or (found.strategy == "shard" and found.hosts)):
         # The first node downloads the source for all others, so they cannot link to it or read their own shards.
         raise Usage("a source that is a URL needs strategy copy or pack", "the first node reads it for all")
-    if found.start is not None and (not found.job or found.strategy == "pack" or found.verify):
+    reads_all = found.verify or found.checksums or found.version
+    if found.start is not None and (not found.job or found.strategy == "pack" or reads_all):
         raise Usage(
-            "--start needs --job, and excludes --strategy pack and --verify",
-            "a pack is one file, and --verify reads the whole copy first",
+            "--start needs --job, and excludes --strategy pack, --verify, --checksums and --version",
+            "a pack is one file, and the others read the whole copy first",
         )
+    if found.version and found.strategy == "shard":
+        raise Usage("--version excludes --strategy shard", "the digest is of all files")
     if found.start is not None:
         found.start.marker = found.started
     return found

@@ -7,6 +7,7 @@ from typing import List, Optional
 
 from ..common.errors import NodeError, NoSpace, system_errors
 from ..common.progress import Progress
+from ..common.safety import for_this_user
 from ..transfer.staging import Staging
 from .options import stage_arguments
 
@@ -45,7 +46,7 @@ def _run(staging: Staging) -> None:
 
 def _in_place(given: argparse.Namespace, progress: Progress, fault: NoSpace) -> None:
     """Report, in the --else-in-place file and on stdout, that the job reads the source in place."""
-    with open(given.else_in_place, "w", encoding="utf-8") as file:
+    with open(given.else_in_place, "w", encoding="utf-8", opener=for_this_user) as file:
         file.write(fault.message + "\n")
     progress.log("read in place: " + fault.message)
     progress.event("in place", why=fault.message, path=given.source)

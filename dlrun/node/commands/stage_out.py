@@ -8,10 +8,11 @@ import argparse
 import os
 import sys
 import time
+from array import array
 from typing import List, Optional
 
 from ..blocks import hashing, journal
-from ..blocks.blocks import MAX_FILES, Blocks
+from ..blocks.blocks import Blocks
 from ..blocks.progress_board import ProgressBoard
 from ..common import text
 from ..common.errors import NodeError, SourceFault
@@ -78,23 +79,28 @@ class StageOut:
             raise NodeError(message, "--update copies new and changed files into it")
         if self.given.low_priority:
             rate_limit.lower_priority()
-        fault = self._copy_round(MAX_FILES)
+        fault = self._copy_round()
         if isinstance(fault, SourceFault) and self.given.update:
             # File by file, so that a file that is still being written does not keep out the others of its block.
-            fault = self._copy_round(1)
+            fault = self._copy_round(singly=True)
         if fault is not None:
             raise fault
         self._done()
 
-    def _copy_round(self, max_files: int) -> Optional[NodeError]:
-        """Copy the files that the destination lacks; returns the error of files that could not be copied, or None."""
+    def _copy_round(self, singly: bool = False) -> Optional[NodeError]:
+        """Copy the files that the destination lacks; returns the error of files that could not be copied, or None.
+
+        singly: each file in a block of its own.
+        """
         manifest, findings = survey.survey(self.source, self.walk)
         self.notes = survey.lost_properties(findings, self.walk)
         root = self._open_existing()
         if root is not None:
             there = unchanged_files(root, manifest)
             manifest = subset(manifest, lambda entry: entry not in there)
-        blocks = Blocks(manifest, max_files)
+        if singly:
+            manifest.cuts = array("I", range(len(manifest.names)))
+        blocks = Blocks(manifest)
         build = Build(self.target, self.target.name, manifest, blocks, self.hasher)
         build.require_space(self.target.path)
         build.begin()
@@ -112,7 +118,10 @@ class StageOut:
         if root is None and not self.given.update:
             build.publish(sync=False)
         else:
-            merge(build.tree, root if root is not None else self._create_target(manifest), manifest)
+            kept = merge(build.tree, root if root is not None else self._create_target(manifest), manifest)
+            if kept:
+                message = "newer files are kept: {}; the copied ones are beside them, with `.older-1` in their names"
+                self.notes.append(message.format(text.names(kept)))
             build.abandon()
         return fault
 

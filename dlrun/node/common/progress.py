@@ -10,6 +10,7 @@ import time
 from typing import Any, Callable, Dict, NamedTuple, Optional
 
 from . import text
+from .safety import for_this_user
 
 FIRST = 2.0  # seconds before the first line: a short copy reports only its end
 VERSION = 1  # of the JSON lines
@@ -44,7 +45,7 @@ class Progress:
             sys.stdout.write(line)
             sys.stdout.flush()
         if self._events:
-            with open(self._events, "a", encoding="ascii") as file:
+            with open(self._events, "a", encoding="ascii", opener=for_this_user) as file:
                 file.write(line)
 
     def log(self, line: str) -> None:

@@ -6,7 +6,9 @@ symbolic links; every directory above it must be owned by root or this user, and
 
 import contextlib
 import errno
+import grp
 import os
+import pwd
 import stat
 from collections import OrderedDict
 from typing import Optional
@@ -19,12 +21,32 @@ DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 MAX_LINKS = 32
 
 
+def for_this_user(path: str, flags: int) -> int:
+    """An opener for files of the job directory: the umask of a program that copies modes is 0."""
+    return os.open(path, flags, 0o644)
+
+
 def _trusted(status: os.stat_result) -> bool:
     if status.st_uid not in (0, os.geteuid()):
         return False
     # In a sticky directory such as /tmp other users cannot rename or remove our files. A link's mode has no effect.
-    open_to_others = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
-    return not open_to_others or stat.S_ISLNK(status.st_mode)
+    return not _open_to_others(status) or bool(status.st_mode & stat.S_ISVTX) or stat.S_ISLNK(status.st_mode)
+
+
+def _open_to_others(status: os.stat_result) -> bool:
+    """Whether a directory's mode lets other users write: with umask 002 it lets a group, which may have this user alone."""
+    if status.st_mode & 0o002:
+        return True
+    return bool(status.st_mode & 0o020) and not _is_private_group(status.st_gid)
+
+
+def _is_private_group(number: int) -> bool:
+    """Whether a group is this user's private group: of the user's name, without other members (as in Debian and Red Hat)."""
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(number)
+    except KeyError:
+        return False
+    return user.pw_gid == number and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
 
 
 def _refuse(path: bytes, status: os.stat_result) -> Unsafe:
@@ -42,13 +64,18 @@ def private_directory(path: bytes, make: bool = True) -> int:
     Raises Unsafe if a component of the path belongs to another user or is writable by others, or if the directory itself
     is; NodeError if it cannot be created.
     """
-    found = _resolve(path, make, MAX_LINKS)
     try:
-        descriptor = os.open(found, DIRECTORY_FLAGS)
+        return open_private(path, make)
     except OSError as fault:
-        raise _unusable(found, fault) from None
+        raise _unusable(fault.filename or path, fault) from None
+
+
+def open_private(path: bytes, make: bool = True) -> int:
+    """Like `private_directory`, but raises OSError if the directory cannot be created or opened."""
+    found = _resolve(path, make, MAX_LINKS)
+    descriptor = os.open(found, DIRECTORY_FLAGS)
     status = os.fstat(descriptor)
-    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+    if status.st_uid != os.geteuid() or _open_to_others(status):
         os.close(descriptor)
         raise _refuse(path, status)
     return descriptor
@@ -62,13 +89,14 @@ def _resolve(path: bytes, make: bool, links: int) -> bytes:
             continue
         component = resolved + b"/" + part
         try:
-            if make and not os.path.lexists(component):
-                # Another process of this user may create it at the same time.
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(component, 0o700)
             status = os.lstat(component)
-        except OSError as fault:
-            raise _unusable(component, fault) from None
+        except FileNotFoundError:
+            if not make:
+                raise
+            # Another process of this user may create it at the same time.
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(component, 0o700)
+            status = os.lstat(component)
         if part == b".." or not links:
             message = "`{}` is not a plain path".format(text.name(path))
             raise Unsafe(message)

@@ -7,14 +7,18 @@ import contextlib
 import ctypes
 import errno
 import os
+import resource
 import signal
-from typing import Any, Optional
+import struct
+import time
+from typing import Any, Callable, Optional, Tuple
 
 # System call numbers (linux/unistd.h): the C library has no function for this call.
 _IOPRIO_SET = {"x86_64": 251, "aarch64": 30, "ppc64le": 273, "s390x": 282}
 _IOPRIO_WHO_PROCESS = 1
 _IOPRIO_IDLE = 3 << 13
 _RENAME_EXCHANGE = 2
+MAX_DESCRIPTORS = 1 << 16  # of a process; the kernel's default maximum is a million (fs.nr_open)
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -23,6 +27,16 @@ def _c_library() -> Optional[Any]:
         return ctypes.CDLL(None, use_errno=True)
     except OSError:  # a static Python
         return None
+
+
+def boot() -> str:
+    """The id of this boot of the node."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    # Missing in some containers: then each run counts as a new boot, and nothing written before is trusted.
+    except OSError:
+        return "unknown {}".format(os.getpid())
 
 
 def usable_cores() -> int:
@@ -42,6 +56,35 @@ def waited_for_cores() -> float:
             with open("/proc/self/task/{}/schedstat".format(thread), "rb") as file:
                 nanoseconds += int(file.read().split()[1])
     return nanoseconds / 1e9
+
+
+def spare_descriptors() -> int:
+    """The number of files that this process may still open, after its limit has been raised as far as allowed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            soft = most
+    return max(
+        0, (most if soft == resource.RLIM_INFINITY else min(soft, most)) - len(os.listdir("/proc/self/fd"))
+    )
+
+
+class Waiting:
+    """Whether this process mostly waits for calls: neither computes nor waits for a core, as on a busy node."""
+
+    def __init__(self) -> None:
+        self.began = time.perf_counter()
+        self._busy = time.process_time(), waited_for_cores()
+
+    def is_most(self, seconds: float, part: float) -> bool:
+        """Whether more than `seconds` have passed, and less than `part` of them computing or waiting for a core."""
+        wall = time.perf_counter() - self.began
+        if wall <= seconds or time.process_time() - self._busy[0] >= part * wall:
+            return False
+        # Asked only in doubt, since it reads a file for each thread.
+        return time.process_time() + waited_for_cores() - sum(self._busy) < part * wall
 
 
 def on_block_device(descriptor: int) -> bool:
@@ -65,6 +108,39 @@ def sync_file_system(descriptor: int) -> None:
     library = _c_library()
     if library is None or not hasattr(library, "syncfs") or library.syncfs(descriptor) != 0:
         os.sync()
+
+
+_STATX = struct.Struct(
+    "40xQ64xqI132x"
+)  # struct statx of linux/stat.h: size; seconds and nanoseconds of the last change
+_STATX_SIZE, _STATX_MTIME = 0x200, 0x40
+_AT_EMPTY_PATH = 0x1000
+
+
+def size_and_time() -> Callable[[int], Tuple[int, int]]:
+    """A function that returns (size in bytes, modification time in ns) of an open file, without other fields.
+
+    After a read the access time that a FUSE file system has cached is void: for all fields it is asked once more, for these
+    two it is not. For one thread.
+    """
+    library = _c_library()
+    if library is None or not hasattr(library, "statx"):  # glibc before 2.28
+        return fstat_size_and_time
+    buffer, call = ctypes.create_string_buffer(_STATX.size), library.statx
+
+    def found(descriptor: int) -> Tuple[int, int]:
+        if call(descriptor, b"", _AT_EMPTY_PATH, _STATX_SIZE | _STATX_MTIME, buffer):
+            return fstat_size_and_time(descriptor)  # ENOSYS: Linux before 4.11
+        size, seconds, nanoseconds = _STATX.unpack(buffer)
+        return size, seconds * 10**9 + nanoseconds
+
+    return found
+
+
+def fstat_size_and_time(descriptor: int) -> Tuple[int, int]:
+    """As a function of `size_and_time`, by fstat(2)."""
+    status = os.fstat(descriptor)
+    return status.st_size, status.st_mtime_ns
 
 
 def fallocate(descriptor: int, size: int) -> int:

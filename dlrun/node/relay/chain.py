@@ -2,7 +2,8 @@
 
 import asyncio
 
-from ..transfer.staging import RELAY, Staging
+from ..transfer.outcome import RELAY
+from ..transfer.staging import Staging
 from .member import Member
 
 

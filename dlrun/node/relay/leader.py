@@ -69,13 +69,16 @@ async def _begin(state: RelayState) -> None:
         except NoSpace as fault:
             _abort(state, fault.message, fault.help or "", full=True)
             return
+    staging.hasher = hasher(_hash(state))
+    if not staging.shard:
+        await in_thread(lambda: staging.plan_delta(manifest, relayed=len(state.names) > 1))
     shape = staging.given.shape
     if shape == "auto":
         shape = shapes.choose(len(state.names), manifest.size(), LINK_RATE)
     session = {
         "do": "session",
         "id": os.urandom(16).hex(),
-        "hash": _hash(state),
+        "hash": staging.hasher.name,
         "workers": staging.worker_count,
         "shape": shape,
     }

@@ -19,7 +19,8 @@ from ..network.wire import session_key
 from ..source.manifest import Manifest
 from ..source.subset import shard_of
 from ..transfer.local import disk_failed
-from ..transfer.staging import COPY, PreparedSet, Staging
+from ..transfer.outcome import COPY, PreparedSet
+from ..transfer.staging import Staging
 from ..transfer.workers import Workers
 from . import leader, shapes
 from .downstream import LEAVE_TIMEOUT, Downstream
@@ -171,6 +172,8 @@ class Member:
             await asyncio.sleep(LOCK_TIMEOUT / 10)
         try:
             staging.hasher, staging.worker_count = hasher(state.session["hash"]), state.session["workers"]
+            if staging.shard:
+                await in_thread(lambda: staging.plan_delta(manifest, relayed=False))
             state.prepared = await in_thread(lambda: staging.prepare(manifest))
         except NodeError as fault:
             state.cannot, state.full = fault.message, isinstance(fault, NoSpace)
@@ -263,7 +266,7 @@ class Member:
             if digest is not None and digest != state.digest:
                 staging.abandon()
                 # The wrong blocks may have been linked from the published version: remove that, too.
-                staging.area.discard(staging.area.directory, staging.name)
+                staging.area.remove_published(staging.name)
                 raise Damaged(
                     "the copy from an earlier run differs from the source",
                     "it was removed; run again",

@@ -18,7 +18,8 @@ from ..network.link import Message
 from ..source.manifest import Manifest
 from ..store.room import Room
 from ..transfer.local import Fault
-from ..transfer.staging import COPY, PreparedSet, Staging
+from ..transfer.outcome import COPY, PreparedSet
+from ..transfer.staging import Staging
 from ..transfer.task import Tokens
 from ..transfer.workers import Workers
 from .messages import DONE, JOINED, Announcement, Report, Signal, Status

@@ -1,7 +1,7 @@
 """The results of a walk: directory entries with their status, and entries that cannot be copied unchanged."""
 
 import os
-from typing import List, Set, Tuple
+from typing import Dict, List, Set, Tuple
 
 
 class Findings:
@@ -9,7 +9,8 @@ class Findings:
 
     unreadable: (path, reason); special: devices, sockets, pipes; privileged, directories: files and directories with
     a set-user-id, set-group-id or sticky bit; outside: links that lead out of the data set; attributes: names of
-    attributes not copied; slow: the walk mostly waited for the source.
+    attributes not copied; slow: the walk mostly waited for the source; opened: path -> descriptor of the files that the
+    walk of a slow source has left open; rate: entries per second of the walk.
     """
 
     def __init__(self) -> None:
@@ -20,6 +21,8 @@ class Findings:
         self.outside: List[bytes] = []
         self.attributes: Set[bytes] = set()
         self.slow = False
+        self.rate = 0
+        self.opened: Dict[bytes, int] = {}
 
 
 Status = Tuple[int, ...]  # fields of stat(2), at these indices

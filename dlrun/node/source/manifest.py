@@ -29,6 +29,9 @@ _ARRAYS = (
 _METADATA = ("dirs", "names", "kinds", "links", "xattrs", *tuple(name for name, _ in _ARRAYS))
 
 
+_NOTHING: Dict[int, bytes] = {}
+
+
 class Manifest:
     """A data set in columns; entries are ordered by directory, and by name inside a directory.
 
@@ -36,7 +39,9 @@ class Manifest:
     names, parents (index into dirs), kinds, modes, sizes (bytes), mtimes (ns): one value an entry.
     links: targets of the symbolic links, in order; hard: for each hard link the entry that has the data.
     sparse: files with holes; xattrs: (entry, or -1 - directory; name; value).
-    ctimes (ns): change time of each entry of the source; empty if unknown. Not part of `id`.
+    ctimes (ns), inodes: change time and inode of each entry of the source; empty if unknown. Not part of `id`.
+    cuts: entries at which a block begins in any case, ascending; known: file -> its hashes, where its content is known before
+    it is copied (see `delta`). Not part of `id`.
     digests: the hashes of all files in order, for a file cut into chunks one a chunk; b"" before they are known.
     info: source and options as JSON values of the caller; not part of `id`.
     """
@@ -51,7 +56,8 @@ class Manifest:
         self.parents, self.modes = array("I"), array("I")
         self.sizes, self.mtimes = array("q"), array("q")
         self.hard, self.sparse = array("I"), array("I")
-        self.ctimes = array("q")
+        self.ctimes, self.inodes = array("q"), array("Q")
+        self.cuts, self.known = array("I"), _NOTHING
         self.digests = b""
         self.digest_size = 0
         self.info: Dict[str, Any] = {}
@@ -60,6 +66,11 @@ class Manifest:
         """The path of an entry relative to the data set."""
         directory = self.dirs[self.parents[entry]]
         return directory + b"/" + self.names[entry] if directory else self.names[entry]
+
+    def by_entry(self, values: Dict[bytes, int]) -> Dict[int, int]:
+        """Entry -> value of a path, for the entries whose paths are in `values`."""
+        paths = ((entry, self.path(entry)) for entry in range(len(self.names) if values else 0))
+        return {entry: values[path] for entry, path in paths if path in values}
 
     def size(self) -> int:
         """Bytes of all files, hard-linked ones once."""
@@ -102,12 +113,31 @@ class Manifest:
         """SHA-256 of all columns except hashes, ctimes and `info`: equal for trees with equal names, sizes, modes and times."""
         return _identity(self._columns())
 
+    def journal_id(self) -> str:
+        """`id`, and how the data is cut into blocks: journals name blocks by their numbers."""
+        if not self.cuts:
+            return self.id()
+        return hashlib.sha256(self.id().encode("ascii") + _little(self.cuts).tobytes()).hexdigest()
+
+    def hashes(self) -> Dict[int, bytes]:
+        """File -> its hashes, of a complete manifest."""
+        found, offset = {}, 0
+        for entry, (kind, size) in enumerate(zip(self.kinds, self.sizes)):
+            if kind == FILE:
+                length = pieces(size) * self.digest_size
+                found[entry] = self.digests[offset : offset + length]
+                offset += length
+        return found
+
     def pack(self) -> bytes:
         """As bytes: a magic line, a line of JSON with the lengths of the columns, the columns."""
         columns = self._columns()
         identity = _identity(columns)
         columns["digests"] = self.digests
-        columns["ctimes"] = _little(self.ctimes).tobytes()
+        for name in ("ctimes", "inodes", "cuts"):
+            columns[name] = _little(getattr(self, name)).tobytes()
+        columns["known"] = _little(array("I", self.known)).tobytes()
+        columns["known_hashes"] = b"".join(self.known.values())
         head = {
             "id": identity,
             "entries": len(self.names),
@@ -191,10 +221,26 @@ def _filled(columns: Dict[str, bytes]) -> Manifest:
         column = getattr(found, name)
         column.frombytes(columns[name])
         setattr(found, name, _little(column))
-    found.ctimes.frombytes(columns.get("ctimes", b""))
-    found.ctimes = _little(found.ctimes)
+    for name, code in (("ctimes", "q"), ("inodes", "Q"), ("cuts", "I"), ("known", "I")):
+        column = array(code, columns.get(name, b""))  # missing in manifests of older versions
+        setattr(found, name, _little(column))
+    found.known = _known(found, columns.get("known_hashes", b""))
     found.digests = columns["digests"]
     return found
+
+
+def _known(found: Manifest, hashes: bytes) -> Dict[int, bytes]:
+    """The column `known`, of which `found` has the entries, with its hashes; raises ValueError if they do not fit."""
+    entries: "array[int]" = array("I", found.known)
+    counts = [pieces(found.sizes[entry]) for entry in entries if entry < len(found.sizes)]
+    size, rest = divmod(len(hashes), max(1, sum(counts)))
+    if rest or len(counts) != len(entries):
+        raise ValueError("known hashes do not fit")
+    known, offset = {}, 0
+    for entry, count in zip(entries, counts):
+        known[entry] = hashes[offset : offset + count * size]
+        offset += count * size
+    return known
 
 
 def check(found: Manifest) -> None:
@@ -202,8 +248,10 @@ def check(found: Manifest) -> None:
     count = len(found.names)
     if {len(c) for c in (found.parents, found.kinds, found.modes, found.sizes, found.mtimes)} != {count}:
         raise Damaged("the manifest's columns differ in length")
-    if len(found.ctimes) not in (0, count):
+    if len(found.ctimes) not in (0, count) or len(found.inodes) not in (0, count):
         raise Damaged("the manifest's columns differ in length")
+    if list(found.cuts) != sorted(set(found.cuts)) or (found.cuts and found.cuts[-1] >= count):
+        raise Damaged("the manifest's blocks do not fit its entries")
     if {len(found.dir_modes), len(found.dir_mtimes)} != {len(found.dirs)}:
         raise Damaged("the manifest's directory columns differ in length")
     hashes = sum(pieces(size) for size, kind in zip(found.sizes, found.kinds) if kind == FILE)

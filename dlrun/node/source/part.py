@@ -83,7 +83,7 @@ def _with_links(manifest: Manifest, root: bytes, kept: Set[int]) -> Manifest:
     made.info = dict(manifest.info)
     whole = manifest.info.get("part") or {"bytes": manifest.size(), "files": manifest.files()}
     made.info["part"] = dict(whole)
-    for column in ("dirs", "names", "dir_modes", "dir_mtimes", "parents", "mtimes", "ctimes"):
+    for column in ("dirs", "names", "dir_modes", "dir_mtimes", "parents", "mtimes", "ctimes", "inodes"):
         setattr(made, column, getattr(manifest, column)[:])
     made.kinds, made.modes, made.sizes = manifest.kinds[:], manifest.modes[:], manifest.sizes[:]
     targets, firsts = dict(manifest.link_targets()), dict(manifest.hard_links())

@@ -1,29 +1,27 @@
-"""Sources that are URLs: `s3://` with a client installed on the node, `http(s)://` with Python.
+"""Sources that are URLs: `s3://` with a client installed on the node, `http(s)://` with Python (`web`).
 
 The first node lists the source, and downloads it to node-local storage unless a set with the same listing is published;
 the download is then the source of the copy. Modes are 0644 and 0755: web servers and S3 store none.
 """
 
-import email.utils
 import hashlib
-import http.client
 import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
-import urllib.error
+import time
 import urllib.parse
 import urllib.request
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional
 
 from ..common.errors import SourceFault
 from ..common.system import die_with_parent
-from .selection import scheme
+from .selection import Access, scheme
+from .web import CONNECT_SECONDS, FIRST_ATTEMPTS, Log, WebSource, file_name, shown
 
-READ_SIZE = 1 << 20  # bytes read from a web server at a time
-TIMEOUT = 60.0  # of a web server, in seconds
-MAX_ATTEMPTS = 5  # connections to a web server for one file
+SILENCE = 10  # seconds without output of a client that lists a source, after which that is said
 
 
 class Client(NamedTuple):
@@ -66,26 +64,105 @@ class SourceListing(NamedTuple):
     resumes: bool
 
 
-def list_source(url: str) -> SourceListing:
-    """List a source; raises SourceFault if this node cannot read it, or if it is empty."""
+def list_source(url: str, access: Access, log: Log) -> SourceListing:
+    """List a source; raises SourceFault if this node cannot read it, or if it is empty. `log` gets a line for each retry."""
     if scheme(url) != "s3":
-        return _list_web(url)
+        return _list_web(url, access, log)
     client, place = _client(url), _bucket_path(url)
-    lines = sorted(_run_client(client, client.listing, url, place).splitlines())
+    _reach_endpoint(url, log)
+    lines = sorted(_run_client(client, client.listing, url, place, log=log).splitlines())
     if not lines:
         message = "`{}` has no objects".format(url)
         raise SourceFault(message, "name a prefix, which is read as a directory")
+    _check_keys(url, [_key(line, place, client) for line in lines])
     sizes = [words[client.size] for words in map(str.split, lines) if len(words) > client.size]
-    identity = hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+    return SourceListing(_identity(lines), sum(map(_byte_count, sizes)), client.name, client.resumes)
+
+
+def _key(line: str, place: str, client: Client) -> str:
+    """The key of an object in a line of a listing, relative to the prefix; empty for a line of another form."""
+    words = re.split(" +", line.strip(" "), maxsplit=3)
+    key = words[3] if len(words) == 4 else ""
+    prefix = place.partition("/")[2] + "/"
+    return key[len(prefix) :] if client.name == "aws" and key.startswith(prefix) else key
+
+
+def _check_keys(url: str, keys: List[str]) -> None:
+    """Raise SourceFault for keys that cannot be paths of files: clients skip them, write elsewhere, or do not name them."""
+    known = set(keys)
+    for key in keys:
+        parts, why = (key[:-1] if key.endswith("/") else key).split("/"), ""
+        if ".." in parts or "." in parts:
+            why = "has a part `{}`".format(".." if ".." in parts else ".")
+        elif "" in parts and key:
+            why = (
+                "has two slashes side by side"
+                if "//" in key.strip("/")
+                else "begins or ends with several slashes"
+            )
+        else:
+            above = next((k for k in ("/".join(parts[:n]) for n in range(1, len(parts))) if k in known), None)
+            if above is not None:
+                why = "lies below the object `{}`, and a file cannot be a directory, too".format(above)
+        if why:
+            message = "the object `{}` of `{}` cannot be a file: its key {}".format(key, url, why)
+            raise SourceFault(message, "rename it, or stage prefixes without it")
+
+
+def _reach_endpoint(url: str, log: Log) -> None:
+    """Raise SourceFault if the server of AWS_ENDPOINT_URL is away: the clients try for minutes without a message."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    parts = urllib.parse.urlsplit(endpoint)
+    if not parts.hostname or urllib.request.getproxies().get(parts.scheme):
+        return
+    try:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        return
+    why = ""
+    for attempt in range(1, FIRST_ATTEMPTS + 1):
+        try:
+            socket.create_connection((parts.hostname, port), CONNECT_SECONDS).close()
+        except OSError as fault:
+            why = fault.strerror or str(fault)
+        else:
+            return
+        if attempt < FIRST_ATTEMPTS:
+            log(
+                "`{}`: {}; attempt {} of {} in {} s".format(
+                    shown(endpoint), why, attempt + 1, FIRST_ATTEMPTS, attempt
+                )
+            )
+            time.sleep(attempt)
+    message = "`{}` cannot be read from node {}: {}".format(
+        url, os.uname().nodename, "`{}`: {}".format(shown(endpoint), why)
+    )
+    raise SourceFault(message, "the server of AWS_ENDPOINT_URL does not answer, or not from compute nodes")
+
+
+def _list_web(url: str, access: Access, log: Log) -> SourceListing:
+    file_name(url)
+    web = WebSource(url, access, log)
+    seen = web.look()
+    if not seen.etag and not seen.modified:
+        message = "`{}` has neither an ETag nor a time".format(web.url)
+        raise SourceFault(
+            message, "a change could not be detected: download it to the shared file system instead"
+        )
     return SourceListing(
-        identity, sum(max(0, _byte_count(size)) for size in sizes), client.name, client.resumes
+        _identity([seen.etag, seen.modified, str(seen.size)]), max(0, seen.size), "Python", False
     )
 
 
-def download(url: str, to: str) -> None:
+def _identity(lines: List[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def download(url: str, to: str, access: Access, log: Log) -> None:
     """Download a source, or its missing files, to a directory; raises SourceFault if that fails."""
     if scheme(url) != "s3":
-        _download_from_web(url, to)
+        web = WebSource(url, access, log)
+        web.download(os.path.join(to, file_name(url)))
         return
     client = _client(url)
     _run_client(client, client.copy, url, _bucket_path(url), to)
@@ -110,18 +187,30 @@ def _client(url: str) -> Client:
     )
 
 
-def _run_client(client: Client, words: List[str], url: str, place: str, to: str = "") -> str:
+def _run_client(
+    client: Client, words: List[str], url: str, place: str, to: str = "", log: "Optional[Log]" = None
+) -> str:
+    """The output of a client; with `log` a line for each SILENCE seconds of waiting."""
     filled = [client.name] + [word.format(place=place, to=to) for word in words]
-    done = subprocess.run(
-        filled, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
-        env=_environment(client.name), preexec_fn=_prepare_client,
-    )  # fmt: skip
-    if done.returncode:
-        output = (done.stderr or done.stdout).decode("utf-8", "replace")
+    waited = 0
+    with subprocess.Popen(
+        filled, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=_environment(client.name), preexec_fn=_prepare_client,  # noqa: PLW1509 - before any thread
+    ) as process:  # fmt: skip
+        stdout = stderr = None
+        while stdout is None:
+            try:
+                stdout, stderr = process.communicate(timeout=SILENCE if log else None)
+            except subprocess.TimeoutExpired:
+                waited += SILENCE
+                if log:
+                    log("`{}`: `{}` has not listed it for {} s".format(url, client.name, waited))
+    if process.returncode:
+        output = (stderr or stdout or b"").decode("utf-8", "replace")
         message = "`{}` could not read `{}`: {}".format(client.name, url, _reason(output))
         listing = [client.name] + [word.format(place=place, to="") for word in client.listing]
         raise SourceFault(message, "try the same on the node: {}".format(_by_hand(listing)))
-    return done.stdout.decode("utf-8", "surrogateescape")
+    return stdout.decode("utf-8", "surrogateescape")
 
 
 def _reason(output: str) -> str:
@@ -159,102 +248,5 @@ def _environment(client: str) -> Dict[str, str]:
     return found
 
 
-_UNKNOWN, _BROKE = -2, -1
-"""Sizes of a file whose server sends none: unknown, and unknown after the connection broke before the end of the file."""
-
-# --- Web servers ----------------------------------------------------------------------------------------------
-
-
-def _open(url: str, method: str = "GET", headers: Optional[Dict[str, str]] = None) -> Any:
-    """The response to an HTTP request; raises SourceFault for errors."""
-    request = urllib.request.Request(url, headers=headers or {}, method=method)  # noqa: S310 - the scheme is known
-    try:
-        return urllib.request.urlopen(request, timeout=TIMEOUT)  # noqa: S310
-    # HTTPException: the server does not speak HTTP.
-    except (OSError, ValueError, http.client.HTTPException) as fault:
-        why = getattr(fault, "reason", None) or fault
-        message = "`{}` cannot be read from node {}: {}".format(url, os.uname().nodename, why)
-        raise SourceFault(
-            message, "compute nodes of many clusters cannot reach web servers: download it on a login node"
-        ) from None
-
-
-def _list_web(url: str) -> SourceListing:
-    _file_name(url)
-    with _open(url, "HEAD") as answer:
-        found = [answer.headers.get(key, "") for key in ("ETag", "Last-Modified", "Content-Length")]
-    if not any(found[:2]):
-        message = "`{}` has neither an ETag nor a time".format(url)
-        raise SourceFault(
-            message, "a change could not be detected: download it to the shared file system instead"
-        )
-    identity = hashlib.sha256("\n".join(found).encode("utf-8", "replace")).hexdigest()
-    return SourceListing(identity, max(0, _byte_count(found[2])), "Python", False)
-
-
-def _file_name(url: str) -> str:
-    name = urllib.parse.unquote(urllib.parse.urlsplit(url).path.rpartition("/")[2])
-    if name in ("", ".", "..") or "/" in name or "\0" in name:
-        message = "`{}` does not name a file".format(url)
-        raise SourceFault(
-            message, "a source on a web server is one file; stage several files as data sets of their own"
-        )
-    return name
-
-
-def _download_from_web(url: str, to: str) -> None:
-    """Download one file; after a broken connection resume at the last byte."""
-    path, done, state, whole = os.path.join(to, _file_name(url)), 0, "", _UNKNOWN
-    for _ in range(MAX_ATTEMPTS):
-        with open(path, "ab" if done else "wb") as file:
-            os.fchmod(file.fileno(), 0o644)
-            whole, modified, state = _append(url, file, done, state)
-            done = file.tell()
-        if whole in (_UNKNOWN, done):
-            if modified is not None:
-                os.utime(path, (modified, modified))
-            return
-    size = "{} of {}".format(done, whole) if whole >= 0 else str(done)
-    message = "`{}` broke off after {} bytes, {} times".format(url, size, MAX_ATTEMPTS)
-    raise SourceFault(message, "run again later")
-
-
-def _append(url: str, file: Any, done: int, state: str) -> Tuple[int, Optional[float], str]:
-    """Append the server's data from byte `done` on, or restart if the file's state (ETag or time) has changed.
-
-    Returns (size of the whole file or `_UNKNOWN`, its time in seconds or None, its state).
-    """
-    headers = {"Range": "bytes={}-".format(done), "If-Range": state} if done and state else {}
-    with _open(url, headers=headers) as answer:
-        # Not 206 (partial content): the server ignores ranges or has a newer file, and sends the whole file.
-        if done and answer.status != 206:
-            file.seek(0)
-            file.truncate()
-            done = 0
-        length = _byte_count(answer.headers.get("Content-Length") or "")
-        whole = done + length if length >= 0 else _UNKNOWN
-        modified = _modification_time(answer.headers.get("Last-Modified") or "")
-        try:
-            shutil.copyfileobj(answer, file, READ_SIZE)
-        # The caller requests the rest.
-        except (OSError, http.client.HTTPException) as broken:
-            file.write(getattr(broken, "partial", b""))
-            whole = max(whole, _BROKE)
-        state = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
-    return whole, modified, state
-
-
 def _byte_count(text: str) -> int:
-    """A number of bytes as a server writes it; -1 for anything else."""
-    # Not `isdigit`: that is also true of superscripts.
-    return int(text) if re.fullmatch("[0-9]{1,18}", text) else -1
-
-
-def _modification_time(text: str) -> Optional[float]:
-    """A file's time in seconds since 1970; None for an invalid or impossible one."""
-    try:
-        time = email.utils.parsedate_tz(text)
-        found = email.utils.mktime_tz(time) if time else None
-    except (ArithmeticError, ValueError, TypeError, IndexError):
-        return None
-    return found if found is not None and 0 <= found < 1 << 33 else None
+    return int(text) if re.fullmatch("[0-9]{1,18}", text) else 0

@@ -94,6 +94,13 @@ def outside(source: Source, place: bytes) -> Source:
     return source
 
 
+class Access(NamedTuple):
+    """Names of the environment variables with credentials: of the whole URL (empty: none), and of each header's value."""
+
+    url: str = ""
+    headers: Tuple[Tuple[str, str], ...] = ()
+
+
 def scheme(source: str) -> str:
     """The scheme of a source that is a URL; empty for a path."""
     found = _URL.match(source)

@@ -23,7 +23,8 @@ def subset(manifest: Manifest, wanted: Callable[[int], bool]) -> Manifest:
     targets, firsts = dict(manifest.link_targets()), dict(manifest.hard_links())
     # Old entry -> new entry: hard links, holes and attributes refer to entries by number.
     places: Dict[int, int] = {}
-    columns = ["parents", "modes", "sizes", "mtimes"] + ["ctimes"] * bool(manifest.ctimes)
+    columns = ["parents", "modes", "sizes", "mtimes"]
+    columns += [name for name in ("ctimes", "inodes") if getattr(manifest, name)]
     for entry, kind in enumerate(manifest.kinds):
         if kind == HARD:
             if firsts[entry] not in places:

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+import time
 from typing import Dict, List, Tuple
 
 from ..common import text
@@ -30,19 +31,22 @@ from .walk import Options, Walk, join
 _BLOCK = 512  # bytes of a unit of st_blocks, independent of the file system's block size (stat(2))
 
 
-def survey(source: Source, options: Options) -> Tuple[Manifest, Findings]:
-    """The manifest of a source, without hashes, and the findings for the report.
+def survey(source: Source, options: Options, keep_open: int = 0) -> Tuple[Manifest, Findings]:
+    """The manifest of a source, without hashes, and the findings for the report; keep_open: see `Walk`.
 
     Raises SourceFault if an entry cannot be read, if nothing is selected, or if the source has devices, pipes, sockets or
     privileged modes and the options do not skip them.
     """
-    walk = Walk(source, options)
+    walk = Walk(source, options, keep_open)
+    began = time.perf_counter()
     try:
         walk.run()
     except OSError as fault:
         message = "the source `{}` cannot be read: {}".format(text.name(source.root), error_text(fault))
         raise SourceFault(message, "seen from {}".format(os.uname().nodename)) from None
+    seconds = time.perf_counter() - began
     made = _columns(walk)
+    walk.findings.rate = round(len(made.names) / seconds)
     walk.findings.unreadable += unreadable_files(walk)
     _reject(walk.findings, options)
     if not made.names and (source.parts or source.include or source.exclude):
@@ -50,8 +54,8 @@ def survey(source: Source, options: Options) -> Tuple[Manifest, Findings]:
         raise SourceFault(message, "check the glob, `include` and `exclude`")
     made.info["source"] = source.describe()
     if file_system(os.stat(source.root).st_dev).startswith("fuse"):
-        # Many FUSE file systems make up change times at each mount: compared, they would make every set look changed.
-        made.ctimes = made.ctimes[:0]
+        # Many FUSE file systems make up change times and inodes at each mount: every set would look changed.
+        made.ctimes, made.inodes = made.ctimes[:0], made.inodes[:0]
     return made, walk.findings
 
 
@@ -136,6 +140,7 @@ def _add_files(made: Manifest, number: int, listing: Listing) -> None:
     made.modes.extend([s[MODE] & 0o777 for s in listing.statuses])
     made.sizes.extend([s[SIZE] for s in listing.statuses])
     made.ctimes.extend([s[CTIME] for s in listing.statuses])
+    made.inodes.extend([s[INODE] for s in listing.statuses])
     made.mtimes.extend([s[MTIME] for s in listing.statuses])
 
 
@@ -177,6 +182,7 @@ def _add_entry(
     made.sizes.append(size)
     made.mtimes.append(status[MTIME])
     made.ctimes.append(status[CTIME])
+    made.inodes.append(status[INODE])
 
 
 def _attributes(made: Manifest, walk: Walk, entry: int, path: bytes) -> None:

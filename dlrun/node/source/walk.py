@@ -5,6 +5,7 @@ millisecond, and only concurrency helps. The rest of a long walk is shared with 
 of the interpreter lock.
 """
 
+import errno
 import os
 import stat
 import threading
@@ -12,7 +13,7 @@ import time
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from ..common.fork import ForkedCall
-from ..common.system import usable_cores
+from ..common.system import Waiting, usable_cores
 from .listing import MODE, Findings, Listing, Status, status_fields
 from .selection import PathFilter, Source
 
@@ -24,6 +25,7 @@ SPREAD = 7919  # distance of jobs picked one after the other: a prime, so that a
 MAX_THREADS = 64  # concurrent calls of all processes, at a slow source
 PROBE_SECONDS = 0.02  # seconds of walking before the source is classified
 JOBS_PER_HELPER = 64  # jobs per further process from which on a concurrent walk is shared
+MAX_OPEN = 1 << 20  # bytes of a file that stays open: larger ones are read in chunks, by several processes
 BUSY = 0.5  # part of the time computing below which the source is slow
 
 
@@ -39,7 +41,10 @@ class Options(NamedTuple):
     xattrs: bool = True
 
 
-_Job = Tuple[bytes, Optional[List[bytes]]]  # (directory, None to list it, or names in it to stat)
+# (directory, None to list it or names in it to look up, whether all of these are regular files)
+_Job = Tuple[bytes, Optional[List[bytes]], bool]
+# A named pipe that has taken a file's place must not block the open.
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def join(directory: bytes, name: bytes) -> bytes:
@@ -47,15 +52,19 @@ def join(directory: bytes, name: bytes) -> bytes:
     return directory + b"/" + name if directory else name
 
 
-def _pieces(directory: bytes, names: List[bytes], size: int) -> List[_Job]:
+def _pieces(directory: bytes, names: List[bytes], size: int, regular: bool) -> List[_Job]:
     """Split the names of a directory into jobs."""
-    return [(directory, names[k : k + size]) for k in range(0, len(names), size)]
+    return [(directory, names[k : k + size], regular) for k in range(0, len(names), size)]
 
 
 class Walk:
-    """One walk: `run`, then `listings` by directory, `targets` of links, `xattrs` by path, and `findings`."""
+    """One walk: `run`, then `listings` by directory, `targets` of links, `xattrs` by path, and `findings`.
 
-    def __init__(self, source: Source, options: Options) -> None:
+    keep_open: number of small files that may stay open for the copy (`findings.opened`) if the source is slow: an open with
+    the status of the open file is one look-up at the metadata server, a status and a later open are two.
+    """
+
+    def __init__(self, source: Source, options: Options, keep_open: int = 0) -> None:
         self.listings: Dict[bytes, Listing] = {}
         self.targets: Dict[bytes, bytes] = {}
         self.xattrs: Dict[bytes, List[Tuple[bytes, bytes]]] = {}
@@ -71,12 +80,13 @@ class Walk:
         self._can_share = False  # whether the threads have found enough jobs to share
         self._failure: Optional[BaseException] = None
         self._changed = threading.Condition()
-        self._started = time.perf_counter(), time.process_time()
+        self._keep_open = 0 if options.follow else keep_open
+        self._waiting = Waiting()
 
     def run(self) -> None:
         """Walk the source; raises OSError if the root cannot be read."""
         os.stat(self.root)
-        self._work_off([(b"", None)])
+        self._work_off([(b"", None, False)])
 
     def _work_off(self, jobs: List[_Job]) -> None:
         self._jobs = jobs
@@ -92,8 +102,11 @@ class Walk:
 
     def _shareable(self) -> bool:
         """Whether there are enough jobs, after `PROBE_SECONDS` seconds, to share them with further processes."""
+        # Files that a further process opened would not be open in this one.
+        if self._concurrent and self._keep_open:
+            return False
         least = self._helpers * (JOBS_PER_HELPER if self._concurrent else 1)
-        return len(self._jobs) > least > 0 and time.perf_counter() - self._started[0] > PROBE_SECONDS
+        return len(self._jobs) > least > 0 and time.perf_counter() - self._waiting.began > PROBE_SECONDS
 
     def _work_off_with_threads(self) -> None:
         """Process the jobs with many threads, until done or enough to share: a fork needs a process without threads."""
@@ -121,9 +134,9 @@ class Walk:
     def _walk_in_child(self, jobs: List[_Job]) -> Tuple[Any, ...]:
         """In a forked process: walk some of the jobs; returns the arguments of `_merge`."""
         known = self.listings
-        self.listings = {d: Listing(known[d].status) for d, names in jobs if names is not None}
+        self.listings = {d: Listing(known[d].status) for d, names, _ in jobs if names is not None}
         self.targets, self.xattrs, self.findings = {}, {}, Findings()
-        self._started = time.perf_counter(), time.process_time()
+        self._waiting, self._keep_open = Waiting(), 0
         self._work_off(jobs)
         listings = [(d, found.status, found.names, found.statuses) for d, found in self.listings.items()]
         found = self.findings
@@ -179,12 +192,12 @@ class Walk:
         return jobs.pop()
 
     def _do_job(self, job: _Job) -> None:
-        directory, names = job
+        directory, names, regular = job
         try:
             if names is None:
                 self._list(directory)
             else:
-                self._stat_names(directory, names)
+                self._look_up(directory, names, regular)
         except OSError as fault:
             self.findings.unreadable.append((directory, os.strerror(fault.errno or 0)))
 
@@ -195,22 +208,21 @@ class Walk:
             self._attributes(directory)
         path_filter, everything = self._filter, self._filter.everything
         names: List[bytes] = []
+        others: List[bytes] = []  # links and special files
         below: List[_Job] = []
         with os.scandir(path) as entries:
             for entry in entries:
                 name = entry.name
                 if entry.is_dir(follow_symlinks=False):
                     if everything or path_filter.includes_directory(join(directory, name)):
-                        below.append((join(directory, name), None))
+                        below.append((join(directory, name), None, False))
                 elif everything or path_filter.includes_file(join(directory, name)):
-                    names.append(name)
+                    (names if entry.is_file(follow_symlinks=False) else others).append(name)
         names.sort()
         size = CONCURRENT_JOB if self._concurrent else SERIAL_JOB
-        if len(names) > size:
-            below += _pieces(directory, names[size:], size)
-            names = names[:size]
+        below += _pieces(directory, others, size, False) + _pieces(directory, names[size:], size, True)
         self._add(below)
-        self._stat_names(directory, names)
+        self._look_up(directory, names[:size], True)
 
     def _add(self, jobs: List[_Job]) -> None:
         if jobs:
@@ -218,22 +230,43 @@ class Walk:
                 self._jobs.extend(jobs)
                 self._changed.notify_all()
 
-    def _stat_names(self, directory: bytes, names: List[bytes]) -> None:
+    def _look_up(self, directory: bytes, names: List[bytes], regular: bool) -> None:
         prefix = self._path(directory) + b"/"
         status_of = os.stat if self.options.follow else os.lstat
         for start in range(0, len(names), BATCH):
             part = names[start : start + BATCH]
             try:
-                statuses = [status_fields(status_of(prefix + name)) for name in part]
+                if regular and self._concurrent and self._keep_open:
+                    statuses = [self._open(prefix + name, join(directory, name)) for name in part]
+                else:
+                    statuses = [status_fields(status_of(prefix + name)) for name in part]
             except OSError:
                 # Only after a failure one by one: the list comprehension above is the fast path, without a try per name.
                 part, statuses = self._stat_readable(directory, part)
             self._add_entries(directory, part, statuses)
-            if not self._concurrent and self._is_slow():
+            if not self._concurrent and self._waiting.is_most(PROBE_SECONDS, BUSY):
                 rest = names[start + BATCH :]
                 self._concurrent = self.findings.slow = True
-                self._add(_pieces(directory, rest, CONCURRENT_JOB))
+                self._add(_pieces(directory, rest, CONCURRENT_JOB, regular))
                 return
+
+    def _open(self, path: bytes, relative: bytes) -> Status:
+        """The status of a file, which stays open if it is small; raises OSError if it has none."""
+        if len(self.findings.opened) >= self._keep_open:
+            self._keep_open = 0
+        try:
+            descriptor = os.open(path, _OPEN)
+        # It cannot be read, another kind of entry has taken its place, or too many files are open.
+        except OSError as fault:
+            if fault.errno in (errno.EMFILE, errno.ENFILE):
+                self._keep_open = 0
+            return status_fields(os.lstat(path))
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_OPEN:
+            self.findings.opened[relative] = descriptor
+        else:
+            os.close(descriptor)
+        return status_fields(status)
 
     def _stat_readable(self, directory: bytes, names: List[bytes]) -> Tuple[List[bytes], List[Status]]:
         status_of = os.stat if self.options.follow else os.lstat
@@ -261,10 +294,6 @@ class Walk:
         with self._changed:
             listing.names += names
             listing.statuses += statuses
-
-    def _is_slow(self) -> bool:
-        wall = time.perf_counter() - self._started[0]
-        return wall > PROBE_SECONDS and time.process_time() - self._started[1] < BUSY * wall
 
     def _attributes(self, relative: bytes) -> None:
         path = self._path(relative)

@@ -18,7 +18,8 @@ from typing import Any, Callable, Dict, List, Optional
 from ..common import system, text
 from ..common.errors import NodeError, Unsafe, Usage
 from ..common.safety import DIRECTORY_FLAGS, open_below, open_existing, private_directory
-from .remove import remove_tree
+from .others import clear_own, others
+from .remove import empty_directory, remove_tree
 from .target import TargetDirectory
 
 CONTROL = b".dlrun"
@@ -32,16 +33,6 @@ def set_name(given: str) -> bytes:
         message = "`{}` is not a valid name of a data set".format(given)
         raise Usage(message, "letters, digits, `.`, `_` and `-`, at most 128")
     return given.encode("ascii")
-
-
-def boot() -> str:
-    """The id of this boot of the node."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    # Missing in some containers: then each run counts as a new boot, and nothing written before is trusted.
-    except OSError:
-        return "unknown {}".format(os.getpid())
 
 
 class Lock:
@@ -68,6 +59,7 @@ class Area(TargetDirectory):
         if shared:
             os.fchmod(self.directory, 0o755)
         self.shared = shared
+        self.notes: List[str] = []
         try:
             os.mkdir(CONTROL, 0o700, dir_fd=self.directory)
         except FileExistsError:
@@ -154,10 +146,12 @@ class Area(TargetDirectory):
         if self.shared:
             os.chmod(b"part." + name, 0o755, dir_fd=self.control)  # noqa: S103 - shared on purpose
         old = self.published(name)
-        if old is None:
+        if old is not None:
+            os.close(old)
+            self.keep_others(name)
+        if old is None or not self._exists(name):
             os.rename(b"part." + name, name, src_dir_fd=self.control, dst_dir_fd=self.directory)
             return
-        os.close(old)
         if system.exchange(self.control, b"part." + name, self.directory, name):
             # If the removal fails, the next run removes the rest.
             with contextlib.suppress(OSError):
@@ -168,6 +162,46 @@ class Area(TargetDirectory):
             os.rename(b"part." + name, name, src_dir_fd=self.control, dst_dir_fd=self.directory)
             with contextlib.suppress(OSError):
                 remove_tree(self.control, trash)
+
+    def _exists(self, name: bytes) -> bool:
+        try:
+            os.stat(name, dir_fd=self.directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def others(self, name: bytes) -> List[bytes]:
+        """The paths in a published set that dlrun did not write; empty without such a set."""
+        directory = self.published(name)
+        if directory is None:
+            return []
+        try:
+            return others(directory, name)
+        finally:
+            os.close(directory)
+
+    def keep_others(self, name: bytes) -> None:
+        """Move what dlrun did not write in a published set aside, to NAME.kept-NUMBER; without such files it stays."""
+        if not self.others(name):
+            return
+        number = 1
+        while self._exists(name + b".kept-%d" % number):
+            number += 1
+        kept = name + b".kept-%d" % number
+        # Moved as a whole, then cleared: a kill at any point loses none of them.
+        os.rename(name, kept, src_dir_fd=self.directory, dst_dir_fd=self.directory)
+        directory = os.open(kept, DIRECTORY_FLAGS, dir_fd=self.directory)
+        try:
+            clear_own(directory, name)
+        finally:
+            os.close(directory)
+        message = "what dlrun did not write in the previous version of `{}` is kept in `{}`"
+        self.notes.append(message.format(os.fsdecode(name), os.fsdecode(kept)))
+
+    def remove_published(self, name: bytes) -> None:
+        """Remove a published set, or move it aside with what dlrun did not write."""
+        self.keep_others(name)
+        self.discard(self.directory, name)
 
     def to_trash(self, directory: int, name: bytes) -> bytes:
         """Move a name to the control directory atomically; returns its name there."""
@@ -182,6 +216,7 @@ class Area(TargetDirectory):
             trash = self.to_trash(directory, name)
         except FileNotFoundError:
             return
+        empty_directory(self.control, trash + b"/data")
         remove_tree(self.control, trash)
 
     def names(self) -> List[bytes]:

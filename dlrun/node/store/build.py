@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from array import array
 from typing import Dict, Iterable, List, Set, Tuple
 
 from ..blocks import journal
@@ -10,17 +11,16 @@ from ..blocks.hashing import Hasher
 from ..blocks.progress_board import DONE, ProgressBoard
 from ..common import text
 from ..common.errors import Damaged, NodeError
-from ..common.safety import DIRECTORY_FLAGS, open_below, open_existing
-from ..common.system import sync_file_system
+from ..common.safety import DIRECTORY_FLAGS
+from ..common.system import boot, sync_file_system
 from ..source.manifest import Manifest
 from . import resume, space
-from .area import boot
 from .layout import FileLayout, Layout, layout_of
-from .resume import MANIFEST, TREE
+from .resume import BOOT, MANIFEST, TREE
 from .target import TargetDirectory
+from .versions import open_published
 
 PATH_MAX = 4096  # linux/limits.h: bytes of a path, with the zero byte at its end
-_BOOT = b"boot"
 
 
 def write_file(directory: int, name: bytes, content: bytes) -> None:
@@ -36,23 +36,12 @@ def record_unfinished(directory: int, manifest: Manifest, hasher: Hasher, strate
     """Write the manifest of an unfinished set, and the id of the current boot, to its part directory."""
     manifest.info = dict(manifest.info, hash=hasher.name, strategy=strategy, complete=False)
     write_file(directory, MANIFEST, manifest.pack())
-    write_file(directory, _BOOT, boot().encode("ascii"))
-
-
-def on_disk(directory: int, manifest: Manifest) -> bool:
-    """Whether the files are safe from a power failure: they were synced, or the node has not rebooted since."""
-    if manifest.info.get("complete") and manifest.info.get("synced"):
-        return True
-    written = open_existing(directory, _BOOT, os.O_RDONLY)
-    if written is None:
-        return False
-    with os.fdopen(written, encoding="ascii") as file:
-        return file.read() == boot()
+    write_file(directory, BOOT, boot().encode("ascii"))
 
 
 def confirm(directory: int) -> None:
     """Record that a published set has just been read back without errors."""
-    write_file(directory, _BOOT, boot().encode("ascii"))
+    write_file(directory, BOOT, boot().encode("ascii"))
     os.utime(MANIFEST, dir_fd=directory)
 
 
@@ -89,7 +78,7 @@ class Build:
     ) -> None:
         self.target, self.name, self._verify = target, name, verify
         self.manifest, self.blocks, self.hasher = manifest, blocks, hasher
-        self.identity = manifest.id()
+        self.identity = manifest.journal_id()
         self.directory = target.open_unfinished(name)
         with contextlib.suppress(FileExistsError):
             os.mkdir(TREE, 0o700, dir_fd=self.directory)
@@ -99,7 +88,7 @@ class Build:
         self.kept = self._resume(self.directory, self.layout)
         self._clear()
         if not self.kept:
-            self.kept = self._link_published()
+            self.kept = self._reuse_published()
         self._record()
 
     def _resume(self, directory: int, there: Layout) -> Dict[int, bytes]:
@@ -113,34 +102,23 @@ class Build:
         if self.layout.strategy == "pack" and earlier.manifest.id() != self.identity:
             # In the tar file of another manifest all offsets differ.
             return {}
-        verify = self._verify or not on_disk(directory, earlier.manifest)
+        verify = self._verify or not resume.on_disk(directory, earlier.manifest)
         return resume.valid_blocks(earlier, there, self.manifest, self.blocks, verify)
 
-    def _link_published(self) -> Dict[int, bytes]:
-        """Hard-link the valid files of the published version, which stays until this one is published; their blocks."""
+    def _reuse_published(self) -> Dict[int, bytes]:
+        """Create the files that the published version has, too, which stays until this one is published; their blocks."""
         if not isinstance(self.layout, FileLayout) or self.manifest.xattrs:
             # A tar file is written again as a whole; and setting attributes would change the published files.
             return {}
-        published = self.target.published(self.name)
+        published = open_published(self.target, self.name, self.hasher, self._verify)
         if published is None:
             return {}
-        try:
-            tree = open_below(published, TREE, DIRECTORY_FLAGS)
-        except OSError:
-            os.close(published)
-            return {}
-        try:
-            kept = self._resume(published, FileLayout(tree, self.manifest, self.blocks))
-            written = self._entries(number for number in range(len(self.blocks)) if number not in kept)
-            # A file with one changed block is written in place: it must not be a hard link to the published file.
-            kept = {number: found for number, found in kept.items() if not written & self._entries([number])}
-            if self.layout.link(tree, self._entries(kept)):
-                return kept
-            self.layout.clear(set())
-            return {}
-        finally:
-            os.close(tree)
-            os.close(published)
+        with published:
+            kept = published.take(self.manifest, self.blocks, self.tree)
+        if len(kept) < len(self.blocks):
+            # What could not be linked or copied whole is written like a new file.
+            self.layout.clear(self._entries(kept))
+        return kept
 
     def _entries(self, numbers: Iterable[int]) -> Set[int]:
         """The entries with data in these blocks."""
@@ -211,6 +189,8 @@ class Build:
     def publish(self, sync: bool) -> None:
         """Write the manifest with the hashes and publish the set; `sync`: flush to the disk before and after."""
         self.manifest.info = dict(self.manifest.info, complete=True, synced=sync)
+        # They are for the copy of this version only; from now on all hashes are known.
+        self.manifest.cuts, self.manifest.known = array("I"), {}
         write_file(self.directory, MANIFEST, self.manifest.pack())
         journal.remove(self.directory)
         if sync:

@@ -13,24 +13,26 @@ is touched.
 import contextlib
 import fcntl
 import os
+import stat
 import threading
 from typing import Dict, List, Optional, Set
 
 from ..blocks.blocks import Blocks
 from ..blocks.progress_board import DONE, ProgressBoard
-from ..common.errors import Unsafe
-from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, open_below, open_existing
+from ..common import text
+from ..common.errors import NodeError, Unsafe
+from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, for_this_user, open_below, open_existing
 from ..source.manifest import CHUNK, Manifest
 from . import uses
 from .area import Area
 from .build import write_file
-from .finish import set_mode_and_time
+from .finish import finish_large_file
+from .others import early_others
 from .remove import remove_tree
 from .resume import MANIFEST
 
 PREFIX = b".early-"
 CHECK_INTERVAL = 0.1  # seconds between checks for complete files
-_WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class StartCondition:
@@ -56,7 +58,10 @@ class Early:
         with contextlib.suppress(FileExistsError):
             os.mkdir(directory, 0o700, dir_fd=area.directory)
         above = open_below(area.directory, directory, DIRECTORY_FLAGS)
-        # Remove the remains of an earlier attempt.
+        # Remove the remains of an earlier attempt, unless something else is among them.
+        if _exists(above, name) and _has_others(above, name):
+            message = "`{}` has files that dlrun did not write".format(text.name(directory + b"/" + name))
+            raise NodeError(message, "move them to another directory")
         area.discard(above, name)
         os.mkdir(name, 0o700, dir_fd=above)
         self._directory = open_below(above, name, DIRECTORY_FLAGS)
@@ -140,7 +145,7 @@ class Early:
         path, name = found.dirs[found.parents[entry]], found.names[entry]
         # A large file was created in full size, and would get its mode and time only at the end of the copy.
         if entry in self._left:
-            set_mode_and_time(found, entry, os.open(name, _WRITE, dir_fd=source(path)))
+            finish_large_file(found, entry, source(path))
         self._make_directory(path, target)
         os.link(name, name, src_dir_fd=source(path), dst_dir_fd=target(path), follow_symlinks=False)
         self._links += 1
@@ -194,9 +199,17 @@ class Early:
 
     def _report_started(self) -> None:
         if not self._begun and self._start.marker:
-            with open(self._start.marker, "w", encoding="ascii") as file:
+            with open(self._start.marker, "w", encoding="ascii", opener=for_this_user) as file:
                 file.write("{} {}\n".format(self._links, self._size))
         self._begun = True
+
+
+def _exists(directory: int, name: bytes) -> bool:
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def is_in_use(area: Area, job: bytes) -> bool:
@@ -237,10 +250,24 @@ def remove(area: Area, job: bytes) -> None:
         return
     try:
         for name in map(os.fsencode, os.listdir(directory)):
-            _remove(area, directory, name)
+            if not _has_others(directory, name):
+                _remove(area, directory, name)
+        if os.listdir(directory):
+            return  # a file that is not dlrun's, at a path that its job knows
     finally:
         os.close(directory)
     area.discard(area.directory, PREFIX + job)
+
+
+def _has_others(directory: int, name: bytes) -> bool:
+    try:
+        below = open_below(directory, name, DIRECTORY_FLAGS)
+    except OSError:
+        return True
+    try:
+        return bool(early_others(below))
+    finally:
+        os.close(below)
 
 
 def _remove(area: Area, directory: int, name: bytes) -> None:
@@ -269,15 +296,13 @@ def _unchanged(parent: int, path: bytes, before: int) -> bool:
     except OSError:
         return False
     try:
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                status = entry.stat(follow_symlinks=False)
-                name = os.fsencode(entry.name)
-                if entry.is_dir(follow_symlinks=False):
-                    if not _unchanged(directory, name, before):
-                        return False
-                elif status.st_ctime_ns > before:
+        for name in os.listdir(directory):  # not os.scandir, which takes no descriptor before Python 3.7
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
+                if not _unchanged(directory, os.fsencode(name), before):
                     return False
+            elif status.st_ctime_ns > before:
+                return False
     finally:
         os.close(directory)
     return True

@@ -29,9 +29,9 @@ class PublishedSet(NamedTuple):
 
 
 def entries(area: Area) -> List[PublishedSet]:
-    """The published sets, least recently used first; other directories are ignored."""
+    """The published sets, least recently used first; other directories are ignored, and so are copies of sets."""
     found = []
-    for name in area.names():
+    for name in filter(set(uses.recorded(area)).__contains__, area.names()):
         try:
             directory = area.published(name)
         except NodeError:
@@ -63,13 +63,16 @@ def _head(directory: int) -> Dict[str, Any]:
 
 
 def remove(area: Area, name: bytes) -> bool:
-    """Remove a set unless it is in use or being copied; returns whether it was removed."""
+    """Remove a set unless it is in use, being copied, has files of others, or is a copy that somebody made of a set.
+
+    Returns whether it was removed.
+    """
     lock = area.try_lock(name)
     if lock is None:
         return False
     try:
         # Checked under the lock: a job may have begun to use the set since it was listed.
-        if uses.users(area, name):
+        if uses.users(area, name) or area.others(name) or name not in uses.recorded(area):
             return False
         area.discard(area.directory, name)
         for record in (b"used.", b"part."):

@@ -1,6 +1,7 @@
 """The last steps before a data set is published: links, modes, times, and a comparison of all names."""
 
 import os
+import stat
 from typing import List
 
 from ..common import text
@@ -37,7 +38,13 @@ def finish(root: int, manifest: Manifest, large: List[int]) -> List[str]:
 
 def _finish_large_files(directories: DirectoryCache, manifest: Manifest, large: List[int]) -> None:
     for entry in large:
-        directory = directories(manifest.dirs[manifest.parents[entry]])
+        finish_large_file(manifest, entry, directories(manifest.dirs[manifest.parents[entry]]))
+
+
+def finish_large_file(manifest: Manifest, entry: int, directory: int) -> None:
+    """Set mode and time of a file written in chunks; one that has them already, such as a link to the published file, stays."""
+    status = os.stat(manifest.names[entry], dir_fd=directory, follow_symlinks=False)
+    if (stat.S_IMODE(status.st_mode), status.st_mtime_ns) != (manifest.modes[entry], manifest.mtimes[entry]):
         set_mode_and_time(manifest, entry, os.open(manifest.names[entry], _WRITE, dir_fd=directory))
 
 

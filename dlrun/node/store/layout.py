@@ -45,10 +45,6 @@ class FileLayout:
         """Remove everything but the files of the entries to keep."""
         tree.remove_unwanted(self.root, self.manifest, keep)
 
-    def link(self, other: int, entries: Set[int]) -> bool:
-        """Hard-link files of another tree; returns whether that succeeded for all entries."""
-        return tree.link_files(other, self.root, self.manifest, entries)
-
     def count_missing(self, existing: Set[int]) -> int:
         """The number of files, links and directories to create, if the files of the entries `existing` exist."""
         kinds = self.manifest.kinds

@@ -1,8 +1,10 @@
 """Merge a finished tree into an existing directory: each file atomically; other files are kept."""
 
 import contextlib
+import itertools
 import os
-from typing import Set
+import stat
+from typing import List, Optional, Set
 
 from ..common import text
 from ..common.errors import NodeError
@@ -17,12 +19,14 @@ def unchanged_files(root: int, manifest: Manifest) -> Set[int]:
     return matching_files(root, manifest, files - set(manifest.hard), set())
 
 
-def merge(tree: int, root: int, manifest: Manifest) -> None:
+def merge(tree: int, root: int, manifest: Manifest) -> List[bytes]:
     """Move the entries of a manifest from `tree` to the directory `root`, without following links in either.
 
+    A file of `root` that is newer is kept: the other one gets its name and `.older-N`; returns the paths of kept files.
     Raises NodeError if a directory is in the place of a file, or the reverse.
     """
     source, target = DirectoryCache(tree), DirectoryCache(root)
+    kept = []
     for number, path in enumerate(manifest.dirs):
         if path:
             parent, _, leaf = path.rpartition(b"/")
@@ -31,9 +35,38 @@ def merge(tree: int, root: int, manifest: Manifest) -> None:
     for entry, name in enumerate(manifest.names):
         path = manifest.dirs[manifest.parents[entry]]
         try:
-            os.rename(name, name, src_dir_fd=source(path), dst_dir_fd=target(path))
+            wanted = _free_name(name, source(path), target(path))
+            if wanted is None:
+                os.unlink(name, dir_fd=source(path))
+            else:
+                os.rename(name, wanted, src_dir_fd=source(path), dst_dir_fd=target(path))
+            if wanted != name:
+                kept.append(manifest.path(entry))
         except OSError as fault:
             message = "cannot replace `{}`: {}".format(text.name(manifest.path(entry)), fault.strerror)
             raise NodeError(message) from None
     source.close()
     target.close()
+    return kept
+
+
+def _status(directory: int, name: bytes) -> Optional[os.stat_result]:
+    try:
+        return os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _free_name(name: bytes, source: int, target: int) -> Optional[bytes]:
+    """The name in `target` for a file of `source`, another one if a newer file has it; None if it is there under such a name."""
+    new, there = os.stat(name, dir_fd=source, follow_symlinks=False), _status(target, name)
+    if there is None or not stat.S_ISREG(there.st_mode) or there.st_mtime_ns <= new.st_mtime_ns:
+        return name
+    for number in itertools.count(1):
+        wanted = b"%s.older-%d" % (name, number)
+        there = _status(target, wanted)
+        if there is None:
+            return wanted
+        if (there.st_size, there.st_mtime_ns) == (new.st_size, new.st_mtime_ns):
+            return None
+    return None

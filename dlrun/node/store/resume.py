@@ -1,6 +1,6 @@
 """Find the valid blocks of an earlier run, from its manifest and journals, and check them against the disk.
 
-The earlier tree is that of a killed run, or the published data set of a source that has changed since. A file is kept if
+The earlier tree is that of a killed run (`versions` uses that of a published set). A file is kept if
 source and tree have it with the same size and time, and its hash is known; after a crash of the node it is read back, and
 must still have that hash.
 """
@@ -13,11 +13,25 @@ from ..blocks.blocks import Block, Blocks, is_chunk
 from ..blocks.hashing import Hasher
 from ..common.errors import Damaged, SourceFault
 from ..common.safety import open_existing
-from ..source.manifest import FILE, Manifest, unpack
+from ..common.system import boot
+from ..source import delta
+from ..source.manifest import Manifest, unpack
 from .layout import Layout
 
 MANIFEST = b"manifest"
 TREE = b"data"
+BOOT = b"boot"
+
+
+def on_disk(directory: int, manifest: Manifest) -> bool:
+    """Whether the files are safe from a power failure: they were synced, or the node has not rebooted since."""
+    if manifest.info.get("complete") and manifest.info.get("synced"):
+        return True
+    written = open_existing(directory, BOOT, os.O_RDONLY)
+    if written is None:
+        return False
+    with os.fdopen(written, encoding="ascii") as file:
+        return file.read() == boot()
 
 
 class EarlierRun:
@@ -42,7 +56,7 @@ class EarlierRun:
         return found
 
     def _journal(self) -> Dict[int, bytes]:
-        return journal.read(self.directory, self.manifest.id())
+        return journal.read(self.directory, self.manifest.journal_id())
 
 
 def hashes_by_block(manifest: Manifest, blocks: Blocks, size: int) -> Dict[int, bytes]:
@@ -76,7 +90,7 @@ def valid_blocks(
 
     `layout` is that of the earlier run's tree.
     """
-    known_hashes, origin = earlier.known_hashes(), _unchanged_entries(earlier.manifest, new)
+    known_hashes, origin = earlier.known_hashes(), _same_places(earlier.manifest, new)
     found: Dict[int, bytes] = {}
     for number, block in enumerate(blocks):
         keys = [(origin.get(entry, -1), block.offset) for entry in _entries(block)]
@@ -93,28 +107,10 @@ def _entries(block: Block) -> Iterator[int]:
     return iter(range(block.first, block.first + block.file_count))
 
 
-def _unchanged_entries(old: Manifest, new: Manifest) -> Dict[int, int]:
-    """Entry of the new manifest -> entry of the old one, for unchanged files."""
-    # Only change times reveal a file that was rewritten and given its old modification time.
-    compares_ctimes = bool(old.ctimes and new.ctimes)
-    if old.id() == new.id():
-        return {e: e for e in range(len(new.names)) if not compares_ctimes or old.ctimes[e] == new.ctimes[e]}
-    # Extended attributes are rare: such sets are copied again instead of comparing them.
-    if old.xattrs or new.xattrs:
-        return {}
-    places = {old.path(entry): entry for entry, kind in enumerate(old.kinds) if kind == FILE}
-    found: Dict[int, int] = {}
-    for entry, kind in enumerate(new.kinds):
-        before = places.get(new.path(entry)) if kind == FILE else None
-        if before is None or _stat_fields(old, before) != _stat_fields(new, entry):
-            continue
-        if not compares_ctimes or old.ctimes[before] == new.ctimes[entry]:
-            found[entry] = before
-    return found
-
-
-def _stat_fields(manifest: Manifest, entry: int) -> Tuple[int, int, int]:
-    return manifest.sizes[entry], manifest.mtimes[entry], manifest.modes[entry]
+def _same_places(old: Manifest, new: Manifest) -> Dict[int, int]:
+    """Entry of the new manifest -> unchanged entry of the old one with the same path."""
+    found = delta.unchanged(old, new)
+    return {entry: before for entry, before in found.items() if old.path(before) == new.path(entry)}
 
 
 def _verified(hasher: Hasher, layout: Layout, blocks: Blocks, found: Dict[int, bytes]) -> Dict[int, bytes]:

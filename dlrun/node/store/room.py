@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 import sys
 from typing import NamedTuple, Optional
 
@@ -81,15 +82,15 @@ def _begun(area: Area, name: bytes) -> int:
 
 def _taken(directory: int) -> int:
     total = 0
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            # Another job that builds the set may remove files during the walk.
-            with contextlib.suppress(FileNotFoundError):
-                total += entry.stat(follow_symlinks=False).st_blocks * 512
-                if entry.is_dir(follow_symlinks=False):
-                    inside = os.open(entry.name, DIRECTORY_FLAGS, dir_fd=directory)
-                    try:
-                        total += _taken(inside)
-                    finally:
-                        os.close(inside)
+    for name in os.listdir(directory):  # not os.scandir, which takes no descriptor before Python 3.7
+        # Another job that builds the set may remove files during the walk.
+        with contextlib.suppress(FileNotFoundError):
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            total += status.st_blocks * 512
+            if stat.S_ISDIR(status.st_mode):
+                inside = os.open(name, DIRECTORY_FLAGS, dir_fd=directory)
+                try:
+                    total += _taken(inside)
+                finally:
+                    os.close(inside)
     return total

@@ -3,12 +3,11 @@
 import os
 from typing import Optional
 
-from ..common import text
+from ..common import memory, text
 from ..common.errors import NoSpace
 from ..common.system import file_system
 from ..source.manifest import Manifest
 from ..source.part import ALLOCATION_UNIT
-from . import memory
 
 MEMORY_MARGIN = 0.1  # part of the free memory left free: the training has not started yet
 

@@ -91,25 +91,6 @@ def count_missing_directories(root: int, manifest: Manifest) -> int:
     return len(absent)
 
 
-def link_files(other: int, root: int, manifest: Manifest, entries: Set[int]) -> bool:
-    """Hard-link files of the tree `other` below `root`; returns whether that succeeded for all.
-
-    Some file systems cannot: BeeGFS and FAT have no hard links between directories, and tmpfs counts links as files.
-    """
-    source, target = DirectoryCache(other), DirectoryCache(root)
-    try:
-        make_directories(root, manifest)
-        for entry in sorted(entries):
-            path, name = manifest.dirs[manifest.parents[entry]], manifest.names[entry]
-            os.link(name, name, src_dir_fd=source(path), dst_dir_fd=target(path), follow_symlinks=False)
-    except OSError:
-        return False
-    finally:
-        source.close()
-        target.close()
-    return True
-
-
 def make_large(root: int, manifest: Manifest, entries: List[int]) -> None:
     """Create the files written in chunks by several processes, in full size and with their space reserved.
 
@@ -166,6 +147,12 @@ def check_names(root: int, manifest: Manifest) -> Tuple[List[bytes], List[bytes]
         missing += [prefix + name for name in wanted - there]
         extra += [prefix + name for name in there - wanted]
     return sorted(missing), sorted(extra)
+
+
+def is_lock(path: bytes) -> bool:
+    """Whether a path is a lock file of LMDB (`lock.mdb` or `NAME-lock`), which readers of the data write."""
+    leaf = path.rpartition(b"/")[2]
+    return leaf == b"lock.mdb" or leaf.endswith((b".mdb-lock", b".lmdb-lock"))
 
 
 def matching_files(tree: int, found: Manifest, entries: Set[int], ignore_times: Set[int]) -> Set[int]:

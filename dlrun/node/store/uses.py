@@ -9,7 +9,8 @@ import os
 import time
 from typing import List, NamedTuple
 
-from .area import Area, boot, set_name
+from ..common.system import boot
+from .area import Area, set_name
 
 FOREVER = 30 * 86400.0  # duration of a use in seconds without a walltime
 TICK = 1e-3  # seconds between the last uses of two sets, at least
@@ -31,13 +32,17 @@ def record_use(area: Area, name: bytes, job: str, lasting: float, keep: str) -> 
     set_name(job)
     until = _since_boot() + (lasting or FOREVER)
     area.write_record(_record(name, job), {"until": until, "boot": boot(), "keep": keep})
-    touch(area, name)
 
 
 def touch(area: Area, name: bytes) -> None:
     """Record a use of a set now, for the order of eviction: later than all others, even after a clock change."""
     others = max((last(area, other) for other in area.controls(b"used.") if other != name), default=0.0)
     area.write_record(b"used." + name, {"at": max(time.time(), others + TICK)})
+
+
+def recorded(area: Area) -> List[bytes]:
+    """The names of the sets that dlrun published here: a copy of a set's directory has no record."""
+    return area.controls(b"used.")
 
 
 def last(area: Area, name: bytes) -> float:

@@ -1,29 +1,25 @@
-"""Recognise a published data set in less than a tenth of a second, without reading its data.
+"""Recognise a published data set without reading its data.
 
 The manifest must have the same source and options. All directories of the source must have the time in the manifest:
-then no entry was added, removed or renamed. For a sample of files, size, modification time and change time (ctime, which
-programs cannot set) are compared, in the source and in the copy.
+then no entry was added, removed or renamed. Of the files, size, modification time and change time (ctime, which programs
+cannot set) are compared, in the source and in the copy: of all files where that takes less than a second (see `recheck`).
 """
 
-import heapq
 import os
 import stat
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Set
 
 from ..common.errors import Damaged
 from ..common.safety import DIRECTORY_FLAGS, open_existing
 from ..common.system import sync_file_system
 from ..source import manifest as manifests
-from ..source.manifest import FILE, Manifest
+from ..source.manifest import Manifest
+from ..source.recheck import Looked, look
 from .area import Area
-from .build import confirm, on_disk, write_file
-from .resume import MANIFEST, TREE
+from .build import confirm, write_file
+from .resume import MANIFEST, TREE, on_disk
 from .tarball import TarMap
-from .tree import check_names
-
-SAMPLE = 200  # files checked, evenly spread from a random offset, and as many of the last modified ones
-FEW = 1000  # entries up to which all files are checked
-CHECKS = ("sample", "all", "none")
+from .tree import check_names, is_lock
 
 
 def load(area: Area, name: bytes) -> Optional[Manifest]:
@@ -49,64 +45,41 @@ def has_options(found: Manifest, wanted: Dict[str, Any]) -> bool:
     return all(found.info.get(key) == value for key, value in wanted.items())
 
 
-def source_unchanged(root: bytes, found: Manifest, check: str) -> bool:
-    """Whether the source at `root` still matches the manifest.
+def source_unchanged(root: bytes, found: Manifest, check: str) -> Optional[Looked]:
+    """The number of files looked at if the source at `root` still matches the manifest, else None.
 
-    `check`: `sample`, `all` (all files) or `none` (always true).
+    `check`: `sample`, `all` (all files) or `none` (nothing is looked at).
     """
-    if check == "none":
-        return True
-    prefix = root + b"/"
-    status_of = os.stat if found.info.get("follow") else os.lstat
+
+    def same(number: int, status: Optional[os.stat_result]) -> bool:
+        if status is None:
+            return False
+        if number < 0:
+            return status.st_mtime_ns == found.dir_mtimes[-1 - number] and stat.S_ISDIR(status.st_mode)
+        if status.st_size != found.sizes[number] or status.st_mtime_ns != found.mtimes[number]:
+            return False
+        # Another ctime: the file was rewritten and given its old mtime, or its mode or owner was changed.
+        return not found.ctimes or status.st_ctime_ns == found.ctimes[number]
+
     try:
-        for path, mtime in zip(found.dirs, found.dir_mtimes):
-            status = os.lstat(prefix + path) if path else os.stat(root)
-            if status.st_mtime_ns != mtime or not stat.S_ISDIR(status.st_mode):
-                return False
-        for entry in entries_to_check(found, check):
-            status = status_of(prefix + found.path(entry))
-            if status.st_size != found.sizes[entry] or status.st_mtime_ns != found.mtimes[entry]:
-                return False
-            if found.ctimes and status.st_ctime_ns != found.ctimes[entry]:
-                # The file was rewritten and given its old mtime, or its mode or owner was changed.
-                return False
+        looked = look(root, found, check, same, bool(found.info.get("follow")))
     except OSError:
-        return False
-    return True
-
-
-def entries_to_check(found: Manifest, check: str) -> List[int]:
-    """The entries to check: all of a small set, else a sample and the last modified files, which tend to change again."""
-    count = len(found.names)
-    if check == "none":
-        return []
-    if check == "all" or count <= FEW:
-        entries: Iterable[int] = range(count)
-    else:
-        step = count // SAMPLE
-        spread = range(int.from_bytes(os.urandom(4), "little") % step, count, step)
-        entries = sorted({*spread, *found.info.get("latest", [])})
-    return [entry for entry in entries if found.kinds[entry] == FILE]
-
-
-def latest(found: Manifest) -> List[int]:
-    """The last modified entries of a large set, for its `info`."""
-    if len(found.names) <= FEW:
-        return []
-    return heapq.nlargest(SAMPLE, range(len(found.names)), key=found.mtimes.__getitem__)
+        return None
+    return None if looked.stopped else looked
 
 
 class CopyCheck(NamedTuple):
     """The result of a check of a published copy, as paths.
 
     changed: missing or different files; added: files created by readers; locks: lock files written by readers (LMDB's
-    `lock.mdb`); touched: whether a file may have been rewritten with its old time.
+    `lock.mdb`); touched: whether a file may have been rewritten with its old time; looked: the files looked at.
     """
 
     changed: List[bytes]
     added: List[bytes]
     locks: List[bytes]
     touched: bool
+    looked: Looked
 
 
 def check_copy(area: Area, name: bytes, found: Manifest, strategy: str, check: str) -> CopyCheck:
@@ -117,60 +90,51 @@ def check_copy(area: Area, name: bytes, found: Manifest, strategy: str, check: s
         before = os.lstat(os.path.dirname(root) + b"/" + MANIFEST).st_ctime_ns
         if strategy == "pack":
             return _check_tar(root + b"/" + name + b".tar", found, before)
-        missing, added = _compare_names(root, found) if check != "none" else ([], [])
-        return _check_files(root, found, check, before, missing, added)
+        return _check_files(root, found, check, before)
     except OSError:
-        return CopyCheck([name], [], [], False)
+        return CopyCheck([name], [], [], False, Looked(0, found.files()))
 
 
 def _check_tar(path: bytes, found: Manifest, before: int) -> CopyCheck:
     status = os.lstat(path)
     changed = [os.path.basename(path)] if status.st_size != TarMap(found).size else []
-    return CopyCheck(changed, [], [], status.st_ctime_ns > before)
+    return CopyCheck(changed, [], [], status.st_ctime_ns > before, Looked(0, found.files()))
 
 
-def _compare_names(root: bytes, found: Manifest) -> Tuple[List[bytes], List[bytes]]:
-    """(missing names, additional names); a complete comparison only if the time of a directory has changed."""
-    times = [
-        os.lstat(root + b"/" + path if path else root).st_mtime_ns == mtime
-        for path, mtime in zip(found.dirs, found.dir_mtimes)
-    ]
-    if all(times):
-        return [], []
-    descriptor = os.open(root, DIRECTORY_FLAGS)
-    try:
-        return check_names(descriptor, found)
-    finally:
-        os.close(descriptor)
+def _check_files(root: bytes, found: Manifest, check: str, before: int) -> CopyCheck:
+    changed: List[bytes] = []
+    added: List[bytes] = []
+    locks: List[bytes] = []
+    touched: List[int] = []
+    renamed: List[int] = []  # directories with another time: names were added or removed
 
+    def judge(number: int, status: Optional[os.stat_result]) -> bool:
+        if number < 0:
+            if status is None or status.st_mtime_ns != found.dir_mtimes[-1 - number]:
+                renamed.append(number)
+            return True
+        unlike = status is None or (status.st_size, status.st_mtime_ns) != (
+            found.sizes[number],
+            found.mtimes[number],
+        )
+        if is_lock(found.names[number]):
+            if status is None or status.st_mtime_ns != found.mtimes[number]:
+                locks.append(found.path(number))
+        elif unlike:
+            changed.append(found.path(number))
+        elif status is not None and status.st_ctime_ns > before:
+            touched.append(number)
+        return True
 
-def _check_files(
-    root: bytes, found: Manifest, check: str, before: int, missing: List[bytes], added: List[bytes]
-) -> CopyCheck:
-    changed, locks, touched = missing, [], False
-    for entry in entries_to_check(found, check):
-        path = found.path(entry)
+    looked = look(root, found, check, judge)
+    if renamed:
+        descriptor = os.open(root, DIRECTORY_FLAGS)
         try:
-            status = os.lstat(root + b"/" + path)
-        except FileNotFoundError:
-            status = None
-        if is_lock(path):
-            if status is None or status.st_mtime_ns != found.mtimes[entry]:
-                locks.append(path)
-        elif status is None or (status.st_size, status.st_mtime_ns) != (
-            found.sizes[entry],
-            found.mtimes[entry],
-        ):
-            changed.append(path)
-        elif status.st_ctime_ns > before:
-            touched = True
-    return CopyCheck(sorted({path for path in changed if not is_lock(path)}), added, locks, touched)
-
-
-def is_lock(path: bytes) -> bool:
-    """Whether a path is a lock file of LMDB (`lock.mdb` or `NAME-lock`), which readers of the data write."""
-    leaf = path.rpartition(b"/")[2]
-    return leaf == b"lock.mdb" or leaf.endswith((b".mdb-lock", b".lmdb-lock"))
+            missing, added = check_names(descriptor, found)
+        finally:
+            os.close(descriptor)
+        changed += [path for path in missing if not is_lock(path)]
+    return CopyCheck(sorted(set(changed)), added, locks, bool(touched), looked)
 
 
 def locks(found: Manifest) -> Set[int]:

@@ -96,7 +96,9 @@ class BlockReaders:
         task = self._task
         try:
             with contextlib.ExitStack() as opened:
-                source = Reader(task.source, task.manifest, task.hasher, task.follow, slow=task.slow)
+                source = Reader(
+                    task.source, task.manifest, task.hasher, task.follow, slow=task.slow, opened=task.opened
+                )
                 opened.callback(source.close)
                 own = task.layout.reader(task.hasher)
                 opened.callback(own.close)

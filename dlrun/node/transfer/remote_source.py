@@ -1,5 +1,6 @@
 """A source that is a URL, on the first node: downloaded to the control directory, and removed after the copy."""
 
+import argparse
 import contextlib
 import os
 from typing import TYPE_CHECKING, Any, Dict, Optional
@@ -8,10 +9,11 @@ from ..common import text
 from ..common.errors import SourceFault, system_errors
 from ..common.progress import Progress
 from ..common.safety import DIRECTORY_FLAGS
+from ..common.system import boot
 from ..source.manifest import FILE, Manifest
-from ..source.selection import scheme
+from ..source.selection import Access, scheme
 from ..store import space
-from ..store.area import Area, boot
+from ..store.area import Area
 from ..store.remove import remove_tree
 
 if TYPE_CHECKING:
@@ -22,9 +24,13 @@ WHOLE = "whole\n"
 """The last line of the record of a complete download."""
 
 
-def remote_source(area: Area, name: bytes, source: str) -> "Optional[RemoteSource]":
+def remote_source(
+    area: Area, name: bytes, given: argparse.Namespace, progress: Progress
+) -> "Optional[RemoteSource]":
     """The remote source of a set, if its source is a URL."""
-    return RemoteSource(area, name, source) if scheme(source) else None
+    if not scheme(given.source):
+        return None
+    return RemoteSource(area, name, given.source, Access(given.url_from, tuple(given.header_from)), progress)
 
 
 class RemoteSource:
@@ -34,7 +40,8 @@ class RemoteSource:
     may have their size and time without their content), with the same listing, and with a client that can resume.
     """
 
-    def __init__(self, area: Area, name: bytes, url: str) -> None:
+    def __init__(self, area: Area, name: bytes, url: str, access: Access, progress: Progress) -> None:
+        self._access, self._progress = access, progress
         self.url, self.is_downloaded, self._area, self._name = url, False, area, PREFIX + name
         self._base = os.path.join(os.fsdecode(area.path), ".dlrun", os.fsdecode(self._name))
         self.directory, self._record = os.path.join(self._base, "data"), os.path.join(self._base, "record")
@@ -53,7 +60,7 @@ class RemoteSource:
         from ..source import remote
 
         self.prepare()
-        self._listed = remote.list_source(self.url)
+        self._listed = remote.list_source(self.url, self._access, self._progress.log)
         return {"listing": self._listed.identity}
 
     def download(self, progress: Progress) -> None:
@@ -78,8 +85,8 @@ class RemoteSource:
                 self._area.directory, max(0, 2 * listed.size - self._downloaded_size()), 0, self._area.path
             )
             progress.log("fetching {} with {}".format(text.size(listed.size), listed.reader))
-            remote.download(self.url, self.directory)
-            if remote.list_source(self.url).identity != listed.identity:
+            remote.download(self.url, self.directory, self._access, self._progress.log)
+            if remote.list_source(self.url, self._access, self._progress.log).identity != listed.identity:
                 message = "the source changed while it was copied: `{}`".format(self.url)
                 raise SourceFault(message, "run again once it no longer changes")
             if listed.size and self._downloaded_size() != listed.size:

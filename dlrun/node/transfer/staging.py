@@ -3,20 +3,21 @@
 import argparse
 import contextlib
 import os
-import sys
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..blocks import hashing
 from ..blocks.blocks import Blocks
 from ..blocks.progress_board import DONE, ProgressBoard
+from ..blocks.reader import Reader
 from ..common import text
 from ..common.errors import Damaged, NodeError, NoSpace, SourceFault, system_errors
 from ..common.progress import Progress, Totals
 from ..common.safety import DIRECTORY_FLAGS
-from ..common.system import usable_cores
+from ..common.system import spare_descriptors, usable_cores
 from ..source import survey
 from ..source.manifest import Manifest
 from ..source.part import left_at_source, whole_size
+from ..source.recheck import Looked
 from ..source.selection import Source, outside, parse
 from ..source.subset import shard, shard_of
 from ..source.walk import Options
@@ -27,25 +28,15 @@ from ..store.early import Early
 from ..store.layout import layout_of
 from ..store.read_back import damaged, verify_set
 from ..store.room import Room
-from . import local, rate_limit
+from . import content, local, rate_limit
+from .outcome import COPY, RELAY, WARM, PreparedSet, report
+from .plan_delta import plan_delta
 from .remote_source import remote_source
 from .task import Task
 
 MAX_WORKERS = 4  # two reach 25 Gbit/s; more would only take cores from the job that is starting
+RESERVE = 1024  # descriptors for the threads of the walk and the workers, with their directories, and for connections
 TOLERANCE = 0.1  # relative difference allowed between the source's size and --expect
-WARM, COPY, RELAY = "warm", "copy", "relay"
-
-
-class PreparedSet(NamedTuple):
-    """The role of this node: `warm` (has the set), `copy`, or `relay` (only forwards blocks: another job copies the set).
-
-    missing: bytes still to be copied; build: the unfinished set, for `copy` only.
-    """
-
-    how: str
-    task: Task
-    missing: int
-    build: Optional[Build] = None
 
 
 class Staging:
@@ -66,10 +57,14 @@ class Staging:
             self.sync = "set" if given.keep == "cache" else "none"
         self.notes: List[str] = []
         self.changed: List[bytes] = []  # damaged or modified files of the published copy
+        # files whose status was compared in `source` and `copy`
+        self.looked: Dict[str, Optional[Looked]] = {}
         self.slow = False  # whether the walk found the source slow
+        self._opened: Dict[bytes, int] = {}  # files that the walk has left open
+        self.proof = content.Proof(given, self.hasher)
         eviction.clean_up(self.area)
         self.shard: Optional[Tuple[int, int, str]] = None
-        self.remote = remote_source(self.area, self.name, given.source)
+        self.remote = remote_source(self.area, self.name, given, progress)
         self._lock: Optional[Lock] = None
         self.early = None if given.start is None else Early(self.area, self.name, given.job, given.start)
 
@@ -118,21 +113,26 @@ class Staging:
                 known = not room.could_grow(self.area, self.name, found, self.given.quota, self.given.room)
             # The files of a URL were downloaded and removed: its listing is compared instead.
             check = "none" if self.remote else self.given.recheck
-            if known and found is not None and warm.source_unchanged(source.root, found, check):
-                self._check_expected_size(whole_size(found))
-                return found
+            if known and found is not None:
+                self.looked["source"] = warm.source_unchanged(source.root, found, check)
+                if self.looked["source"] is not None:
+                    self._check_expected_size(whole_size(found))
+                    return found
         if self.remote:
             self.remote.download(self.progress)
-        manifest, findings = survey.survey(source, self.walk)
-        self.slow = findings.slow
+        # Files are opened by the walk only for a first copy: of a changed source most files are not read again.
+        first = self.area.published(self.name) is None and not self.partial
+        keep_open = max(0, spare_descriptors() - RESERVE) // 2 if first else 0
+        manifest, findings = survey.survey(source, self.walk, keep_open)
+        self.slow, self._opened = findings.slow, findings.opened
         if self.given.shared:
             manifest.close_to_writers()
-        manifest.info.update(wanted)
+        # How long it takes to look at all files again (`recheck`).
+        manifest.info.update(wanted, rate=findings.rate)
         self._check_expected_size(manifest.size())
         self.notes += survey.lost_properties(findings, self.walk)
         if not manifest.files():
             self.notes.append("the source `{}` holds no files".format(self.given.source))
-        manifest.info["latest"] = warm.latest(manifest)
         return manifest if whole else self.own_shard(manifest)
 
     def room(self) -> Room:
@@ -164,6 +164,17 @@ class Staging:
         """This node's shard of a data set, or with other strategies all of it."""
         return shard(manifest, *self.shard) if self.shard else manifest
 
+    def plan_delta(self, manifest: Manifest, relayed: bool) -> None:
+        """Prepare the copy of what has changed since the published version (see `plan_delta`)."""
+        old = warm.load(self.area, self.name)
+        if old is not None and old.info.get("hash") == self.hasher.name and self.layout_name == "copy":
+            root = -1 if self.remote else self._source_root()
+            reader = Reader(root, manifest, self.hasher, self.walk.follow, slow=self.slow)
+            plan_delta(old, manifest, reader if root >= 0 else None, relayed)
+            reader.close()
+            if root >= 0:
+                os.close(root)
+
     def prepare(self, manifest: Manifest) -> PreparedSet:
         """Find valid data on this node and prepare the copy of the rest; raises NoSpace if that does not fit."""
         blocks = Blocks(manifest)
@@ -175,6 +186,7 @@ class Staging:
                 board.mark(number, DONE)
             # A run that was killed between publishing this version and removing the previous one has left the latter here.
             self.abandon()
+            self.proof.of_published(self.area, self.name, self.layout_name)
             return PreparedSet(WARM, self.task(manifest, blocks, board), 0)
         if self.given.low_priority:
             rate_limit.lower_priority()
@@ -197,7 +209,7 @@ class Staging:
         # done only if the check leaves a doubt.
         check = warm.check_copy(self.area, self.name, found, self.layout_name, self.given.recheck)
         trusted = warm.is_trusted(self.area, self.name, found)
-        self.changed = check.changed
+        self.changed, self.looked["copy"] = check.changed, check.looked
         if not self.changed and (self.given.verify or check.touched or not trusted):
             self.changed = self._read_back(found, trusted)
         if self.changed:
@@ -275,7 +287,7 @@ class Staging:
             return False
         if left is not None and left + files < count:
             return False
-        self.area.discard(self.area.directory, self.name)
+        self.area.remove_published(self.name)
         self.notes.append("the previous version was removed first: the disk does not hold both")
         return True
 
@@ -314,6 +326,7 @@ class Staging:
             rate=float(self.given.rate),
             slow=self.slow,
             write=not relay,
+            opened=manifest.by_entry(self._opened),
         )
 
     def _source_root(self) -> int:
@@ -331,8 +344,10 @@ class Staging:
                 self.notes += build.complete()
                 if self.given.verify:
                     verify_set(build.layout, build.manifest, build.blocks, self.hasher)
+                self.proof.of(build.layout, build.manifest, build.blocks)
                 if self.early is not None:
                     self.early.finish()
+                uses.touch(self.area, self.name)  # first: a set without a record is a copy that somebody made
                 build.publish(self.sync != "none")
         except (Damaged, NoSpace):
             # The next run would trust the journal of the damaged copy.
@@ -344,7 +359,9 @@ class Staging:
         self.shard = shard_of(self.given, 0, 1)
         self.lock()
         manifest = self.find()
-        self.copy_here(self.fit(manifest, self.room()) if self.partial else manifest)
+        manifest = self.fit(manifest, self.room()) if self.partial else manifest
+        self.plan_delta(manifest, relayed=False)
+        self.copy_here(manifest)
 
     def copy_here(self, manifest: Manifest, **more: Any) -> None:
         """Copy the missing part from the source, publish the set, and report it."""
@@ -369,32 +386,15 @@ class Staging:
 
     def done(self, manifest: Manifest, prepared: PreparedSet, **more: Any) -> None:
         """Record the use and report the path of the set."""
-        given, board = self.given, prepared.task.board
-        if given.job:
-            uses.record_use(self.area, self.name, given.job, given.lasting, given.keep)
-        else:
-            uses.touch(self.area, self.name)
+        uses.touch(self.area, self.name)
+        if self.given.job:
+            uses.record_use(self.area, self.name, self.given.job, self.given.lasting, self.given.keep)
         if self.early is not None:
             self.early.complete(manifest)
         if self.remote:
             self.remote.remove()
-        place, seconds = self.area.data_path(self.name), self.progress.seconds()
-        self.notes += filter(None, [left_at_source(manifest, given.source)])
-        for note in self.notes:
-            self.progress.log(note)
-        details = {
-            "path": place,
-            "how": prepared.how if prepared.how != COPY else "copied",
-            "bytes": manifest.size(),
-            "files": manifest.files(),
-            "copied": board.total("bytes"),
-            "read": board.total("read"),
-            "seconds": round(seconds, 3),
-            "hash": self.hasher.name,
-            "notes": self.notes,
-        }
-        self.progress.event("done", **dict(details, **more))
-        count, size = text.count(manifest.files(), "file"), text.size(manifest.size())
-        self.progress.log("{} in {}: {}, {}".format(details["how"], text.seconds(seconds), count, size))
-        if not given.json:
-            sys.stdout.write(place + "\n")
+        notes = [left_at_source(manifest, self.given.source), *self.area.notes, *self.proof.notes]
+        self.notes += filter(None, notes)
+        more.update(self.proof.details())
+        place = self.area.data_path(self.name)
+        report(self.progress, self.given, manifest, prepared, place, self.notes, self.looked, **more)

@@ -3,7 +3,7 @@
 import os
 import struct
 import threading
-from typing import Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from ..blocks.blocks import Blocks, is_chunk
 from ..blocks.hashing import Hasher
@@ -23,7 +23,8 @@ class Task(NamedTuple):
 
     source: directory descriptor of the source's root; layout: that of the unfinished set; directory: descriptor for the
     journals; follow: follow links in the source; sync: fsync each block; rate: bytes/s of all workers, 0 for no limit;
-    slow: the walk found the source slow; write: keep a copy on this node, not only forward.
+    slow: the walk found the source slow; write: keep a copy on this node, not only forward; opened: entry -> descriptor of
+    the files that the walk has left open.
     """
 
     manifest: Manifest
@@ -39,6 +40,7 @@ class Task(NamedTuple):
     rate: float = 0.0
     slow: bool = False
     write: bool = True
+    opened: Dict[int, int] = {}  # noqa: RUF012 - replaced, never changed
 
     def digests_length(self, number: int) -> int:
         """The size of a block's hashes in bytes."""

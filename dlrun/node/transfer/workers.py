@@ -56,5 +56,9 @@ class Workers:
 
     def wait(self, timeout: float) -> List[Dict[str, Any]]:
         """Wait up to `timeout` seconds for messages; at most one per worker."""
-        ready, _, _ = select.select(self.channels, [], [], timeout)
-        return [self.receive(self.channels.index(channel)) for channel in ready]
+        # Not select.select, which fails for descriptors above 1023: the walk may have left many files open.
+        waiting = select.poll()
+        for channel in self.channels:
+            waiting.register(channel, select.POLLIN)
+        ready = {descriptor for descriptor, _ in waiting.poll(timeout * 1000)}
+        return [self.receive(k) for k, channel in enumerate(self.channels) if channel.fileno() in ready]

@@ -28,6 +28,8 @@ _INITIAL_BYTES, _BYTES_PER_DAY = 250000, 700000
 _GLANCE_INTERVAL = 1.0
 _SUSPENDED = 10.0
 """Seconds that a wait must be too long to mean that the job was suspended, if its ranks have computed much less meanwhile."""
+_CLOCK_SET = 2.0
+"""Seconds by which a node's clock must be off to count as set meanwhile: less may come from the reading of two clocks."""
 _LOG_SECONDS = 3600.0
 """Seconds in which the size of the log is recorded, from which `dlrun usage` has the time of the first step."""
 
@@ -111,6 +113,7 @@ class Sampler:
         self._reported: Set[str] = set()
         self._ran: Dict[str, str] = {}
         self._placed = False
+        self._time = 0.0
 
     def begin(self) -> None:
         """Write the constant facts of the node."""
@@ -118,10 +121,11 @@ class Sampler:
         os.sched_setaffinity(0, range(os.cpu_count() or 1))
         granted = os.sched_getaffinity(0)
         self._machine.busy_cores()
+        self._time = time.time()
         self.file.write(
             {
                 "kind": "start", "version": VERSION, "id": self._id, "run": self._run, "node": self._host,
-                "node_rank": int(self._node_rank), "time": round(time.time(), 3), "cores": _folded(sorted(granted)),
+                "node_rank": int(self._node_rank), "time": round(self._time, 3), "cores": _folded(sorted(granted)),
                 "memory": self._machine.total(), "gpus": self._gpus.described,
                 "columns": {
                     "rank": ranks.COLUMNS, "node": machine.COLUMNS, "job": cgroup.COLUMNS, "gpu": gpus.COLUMNS,
@@ -177,6 +181,10 @@ class Sampler:
             record["suspended"] = round(self._suspended, 1)
         if last:
             record["own"] = [round(_own_cpu(), 2), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10]
+        began = time.time() - elapsed - self._suspended
+        if abs(began - self._time) > _CLOCK_SET:  # the time at which it began, by the clock as it is now
+            self._time = began
+            record["time"] = round(began, 3)
         missing = self._missing()
         if missing:
             record["missing"] = missing

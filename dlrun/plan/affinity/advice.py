@@ -60,10 +60,14 @@ def _idle(
     if idle <= 0:
         return []
     text = f"{idle} of {len(cores)} usable cores stay idle ({100 * idle / len(cores):.0f} %)"
-    if any(slot.gpus for slot in slots) and request.locality == "strict":
-        served = {core.package for slot in slots for core in slot.cores}
-        empty = sorted({core.package for core in cores} - served)
-        where = f": no GPU is next to package {', '.join(map(str, empty))}" if empty else ""
+    if any(slot.gpus for slot in slots) and request.locality != "balance":
+        served = [core for slot in slots for core in slot.cores]
+        empty = sorted({core.package for core in cores} - {core.package for core in served})
+        nodes = sorted({core.numa for core in cores} - {core.numa for core in served})
+        named = (
+            f"package {', '.join(map(str, empty))}" if empty else f"NUMA node {', '.join(map(str, nodes))}"
+        )
+        where = f": no GPU of the ranks is next to {named}" if nodes else ""
         more = (
             "; with `--locality balance` ranks get more cores, further from the GPUs"
             if balance_gains()

@@ -87,7 +87,7 @@ def _too_many(usable: Usable, comm: int, request: PlacementRequest) -> Invalid:
     if workers <= count:
         return Invalid(
             f"{workers} ranks do not all have a core next to their GPUs ({count} usable cores)",
-            help="use fewer ranks per node, or `--locality balance`",
+            help="use fewer ranks per node, or `--locality auto`",
         )
     return Invalid(
         f"{workers} ranks need {workers} cores, but only {usable.because} are usable",
@@ -215,6 +215,18 @@ def _summary(topology: Topology, usable: Usable) -> NodeSummary:
         gpus=len(topology.gpus),
         gpu_kind=topology.gpus[0].kind if topology.gpus else "",
         nics=tuple(nic.name for nic in topology.nics),
+        gpu_cpus=_next_to_gpus(topology),
+    )
+
+
+def _next_to_gpus(topology: Topology) -> tuple[str, ...]:
+    by_index = sorted(topology.gpus, key=lambda gpu: gpu.index)
+    local = [near(topology, topology.cores, gpu) for gpu in by_index]
+    known = all(local) and [gpu.index for gpu in by_index] == list(range(len(by_index)))
+    return (
+        tuple(format_list(sorted(pu for core in cores for pu in core.pus)) for cores in local)
+        if known
+        else ()
     )
 
 

@@ -11,8 +11,11 @@ from dlrun.model.topology import Core, Gpu, Nic, Topology
 from dlrun.model.units import many
 from dlrun.plan.affinity.overlap import equal_slices
 from dlrun.plan.affinity.split import Slice, common_size, split
-from dlrun.plan.affinity.tree import core_tree, rules_for
+from dlrun.plan.affinity.tree import BORDERS, Border, core_tree, label, rules_for
 from dlrun.plan.affinity.usable import numa_spans_packages
+
+MOST_IDLE = 0.25
+"""Fraction of the usable cores: with more idle ones, locality `auto` tries the next wider border."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -38,26 +41,84 @@ def find_slots(topology: Topology, cores: tuple[Core, ...], request: PlacementRe
     Raises Invalid if the ranks need more GPUs than the node has.
     """
     gpus = share_gpus(topology, request)
-    workers = request.ranks_per_node
-    if not any(gpus) or request.locality == "balance":
-        # `balance`: local cores may be few (all GPUs on one package), so all cores are divided, and each slice goes to
-        # the rank whose GPU is nearest.
-        slices, size = _divide(topology, cores, workers, request)
-        because = f"{many(workers, 'rank')} on all {many(len(cores), 'core')}, {size} each"
-        if any(gpus) and slices:
-            slices = _match(topology, slices, gpus)
-            because += ", each rank as near to its GPU as possible (locality `balance`)"
-    else:
-        # `strict`: only local cores, even if others stay idle.
-        wanted = [local_cores(topology, cores, [topology.gpus[i] for i in owned]) for owned in gpus]
-        slices, size = _divide_local(topology, wanted, request)
-        because = f"{many(workers, 'rank')} on the cores next to their GPUs, {size} each"
-    slots = [Slot(cores=part, gpus=owned) for part, owned in zip(slices, gpus, strict=False)]
-    if request.rank_order == "numa" and any(gpus) and size:
+    found = _widened(topology, cores, gpus, request)
+    if request.rank_order == "numa" and any(gpus) and found.size:
         position = {core.pus: i for i, core in enumerate(cores)}
-        slots.sort(key=lambda slot: position[slot.cores[0].pus])
-        because += "; ranks are in the order of NUMA nodes"
-    return Slots(slots=tuple(slots), size=size, because=because)
+        return Slots(
+            slots=tuple(sorted(found.slots, key=lambda slot: position[slot.cores[0].pus])),
+            size=found.size,
+            because=f"{found.because}; ranks are in the order of NUMA nodes",
+        )
+    return found
+
+
+def _widened(
+    topology: Topology, cores: tuple[Core, ...], gpus: list[tuple[int, ...]], request: PlacementRequest
+) -> Slots:
+    """The narrowest slots that have enough cores for every rank and leave at most a quarter of the node idle.
+
+    Ranks stay within the NUMA nodes next to them, else within packages, else they are divided over the node (locality
+    `strict`: NUMA nodes only). Idle cores alone do not move a rank away from the NUMA node or package of its GPUs.
+    """
+    workers = request.ranks_per_node
+    least = 1 + request.loader_cores + (request.comm_cores if request.comm_policy == "own" else 0)
+    near_gpus = any(gpus) and request.locality != "balance"
+    tried: list[Slots] = []
+    for border in BORDERS[:1] if request.locality == "strict" else BORDERS:
+        if near_gpus and border != "node":
+            found = _beside_gpus(topology, cores, gpus, request, border)
+            settled = all(len({label(core, border) for core in slot.cores}) == 1 for slot in found.slots)
+        else:
+            found = _of_all(topology, cores, gpus, request, border)
+            settled = False
+        idle = len(cores) - workers * found.size
+        if found.size >= least and (settled or idle <= MOST_IDLE * len(cores)):
+            return found
+        tried.append(found)
+    # None leaves so few cores idle (5 ranks on 8 cores): the most cores per rank, and of equal ones the nearest.
+    return max(tried, key=lambda found: found.size)
+
+
+def _beside_gpus(
+    topology: Topology,
+    cores: tuple[Core, ...],
+    gpus: list[tuple[int, ...]],
+    request: PlacementRequest,
+    border: Border,
+) -> Slots:
+    """Only local cores, even if others stay idle."""
+    wanted = [local_cores(topology, cores, [topology.gpus[i] for i in owned]) for owned in gpus]
+    where = "next to their GPUs"
+    if border == "package":
+        sides = [{core.package for core in part} for part in wanted]
+        wanted = [tuple(core for core in cores if core.package in side) for side in sides]
+        where = "of the packages of their GPUs"
+    slices, size = _divide_local(topology, wanted, request, border)
+    because = f"{many(request.ranks_per_node, 'rank')} on the cores {where}, {size} each"
+    return Slots(slots=_slots(slices, gpus), size=size, because=because)
+
+
+def _of_all(
+    topology: Topology,
+    cores: tuple[Core, ...],
+    gpus: list[tuple[int, ...]],
+    request: PlacementRequest,
+    border: Border,
+) -> Slots:
+    """All cores, each slice for the rank whose GPU is nearest: local cores may be few (all GPUs on one package)."""
+    workers = request.ranks_per_node
+    slices, size = _divide(topology, cores, workers, request, border)
+    because = f"{many(workers, 'rank')} on all {many(len(cores), 'core')}, {size} each"
+    if border != "numa":
+        because += ", across NUMA nodes" if border == "package" else ", across packages"
+    if any(gpus) and slices:
+        slices = _match(topology, slices, gpus)
+        because += ", each rank as near to its GPU as possible"
+    return Slots(slots=_slots(slices, gpus), size=size, because=because)
+
+
+def _slots(slices: list[Slice], gpus: list[tuple[int, ...]]) -> tuple[Slot, ...]:
+    return tuple(Slot(cores=part, gpus=owned) for part, owned in zip(slices, gpus, strict=False))
 
 
 def share_gpus(topology: Topology, request: PlacementRequest) -> list[tuple[int, ...]]:
@@ -109,16 +170,16 @@ def _nearest(topology: Topology, cores: tuple[Core, ...], gpu: Gpu) -> Slice:
 
 
 def _divide(
-    topology: Topology, cores: Slice, workers: int, request: PlacementRequest
+    topology: Topology, cores: Slice, workers: int, request: PlacementRequest, border: Border
 ) -> tuple[list[Slice], int]:
-    root = core_tree(cores, numa_first=numa_spans_packages(topology))
+    root = core_tree(cores, numa_first=numa_spans_packages(topology), border=border)
     rules = rules_for(root, workers, l3_strict=request.l3_borders == "strict")
     size = common_size(root, workers, rules)
     return (split(root, workers, size, rules) if size else []), size
 
 
 def _divide_local(
-    topology: Topology, wanted: list[Slice], request: PlacementRequest
+    topology: Topology, wanted: list[Slice], request: PlacementRequest, border: Border
 ) -> tuple[list[Slice], int]:
     """Divide each set of local cores among the ranks that share it; for partly overlapping sets see `equal_slices`."""
     sharers: dict[tuple[int, ...], list[int]] = {}
@@ -131,7 +192,7 @@ def _divide_local(
     slices: list[Slice] = [()] * len(wanted)
     sizes = []
     for ranks in sharers.values():
-        parts, size = _divide(topology, wanted[ranks[0]], len(ranks), request)
+        parts, size = _divide(topology, wanted[ranks[0]], len(ranks), request, border)
         sizes.append(size)
         for rank, part in zip(ranks, parts, strict=False):
             slices[rank] = part

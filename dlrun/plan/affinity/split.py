@@ -51,14 +51,17 @@ def split(group: Group, workers: int, size: int, rules: Rules) -> list[Slice]:
 
 def _parts(group: Group, workers: int, size: int, rules: Rules) -> tuple[Segment, ...]:
     children, count = group.children, len(group.children)
-    # Fewer ranks than children (NUMA nodes, caches): each rank gets consecutive whole children if they are large enough.
+    alone = tuple(Segment(children=(child,), room=capacity(child, size, rules)) for child in children)
+    fits = sum(part.room for part in alone) >= workers
+    # Fewer ranks than children (NUMA nodes, caches): each rank gets consecutive whole children if they are large enough; not
+    # if it would cross into the next one for cores that another child has alone.
     if workers < count and group.level in rules.spans:
         runs = tuple(children[i * count // workers : (i + 1) * count // workers] for i in range(workers))
-        if all(sum(len(child.cores) for child in run) >= size for run in runs):
+        enough = all(sum(len(child.cores) for child in run) >= size for run in runs)
+        if enough and not (fits and any(len(run[0].cores) < size for run in runs)):
             return tuple(Segment(children=run, room=1) for run in runs)
-    alone = tuple(Segment(children=(child,), room=capacity(child, size, rules)) for child in children)
     # Slices within one child come first; adjacent children are joined only if these do not suffice.
-    if sum(part.room for part in alone) >= workers:
+    if fits:
         return alone
     return segments(group, size, rules)
 

@@ -10,6 +10,9 @@ from dlrun.model.record import record
 from dlrun.model.topology import Core
 
 Level: TypeAlias = Literal["package", "numa", "l3"]
+Border: TypeAlias = Literal["numa", "package", "node"]
+BORDERS: tuple[Border, ...] = ("numa", "package", "node")
+"""What a rank may not cross where there are enough ranks, the narrowest first."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -30,11 +33,12 @@ class Rules:
     l3_strict: bool
 
 
-def core_tree(cores: Sequence[Core], *, numa_first: bool) -> Group:
-    """The tree of ordered cores; levels at which a group has a single part are omitted."""
+def core_tree(cores: Sequence[Core], *, numa_first: bool, border: Border = "numa") -> Group:
+    """The tree of ordered cores, without the levels that `border` lets ranks cross; levels at which a group has a single part
+    are omitted."""
     # With interleaved memory one NUMA node has cores of several packages, so it is the outer level.
-    levels: tuple[Level, ...] = ("numa", "package", "l3") if numa_first else ("package", "numa", "l3")
-    return _subtree(tuple(cores), levels)
+    levels: tuple[Level, ...] = ("numa", "package") if numa_first else ("package", "numa")
+    return _subtree(tuple(cores), (*levels[: 2 - BORDERS.index(border)], "l3"))
 
 
 def _subtree(cores: tuple[Core, ...], levels: tuple[Level, ...]) -> Group:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ class Known:
     layout: Layout
     threads: int | None
     data: Sequence[DataPlan]
+    directory: str
 
 
 def global_batch(spec: Spec, layout: Layout) -> int | None:
@@ -43,6 +45,7 @@ _VALUES: Mapping[str, Callable[[Known], Any]] = {
     "host": lambda _: Shell("$DLRUN_HOST"),
     "job_dir": lambda _: Shell("$DLRUN_JOB_DIR"),
     "run_dir": lambda _: Shell("$DLRUN_RUN_DIR"),
+    "submit_dir": lambda known: known.directory,
     "threads": lambda known: Shell("$DLRUN_THREADS") if known.threads is None else known.threads,
     "data": lambda known: {one.name: one.path for one in known.data},
     "results": lambda known: Shell("$DLRUN_RESULTS") if known.spec.results else None,
@@ -97,12 +100,40 @@ def _fill(spec: Spec, names: Mapping[str, Any], ledger: Ledger) -> tuple[Text, .
             shell_text = spec.run is not None and index == len(SHELL)
             words.append(expressions.substitute(argument, names, quoted=shell_text))
         except expressions.ExpressionError as error:
-            hint = error.help
-            if error.name in ("batch_per_rank", "global_batch"):
-                hint = f"set `batch_per_rank:` to define it; {hint}"
+            hint = _instead(argument, error, names)
             ledger.problem("DLR029", str(error), f"command.{index}", "command", help=hint)
     # Later steps need a command even if this one has problems, so that all problems are reported together.
     return tuple(words) or (Text.of(""),)
+
+
+_KEYS = ("resources", "placement", "environment", "sweep", "spec", "job", "params", "config")
+"""Words before a dot as other templates have them; in `{{ }}` values have no such part before them."""
+_OF_JOB = {
+    "master_addr": "MASTER_ADDR", "master_port": "MASTER_PORT", "home": "HOME", "user": "USER", "scratch": "SCRATCH",
+}  # fmt: skip
+"""Names that are variables in a job, not values of the plan."""
+
+
+def _instead(argument: str, error: expressions.ExpressionError, names: Mapping[str, Any]) -> str:
+    """The help for an expression that cannot be evaluated."""
+    name, hint = error.name, error.help
+    if name in ("batch_per_rank", "global_batch"):
+        return f"set `batch_per_rank:` to define it; {hint}"
+    if re.search(r"\{\{\s*data\.", argument) and not names.get("data"):
+        return (
+            f"a data set has its name under `data:`, as in `data: {{{name}: {{source: …}}}}`"
+            if name
+            else hint
+        )
+    if name in _KEYS and (found := re.search(rf"\b{name}\.(?:\w+\.)*(\w+)", argument)) and found[1] in names:
+        return f"write `{{{{ {found[1]} }}}}`"
+    if name.lower() in ("job_id", "jobid", "slurm_job_id"):
+        return "write `{{ env.SLURM_JOB_ID }}` (PBS: `{{ env.PBS_JOBID }}`); `{{ job_dir }}` is a directory of this job alone"
+    if (variable := _OF_JOB.get(name.lower())) is not None:
+        return f"write `{{{{ env.{variable} }}}}`, the variable of the job"
+    if name and "nearest" not in hint and name.isidentifier() and name not in _KEYS:
+        return f"a name of your own is a parameter of `sweep: {{{name}: […]}}`; {hint}"
+    return hint
 
 
 def points(

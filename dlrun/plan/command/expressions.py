@@ -52,6 +52,15 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "float": float,
     "str": str,
 }
+_OTHER_NAMES = {
+    "gpus_per_node": ("num_gpus", "ngpus", "n_gpus", "gpus"), "nodes": ("nnodes", "num_nodes", "n_nodes"),
+    "world_size": ("ntasks", "nprocs", "size", "ranks", "num_processes", "num_ranks"), "rank": ("global_rank", "process_id"),
+    "batch_per_rank": ("batch", "batch_size", "micro_batch", "micro_batch_size"), "host": ("hostname", "node"),
+    "ranks_per_node": ("nproc_per_node", "local_world_size", "local_size"), "threads": ("omp_num_threads", "num_threads", "cpus"),
+    "global_batch": ("global_batch_size", "total_batch", "batch_total"), "run_dir": ("output_dir", "out", "run"),
+    "job_dir": ("jobdir", "workdir"),
+}  # fmt: skip
+"""Value of the plan -> names that other programs use for it."""
 _ALLOWED = f"allowed are + - * / // %, comparisons, `a if b else c` and {', '.join(_FUNCTIONS)}"
 
 
@@ -135,7 +144,7 @@ def evaluate(expression: str, values: Mapping[str, Value]) -> Value:
             f"`{source}` is not an expression", help="write arithmetic such as `0.1 * global_batch`"
         ) from None
     except ZeroDivisionError:
-        raise ExpressionError(f"`{source}` divides by zero", help=_ALLOWED) from None
+        raise ExpressionError(f"`{source}` divides by zero", help="the divisor is zero in this job") from None
     except (TypeError, OverflowError) as error:
         raise ExpressionError(f"`{source}`: {error}", help=_ALLOWED) from None
     if isinstance(result, int | float) and not abs(result) <= _LIMIT:  # NaN is not either
@@ -183,7 +192,9 @@ def _lookup(name: str, values: Mapping[str, Value], source: str) -> Value:
             f"`{source}` would show a secret to everybody on the node",
             help=f"the program reads `{name}` from its environment: leave the argument out",
         )
-    near = nearest(name, values)
+    near = next(
+        (own for own, others in _OTHER_NAMES.items() if name.lower() in others and own in values), None
+    ) or nearest(name, values)
     hint = f"the nearest is `{near}`; " if near else ""
     known = ", ".join(sorted(values)) or "none"
     raise ExpressionError(
@@ -198,7 +209,7 @@ def _known(value: Any, source: str) -> Any:
     if isinstance(value, Shell | Text):
         raise ExpressionError(
             f"`{source}` uses a value in arithmetic that is known only on the node",
-            help="such a value can be used in text, not in arithmetic",
+            help="such a value can be used in text, not in arithmetic; under `run:` bash computes with it: `$((RANK % 2))`",
         )
     if isinstance(value, Mapping):
         raise ExpressionError(f"`{source}` uses a group of values in arithmetic", help=_ALLOWED)

@@ -27,5 +27,16 @@ DATA_CODES: dict[str, tuple[str, str]] = {
         "has one) and passed on to the others, with `strategy: copy` or `pack`. Any other place, and nodes that reach no network: "
         "fetch the data once to the shared file system (`aws s3 sync`, `s5cmd`, `rclone`, `wget`), then stage the copy.",
     ),
+    "DLR116": (
+        "checksums without a copy to compare",
+        "`checksums` and `version` are compared with the copy on each node before the training starts. With `strategy: in_place` "
+        "there is none, and with `shard` no node has all files of which `version` is the digest.",
+    ),
+    "DLR115": (
+        "credentials of a data set that cannot be used",
+        "`credentials: {url: NAME}` names the secret with the whole, presigned URL of a source on a web server, and "
+        "`credentials: {headers: {Authorization: NAME}}` secrets that are sent as headers. Each NAME must be under `secrets`, "
+        "which names the source of the value; it is read on the node that fetches the data, and is never written or printed.",
+    ),
 }
 """Code -> title, explanation."""

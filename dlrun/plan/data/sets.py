@@ -55,9 +55,12 @@ def place_data(
     local = sized(site.storage.node_local, memory)
     _check_start(spec.data, measured, ledger)
     _check_sources(spec.data, local, ledger)
+    _check_credentials(spec, ledger)
     whole = {} if local is None else _whole_sets(spec.data, measured, local)
     return tuple(
-        _one(name, data, local, measured.get(name), nodes, _beside(whole, name), ledger)
+        _one(
+            name, data, local, measured.get(name), nodes, _beside(whole, name), ledger, secrets_of(data, spec)
+        )
         for name, data in spec.data.items()
     )
 
@@ -89,8 +92,8 @@ def _check_start(sets: Mapping[str, DataSet], measured: Mapping[str, DataSize], 
         data, why = sets[name], ""
         if data.strategy == "pack":
             why = "`strategy: pack` makes a single file, which cannot be used before it is complete"
-        elif data.verify:
-            why = "`verify` reads every copy back before the training starts"
+        elif reads := next((k for k in ("verify", "checksums", "version") if getattr(data, k)), ""):
+            why = f"`{reads}` reads every copy back before the training starts"
         elif name != early[0]:
             why = f"only one data set can be completed during the training, and `{early[0]}` has `start`, too"
         if why:
@@ -138,6 +141,55 @@ def _check_sources(sets: Mapping[str, DataSet], local: NodeLocal | None, ledger:
         elif (way_out := unsupported(data.source)) is not None:
             message = f"data set `{name}`: `{data.source}` is not on a file system"
             ledger.problem("DLR110", message, f"data.{name}.source", help=way_out)
+
+
+_TAKEN = {"s3": ("AWS_", "S3_", "RCLONE_")}
+"""URL scheme -> beginnings of the names of secrets that its clients read from their environment."""
+
+
+def secrets_of(data: DataSet, spec: Spec) -> tuple[str, ...]:
+    """The names of the spec's secrets that the program which fetches a data set needs."""
+    found = _URL.match(data.source)
+    prefixes = _TAKEN.get(found[1].lower(), ()) if found else ()
+    named = data.credentials.secrets() if data.credentials else ()
+    taken = (name for name in spec.secrets if name.startswith(prefixes)) if prefixes else ()
+    return tuple(dict.fromkeys([*named, *taken]))
+
+
+def _check_credentials(spec: Spec, ledger: Ledger) -> None:
+    """A problem for credentials of a source that is not on a web server, and for secrets that do not exist."""
+    for name, data in spec.data.items():
+        if data.credentials is None:
+            continue
+        if not data.source.lower().startswith(("http://", "https://")):
+            ledger.problem(
+                "DLR115",
+                f"`credentials` of data set `{name}` are for sources that begin with `https://`",
+                f"data.{name}.credentials",
+                help="S3 takes the secrets named `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and so on by itself",
+            )
+        for secret in data.credentials.secrets():
+            if secret not in spec.secrets:
+                ledger.problem(
+                    "DLR115",
+                    f"data set `{name}` needs the secret `{secret}`, which is not under `secrets`",
+                    f"data.{name}.credentials",
+                    help=f"name the source of its value: `secrets: {{{secret}: {{file: PATH}}}}` (or `env:`, `command:`)",
+                )
+
+
+def _check_proof(name: str, data: DataSet, strategy: str, because: str, ledger: Ledger) -> bool:
+    """Whether the content of a data set is to be proved; a problem if no copy of the whole set is made."""
+    wanted = next((k for k in ("version", "checksums") if getattr(data, k)), None)
+    if wanted and (strategy == "in_place" or (strategy == "shard" and wanted == "version")):
+        why = because if strategy == "in_place" else "no node has all files"
+        ledger.problem(
+            "DLR116",
+            f"`{wanted}` of data set `{name}` is compared with a copy, but its strategy is `{strategy}`: {why}",
+            f"data.{name}.{wanted}",
+            help=f"use `strategy: copy` and a site with node-local storage, or leave out `{wanted}`",
+        )
+    return wanted is not None
 
 
 def is_fetched(source: str) -> bool:
@@ -242,9 +294,11 @@ def _one(
     nodes: int,
     others: Bytes,
     ledger: Ledger,
+    secrets: tuple[str, ...],
 ) -> DataPlan:
     choice = _choose(name, data, local, measured, nodes, others, ledger)
     strategy, because = choice.strategy, choice.because
+    proved = _check_proof(name, data, strategy, because, ledger)
     variable = "DLRUN_DATA_" + re.sub(r"\W", "_", name, flags=re.ASCII).upper()
     path = Text.of(data.source if strategy == "in_place" else Shell(f"${variable}"))
     ledger.decide(f"data.{name}.strategy", strategy, "staging", because, origin=ledger.origin(f"data.{name}"))
@@ -267,8 +321,12 @@ def _one(
         low_priority=data.low_priority,
         verify=data.verify,
         recheck=data.recheck,
-        fallback=choice.fallback,
+        fallback=choice.fallback and not proved,
         room=choice.room,
+        checksums=data.checksums,
+        version=data.version,
+        credentials=data.credentials,
+        secrets=secrets if strategy != "in_place" else (),
     )
 
 

@@ -10,6 +10,14 @@ from dlrun.model.units import Bytes
 def stage_words(data: DataPlan, request: Request, quota: Bytes | None) -> tuple[Text, ...]:
     """The arguments after `stage`, without directory, job and hosts; `quota` in bytes is for all data sets of a node."""
     words: list[Word] = ["--name", data.name, "--source", data.source, "--strategy", data.strategy]
+    if data.checksums is not None:
+        words += ["--checksums", data.checksums]
+    if data.version is not None:
+        words += ["--version", data.version]
+    if data.credentials is not None:
+        words += ["--url-from", data.credentials.url] if data.credentials.url else []
+        for header, secret in data.credentials.headers.items():
+            words += ["--header-from", f"{header}={secret}"]
     if data.strategy == "shard" and request.nodes == 1:
         words += ["--shard", "0/1"]
     if data.room is not None:

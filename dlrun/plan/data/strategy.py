@@ -99,15 +99,13 @@ def choose_strategy(
         "in every epoch" if data.reads is None else "once each" if data.reads == 1 else f"{data.reads} times"
     )
     saved = f"instead of by {nodes} nodes {often}" if nodes > 1 else f"instead of {often}"
-    fits = (
-        f"fits the {room} of {_kind(local)}"
-        if room is not None
-        else f"is copied to {_kind(local)} as far as it fits"
-    )
-    because = f"{what} {fits} ({local.path}), and is then read once from the shared file system {saved}"
+    fits = f"fits the {room} of" if room is not None else "is copied to"
+    because = f"{what} {fits} {_kind(local)} ({local.path}), and is then read once from the shared file system {saved}"
     # Free memory, and the free space of storage of unknown size, are known only when the job starts.
     in_memory = local.kind == "memory"
     unsure = room is None or in_memory
+    if unsure:
+        because += "; should a node not have the space when the job starts, the rest is read in place"
     return Choice(strategy="part" if unsure else "copy", because=because, fallback=unsure)
 
 

@@ -10,29 +10,13 @@ from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.units import many
-from dlrun.schedulers.directive_list import DirectiveList, with_value
+from dlrun.schedulers.directive_list import DirectiveList, with_gpu_type, with_value
 from dlrun.schedulers.flux.ids import each
+from dlrun.schedulers.flux.options import OPTIONS
 
 PREFIX = "# flux:"
 
 _WHEN = {"ok": "afterok", "any": "afterany", "not_ok": "afternotok"}
-_SET_BY = {
-    "name": "job-name",
-    "resources.nodes": "nodes N",
-    "resources.ranks": "nslots n",
-    "resources.cpus_per_rank": "cores-per-slot c",
-    "resources.gpus_per_node": "gpus-per-slot g",
-    "resources.walltime": "time-limit t",
-    "resources.partition": "queue q",
-    "resources.account": "bank B",
-    "resources.hosts, resources.exclude and resources.constraint": "requires",
-    "after": "dependency",
-    "hold": "urgency",
-    "checkpoint": "signal",
-    "`dlrun logs` shows the output, which is in the job directory": "output error",
-}
-_OWN = {option: instead for instead, options in _SET_BY.items() for option in options.split()}
-"""Option -> the key of the spec that sets it."""
 _LACKS = {
     "qos": (
         "QOS",
@@ -42,7 +26,10 @@ _LACKS = {
         "reservations",
         "leave out resources.reservation; in Flux a reservation is a queue: set resources.partition",
     ),
-    "gpu_type": ("GPU types", "leave out scheduler.gpu_type and select nodes by resources.constraint"),
+    "gpu_type": (
+        "GPU types",
+        "select nodes by resources.constraint in place of the type, or name what selects them under scheduler.gpu_types",
+    ),
     "node_local": ("requests for storage", "leave out storage.node_local.request in the site profile"),
 }
 
@@ -51,6 +38,7 @@ def directives(
     request: Request, site: SchedulerSite, output: str, origins: Mapping[str, Origin] | None = None
 ) -> Sequence[Directive]:
     """The `# flux:` lines of a request; raises InvalidFile for what Flux or the site cannot do."""
+    request = with_gpu_type(request, site, " and ")
     draft = DirectiveList(PREFIX, request, site, origins or {})
     draft.lacks("Flux", _LACKS)
     draft.add(f"--job-name={shlex.quote(request.name)}", "name of the spec", "name")
@@ -155,7 +143,7 @@ def _when(draft: DirectiveList) -> None:
 
 
 def _options(draft: DirectiveList) -> None:
-    for bare, value in draft.user_options(_OWN):
+    for bare, value in draft.user_options(OPTIONS):
         text = f"-{bare}" if len(bare) == 1 else f"--{bare}"
         draft.add(
             with_value(text, shlex.quote(value)) if value else text, "from resources.options", "options"

@@ -7,8 +7,7 @@ Each job is a nested Flux instance: the script runs on its first node and starts
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Sequence
 
 from dlrun.errors import OperationFailed
 from dlrun.model.job import JobStatus
@@ -16,11 +15,13 @@ from dlrun.model.text import Shell
 from dlrun.schedulers.flux.check import TEXT as CHECK
 from dlrun.schedulers.flux.directives import PREFIX, array, directives
 from dlrun.schedulers.flux.ids import ID, each, plain
+from dlrun.schedulers.flux.options import OPTIONS
 from dlrun.schedulers.flux.states import FORMAT, parse
 from dlrun.schedulers.protocol import Allocation, Probe
-from dlrun.schedulers.refusals import advice_for, every_line_matches
+from dlrun.schedulers.refusals import every_line_matches
+from dlrun.schedulers.taken import Taken
 
-__all__ = ["ID", "PREFIX", "array", "directives"]
+__all__ = ["ID", "OPTIONS", "PREFIX", "array", "directives"]
 
 NAME = "flux"
 CLIENT = "flux"
@@ -29,38 +30,26 @@ BY_HAND = "flux batch"
 JOB_ID = Shell("${FLUX_ENCLOSING_ID/#ƒ/f}")
 ARRAY_INDEX = Shell("${DLRUN_FLUX_POINT:-}")
 LIBRARY: tuple[str, ...] = ("flux", "resubmit")
-RESTARTS = Shell("0")
 HOSTS = r"flux hostlist --expand --delimiter='\n' local"
 # Flux has no requeue; a new `flux batch` from inside the job goes to the parent instance.
-REQUEUE = None
 HIDES_ENVIRONMENT = True
 # `flux batch --signal` signals every broker, and SIGUSR1 ends the brokers of other nodes, so the job script sends the signal.
-SIGNALS_EARLY = False
-IDS_NAME_CLUSTER = False
 WRITES_IN_PLACE = True
-REPORTS_LOST_NODES = False  # `flux run` reports the lost node, but the job continues
-ON_THIS_MACHINE = False
-MOST_NODES: int | None = None
-WHOLE_NODES = False
 FINDER = "find_flux"
+# `flux run` reports a lost node, but the job continues, so REPORTS_LOST_NODES stays false.
 STEPS = "flux"
 LAUNCHER = "flux"
-CLUSTER_KEY: Literal["cluster_name"] = "cluster_name"
-GPUS: Literal["gpus_per_node"] = "gpus_per_node"
-LISTED_GPUS: Literal["gpus_per_node"] = "gpus_per_node"
 ACCOUNT_OPTION = "--bank"
-HISTORY_DELAY = 0
-QUESTIONS: Mapping[str, str] = {}
 FEATURES = True
-WHOLE_MEMORY = False
-NETWORK = None
 EXCLUDE = "--requires=-host:"
-EXCLUDE_REQUEUED = None
-NO_EXCLUDE = ""
-ALLOCATION = Allocation(start="flux alloc", job_id="FLUX_ENCLOSING_ID", count=("flux", "getattr", "size"))
-ACCEPTANCE = None
+ALLOCATION = Allocation(
+    start="flux alloc",
+    job_id="FLUX_ENCLOSING_ID",
+    count=("flux", "getattr", "size"),
+    size="--nodes={nodes} --nslots={total} --cores-per-slot={cpus}",
+)
 
-_REFUSALS = {
+REFUSALS = {
     r"Unable to connect to Flux|No such file or directory.*broker|ENOSYS": (
         "no Flux instance answers here: submit on a login node of the cluster"
     ),
@@ -78,6 +67,20 @@ _REFUSALS = {
     ),
 }
 """Regular expressions for what `flux batch` prints, with advice."""
+
+_IDENTIFY = """\
+flux resource list --states=all --no-header --format='{nodelist}' || exit
+path=$(flux getattr jobid-path 2>/dev/null || flux getattr jobid 2>/dev/null)
+path=${path#/}
+if [[ -z $path ]]; then
+  method=$(flux getattr broker.boot-method 2>/dev/null)
+  if [[ $method == config ]]; then path=system
+  else path=$(flux exec -n -r 0 flux getattr broker.starttime 2>/dev/null); fi
+fi
+printf 'instance %s\\n' "${path//ƒ/f}"
+"""
+"""An instance inside a job of Flux has the path of its job; the system's is configured, others, such as those of `flux start`
+in a job of Slurm, have the time at which their first broker started (flux-broker-attributes(7))."""
 
 _PROBE = """\
 wait=$1; shift; id=$(flux submit "$@") || exit
@@ -113,26 +116,42 @@ def tasks(job_id: str) -> Sequence[str]:
     return each([job_id])
 
 
-def cluster(text: str) -> str | None:
-    """None: job ids do not contain the cluster."""
-    return None
-
-
 def identify() -> Sequence[str]:
-    """Arguments that list the compute nodes; the prefix of their names identifies the cluster."""
-    return ("flux", "resource", "list", "--states=all", "--no-header", "--format={nodelist}")
+    """Arguments that list the compute nodes, whose names identify the cluster, and print which instance answers."""
+    return ("bash", "-c", _IDENTIFY, "flux")
 
 
 def identified(stdout: str) -> str | None:
-    """The common prefix of the host names: `tuo` of `tuo[1-1152]`."""
-    match = re.match(r"[A-Za-z][A-Za-z-]*", stdout.strip())
-    return match[0].rstrip("-") if match else None
+    """The common prefix of the host names, `tuo` of `tuo[1-1152]`, and after `/` the instance unless it is the system's.
+
+    None if the instance is not known: another one has other jobs, on the same nodes.
+    """
+    nodes, _, rest = stdout.strip().partition("\n")
+    match = re.match(r"[A-Za-z][A-Za-z-]*", nodes)
+    if match is None:
+        return None
+    name, instance = match[0].rstrip("-"), rest.strip().removeprefix("instance").strip()
+    if rest.startswith("instance") and not instance:
+        return None
+    return name if instance in ("", "system") else f"{name}/{instance}"
 
 
 def estimate(output: str) -> str | None:
     """The part that a check cannot verify; a start time is only known for pending jobs (`dlrun status`)."""
     match = re.search(r"^bank not checked: (.+)$", output, re.MULTILINE)
     return f"unknown; bank `{match[1]}` is checked only when the job is submitted" if match else None
+
+
+def taken(job_id: str) -> Sequence[str]:
+    """`flux jobs`, which shows a job after the ingest and frobnicator plug-ins."""
+    return ("flux", "jobs", "--no-header", "--format={queue}|{duration}", *each([job_id])[:1])
+
+
+def parse_taken(stdout: str) -> Taken | None:
+    """Queue and walltime of the first job."""
+    name, bar, limit = stdout.partition("\n")[0].strip().partition("|")
+    span = re.fullmatch(r"(\d{1,9})(?:\.\d+)?", limit.strip())
+    return Taken(partition=name.strip() or None, walltime=int(span[1]) if span else None) if bar else None
 
 
 def queue(job_ids: Sequence[str]) -> Sequence[str]:
@@ -143,16 +162,6 @@ def queue(job_ids: Sequence[str]) -> Sequence[str]:
 def parse_queue(stdout: str) -> Sequence[JobStatus]:
     """The jobs in the output of `flux jobs`."""
     return parse(stdout)
-
-
-def history(job_ids: Sequence[str]) -> Sequence[str] | None:
-    """None: `flux jobs` also lists ended jobs."""
-    return None
-
-
-def parse_history(stdout: str) -> Sequence[JobStatus]:
-    """Empty: there is no separate history."""
-    return ()
 
 
 def probe(asked: Probe) -> Sequence[str]:
@@ -196,13 +205,3 @@ def _urgency(level: str, job_ids: Sequence[str]) -> Sequence[str]:
         'urgency=$1; shift; code=0; for id; do flux job urgency "$id" "$urgency" || code=1; done; exit $code'
     )
     return ("bash", "-c", text, "flux", level, *each(job_ids))
-
-
-def advice(stderr: str) -> str | None:
-    """Help for a rejection, by the client's message; None if the message is unknown."""
-    return advice_for(_REFUSALS, stderr)
-
-
-def accounts(stderr: str, user: str) -> Sequence[str]:
-    """Empty: only flux-accounting lists banks, and few sites let users query it."""
-    return ()

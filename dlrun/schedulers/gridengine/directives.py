@@ -13,35 +13,19 @@ from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.units import many
-from dlrun.schedulers.directive_list import INDEX, DirectiveList, with_value
+from dlrun.schedulers.directive_list import INDEX, DirectiveList, with_gpu_type, with_value
+from dlrun.schedulers.gridengine.options import OPTIONS
 
 PREFIX = "#$"
 
 LONGEST_NAME = 230
 
-_SET_BY = {
-    "name": "N",
-    "resources.nodes and its neighbours, and scheduler.parallel_environment in the site profile": "pe",
-    "resources.walltime": "h_rt",
-    "resources.partition": "q",
-    "resources.account": "P",
-    "resources.hosts and resources.exclude": "hostname h",
-    "sweep": "t tc",
-    "after": "hold_jid",
-    "hold": "h",
-    "on_failure.requeue": "r",
-    "checkpoint, whose signal reaches the ranks alone": "notify s_rt",
-    "`dlrun logs` shows the output, which is in the job directory": "o e j",
-}
-_OWN = {option: instead for instead, options in _SET_BY.items() for option in options.split()}
-"""Option -> the key of the spec that sets it."""
-_OF_QSUB = frozenset(
-    ["ac", "binding", "ckpt", "clear", "dc", "dl", "js", "jsv", "masterq", "now", "sc", "shell"]
-)
-"""Options of qsub(1) of more than one letter; any other such name is a complex."""
 _LACKS = {
     "qos": ("QOS", "leave out resources.qos"),
-    "gpu_type": ("GPU types", "leave out scheduler.gpu_type and select nodes by resources.constraint"),
+    "gpu_type": (
+        "GPU types",
+        "select nodes by resources.constraint in place of the type, or name what selects them under scheduler.gpu_types",
+    ),
     "node_local": ("requests for storage", "leave out storage.node_local.request in the site profile"),
 }
 
@@ -50,6 +34,7 @@ def directives(
     request: Request, site: SchedulerSite, output: str, origins: Mapping[str, Origin] | None = None
 ) -> Sequence[Directive]:
     """The `#$` lines of a request; raises InvalidFile for what Grid Engine or the site cannot do."""
+    request = with_gpu_type(request, site, ",")
     draft = DirectiveList(PREFIX, request, site, origins or {})
     draft.lacks("Grid Engine", _LACKS)
     _name(draft)
@@ -219,9 +204,9 @@ def _plain(draft: DirectiveList, value: str, field: str) -> str:
 
 
 def _options(draft: DirectiveList) -> None:
-    """`-x value` for options of qsub (one letter, or in `_OF_QSUB`); `-l name=value` for complexes."""
-    for bare, value in draft.user_options(_OWN):
+    """`-x value` for options of qsub (one letter, or `OPTIONS.long`); `-l name=value` for complexes."""
+    for bare, value in draft.user_options(OPTIONS):
         word = _plain(draft, value, "options")
-        of_qsub = len(bare) == 1 or bare in _OF_QSUB
+        of_qsub = len(bare) == 1 or bare in OPTIONS.long
         text = f"-{bare} {word}".rstrip() if of_qsub else f"-l {bare}={word}"
         draft.add(text, "from resources.options", "options")

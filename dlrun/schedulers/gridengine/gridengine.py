@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from dlrun.errors import OperationFailed
-from dlrun.model.text import Shell
+from dlrun.model.text import Shell, digits
 from dlrun.schedulers.gridengine import accounting
 from dlrun.schedulers.gridengine.directives import PREFIX, array, directives
+from dlrun.schedulers.gridengine.options import OPTIONS
 from dlrun.schedulers.gridengine.states import parse_history, parse_queue
 from dlrun.schedulers.protocol import Allocation, Probe
-from dlrun.schedulers.refusals import advice_for, every_line_matches
+from dlrun.schedulers.refusals import every_line_matches
+from dlrun.schedulers.taken import Taken
 
-__all__ = ["PREFIX", "accounting", "array", "directives", "parse_history", "parse_queue"]
+__all__ = ["OPTIONS", "PREFIX", "accounting", "array", "directives", "parse_history", "parse_queue"]
 
 NAME = "gridengine"
 CLIENT = "qsub"
-BY_HAND = "qsub"
 JOB_ID = Shell("$JOB_ID")
 ID = "[0-9]{1,12}"
 # Grid Engine numbers tasks from 1; dlrun numbers points from 0.
@@ -27,20 +27,9 @@ LIBRARY: tuple[str, ...] = ("gridengine",)
 RESTARTS = Shell("$(dlrun_ge_restarts)")
 HOSTS = "dlrun_ge_hosts"
 REQUEUE = "dlrun_ge_requeue"
-HIDES_ENVIRONMENT = False
-SIGNALS_EARLY = False
-IDS_NAME_CLUSTER = False
-WRITES_IN_PLACE = False  # $TASK_ID in the log's path counts from 1
-REPORTS_LOST_NODES = False
-ON_THIS_MACHINE = False
-MOST_NODES: int | None = None
-WHOLE_NODES = False
+# $TASK_ID in the path of the log counts from 1, so WRITES_IN_PLACE stays false.
 FINDER = "find_gridengine"
-STEPS = None
 LAUNCHER = "qrsh"
-CLUSTER_KEY: Literal["cluster_name"] = "cluster_name"
-GPUS: Literal["gpus_per_node"] = "gpus_per_node"
-LISTED_GPUS: Literal["gpus_per_node"] = "gpus_per_node"
 ACCOUNT_OPTION = "-P"
 HISTORY_DELAY = 20  # accounting_flush_time is 15 s by default, sge_conf(5)
 QUESTIONS: Mapping[str, str] = {
@@ -49,16 +38,9 @@ QUESTIONS: Mapping[str, str] = {
     "complexes.memory": "Complex that counts memory, such as h_vmem",
     "complexes.exclusive": "Complex for whole nodes, such as exclusive",
 }
-FEATURES = False
-WHOLE_MEMORY = False
-NETWORK = None
-EXCLUDE = None
-EXCLUDE_REQUEUED = None
-NO_EXCLUDE = ""
-ALLOCATION = Allocation(start="qrsh", job_id="JOB_ID", hosts="PE_HOSTFILE")
-ACCEPTANCE = None
+ALLOCATION = Allocation(start="qrsh", job_id="JOB_ID", hosts="PE_HOSTFILE", size="-pe PE {total}")
 
-_REFUSALS = {
+REFUSALS = {
     r"unknown queue": "name a queue under resources.partition; `qconf -sql` lists them",
     r"parallel environment .* does not exist": (
         "correct scheduler.parallel_environment in the site profile; `qconf -spl` lists them"
@@ -114,11 +96,6 @@ def submitted(stdout: str) -> str:
     raise OperationFailed(message, help="`qstat` shows whether the job is there")
 
 
-def cluster(text: str) -> str | None:
-    """None: job ids do not contain the cluster."""
-    return None
-
-
 def identify() -> Sequence[str]:
     """Arguments that print the scheduler's host, which identifies a cell."""
     return ("qconf", "-sss")
@@ -129,14 +106,37 @@ def identified(stdout: str) -> str | None:
     return stdout.strip() or None
 
 
-def estimate(output: str) -> str | None:
-    """None: Grid Engine does not predict start times."""
-    return None
-
-
 def queue(job_ids: Sequence[str]) -> Sequence[str]:
     """One qstat for all jobs of the user, one row per array task; `qstat -j` does not print states."""
     return ("qstat", "-xml", "-g", "d", "-r")
+
+
+def taken(job_id: str) -> Sequence[str]:
+    """qstat, which shows a job after the submission verifiers (JSV)."""
+    return ("qstat", "-j", job_id)
+
+
+def parse_taken(stdout: str) -> Taken | None:
+    """Queue and walltime (`h_rt`); a parallel environment's nodes are known at the start only."""
+    queue = re.search(r"^hard_queue_list:\s+([^\s,]+)", stdout, re.MULTILINE)
+    limit = re.search(r"^hard[ _]resource_list:.*\bh_rt=(\d{1,9})\b", stdout, re.MULTILINE)
+    return Taken(
+        partition=queue[1] if queue else None, walltime=int(limit[1]) if limit and digits(limit[1]) else None
+    )
+
+
+def pending(job_id: str) -> Sequence[str]:
+    """qalter, which verifies a job in the queue against an empty cluster, and qstat with the scheduler's own remarks."""
+    return ("bash", "-c", 'qalter -w v "$1"; qstat -j "$1"; true', "qalter", job_id)
+
+
+def parse_pending(text: str) -> str | None:
+    """The reasons of a verification that found no queue: `no suitable queues: ... only offers 3 slots`, else qstat's remarks."""
+    if "no suitable queues" in text:
+        reasons = dict.fromkeys(re.findall(r"(?:Job \d+|job|it) (cannot run .*?)\.?$", text, re.MULTILINE))
+        return "no suitable queues" + (f": {'; '.join(list(reasons)[:3])}" if reasons else "")
+    remarks = re.search(r"^scheduling info:\s+(.*)", text, re.MULTILINE)
+    return None if remarks is None or "(Collecting" in remarks[1] else remarks[1].strip()
 
 
 def history(job_ids: Sequence[str]) -> Sequence[str] | None:
@@ -159,11 +159,6 @@ def unknown_jobs(stderr: str, code: int) -> bool:
     )
 
 
-def tasks(job_id: str) -> Sequence[str]:
-    """Empty: points are tasks of one job."""
-    return ()
-
-
 def task_id(job_id: str, task: int) -> str:
     """`123.5` for task 4: Grid Engine numbers tasks from 1."""
     return f"{job_id}.{task + 1}"
@@ -182,13 +177,3 @@ def hold(job_ids: Sequence[str]) -> Sequence[str]:
 def release(job_ids: Sequence[str]) -> Sequence[str]:
     """Arguments that release held jobs."""
     return ("qrls", *job_ids)
-
-
-def advice(stderr: str) -> str | None:
-    """Help for a rejection, by the client's message; None if the message is unknown."""
-    return advice_for(_REFUSALS, stderr)
-
-
-def accounts(stderr: str, user: str) -> Sequence[str]:
-    """Empty: `qconf -sprjl` lists all projects, not those of a user."""
-    return ()

@@ -85,11 +85,6 @@ def identified(stdout: str) -> str | None:
     return match[1] if match else None
 
 
-def tasks(job_id: str) -> Sequence[str]:
-    """Empty: points are tasks of one job."""
-    return ()
-
-
 def task_id(job_id: str, task: int) -> str:
     """The id of one array task: `123[].server` -> `123[4].server`."""
     number, _, server = job_id.partition("[]")

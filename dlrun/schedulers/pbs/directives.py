@@ -8,22 +8,11 @@ from collections.abc import Iterable
 from dlrun.model.plan import Request
 from dlrun.model.units import Bytes
 from dlrun.schedulers.directive_list import DirectiveList, with_value
+from dlrun.schedulers.options import OptionTable
 
 PREFIX = "#PBS"
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./&|*!\[\]()^~#-]+")
-_SET_BY = {
-    "name": "N",
-    "after": "depend",
-    "hold": "h",
-    "sweep": "J t",
-    "on_failure.requeue": "r",
-    "resources.nodes and the other keys of `resources`": "select nodes ncpus mpiprocs ompthreads ngpus mem place",
-    "resources.walltime": "walltime",
-    "resources.partition": "q",
-    "`dlrun logs` shows the output, which is in the job directory": "o e j k",
-}
-_OWN = {option: instead for instead, options in _SET_BY.items() for option in options.split()}
 # Of two directives for one resource PBS silently uses only one; `-V` would copy the environment of the submitting shell.
 _RAW_OWN = re.compile(r"-(?:l\s*(?:select|nodes|place|walltime)=|N\b|J\b|q\b|V\b)")
 
@@ -91,11 +80,11 @@ def add_when(draft: DirectiveList, dependencies: Iterable[str]) -> None:
         draft.add("-h", "submitted on hold", "hold")
 
 
-def add_options(draft: DirectiveList) -> None:
+def add_options(draft: DirectiveList, options: OptionTable) -> None:
     """The site's directives, the user's options (`-l name=value`, or `-x value`) and directives."""
     _check_raw(draft, draft.site.directives, "scheduler.directives")
     draft.add_raw(draft.site.directives, "set for every job of this site", "scheduler.directives")
-    for bare, value in draft.user_options(_OWN):
+    for bare, value in draft.user_options(options):
         if len(bare) == 1:
             draft.add(f"-{bare} {quote(value)}" if value else f"-{bare}", "from resources.options", "options")
         else:
@@ -128,7 +117,7 @@ _NAMES = {"openpbs": "PBS", "torque": "Torque"}
 _INSTEAD = {
     "exclude": "set resources.spare_nodes, so that the job can do without such a node if it is granted; or set "
     "resources.hosts",
-    "gpu_type": "leave out scheduler.gpu_type and select the nodes by resources.constraint",
+    "gpu_type": "select nodes by resources.constraint in place of the type, or name what selects them under scheduler.gpu_types",
     "node_local": "set storage.node_local.request in the site profile",
     "constraint": "leave out resources.constraint; the queue selects the nodes here",
     "reservation": "write the directive that your centre documents for the reservation under scheduler.directives",

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
 from dlrun.errors import Invalid
 from dlrun.model.job import JobStatus, State
-from dlrun.model.text import Shell
+from dlrun.model.text import Shell, digits
 from dlrun.schedulers.pbs import acceptance, accounting, clients, openpbs_directives, qstat
+from dlrun.schedulers.pbs.amounts import seconds
 from dlrun.schedulers.pbs.directives import PREFIX
+from dlrun.schedulers.pbs.options import OPENPBS as OPTIONS
 from dlrun.schedulers.pbs.states import job_status
 from dlrun.schedulers.protocol import Allocation, Probe
-from dlrun.schedulers.refusals import advice_for, every_line_matches
+from dlrun.schedulers.queue_rules import QueueRules
+from dlrun.schedulers.refusals import every_line_matches
+from dlrun.schedulers.taken import Taken
 
-__all__ = ["PREFIX", "accounting"]
+__all__ = ["OPTIONS", "PREFIX", "accounting"]
 
 NAME = "openpbs"
 ID = clients.ID
 array, directives = openpbs_directives.array, openpbs_directives.directives
-submitted, tasks, task_id = clients.submitted, clients.tasks, clients.task_id
+submitted, task_id, REFUSALS = clients.submitted, clients.task_id, clients.REFUSALS
 cluster, identify, identified = clients.cluster, clients.identify, clients.identified
 cancel, hold, release = clients.cancel, clients.hold, clients.release
 CLIENT = "qsub"
-BY_HAND = "qsub"
 # The task id `12[3].server` becomes the array id `12[].server`: dlrun records one id for all tasks.
 JOB_ID = Shell(r"${PBS_JOBID/\[*\]/[]}")
 ARRAY_INDEX = Shell("${PBS_ARRAY_INDEX:-}")
@@ -32,30 +36,19 @@ LIBRARY: tuple[str, ...] = ("pbs", "resubmit")
 RESTARTS = Shell(clients.restarts("run_count"))
 # PBS_NODEFILE has one line per MPI process (`mpiprocs`), not per host.
 HOSTS = """awk '!seen[$0]++' "$PBS_NODEFILE\""""
-REQUEUE = None
-HIDES_ENVIRONMENT = False
-SIGNALS_EARLY = False
 IDS_NAME_CLUSTER = True
 WRITES_IN_PLACE = True
-REPORTS_LOST_NODES = False
-ON_THIS_MACHINE = False
-MOST_NODES: int | None = None
-WHOLE_NODES = False
 FINDER = "find_pbs"
-STEPS = None
-LAUNCHER = "ssh"
 CLUSTER_KEY: Literal["pbs_server"] = "pbs_server"
 GPUS: Literal["ngpus"] = "ngpus"
-LISTED_GPUS: Literal["ngpus"] = "ngpus"
 ACCOUNT_OPTION = "-A"
-HISTORY_DELAY = 0
-QUESTIONS: Mapping[str, str] = {}
-FEATURES = False
-WHOLE_MEMORY = False
-NETWORK = None
-EXCLUDE = None
-EXCLUDE_REQUEUED = None
-ALLOCATION = Allocation(start="qsub -I", job_id="PBS_JOBID", hosts="PBS_NODEFILE")
+ALLOCATION = Allocation(
+    start="qsub -I",
+    job_id="PBS_JOBID",
+    hosts="PBS_NODEFILE",
+    size="-l select={nodes}:ncpus={node_cpus}:mpiprocs={ranks}",
+    gpus=":ngpus={gpus}",
+)
 ACCEPTANCE = acceptance
 NO_EXCLUDE = (
     "PBS has no option to exclude nodes (OpenPBS's design proposal `node_filter` is stalled), so the job itself does not "
@@ -100,11 +93,6 @@ def submit(
     return ("qsub", script)
 
 
-def estimate(output: str) -> str | None:
-    """None: PBS does not predict the start of a job before its submission."""
-    return None
-
-
 def queue(job_ids: Sequence[str]) -> Sequence[str]:
     """One qstat for any number of jobs, with one entry per array task."""
     return ("qstat", "-t", "-f", *_form(job_ids), *job_ids)
@@ -136,6 +124,38 @@ def parse_queue(stdout: str) -> Sequence[JobStatus]:
 parse_history = parse_queue
 
 
+def queue_rules() -> Sequence[str]:
+    """qstat of all queues; preemption is the scheduler's own setting, which it does not show."""
+    return ("qstat", "-Q", "-f")
+
+
+def parse_queue_rules(stdout: str) -> list[QueueRules]:
+    """The longest walltime of each queue."""
+    found = qstat.from_text(re.sub(r"^Queue: *", "Job Id: ", stdout, flags=re.MULTILINE))
+    return [
+        QueueRules(name=name, most=seconds(attributes.get("resources_max.walltime", "")))
+        for name, attributes in found.items()
+    ]
+
+
+def taken(job_id: str) -> Sequence[str]:
+    """qstat, which shows a job after all hooks."""
+    return ("qstat", "-f", job_id)
+
+
+def parse_taken(stdout: str) -> Taken | None:
+    """Queue, walltime, number of nodes and account of the first job."""
+    for attributes in qstat.from_text(stdout).values():
+        count = attributes.get("resource_list.nodect", "")
+        return Taken(
+            partition=attributes.get("queue"),
+            walltime=seconds(attributes.get("resource_list.walltime", "")),
+            nodes=int(count) if digits(count) else None,
+            account=attributes.get("account_name"),
+        )
+    return None
+
+
 def probe(asked: Probe) -> Sequence[str]:
     """qsub of a chunk with one core, and a GPU if requested."""
     chunk = (
@@ -150,13 +170,3 @@ def unknown_jobs(stderr: str, code: int) -> bool:
     return every_line_matches(
         r"Unknown Job Id|Job has finished|not configured to maintain job history", stderr
     )
-
-
-def advice(stderr: str) -> str | None:
-    """Help for a rejection, by the client's message; None if the message is unknown."""
-    return advice_for(clients.REFUSALS, stderr)
-
-
-def accounts(stderr: str, user: str) -> Sequence[str]:
-    """Empty: no client lists a user's projects."""
-    return ()

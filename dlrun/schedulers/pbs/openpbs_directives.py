@@ -9,8 +9,9 @@ from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.units import Bytes, many
-from dlrun.schedulers.directive_list import INDEX, DirectiveList
+from dlrun.schedulers.directive_list import INDEX, DirectiveList, with_gpu_type
 from dlrun.schedulers.pbs import directives as pbs
+from dlrun.schedulers.pbs.options import OPENPBS
 
 LONGEST_NAME = 230
 """PBS_MAXJOBNAME in pbs_ifl.h."""
@@ -22,6 +23,7 @@ def directives(
     request: Request, site: SchedulerSite, output: str, origins: Mapping[str, Origin] | None = None
 ) -> Sequence[Directive]:
     """The `#PBS` lines of a request; raises InvalidFile for what PBS or the site cannot do."""
+    request = with_gpu_type(request, site, ":")
     draft = DirectiveList(pbs.PREFIX, request, site, origins or {})
     pbs.refuse(draft, "exclude", "gpu_type", "node_local")
     pbs.add_name(draft, LONGEST_NAME)
@@ -37,7 +39,7 @@ def directives(
         _chunks(draft)
     pbs.add_who(draft)
     pbs.add_when(draft, _dependencies(request))
-    pbs.add_options(draft)
+    pbs.add_options(draft, OPENPBS)
     return draft.finish()
 
 

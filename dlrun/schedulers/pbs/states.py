@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from dlrun.model.hostlist import fold
-from dlrun.model.job import UNMET, JobStatus, State
+from dlrun.model.job import UNMET, UNNAMED, JobStatus, State
 from dlrun.model.text import digits
 from dlrun.schedulers.dates import from_ctime
 from dlrun.schedulers.pbs.amounts import seconds
@@ -100,7 +100,7 @@ def _ended(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> t
         return State.CANCELLED, UNMET
     substate = _SUBSTATES.get(attributes.get("substate", ""))
     if substate is State.CANCELLED:
-        return State.CANCELLED, None
+        return State.CANCELLED, UNNAMED
     if status:
         return _by_exit(attributes, status, signal, known=substate is not None)
     if end := _SUBJOB_COMMENTS.get(comment) or substate:

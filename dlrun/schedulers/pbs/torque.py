@@ -2,57 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from dlrun.model.job import JobStatus, State
 from dlrun.model.text import Shell
 from dlrun.schedulers.pbs import acceptance, clients, openpbs, qstat, torque_directives
 from dlrun.schedulers.pbs.directives import PREFIX
+from dlrun.schedulers.pbs.options import TORQUE as OPTIONS
 from dlrun.schedulers.pbs.states import job_status
 from dlrun.schedulers.protocol import Allocation, Probe
 from dlrun.schedulers.refusals import every_line_matches
 
-__all__ = ["PREFIX"]
+__all__ = ["OPTIONS", "PREFIX"]
 
 NAME = "torque"
 ID = clients.ID
 array, directives = torque_directives.array, torque_directives.directives
-submitted, tasks, task_id = clients.submitted, clients.tasks, clients.task_id
+submitted, task_id, REFUSALS = clients.submitted, clients.task_id, clients.REFUSALS
 cluster, identify, identified = clients.cluster, clients.identify, clients.identified
 cancel, hold, release = clients.cancel, clients.hold, clients.release
 HOSTS = openpbs.HOSTS
-submit, estimate, advice, accounts = openpbs.submit, openpbs.estimate, openpbs.advice, openpbs.accounts
+submit = openpbs.submit
+taken, parse_taken = openpbs.taken, openpbs.parse_taken
+queue_rules, parse_queue_rules = openpbs.queue_rules, openpbs.parse_queue_rules
 CLIENT = "qsub"
-BY_HAND = "qsub"
 JOB_ID = Shell(r"${PBS_JOBID/\[*\]/[]}")
 ARRAY_INDEX = Shell("${PBS_ARRAYID:-}")
 LIBRARY: tuple[str, ...] = ("pbs", "resubmit")
 RESTARTS = Shell(clients.restarts("start_count"))
-REQUEUE = None
-HIDES_ENVIRONMENT = False
-SIGNALS_EARLY = False
 IDS_NAME_CLUSTER = True
-WRITES_IN_PLACE = False
-REPORTS_LOST_NODES = False
-ON_THIS_MACHINE = False
-MOST_NODES: int | None = None
-WHOLE_NODES = False
 FINDER = "find_pbs"
-STEPS = None
-LAUNCHER = "ssh"
 CLUSTER_KEY: Literal["pbs_server"] = "pbs_server"
 GPUS: Literal["ngpus"] = "ngpus"
-LISTED_GPUS: Literal["ngpus"] = "ngpus"
 ACCOUNT_OPTION = "-A"
-HISTORY_DELAY = 0
-QUESTIONS: Mapping[str, str] = {}
-FEATURES = False
-WHOLE_MEMORY = False
-NETWORK = None
-EXCLUDE = None
-EXCLUDE_REQUEUED = None
-ALLOCATION = Allocation(start="qsub -I", job_id="PBS_JOBID", hosts="PBS_NODEFILE")
+ALLOCATION = Allocation(
+    start="qsub -I",
+    job_id="PBS_JOBID",
+    hosts="PBS_NODEFILE",
+    size="-l nodes={nodes}:ppn={node_cpus}",
+    gpus=":gpus={gpus}",
+)
 ACCEPTANCE = acceptance
 NO_EXCLUDE = (
     "Torque has no option to exclude nodes, so the job itself does not use such a node if it is granted"
@@ -82,21 +72,11 @@ def queue(job_ids: Sequence[str]) -> Sequence[str]:
     return ("qstat", *tasks, "-f", *job_ids)
 
 
-def history(job_ids: Sequence[str]) -> Sequence[str] | None:
-    """None: Torque has no job history for users."""
-    return None
-
-
 def parse_queue(stdout: str) -> Sequence[JobStatus]:
     """The jobs in the output of qstat."""
     return [
         job_status(identity, attributes, _CODES) for identity, attributes in qstat.from_text(stdout).items()
     ]
-
-
-def parse_history(stdout: str) -> Sequence[JobStatus]:
-    """Empty: there is no history."""
-    return ()
 
 
 def probe(asked: Probe) -> Sequence[str]:

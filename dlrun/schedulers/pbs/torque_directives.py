@@ -9,8 +9,9 @@ from dlrun.model.origin import Origin
 from dlrun.model.plan import Dependency, Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.units import Bytes, many
-from dlrun.schedulers.directive_list import INDEX, DirectiveList
+from dlrun.schedulers.directive_list import INDEX, DirectiveList, with_gpu_type
 from dlrun.schedulers.pbs import directives as pbs
+from dlrun.schedulers.pbs.options import TORQUE
 
 LONGEST_NAME = 256
 """PBS_MAXJOBNAMELEN in Torque's ck_job_name.c."""
@@ -25,6 +26,7 @@ def directives(
 
     Torque itself appends the index of an array task to the log's path, and copies the log there when the job ends.
     """
+    request = with_gpu_type(request, site, ":")
     draft = DirectiveList(pbs.PREFIX, request, site, origins or {})
     pbs.refuse(draft, "exclude", "gpu_type", "node_local", "reservation")
     pbs.add_name(draft, LONGEST_NAME)
@@ -44,7 +46,7 @@ def directives(
         )
     pbs.add_who(draft)
     pbs.add_when(draft, [_dependency(dependency) for dependency in request.after])
-    pbs.add_options(draft)
+    pbs.add_options(draft, TORQUE)
     return draft.finish()
 
 

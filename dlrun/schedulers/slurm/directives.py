@@ -14,30 +14,13 @@ from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.units import many
 from dlrun.schedulers.directive_list import INDEX, DirectiveList, with_value
+from dlrun.schedulers.slurm.options import OPTIONS
 from dlrun.schedulers.slurm.rules import check_rules
 
 PREFIX = "#SBATCH"
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./&|*!\[\]()^~-]+")
 _WHEN = {"ok": "afterok", "any": "afterany", "not_ok": "afternotok"}
-_SET_BY = {
-    "name": "job-name J",
-    "resources.nodes": "nodes N",
-    "resources.ranks": "ntasks n",
-    "resources.ranks_per_node": "ntasks-per-node",
-    "resources.cpus_per_rank": "cpus-per-task c",
-    "resources.hosts": "nodelist w",
-    "resources.exclude": "exclude x",
-    "resources.walltime": "time t",
-    "after": "dependency d",
-    "hold": "hold H",
-    "sweep": "array a",
-    "checkpoint": "signal",
-    "on_failure.requeue": "requeue no-requeue",
-    "`dlrun logs` shows the output, which is in the job directory": "output o error e open-mode",
-}
-_OWN = {option: instead for instead, options in _SET_BY.items() for option in options.split()}
-"""Option -> the key of the spec that sets it."""
 
 
 def quote(value: str) -> str:
@@ -233,7 +216,7 @@ def _when(draft: DirectiveList) -> None:
 
 
 def _options(draft: DirectiveList) -> None:
-    for bare, value in draft.user_options(_OWN):
+    for bare, value in draft.user_options(OPTIONS):
         text = f"-{bare}" if len(bare) == 1 else f"--{bare}"
         draft.add(with_value(text, quote(value)) if value else text, "from resources.options", "options")
 

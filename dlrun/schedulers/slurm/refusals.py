@@ -26,7 +26,8 @@ REFUSALS = {
     ),
     r"Requested node configuration is not available": (
         "no node of this partition has the resources requested on one node: compare GPUs, cores and memory "
-        "with `sinfo -o '%P %c %m %G'`"
+        "with `sinfo -o '%P %c %m %G'`; a host under resources.hosts may be drained or down, or in another partition: "
+        "`sinfo -N -l`"
     ),
     r"More processors requested than permitted|CPU count": (
         "request fewer cores under resources.cpus_per_rank"
@@ -59,6 +60,9 @@ REFUSALS = {
     r"Rate limit exceeded": "Slurm limits the rate of requests: try again in a minute",
     r"Invalid node name": (
         "a host under resources.hosts or resources.exclude is unknown: `sinfo -N` lists them"
+    ),
+    r"denied for job|slurm_suspend error|Job is pending execution|slurm_update error": (
+        "the job is another user's, or an administrator holds it: only the centre can release it"
     ),
     r"Access/permission denied|Invalid authentication|munge": (
         "Slurm does not accept your requests from this host: submit on a login node of the cluster"

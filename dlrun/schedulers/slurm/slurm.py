@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from dlrun.errors import OperationFailed
-from dlrun.model.text import Shell
+from dlrun.model.text import Shell, Text
 from dlrun.schedulers.protocol import Allocation, Probe
-from dlrun.schedulers.refusals import advice_for, every_line_matches
-from dlrun.schedulers.slurm import accounting
+from dlrun.schedulers.queue_rules import QueueRules
+from dlrun.schedulers.refusals import every_line_matches
+from dlrun.schedulers.slurm import accounting, granted
 from dlrun.schedulers.slurm.directives import PREFIX, array, directives
+from dlrun.schedulers.slurm.options import OPTIONS
 from dlrun.schedulers.slurm.refusals import INVALID_ACCOUNT, REFUSALS
 from dlrun.schedulers.slurm.states import HISTORY_FIELDS, QUEUE_FIELDS, parse_history, parse_queue
+from dlrun.schedulers.taken import Taken
 
-__all__ = ["PREFIX", "accounting", "array", "directives", "parse_history", "parse_queue"]
+__all__ = [
+    "OPTIONS",
+    "PREFIX",
+    "REFUSALS",
+    "accounting",
+    "array",
+    "directives",
+    "parse_history",
+    "parse_queue",
+]
 
 NAME = "slurm"
 CLIENT = "sbatch"
-BY_HAND = "sbatch"
 # In an array task SLURM_JOB_ID is the task's own number, which dlrun does not record.
 JOB_ID = Shell("${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}")
 ID = "[0-9]{1,12}"
 ARRAY_INDEX = Shell("${SLURM_ARRAY_TASK_ID:-}")
-LIBRARY: tuple[str, ...] = ()
 RESTARTS = Shell("${SLURM_RESTART_COUNT:-0}")
 HOSTS = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
 # In an array only this task is requeued, not the whole array.
@@ -33,29 +43,40 @@ REQUEUE = (
 )
 HIDES_ENVIRONMENT = True
 SIGNALS_EARLY = True
-IDS_NAME_CLUSTER = False
 WRITES_IN_PLACE = True
+# sbatch(1), filename pattern: a backslash turns all of them off. Slurm 22.05 replaces them twice, so `%%` does not help.
+PATTERNS = r"%[0-9]*[A-Za-z%]|\\"
 REPORTS_LOST_NODES = True
-ON_THIS_MACHINE = False
-MOST_NODES: int | None = None
-WHOLE_NODES = False
 FINDER = "find_slurm"
 STEPS = "srun"
 LAUNCHER = "srun"
-CLUSTER_KEY: Literal["cluster_name"] = "cluster_name"
-GPUS: Literal["gpus_per_node"] = "gpus_per_node"
 LISTED_GPUS: Literal["gres"] = "gres"
-ACCOUNT_OPTION = None
-HISTORY_DELAY = 0
-QUESTIONS: Mapping[str, str] = {}
+SEVERAL_QUEUES = True  # sbatch(1), --partition
 FEATURES = True
 WHOLE_MEMORY = True
 NETWORK = "--network="
 EXCLUDE = "--exclude="
 EXCLUDE_REQUEUED = "dlrun_exclude_on_requeue"
-NO_EXCLUDE = ""
-ALLOCATION = Allocation(start="salloc", job_id="SLURM_JOB_ID", nodes="SLURM_JOB_NUM_NODES")
-ACCEPTANCE = None
+ALLOCATION = Allocation(
+    start="salloc",
+    job_id="SLURM_JOB_ID",
+    nodes="SLURM_JOB_NUM_NODES",
+    size="--nodes={nodes} --ntasks-per-node={ranks} --cpus-per-task={cpus}",
+    gpus=" --gpus-per-node={gpus}",
+    query=("scontrol", "show", "job", "--details", "--oneliner"),
+    parse=granted.parse,
+    library=("slurm-allocation",),
+    without=(
+        "--output",
+        "--error",
+        "--open-mode",
+        "--requeue",
+        "--no-requeue",
+        "--signal",
+        "--array",
+        "--export",
+    ),
+)
 
 
 def submit(
@@ -63,6 +84,12 @@ def submit(
 ) -> Sequence[str]:
     """Arguments that submit a script, or with `check` verify that it would be accepted (`--test-only`)."""
     return ("sbatch", "--test-only" if check else "--parsable", script)
+
+
+def in_queue(arguments: Sequence[str], queue: str) -> Sequence[str]:
+    """Options of the command line are stronger than those in the script (sbatch(1))."""
+    client, *rest = arguments
+    return (client, f"--partition={queue}", *rest)
 
 
 def submitted(stdout: str) -> str:
@@ -79,7 +106,7 @@ def submitted(stdout: str) -> str:
 
 def cluster(text: str) -> str | None:
     """The cluster in `123;cluster`, which sbatch prints for a job on another cluster than the default one."""
-    match = re.search(r"^(?:\d+;|Submitted batch job \d+ on cluster )(\S+)\s*$", text, re.MULTILINE)
+    match = re.search(r"^(?:\d+;|Submitted batch job \d+ on cluster )(\w[\w.-]*)\s*$", text, re.MULTILINE)
     return match[1] if match else None
 
 
@@ -98,6 +125,26 @@ def estimate(output: str) -> str | None:
     """The expected start that `sbatch --test-only` prints: `2026-11-21T03:04:15 on n[1-2]`."""
     match = re.search(r"to start at (\S+) using \d+ processors on (?:nodes )?(\S+)", output)
     return f"{match[1]} on {match[2]}" if match else None
+
+
+def taken(job_id: str) -> Sequence[str]:
+    """scontrol, which shows a job after all submission plug-ins."""
+    return ("scontrol", "show", "job", "--oneliner", job_id)
+
+
+def parse_taken(stdout: str) -> Taken | None:
+    """Partition, limit, number of nodes, account and QOS of the first job (of an array all tasks have the same)."""
+    return granted.taken(stdout)
+
+
+def queue_rules() -> Sequence[str]:
+    """scontrol, with one partition a line."""
+    return ("scontrol", "show", "partition", "--oneliner")
+
+
+def parse_queue_rules(stdout: str) -> list[QueueRules]:
+    """Limit, preemption and default of each partition."""
+    return granted.partitions(stdout)
 
 
 def queue(job_ids: Sequence[str]) -> Sequence[str]:
@@ -139,9 +186,23 @@ def unknown_jobs(stderr: str, code: int) -> bool:
     return every_line_matches(r"Invalid job id specified|accounting storage is disabled", stderr)
 
 
-def tasks(job_id: str) -> Sequence[str]:
-    """Empty: points are tasks of one job."""
-    return ()
+def step_inside(job_id: str, host: str, *, terminal: bool) -> Sequence[Text]:
+    """A step that shares what the job has: it takes no memory, CPU or GPU from the job's other steps."""
+    words = [
+        "srun",
+        "--quiet",
+        "--overlap",
+        "--unbuffered",  # else what has no end of line waits for one
+        "--nodes=1",
+        "--ntasks=1",
+        f"--nodelist={host}",
+        "--cpu-bind=none",
+        "--mem=0",
+        "--export=ALL",
+    ]
+    task = "_" in job_id  # srun takes only the task's own number
+    number = Shell(f"$(squeue --noheader --jobs={job_id} --format=%A)") if task else job_id
+    return (*map(Text.of, words), Text.of("--jobid=", number), *map(Text.of, ("--pty",) if terminal else ()))
 
 
 def task_id(job_id: str, task: int) -> str:
@@ -162,11 +223,6 @@ def hold(job_ids: Sequence[str]) -> Sequence[str]:
 def release(job_ids: Sequence[str]) -> Sequence[str]:
     """Arguments that release held jobs."""
     return ("scontrol", "release", ",".join(job_ids))
-
-
-def advice(stderr: str) -> str | None:
-    """Help for a rejection, by the client's message; None if the message is unknown."""
-    return advice_for(REFUSALS, stderr)
 
 
 def accounts(stderr: str, user: str) -> Sequence[str]:

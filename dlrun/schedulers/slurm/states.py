@@ -77,6 +77,14 @@ _PLAIN = frozenset(
 )
 """States without a further reason; for all others Slurm's word is the reason, as it is more specific than the mapped state."""
 
+_OF_AN_END = frozenset(
+    {
+        UNMET, "BadConstraints", "DeadLine", "JobLaunchFailure", "NodeDown", "NonZeroExitCode", "OutOfMemory", "Prolog",
+        "RaisedSignal", "SystemFailure", "TimeLimit",
+    }
+)  # fmt: skip
+"""Reasons that say how a job ended; the others are why it waited, which squeue and sacct keep."""
+
 _FATAL = frozenset({UNMET, "BadConstraints"})
 """Reasons for which Slurm cancels a job; any other reason of a cancelled job is why it was pending before."""
 
@@ -165,7 +173,7 @@ def _state(row: Mapping[str, str]) -> tuple[State, str | None]:
         if digits(canceller) and canceller != row.get("owner"):
             return State.CANCELLED_BY_ADMIN, f"cancelled by user id {canceller}"
         return state, reason if reason in _FATAL else None
-    if state in {State.RUNNING, State.ENDING}:
+    if state in {State.RUNNING, State.ENDING} or (state.final and reason not in _OF_AN_END):
         reason = None
     return state, reason or (None if word in _PLAIN else word.lower())
 

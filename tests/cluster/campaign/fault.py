@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from tests.programs import path_of
 
 if TYPE_CHECKING:
     from tests.cluster.campaign.field import Field
@@ -50,7 +51,7 @@ class Fault:
 
     def why_not(self) -> str:
         """Why it cannot be forced on this machine, or nothing."""
-        return f"{self.needs} is not installed" if self.needs and shutil.which(self.needs) is None else ""
+        return path_of(self.needs)[1] if self.needs else ""
 
 
 def bash(script: str, **more: Any) -> dict[str, Any]:

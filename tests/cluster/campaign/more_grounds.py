@@ -6,9 +6,11 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dlrun.schedulers.gridengine import gridengine as back_end
+from dlrun import backends
 from tests.cluster import ClusterSpec, NodeType, Partition, flux, gridengine
 from tests.cluster.campaign.fault import NODES
+
+back_end = backends.scheduler("gridengine")
 
 if TYPE_CHECKING:
     from tests.cluster.campaign.field import Field

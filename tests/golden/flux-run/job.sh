@@ -14,7 +14,7 @@
 # Edit this file and submit it from its own directory: `flux batch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-set -euo pipefail
+POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/flux-run # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
 dlrun_source flux resubmit lost-nodes start flux-run # parts of lib/ that this job uses
@@ -52,5 +52,5 @@ export FI_CXI_RX_MATCH_MODE=hybrid # Message matching falls back to software whe
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch dlrun_flux flux --nodes=4 --ntasks=16 -o cpu-affinity=off -o gpu-affinity=off -o mpibind=off -o exit-on-error \
-  bash "$DLRUN_JOB_DIR/rank.sh" rank
+  bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

@@ -10,7 +10,7 @@
 # Edit this file and submit it from its own directory: `bash lib/flux.sh job.sh 3 2`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-set -euo pipefail
+POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/flux-sweep-checkpoint # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
 dlrun_source flux resubmit endings start flux-run # parts of lib/ that this job uses
@@ -38,5 +38,5 @@ export HSA_FORCE_FINE_GRAIN_PCIE=1 # Required for peer access between GPUs; with
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch dlrun_flux flux --nodes=1 --ntasks=4 -o cpu-affinity=off -o gpu-affinity=off -o mpibind=off -o exit-on-error \
-  bash "$DLRUN_JOB_DIR/rank.sh" rank
+  bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

@@ -8,9 +8,7 @@ both scripts is in the other golden cases. `docs/frameworks/published.md` is mad
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from dlrun.config.hints import keys
 from dlrun.plan.roles import can_start
 from tests.library import OF_PAGES
 from tests.making import plan_in, scripts_of
+from tests.programs import need, with_venv
 
 HERE = Path(__file__).parent
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -92,8 +91,8 @@ def compare(path: Path, text: str, update: bool) -> None:
 def started(text: str) -> str:
     """The text with each launch, by srun or ssh, as processes on a node, processes, and where."""
     text = text.replace(" \\\n  ", " ").replace("started by ssh", "started by srun")
-    of_srun = r'srun --nodes=\d+ --ntasks=(\d+) --ntasks-per-node=(\d+) [^\n]*?(--nodelist="\$DLRUN_FIRST_HOST" )?bash '
-    of_ssh = r'dlrun_ssh "\$DLRUN_HOSTS"(-first)? (\d+) (\d+) \d+ ssh bash '
+    of_srun = r'srun --nodes=\d+ --ntasks=(\d+) --ntasks-per-node=(\d+) [^\n]*?(--nodelist="\$DLRUN_FIRST_HOST" )?bash (?:-p )?'
+    of_ssh = r'dlrun_ssh "\$DLRUN_HOSTS"(-first)? (\d+) (\d+) \d+ ssh bash (?:-p )?'
     text = re.sub(of_srun, lambda m: f"START {m[2]} {m[1]} {'first' if m[3] else 'all'} ", text)
     return re.sub(of_ssh, lambda m: f"START {m[2]} {m[3]} {'first' if m[1] else 'all'} ", text)
 
@@ -142,10 +141,10 @@ def test_every_framework_has_an_example():
     assert {framework_of(EXAMPLES / row) for row in ROWS} == set(backends.FRAMEWORKS)
 
 
+@pytest.mark.slow
+@pytest.mark.needs
 def test_shellcheck_finds_nothing_in_the_whole_scripts(tmp_path):
-    shellcheck = shutil.which("shellcheck", path=Path(sys.executable).parent) or shutil.which("shellcheck")
-    if shellcheck is None:
-        pytest.skip("shellcheck is not installed: it comes with the `lint` dependency group")
+    shellcheck = need("shellcheck", path=with_venv())
     paths = []
     agents = [(row, f"{row}.agent=true") for row in AGENTS]
     for row, *sets in [*((row,) for row in ROWS), *agents]:

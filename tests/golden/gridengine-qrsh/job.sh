@@ -18,7 +18,7 @@
 # Edit this file and submit it from its own directory: `qsub job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-set -euo pipefail
+POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/gridengine-qrsh # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
 dlrun_source gridengine endings lost-nodes start ssh qrsh # parts of lib/ that this job uses
@@ -47,5 +47,5 @@ export NCCL_DEBUG=WARN # logs an explicit message when a call fails, and nothing
 export NCCL_SOCKET_IFNAME='=ib0' # bootstrap and data over sockets use exactly the interfaces in the site profile (`=`: no prefixes); NCCL by itself may select an interface that other nodes cannot reach [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 
 # --- Launch -------------------------------------------------------------------------------------------------
-dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 4 8 2 dlrun_qrsh qrsh bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 4 8 2 dlrun_qrsh qrsh bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

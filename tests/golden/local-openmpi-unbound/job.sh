@@ -5,7 +5,7 @@
 # Edit this file and submit it from its own directory: `bash job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-set -euo pipefail
+POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/local-openmpi-unbound # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
 dlrun_source openmpi # parts of lib/ that this job uses
@@ -29,5 +29,5 @@ export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses 
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch dlrun_openmpi 2 mpirun -np 2 --hostfile "$DLRUN_HOSTS"-x2 --map-by ppr:2:node --bind-to none \
-  bash "$DLRUN_JOB_DIR/rank.sh" rank
+  bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

@@ -3,7 +3,7 @@
 
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-dlrun_identify "$1" "$OMPI_COMM_WORLD_RANK" "$OMPI_COMM_WORLD_LOCAL_RANK" 2 2 # role, rank, local rank, ranks on a node, ranks
+dlrun_identify "$1" "$OMPI_COMM_WORLD_RANK" "$OMPI_COMM_WORLD_LOCAL_RANK" "${OMPI_COMM_WORLD_LOCAL_SIZE-}" "" 2 2 # role, rank, local rank, ranks on this node, node, planned ranks on a node, ranks
 
 # --- Cores: not bound, from the spec
 export DLRUN_THREADS=2 # threads of this process

@@ -4,7 +4,7 @@
 set -uo pipefail
 trap : USR1 # the early warning; no effect until the program runs
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-dlrun_identify "$1" "$DLRUN_RANK" "$DLRUN_LOCAL_RANK" 2 2 # role, rank, local rank, ranks on a node, ranks
+dlrun_identify "$1" "$DLRUN_RANK" "$DLRUN_LOCAL_RANK" "${DLRUN_LOCAL_SIZE-}" "${DLRUN_NODE_RANK-}" 2 2 # role, rank, local rank, ranks on this node, node, planned ranks on a node, ranks
 
 # --- Cores: equal shares of the granted cores, from the spec
 dlrun_share_cores # an equal part of the job's cores on this node

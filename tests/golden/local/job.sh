@@ -5,7 +5,7 @@
 # Edit this file and submit it from its own directory: `bash job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-set -euo pipefail
+POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/local # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
 dlrun_source start local # parts of lib/ that this job uses
@@ -29,5 +29,5 @@ export GREETING='it'"'"'s $HOME `id`' # set by the spec, spec.yaml:6:37
 export OMP_NUM_THREADS=3 # set by the spec, spec.yaml:6:73 (dlrun would have set 4: 8 cores / 2 ranks)
 
 # --- Launch -------------------------------------------------------------------------------------------------
-dlrun_launch dlrun_local 2 bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch dlrun_local 2 bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

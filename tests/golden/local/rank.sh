@@ -3,9 +3,10 @@
 
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-dlrun_identify "$1" "$DLRUN_RANK" "$DLRUN_LOCAL_RANK" 2 2 # role, rank, local rank, ranks on a node, ranks
+dlrun_identify "$1" "$DLRUN_RANK" "$DLRUN_LOCAL_RANK" "${DLRUN_LOCAL_SIZE-}" "${DLRUN_NODE_RANK-}" 2 2 # role, rank, local rank, ranks on this node, node, planned ranks on a node, ranks
 
 # --- Cores: whole nodes of known topology (this)
+dlrun_grant 2 0-7 4 0 0 4 # the whole node: if not all of it was granted, its ranks divide what was
 case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memory
 0) dlrun_bind 4 0-3 --preferred=0 ;;
 1) dlrun_bind 4 4-7 --preferred=1 ;;

@@ -17,7 +17,7 @@
 # Edit this file and submit it from its own directory: `qsub job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-set -euo pipefail
+POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/openpbs-hydra # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
 dlrun_source pbs resubmit lost-nodes # parts of lib/ that this job uses
@@ -47,5 +47,5 @@ export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses 
 export CUDA_DEVICE_ORDER=PCI_BUS_ID # GPUs are numbered as in the plan
 
 # --- Launch -------------------------------------------------------------------------------------------------
-dlrun_launch mpiexec.hydra -f "$DLRUN_HOSTS" -ppn 2 -n 6 -bind-to none bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch mpiexec.hydra -f "$DLRUN_HOSTS" -ppn 2 -n 6 -bind-to none bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

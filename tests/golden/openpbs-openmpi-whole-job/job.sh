@@ -15,7 +15,7 @@
 # Edit this file and submit it from its own directory: `qsub job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-set -euo pipefail
+POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/openpbs-openmpi-whole-job # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
 dlrun_source pbs resubmit endings lost-nodes openmpi # parts of lib/ that this job uses
@@ -43,5 +43,5 @@ export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses 
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch dlrun_openmpi 4 /opt/openmpi/bin/mpirun -np 8 --hostfile "$DLRUN_HOSTS"-x4 --map-by ppr:4:node \
-  --bind-to none --mca btl '^openib' bash "$DLRUN_JOB_DIR/rank.sh" rank
+  --bind-to none --mca btl '^openib' bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

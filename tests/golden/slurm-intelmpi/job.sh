@@ -13,7 +13,7 @@
 # Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-set -euo pipefail
+POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-intelmpi # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
 dlrun_source staging # parts of lib/ that this job uses
@@ -47,5 +47,5 @@ dlrun_standby_step 2 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distributio
 dlrun_stage data mpiexec -f "$DLRUN_HOSTS" -ppn 1 -n 2 -genv I_MPI_DEBUG 5 # each node runs stage.sh
 
 # --- Launch -------------------------------------------------------------------------------------------------
-dlrun_launch mpiexec -f "$DLRUN_HOSTS" -ppn 2 -n 4 -genv I_MPI_DEBUG 5 bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch mpiexec -f "$DLRUN_HOSTS" -ppn 2 -n 4 -genv I_MPI_DEBUG 5 bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

@@ -4,6 +4,7 @@
 
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/stage.sh"
+source "$DLRUN_JOB_DIR/lib/python.sh"
 
 case $1 in
 keep) DLRUN_INDEX=$SLURM_PROCID ;; # a step of the scheduler's own

@@ -13,7 +13,7 @@
 # Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-set -euo pipefail
+POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-burst-buffer # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
 dlrun_source endings staging # parts of lib/ that this job uses
@@ -27,7 +27,7 @@ dlrun_end_before 30 14070 # the ranks are ended so many seconds before the end o
 
 # --- Environment --------------------------------------------------------------------------------------------
 cd -- /home/ada/project
-unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
+unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV SLURM_NTASKS_PER_NODE # would change what srun does
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, under its name in the scheduler
@@ -39,7 +39,7 @@ export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses 
 # --- Data on every node before the first step, results from every node after the last -----------------------
 export DLRUN_STAGE="${DW_JOB_STRIPED}"/dlrun-"$DLRUN_USER" # node-local storage, as the site names it
 dlrun_results /scratch/results always # what ranks write to $DLRUN_RESULTS is copied there
-dlrun_data DLRUN_DATA_IMAGENET imagenet /scratch/imagenet # its 150GB is copied to node-local storage as far as it fits ($DW_JOB_STRIPED), and is then read once from the shared file system instead of by 4 nodes in every epoch
+dlrun_data DLRUN_DATA_IMAGENET imagenet /scratch/imagenet # its 150GB is copied to node-local storage ($DW_JOB_STRIPED), and is then read once from the shared file system instead of by 4 nodes in every epoch; should a node not have the space when the job starts, the rest is read in place
 dlrun_standby_step 1 srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
   --export=ALL --cpu-bind=none --mpi=pmix --overlap --mem=0 # for what is left to do on each node when the job is cancelled
 dlrun_stage data srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
@@ -48,5 +48,5 @@ dlrun_in_place_if_too_large DLRUN_DATA_IMAGENET imagenet /scratch/imagenet # the
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
-  --cpu-bind=none --mpi=pmix bash "$DLRUN_JOB_DIR/rank.sh" rank
+  --cpu-bind=none --mpi=pmix bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

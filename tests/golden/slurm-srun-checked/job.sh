@@ -19,7 +19,7 @@
 # Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-set -euo pipefail
+POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-checked # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
 dlrun_source endings hang nodes # parts of lib/ that this job uses
@@ -36,7 +36,7 @@ dlrun_watch_progress 16 rank 10m # the job ends once none has written or compute
 
 # --- Environment --------------------------------------------------------------------------------------------
 cd -- /home/ada/project
-unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
+unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV SLURM_NTASKS_PER_NODE # would change what srun does
 
 # --- Nodes: the best of them, as 1 more than needed are granted ---------------------------------------------
 dlrun_on_node() { # COMMAND...: run it on the host DLRUN_FIRST_HOST
@@ -64,7 +64,7 @@ export UCX_LOG_LEVEL=info # makes the library log its transport, which `fabric_c
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL \
-  --cpu-bind=none --nodelist="$DLRUN_CHOSEN_HOSTS" bash "$DLRUN_JOB_DIR/rank.sh" rank
+  --cpu-bind=none --nodelist="$DLRUN_CHOSEN_HOSTS" bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 # Compare the transport that each library logs with the site's fabric; ends once all have logged it
-dlrun_start_watcher python3 "$DLRUN_JOB_DIR/transport_lines.py" fail infiniband ib rank 4 16 'load the module ofed'
+dlrun_start_watcher bash -p "$DLRUN_JOB_DIR/lib/python.sh" "$DLRUN_JOB_DIR/transport_lines.py" fail infiniband ib rank 4 16 'load the module ofed'
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

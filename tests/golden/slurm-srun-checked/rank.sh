@@ -4,9 +4,10 @@
 set -uo pipefail
 trap : USR2 # the early warning; no effect until the program runs
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 4 16 # role, rank, local rank, ranks on a node, ranks
+dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" "${SLURM_STEP_TASKS_PER_NODE-}" "${SLURM_NODEID-}" 4 16 # role, rank, local rank, ranks on this node, node, planned ranks on a node, ranks
 
 # --- Cores: whole nodes of known topology (gpu)
+dlrun_grant 4 0-47 12 0 0 12 CUDA_VISIBLE_DEVICES 0,1,2,3 0-23 0-23 24-47 24-47 # the whole node: if not all of it was granted, its ranks divide what was
 case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memory
 0) dlrun_bind 12 0-11 --preferred=0; dlrun_show_gpus CUDA_VISIBLE_DEVICES 0 ;;
 1) dlrun_bind 12 12-23 --preferred=0; dlrun_show_gpus CUDA_VISIBLE_DEVICES 1 ;;
@@ -27,5 +28,6 @@ export LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [PyTorch documentation
 export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
 export GROUP_RANK="$DLRUN_NODE_RANK" # node index; torchrun's name for it [PyTorch documentation, torch.distributed]
 export GLOO_SOCKET_IFNAME=ib0 # Gloo uses the site's fabric instead of the interface of the host name [PyTorch documentation, torch.distributed]
+dlrun_fit_cores OMP_NUM_THREADS # to what was granted, if that is not the plan's
 dlrun_warn_program USR1 USR2 all ignore # when USR2 comes, the program gets USR1, once
 dlrun_run python train.py

@@ -14,7 +14,7 @@
 # Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-set -euo pipefail
+POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-container # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
 dlrun_source staging # parts of lib/ that this job uses
@@ -27,7 +27,7 @@ dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and stat
 
 # --- Environment --------------------------------------------------------------------------------------------
 cd -- /home/ada/project
-unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
+unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV SLURM_NTASKS_PER_NODE # would change what srun does
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, under its name in the scheduler
@@ -51,5 +51,5 @@ dlrun_stage data srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=bl
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_expect_image '/images/torch 2.6.sif' # the same on each node
 dlrun_launch srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --distribution=block --kill-on-bad-exit=1 --export=ALL \
-  --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank
+  --cpu-bind=none bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

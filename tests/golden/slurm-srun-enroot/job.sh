@@ -14,7 +14,7 @@
 # Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-set -euo pipefail
+POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-enroot # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
 dlrun_source staging # parts of lib/ that this job uses
@@ -27,7 +27,7 @@ dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and stat
 
 # --- Environment --------------------------------------------------------------------------------------------
 cd -- /home/ada/project
-unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
+unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV SLURM_NTASKS_PER_NODE # would change what srun does
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, under its name in the scheduler
@@ -56,5 +56,5 @@ dlrun_launch srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --distribution=block 
   --cpu-bind=none '--container-image=nvcr.io#nvidia/pytorch:25.05-py3' \
   --container-mounts="$DLRUN_JOB_DIR":"$DLRUN_JOB_DIR",/home/ada/project:/home/ada/project,/scratch/labels:/scratch/labels,"${TMPDIR}":"${TMPDIR}",/opt/site:/opt/site:ro \
   --container-workdir=/home/ada/project --container-env=NVIDIA_VISIBLE_DEVICES,NVIDIA_DRIVER_CAPABILITIES \
-  --no-container-mount-home bash "$DLRUN_JOB_DIR/rank.sh" rank
+  --no-container-mount-home bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

@@ -17,7 +17,7 @@
 # Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-set -euo pipefail
+POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-gpus # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
 
@@ -29,7 +29,7 @@ dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and stat
 
 # --- Environment --------------------------------------------------------------------------------------------
 cd -- /home/ada/project
-unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
+unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV SLURM_NTASKS_PER_NODE # would change what srun does
 set +u # module files and activation scripts may read unset variables
 source /etc/profile.d/lmod.sh
 cd -- /home/ada/project # the site's lines may have left it
@@ -55,5 +55,5 @@ export NCCL_IB_HCA=mlx5_0,mlx5_1 # set by the spec, spec.yaml:14:46 (dlrun would
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL \
-  --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank
+  --cpu-bind=none bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

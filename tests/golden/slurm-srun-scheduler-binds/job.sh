@@ -13,7 +13,7 @@
 # Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-set -euo pipefail
+POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-scheduler-binds # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
 
@@ -25,7 +25,7 @@ dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and stat
 
 # --- Environment --------------------------------------------------------------------------------------------
 cd -- /home/ada/project
-unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
+unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV SLURM_NTASKS_PER_NODE # would change what srun does
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, under its name in the scheduler
@@ -37,5 +37,5 @@ export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses 
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL \
-  --cpus-per-task=6 --cpu-bind=cores --mpi=pmi2 --unbuffered bash "$DLRUN_JOB_DIR/rank.sh" rank
+  --cpus-per-task=6 --cpu-bind=cores --mpi=pmi2 --unbuffered bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

@@ -3,7 +3,7 @@
 
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 4 8 # role, rank, local rank, ranks on a node, ranks
+dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" "${SLURM_STEP_TASKS_PER_NODE-}" "${SLURM_NODEID-}" 4 8 # role, rank, local rank, ranks on this node, node, planned ranks on a node, ranks
 
 # --- Cores: bound by the scheduler, from the spec
 export DLRUN_THREADS=5 # threads of this process

@@ -13,7 +13,7 @@
 # Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-set -euo pipefail
+POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-staged # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
 dlrun_source endings staging # parts of lib/ that this job uses
@@ -27,7 +27,7 @@ dlrun_checkpoint USR1 USR2 120 13680 scheduler 'the ranks' # the program's signa
 
 # --- Environment --------------------------------------------------------------------------------------------
 cd -- /home/ada/project
-unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
+unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV SLURM_NTASKS_PER_NODE # would change what srun does
 set +u # module files and activation scripts may read unset variables
 source /home/ada/env/bin/activate
 dlrun_own_shell # options, traps and names of commands are as before those lines
@@ -58,5 +58,5 @@ dlrun_use_staged_venv environment "$DLRUN_DATA_ENVIRONMENT" # as its `activate` 
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
-  --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank
+  --cpu-bind=none bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

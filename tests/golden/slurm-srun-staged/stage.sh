@@ -4,6 +4,7 @@
 
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/stage.sh"
+source "$DLRUN_JOB_DIR/lib/python.sh"
 
 DLRUN_INDEX="$SLURM_PROCID" # which of the nodes this is
 dlrun_stage_on "$DLRUN_INDEX"

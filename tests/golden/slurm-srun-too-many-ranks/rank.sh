@@ -3,7 +3,7 @@
 
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 12 12 # role, rank, local rank, ranks on a node, ranks
+dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" "${SLURM_STEP_TASKS_PER_NODE-}" "${SLURM_NODEID-}" 12 12 # role, rank, local rank, ranks on this node, node, planned ranks on a node, ranks
 
 # --- Cores: there are not enough cores for every rank: 12 ranks need 12 cores, but only 8 of 8 cores are usable
 export DLRUN_THREADS=1 # threads of this process

@@ -13,7 +13,7 @@
 # Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-set -euo pipefail
+POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-torchrun # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
 dlrun_source addresses # parts of lib/ that this job uses
@@ -26,7 +26,7 @@ dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and stat
 
 # --- Environment --------------------------------------------------------------------------------------------
 cd -- /home/ada/project
-unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
+unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV SLURM_NTASKS_PER_NODE # would change what srun does
 set +u # module files and activation scripts may read unset variables
 eval "$(conda shell.bash hook)"
 conda activate torch-2.6
@@ -45,5 +45,5 @@ export NCCL_SOCKET_IFNAME='=eno1' # bootstrap and data over sockets use exactly 
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
-  --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" agent
+  --cpu-bind=none bash -p "$DLRUN_JOB_DIR/rank.sh" agent
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

@@ -3,7 +3,7 @@
 
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 1 2 # role, rank, local rank, ranks on a node, ranks
+dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" "${SLURM_STEP_TASKS_PER_NODE-}" "${SLURM_NODEID-}" 1 2 # role, rank, local rank, ranks on this node, node, planned ranks on a node, ranks
 
 # --- Cores: on shared nodes the granted cores are known only when the job starts
 dlrun_count_threads 4 # of each rank: this process starts so many itself

@@ -14,7 +14,7 @@
 # Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-set -euo pipefail
+POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-ssh-rocm # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
 dlrun_source lost-nodes start ssh # parts of lib/ that this job uses
@@ -38,5 +38,5 @@ export OMP_NUM_THREADS=16 # 64 cores / 4 ranks [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Launch -------------------------------------------------------------------------------------------------
-dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 4 8 3 ssh -o BatchMode=yes bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 4 8 3 ssh -o BatchMode=yes bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

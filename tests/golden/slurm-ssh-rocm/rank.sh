@@ -3,9 +3,10 @@
 
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-dlrun_identify "$1" "$DLRUN_RANK" "$DLRUN_LOCAL_RANK" 4 8 # role, rank, local rank, ranks on a node, ranks
+dlrun_identify "$1" "$DLRUN_RANK" "$DLRUN_LOCAL_RANK" "${DLRUN_LOCAL_SIZE-}" "${DLRUN_NODE_RANK-}" 4 8 # role, rank, local rank, ranks on this node, node, planned ranks on a node, ranks
 
 # --- Cores: whole nodes of known topology (gpu)
+dlrun_grant 4 0-63 16 0 0 16 ROCR_VISIBLE_DEVICES 0,1,2,3,4,5,6,7 48-63 48-63 16-31 16-31 0-15 0-15 32-47 32-47 # the whole node: if not all of it was granted, its ranks divide what was
 case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memory
 0) dlrun_bind 16 48-63 --preferred=3; dlrun_show_gpus ROCR_VISIBLE_DEVICES 0,1 ;;
 1) dlrun_bind 16 16-31 --preferred=1; dlrun_show_gpus ROCR_VISIBLE_DEVICES 2,3 ;;
@@ -22,4 +23,5 @@ export RANK="$DLRUN_RANK" # from the launcher [PyTorch documentation, torch.dist
 export LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [PyTorch documentation, torch.distributed]
 export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
 export GROUP_RANK="$DLRUN_NODE_RANK" # node index; torchrun's name for it [PyTorch documentation, torch.distributed]
+dlrun_fit_cores OMP_NUM_THREADS # to what was granted, if that is not the plan's
 dlrun_run python train.py

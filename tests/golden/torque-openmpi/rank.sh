@@ -3,7 +3,7 @@
 
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-dlrun_identify "$1" "$OMPI_COMM_WORLD_RANK" "$OMPI_COMM_WORLD_LOCAL_RANK" 4 8 # role, rank, local rank, ranks on a node, ranks
+dlrun_identify "$1" "$OMPI_COMM_WORLD_RANK" "$OMPI_COMM_WORLD_LOCAL_RANK" "${OMPI_COMM_WORLD_LOCAL_SIZE-}" "" 4 8 # role, rank, local rank, ranks on this node, node, planned ranks on a node, ranks
 
 # --- Cores: on shared nodes the granted cores are known only when the job starts
 dlrun_share_cores # an equal part of the job's cores on this node

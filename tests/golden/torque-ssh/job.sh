@@ -13,7 +13,7 @@
 # Edit this file and submit it from its own directory: `qsub job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-set -euo pipefail
+POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/torque-ssh # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
 dlrun_source pbs resubmit lost-nodes start ssh # parts of lib/ that this job uses
@@ -43,5 +43,5 @@ dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PO
 export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Launch -------------------------------------------------------------------------------------------------
-dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 2 4 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 2 4 1 ssh bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

@@ -3,7 +3,7 @@
 
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-dlrun_identify "$1" "$DLRUN_RANK" "$DLRUN_LOCAL_RANK" 2 4 # role, rank, local rank, ranks on a node, ranks
+dlrun_identify "$1" "$DLRUN_RANK" "$DLRUN_LOCAL_RANK" "${DLRUN_LOCAL_SIZE-}" "${DLRUN_NODE_RANK-}" 2 4 # role, rank, local rank, ranks on this node, node, planned ranks on a node, ranks
 
 # --- Cores: on shared nodes the granted cores are known only when the job starts
 dlrun_share_cores 4 # an equal part of the job's cores on this node, or this number if the scheduler grants none

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from dlrun.effects.affinity.bind import library
+from dlrun.affinity.bind import library
 
 MINE = ",".join(map(str, sorted(os.sched_getaffinity(0))))
 
@@ -30,22 +30,25 @@ def bash(script, *, path=None, **environment):
 @pytest.mark.parametrize(
     ("shown", "planned", "left"),
     [
-        (None, "3", "3"),  # nothing is hidden: the plan's
-        ("0,1,2,3", "3", "3"),  # the whole node was granted
-        ("2,3", "3", "3"),  # half of it, by the node's numbers
-        ("0", "3", "0"),  # the scheduler shows each rank its own, numbered anew
-        ("0,1", "3", "1"),  # the job has two, numbered anew: one for each of the two ranks
-        ("0,1,2,3", "6,7", "2,3"),
-        ("GPU-aa,GPU-bb", "1", "GPU-bb"),
-        ("GPU-aa", "1", "GPU-aa"),
-        ("", "1", ""),  # the job has none
-        ("-1", "1", "-1"),
-        ("NoDevFiles", "1", "NoDevFiles"),
+        (None, "2,3", "3"),  # nothing is hidden: the plan's
+        ("0,1,2,3", "2,3", "3"),  # the whole node was granted
+        ("2,3", "2,3", "3"),  # half of it, by the node's numbers
+        ("0", "2,3", "0"),  # the scheduler shows each rank its own, numbered anew
+        ("0,1", "2,3", "1"),  # the job has two, numbered anew: one for each of the two ranks
+        ("0,1,2,3", "4,5,6,7", "2,3"),
+        ("GPU-aa,GPU-bb", "0,1", "GPU-bb"),
+        ("GPU-aa", "0,1", "GPU-aa"),
+        ("", "0,1", ""),  # the job has none
+        ("-1", "0,1", "-1"),
+        ("NoDevFiles", "0,1", "NoDevFiles"),
     ],
 )
 def test_a_rank_sees_its_gpus_within_what_the_scheduler_shows_it(shown, planned, left):
     given = {} if shown is None else {"CUDA_VISIBLE_DEVICES": shown}
-    done = bash(f"dlrun_show_gpus CUDA_VISIBLE_DEVICES {planned}; printenv CUDA_VISIBLE_DEVICES", **given)
+    rows = planned.split(",")
+    own = ",".join(rows[len(rows) // 2 :])
+    script = f"dlrun_grant 2 {MINE} 1 0 0 1 CUDA_VISIBLE_DEVICES {planned}; dlrun_show_gpus CUDA_VISIBLE_DEVICES {own}"
+    done = bash(f"{script}; printenv CUDA_VISIBLE_DEVICES", **given)
     assert done.stdout == f"{left}\n"
 
 
@@ -62,14 +65,15 @@ def test_a_rank_sees_its_gpus_within_what_the_scheduler_shows_it(shown, planned,
 def test_tiles_are_shown_unless_level_zero_counts_cards(shown, hierarchy, left, noted):
     given = {"ZE_AFFINITY_MASK": shown, "ZE_FLAT_DEVICE_HIERARCHY": hierarchy}
     done = bash(
-        'dlrun_show_gpus ZE_AFFINITY_MASK 3; echo "${ZE_AFFINITY_MASK-all} $_dlrun_gpus"',
+        f"dlrun_grant 2 {MINE} 1 0 0 1 ZE_AFFINITY_MASK 2,3; dlrun_show_gpus ZE_AFFINITY_MASK 3; "
+        'echo "${ZE_AFFINITY_MASK-all} $_dlrun_gpus"',
         **{name: value for name, value in given.items() if value is not None},
     )
     assert done.stdout == f"{left} {'' if noted else f'ZE_AFFINITY_MASK={left}'}\n"
     assert ("counts cards, and the plan counts tiles" in done.stderr) == noted
 
 
-@pytest.mark.skipif(shutil.which("numactl") is None, reason="numactl is not here")
+@pytest.mark.needs("numactl")
 @pytest.mark.parametrize(
     "option", ["--preferred-many=0,63", "--membind=63", "--preferred=63", "--no-such-policy=0"]
 )
@@ -97,7 +101,7 @@ def bash_only(place):
     return place / "only"
 
 
-@pytest.mark.skipif(shutil.which("numactl") is None, reason="numactl is not here")
+@pytest.mark.needs("numactl")
 def test_a_memory_policy_that_is_taken_is_set():
     done = bash(f'dlrun_bind 1 {MINE} --membind=0; "${{_dlrun_memory[@]}}" head -n 1 /proc/self/numa_maps')
     assert done.stdout.split()[1] == "bind:0"
@@ -105,7 +109,10 @@ def test_a_memory_policy_that_is_taken_is_set():
 
 
 def test_where_the_planned_cores_were_not_granted_ranks_share_what_was():
-    done = bash('dlrun_bind 4 4000-4003; echo "$DLRUN_THREADS $_dlrun_shared"; taskset -c -p $$')
+    done = bash(
+        'dlrun_grant 2 4000-4007 4 0 0 4; dlrun_bind 4 4004-4007; echo "$DLRUN_THREADS $_dlrun_shared"; taskset -c -p $$',
+        DLRUN_LOCAL_RANK="0",
+    )
     assert "core 4000 of the plan was not granted" in done.stderr
     threads, shared = done.stdout.splitlines()[0].split()
     assert shared == "1"

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from dlrun.effects.affinity import bind as affinity_bind
+from dlrun.affinity import bind as affinity_bind
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["the system tells", "looked at now and then"])
@@ -26,7 +26,7 @@ def test_the_end_of_any_rank_is_noticed(told, monkeypatch):
         sleeper.wait()
 
 
-SHOW = "from dlrun.effects.affinity.bind import launcher_cpus; print(*sorted(launcher_cpus()))"
+SHOW = "from dlrun.affinity.bind import launcher_cpus; print(*sorted(launcher_cpus()))"
 
 
 def test_what_started_a_rank_is_found_above_other_ranks():

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from dataclasses import asdict, dataclass, field, replace
 
@@ -245,7 +244,7 @@ def test_both_count_the_same_gpus(tmp_path):
     assert names == 7
 
 
-@pytest.mark.skipif(shutil.which("numactl") is None, reason="numactl is not here")
+@pytest.mark.needs("numactl")
 @pytest.mark.parametrize(
     "planned", ["--preferred=0", "--preferred=1", "--membind=0", "--membind=0-1", "--preferred-many=0-1"]
 )

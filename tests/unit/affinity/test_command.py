@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from dlrun.effects.affinity import load as affinity_load
-from dlrun.effects.inputs.topology import live_topology
+from dlrun.affinity import load as affinity_load
 from dlrun.model.cpuset import format_list
 from dlrun.model.placement import PlacementRequest
 from dlrun.model.topology import NumaNode
 from dlrun.plan.affinity import place
+from dlrun.system.inputs.topology import live_topology
+from tests.cli.preloaded import Server
 from tests.unit.affinity.machines import topology
 
 ALL = sorted(os.sched_getaffinity(0))
@@ -26,16 +26,33 @@ NODE = live_topology()
 PAIR = sorted(core.pus[0] for core in NODE.cores if set(core.pus) <= set(ALL))[:2]
 """First hardware threads of two cores: whatever runs here sees a machine of two CPUs."""
 TWO_CPUS = pytest.mark.skipif(len(PAIR) < 2, reason="needs two cores")
+SERVERS: list[Server] = []
 WORDS = ("OMP_", "KMP_", "MKL_", "OPENBLAS_", "SLURM_", "PMI", "MPI_", "LOCAL_RANK", "GOMP_", "DLRUN_")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server():
+    """Runs dlrun without the time that importing takes, bound to the CPUs of PAIR."""
+    os.sched_setaffinity(0, PAIR)
+    try:
+        SERVERS.append(Server())
+    finally:
+        os.sched_setaffinity(0, ALL)
+    yield
+    SERVERS.pop().stop()
 
 
 def run(*argv, cpus=None, env=None, directory=None):
     """The command in a process of its own, bound to some CPUs, by default to those of PAIR."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(WORDS)}
+    words = ["tune-affinity", *map(str, argv)]
+    if cpus is None and env is None:
+        code, *printed = SERVERS[0].run(words, directory or Path.cwd(), clean, 120)
+        return subprocess.CompletedProcess(words, code, *printed)
     start = ["taskset", "--cpu-list", cpus or ",".join(map(str, PAIR))]
-    program = [sys.executable, "-c", "from dlrun.cli.main import main; main()", "tune-affinity"]
+    program = [sys.executable, "-c", "from dlrun.cli.main import main; main()"]
     return subprocess.run(
-        [*start, *program, *map(str, argv)],
+        [*start, *program, *words],
         env={**clean, "PYTHONPATH": str(Path.cwd()), **(env or {})},
         cwd=directory,
         capture_output=True,
@@ -186,7 +203,7 @@ def test_acting_on_other_machines_is_refused(site):
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [
-        (("--topology", "/nowhere"), 2, "No such file"),
+        (("--topology", "/proc/nowhere"), 2, "No such file"),
         (("--ranks-per-node", "99999"), 2, "ranks need 99999 cores"),
         (("--comm-cores", "99999"), 2, "no compute core is left"),
         (("--framework", "abacus"), 2, "known are"),
@@ -258,6 +275,7 @@ def test_a_mask_that_a_launcher_left_is_found_and_mended():
     assert mended.stdout.split() == [str(os.cpu_count())], mended.stderr
 
 
+@pytest.mark.slow
 @TWO_CPUS
 def test_verify_watches_a_command_that_binds_itself_elsewhere():
     good = run("--ranks-per-node", 2, "--verify", "--", "sleep", "0.5")
@@ -290,6 +308,7 @@ with multiprocessing.get_context("fork").Pool(1) as pool:
 """
 
 
+@pytest.mark.slow
 @TWO_CPUS
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not here")
 def test_data_loaders_have_all_of_the_ranks_cores_also_after_threads_have_started():
@@ -352,7 +371,7 @@ def test_a_plan_that_does_not_fit_this_machine_stops_with_a_reason(tmp_path, sta
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.skipif(shutil.which("mpirun.openmpi") is None, reason="Open MPI is not here")
+@pytest.mark.needs("mpirun.openmpi")
 @TWO_CPUS
 def test_the_wrapper_and_exec_bind_what_a_real_mpirun_starts(tmp_path):
     wrapper = tmp_path / "bind.sh"
@@ -428,6 +447,7 @@ def described(place, cores):
     return path
 
 
+@pytest.mark.slow
 @TWO_CPUS
 def test_a_profile_can_be_verified_and_measured_on_its_own_nodes(tmp_path):
     profile = described(tmp_path, None)

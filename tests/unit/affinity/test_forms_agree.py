@@ -14,18 +14,18 @@ from functools import cache
 
 import pytest
 
-from dlrun.effects.affinity.bind import library
-from dlrun.effects.inputs.topology import live_topology
+from dlrun.affinity.bind import library
+from dlrun.affinity.formats.as_env import emit as emit_env
+from dlrun.affinity.formats.as_wrapper import emit as emit_wrapper
+from dlrun.affinity.formats.as_wrapper import for_rank
+from dlrun.affinity.settings import BindingContext
 from dlrun.errors import Invalid
 from dlrun.model.cpuset import format_list, parse_list
 from dlrun.model.placement import PlacementRequest, Reserve
 from dlrun.plan.affinity import place
 from dlrun.plan.affinity.presets import presets
 from dlrun.plan.affinity.usable import usable_cores
-from dlrun.render.affinity.formats.as_env import emit as emit_env
-from dlrun.render.affinity.formats.as_wrapper import emit as emit_wrapper
-from dlrun.render.affinity.formats.as_wrapper import for_rank
-from dlrun.render.affinity.settings import BindingContext
+from dlrun.system.inputs.topology import live_topology
 from tests.affinity_formats import MAY_DIFFER, SAME
 from tests.examples import cases
 from tests.unit.affinity.machines import FOLDER, topology
@@ -66,7 +66,7 @@ def machines():
 PRESETS = ["torch", "intelcaffe", "horovod-ccl", "tensorflow"]
 
 
-@pytest.mark.parametrize(("machine", "preset"), cases(itertools.product(machines(), PRESETS), quick=16))
+@pytest.mark.parametrize(("machine", "preset"), cases(itertools.product(machines(), PRESETS), quick=6))
 def test_variables_are_the_same_in_every_form(machine, preset):
     node = topology(machine)
     for request in REQUESTS.values():

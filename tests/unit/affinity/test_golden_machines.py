@@ -53,7 +53,7 @@ def test_the_guides_communication_cores_on_four_numberings(machine, policy, expe
 
 def test_pascal_warns_that_the_second_package_is_idle():
     placement = place(topology("pascal"), PlacementRequest(ranks_per_node=2, comm_cores=1))
-    assert any("no GPU is next to package 1" in warning for warning in placement.warnings)
+    assert any("no GPU of the ranks is next to package 1" in warning for warning in placement.warnings)
 
 
 def test_pascal_balanced_uses_both_packages():

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from dlrun.affinity.settings import BindingContext, kept, settings
 from dlrun.config.topology import read_topology
 from dlrun.config.topology.granted_gpus import granted
 from dlrun.config.topology.sysfs import read_sysfs
 from dlrun.config.topology.tree import MappingTree
-from dlrun.effects.inputs.topology import live_topology
 from dlrun.model.placement import PlacementRequest
 from dlrun.model.topology import Core, Gpu, NumaNode, Topology
 from dlrun.plan.affinity import place
-from dlrun.render.affinity.settings import BindingContext, kept, settings
+from dlrun.system.inputs.topology import live_topology
 from tests.unit.affinity.machines import topology
 
 FOUR = tuple(Gpu(index=i, numa=i, pci=f"0000:0{i}:00.0") for i in range(4))

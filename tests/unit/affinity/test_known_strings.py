@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from dlrun.affinity.formats.registry import format_named
+from dlrun.affinity.settings import BindingContext, settings
 from dlrun.config.topology.short import build
-from dlrun.effects.inputs.spec import load_site
 from dlrun.model.topology import Nic
 from dlrun.plan.affinity import PlacementRequest, place
 from dlrun.plan.affinity.presets import default_comm_cores, preset, presets
-from dlrun.render.affinity.formats.registry import format_named
-from dlrun.render.affinity.settings import BindingContext, settings
+from dlrun.system.inputs.spec import load_site
 from tests.affinity_formats import MAY_DIFFER, SAME
 from tests.unit.affinity.machines import FOLDER, topology
 

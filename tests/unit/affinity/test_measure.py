@@ -7,9 +7,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from dlrun.cli.tune_affinity import command
-from dlrun.effects.affinity import inputs as affinity_inputs
-from dlrun.effects.affinity import measure as affinity_measure
+from dlrun.affinity import inputs as affinity_inputs
+from dlrun.affinity import measure as affinity_measure
+from dlrun.affinity.command import command
 from tests.unit.affinity.machines import topology
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from dlrun.effects.affinity import verify
-from dlrun.effects.inputs.topology import live_topology
+from dlrun.affinity import verify
+from dlrun.affinity.settings import BindingContext
 from dlrun.model.placement import MemoryBinding, PlacementRequest
 from dlrun.node.checks import placement_probe
 from dlrun.plan.affinity import place
 from dlrun.plan.affinity.observed import UNKNOWN, wrong_cpus, wrong_memory
-from dlrun.render.affinity.settings import BindingContext
+from dlrun.system.inputs.topology import live_topology
 
 
 @pytest.mark.parametrize(

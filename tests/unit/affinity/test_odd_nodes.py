@@ -8,17 +8,17 @@ from dataclasses import replace
 
 import pytest
 
+from dlrun.affinity.settings import BindingContext, settings
 from dlrun.config.topology import read_topology
 from dlrun.config.topology.sysfs import read_sysfs
 from dlrun.config.topology.tree import MappingTree
-from dlrun.effects.inputs.topology import DirectoryTree, topology_from
 from dlrun.errors import Invalid
 from dlrun.model.placement import MemoryBinding, PlacementRequest, Reserve
 from dlrun.model.topology import Core, Gpu, Nic, NumaNode, Topology
 from dlrun.plan.affinity import place
 from dlrun.plan.affinity.presets import preset
 from dlrun.plan.affinity.usable import usable_cores
-from dlrun.render.affinity.settings import BindingContext, settings
+from dlrun.system.inputs.topology import DirectoryTree, topology_from
 
 
 def two_packages(cores=8, **more):

@@ -11,11 +11,11 @@ import pytest
 from dlrun.config.topology import read_topology
 from dlrun.config.topology.sysfs import read_sysfs
 from dlrun.config.topology.tree import MappingTree
-from dlrun.effects.inputs.topology import topology_from
 from dlrun.errors import Invalid
 from dlrun.model.placement import PlacementRequest
 from dlrun.model.topology import Topology
 from dlrun.plan.affinity import place
+from dlrun.system.inputs.topology import topology_from
 from tests.unit.affinity.machines import topology as golden
 
 CAPTURED = Path(__file__).parent / "captured"

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from dlrun.effects.affinity.bind import library
-from dlrun.effects.site.check import check_profile
+from dlrun.affinity.bind import library
+from dlrun.affinity.drawing.blocks import blocks
+from dlrun.affinity.drawing.svg import svg
+from dlrun.affinity.formats.registry import FORMATS, format_named
+from dlrun.affinity.override import changes, site_override
+from dlrun.affinity.settings import BindingContext, kept, settings
 from dlrun.errors import Invalid
 from dlrun.plan.affinity import PlacementRequest, place
 from dlrun.plan.affinity.presets import preset
-from dlrun.render.affinity.drawing.blocks import blocks
-from dlrun.render.affinity.drawing.svg import svg
-from dlrun.render.affinity.formats.registry import FORMATS, format_named
-from dlrun.render.affinity.override import changes, site_override
-from dlrun.render.affinity.settings import BindingContext, kept, settings
-from dlrun.render.affinity.table import compact, rows
 from dlrun.render.patch import patched
+from dlrun.render.placement_table import compact, rows
+from dlrun.site.profile.check import check_profile
 from tests.affinity_formats import READERS
+from tests.examples import cases
 from tests.making import plan_in
+from tests.programs import need, with_venv
 from tests.unit.affinity.machines import FOLDER, topology
 
 MACHINES = sorted(path.stem for path in FOLDER.glob("*.json"))
@@ -82,8 +83,8 @@ def test_what_the_user_set_is_respected_and_said():
     assert kept(placement, BindingContext()) == ()
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not here")
-@pytest.mark.parametrize("machine", ["stampede2", "lumi-g", "two-cpus"])
+@pytest.mark.needs
+@pytest.mark.parametrize("machine", cases(["stampede2", "lumi-g", "two-cpus"], quick=1))
 def test_the_wrapper_is_clean_shell(machine, tmp_path):
     node = topology(machine)
     placement = place(node, PlacementRequest(ranks_per_node=2, loader_cores=0))
@@ -93,7 +94,8 @@ def test_the_wrapper_is_clean_shell(machine, tmp_path):
             placement, node, BindingContext(preset=preset("intelcaffe"), library=library())
         )
     )
-    done = subprocess.run(["shellcheck", script], capture_output=True, text=True, check=False)
+    shellcheck = need("shellcheck", path=with_venv())
+    done = subprocess.run([shellcheck, script], capture_output=True, text=True, check=False)
     assert done.stdout == ""
 
 

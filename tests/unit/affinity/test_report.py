@@ -9,13 +9,14 @@ from xml.etree import ElementTree as ET
 import pytest
 from click.testing import CliRunner
 
-from dlrun.cli.tune_affinity import command
-from dlrun.effects.affinity import measure, report
-from dlrun.effects.inputs.topology import live_topology
+from dlrun.affinity import measure
+from dlrun.affinity import report as shown
+from dlrun.affinity import report_run as report
+from dlrun.affinity.command import command
 from dlrun.model.placement import PlacementRequest
 from dlrun.plan.affinity import place
 from dlrun.plan.affinity.binding_report import BindingReport, Method
-from dlrun.render.affinity import report as shown
+from dlrun.system.inputs.topology import live_topology
 from tests.unit.affinity.machines import topology
 
 

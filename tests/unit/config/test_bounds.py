@@ -7,12 +7,12 @@ import os
 import pytest
 
 from dlrun.config.topology.short import build
-from dlrun.effects.inputs.text import read_text
 from dlrun.model.cpuset import parse_list
 from dlrun.model.origin import Layer
 from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.topology_short import ShortTopology
 from dlrun.plan.command.expressions import ExpressionError, names, outside, substitute
+from dlrun.system.inputs.text import read_text
 from tests.making import plan_of
 
 SITE = "name: s\nscheduler: {type: slurm}\nlauncher: {name: srun}\n"

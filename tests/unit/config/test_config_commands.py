@@ -10,9 +10,10 @@ from dlrun.cli.main import run
 from dlrun.config.decode import decode
 from dlrun.config.document import parse
 from dlrun.config.nodes import ListNode, ScalarNode
-from dlrun.effects.inputs.spec import load_site
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.site import Site
+from dlrun.system.inputs.profiles import Machine, locate
+from dlrun.system.inputs.spec import load_site
 
 PROFILE = """\
 name: mine
@@ -122,7 +123,9 @@ def test_check_several(capsys, machine):
     )
     assert run(["site", "check", "generic-slurm", "bad", "--json"]) == 2
     first, second = json.loads(capsys.readouterr().out)["checks"]
-    assert first == {"site": "generic-slurm", "problems": []}
+    facts = [fact["key"] for fact in first.pop("facts")]
+    assert first == {"site": "generic-slurm", "problems": [], "missing": []}
+    assert "launcher.name" in facts
     assert [p["message"] for p in second["problems"] if p["severity"] == "error"] == [
         "dlrun does not support the scheduler `slrum`",
         "dlrun does not support the launcher `srn`",
@@ -143,3 +146,11 @@ def test_error_format(capsys, machine):
     (machine / "bad.yaml").write_text(PROFILE + "zzz: 1\n")
     assert run(["--error-format", "concise", "site", "check", "bad"]) == 2
     assert "bad.yaml:10:1: unknown key `zzz` [DLR059]\n" in capsys.readouterr().err
+
+
+def test_a_site_of_this_machine_is_found_by_leaving_the_key_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("auto", "default"):
+        found = locate(name, Machine(), tmp_path)
+        assert found.message == f"there is no site `{name}`"
+        assert found.help.startswith("leave `site:` and `--site` out")

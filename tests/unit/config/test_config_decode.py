@@ -108,13 +108,13 @@ def test_short_forms():
 
 def test_one_text_for_a_list_where_it_can_mean_only_one():
     found = spec(
-        "resources: {hosts: 'n[01-04]'}\nenvironment: {modules: gcc/13, setup: source /x y}\nafter: 12\nsweep: {a: b c}\n"
+        "resources: {hosts: 'n[01-04]'}\nenvironment: {modules: gcc/13, setup: source /x y}\nafter: 12\nsweep: {a: b}\n"
     )
     assert found.resources.hosts == ("n[01-04]",)
     assert found.environment.modules == ("gcc/13",)
     assert found.environment.setup == ("source /x y",)
     assert found.after == (After(job="12"),)
-    assert found.sweep.grid == {"a": ("b c",)}
+    assert found.sweep.grid == {"a": ("b",)}
 
 
 @pytest.mark.parametrize(
@@ -122,6 +122,8 @@ def test_one_text_for_a_list_where_it_can_mean_only_one():
     [
         "command: train",
         "environment: {modules: gcc cuda}",
+        "environment: {modules: 'gcc,cuda'}",
+        "sweep: {lr: 0.1 0.2}",
         "environment: {container: {image: x, arguments: -B}}",
         "secrets: {A: {command: pass}}",
     ],

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from dlrun.cli.diagnostics import report, report_problems
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import InvalidFile, Problem
+from dlrun.terminal.diagnostics import report, report_problems
 
 
 def at(line=0, column=0, name="spec.yaml"):

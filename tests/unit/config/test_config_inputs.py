@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from dlrun import backends
-from dlrun.effects.inputs import profiles
-from dlrun.effects.inputs.profiles import Machine
-from dlrun.effects.inputs.spec import load_site, load_spec, topology_for_site, topology_for_spec
 from dlrun.model.origin import Layer
 from dlrun.model.problem import InvalidFile
+from dlrun.system.inputs import profiles
+from dlrun.system.inputs.profiles import Machine
+from dlrun.system.inputs.spec import load_site, load_spec, topology_for_site, topology_for_spec
 
 SPEC = "name: x\ncommand: [python, train.py]\n"
 SITE = "name: {name}\nscheduler: {{type: slurm}}\nlauncher: {{name: srun}}\n"

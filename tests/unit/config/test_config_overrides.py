@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dlrun import backends
-from dlrun.effects.inputs.spec import load_spec
 from dlrun.errors import Invalid
 from dlrun.model.problem import InvalidFile
+from dlrun.system.inputs.spec import load_spec
 from tests.making import NOWHERE, plan_in
 
 PROFILE = """name: mixed

@@ -17,10 +17,10 @@ from dlrun.config.hints import keys, read
 from dlrun.config.nodes import ListNode, ScalarNode
 from dlrun.config.secrets import faulty_secrets
 from dlrun.config.source import decode_bytes
-from dlrun.effects.inputs.profiles import Machine, load_profile
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
+from dlrun.system.inputs.profiles import Machine, load_profile
 
 ROOT = Path(__file__).parents[3]
 FILE = Origin(layer=Layer.SPEC, name="x.yaml")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dlrun import backends
-from dlrun.cli.diagnostics import report
-from dlrun.effects.inputs.spec import load_spec
 from dlrun.model.problem import InvalidFile
+from dlrun.system.inputs.spec import load_spec
+from dlrun.terminal.diagnostics import report
 from tests.making import NOWHERE, inside
 
 SECRET = "hf_canary"

@@ -14,21 +14,25 @@ from dlrun import backends
 from dlrun.config.decode import decode
 from dlrun.config.document import parse
 from dlrun.config.hints import keys
-from dlrun.effects.inputs.home import at_home
-from dlrun.effects.inputs.profiles import Machine, load_site, locate
-from dlrun.effects.paths import expanded
-from dlrun.effects.records.jobs import base_for
+from dlrun.jobs.records.jobs import base_for
 from dlrun.model import keys as model_keys
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import expanding
+from dlrun.system.inputs.home import at_home
+from dlrun.system.inputs.profiles import Machine, load_site, locate
+from dlrun.system.paths import expanded
 
 NO_PATH = {
+    "environment.container.workdir": "a directory inside the container",
     "site": "read where dlrun runs: `locate`, below",
+    "code.exclude": "patterns below the top of the repository",
+    "code.include": "patterns below the top of the repository",
     "files": "patterns below the directory of the submission, none of which begins at home",
     "after.job": "a job by id, name or directory, as on the command line",
     "data.start": "an amount",
+    "data.version": "a digest",
     "log_link": "a file name without a path",
     "node_types.capture": "read where dlrun runs: `expanded`, below",
     "storage.jobs": "by variables of the login shell: `base_for`, below",
@@ -67,6 +71,7 @@ def text_of(name: str, value: str) -> str:
     """A spec's lines with this one path key."""
     forms = {
         "data.source": f"data: {{d: {{source: {value}, strategy: in_place}}}}",
+        "data.checksums": f"data: {{d: {{source: /data, strategy: copy, checksums: {value}}}}}",
         "secrets.file": f"secrets: {{S: {{file: {value}}}}}",
         "environment.container.image": f"environment: {{container: {{image: {value}}}}}",
         "environment.container.binds": f"environment: {{container: {{image: a.sif, binds: ['{value}:/in']}}}}",

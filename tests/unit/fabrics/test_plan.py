@@ -7,8 +7,8 @@ import re
 import pytest
 
 from dlrun.cli import main as cli
-from dlrun.effects.site import check as site_check
 from dlrun.model.problem import InvalidFile
+from dlrun.site.profile import check as site_check
 from tests.making import plan_of
 
 SITE = """\

@@ -18,6 +18,7 @@ from dlrun.frameworks import paddle
 from dlrun.frameworks.mpi import horovod
 from dlrun.frameworks.torch import accelerate, deepspeed, torch
 from dlrun.model.text import Text
+from tests import processes
 from tests.making import LOCAL, SLURM, plan_of, scripts_of, write_job
 from tests.unit.frameworks.making import RUN, SSH, only, problems, roles, run_process, shape, told, words
 
@@ -92,7 +93,7 @@ def test_horovodrun_starts_rank_scripts():
     )
     assert words(found["agent"].argv) == (
         "dlrun_without_environment horovodrun -np 3 --hostfile $(dlrun_hostfile 2 3) --gloo --disable-cache "
-        "--network-interfaces ib0 --autotune bash $DLRUN_JOB_DIR/rank.sh rank"
+        "--network-interfaces ib0 --autotune bash -p $DLRUN_JOB_DIR/rank.sh rank"
     )
     assert (found["agent"].place, found["rank"].place, found["rank"].binds) == ("first", "rank", True)
     assert told(found["rank"])["HOROVOD_CONTROLLER"] == "gloo"
@@ -230,9 +231,7 @@ def test_a_rank_of_horovodrun_that_fails_is_named(tmp_path):
     said, _ = job.communicate(timeout=240)
     assert job.returncode == 7, said
     assert "first failure: rank 1 on " in said
-    assert (
-        subprocess.run(["pgrep", "-f", f"^sleep {long}$"], check=False, stdout=subprocess.PIPE).stdout == b""
-    )
+    assert not processes.matching(f"^sleep {long}$")
 
 
 LOSES_ITS_CONNECTION = """#!/bin/bash

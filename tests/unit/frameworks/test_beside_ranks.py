@@ -6,9 +6,9 @@ import os
 
 import pytest
 
+from dlrun.affinity.settings import BindingContext, settings
 from dlrun.frameworks.common import comm_cores
 from dlrun.model.placement import NodeSummary, Placement, Preset
-from dlrun.render.affinity.settings import BindingContext, settings
 from tests.making import plan_of, scripts_of
 from tests.unit.frameworks.making import placed, run_process
 
@@ -44,7 +44,7 @@ def test_they_have_the_communication_cores_where_there_are_some(framework, tmp_p
     decided = {d.key: (d.rule, str(d.value)) for d in plan.decisions}
     for role in beside:
         assert {v.name: str(v.value) for v in role.variables}["OMP_NUM_THREADS"] == "2"
-        assert f"{role.name}:*) dlrun_bind 2 3,7,11,15 ;;" in script
+        assert f"{role.name}:*) dlrun_bind_beside 2 3,7,11,15 ;;" in script
         assert decided[f"roles.{role.name}"] == ("comm-cores", "3,7,11,15")
 
 
@@ -64,7 +64,7 @@ def test_a_users_number_of_threads_is_kept(tmp_path):
     server = next(role for role in plan.roles if role.name == "server")
     assert server.cpus
     assert "OMP_NUM_THREADS" not in {v.name for v in server.variables}
-    assert "server:*) dlrun_bind 1 3,7 ;;" in scripts_of(plan)["rank.sh"]
+    assert "server:*) dlrun_bind_beside 1 3,7 ;;" in scripts_of(plan)["rank.sh"]
 
 
 @pytest.mark.skipif(not {0, 1} <= os.sched_getaffinity(0), reason="needs CPUs 0 and 1")

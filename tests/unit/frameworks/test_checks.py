@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.effects.jobs.prepare import prepare
+from dlrun.jobs.submission.prepare import prepare
 from dlrun.model.problem import InvalidFile
 from dlrun.plan.codes import CODES
 from tests.making import SLURM, plan_of

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.library import LIBRARY, call
 from tests.making import LOCAL, plan_of, scripts_of, write_job
 from tests.unit.frameworks.making import RUN, SSH, only, run_process
@@ -165,8 +166,7 @@ def test_nothing_that_a_program_detaches_outlives_it(tmp_path):
         f'command: [bash, -c, "setsid sleep {long} >/dev/null 2>&1 & echo started"]'
     )
     assert "started" in run_process(tmp_path, spec, "rank", 0)
-    left = subprocess.run(["pgrep", "-f", f"^sleep {long}$"], capture_output=True, text=True, check=False)
-    assert left.stdout == ""
+    assert not processes.matching(f"^sleep {long}$")
 
 
 def test_a_process_of_another_cluster_that_counts_as_this_one_does_goes_on(tmp_path):
@@ -192,15 +192,13 @@ def test_a_process_of_another_cluster_that_counts_as_this_one_does_goes_on(tmp_p
 def test_a_job_that_a_program_submits_goes_on(variable, stays, ends, tmp_path):
     """Schedulers hand the submitting program's environment to the next job, but its own number."""
     stays, ends = only(stays), only(ends)
-    act = f"{variable}=8 setsid sleep {stays} >/dev/null 2>&1 & setsid sleep {ends} >/dev/null 2>&1 & "
-    for each in (stays, ends):  # until it is itself, a new process has the environment of its parent
-        act += f"until pgrep -f '^sleep {each}$' >/dev/null; do sleep 0.05; done; "
+    # Until it is itself, a new process has the environment of its parent.
+    itself = "until grep -qz ^sleep /proc/$!/cmdline; do sleep 0.05; done"
+    act = f"{variable}=8 setsid sleep {stays} >/dev/null 2>&1 & {itself}; "
+    act += f"setsid sleep {ends} >/dev/null 2>&1 & {itself}"
     spec = f'framework: mpi\nlauncher: intelmpi\nresources: {{nodes: 2}}\ncommand: [bash, -c, "{act}"]'
     run_process(tmp_path, spec, "rank", 0, more={variable: "7"})
-    left = subprocess.run(
-        ["pgrep", "-f", f"^sleep ({stays}|{ends})$"], capture_output=True, text=True, check=True
-    ).stdout
-    (pid,) = map(int, left.split())
+    (pid,) = processes.matching(f"^sleep ({stays}|{ends})$")
     assert (Path("/proc") / str(pid) / "cmdline").read_bytes() == b"sleep\x00%d\x00" % stays
     os.kill(pid, signal.SIGKILL)
 
@@ -209,8 +207,8 @@ def run_job(place, spec: str, *, short_grace: bool = False) -> subprocess.Comple
     """Run a whole job on this machine, as the scheduler would."""
     write_job(plan_of(place, spec, LOCAL, directory=str(place)), place)
     for name, (usual, short) in {
-        "processes": ("_dlrun_grace=10 ", "_dlrun_grace=4 "),
-        "rank": ("waited < 60", "waited < 5"),
+        "processes": ("_dlrun_grace=${DLRUN_GRACE:-10} ", "_dlrun_grace=4 "),
+        "rank": ("waited < 6 * ${DLRUN_GRACE:-10}", "waited < 5"),
     }.items():
         part = place / "lib" / f"{name}.sh"
         assert usual in part.read_text()
@@ -233,12 +231,13 @@ def test_the_graces_of_a_dead_job_add_up_to_less_than_15_seconds():
     job, rank, processes = ((LIBRARY / f"{name}.sh").read_text() for name in ("job", "rank", "processes"))
     ticks = int(re.search(r"\+\+_dlrun_failing > (\d+)\)\); then\s+_dlrun_give_up", job)[1]) + 1
     assert "\n  sleep 1 &\n" in job  # a tick
-    grace = int(re.search(r"^_dlrun_grace=(\d+) ", processes, re.MULTILINE)[1])
+    grace = int(re.search(r"^_dlrun_grace=\$\{DLRUN_GRACE:-(\d+)\} ", processes, re.MULTILINE)[1])
     assert ticks + grace < 15
-    asked = (
-        int(re.search(r"waited < (\d+); waited\+\+\)\); do[^\n]*\n +kill -0 \"\$_dlrun_child\"", rank)[1])
-        / 10
+    shares = re.search(
+        r"waited < (\d+) \* \$\{DLRUN_GRACE:-10\}; waited\+\+\)\); do[^\n]*\n +kill -0 \"\$_dlrun_child\"",
+        rank,
     )
+    asked = int(shares[1]) * grace / 10
     swept = int(re.search(r"tries < (\d+); tries", rank)[1]) / 10
     assert asked + swept <= grace - 1  # rank.sh ends all that does not listen, before it is itself ended
 
@@ -252,10 +251,10 @@ def test_a_service_that_may_end_must_not_vanish(tmp_path):
     )
     assert done.returncode == 1, done.stdout
     assert "a service of the job ended early" in done.stdout
-    left = subprocess.run(["pgrep", "-f", f"^sleep {long}$"], capture_output=True, text=True, check=False)
-    assert left.stdout == ""
+    assert not processes.matching(f"^sleep {long}$")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [0, 6])
 def test_services_that_do_not_listen_are_killed_and_the_exit_code_is_the_trainings(code, tmp_path):
     """Parameter servers and workers of TensorFlow serve for ever; here they ignore SIGTERM, too."""
@@ -267,8 +266,7 @@ def test_services_that_do_not_listen_are_killed_and_the_exit_code_is_the_trainin
     spec = "framework: tensorflow\ntensorflow: {strategy: parameter_server}\nresources: {ranks_per_node: 1}\n"
     done = run_job(tmp_path, f"{spec}command: [bash, -c, '{act}']", short_grace=True)
     assert done.returncode == code, done.stdout
-    left = subprocess.run(["pgrep", "-f", f"sleep {long}"], capture_output=True, text=True, check=False)
-    assert left.stdout == ""
+    assert not processes.matching(f"sleep {long}")
 
 
 def test_the_jobs_exit_code_is_that_of_the_service_that_failed(tmp_path):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dlrun import backends
+from dlrun.affinity.settings import BindingContext, settings
 from dlrun.frameworks.common import threads
-from dlrun.render.affinity.settings import BindingContext, settings
 from tests.making import plan_of
 
 SITE = """\

@@ -126,14 +126,14 @@ def test_an_unknown_back_end_names_the_nearest(kind):
     known = {"scheduler": "slurm", "launcher": "openmpi", "framework": "torch"}[kind]
     with pytest.raises(Invalid, match=f"dlrun does not support the {kind} `{known}x`") as refused:
         getattr(backends, kind)(known + "x")
-    assert refused.value.help.startswith(f"the nearest is `{known}`; it supports `")
+    assert refused.value.help == f"the nearest is `{known}`"
 
 
 def test_the_roles_of_a_plan_have_launch_lines_and_counts(tmp_path):
     plan = plan_of(tmp_path, "resources: {nodes: 3, ranks: 5, walltime: 1h}", SLURM + NODES)
     (role,) = plan.roles
     assert (role.name, role.nodes, role.per_node, role.count) == ("rank", "all", 2, 5)
-    assert words(role.launch).startswith("srun --nodes=3 --ntasks=5 --ntasks-per-node=2")
+    assert words(role.launch).startswith("srun --nodes=3 --ntasks=5 --distribution=plane=2")
     assert {v.rule for v in role.variables} == {"torch-protocol"}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dlrun.effects.jobs import node_archive
+from dlrun.jobs.submission import node_archive
 from dlrun.plan.runtime_checks import SAMPLER
 from tests.making import LOCAL, plan_of, write_job
 
@@ -46,9 +46,7 @@ def test_a_job_starts_no_more_than_it_must(tmp_path):
     assert not list((tmp_path / f"dlrun-ports-{os.getuid()}").iterdir())
 
 
-COUNTED = pytest.mark.skipif(
-    shutil.which("strace") is None, reason="strace counts what a rank asks the file system for"
-)
+COUNTED = pytest.mark.needs("strace")  # counts what a rank asks the file system for
 
 
 def calls_of_a_rank(tmp_path, more: str, command: str) -> list[str]:
@@ -87,6 +85,7 @@ def test_a_rank_asks_the_shared_file_system_for_four_things_at_most(tmp_path, mo
     ] != []
 
 
+@pytest.mark.slow
 @COUNTED
 def test_the_sampler_asks_it_for_two_more_on_each_node(tmp_path):
     """Its one file, and what it writes: nothing for each sample."""

@@ -2,13 +2,13 @@
 
 import json
 import os
-import pwd
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
+PYTHON = os.environ.get("DLRUN_NODE_PYTHON") or sys.executable
+"""The interpreter of the node programs: these tests run once with each that a node may have (`test_pythons.py`)."""
 
 
 def environment():
@@ -18,7 +18,7 @@ def environment():
 
 def command(*arguments):
     """The argument list of a node program."""
-    return [sys.executable, "-m", "dlrun.node", *map(str, arguments)]
+    return [PYTHON, "-m", "dlrun.node", *map(str, arguments)]
 
 
 HELD_READER = """
@@ -50,7 +50,7 @@ def prepared(words, prelude):
     if not prelude:
         return words
     begin = prelude + "\nimport sys; from dlrun.node.__main__ import main; sys.exit(main(sys.argv[1:]))"
-    return [sys.executable, "-c", begin, *words[3:]]
+    return [PYTHON, "-c", begin, *words[3:]]
 
 
 def staging(source, to, name="set"):
@@ -106,18 +106,3 @@ def start(*arguments, prelude=None):
         env=environment(),
         start_new_session=True,
     )
-
-
-def pythons():
-    """Every Python of this machine from 3.6 on, by its path."""
-    found = {}
-    places = [
-        *os.environ.get("PATH", "").split(":"),
-        *map(str, (Path(pwd.getpwuid(os.getuid()).pw_dir) / ".pyenv" / "versions").glob("*/bin")),
-    ]
-    for place in [p for p in places if "shims" not in p]:
-        for minor in range(6, 15):
-            path = shutil.which(f"python3.{minor}", path=place)
-            if path:
-                found.setdefault(minor, path)
-    return found

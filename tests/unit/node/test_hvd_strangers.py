@@ -102,6 +102,7 @@ def test_keys_and_values_have_a_bound():
     store.put("scope0", "0", value)
 
 
+@pytest.mark.slow
 def test_ranks_meet_among_strangers(job, tmp_path):
     """The program as a job starts it, with fewer descriptors than strangers have connections."""
     program = Path(hvd_rendezvous.__file__)

@@ -25,7 +25,9 @@ from dlrun.node.source.selection import PathFilter
 from dlrun.node.store.area import Area
 from dlrun.node.transfer import rate_limit, read_blocks, task, write_blocks
 
-from .programs import ROOT, pythons
+from tests import programs
+
+from .programs import ROOT
 from .trees import odd, snapshot, write
 
 NODE = Path(dlrun.node.__file__).parent
@@ -89,7 +91,7 @@ def unready(fail):
     manifest = SimpleNamespace(size=lambda: 0, sizes=[])
     blocks = SimpleNamespace(large=[])
     return SimpleNamespace(
-        layout=Unready(fail), sync=False, source=-1, follow=False, hasher=hashing.hasher("sha1"), rate=0.0, slow=False,
+        layout=Unready(fail), sync=False, source=-1, follow=False, hasher=hashing.hasher("sha1"), rate=0.0, slow=False, opened={},
         manifest=manifest, blocks=blocks, board=SimpleNamespace(worker_count=1),
     )  # fmt: skip
 
@@ -346,11 +348,11 @@ def test_a_lock_is_one_processs_and_ends_with_it(tmp_path):
     assert area.try_lock(b"set") is not None
 
 
+@pytest.mark.slow
+@pytest.mark.needs
 @pytest.mark.parametrize("minor", [6, 7, 8, 9, 12, 13, 14])
 def test_the_one_file_runs_on_every_python(tmp_path, minor):
-    python = pythons().get(minor)
-    if python is None:
-        pytest.skip(f"there is no Python 3.{minor} here")
+    python = programs.python(minor)
     before = odd(tmp_path / "source")
     bundle.write(str(tmp_path / "node.pyz"))
     found = subprocess.run(

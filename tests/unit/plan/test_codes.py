@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -41,6 +42,15 @@ scheduler:
 launcher: {name: srun}
 """
 )  # fmt: skip
+NAMES = """\
+name: names
+scheduler: {type: slurm, gpu_type: a100}
+launcher: {name: srun}
+partitions: {gpu: {default: true, node_type: c}, small: {node_type: c}}
+qos: {normal: {}, big: {partitions: [gpu], accounts: 'abc[0-9]+'}}
+node_types:
+  c: {count: 8, constraint: gpu&hbm80g, topology: {packages: 1, cores: 8, reserved: '0', gpus: {count: 2, numa: [0, 0]}}}
+"""
 LOCAL = "name: here\nscheduler: {type: local}\nlauncher: {name: local}\nnode_types: {n: {topology: {packages: 1, cores: 4}}}\n"
 BARE = "name: bare\nscheduler: {type: slurm}\nlauncher: {name: srun}\n"
 FABRIC = BARE + "fabric: {name: slingshot}\n"
@@ -89,6 +99,14 @@ TACC_LIKE = STRICT.replace("[account, memory]", "[]").replace("[constraint, qos]
 ) + "node_types: {g: {topology: {packages: 2, cores: 16, gpus: {count: 4, numa: [0, 0, 1, 1]}}}}\n"  # fmt: skip
 
 FAULTS = [
+    Case("DLR121", "environment: {variables: {RANK: '0'}}", "'0'", "`RANK: 0` gives all ranks the same value", "remove it", BARE),
+    Case("DLR123", "command: [cd, src]", "cd", "`cd` is a word of the shell", "under `directory:`", BARE),
+    Case("DLR125", "resources: {account: YOUR_ACCOUNT}", "YOUR_ACCOUNT", "`YOUR_ACCOUNT` is a placeholder",
+         "the account that pays", BARE),
+    Case("DLR127", "environment: {modules: [gcc cuda]}", "gcc", "`gcc cuda` is loaded as one module",
+         "`modules: [gcc, cuda]`", BARE),
+    Case("DLR133", "resources: {options: {mail_type: END}}", "END", "`mail_type` is not an option of slurm", "`mail-type`", BARE),
+    Case("DLR128", "resources: {nodes: 3, hosts: [a, b]}", "[a", "the job has 3 nodes, but `hosts` lists 2", "`nodes: 2`", BARE),
     Case("DLR015", "resources: {nodes: 3}", "3}", "12 GPUs exceed the limit of partition `small`, 8",
          "request at most 8, or use partition `large`, which accepts it", CAPPED),
     Case("DLR015", "resources: {nodes: 1, cpus_per_rank: 1}", "1}", "`small` requires at least 8 cores, but the job requests 4",
@@ -121,6 +139,20 @@ FAULTS = [
          "4 ranks do not fill 3 nodes with 4 on each", "use 9 to 12 ranks"),
     Case("DLR012", "resources: {nodes: 2, partition: gpus}", "gpus}", "no partition `gpus`",
          "the nearest is `gpu`; it has `gpu`, `cpu`"),
+    Case("DLR012", "resources: {nodes: 9, partition: gpus, walltime: 9d, memory_per_node: 9TB, cpus_per_rank: 99}", "gpus,",
+         "no partition `gpus`", "the nearest is `gpu`"),
+    Case("DLR015", "resources: {nodes: 9, qos: big}", "9,", "9 nodes of type `c` are requested, but site `names` has 8",
+         "request at most 8", NAMES),
+    Case("DLR075", "resources: {nodes: 2, partition: 'gpu,cpu'}", "'gpu,cpu'", "their `node_type` differs", "`any` for all"),
+    Case("DLR117", "resources: {qos: bigg}", "bigg}", "site `names` has no QOS `bigg`", "the nearest is `big`", NAMES),
+    Case("DLR117", "resources: {qos: big, partition: small}", "big,", "QOS `big` is not valid in partition `small`",
+         "use partition `gpu`", NAMES),
+    Case("DLR118", "resources: {constraint: 'hbm80|gpu'}", "'hbm80", "no node feature `hbm80`", "the nearest is `hbm80g`", NAMES),
+    Case("DLR119", "resources: {gpus_per_node: 'h100:2'}", "'h100", "no GPUs of type `h100`", "it has `a100`", NAMES),
+    Case("DLR023", "resources: {qos: big, account: other}", "other}", "account `other` may not use QOS `big`",
+         "use another account", NAMES),
+    Case("DLR019", "resources: {cpus_per_rank: 4}", "4}", "2 ranks of 4 cores need 8, but a node has 7 for jobs (1 are kept",
+         "at most `cpus_per_rank: 3`", NAMES),
     Case("DLR013", "resources: {nodes: 2, node_type: gpux}", "gpux}", "no node type `gpux`", "the nearest is `gpu`"),
     Case("DLR014", "resources: {nodes: 2, walltime: 2d}", "2d}", "walltime 2d exceeds the limit of partition `gpu`, 1d",
          "request at most `1d`"),
@@ -217,6 +249,10 @@ FAULTS = [
          "gcloud storage rsync -r URL DIRECTORY", SSD),
     Case("DLR110", "data: {a: {source: 's3://bucket/set', strategy: shard}}\nresources: {nodes: 2}", "'s3",
          "`strategy: shard` reads the source on each node", "aws s3 sync URL DIRECTORY", SSD),
+    Case("DLR116", "data: {a: {source: /d, version: compute, strategy: shard}}\nresources: {nodes: 2}", "compute",
+         "`version` of data set `a` is compared with a copy", "use `strategy: copy`", SSD),
+    Case("DLR115", "data: {a: {source: 'https://h/f', credentials: {url: NO}}}", "{url", "needs the secret `NO`",
+         "secrets: {NO: "),
     Case("DLR110", "data: {a: 's3://bucket/set'}\nresources: {nodes: 2}", "'s3", "there is no node-local storage",
          "aws s3 sync URL DIRECTORY"),
     Case("DLR093", "results: {to: /r, before_end: 40m}\nresources: {nodes: 2, walltime: 1h}", "40m",
@@ -230,6 +266,24 @@ FAULTS = [
 ]  # fmt: skip
 
 WARNINGS = [
+    Case("DLR139", "framework: intelcaffe\nresources: {nodes: 2}", "intelcaffe", "each may run alone, as rank 0 of 1",
+         "`launcher: intelmpi`", BARE),
+    Case("DLR120", "environment: {variables: {NCCL_DEBGU: INFO}}", None, "`NCCL_DEBGU` is not a variable of NCCL",
+         "the nearest is `NCCL_DEBUG`", BARE),
+    Case("DLR136", "command: [numactl, --cpunodebind=0, a]", None, "`numactl` binds all ranks of a node",
+         "leave `numactl` out", BARE),
+    Case("DLR131", "run: conda activate x && a", None, "`conda activate` fails in a job's shell", "{conda: x}", BARE),
+    Case("DLR132", "hang: 2h\nresources: {walltime: 1h}", None, "`hang: 2h` is not shorter than the walltime, 1h", "`10m`", BARE),
+    Case("DLR134", "environment: {variables: {NCCL_DEBUG: DEBUG}}", None, "`NCCL_DEBUG` has no value `DEBUG`", "`INFO`", BARE),
+    Case("DLR135", "environment: {variables: {PATH: /opt/bin}}", None, "`PATH` is replaced", "{{ env.PATH }}", BARE),
+    Case("DLR122", "environment: {variables: {CUDA_VISIBLE_DEVICES: '0'}}", None, "`CUDA_VISIBLE_DEVICES` is set by hand",
+         "`gpus_per_node`", BARE),
+    Case("DLR124", "command: [a, '--lr 0.1']", None, "`--lr 0.1` is one argument", "`--lr, 0.1`", BARE),
+    Case("DLR130", "run: python t.py --token=$T\nsecrets: {T: {env: T}}", None, "secret `T` becomes an argument",
+         "read the variable `T`", BARE),
+    Case("DLR130", "run: 'curl -H \"Bearer ${T}\" https://h | tar x'\nsecrets: {T: {env: T}}", None,
+         "which every user of a node can read with `ps`", "", BARE),
+    Case("DLR126", "sweep: {x: 1-4}\ncommand: [a, '{{ x }}']", None, "`x` has one value, `1-4`", "`x: [1, 4]`", BARE),
     Case("DLR112", "command: [python, train.py, \u2013lr, '1']\nresources: {nodes: 2}", "\u2013lr", "is a typographic character",
          "write `--`"),
     Case("DLR068", "resources: {nodes: 2, ranks_per_node: 2}", "2}", "cores per rank are not set", "`cpus_per_rank`", BARE),
@@ -295,6 +349,23 @@ def test_warning(case, tmp_path):
     (warning,) = [w for w in plan.warnings if f"({case.code})" in w]
     assert case.message in warning
     assert case.help in warning
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "U=$T python t.py",
+        "export U=$T; python t.py",
+        "printf %s $T | login --stdin",
+        'login <<< "$T"',
+        "python t.py '$T' $TX",
+        "[[ -n $T ]] && python t.py",
+        "python t.py ${#T}",
+    ],
+)
+def test_a_secret_that_no_other_process_gets_as_an_argument(run, tmp_path):
+    spec = f"run: {json.dumps(run)}\nsecrets: {{T: {{env: T}}}}"
+    assert not any("DLR130" in warning for warning in plan_of(tmp_path, spec, BARE).warnings)
 
 
 def test_all_faults_come_at_once_sorted_by_place(tmp_path):

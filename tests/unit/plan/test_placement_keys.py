@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 import pytest
 
+from dlrun.affinity.actions import KEYS
+from dlrun.affinity.command import command
 from dlrun.cli import main as cli
-from dlrun.cli.affinity_actions import KEYS
-from dlrun.cli.tune_affinity import command
 from dlrun.config.hints import keys
 from dlrun.model.placement import PlacementOptions
 from dlrun.model.problem import InvalidFile
@@ -90,7 +90,7 @@ def test_ranks_share_cores_only_where_that_is_asked(tmp_path):
         ("{reserve: 9-1}", "reserve"),
         ("{reserve: '0-15'}", "no usable core is left"),
         ("{reserve: '99'}", "CPU 99"),
-        ("{locality: near}", "`strict` or `balance`"),
+        ("{locality: near}", "`auto`, `strict`, or `balance`"),
         ("{l3_borders: none}", "`free` or `strict`"),
         ("{oversubscribe: 2}", "`true` or `false`"),
     ],
@@ -154,7 +154,7 @@ def test_explain_describes_a_key_that_is_not_set(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.run(["explain", "placement.locality", "spec.yaml"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("placement.locality = strict\n")
-    assert "not set; strict: ranks use only cores local to their GPU" in shown
+    assert shown.startswith("placement.locality = auto\n")
+    assert "not set; auto: ranks stay within the NUMA nodes of their GPUs" in shown
     assert cli.run(["explain", "placement.localty", "spec.yaml"]) == 2
     assert "this plan has no `placement.localty`" in capsys.readouterr().err

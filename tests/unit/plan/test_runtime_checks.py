@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.effects.records import bad_nodes
+from dlrun.jobs.records import bad_nodes
 from tests.making import plan_of, scripts_of
 
 SITE = """\

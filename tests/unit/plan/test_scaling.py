@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from dlrun.plan.scaling.compare import compare
-from dlrun.plan.scaling.estimate import estimate
-from dlrun.plan.scaling.table import Run, tabulate
+from dlrun.trials.scale.compare import compare
+from dlrun.trials.scale.estimate import estimate
+from dlrun.trials.scale.table import Run, tabulate
 
 
 def runs(*sizes, unit="images/s", per_node=1, elapsed=100.0):

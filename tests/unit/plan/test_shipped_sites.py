@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
-from dlrun.effects.inputs.profiles import load_site
-from dlrun.effects.site.check import check_profile
 from dlrun.model.problem import InvalidFile
 from dlrun.resources import directory as resource
+from dlrun.site.profile.check import check_profile
+from dlrun.system.inputs.profiles import Machine, load_site, recognise
 from tests.making import NOWHERE, plan_in, plan_of
 
 SHIPPED = sorted(path.stem for path in resource("site-configs").glob("*.yaml"))
@@ -66,9 +68,76 @@ def test_leonardo_bills_cores_and_eight_for_a_gpu(tmp_path, resources, an_hour):
     assert (cost.unit, cost.an_hour) == ("core-hours", an_hour)
 
 
+OLD = {"delta", "myriad", "setonix"}
+"""Profiles of which no newer source of limits or numbers of nodes was found; the strict check names them."""
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_profile_passes_the_strict_check(name):
-    assert [f"{found.code}: {found.message}" for found in check_profile(name, NOWHERE).problems] == []
+    found = check_profile(name, NOWHERE, date(2026, 11, 25)).problems
+    assert [f"{one.code}: {one.message}" for one in found if one.code != "DLR074"] == []
+    assert any(one.code == "DLR074" for one in found) is (name in OLD)
+
+
+CRAG = """\
+name: crag
+scheduler: {type: slurm, version: "25.05"}
+launcher: {name: srun}
+recognise: {cluster_name: crag}
+partitions: {gpu: {node_type: gpu, max_walltime: 2d, max_nodes: 8}}
+node_types:
+  gpu: {count: 8, memory: 500GB, topology: {packages: 2, cores: 32, gpus: {count: 4}}}
+fabric: {name: infiniband}
+sources:
+  - {cite: "https://crag.example/all", date: "2024-03"}
+  - {covers: [partitions], cite: "https://crag.example/queues", date: 2026-10}
+"""
+
+
+def checked(tmp_path, text):
+    (tmp_path / "crag.yaml").write_text(text)
+    return check_profile(str(tmp_path / "crag.yaml"), NOWHERE, date(2026, 11, 25))
+
+
+def test_each_fact_is_as_old_as_its_own_source(tmp_path):
+    (old,) = checked(tmp_path, CRAG).problems
+    assert old.message == "`scheduler`, `node_types.gpu.count` are from 2024-03, more than a year ago"
+    assert (old.code, old.warning, old.origin.line) == ("DLR074", True, 10)
+    assert "https://crag.example/all" in old.help
+    recent = CRAG.replace("2024-03", "2025-12-01")
+    assert checked(tmp_path, recent).problems == ()
+    (old,) = checked(tmp_path, recent.replace("2026-10", "2023")).problems
+    assert old.message == "`partitions` (3 values) are from 2023, more than a year ago"
+    assert checked(tmp_path, CRAG.replace("name: crag\n", "name: crag\nstatus: retired\n", 1)).problems == ()
+
+
+def test_what_a_profile_lacks_is_listed_worst_first_with_its_cost_and_command(tmp_path):
+    found = checked(tmp_path, CRAG).missing
+    assert [one.key for one in found] == [
+        "node_types.gpu.topology.gpus.numa",
+        "node_types.gpu.topology.nics",
+        "fabric.interfaces",
+        "storage.node_local",
+        "storage.shared",
+    ]
+    assert (found[0].cost, found[0].command) == ("ranks are not placed near their GPU", "nvidia-smi topo -m")
+    known = CRAG + "unknown: [storage.shared, node_types.topology.nics]\n"
+    assert [one.key for one in checked(tmp_path, known).missing] == [
+        "node_types.gpu.topology.gpus.numa",
+        "fabric.interfaces",
+        "storage.node_local",
+    ]
+    bare = checked(tmp_path, "name: crag\nscheduler: {type: slurm}\nlauncher: {name: srun}\n").missing
+    assert [one.key for one in bare][:4] == ["node_types", "partitions", "recognise", "fabric"]
+
+
+def test_numbers_of_nodes_are_not_inherited_by_another_machine(tmp_path):
+    (tmp_path / "crag.yaml").write_text(CRAG)
+    (tmp_path / "tor.yaml").write_text("name: tor\nextends: ./crag.yaml\n")
+    kind = load_site(str(tmp_path / "tor.yaml"), here=NOWHERE).site.node_types["gpu"]
+    assert (kind.count, kind.memory is not None) == (None, True)
+    (tmp_path / "own.yaml").write_text("name: crag\nextends: ./crag.yaml\n")
+    assert load_site(str(tmp_path / "own.yaml"), here=NOWHERE).site.node_types["gpu"].count == 8
 
 
 def test_what_no_source_states_is_marked_and_not_asked_for(tmp_path):
@@ -175,3 +244,66 @@ def test_snellius_interface_is_the_partitions(tmp_path, partition, interface):
 def test_a_country_has_one_code():
     centres = {load_site(name, here=NOWHERE).site.centre or "" for name in SHIPPED}
     assert not [centre for centre in centres if centre.endswith(", GB")], "the others have `UK`"
+
+
+@pytest.mark.parametrize(
+    ("partition", "qos", "more", "refused"),
+    [
+        ("standard", "short", "nodes: 2, walltime: 10m", None),
+        ("short", "short", "nodes: 2, walltime: 10m", None),
+        ("gpu", "gpu-shd", "nodes: 1, walltime: 10m", None),
+        ("standard", "short", "nodes: 2, walltime: 2h", "walltime 2h exceeds the limit of QOS `short`, 20m"),
+        ("highmem", "short", "nodes: 2, walltime: 10m", "QOS `short` is not valid in partition `highmem`"),
+    ],
+)
+def test_a_qos_is_given_with_the_centres_partition_or_the_profiles(tmp_path, partition, qos, more, refused):
+    spec = (
+        f"{HEAD.replace('torch', 'mpi')}site: archer2\n"
+        f"resources: {{account: z01, ranks_per_node: 2, partition: {partition}, qos: {qos}, {more}}}\n"
+    )
+    if refused is None:
+        assert f"--qos={qos}" in [directive.text for directive in plan(tmp_path, spec).directives]
+    else:
+        assert refusal(tmp_path, spec).message == refused
+
+
+def test_a_qos_that_a_profile_does_not_list_is_a_warning_unless_it_is_misspelled(tmp_path):
+    head = (
+        f"{HEAD}site: perlmutter\nresources: {{account: m1_g, constraint: gpu, nodes: 2, walltime: 2h, qos: "
+    )
+    assert not any("DLR117" in line for line in plan(tmp_path, f"{head}premium}}").warnings)
+    (warned,) = [line for line in plan(tmp_path, f"{head}overrun}}").warnings if "DLR117" in line]
+    assert "does not know QOS `overrun`" in warned
+    assert refusal(tmp_path, f"{head}regularr}}").message == "site `perlmutter` has no QOS `regularr`"
+
+
+def test_clusters_are_recognised_each_by_one_profile():
+    """By Slurm's ClusterName, the PBS server, host names of login nodes, or a variable that only this cluster sets."""
+    known = {}
+    for name in SHIPPED:
+        rule = load_site(name, here=NOWHERE).site.recognise
+        keys = [*rule.pbs_server, *rule.hosts, *(f"{key}={value}" for key, value in rule.environment.items())]
+        for key in [rule.cluster_name, *keys] if rule.cluster_name else keys:
+            assert known.setdefault(key, name) == name, f"{key}: {known[key]} and {name}"
+    assert len(SHIPPED) >= 77
+    assert len(set(known.values())) >= 55
+
+
+@pytest.mark.parametrize(
+    ("around", "name"),
+    [
+        ({"environment": {"CC_CLUSTER": "rorqual"}}, "rorqual"),
+        ({"host": "trig-login01"}, "trillium-gpu"),
+        ({"host": "tri-login03"}, "trillium"),
+        ({"host": "login2.karolina.it4i.cz"}, "karolina"),
+        ({"environment": {"NCAR_HOST": "casper"}}, "casper"),
+        ({"host": "login-3.login.server.mila.quebec"}, "mila"),
+        ({"host": "bunya2"}, "bunya"),
+        ({"environment": {"PBS_SERVER": "pbs102"}}, "aspire-2a"),
+    ],
+)
+def test_a_login_node_is_recognised(tmp_path, around, name):
+    here = Machine(
+        environment=around.get("environment", {}), home=tmp_path, root=tmp_path, host=around.get("host", "x")
+    )
+    assert recognise(here)[0] == name

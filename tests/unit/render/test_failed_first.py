@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from dlrun.effects.diagnosis.evidence import notes
 from dlrun.node.checks.node_checks import SKEW
+from dlrun.why.evidence import notes
 from tests.library import LIBRARY, call
 
 HOUR = 3600.0
@@ -88,3 +88,51 @@ def test_where_nobody_knows_when_it_was_launched_the_future_is_now(place):
 
 def test_both_allow_clocks_the_same(place):
     assert f"{int(SKEW * 1e9)}" in (LIBRARY / "failures.sh").read_text()
+
+
+USERS = {
+    "failures/mine": "x", "failures/run-7": "best so far", "failures/rank-12": "99999999999999999999999 other 3 n 1\n",
+    "ended/.keep": "", "idle/rank-3": "text", "stacks/rank-0.txt": "my stacks", "kept/best.pt": "weights", "kept/1": "12",
+    "placement/mine": "{}", "placement/n9": '{"version": 1, "host": "n1", "granted": "0"}',
+    "early/notes": "", "nodes/n1/mine": "x", "nodes/hosts.bak": "n1",
+}  # fmt: skip
+"""Files of the user in directories of dlrun's, some with names that dlrun uses."""
+OWN = {
+    "failures/rank-0": "17 rank 0 n1 3\n", "failures/stage-1": "17 stage 1 n1 3\n",
+    "failures/node-0": "17 node 0 n1 1 node failed\n",
+    "failures/fabric": "17 rank 4 n1 1 fabric: tcp\n", "failures/rank-5": "", "ended/rank-1": "17 rank 1 n1 0\n",
+    "idle/rank-0": "", "idle/rank-0.ended": "", "idle/dump": "", "stacks/rank-2.txt": "rank 2 on n1\nprocess 7\n",
+    "kept/0": "0\n",
+
+    "placement/n1": '{"version": 1, "host": "n1", "granted": "0-3"}\n',
+    "kept/none": "", "kept/notice-0": "", "early/0": "4 4096\n", "nodes/hosts": "n1\nn2\n", "nodes/best": "n1\n",
+    "nodes/n1/report.json": "{}", "nodes/n2/log": "",
+}  # fmt: skip
+
+
+def test_a_new_start_removes_only_what_an_earlier_one_wrote(tmp_path):
+    for name, text in {**USERS, **OWN}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    names = ("failures", "ended", "idle", "stacks", "kept", "early", "nodes", "placement")
+    for name in names:
+        (tmp_path / name / ".dlrun").touch()
+    call(tmp_path, f"_dlrun_create_empty {' '.join(names)}")
+    left = {
+        str(path.relative_to(tmp_path)): path.read_text()
+        for path in tmp_path.rglob("*")
+        if path.is_file() and path.parent != tmp_path and path.name != ".dlrun" and path.parent.name != "lib"
+    }
+    assert left == USERS
+    assert all((tmp_path / name / ".dlrun").exists() for name in names)
+
+
+def test_a_file_of_the_user_is_not_a_failure(place):
+    for name, text in USERS.items():
+        if name.startswith("failures/"):
+            (place / name).write_text(text)
+    assert call(place, "_dlrun_some_failed", check=False).returncode == 1
+    assert call(place, "_dlrun_failed_first", check=False).stdout == ""
+    note(place, 3, time.time_ns() + 10**13)
+    assert call(place, "_dlrun_failed_first").stdout.split()[2] == "3"
+    assert (place / "failures" / "rank-12").read_text() == USERS["failures/rank-12"]

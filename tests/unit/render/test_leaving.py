@@ -51,6 +51,7 @@ def test_a_step_that_slurm_asked_but_no_busy_node_has_heard_yet_is_not_asked_aga
     assert kept(tmp_path, ALIVE, later, most=200) == "all"
 
 
+@pytest.mark.slow
 def test_a_step_that_slurm_did_not_ask_is_asked(tmp_path):
     own = "(trap 'echo TERM >\"$DLRUN_RUN_DIR/signalled\"; exit' TERM; while :; do command sleep 0.1; done) & _dlrun_keeper=$!"
     assert kept(tmp_path, own, "command sleep 0.02", most=900) == "not all, told TERM"

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from tests.library import LIBRARY
+from tests.programs import need, with_venv
 
 PARTS = sorted(LIBRARY.glob("*.sh"))
 
 
+@pytest.mark.slow
+@pytest.mark.needs
 def test_shellcheck_finds_nothing():
-    shellcheck = shutil.which(
-        "shellcheck", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    )
-    if shellcheck is None:
-        pytest.skip("shellcheck is not installed: it comes with the `lint` dependency group")
+    shellcheck = need("shellcheck", path=with_venv())
     command = [shellcheck, "-x", f"--source-path={LIBRARY}", *PARTS]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("", 0)
@@ -49,3 +44,10 @@ def test_a_part_is_one_idea(part):
     assert len(lines) <= 300
     assert lines[0].startswith("# shellcheck shell=bash")
     assert lines[1].startswith("# ")
+
+
+def test_no_global_array_has_values_where_it_is_declared():
+    """Bash 4.2, which Enterprise Linux 7 has, makes it a local one then, and the global one stays unset."""
+    declared = re.compile(r"^\s*declare -g[aA]+ .*=\(", re.MULTILINE)
+    assert {path.name for path in LIBRARY.glob("*.sh") if declared.search(path.read_text())} == set()
+    assert declared.search("  declare -gA _dlrun_parent=()\n")

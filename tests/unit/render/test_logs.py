@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from dlrun.effects.diagnosis import evidence
-from dlrun.effects.logs import files as log_files
+from dlrun.jobs.logs import files as log_files
 from dlrun.plan import log_names
+from dlrun.why import evidence
 from tests.library import BASH, call
 from tests.making import NODES, SLURM, plan_of, write_job
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.library import BASH, LIBRARY
 
 RANK = """\
@@ -21,7 +22,7 @@ dlrun_run sleep 600
 JOB = """\
 set -euo pipefail
 source {library}/job.sh
-_dlrun_started=0 _dlrun_zero=0
+_dlrun_begin_clock
 _dlrun_arm
 scancel() {{ echo "$*" >{place}/cancelled; }}
 dlrun_launch bash -c 'echo begun >{place}/shell; exec sleep 600'
@@ -60,12 +61,7 @@ def until(so):
 
 
 def gone(session: int) -> bool:
-    return not subprocess.run(["pgrep", "-s", str(session)], capture_output=True, check=False).stdout
-
-
-def below(pid: str) -> list[str]:
-    done = subprocess.run(["ps", "--ppid", pid, "-o", "comm="], capture_output=True, text=True, check=False)
-    return done.stdout.split()
+    return not processes.of_session(session)
 
 
 def test_a_rank_whose_daemon_is_gone_before_its_program_runs_ends_too(tmp_path):
@@ -79,6 +75,7 @@ def test_a_rank_whose_daemon_is_gone_before_its_program_runs_ends_too(tmp_path):
     until(lambda: gone(running.pid))
 
 
+@pytest.mark.slow
 def test_a_rank_whose_daemon_is_killed_ends_and_notes_it(tmp_path):
     running = daemon(tmp_path, "slurmstepd", RANK)
     note = tmp_path / "failures" / "rank-1"
@@ -93,7 +90,7 @@ def test_a_rank_that_slurm_did_not_start_is_not_watched(tmp_path):
     running = daemon(tmp_path, "pbs_mom", RANK)
     try:
         shell = (tmp_path / "shell").read_text().strip()
-        until(lambda: below(shell) == ["sleep"])
+        until(lambda: processes.children(int(shell)) == ["sleep"])
     finally:
         os.killpg(running.pid, signal.SIGKILL)
         running.wait()

@@ -105,6 +105,6 @@ def test_a_launcher_that_starts_nothing_fails_the_job(tmp_path):
 
 def test_the_job_s_clock_is_one_that_nobody_sets(tmp_path):
     """As a clock that jumps changes $SECONDS: neither the end of the walltime nor a hang is then near."""
-    lines = """_dlrun_zero=0; _dlrun_read_clock; _dlrun_zero=$_dlrun_now
+    lines = """_dlrun_begin_clock
     SECONDS=99999; _dlrun_read_clock; echo "$_dlrun_now" """
     assert 0 <= int(call(tmp_path, lines).stdout) < 60

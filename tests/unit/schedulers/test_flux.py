@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+
 import pytest
 
+from dlrun import backends
 from dlrun.errors import OperationFailed
 from dlrun.model.job import UNMET, State
 from dlrun.model.plan import Dependency
 from dlrun.model.units import Bytes
-from dlrun.schedulers.flux import flux
 from tests.fakebin import CAPTURED
 from tests.unit.schedulers.making import faults, lines, request, site
+
+flux = backends.scheduler("flux")
 
 COMMON = ["--job-name=train", "--output=logs/job.log"]
 HERE = CAPTURED / "flux"
@@ -167,6 +172,55 @@ def test_advice(said, word):
 def test_the_cluster_is_known_by_its_hosts():
     assert flux.identified("tuo[1-1152]\n") == "tuo"
     assert flux.identified("") is None
+
+
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [
+        ("instance system", "tuo"),
+        ("instance f2x/f3Y", "tuo/f2x/f3Y"),
+        ("instance 1719.25", "tuo/1719.25"),
+        ("instance ", None),
+    ],
+)
+def test_an_instance_in_a_job_is_not_the_cluster(said, known):
+    assert flux.identified(f"tuo[1-4]\n{said}\n") == known
+
+
+FLUX = """\
+#!/bin/bash
+case "$*" in
+"resource list"*) echo 'tuo[1-4]' ;;
+"getattr jobid-path") [[ -n $JOBID_PATH ]] && echo "$JOBID_PATH" ;;
+"getattr jobid") [[ -n $JOBID ]] && echo "$JOBID" ;;
+"getattr broker.boot-method") echo "$METHOD" ;;
+"exec -n -r 0 flux getattr broker.starttime") echo 1719.25 ;;
+*) exit 1 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("attributes", "known"),
+    [
+        ({"JOBID_PATH": "/", "METHOD": "config"}, "tuo"),
+        ({"JOBID_PATH": "/ƒ2x/ƒ3Y", "METHOD": "simple"}, "tuo/f2x/f3Y"),
+        ({"JOBID": "ƒ2x", "METHOD": "simple"}, "tuo/f2x"),
+        ({"JOBID_PATH": "/", "METHOD": "libpmi2"}, "tuo/1719.25"),
+    ],
+)
+def test_the_instance_is_read_from_the_broker(tmp_path, attributes, known):
+    (tmp_path / "flux").write_text(FLUX)
+    (tmp_path / "flux").chmod(0o755)
+    environment = {
+        "JOBID_PATH": "",
+        "JOBID": "",
+        **attributes,
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "LANG": "C.UTF-8",
+    }
+    done = subprocess.run(flux.identify(), env=environment, capture_output=True, text=True, check=True)
+    assert flux.identified(done.stdout) == known
 
 
 def test_a_check_names_the_bank_that_it_cannot_check():

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from dlrun import backends
 from dlrun.errors import OperationFailed
 from dlrun.model.job import State
 from dlrun.model.plan import Dependency
 from dlrun.model.site import Complexes
 from dlrun.model.units import Bytes
-from dlrun.schedulers.gridengine import gridengine
 from tests.fakebin import CAPTURED
 from tests.unit.schedulers.making import faults, lines, request, site
+
+gridengine = backends.scheduler("gridengine")
 
 COMMON = ["-N train", "-S /bin/bash", "-cwd", "-o logs/job.log", "-j y", "-r n", "-R y"]
 PE = {"parallel_environment": "mpi-{slots}"}

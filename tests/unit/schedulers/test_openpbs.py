@@ -9,15 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlrun import backends
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.job import UNMET, State
 from dlrun.model.plan import Dependency
 from dlrun.model.units import Bytes, Duration
-from dlrun.schedulers.pbs import openpbs
 from dlrun.schedulers.pbs.directives import quote
 from tests.fakebin import CAPTURED
 from tests.library import call
 from tests.unit.schedulers.making import faults, lines, request, site
+
+openpbs = backends.scheduler("openpbs")
 
 COMMON = ["-N train", "-S /bin/bash", "-o logs/job.log", "-j oe", "-k doe", "-r n"]
 GIB = Bytes.parse("1GiB")

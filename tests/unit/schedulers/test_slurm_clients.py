@@ -7,9 +7,11 @@ import subprocess
 
 import pytest
 
+from dlrun import backends
 from dlrun.errors import OperationFailed
-from dlrun.schedulers.slurm import slurm
 from tests.fakebin import CAPTURED
+
+slurm = backends.scheduler("slurm")
 
 TRANSCRIPT = (CAPTURED / "slurm" / "clients.txt").read_text()
 SAID = {

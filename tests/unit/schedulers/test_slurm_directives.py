@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlrun import backends
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.plan import Dependency
 from dlrun.model.units import Bytes, Duration
-from dlrun.schedulers.slurm import slurm
 from dlrun.schedulers.slurm.directives import quote
 from tests.unit.schedulers.making import faults, lines, request, site
+
+slurm = backends.scheduler("slurm")
 
 ALWAYS = ["--job-name=train", "--output=logs/job.log", "--no-requeue"]
 SHAPE = ["--nodes=2", "--ntasks=4", "--ntasks-per-node=2"]

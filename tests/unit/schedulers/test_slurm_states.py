@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from dlrun import backends
 from dlrun.model.job import UNMET, State
-from dlrun.schedulers.slurm import slurm
+from dlrun.schedulers.slurm.states import parse_history, parse_queue
 from tests.fakebin import CAPTURED
+
+slurm = backends.scheduler("slurm")
 
 SLURM = CAPTURED / "slurm"
 
@@ -127,6 +130,16 @@ def test_exit_codes_before_and_after_23_02(code, expected):
 def test_rarer_states(word, state, reason):
     (status,) = slurm.parse_queue(f"7|{word}|None|0|0|N/A|N/A||\n")
     assert (status.state, status.reason) == (state, reason)
+
+
+def test_an_ended_job_has_no_reason_of_its_wait():
+    """squeue and sacct keep why a job waited."""
+    row = "7|{}|Priority|0:0|1|debug|N/A|N/A|n1\n"
+    for word in ("COMPLETED", "FAILED", "TIMEOUT", "PREEMPTED"):
+        (found,) = parse_history(row.format(word))
+        assert found.reason is None, word
+    (found,) = parse_queue("7|FAILED|NonZeroExitCode|256|0|N/A|N/A|n1|\n")
+    assert found.reason == "NonZeroExitCode"
 
 
 def test_het_components_and_noise():

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from dlrun import backends
 from dlrun.model.job import State
 from dlrun.model.plan import Dependency
 from dlrun.model.units import Bytes
 from dlrun.schedulers import refusals
-from dlrun.schedulers.pbs import torque
 from tests.fakebin import CAPTURED
 from tests.unit.schedulers.making import faults, lines, request, site
+
+torque = backends.scheduler("torque")
 
 COMMON = ["-N train", "-S /bin/bash", "-o logs/job.log", "-j oe", "-r n"]
 

@@ -1,7 +1,7 @@
 export OMP_NUM_THREADS=22 # 48 cores / 2 ranks, 2 reserved for communication and data loading [OpenMP 5.2, chapter 21]
 export I_MPI_PIN=0 # ranks are started unbound; rank.sh binds them [Intel MPI Library Developer Reference]
 export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # makes -ppn take precedence over the layout of the scheduler [Intel MPI Library Developer Reference]
-dlrun_launch mpiexec.hydra -f "$DLRUN_HOSTS" -ppn 2 -n 896 bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch mpiexec.hydra -f "$DLRUN_HOSTS" -ppn 2 -n 896 bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 
 export MLSL_NUM_SERVERS=2 # one per communication core of the rank [Intel MLSL, src/comm_ep.cpp]
 export MLSL_SERVER_AFFINITY=39,38,43,42 # the communication cores of all ranks of a node [Intel MLSL, src/comm_ep.cpp]
@@ -15,4 +15,5 @@ export GLOG_minloglevel=0 # logs everything, as in Intel Caffe's script [intel/c
 export INTERNAL_THREADS_PIN
 INTERNAL_THREADS_PIN="$(set -- 92,94 93,95; shift "$DLRUN_LOCAL_RANK"; printf %s "$1")" # the last two hardware threads of this rank only [intel/caffe scripts/run_intelcaffe.sh]
 export FI_PROVIDER=psm2 # provider of the site's fabric; before Intel MPI 2019: I_MPI_FABRICS=shm:tmi with I_MPI_TMI_PROVIDER=psm2 [Intel MPI Library Developer Reference]
+dlrun_fit_cores OMP_NUM_THREADS MLSL_SERVER_AFFINITY KMP_AFFINITY # to what was granted, if that is not the plan's
 dlrun_run caffe train --solver models/resnet50/solver.prototxt --engine MKL2017

@@ -1,10 +1,10 @@
 DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
 # 1 × scheduler, on the first node
-dlrun_service_that_ends dlrun_ssh "$DLRUN_HOSTS"-first 1 1 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" scheduler
+dlrun_service_that_ends dlrun_ssh "$DLRUN_HOSTS"-first 1 1 1 ssh bash -p "$DLRUN_JOB_DIR/rank.sh" scheduler
 # 16 × server, 1 on each node
-dlrun_service_that_ends dlrun_ssh "$DLRUN_HOSTS" 1 16 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" server
+dlrun_service_that_ends dlrun_ssh "$DLRUN_HOSTS" 1 16 1 ssh bash -p "$DLRUN_JOB_DIR/rank.sh" server
 # 16 × worker, 1 on each node
-dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 1 16 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" worker
+dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 1 16 1 ssh bash -p "$DLRUN_JOB_DIR/rank.sh" worker
 
 DLRUN_OWN_ADDRESS=$(dlrun_numeric "$DLRUN_HOST")
 export DLRUN_OWN_ADDRESS # under which other nodes reach this one

@@ -6,7 +6,7 @@
 #SBATCH --ntasks-per-node=4
 #SBATCH --cpus-per-task=24
 #SBATCH --gpus-per-task=1
-#SBATCH --account=your-account
+#SBATCH --account=cad1234
 #SBATCH --constraint=MI300
 #SBATCH --time=01:00:00
 #SBATCH --exclusive
@@ -16,4 +16,4 @@ export OMP_NUM_THREADS=24
 export PYTHONUNBUFFERED=1
 export NCCL_DEBUG=WARN
 export HSA_FORCE_FINE_GRAIN_PCIE=1
-dlrun_launch srun --nodes=1 --ntasks=4 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch srun --nodes=1 --ntasks=4 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash -p "$DLRUN_JOB_DIR/rank.sh" rank

@@ -11,4 +11,4 @@
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
 export OMP_NUM_THREADS=8
 export PYTHONUNBUFFERED=1
-dlrun_launch srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash -p "$DLRUN_JOB_DIR/rank.sh" rank

@@ -19,4 +19,4 @@ export CCL_ATL_TRANSPORT=mpi
 export CCL_KVS_MODE=mpi
 export CCL_WORKER_AFFINITY=42,43,44,45,46,47,94,95,96,97,98,99
 export FI_MR_CACHE_MONITOR=userfaultfd
-dlrun_launch mpiexec -n 24 --ppn 12 --hostfile "$DLRUN_HOSTS" --cpu-bind none --pmi=pmix --envall bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch mpiexec -n 24 --ppn 12 --hostfile "$DLRUN_HOSTS" --cpu-bind none --pmi=pmix --envall bash -p "$DLRUN_JOB_DIR/rank.sh" rank

@@ -12,4 +12,4 @@
 #PBS -l gpu_type=a100
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
 export PYTHONUNBUFFERED=1
-dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 1 1 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 1 1 1 ssh bash -p "$DLRUN_JOB_DIR/rank.sh" rank

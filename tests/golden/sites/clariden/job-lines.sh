@@ -23,4 +23,4 @@ export FI_CXI_RX_MATCH_MODE=software
 export MPICH_GPU_SUPPORT_ENABLED=0
 export NCCL_NET='AWS Libfabric'
 export NCCL_PROTO='^LL128'
-dlrun_launch srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash -p "$DLRUN_JOB_DIR/rank.sh" rank

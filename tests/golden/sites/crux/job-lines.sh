@@ -13,4 +13,4 @@
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
 export OMP_NUM_THREADS=4
 export PYTHONUNBUFFERED=1
-dlrun_launch mpiexec -n 256 --ppn 64 --hostfile "$DLRUN_HOSTS" --cpu-bind none bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch mpiexec -n 256 --ppn 64 --hostfile "$DLRUN_HOSTS" --cpu-bind none bash -p "$DLRUN_JOB_DIR/rank.sh" rank

@@ -11,4 +11,4 @@ export OMP_NUM_THREADS=18
 export PYTHONUNBUFFERED=1
 export I_MPI_PIN=0
 export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0
-dlrun_launch mpiexec.hydra -f "$DLRUN_HOSTS" -ppn 2 -n 4 bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch mpiexec.hydra -f "$DLRUN_HOSTS" -ppn 2 -n 4 bash -p "$DLRUN_JOB_DIR/rank.sh" rank

@@ -21,4 +21,4 @@ export FI_CXI_DEFAULT_TX_SIZE=2048
 export FI_CXI_RX_MATCH_MODE=hybrid
 export MPICH_GPU_SUPPORT_ENABLED=0
 export NCCL_NET='AWS Libfabric'
-dlrun_launch mpiexec -n 32 --ppn 4 --hostfile "$DLRUN_HOSTS" --cpu-bind none --no-transfer bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch mpiexec -n 32 --ppn 4 --hostfile "$DLRUN_HOSTS" --cpu-bind none --no-transfer bash -p "$DLRUN_JOB_DIR/rank.sh" rank

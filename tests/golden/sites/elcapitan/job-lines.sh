@@ -18,4 +18,4 @@ export FI_CXI_DEFAULT_CQ_SIZE=131072
 export FI_CXI_DEFAULT_TX_SIZE=2048
 export FI_CXI_RX_MATCH_MODE=hybrid
 export NCCL_MIN_NCHANNELS=24
-dlrun_launch dlrun_flux flux --nodes=2 --ntasks=8 -o cpu-affinity=off -o gpu-affinity=off -o mpibind=off -o exit-on-error bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch dlrun_flux flux --nodes=2 --ntasks=8 -o cpu-affinity=off -o gpu-affinity=off -o mpibind=off -o exit-on-error bash -p "$DLRUN_JOB_DIR/rank.sh" rank

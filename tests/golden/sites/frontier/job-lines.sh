@@ -30,4 +30,4 @@ export FI_CXI_RDZV_PROTO=alt_read
 export FI_CXI_RDZV_EAGER_SIZE=0
 export FI_CXI_RDZV_THRESHOLD=0
 export FI_CXI_RDZV_GET_MIN=0
-dlrun_launch srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --network=disable_rdzv_get bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --network=disable_rdzv_get bash -p "$DLRUN_JOB_DIR/rank.sh" rank

@@ -8,4 +8,4 @@
 #SBATCH --gpus-per-node=1
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
 export PYTHONUNBUFFERED=1
-dlrun_launch srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash -p "$DLRUN_JOB_DIR/rank.sh" rank

@@ -7,4 +7,4 @@
 #PBS -l walltime=01:00:00
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
 export PYTHONUNBUFFERED=1
-dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 4 8 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 4 8 1 ssh bash -p "$DLRUN_JOB_DIR/rank.sh" rank

@@ -23,4 +23,4 @@ export FI_CXI_DEFAULT_CQ_SIZE=131072
 export FI_CXI_DEFAULT_TX_SIZE=2048
 export FI_CXI_RX_MATCH_MODE=hybrid
 export MPICH_OFI_NIC_POLICY=NUMA
-dlrun_launch mpiexec -n 8 --ppn 4 --hostfile "$DLRUN_HOSTS" --cpu-bind none bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch mpiexec -n 8 --ppn 4 --hostfile "$DLRUN_HOSTS" --cpu-bind none bash -p "$DLRUN_JOB_DIR/rank.sh" rank

@@ -16,4 +16,4 @@ export NCCL_DEBUG=WARN
 export NCCL_SOCKET_IFNAME='=ib0'
 export NCCL_IB_TIMEOUT=22
 export UCX_RC_TIMEOUT=4s
-dlrun_launch srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash -p "$DLRUN_JOB_DIR/rank.sh" rank

@@ -9,4 +9,4 @@
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
 export OMP_NUM_THREADS=1
 export PYTHONUNBUFFERED=1
-dlrun_launch srun --nodes=2 --ntasks=96 --ntasks-per-node=48 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch srun --nodes=2 --ntasks=96 --ntasks-per-node=48 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash -p "$DLRUN_JOB_DIR/rank.sh" rank

@@ -25,4 +25,4 @@ export FI_CXI_DEFAULT_TX_SIZE=2048
 export FI_CXI_RX_MATCH_MODE=hybrid
 export MPICH_GPU_SUPPORT_ENABLED=0
 export MPICH_OFI_NIC_POLICY=GPU
-dlrun_launch srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --gpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --gpu-bind=none bash -p "$DLRUN_JOB_DIR/rank.sh" rank

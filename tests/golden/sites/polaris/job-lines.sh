@@ -25,4 +25,4 @@ export MPICH_GPU_SUPPORT_ENABLED=0
 export NCCL_NET='AWS Libfabric'
 export NCCL_COLLNET_ENABLE=1
 export TMPDIR=/tmp
-dlrun_launch mpiexec -n 40 --ppn 4 --hostfile "$DLRUN_HOSTS" --cpu-bind none bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch mpiexec -n 40 --ppn 4 --hostfile "$DLRUN_HOSTS" --cpu-bind none bash -p "$DLRUN_JOB_DIR/rank.sh" rank

@@ -16,4 +16,4 @@ export PYTHONUNBUFFERED=1
 export NCCL_DEBUG=WARN
 export HSA_FORCE_FINE_GRAIN_PCIE=1
 export MPICH_OFI_NIC_POLICY=NUMA
-dlrun_launch srun --nodes=1 --ntasks=8 --ntasks-per-node=8 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch srun --nodes=1 --ntasks=8 --ntasks-per-node=8 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash -p "$DLRUN_JOB_DIR/rank.sh" rank

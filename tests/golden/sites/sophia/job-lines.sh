@@ -14,4 +14,4 @@ export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
 export OMP_NUM_THREADS=16
 export PYTHONUNBUFFERED=1
 export NCCL_DEBUG=WARN
-dlrun_launch dlrun_openmpi 8 mpirun -np 8 --hostfile "$DLRUN_HOSTS"-x8 --map-by ppr:8:node --bind-to none bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch dlrun_openmpi 8 mpirun -np 8 --hostfile "$DLRUN_HOSTS"-x8 --map-by ppr:8:node --bind-to none bash -p "$DLRUN_JOB_DIR/rank.sh" rank

@@ -11,4 +11,4 @@
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
 export PYTHONUNBUFFERED=1
 export NCCL_DEBUG=WARN
-dlrun_launch dlrun_openmpi 4 mpirun -np 8 --hostfile "$DLRUN_HOSTS"-x4 --map-by ppr:4:node --bind-to none bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch dlrun_openmpi 4 mpirun -np 8 --hostfile "$DLRUN_HOSTS"-x4 --map-by ppr:4:node --bind-to none bash -p "$DLRUN_JOB_DIR/rank.sh" rank

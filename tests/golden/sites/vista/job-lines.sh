@@ -10,4 +10,4 @@ export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
 export OMP_NUM_THREADS=1
 export PYTHONUNBUFFERED=1
 export I_MPI_PIN=0
-dlrun_launch ibrun -n 576 -o 0 bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch ibrun -n 576 -o 0 bash -p "$DLRUN_JOB_DIR/rank.sh" rank

@@ -6,11 +6,12 @@ import subprocess
 import sys
 
 import pytest
-from dlrun.effects.jobs import files
+from dlrun.jobs.submission import files
 from dlrun.node.blocks import hashing
 from dlrun.node.common.errors import Usage
 
-from tests.unit.node.programs import ROOT, pythons
+from tests import programs
+from tests.unit.node.programs import ROOT
 
 KNOWN = {
     b"": "99aa06d3014798d86001c324468d497f",
@@ -85,11 +86,10 @@ def test_the_library_of_the_submitting_host_is_used_where_the_system_has_none(mo
     assert hashing._from_library()(b"a").hex() == KNOWN[b"a"]
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize("minor", [6, 8, 9, 12, 13, 14])
 def test_every_python_of_a_node_can_use_it(minor, carried):
-    python = pythons().get(minor)
-    if python is None:
-        pytest.skip(f"there is no Python 3.{minor} here")
+    python = programs.python(minor)
     path, content = carried
     path.write_bytes(content)
     code = "import sys; from dlrun.node.blocks import hashing; print(hashing._usable_xxh3(sys.argv[1])(b'a').hex())"

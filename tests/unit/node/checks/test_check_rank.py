@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 
 import pytest
 from dlrun.node.checks import check_rank, placement_probe
+
+from tests.programs import works
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,7 @@ def test_a_kernels_list_of_cpus(text, numbers):
     assert placement_probe.numbers(text) == numbers
 
 
+@pytest.mark.needs
 def test_both_sources_of_the_memory_policy_agree():
     """The call, and the file that is read where a container refuses the call."""
     script = """
@@ -28,7 +30,7 @@ probe.GET_MEMPOLICY = {}
 print(by_call[0] != "unknown" and by_call == probe.memory_policy())
 """
     for before in ((), ("numactl", "--membind=0"), ("numactl", "--preferred=0")):
-        if before and not shutil.which("numactl"):
+        if before and not works("numactl"):
             continue
         done = subprocess.run(
             [*before, sys.executable, "-c", script], capture_output=True, text=True, check=False

@@ -29,6 +29,7 @@ def test_without_a_library_a_rank_says_so(tmp_path):
     assert ranks(tmp_path, "no_such_module") == [{"rank": 0}, {"rank": 1}]
 
 
+FAILED = "each rank is alone: MPI has 1 rank, not 2; its process manager is not that of the launcher"
 FAKE_MPI = """\
 import os
 class COMM_WORLD:
@@ -56,4 +57,4 @@ def test_mpi_is_tried_where_it_is_named_first(tmp_path, monkeypatch):
 def test_mpi_that_started_every_rank_by_itself_is_a_failure(tmp_path, monkeypatch):
     monkeypatch.setenv("SIZE", "1")
     zero, _ = ranks(tmp_path, "mpi4py", modules=fake_mpi(tmp_path))
-    assert zero == {"rank": 0, "by": "mpi4py", "failed": "MPI has 1 ranks, not 2"}
+    assert zero == {"rank": 0, "by": "mpi4py", "failed": FAILED}

@@ -6,11 +6,9 @@ import signal
 import stat
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from dlrun.node.source.manifest import FILE
-from dlrun.node.store.warm import FEW, SAMPLE, entries_to_check, latest
+from dlrun.node.source.recheck import FEW
 
 from tests.unit.node.programs import run, staging, start, start_held
 from tests.unit.node.trees import has_xattrs, odd, snapshot, write
@@ -36,6 +34,7 @@ def nothing_published(tmp_path):
     return not (tmp_path / "node" / "set").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hashed", ["auto", "sha256", "none"])
 def test_every_kind_of_entry_and_name_arrives_as_it_is(tmp_path, hashed):
     before = odd(tmp_path / "source")
@@ -46,6 +45,7 @@ def test_every_kind_of_entry_and_name_arrives_as_it_is(tmp_path, hashed):
     ]
 
 
+@pytest.mark.slow
 def test_attributes_are_kept(tmp_path):
     before = odd(tmp_path / "source")
     if not has_xattrs(tmp_path):
@@ -57,6 +57,7 @@ def test_attributes_are_kept(tmp_path):
     assert snapshot(data(tmp_path)) == snapshot(tmp_path / "source")
 
 
+@pytest.mark.slow
 def test_a_set_is_private_unless_shared_on_purpose(tmp_path, source):
     stage(tmp_path, source)
     assert stat.S_IMODE((tmp_path / "node").stat().st_mode) == 0o700
@@ -67,6 +68,7 @@ def test_a_set_is_private_unless_shared_on_purpose(tmp_path, source):
     assert stat.S_IMODE((tmp_path / "open" / ".dlrun").stat().st_mode) == 0o700
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--strategy", "pack")])
 def test_nobody_else_writes_in_a_shared_set(tmp_path, source, more):
     (source / "d1").chmod(0o777)
@@ -82,6 +84,7 @@ def test_nobody_else_writes_in_a_shared_set(tmp_path, source, more):
     assert found == []
 
 
+@pytest.mark.slow
 def test_one_file_and_a_glob_are_sources(tmp_path, source):
     one = run("stage", "--source", source / "d1" / "f8", "--to", tmp_path / "node", "--name", "one")
     assert os.listdir(one.out.strip()) == ["f8"]
@@ -90,6 +93,7 @@ def test_one_file_and_a_glob_are_sources(tmp_path, source):
     assert found == ["d1/f1", "d1/f8", "d2/f2", "d2/f9"]
 
 
+@pytest.mark.slow
 def test_filters_choose_what_is_copied(tmp_path, source):
     stage(tmp_path, source, "--include", "*9", "--exclude", "d3", "--exclude", "d4/f1*")
     names = {str(p.relative_to(data(tmp_path))) for p in data(tmp_path).rglob("*") if p.is_file()}
@@ -120,6 +124,7 @@ def test_links_are_followed_when_asked(tmp_path):
     assert stage(tmp_path, tmp_path / "source", "--links", "follow", "--json").done()["how"] == "warm"
 
 
+@pytest.mark.slow
 def test_a_warm_set_is_not_copied_again(tmp_path, source):
     stage(tmp_path, source)
     before = (tmp_path / "node" / "set" / "manifest").stat().st_ino
@@ -128,6 +133,7 @@ def test_a_warm_set_is_not_copied_again(tmp_path, source):
     assert (tmp_path / "node" / "set" / "manifest").stat().st_ino == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -146,6 +152,7 @@ def test_a_changed_source_is_noticed_and_only_the_change_is_copied(tmp_path, sou
     assert done["copied"] < 2 << 20, "the large file and most of the small ones were there already"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["source", "copy"])
 def test_of_a_large_set_all_files_are_looked_at_where_that_is_asked_for_and_none_where_not(tmp_path, side):
     source = tmp_path / "many"
@@ -161,25 +168,7 @@ def test_of_a_large_set_all_files_are_looked_at_where_that_is_asked_for_and_none
     assert snapshot(data(tmp_path)) == snapshot(source)
 
 
-def test_the_files_that_are_looked_at():
-    def found(count, newest=()):
-        kinds = [FILE] * count
-        return SimpleNamespace(names=[b"f"] * count, kinds=kinds, info={"latest": list(newest)})
-
-    assert entries_to_check(found(FEW), "sample") == list(range(FEW)), "all of few"
-    assert entries_to_check(found(FEW * 9), "all") == list(range(FEW * 9))
-    assert entries_to_check(found(FEW * 9), "none") == []
-    offsets, newest = set(), [17, 4711, 8999]
-    for _ in range(50):
-        sample = entries_to_check(found(FEW * 9, newest), "sample")
-        assert set(newest) <= set(sample), "what changed last"
-        assert SAMPLE <= len(sample) <= SAMPLE + 1 + len(newest)
-        offsets.add(min(set(sample) - set(newest)))
-    assert len(offsets) > 1, "another sample each time"
-    times = SimpleNamespace(names=[b"f"] * FEW * 2, mtimes=[(7919 * n) % (FEW * 2) for n in range(FEW * 2)])
-    assert {times.mtimes[entry] for entry in latest(times)} == set(range(FEW * 2 - SAMPLE, FEW * 2))
-
-
+@pytest.mark.slow
 def test_a_copy_that_somebody_changed_is_mended(tmp_path, source):
     stage(tmp_path, source)
     (data(tmp_path) / "d3" / "f3").unlink()
@@ -188,6 +177,7 @@ def test_a_copy_that_somebody_changed_is_mended(tmp_path, source):
     assert snapshot(data(tmp_path)) == snapshot(source)
 
 
+@pytest.mark.slow
 def test_the_same_sizes_and_times_from_another_source_are_not_trusted(tmp_path):
     for which in (b"a", b"b"):
         write(os.fsencode(tmp_path) + b"/" + which + b"/f", which * 10, 0o644, 10**18)
@@ -213,6 +203,7 @@ def slowly(tmp_path, source):
     raise AssertionError(process.communicate())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -251,6 +242,7 @@ def test_two_jobs_on_one_node_copy_once(tmp_path, source):
     assert json.loads(out.splitlines()[-1])["how"] == "warm"
 
 
+@pytest.mark.slow
 def test_a_set_that_another_job_uses_is_not_taken_away(tmp_path, source):
     stage(tmp_path, source, "--job", "17", "--lasting", "1h")
     (source / "d2" / "new").write_bytes(b"n")
@@ -262,6 +254,7 @@ def test_a_set_that_another_job_uses_is_not_taken_away(tmp_path, source):
     assert (data(tmp_path) / "d2" / "new").exists()
 
 
+@pytest.mark.slow
 def test_after_a_kill_only_what_is_missing_is_copied(tmp_path, source):
     process = slowly(tmp_path, source)
     os.killpg(process.pid, signal.SIGKILL)
@@ -273,6 +266,7 @@ def test_after_a_kill_only_what_is_missing_is_copied(tmp_path, source):
     assert snapshot(data(tmp_path)) == snapshot(source)
 
 
+@pytest.mark.slow
 def test_after_a_crash_of_the_machine_what_was_written_is_read_again(tmp_path, source):
     process = slowly(tmp_path, source)
     os.killpg(process.pid, signal.SIGKILL)
@@ -287,6 +281,7 @@ def test_after_a_crash_of_the_machine_what_was_written_is_read_again(tmp_path, s
     assert snapshot(data(tmp_path)) == snapshot(source)
 
 
+@pytest.mark.slow
 def test_progress_is_told_in_lines_and_in_json(tmp_path, source):
     text = stage(tmp_path, source, "--rate", "4M", "--interval", "0.5")
     assert "left" in text.err

@@ -115,6 +115,7 @@ def test_the_deadline_keeps_what_is_whole_by_then(tmp_path, results):
     }
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_nothing_torn_stands_under_its_name(tmp_path, results):
     # More blocks than the killed ones can copy, each two at most.
     write(os.fsencode(results / "z" / "checkpoint"), os.urandom(50 << 20))
@@ -136,3 +137,21 @@ def test_killed_at_any_moment_nothing_torn_stands_under_its_name(tmp_path, resul
 def test_a_missing_parent_is_told(tmp_path, results):
     found = run("out", "--source", results, "--to", tmp_path / "nowhere" / "run")
     assert (found.status, "its parent directory must exist" in found.err) == (1, True)
+
+
+@pytest.mark.slow
+def test_a_newer_file_of_the_destination_is_kept_and_the_result_is_beside_it(tmp_path, results):
+    out(tmp_path, results).done()
+    shared = tmp_path / "shared" / "run" / "d1"
+    for name, later in (("f1", 60), ("f2", -60)):
+        write(os.fsencode(results / "d1" / name), b"of the job")
+        write(os.fsencode(shared / name), b"mine")
+        seen = (results / "d1" / name).stat().st_mtime
+        os.utime(shared / name, (seen + later, seen + later))
+    for _ in range(2):  # a second run adds nothing
+        done = out(tmp_path, results, "--update").done()
+        assert (shared / "f1").read_bytes() == b"mine"
+        assert (shared / "f2").read_bytes() == b"of the job"
+        assert sorted(path.name for path in shared.glob("f1*older*")) == ["f1.older-1"]
+        assert (shared / "f1.older-1").read_bytes() == b"of the job"
+        assert any("newer files are kept: `d1/f1`" in note for note in done["notes"])

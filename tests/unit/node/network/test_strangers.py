@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from tests.examples import cases
 from tests.ports import free_port
 from tests.unit.node.programs import ROOT, environment
 from tests.unit.node.relay.test_chain import nodes, source, until  # noqa: F401 - fixtures
@@ -120,6 +121,7 @@ def until_met(strangers, count):
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_slow_caller_has_one_deadline(nodes, source):  # noqa: F811
     """A byte every second is no proof, however long it goes on."""
     group = nodes(2)
@@ -178,7 +180,7 @@ def listening(where, port):
     pytest.fail("nobody listens")
 
 
-@pytest.mark.parametrize("noise", NOISE)
+@pytest.mark.parametrize("noise", cases(NOISE, quick=2))
 def test_verify_is_not_misled_by_one_stranger(tmp_path, port, noise):
     """A rank 0 that took a stranger for a rank would lack the rank, or add up what nobody has."""
     first = check(tmp_path, 0, 3, port)
@@ -190,6 +192,7 @@ def test_verify_is_not_misled_by_one_stranger(tmp_path, port, noise):
     assert [report(one).get("sum") for one in (first, *others)] == [6, 6, 6]
 
 
+@pytest.mark.slow
 def test_verify_among_strangers(tmp_path, port):
     first = check(tmp_path, 0, 3, port, few=True)
     listening("127.0.0.1", port)

@@ -150,6 +150,7 @@ def source(tmp_path):
     return tmp_path / "source"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["chain", "tree"])
 def test_every_node_has_exactly_the_source_and_it_is_read_once(tmp_path, nodes, shape):
     before = odd(tmp_path / "source")
@@ -248,6 +249,7 @@ def test_a_node_that_hangs_is_left_behind_and_helps_itself_when_it_wakes(nodes, 
     assert snapshot(group.data(1)) == snapshot(source)
 
 
+@pytest.mark.slow
 def test_a_node_that_never_starts_is_told(nodes, source):
     group = nodes(3)
     group.begin(2, source)
@@ -258,6 +260,7 @@ def test_a_node_that_never_starts_is_told(nodes, source):
     assert snapshot(group.data(2)) == snapshot(source)
 
 
+@pytest.mark.slow
 def test_a_stranger_learns_nothing_and_changes_nothing(tmp_path, nodes, source):
     """Only those who know the job's secret are heard."""
     group = nodes(2)
@@ -476,6 +479,7 @@ time.time = lambda: real() + {hours} * 3600
 """
 
 
+@pytest.mark.slow
 def test_nodes_whose_clocks_are_hours_apart(nodes, source):
     """They stage, and find it there again; what one of them does last is the last there."""
     group = nodes(3)

@@ -47,6 +47,7 @@ def begin(group, source, slow, first=NARROW):
         group.begin(node, source, "--workers", "1", "--dead-after", "10s", prelude=prelude)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", cases(FIRST, quick=1))
 @pytest.mark.parametrize("slow", cases([1, 2, 3], quick=1), ids="node {}".format)
 def test_the_others_are_ready_before_a_node_that_is_slow(nodes, source, slow, first):  # noqa: F811
@@ -65,6 +66,7 @@ def test_the_others_are_ready_before_a_node_that_is_slow(nodes, source, slow, fi
 VICTIMS = {"head": 0, "node before it": 1, "slow node": 2, "node that sends to it": 4}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", cases(VICTIMS, quick=1))
 def test_a_node_dies_after_a_slow_one_went_to_the_end(nodes, source, victim):  # noqa: F811
     victim = VICTIMS[victim]
@@ -82,6 +84,7 @@ def test_a_node_dies_after_a_slow_one_went_to_the_end(nodes, source, victim):  #
     assert sum(one.done()["copied"] for one in again) <= data_size(source), "what the victim had is kept"
 
 
+@pytest.mark.slow
 def test_a_chain_of_equal_nodes_stays_as_it_is(nodes, source):  # noqa: F811
     group = nodes(4)
     for node in range(4):
@@ -101,6 +104,7 @@ SlowNodes._rate_without = without
 """  # the first measurement falls into a burst
 
 
+@pytest.mark.slow
 def test_one_burst_accuses_nobody(nodes, source):  # noqa: F811
     group = nodes(3)
     for node, prelude in enumerate([BURST, SLOW, NARROW]):

@@ -2,27 +2,30 @@
 
 import contextlib
 import functools
+import http.client
 import http.server
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+import urllib.parse
+import urllib.request
 from typing import ClassVar
 
 import pytest
 from dlrun.node.common.errors import SourceFault
 from dlrun.node.source import remote
+from dlrun.node.source.selection import Access
 
+from tests import programs
 from tests.ports import free_port
 from tests.unit.node.programs import command, environment, run
 from tests.unit.node.relay.test_chain import nodes  # noqa: F401 - a fixture
 from tests.unit.node.trees import write
-
-CLIENTS = ("s5cmd", "rclone", "aws")
-PUTS = (["s5cmd", "cp"], ["aws", "s3", "sync"])  # the clients that fill the bucket, one of which is enough
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -39,10 +42,13 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         type(self).asked.append(self.headers.get("Range"))
         if self.headers.get("Range"):
             start = int(self.headers["Range"].partition("=")[2].rstrip("-"))
+        size = os.path.getsize(path)
         with open(path, "rb") as file:
             content = file.read()[start:]
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(content)))
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{size - 1}/{size}")
         self.send_header("Last-Modified", self.date_time_string(os.stat(path).st_mtime))
         self.end_headers()
         if type(self).breaks:
@@ -110,7 +116,7 @@ def test_the_first_node_fetches_for_all(tmp_path, web, nodes):  # noqa: F811 - a
 @pytest.mark.parametrize(
     ("path", "more", "said"),
     [
-        ("/none", (), "cannot be read from node"),
+        ("/none", (), "cannot be read: HTTP 404 Not Found"),
         ("/", (), "does not name a file"),
         ("/one%20file.tar", ("--strategy", "part"), "needs strategy copy or pack"),
     ],
@@ -152,8 +158,10 @@ def test_the_reason_of_a_client_is_told_and_its_command_can_be_run_by_hand(tmp_p
     client.write_text(FAILING)
     client.chmod(0o755)
     monkeypatch.setenv("PATH", str(client.parent))
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://here:1")
-    told = stage(tmp_path, "s3://bucket/a set").err.splitlines()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        endpoint = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        told = stage(tmp_path, "s3://bucket/a set").err.splitlines()
     assert told[0] == (
         "error: `rclone` could not read `s3://bucket/a set`: Failed to lsl: NoCredentialProviders: no valid providers in chain"
     )
@@ -162,60 +170,133 @@ def test_the_reason_of_a_client_is_told_and_its_command_can_be_run_by_hand(tmp_p
         '#!/bin/sh\nprintf "%s\\n" "$@" "$RCLONE_CONFIG_DLRUN_TYPE" "$RCLONE_CONFIG_DLRUN_ENDPOINT"\n'
     )
     done = subprocess.run(["/bin/sh", "-c", by_hand], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["lsl", "dlrun:bucket/a set", "s3", "http://here:1"]
+    assert done.stdout.splitlines() == ["lsl", "dlrun:bucket/a set", "s3", endpoint]
+
+
+def test_an_endpoint_that_is_away_is_said_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(remote.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(remote, "_client", lambda _url: remote.CLIENTS[2])
+    endpoint, said = f"http://127.0.0.1:{free_port()}", []
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    with pytest.raises(SourceFault, match="Connection refused") as fault:
+        remote.list_source("s3://bucket/set", Access(), said.append)
+    assert f"`{endpoint}`" in fault.value.message
+    assert said[0] == f"`{endpoint}`: Connection refused; attempt 2 of 3 in 1 s"
+
+
+SLOW = "#!/bin/sh\nsleep 0.7\necho '2026-11-25 01:42:26 5 set/a'\n"
+
+
+def test_a_client_that_lists_nothing_for_long_is_said(tmp_path, monkeypatch):
+    client = tmp_path / "aws"
+    client.write_text(SLOW)
+    client.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.setattr(remote, "CLIENTS", remote.CLIENTS[2:])
+    monkeypatch.setattr(remote, "SILENCE", 0.2)
+    said = []
+    assert remote.list_source("s3://bucket/set", Access(), said.append).size == 5
+    assert said[0].startswith("`s3://bucket/set`: `aws` has not listed it for 0.2 s")
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [(["a/../b"], "`a/../b`"), (["../b"], "has a part `..`"), (["a/./b"], "has a part `.`"), (["a//b"], "two slashes"),
+     (["/a"], "begins or ends"), (["a", "a/b"], "below the object `a`"), (["x", "a/b/c", "a/b"], "below the object `a/b`")],
+)  # fmt: skip
+@pytest.mark.parametrize("client", [0, 1, 2])
+def test_keys_that_are_no_files_are_named(tmp_path, monkeypatch, keys, why, client):
+    client = remote.CLIENTS[client]
+    lines = {
+        "s5cmd": "2026/11/25 01:42:26 5 {}",
+        "rclone": "     5 2026-11-25 01:42:26.0 {}",
+        "aws": "2026-11-25 01:42:26     5 set/{}",
+    }
+    program = tmp_path / client.name
+    program.write_text(
+        "#!/bin/sh\ncat <<'END'\n" + "\n".join(lines[client.name].format(key) for key in keys) + "\nEND\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.setattr(remote, "CLIENTS", (client,))
+    with pytest.raises(SourceFault) as fault:
+        remote.list_source("s3://bucket/set", Access(), print)
+    assert "cannot be a file" in fault.value.message
+    assert why in fault.value.message
 
 
 @pytest.fixture(scope="module")
 def s3():
     """The endpoint of a server that speaks S3."""
-    if not shutil.which("moto_server"):
-        pytest.skip("moto_server is not installed")
+    program = shutil.which("moto_server", path=programs.with_venv())
+    if program is None:
+        pytest.skip("`moto_server` is not installed: it is in the dependency group `stores`")
     port = free_port()
     server = subprocess.Popen(
-        ["moto_server", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [program, "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        with contextlib.suppress(OSError):
-            socket.create_connection(("127.0.0.1", port), 5).close()
-            break
-        time.sleep(0.1)
-    yield f"http://127.0.0.1:{port}"
-    server.kill()
-    server.wait()
+    try:
+        end = time.monotonic() + programs.SECONDS
+        while not answers(f"http://127.0.0.1:{port}"):
+            if server.poll() is not None or time.monotonic() > end:
+                pytest.skip(f"`{program}` does not work here: it serves nothing")
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+def answers(url):
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        return urllib.request.urlopen(url, timeout=5).status == 200
+    return False
+
+
+def put(url, content=b""):
+    urllib.request.urlopen(
+        urllib.request.Request(url, content, {"Content-Type": "application/octet-stream"}, method="PUT"),
+        timeout=60,
+    ).close()
+
+
+@pytest.mark.slow
+@pytest.mark.needs
+@pytest.mark.parametrize("client", remote.CLIENTS, ids=lambda client: client.name)
 def test_objects_below_a_prefix_are_fetched_by_each_client(tmp_path, s3, client, monkeypatch):
-    found = shutil.which(client)
-    put = next((put for put in PUTS if shutil.which(put[0])), None)
-    if not found or put is None:
-        pytest.skip(f"{client} is not installed, or neither of {', '.join(p[0] for p in PUTS)}")
+    bucket = f"bucket-{client.name}"
+    put(f"{s3}/{bucket}")
+    source = {f"d{number % 2}/f {number}": os.urandom(number * 10_000) for number in range(5)}
+    for where in ("set", "set-other"):  # one prefix is the beginning of another
+        for name, content in source.items():
+            put(f"{s3}/{bucket}/{where}/{urllib.parse.quote(name)}", content)
     for key, value in {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_ENDPOINT_URL": s3, "S3_ENDPOINT_URL": s3,
                        "AWS_DEFAULT_REGION": "us-east-1", "AWS_REGION": "us-east-1"}.items():  # fmt: skip
         monkeypatch.setenv(key, value)
-    for number in range(5):
-        write(
-            os.fsencode(tmp_path / "source" / f"d{number % 2}" / f"f {number}"), os.urandom(number * 10_000)
-        )
-    subprocess.run([*put[:-1], "mb", f"s3://bucket-{client}"], check=True, capture_output=True)
-    for where in ("set", "set-other"):  # one prefix is the beginning of another
-        words = [*put, f"{tmp_path}/source/", f"s3://bucket-{client}/{where}/"]
-        subprocess.run(words, check=True, capture_output=True)
+    program = shutil.which(client.name, path=programs.with_venv())
+    if program is None:
+        pytest.skip(f"`{client.name}` is not installed")
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / client).symlink_to(found)
+    (tmp_path / "bin" / client.name).symlink_to(program)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin")
-    assert stage(tmp_path, f"s3://bucket-{client}/set").done()["how"] == "copied"
+    words = {"place": f"{bucket}/set", "to": f"{tmp_path}/tried"}
+    for arguments, says in ((client.listing, "f 4"), (client.copy, "")):
+        command = [client.name, *(word.format(**words) for word in arguments)]
+        if wrong := programs.fault(command, says, environment=os.environ | remote._environment(client.name)):
+            pytest.skip(wrong)
+    assert stage(tmp_path, f"s3://{bucket}/set").done()["how"] == "copied"
     data = tmp_path / "to" / "set" / "data"
-    kept = {str(path.relative_to(data)): path.read_bytes() for path in data.rglob("*") if path.is_file()}
-    source = tmp_path / "source"
-    assert kept == {
-        str(path.relative_to(source)): path.read_bytes() for path in source.rglob("*") if path.is_file()
-    }
-    assert stage(tmp_path, f"s3://bucket-{client}/set").done()["how"] == "warm"
-    told = stage(tmp_path, f"s3://bucket-{client}/nothing")
+    assert {
+        str(path.relative_to(data)): path.read_bytes() for path in data.rglob("*") if path.is_file()
+    } == source
+    assert stage(tmp_path, f"s3://{bucket}/set").done()["how"] == "warm"
+    told = stage(tmp_path, f"s3://{bucket}/nothing")
     assert told.status == 1
-    assert f"s3://bucket-{client}/nothing" in told.err
+    assert f"s3://{bucket}/nothing" in told.err
 
 
 CLIENT = """#!{python}
@@ -308,20 +389,21 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nETag: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\
 )  # fmt: skip
 def test_headers_that_cannot_be(tmp_path, headers):
     head = b"HTTP/1.0 200 OK\r\n" + headers + b"\r\n\r\n"
-    url = raw([head, head + b"abcd"])
-    assert remote.list_source(url).size == 0
-    remote.download(url, str(tmp_path))
+    url = raw([head, head, head + b"abcd"])
+    assert remote.list_source(url, Access(), print).size == 0
+    remote.download(url, str(tmp_path), Access(), print)
     assert (tmp_path / "f.bin").read_bytes() == b"abcd"
 
 
 @pytest.mark.parametrize("answer", [b"SSH-2.0-x\r\n", b"HTTP/1.1 200 OK\r\n" + b"a" * 100000, b""])
 def test_an_answer_that_is_not_http(answer):
     with pytest.raises(SourceFault, match="cannot be read"):
-        remote.list_source(raw([answer]))
+        remote.list_source(raw([answer]), Access(), print)
 
 
+@pytest.mark.slow
 def test_a_file_of_unknown_size_that_breaks_off_is_not_the_whole(tmp_path):
-    remote.download(raw([CHUNKED, CHUNKED + b"2\r\nef\r\n0\r\n\r\n"]), str(tmp_path))
+    remote.download(raw([CHUNKED, CHUNKED + b"2\r\nef\r\n0\r\n\r\n"]), str(tmp_path), Access(), print)
     assert (tmp_path / "f.bin").read_bytes() == b"abcdef"
     with pytest.raises(SourceFault, match="broke off after 4 bytes"):
-        remote.download(raw([CHUNKED] * remote.MAX_ATTEMPTS), str(tmp_path / "."))
+        remote.download(raw([CHUNKED] * 20), str(tmp_path / "."), Access(), print)

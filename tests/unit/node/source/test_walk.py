@@ -41,7 +41,7 @@ def shared(monkeypatch):
     monkeypatch.setattr(walk, "usable_cores", lambda: 3)
     monkeypatch.setattr(walk, "PROBE_SECONDS", -1.0)
     monkeypatch.setattr(walk, "SERIAL_JOB", 8)
-    monkeypatch.setattr(walk.Walk, "_is_slow", lambda _: False)
+    monkeypatch.setattr(walk.Waiting, "is_most", lambda *_: False)
     monkeypatch.setattr(walk, "ForkedCall", Noted)
     return given
 
@@ -61,8 +61,8 @@ def alone(monkeypatch, tree):
 def test_further_processes_walk_a_part_each(tree, shared, monkeypatch):
     found = manifest(tree)
     assert len(shared) == 2
-    directories = [directory for part in shared for directory, names in part if names is None]
-    pieces = [directory for part in shared for directory, names in part if names is not None]
+    directories = [directory for part in shared for directory, names, _ in part if names is None]
+    pieces = [directory for part in shared for directory, names, _ in part if names is not None]
     assert directories
     assert pieces, "the names of one directory are shared, too"
     assert found == alone(monkeypatch, tree)
@@ -92,7 +92,7 @@ def test_what_a_further_process_cannot_read_is_named(tree, shared, monkeypatch):
 
 def test_a_source_that_a_further_process_finds_slow_is_slow(tree, shared, monkeypatch):
     here = os.getpid()
-    monkeypatch.setattr(walk.Walk, "_is_slow", lambda _: os.getpid() != here)
+    monkeypatch.setattr(walk.Waiting, "is_most", lambda *_: os.getpid() != here)
     found, outside, slow = manifest(tree)
     assert slow
     assert shared

@@ -102,6 +102,7 @@ def test_who_waits_learns_that_the_copying_has_ended(tmp_path, source, how):
     ended(program)
 
 
+@pytest.mark.slow
 def test_a_tree_of_odd_names_is_complete_in_the_end_and_known_again_after_the_job(tmp_path):
     odd(tmp_path / "source")
     assert run(*words(tmp_path, tmp_path / "source")).done()["how"] == "copied"
@@ -173,3 +174,13 @@ def test_start_is_refused_where_nothing_can_be_early(tmp_path, source, more):
 )
 def test_help_of_every_command(command):
     assert "usage: node.pyz" in run(command, "--help").out
+
+
+def test_a_file_that_the_training_put_beside_early_ones_stays(tmp_path, source):
+    run(*words(tmp_path, source)).done()
+    (data(tmp_path) / "labels.cache").write_bytes(b"mine")
+    run("clean", "--to", tmp_path / "to", "--job", "7")
+    assert (data(tmp_path) / "labels.cache").read_bytes() == b"mine"
+    (data(tmp_path) / "labels.cache").unlink()
+    run("clean", "--to", tmp_path / "to", "--job", "7")
+    assert not (tmp_path / "to" / ".early-7").exists()

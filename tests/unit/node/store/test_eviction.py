@@ -11,6 +11,7 @@ from dlrun.node.store import eviction, uses
 from dlrun.node.store.area import Area
 from dlrun.node.store.remove import remove_tree
 
+from tests.examples import cases
 from tests.unit.node.programs import run
 from tests.unit.node.trees import write
 
@@ -69,6 +70,18 @@ def test_a_set_in_use_is_never_evicted(tmp_path, node):
     assert run("clean", "--to", node, "--job", "5").status == 0
     assert run("evict", "--to", node, "--name", "a").out == "removed a\n"
     assert names(node) == ["b"]
+
+
+def test_a_copy_of_a_set_is_its_owners(tmp_path, node):
+    """It has the files of a set, a manifest among them, but dlrun has no record of it."""
+    shutil.copytree(node / "a", node / "mine", symlinks=True)
+    assert names(node) == ["a", "b", "c"]
+    refused = run("evict", "--to", node, "--name", "mine")
+    assert (refused.status, "no record of having staged `mine`" in refused.err) == (1, True)
+    assert run("evict", "--to", node, "--free", "900T").status == 1
+    assert run("clean", "--to", node, "--all").status == 0
+    assert names(node) == []
+    assert (node / "mine" / "data" / "f").stat().st_size == 100_000
 
 
 def test_a_set_that_is_being_copied_is_not_evicted(node):
@@ -147,7 +160,7 @@ def wrong(monkeypatch):
     return by
 
 
-@pytest.mark.parametrize("hours", [-30, -5, 5, 30])
+@pytest.mark.parametrize("hours", cases([-30, -5, 5, 30], quick=2))
 def test_a_clock_that_is_wrong_or_put_right_ends_no_use(node, wrong, hours):
     area = Area(str(node))
     uses.record_use(area, b"a", "5", 3600.0, "job")
@@ -220,3 +233,51 @@ def test_rubbish_that_another_job_removes_at_the_same_time_goes(tmp_path, after,
     remove_tree(area.control, b"trash.1.0")
     assert not rubbish.exists()
     assert not (tmp_path / "taken/sub/f").exists() or after != "listdir"
+
+
+@pytest.mark.parametrize(
+    "where", cases(["data/labels.cache", "data/new/x", "mine", "bin/mine", "data/f", ".hidden"], quick=3)
+)
+def test_a_set_with_a_file_of_the_user_is_kept_whole(tmp_path, node, where):
+    """A training may put a cache beside its data, or change it."""
+    path = node / "a" / where
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"mine")
+    refused = run("evict", "--to", node, "--name", "a")
+    assert (refused.status, f"{where} (4 B)" in refused.err) == (1, True), refused.err
+    assert run("evict", "--to", node, "--free", "1000P").status == 1
+    cleaned = run("clean", "--to", node, "--all")
+    assert (cleaned.status, "kept a" in cleaned.err, "b" in names(node)) == (0, True, False)
+    assert path.read_bytes() == b"mine"
+    assert names(node) == ["a"]
+
+
+def test_a_link_or_a_changed_name_is_not_followed(tmp_path, node):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "mine").write_text("mine")
+    (node / "a" / "data" / "out").symlink_to(outside)
+    assert run("evict", "--to", node, "--name", "a").status == 1
+    (node / "a" / "data" / "out").unlink()
+    assert run("evict", "--to", node, "--name", "a").out == "removed a\n"
+    assert (outside / "mine").exists()
+
+
+def test_a_new_version_leaves_what_the_user_put_into_the_old_one(tmp_path, node):
+    (node / "a" / "data" / "labels.cache").write_bytes(b"mine")
+    write(os.fsencode(tmp_path / "a" / "g"), os.urandom(1000))
+    found = run("stage", "--source", tmp_path / "a", "--to", node, "--name", "a", "--json").done()
+    assert any("is kept in `a.kept-1`" in note for note in found["notes"])
+    assert [path.name for path in (node / "a.kept-1").rglob("*") if path.is_file()] == ["labels.cache"]
+    assert (node / "a.kept-1" / "data" / "labels.cache").read_bytes() == b"mine"
+    assert (node / "a" / "data" / "g").exists()
+    assert names(node)[-1] == "a"
+
+
+def test_a_directory_of_the_user_is_not_replaced_by_a_set_of_its_name(tmp_path, node):
+    (node / "mine" / "data").mkdir(parents=True)
+    (node / "mine" / "thesis.tex").write_text("mine")
+    (node / "mine" / "manifest").write_text("mine")
+    run("stage", "--source", tmp_path / "a", "--to", node, "--name", "mine")
+    kept = [path.read_text() for path in node.glob("mine*/thesis.tex")]
+    assert kept == ["mine"]

@@ -3,9 +3,10 @@
 import os
 
 import pytest
+from dlrun.node.common import memory
 from dlrun.node.common.errors import NoSpace
 from dlrun.node.common.system import file_system
-from dlrun.node.store import memory, space
+from dlrun.node.store import space
 
 MOUNTS = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw

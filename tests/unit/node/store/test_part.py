@@ -110,7 +110,8 @@ def test_training_can_begin_with_links_at_once(tmp_path, source):
     assert content(early) == content(source)
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mkfs.ext4"), reason="mounts a file system")
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
+@pytest.mark.needs("mkfs.ext4", "mount", "umount")
 def test_a_full_disk_has_room_for_others_and_a_killed_copy_goes_on(tmp_path):
     image, disk = tmp_path / "image", tmp_path / "disk"
     disk.mkdir()

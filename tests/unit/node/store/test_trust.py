@@ -82,6 +82,7 @@ def test_verify_reads_a_warm_pack(stage, source, data):
     assert run("verify", "--to", data.parents[1], "--name", "set").status == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["copy", "pack"])
 def test_after_a_power_cut_a_set_that_was_not_on_the_disk_is_read_back(stage, source, data, strategy):
     words = ("--strategy", strategy, "--sync", "none")

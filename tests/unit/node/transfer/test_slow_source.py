@@ -10,6 +10,7 @@ import pytest
 from dlrun.node.blocks import hashing, reader
 from dlrun.node.blocks.blocks import Blocks
 from dlrun.node.blocks.reader import Reader
+from dlrun.node.common import system
 from dlrun.node.source import selection, survey, walk
 
 from tests.unit.node.programs import command, environment, prepared
@@ -41,7 +42,7 @@ def tree(tmp_path):
 def judged(monkeypatch, slow):
     """The walk finds its source slow at the first look at the clock, or never."""
     monkeypatch.setattr(walk, "PROBE_SECONDS", math.inf)  # no clock
-    monkeypatch.setattr(walk.Walk, "_is_slow", lambda _: slow)
+    monkeypatch.setattr(walk.Waiting, "is_most", lambda *_: slow)
 
 
 def asked(monkeypatch, tree):
@@ -114,7 +115,7 @@ def test_a_fast_source_is_read_as_the_system_thinks_best(tree, monkeypatch):
 NOTED = """
 import math, os
 from dlrun.node.source import walk
-walk.PROBE_SECONDS, walk.Walk._is_slow = math.inf, lambda walk: {slow}
+walk.PROBE_SECONDS, walk.Waiting.is_most = math.inf, lambda *_: {slow}
 log, real = os.open({log!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND), os.posix_fadvise
 def advise(descriptor, *words):
     os.write(log, os.fsencode(os.readlink("/proc/self/fd/%d" % descriptor)) + b"\\n")
@@ -134,3 +135,81 @@ def test_what_the_walk_found_is_what_the_copy_acts_on(tree, tmp_path, slow):
     advised = [name for name in (tmp_path / "log").read_text().splitlines() if name.startswith(f"{tree}/")]
     assert sorted(advised) == sorted(str(path) for path in tree.rglob("*") if path.is_file() and slow)
     assert snapshot(tmp_path / "to" / "set" / "data") == snapshot(tree)
+
+
+OPENS = """
+real_open = os.open
+def noted(path, *words, **more):
+    descriptor = real_open(path, *words, **more)
+    name = os.readlink("/proc/self/fd/%d" % descriptor)
+    if not os.path.isdir(name):
+        os.write(log, b"open " + os.fsencode(name) + b"\\n")
+    return descriptor
+os.open = noted
+real_lstat = os.lstat
+def looked(path, **more):
+    os.write(log, b"look " + os.fsencode(path) + b"\\n")
+    return real_lstat(path, **more)
+os.lstat = looked
+"""
+
+
+@pytest.mark.parametrize("limit", [4096, 1200, 256])
+def test_each_file_of_a_slow_source_is_looked_up_once(tmp_path, limit):
+    """By its open, whose status the walk takes; with a low limit of open files some are opened later, by the copy."""
+    tree = filled(tmp_path / "tree", 8)
+    os.symlink("nowhere", tree / "d7" / "link")
+    os.mkfifo(tree / "d7" / "pipe")
+    words = command(
+        "stage",
+        "--source",
+        tree,
+        "--to",
+        tmp_path / "to",
+        "--name",
+        "set",
+        "--skip-special",
+        "--workers",
+        "2",
+    )
+    prelude = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))\n"
+    prelude += NOTED.format(slow=True, log=str(tmp_path / "log")) + OPENS
+    done = subprocess.run(
+        prepared(words, prelude), env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (tree / "d7" / "pipe").unlink()
+    log = (tmp_path / "log").read_text().splitlines()
+    opened = Counter(line[5:] for line in log if line.startswith(f"open {tree}/"))
+    looked = Counter(line[5:] for line in log if line.startswith(f"look {tree}/") and line[5:] in opened)
+    assert opened == Counter(str(path) for path in tree.rglob("*") if path.is_file())
+    if limit == 4096:
+        assert sum(looked.values()) == FILES, (
+            "only of the first directory, before the source was known to be slow"
+        )
+    os.utime(tree / "d7", ns=(os.stat(tmp_path / "to" / "set" / "data" / "d7").st_mtime_ns,) * 2)
+    assert snapshot(tmp_path / "to" / "set" / "data") == snapshot(tree)
+
+
+def test_a_busy_machine_does_not_make_a_source_slow(monkeypatch):
+    """Time in which the process was ready but had no core is not time in which it waited for the source."""
+    clocks = {"wall": 0.0, "computed": 0.0, "waited": 0.0}
+    monkeypatch.setattr(system.time, "perf_counter", lambda: clocks["wall"])
+    monkeypatch.setattr(system.time, "process_time", lambda: clocks["computed"])
+    monkeypatch.setattr(system, "waited_for_cores", lambda: clocks["waited"])
+    waiting = system.Waiting()
+    clocks.update(wall=1.0, computed=0.1)
+    assert waiting.is_most(0.02, 0.5)
+    clocks.update(waited=0.8)
+    assert not waiting.is_most(0.02, 0.5)
+
+
+def test_size_and_time_of_an_open_file(tmp_path):
+    (tmp_path / "file").write_bytes(bytes(4711))
+    os.utime(tmp_path / "file", ns=(5, 10**18 + 123_456_789))
+    descriptor = os.open(tmp_path / "file", os.O_RDONLY)
+    try:
+        assert system.size_and_time()(descriptor) == (4711, 10**18 + 123_456_789)
+        assert system.fstat_size_and_time(descriptor) == (4711, 10**18 + 123_456_789)
+    finally:
+        os.close(descriptor)

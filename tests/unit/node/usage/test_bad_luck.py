@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import pytest
 from dlrun.node import bundle
 from dlrun.node.usage import procfs, sampler
 
+from tests.programs import python_of_all
 from tests.unit.node.usage.test_sampler import BURN, environment, records, row, run
 
 HIDDEN = """\
@@ -38,12 +38,14 @@ wait $sampler
 """
 
 
+@pytest.mark.slow
+@pytest.mark.needs("unshare", "mount", "setpriv")
 @pytest.mark.parametrize("option", ["hidepid=noaccess", "hidepid=invisible"])
 def test_a_node_that_hides_the_processes_of_others(tmp_path, option):
     """A /proc of its own that is mounted so, and a user without rights: the user's own processes are still to be seen."""
-    python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
-    if os.geteuid() or python is None:
-        pytest.skip("needs root to mount /proc, and a Python that every user can start")
+    if os.geteuid():
+        pytest.skip("needs root to mount /proc")
+    python = python_of_all()
     place = Path("/tmp") / f"dlrun-hidden-{os.getpid()}-{option[8:]}"  # which a user without rights can enter
     place.mkdir()
     try:
@@ -163,6 +165,7 @@ def test_a_node_without_any_of_it(tmp_path, monkeypatch):
     assert found[-1]["ranks"] == {}
 
 
+@pytest.mark.slow
 def test_a_program_that_removes_its_mark_costs_its_numbers_alone(tmp_path):
     found, _ = run(tmp_path, "env", "-u", "DLRUN_PROCESS", sys.executable, "-c", BURN.format(1))
     assert (found[0]["kind"], found[-1]["kind"]) == ("start", "end")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,6 +10,8 @@ from dlrun.node.usage import gpus, smi
 from dlrun.node.usage.amd import Amd
 from dlrun.node.usage.level_zero import LevelZero
 from dlrun.node.usage.nvml import Nvml
+
+from tests.programs import need
 
 NVML = r"""
 #include <stdint.h>
@@ -66,9 +67,7 @@ int zesMemoryGetState(void *m, memory_t *s) { s->size = 32ull << 30; s->free = 3
 
 def library(place: Path, text: str, *options: str) -> str:
     """A shared library of this C source."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler: `cc` is not installed")
+    compiler = need("cc")
     (place / "library.c").write_text(text)
     made = place / "library.so"
     subprocess.run([compiler, "-shared", "-fPIC", *options, "-o", made, place / "library.c"], check=True)

@@ -65,6 +65,7 @@ def test_the_cores_on_which_a_rank_ran(tmp_path, count):
         shell.communicate(b"\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("look", [Ranks.update_cpu_time, Ranks.sample])
 def test_a_child_that_ends_between_two_samples_counts_once(tmp_path, look):
     marks = {"DLRUN_RUN_DIR": str(tmp_path), "DLRUN_RUN_ID": "1-0"}

@@ -18,7 +18,7 @@ from dlrun.node import bundle
 from dlrun.node.usage import ranks, sampler
 from dlrun.node.usage.sampler import Recording
 
-from tests.unit.node.programs import pythons
+from tests import programs
 
 SAMPLER = [sys.executable, "-c", "from dlrun.node.usage.sampler import main; main()"]
 BURN = "import time\nuntil = time.process_time() + {}\nwhile time.process_time() < until: pass\n"
@@ -78,6 +78,7 @@ def test_the_cpu_time_of_a_rank_is_that_of_all_its_processes(tmp_path):
 SOON = "from dlrun.node.usage import sampler; sampler._SUSPENDED = 1.0; sampler.main()"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stopped", ["both", "idle", "sampler"])
 def test_it_goes_on_after_its_job_was_suspended(tmp_path, stopped):
     """Slurm stops and continues all processes of a job; if only the sampler is stopped, the rank's time goes on."""
@@ -120,11 +121,11 @@ def test_it_goes_on_after_its_job_was_suspended(tmp_path, stopped):
     assert (last["t"] - before[-1]["t"] > 8) is goes_on
 
 
+@pytest.mark.slow
+@pytest.mark.needs
 @pytest.mark.parametrize("minor", [6, 7, 8, 9, 12, 13, 14])
 def test_its_one_file_runs_on_every_python(tmp_path, monkeypatch, minor):
-    python = pythons().get(minor)
-    if python is None:
-        pytest.skip(f"there is no Python 3.{minor} here")
+    python = programs.python(minor)
     whole = tmp_path / "usage.py"
     whole.write_bytes(bundle.single_file(bundle.sources(bundle.SAMPLER), "dlrun_usage"))
     read = ["bash", "-c", 'exec "$0" -I -S -W error - "$2" <"$1"', python, str(whole)]
@@ -134,6 +135,7 @@ def test_its_one_file_runs_on_every_python(tmp_path, monkeypatch, minor):
     assert row(found[-1])["cpu"] >= 1
 
 
+@pytest.mark.slow
 def test_what_ends_together_with_its_parent_counts_once(tmp_path):
     """Loading processes that the program ends and waits for as it ends itself, between two samples."""
     burn = f"import sys\n{BURN.format(3)}"
@@ -146,6 +148,7 @@ def test_what_ends_together_with_its_parent_counts_once(tmp_path):
     assert row(found[-1])["cpu"] == pytest.approx(counted, rel=0.05, abs=0.3)
 
 
+@pytest.mark.slow
 def test_memory_is_what_is_resident_and_its_peak_stays(tmp_path):
     program = "import time\nx = bytearray(100 << 20)\ntime.sleep(1.5)\ndel x\n" + BURN.format(3)
     found, _ = run(tmp_path, sys.executable, "-c", program)
@@ -153,6 +156,7 @@ def test_memory_is_what_is_resident_and_its_peak_stays(tmp_path):
     assert min(row(record)["rss"] for record in found if record.get("ranks", {}).get("rank-0")) < 60 << 20
 
 
+@pytest.mark.slow
 def test_a_process_that_detaches_itself_still_counts(tmp_path):
     program = (
         "import os, time\nends = os.pipe()\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n"
@@ -320,11 +324,11 @@ def test_a_real_sampler_leaves_the_core_of_a_rank(tmp_path):
     if len(cores) < 2:
         pytest.skip("one core: none is left")
     program = (
-        f"import os, time\nos.sched_setaffinity(0, {{{cores[0]}}})\ntime.sleep(4)\nshell = os.getppid()\n"
+        f"import os, time\ntime.sleep(4)\nshell = os.getppid()\n"
         "sampler = int(open(f'/proc/{shell}/task/{shell}/children').read().split()[0])\n"
         f"open({str(tmp_path / 'cores')!r}, 'w').write(str(sorted(os.sched_getaffinity(sampler))))\n"
     )
-    found, _ = run(tmp_path, sys.executable, "-c", program)
+    found, _ = run(tmp_path, "taskset", "-c", str(cores[0]), sys.executable, "-c", program)
     (announced,) = [one for one in found if one["kind"] == "rank"]
     assert announced["cores"] == str(cores[0])
     assert (tmp_path / "cores").read_text() == str(cores[1:])

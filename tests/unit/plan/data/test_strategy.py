@@ -46,7 +46,7 @@ def found(size: int, files: int, *, whole: bool = True) -> DataSize:
             "950GB of it, small files first",
         ),  # full disks are slow
         ({}, None, SSD, 8, "part", True, "the part that fits on every node"),
-        ({}, found(10**9, 10), UNKNOWN, 8, "part", True, "as far as it fits"),
+        ({}, found(10**9, 10), UNKNOWN, 8, "part", True, "should a node not have the space"),
         ({}, found(10**9, 10, whole=False), UNKNOWN, 8, "part", True, "more than 1GB"),
         (
             {},

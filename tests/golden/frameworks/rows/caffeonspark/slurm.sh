@@ -2,15 +2,15 @@ dlrun_take_ports 20000 29999 3 # free ports: from, to, how many; DLRUN_MASTER_PO
 DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
 # 1 × master, on the first node
 dlrun_service srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
-  --cpu-bind=none --overlap --nodelist="$DLRUN_FIRST_HOST" bash "$DLRUN_JOB_DIR/rank.sh" master
+  --cpu-bind=none --overlap --nodelist="$DLRUN_FIRST_HOST" bash -p "$DLRUN_JOB_DIR/rank.sh" master
 until (exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/$DLRUN_MASTER_PORT") 2>/dev/null; do dlrun_still_waiting master; done
 # 2 × worker, 1 on each node
 dlrun_service srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
-  --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/rank.sh" worker
+  --cpu-bind=none --overlap bash -p "$DLRUN_JOB_DIR/rank.sh" worker
 until (exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/$((DLRUN_MASTER_PORT + 1))" && printf 'GET /json/ HTTP/1.0\r\n\r\n' >&3 && grep -Eq '"aliveworkers" *: *2\b' <&3) 2>/dev/null; do dlrun_still_waiting worker; done
 # 1 × driver, on the first node
 dlrun_launch srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
-  --cpu-bind=none --overlap --nodelist="$DLRUN_FIRST_HOST" bash "$DLRUN_JOB_DIR/rank.sh" driver
+  --cpu-bind=none --overlap --nodelist="$DLRUN_FIRST_HOST" bash -p "$DLRUN_JOB_DIR/rank.sh" driver
 
 DLRUN_OWN_ADDRESS=$(dlrun_numeric "$DLRUN_HOST-ib")
 export DLRUN_OWN_ADDRESS # under which other nodes reach this one

@@ -1,10 +1,10 @@
 dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
 # 1 × node, 1 on each node
-dlrun_service dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" node
+dlrun_service dlrun_local 1 bash -p "$DLRUN_JOB_DIR/rank.sh" node
 until (exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/$DLRUN_MASTER_PORT" && printf 'GET /3/Cloud HTTP/1.0\r\n\r\n' >&3 && grep -Eq '"cloud_size":1,.*"consensus":true' <&3) 2>/dev/null; do dlrun_still_waiting node; done
 # 1 × driver, on the first node
-dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" driver
+dlrun_launch dlrun_local 1 bash -p "$DLRUN_JOB_DIR/rank.sh" driver
 
 DLRUN_OWN_ADDRESS=$(dlrun_numeric "127.0.0.1")
 export DLRUN_OWN_ADDRESS # under which other nodes reach this one

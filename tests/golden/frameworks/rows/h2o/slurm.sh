@@ -2,11 +2,11 @@ dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PO
 DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
 # 2 × node, 1 on each node
 dlrun_service srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
-  --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/rank.sh" node
+  --cpu-bind=none --overlap bash -p "$DLRUN_JOB_DIR/rank.sh" node
 until (exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/$DLRUN_MASTER_PORT" && printf 'GET /3/Cloud HTTP/1.0\r\n\r\n' >&3 && grep -Eq '"cloud_size":2,.*"consensus":true' <&3) 2>/dev/null; do dlrun_still_waiting node; done
 # 1 × driver, on the first node
 dlrun_launch srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
-  --cpu-bind=none --overlap --nodelist="$DLRUN_FIRST_HOST" bash "$DLRUN_JOB_DIR/rank.sh" driver
+  --cpu-bind=none --overlap --nodelist="$DLRUN_FIRST_HOST" bash -p "$DLRUN_JOB_DIR/rank.sh" driver
 
 DLRUN_OWN_ADDRESS=$(dlrun_numeric "$DLRUN_HOST-ib")
 export DLRUN_OWN_ADDRESS # under which other nodes reach this one

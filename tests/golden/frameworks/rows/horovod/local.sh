@@ -1,8 +1,8 @@
 # 1 × rendezvous, on the first node
-dlrun_service dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" rendezvous
+dlrun_service dlrun_local 1 bash -p "$DLRUN_JOB_DIR/rank.sh" rendezvous
 until (exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/$DLRUN_MASTER_PORT") 2>/dev/null; do dlrun_still_waiting rendezvous; done
 # 1 × rank, 1 on each node
-dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch dlrun_local 1 bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 
 case $1 in
 rendezvous)
@@ -21,6 +21,7 @@ rank)
   export HOROVOD_CROSS_RANK="$DLRUN_NODE_RANK" # index among the ranks with this local rank [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_CROSS_SIZE
   HOROVOD_CROSS_SIZE="$(( (1 - DLRUN_LOCAL_RANK + 0) / 1 ))" # ranks with this local rank [Horovod 0.28, horovod/common/gloo/gloo_context.h]
+  dlrun_fit_cores OMP_NUM_THREADS # to what was granted, if that is not the plan's
   dlrun_run python examples/horovod/train.py --steps 60
   ;;
 esac

@@ -1,10 +1,10 @@
 # 1 × rendezvous, on the first node
 dlrun_service srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
-  --cpu-bind=none --overlap --nodelist="$DLRUN_FIRST_HOST" bash "$DLRUN_JOB_DIR/rank.sh" rendezvous
+  --cpu-bind=none --overlap --nodelist="$DLRUN_FIRST_HOST" bash -p "$DLRUN_JOB_DIR/rank.sh" rendezvous
 until (exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/$DLRUN_MASTER_PORT") 2>/dev/null; do dlrun_still_waiting rendezvous; done
 # 2 × rank, 1 on each node
 dlrun_launch srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
-  --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/rank.sh" rank
+  --cpu-bind=none --overlap bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 
 case $1 in
 rendezvous)
@@ -24,6 +24,7 @@ rank)
   export HOROVOD_CROSS_SIZE
   HOROVOD_CROSS_SIZE="$(( (2 - DLRUN_LOCAL_RANK + 0) / 1 ))" # ranks with this local rank [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_GLOO_IFACE=ib0 # the site's fabric [Horovod 0.28, horovod/common/gloo/gloo_context.h]
+  dlrun_fit_cores OMP_NUM_THREADS # to what was granted, if that is not the plan's
   dlrun_run python examples/horovod/train.py --steps 60
   ;;
 esac

@@ -2,7 +2,7 @@ export OMP_NUM_THREADS=2 # 8 cores / 2 ranks, 2 reserved for communication and d
 export I_MPI_PIN=0 # ranks are started unbound; rank.sh binds them [Intel MPI Library Developer Reference]
 export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # makes -ppn take precedence over the layout of the scheduler [Intel MPI Library Developer Reference]
 export MLSL_ROOT=/opt/intel/mlsl # set by the spec, spec.yaml:13:26
-dlrun_launch mpiexec.hydra -f "$DLRUN_HOSTS" -ppn 2 -n 2 bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch mpiexec.hydra -f "$DLRUN_HOSTS" -ppn 2 -n 2 bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 
 export MLSL_NUM_SERVERS=2 # one per communication core of the rank [Intel MLSL, src/comm_ep.cpp]
 export MLSL_SERVER_AFFINITY=3,2,7,6 # the communication cores of all ranks of a node [Intel MLSL, src/comm_ep.cpp]
@@ -13,4 +13,5 @@ export KMP_BLOCKTIME=1 # idle threads sleep after 1 ms [pytorch torch/backends/x
 export GLOG_minloglevel=0 # logs everything, as in Intel Caffe's script [intel/caffe scripts/run_intelcaffe.sh]
 export INTERNAL_THREADS_PIN
 INTERNAL_THREADS_PIN="$(set -- 0,1 4,5; shift "$DLRUN_LOCAL_RANK"; printf %s "$1")" # the last two hardware threads of this rank only [intel/caffe scripts/run_intelcaffe.sh]
+dlrun_fit_cores OMP_NUM_THREADS MLSL_SERVER_AFFINITY KMP_AFFINITY # to what was granted, if that is not the plan's
 dlrun_run caffe train --solver solver.prototxt

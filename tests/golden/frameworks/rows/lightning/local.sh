@@ -1,4 +1,4 @@
-dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch dlrun_local 1 bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
 export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]
@@ -8,4 +8,5 @@ export LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [PyTorch documentation
 export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
 export GROUP_RANK="$DLRUN_NODE_RANK" # node index; torchrun's name for it [PyTorch documentation, torch.distributed]
 export NODE_RANK="$DLRUN_NODE_RANK" # node index [Lightning 2.6, fabric/plugins/environments/lightning.py]
+dlrun_fit_cores OMP_NUM_THREADS # to what was granted, if that is not the plan's
 dlrun_run python examples/lightning/train.py --nodes 1 --devices 1 --steps 60

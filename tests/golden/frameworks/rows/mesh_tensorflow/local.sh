@@ -1,8 +1,8 @@
 dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 # 1 × server, 1 on each node
-dlrun_service dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" server
+dlrun_service dlrun_local 1 bash -p "$DLRUN_JOB_DIR/rank.sh" server
 # 1 × driver, on the first node
-dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" driver
+dlrun_launch dlrun_local 1 bash -p "$DLRUN_JOB_DIR/rank.sh" driver
 
 case $1 in
 server)
@@ -11,6 +11,7 @@ server)
   export TF_NUM_INTRAOP_THREADS=8 # 8 compute threads on 8 cores [tensorflow core/common_runtime/process_util.cc]
   export TF_NUM_INTEROP_THREADS=1 # operations that run concurrently: one per NUMA node, at most 2 [tensorflow core/common_runtime/process_util.cc]
   export KMP_BLOCKTIME=1 # idle threads of Intel's OpenMP sleep after 1 ms, because other threads of the rank need the cores [pytorch torch/backends/xeon/run_cpu.py]
+  dlrun_fit_cores OMP_NUM_THREADS TF_NUM_INTRAOP_THREADS # to what was granted, if that is not the plan's
   dlrun_run python examples/mesh_tensorflow/train.py --steps 60
   ;;
 driver)

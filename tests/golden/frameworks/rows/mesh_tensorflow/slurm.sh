@@ -1,10 +1,10 @@
 dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 # 2 × server, 1 on each node
 dlrun_service srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
-  --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/rank.sh" server
+  --cpu-bind=none --overlap bash -p "$DLRUN_JOB_DIR/rank.sh" server
 # 1 × driver, on the first node
 dlrun_launch srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
-  --cpu-bind=none --overlap --nodelist="$DLRUN_FIRST_HOST" bash "$DLRUN_JOB_DIR/rank.sh" driver
+  --cpu-bind=none --overlap --nodelist="$DLRUN_FIRST_HOST" bash -p "$DLRUN_JOB_DIR/rank.sh" driver
 
 export DLRUN_SUFFIX=-ib # makes the name of a host that of its address on the fabric
 case $1 in
@@ -14,6 +14,7 @@ server)
   export TF_NUM_INTRAOP_THREADS=48 # 48 compute threads on 48 cores [tensorflow core/common_runtime/process_util.cc]
   export TF_NUM_INTEROP_THREADS=2 # operations that run concurrently: one per NUMA node, at most 2 [tensorflow core/common_runtime/process_util.cc]
   export KMP_BLOCKTIME=1 # idle threads of Intel's OpenMP sleep after 1 ms, because other threads of the rank need the cores [pytorch torch/backends/xeon/run_cpu.py]
+  dlrun_fit_cores OMP_NUM_THREADS TF_NUM_INTRAOP_THREADS # to what was granted, if that is not the plan's
   dlrun_run python examples/mesh_tensorflow/train.py --steps 60
   ;;
 driver)

@@ -1,10 +1,10 @@
 DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
 # 1 × scheduler, on the first node
-dlrun_service_that_ends dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" scheduler
+dlrun_service_that_ends dlrun_local 1 bash -p "$DLRUN_JOB_DIR/rank.sh" scheduler
 # 1 × server, 1 on each node
-dlrun_service_that_ends dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" server
+dlrun_service_that_ends dlrun_local 1 bash -p "$DLRUN_JOB_DIR/rank.sh" server
 # 1 × worker, 1 on each node
-dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" worker
+dlrun_launch dlrun_local 1 bash -p "$DLRUN_JOB_DIR/rank.sh" worker
 
 DLRUN_OWN_ADDRESS=$(dlrun_numeric "127.0.0.1")
 export DLRUN_OWN_ADDRESS # under which other nodes reach this one
@@ -35,6 +35,7 @@ worker)
   export DMLC_NODE_HOST="$DLRUN_OWN_ADDRESS" # this node, by the site's address rule [MXNet documentation, Distributed training]
   export DMLC_ROLE=worker # role of this process [MXNet documentation, Distributed training]
   export KMP_BLOCKTIME=1 # idle threads of Intel's OpenMP sleep after 1 ms, because other threads of the rank need the cores [pytorch torch/backends/xeon/run_cpu.py]
+  dlrun_fit_cores OMP_NUM_THREADS # to what was granted, if that is not the plan's
   dlrun_run python examples/mxnet/train.py --store dist_sync --steps 60
   ;;
 esac

@@ -1,13 +1,13 @@
 DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
 # 1 × scheduler, on the first node
 dlrun_service_that_ends srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
-  --export=ALL --cpu-bind=none --overlap --nodelist="$DLRUN_FIRST_HOST" bash "$DLRUN_JOB_DIR/rank.sh" scheduler
+  --export=ALL --cpu-bind=none --overlap --nodelist="$DLRUN_FIRST_HOST" bash -p "$DLRUN_JOB_DIR/rank.sh" scheduler
 # 2 × server, 1 on each node
 dlrun_service_that_ends srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
-  --export=ALL --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/rank.sh" server
+  --export=ALL --cpu-bind=none --overlap bash -p "$DLRUN_JOB_DIR/rank.sh" server
 # 2 × worker, 1 on each node
 dlrun_launch srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
-  --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/rank.sh" worker
+  --cpu-bind=none --overlap bash -p "$DLRUN_JOB_DIR/rank.sh" worker
 
 case $1 in
 scheduler)
@@ -36,6 +36,7 @@ worker)
   export DMLC_INTERFACE=ib0 # the site's fabric [MXNet documentation, Distributed training]
   export DMLC_ROLE=worker # role of this process [MXNet documentation, Distributed training]
   export KMP_BLOCKTIME=1 # idle threads of Intel's OpenMP sleep after 1 ms, because other threads of the rank need the cores [pytorch torch/backends/xeon/run_cpu.py]
+  dlrun_fit_cores OMP_NUM_THREADS # to what was granted, if that is not the plan's
   dlrun_run python examples/mxnet/train.py --store dist_sync --steps 60
   ;;
 esac

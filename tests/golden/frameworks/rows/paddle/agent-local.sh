@@ -1,6 +1,6 @@
 dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
-dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" agent
+dlrun_launch dlrun_local 1 bash -p "$DLRUN_JOB_DIR/rank.sh" agent
 
 DLRUN_OWN_ADDRESS=$(dlrun_numeric "127.0.0.1")
 export DLRUN_OWN_ADDRESS # under which other nodes reach this one

@@ -1,7 +1,7 @@
 dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
 dlrun_launch srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
-  --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" agent
+  --cpu-bind=none bash -p "$DLRUN_JOB_DIR/rank.sh" agent
 
 DLRUN_OWN_ADDRESS=$(dlrun_numeric "$DLRUN_HOST-ib")
 export DLRUN_OWN_ADDRESS # under which other nodes reach this one

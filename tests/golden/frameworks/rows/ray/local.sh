@@ -1,9 +1,9 @@
 DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
 # 1 × node, 1 on each node
-dlrun_service dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" node
+dlrun_service dlrun_local 1 bash -p "$DLRUN_JOB_DIR/rank.sh" node
 until [[ $(ray status --address="$DLRUN_MASTER_IP:$DLRUN_MASTER_PORT" 2>/dev/null | grep -c "^ *[0-9]* node_") -ge 1 ]]; do dlrun_still_waiting node; done
 # 1 × driver, on the first node
-dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" driver
+dlrun_launch dlrun_local 1 bash -p "$DLRUN_JOB_DIR/rank.sh" driver
 
 DLRUN_OWN_ADDRESS=$(dlrun_numeric "127.0.0.1")
 export DLRUN_OWN_ADDRESS # under which other nodes reach this one

@@ -1,13 +1,13 @@
 dlrun_take_ports 20000 29999 3 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
 # 1 × master, on the first node
-dlrun_service dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" master
+dlrun_service dlrun_local 1 bash -p "$DLRUN_JOB_DIR/rank.sh" master
 until (exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/$DLRUN_MASTER_PORT") 2>/dev/null; do dlrun_still_waiting master; done
 # 1 × worker, 1 on each node
-dlrun_service dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" worker
+dlrun_service dlrun_local 1 bash -p "$DLRUN_JOB_DIR/rank.sh" worker
 until (exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/$((DLRUN_MASTER_PORT + 1))" && printf 'GET /json/ HTTP/1.0\r\n\r\n' >&3 && grep -Eq '"aliveworkers" *: *1\b' <&3) 2>/dev/null; do dlrun_still_waiting worker; done
 # 1 × driver, on the first node
-dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" driver
+dlrun_launch dlrun_local 1 bash -p "$DLRUN_JOB_DIR/rank.sh" driver
 
 DLRUN_OWN_ADDRESS=$(dlrun_numeric "127.0.0.1")
 export DLRUN_OWN_ADDRESS # under which other nodes reach this one

@@ -1,0 +1,140 @@
+"""A job: its state, logs, results, usage and cause of failure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dlrun.api import html
+from dlrun.api.usage import Usage
+from dlrun.errors import OperationFailed
+from dlrun.jobs.logs import copies as log_copies
+from dlrun.jobs.logs import files as log_files
+from dlrun.jobs.queue import control, status, watch
+from dlrun.jobs.queue.results import results_of
+from dlrun.jobs.queue.selection import Selection
+from dlrun.jobs.records import jobs as records
+from dlrun.model.job import JobStatus, State
+from dlrun.model.json_codec import to_plain
+from dlrun.usage.job import copy_records, of_job
+from dlrun.why.diagnose import Cause, explain
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A submitted job, or one that ran here. All methods raise `OperationFailed` if the scheduler does not answer."""
+
+    record: records.Job
+
+    @property
+    def id(self) -> str | None:
+        """The scheduler's id; None if it was never submitted."""
+        return records.latest(self.record).job_id
+
+    @property
+    def name(self) -> str:
+        """The name of the job."""
+        return self.record.name
+
+    @property
+    def directory(self) -> Path:
+        """The job directory."""
+        return self.record.directory
+
+    def states(self) -> list[JobStatus]:
+        """The status of the job, or of each point of a sweep; empty if it was never submitted."""
+        return status.of([self.record])[self.record.directory]
+
+    @property
+    def state(self) -> State:
+        """The state; of a sweep that of its first point that did not complete, else of the first."""
+        found = self.states()
+        if not found:
+            return State.UNKNOWN
+        return next((one.state for one in found if one.state is not State.COMPLETED), found[0].state)
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, once it has ended; of a sweep the first that is not 0."""
+        codes = [one.exit_code for one in self.states()]
+        return next((code for code in codes if code != 0), 0 if codes else None)
+
+    def wait(self, timeout: float | None = None) -> State:
+        """Wait for the end; timeout in seconds. Returns the final state; raises TimeoutError."""
+        watcher = watch.Watcher(self.record)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not watcher.ended():
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"job {self.id} has not ended after {timeout} s")
+            time.sleep(0.1)
+        return watcher.final().state
+
+    def cancel(self) -> None:
+        """Cancel the job; a job that has ended is left as it is."""
+        for _ in control.cancel([Selection(job=self.record)]):
+            pass
+
+    def logs(self, rank: int | str = "first") -> str:
+        """The log so far: of a rank, of all ranks (`all`), of the job script (`job`), or of job script and rank 0 (`first`)."""
+        return "".join(text for log in self._logs(str(rank)) for text in log_files.text(log))
+
+    def tail(self, rank: int | str = "first") -> Iterator[str]:
+        """The lines of a log as they come, until the job has ended."""
+        watcher = watch.Watcher(self.record)
+        with log_copies.of(self.record, str(rank)) as refresh:
+
+            def find() -> list[log_files.Log]:
+                refresh(False)
+                return self._found(str(rank))
+
+            for _, line in log_files.follow(find, lambda: watcher.ended() and refresh(True)):
+                yield line.decode("utf-8", "replace")
+
+    def _logs(self, wanted: str) -> list[log_files.Log]:
+        with log_copies.of(self.record, wanted) as refresh:
+            refresh(True)
+        return [log for log in self._found(wanted) if log.path.exists()]
+
+    def _found(self, wanted: str) -> list[log_files.Log]:
+        return [log for run in self.record.run_directories() for log in log_files.find(run, wanted)]
+
+    def results(self) -> list[dict[str, Any]]:
+        """A record for each run: parameters, state, exit code, seconds, node-hours, and the last value of each metric."""
+        return [
+            {
+                **one.parameters,
+                "state": str(one.state),
+                "exit_code": one.exit_code,
+                "seconds": one.elapsed,
+                "node_hours": one.node_hours,
+                **{name: reading.value for name, reading in one.metrics.items()},
+            }
+            for one in results_of(self.record)
+        ]
+
+    def usage(self) -> Usage:
+        """What each run used: nodes, ranks, GPUs, phases, verdicts."""
+        copy_records(self.record)
+        return Usage(runs=tuple(of_job(self.record)[1]))
+
+    def why(self) -> list[Cause]:
+        """The cause of the end of each run that did not complete: `means`, `next`, and the first failed process."""
+        if not self.states():
+            raise OperationFailed(f"job `{self.directory.name}` was never submitted")
+        return [one for one in explain(self.record) if one.state != State.COMPLETED]
+
+    def __repr__(self) -> str:
+        return f"<job {self.id} {self.name} on {self.record.site}>"
+
+    def _repr_html_(self) -> str:
+        """The states, and for ended runs the results."""
+        states = [{"id": self.id, **_known(to_plain(one))} for one in self.states()]
+        shown = html.records(states, f"{self.name} on {self.record.site}")
+        return shown + "\n" + html.records(self.results(), "results")
+
+
+def _known(state: Any) -> dict[str, Any]:
+    return {name: value for name, value in dict(state).items() if value is not None and name != "job_id"}

@@ -1,0 +1,66 @@
+"""`dlrun diff`: what differs between two jobs, or between a job and today."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from dlrun.terminal.help_page import examples
+from dlrun.terminal.options import complete_jobs, json_option
+from dlrun.terminal.printing import echo, echo_data, emit, notice
+
+if TYPE_CHECKING:
+    from dlrun.jobs.queue.compare import Difference
+
+_SHOWN = 20
+"""Differences of one section that are shown without --text."""
+
+
+@click.command(epilog=examples("dlrun diff resnet-lr1 resnet-lr2 --text"))
+@click.argument("job", shell_complete=complete_jobs)
+@click.argument("other", shell_complete=complete_jobs, required=False)
+@click.option(
+    "--text", "texts", is_flag=True, help="Show all differences, and those of texts as `diff -u` does."
+)
+@json_option
+def command(job: str, other: str | None, texts: bool, as_json: bool) -> None:
+    """Show what differs between JOB and OTHER: plan, settings, code, environment. Without OTHER: between JOB and today.
+
+    The code of a job with `code: snapshot` is compared line by line, that of others by digests.
+    """
+    from dlrun.jobs.queue import compare
+    from dlrun.jobs.records import jobs
+
+    before = compare.of_job(jobs.find(job, jobs.home()))
+    if other is not None:
+        after = compare.of_job(jobs.find(other, jobs.home()))
+    else:
+        after, fault = compare.of_now(jobs.find(job, jobs.home()))
+        if fault is not None:
+            notice(f"the plan is not compared, since none can be made today: {fault}")
+    found = list(compare.differences(before, after))
+    if as_json:
+        emit(
+            "differences",
+            [{"section": d.section, "name": d.name, "before": d.before, "after": d.after} for d in found],
+        )
+        return
+    for section in ("plan", "settings", "code", "environment"):
+        own = [one for one in found if one.section == section]
+        echo(f"{section}: {'no difference' if not own else ''}".rstrip())
+        for one in own if texts else own[:_SHOWN]:
+            echo(f"  {_line(one)}")
+            if texts and section in ("settings", "code"):
+                echo_data(compare.text(before, after, one))
+        if len(own) > _SHOWN and not texts:
+            notice(f"and {len(own) - _SHOWN} more; `--text` shows all")
+
+
+def _line(one: Difference) -> str:
+    """A difference on one line."""
+    if one.section == "settings" or (one.section == "code" and not one.name.startswith("(")):
+        return (
+            f"{one.name} {'is new' if one.before is None else 'is gone' if one.after is None else 'differs'}"
+        )
+    return f"{one.name}: {one.before or '-'} -> {one.after or '-'}"

@@ -1,0 +1,117 @@
+"""Variables of the scheduler that the script reads, and that dlrun's job has not, or has with another value."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlrun.importing.draft import SpecDraft
+from dlrun.importing.options import name_set
+from dlrun.importing.preamble import Preamble
+from dlrun.importing.values import Values
+from dlrun.importing.words import names_in
+
+_SUBMIT = ("SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "SGE_O_WORKDIR", "FLUX_SUBMIT_DIR")
+"""Directory of the submission: dlrun submits from the job directory, and starts in that of the user."""
+_COUNTS = {"SLURM_NTASKS": "tasks", "SLURM_NPROCS": "tasks", "SLURM_NTASKS_PER_NODE": "tasks_per_node",
+           "SLURM_GPUS_PER_NODE": "gpus_option"}  # fmt: skip
+"""Variables that depend on options of sbatch which dlrun may write in another way."""
+_OTHERS = name_set(
+    "SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV SLURM_TASKS_PER_NODE "
+    "SLURM_GPUS SLURM_GPUS_PER_TASK SLURM_MEM_PER_NODE SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU "
+    "SLURM_JOB_CPUS_PER_NODE NCPUS OMP_NUM_THREADS_PER_TASK PBS_NP PBS_NUM_PPN PBS_JOBNAME LSB_HOSTS "
+    "LSB_DJOB_NUMPROC LSB_MCPU_HOSTS LSB_DJOB_HOSTFILE LSB_JOBID COBALT_NODEFILE COBALT_JOBID"
+)
+
+
+_DEFAULT = re.compile(r"\$\{[1-9]:?-(?:[^{}$]|\$\{?\w+\}?)*\}")
+"""An argument with the value that it has if the script is submitted without."""
+
+
+@dataclass(slots=True)
+class Restored:
+    """Makes lines that set these variables again. `ranks_differ`: dlrun starts other tasks than the script."""
+
+    draft: SpecDraft
+    values: Values
+    arguments: Sequence[str] | None
+    ranks_differ: bool
+
+    def lines(self, text: str, read: set[str], preamble: Preamble) -> list[str]:
+        """Lines to put before `text`, which is the kept part of the script; `read`: what the program's words read."""
+        used = set(re.findall(r"\$\{?[#!]?([A-Za-z_]\w*)|(?<![\w$])([A-Z][A-Z_]+)(?![\w=])", text)) | {
+            (n, "") for n in read
+        }
+        names = {first or second for first, second in used}
+        made: list[str] = []
+        made += (f"export {name}=$PWD" for name in _SUBMIT if name in names)
+        if not self.draft.starts_in_submit_directory and not self.draft.get("directory"):
+            made.append("cd")
+        if "SLURM_CPUS_PER_TASK" in names and (cpus := self.values.counts.get("cpus_per_task")):
+            made.append(f"SLURM_CPUS_PER_TASK={cpus}")
+        for name in sorted(names & _COUNTS.keys()):
+            self._count(name, made)
+        for name in sorted(names & _OTHERS):
+            self.draft.check(0, f"${name}", "dlrun's job does not have it, or has another value")
+        for name in sorted(n for n in names if n.startswith(("SLURM_ARRAY_", "PBS_ARRAY"))):
+            if not self.draft.tasks:
+                self.draft.check(
+                    0, f"${name}", "the script has no array: `sweep:` makes one, or it is given at submission"
+                )
+            elif name not in {"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_JOB_ID", "PBS_ARRAY_INDEX", "PBS_ARRAYID"}:
+                self.draft.check(0, f"${name}", "it describes the array of the script, not that of dlrun")
+        if re.search(r"\$0|\$\{0|BASH_SOURCE|BASH_ARGV", text):
+            self.draft.check(0, "$0", "the job's script is another file than the batch script")
+        if _reads_arguments(text):
+            if self.arguments:
+                made.append(f"set -- {shlex.join(self.arguments)}")
+            elif not _reads_arguments(_DEFAULT.sub("", text)):
+                made.append("set --")
+                self.draft.leave(0, "$1, …", "no argument: the defaults in the script")
+            elif self.arguments is None:
+                because = (
+                    "arguments of the script: give them to the import, `dlrun import SCRIPT -- ARGUMENTS`"
+                )
+                self.draft.check(0, "$1, $@", because)
+        if self.draft.inherits_environment:
+            unset = self._unset(_expanded(text) | read, preamble)
+            if unset:
+                self.draft.check(
+                    0,
+                    ", ".join(f"${n}" for n in unset),
+                    "set by the shell that submits: put it under `environment.variables`",
+                )
+        return made
+
+    def _count(self, name: str, made: list[str]) -> None:
+        known = self.values.counts.get(_COUNTS[name])
+        if known is None:
+            self.draft.check(
+                0, f"${name}", "the script's job does not have it, or its value is not in the script"
+            )
+        elif self.ranks_differ:
+            made.append(f"{name}={known}")
+
+    @staticmethod
+    def _unset(names: set[str], preamble: Preamble) -> list[str]:
+        set_here = {n for s in preamble.kept for n in s.sets} | {e[1].name for e in preamble.exports}
+        usual = re.compile(
+            r"HOME|USER|PATH|SHELL|PWD|TMPDIR|HOSTNAME|LD_LIBRARY_PATH|RANDOM|PBS_.*|SGE_.*|JOB_.*|NSLOTS|NHOSTS|PE_.*|SLURM_.*|.*PATH"
+        )
+        return sorted(n for n in names if n.isupper() and n not in set_here and not usual.fullmatch(n))[:4]
+
+
+def _expanded(text: str) -> set[str]:
+    """Names that shell text expands, also in arithmetic and tests; `ML` in `NekRS-ML` is none."""
+    inside = re.findall(r"\(\((.*?)\)\)|\blet\s+([^\n;]*)|\[\[(.*?)\]\]", text, re.DOTALL)
+    return names_in(text) | set(re.findall(r"[A-Za-z_]\w*", " ".join(" ".join(parts) for parts in inside)))
+
+
+def _reads_arguments(text: str) -> bool:
+    """True if shell text reads `$1`, `$@` or `$#` of the script; those of its functions and of awk are others."""
+    outside = re.sub(
+        r"\w+\s*\(\)\s*\{.*?\n\}|awk\s+(?:-\S+\s+(?:\S+\s+)?)*'[^']*'", "", text, flags=re.DOTALL
+    )
+    return re.search(r"\$[1-9@*#]|\$\{(?:[1-9@*]|#\})|\bgetopts\b|\bshift\b", outside) is not None

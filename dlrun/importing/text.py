@@ -1,0 +1,65 @@
+"""The imported spec as YAML text, with lists of what the user has to check and of what was not converted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dlrun.config.block_text import block
+from dlrun.config.secret_names import masked
+from dlrun.importing.draft import Left, SpecDraft
+from dlrun.model.text import visible
+
+
+def spec_text(draft: SpecDraft, file: str | None, site: str | None = None) -> str:
+    """The YAML text of a draft; lines of `file` that were not converted are listed at the end (`file` None: no list)."""
+    values = dict(draft.values)
+    if site:
+        values = {"name": values.pop("name"), "site": site, **values}
+    lines = [
+        f"# {f'From {file}. ' if file else ''}`dlrun plan` shows the resulting plan, `dlrun explain KEY` why.",
+    ]
+    if draft.to_check and file:
+        lines += [
+            f"# check this: what follows of {file} may be another training in this spec",
+            *_listed(draft.to_check),
+        ]
+    notes = {key: _lines(found) for key, found in draft.origins.items()} if file else {}
+    lines += block(values, draft.comments, notes=notes)
+    if draft.left_out and file:
+        lines += ["", f"# Not converted from {file}:", *_listed(draft.left_out)]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, sorted(numbers)))
+    return f"line {shown}" if len(numbers) == 1 else f"lines {shown}"
+
+
+def shown(left: Left) -> str:
+    """One line about a part of the script: where, what, why."""
+    first, *more = left.text.splitlines() or [""]
+    text = f"{masked(first)}{' …' if more else ''}"
+    place = f"line {left.line}: " if left.line else ""
+    return visible(f"{place}{text}: {left.because}" if text else f"{place}{left.because}")
+
+
+def as_data(draft: SpecDraft) -> dict[str, Any]:
+    """The parts of a draft for `--json`."""
+    return {
+        "values": draft.values,
+        "to_check": [_entry(left) for left in draft.to_check],
+        "left_out": [_entry(left) for left in draft.left_out],
+    }
+
+
+def _entry(left: Left) -> dict[str, Any]:
+    return {
+        "line": left.line,
+        "text": "\n".join(map(masked, left.text.splitlines())),
+        "because": left.because,
+    }
+
+
+def _listed(entries: Sequence[Left]) -> Iterator[str]:
+    return (f"#   {shown(entry)}" for entry in entries)

@@ -1,0 +1,57 @@
+"""How a command gets to a node of a running job: as a step of its scheduler, by ssh, or directly on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from dlrun import backends
+from dlrun.inside.place import Place
+from dlrun.jobs.clusters import identity
+from dlrun.jobs.clusters.environment import clean
+from dlrun.node.carry import READY
+from dlrun.render.shell import join
+from dlrun.system.transport.protocol import Stream
+
+
+def command(place: Place, inner: Sequence[str], word: str, *, terminal: bool) -> list[str]:
+    """Arguments that run `inner` on the place's node, for the host on which the job was submitted.
+
+    word: the command, for messages; terminal: `inner` gets a terminal. Raises OperationFailed if another cluster or machine than
+    the job's would be asked.
+    """
+    job = place.job
+    identity.require([job], word)
+    # A surrounding job's variables would be options of the clients.
+    unwanted = clean(os.environ)[1] if job.remote is None else job.remote.unwanted
+    unset = f"unset {join(unwanted)}; " if unwanted else ""
+    return [
+        "bash",
+        "-c" if job.remote is None else "-lc",
+        f"{unset}exec {join(_words(place, inner, terminal=terminal))}",
+    ]
+
+
+def _words(place: Place, inner: Sequence[str], *, terminal: bool) -> Sequence[object]:
+    job = place.job
+    scheduler = backends.scheduler(job.scheduler)
+    if scheduler.ON_THIS_MACHINE:
+        return inner
+    number = str(job.job_id) if place.task is None else scheduler.task_id(str(job.job_id), place.task)
+    step = scheduler.step_inside(number, place.host, terminal=terminal)
+    if step is not None:
+        return (*step, *inner)
+    # Where a site forbids ssh to its nodes, ssh itself reports it.
+    options = ("-t",) if terminal else ("-T", "-o", "BatchMode=yes")
+    return ("ssh", *options, "-o", "ConnectTimeout=15", "--", place.host, join(inner))
+
+
+def after_mark(stream: Stream) -> bytes | None:
+    """What follows the far end's first word, after what a login shell printed; None if it never came."""
+    read = b""
+    while READY not in read:
+        more = stream.read()
+        if not more:
+            return None
+        read = (read + more)[-(1 << 16) :]
+    return read.partition(READY)[2]

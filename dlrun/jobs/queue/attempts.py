@@ -1,0 +1,59 @@
+"""The attempts of each run of a job, including reruns.
+
+`again.json` in a job's directory lists the jobs that reran some of its points, with these points (`rerun` writes it).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dlrun.jobs.queue import status
+from dlrun.jobs.records import jobs, validation
+from dlrun.jobs.records.jobs import RERUNS, Job
+from dlrun.jobs.records.validation import read_json
+from dlrun.model.job import JobStatus, State
+
+
+def reruns(job: Job) -> list[tuple[Job, tuple[int, ...]]]:
+    """(job, points) of each rerun of points of this job, oldest first."""
+    entries = (read_json(job.directory / RERUNS) or {}).get("jobs")
+    found = (read_entry(entry, job.array or 1) for entry in (entries if isinstance(entries, list) else ()))
+    return [one for one in found if one is not None]
+
+
+def read_entry(entry: object, count: int) -> tuple[Job, tuple[int, ...]] | None:
+    """(job, its points of a sweep of `count` points) of an entry of `RERUNS` or `RERUN_OF`; None for an invalid one."""
+    try:
+        if isinstance(entry, dict) and (place := validation.text(entry, "directory")):
+            other = jobs.load(Path(place))
+            if other is not None and other.damage is None:
+                return other, validation.indices(entry.get("points"), count)
+    except validation.DamagedRecord:
+        pass
+    return None
+
+
+def statuses(job: Job) -> list[tuple[Job, int | None, JobStatus]]:
+    """(job, index there, status) of the last attempt at each run."""
+    return [every[-1] for every in attempts(job)]
+
+
+def attempts(job: Job) -> list[list[tuple[Job, int | None, JobStatus]]]:
+    """For each run, (job, index there, status) of all attempts, the first one first."""
+    chain = [(job, tuple(range(job.array or 1))), *reruns(job)]
+    known = status.of([one for one, _ in chain])
+    found: dict[int, list[tuple[Job, int | None, JobStatus]]] = {}
+    for one, points in chain:
+        # A job that was never submitted has no statuses.
+        for index, (point, current) in enumerate(zip(points, known[one.directory], strict=False)):
+            found.setdefault(point, []).append((one, index if one.array is not None else None, current))
+    return [found[point] for point in sorted(found)]
+
+
+def failed(job: Job) -> list[int]:
+    """The runs of a job whose last attempt failed."""
+    return [
+        n
+        for n, (_, _, current) in enumerate(statuses(job))
+        if current.state.final and current.state is not State.COMPLETED
+    ]

@@ -1,0 +1,201 @@
+"""The results of a job's runs: parameters, state, time, cost, and metrics from the logs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dlrun.jobs.code.history import History
+from dlrun.jobs.logs import copies as log_copies
+from dlrun.jobs.logs import files as log_files
+from dlrun.jobs.logs.files import Log
+from dlrun.jobs.queue import attempts
+from dlrun.jobs.records.jobs import Job
+from dlrun.jobs.records.validation import read_json, run_state
+from dlrun.model.job import JobStatus, State
+from dlrun.model.json_codec import from_plain
+from dlrun.model.plan import Cost, Plan
+from dlrun.model.spec import Metric
+from dlrun.plan.metrics.log import Reading, RunSize, read_metric
+from dlrun.plan.metrics.spec import THROUGHPUT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The result of one run.
+
+    point: its number in the sweep (None: no sweep); elapsed: seconds from its last start to its end; units: cost in the
+    site's billing units, if known; commit: of its code.
+    """
+
+    point: int | None
+    parameters: Mapping[str, str]
+    state: State
+    exit_code: int | None
+    elapsed: float | None
+    node_hours: float | None
+    units: float | None
+    metrics: Mapping[str, Reading]
+    directory: Path
+    commit: str | None = None
+
+
+def results_of(
+    job: Job,
+    wanted: Mapping[str, Metric] | None = None,
+    step: Callable[[int, int], None] = lambda _done, _all: None,
+) -> list[Result]:
+    """The result of the last attempt at each run of a job.
+
+    wanted: metrics to read (default: the plan's); step(done, all): called after each run. Raises OperationFailed if a
+    scheduler does not answer or a file cannot be read.
+    """
+    plan = job.plan() if wanted is None else replace(job.plan(), metrics=wanted)
+    runs = attempts.statuses(job)
+    for one in {run.directory: run for run, _, _ in runs}.values():
+        _copy_logs(one, "first", runs)
+    found, codes = [], dict[Path, History]()
+    for number, run in enumerate(runs):
+        found.append(_result(plan, codes, number, *run))
+        step(number + 1, len(runs))
+    wanted_names = set(plan.metrics or (THROUGHPUT,))
+    # Logs on a login node are copied only as needed: rank 0's are small and mostly sufficient.
+    lacking = {
+        run.directory: run
+        for (run, _, status), one in zip(runs, found, strict=True)
+        if run.remote is not None and status.state is State.COMPLETED and wanted_names - one.metrics.keys()
+    }
+    # Some training programs print their metrics on the last rank.
+    for one in lacking.values():
+        _copy_logs(one, "all", runs)
+    return [_result(plan, codes, number, *run) for number, run in enumerate(runs)] if lacking else found
+
+
+def earlier(job: Job) -> float:
+    """Node-hours of earlier attempts at runs, which are charged, too."""
+    plan = job.plan()
+    tries = (
+        _result(plan, {}, number, *one)
+        for number, every in enumerate(attempts.attempts(job))
+        for one in every[:-1]
+    )
+    return sum(result.node_hours or 0.0 for result in tries)
+
+
+def _copy_logs(job: Job, wanted: str, runs: Sequence[tuple[Job, int | None, JobStatus]]) -> None:
+    """Copy the logs of a job from its login node; for an ended job only once."""
+    mark = job.directory / f".logs-{wanted}"
+    if job.remote is None or mark.exists():
+        return
+    with log_copies.of(job, wanted) as refresh:
+        refresh(True)
+    if all(status.state.final for run, _, status in runs if run.directory == job.directory):
+        with suppress(OSError):  # a full disk: they are copied again next time
+            mark.touch()
+
+
+def _result(
+    plan: Plan, known: dict[Path, History], number: int, job: Job, index: int | None, status: JobStatus
+) -> Result:
+    """The result of run `number`, which is point `index` of `job`; known: the code of jobs, each read once."""
+    run = job.run_directories()[index or 0]
+    seconds = elapsed(run, status)
+    hours = (seconds + _before(run)) / 3600 if seconds is not None else None
+    return Result(
+        point=number if plan.points else None,
+        parameters=plan.points[number].parameters if plan.points else {},
+        state=status.state,
+        exit_code=status.exit_code,
+        elapsed=seconds,
+        node_hours=plan.request.nodes * hours if hours is not None else None,
+        units=plan.cost.an_hour * hours if hours is not None and plan.cost is not None else None,
+        metrics=metrics(plan, run),
+        directory=run,
+        commit=known.setdefault(job.directory, History(job)).commit_of_run(run),
+    )
+
+
+def elapsed(run: Path, status: JobStatus) -> float | None:
+    """Seconds from a run's start to its end, from its state.json or else the scheduler; None if it has not ended."""
+    record = run_state(run) or {}
+    own = [record.get("started"), record.get("ended")]
+    times = [t for t in own if isinstance(t, int | float)]
+    if len(times) < 2:
+        times = [seconds for text in (status.started, status.ended) if (seconds := _epoch(text)) is not None]
+    return max(0.0, times[1] - times[0]) if len(times) == 2 else None
+
+
+def _before(run: Path) -> float:
+    """Seconds of the earlier starts of a requeued run, from its state.json."""
+    found = (run_state(run) or {}).get("earlier")
+    return max(0.0, float(found)) if isinstance(found, int | float) else 0.0
+
+
+def metrics(plan: Plan, run: Path) -> dict[str, Reading]:
+    """The values of the plan's metrics, and of the throughput, found in a run's logs."""
+    shape = RunSize(ranks=plan.request.ranks, global_batch=plan.global_batch)
+    found: dict[str, Reading] = {}
+    for name, metric in _wanted(plan).items():
+        for log in _logs(run):
+            if (reading := read_metric(name, metric, _lines(log), shape)) is not None:
+                found[name] = reading
+                break
+    return found
+
+
+def _wanted(plan: Plan) -> dict[str, Metric]:
+    """The plan's metrics and the throughput."""
+    return {**plan.metrics} if THROUGHPUT in plan.metrics else {**plan.metrics, THROUGHPUT: Metric()}
+
+
+def _logs(run: Path) -> Iterator[Log]:
+    """A run's logs in the order of the search for metrics: rank 0's, the job's own, the others from the last rank."""
+    first = log_files.find(run, "first")
+    yield from (*first[1:], *first[:1])
+    for log in reversed(log_files.find(run, "all")):
+        if log not in first:
+            yield log
+
+
+def _lines(log: Log) -> Iterator[str]:
+    try:
+        yield from log_files.text(log)
+    except FileNotFoundError:
+        return
+
+
+def _epoch(text: str | None) -> float | None:
+    try:
+        return time.mktime(time.strptime(text or "", "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobUsage:
+    """The use of a job: its ended runs, and earlier starts of requeued ones.
+
+    most: the maximum cost of the job (None: no walltime); units: the use in its unit.
+    """
+
+    node_hours: float
+    units: float | None
+    most: Cost | None
+
+
+def usage(job: Job, statuses: Sequence[JobStatus]) -> JobUsage | None:
+    """The use of a job; None if its plan cannot be read."""
+    plan = read_json(job.directory / "plan.json") or {}
+    runs = list(zip(job.run_directories(), statuses, strict=False))
+    hours = sum((elapsed(run, one) or 0.0) + _before(run) for run, one in runs) / 3600
+    try:
+        most = from_plain(Cost, plan["cost"]) if plan["cost"] is not None else None
+        nodes = int(plan["request"]["nodes"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return JobUsage(
+        node_hours=hours * nodes, units=hours * most.an_hour if most is not None else None, most=most
+    )

@@ -1,0 +1,160 @@
+"""Make directories of dlrun's own, with the list of what it writes there (`ownership`), and write records in them."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dlrun.errors import Invalid, OperationFailed
+from dlrun.jobs.records import ownership
+from dlrun.system import writing
+from dlrun.system.private import make_base
+from dlrun.system.writing import replace, write_below
+
+if TYPE_CHECKING:
+    from dlrun.render.written_names import WrittenNames
+
+SUBMISSION = "submission.json"
+ANSWER = ".client-answer"
+"""The output of the submitting client: it exists even if dlrun was killed before it recorded the id."""
+ROOM = "\n" * 4096
+"""The initial content of that file: overwriting it works also on a full disk."""
+_CHANGING = (SUBMISSION, ANSWER)
+_SAFE = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+
+def new_directory(base: Path, name: str) -> Path:
+    """A unique path: job name, time, and four random hexadecimal digits; it is not created."""
+    safe = "".join(c if c in _SAFE else "-" for c in name).strip(".-")[:60] or "job"
+    return base / f"{safe}-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
+
+
+def create(
+    directory: Path,
+    files: Mapping[str, str],
+    names: WrittenNames,
+    *,
+    token: str | None = None,
+    linked: Mapping[str, Path] | None = None,
+    option: str = "`--job-dir` or `DLRUN_JOBS`",
+) -> None:
+    """Create a job directory of mode 0700 with these files and their list atomically; names: what the job may write.
+
+    linked: name -> existing file with the same text, to which that file becomes a hard link.
+    Raises OperationFailed if it exists or cannot be created; option: the setting of another place, for the help line.
+    """
+    temporary = directory.with_name(f".{directory.name[:200]}.{os.urandom(4).hex()}.new")
+    try:
+        if os.path.lexists(directory):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        make_base(directory.parent)
+        temporary.mkdir(mode=0o700)
+        try:
+            written = written_list(files, names, directory, token, temporary.stat().st_ino)
+            for name, text in {**files, ownership.LIST: written}.items():
+                if linked is not None and name in linked:
+                    (temporary / name).parent.mkdir(exist_ok=True)
+                    os.link(linked[name], temporary / name)
+                    continue
+                write_below(temporary, name, text, mode=0o700 if name.endswith(".sh") else 0o600)
+            for run in (
+                ["."] if names.points is None else [f"points/{index}" for index in range(names.points)]
+            ):
+                (temporary / run / "logs").mkdir(parents=True)
+            # Readers never see a directory without its plan; a killed dlrun leaves only a hidden name.
+            temporary.rename(directory)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise OperationFailed(
+            f"cannot make the job directory `{directory}`: {error.strerror}",
+            help=f"set another directory with {option}",
+        ) from None
+
+
+def written_list(
+    files: Mapping[str, str],
+    names: WrittenNames,
+    place: Path | str,
+    token: str | None = None,
+    inode: int | None = None,
+) -> str:
+    """The list of a new job directory; place: its path; inode: None for one on a login node."""
+    fixed = {name: text for name, text in files.items() if name not in _CHANGING}
+    records = [name for name in files if name in _CHANGING]
+    return ownership.text(
+        "job",
+        place,
+        token or ownership.new_token(),
+        inode=inode,
+        files=fixed,
+        records=records,
+        names=names,
+    )
+
+
+def is_free(directory: Path, kind: str) -> bool:
+    """Whether a study or tuning can begin here: nothing is there, or the beginning of one that was killed."""
+    try:
+        return not os.listdir(directory) or ownership.is_own(directory, kind)  # noqa: PTH208 - names
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+def begin(directory: Path, kind: str, records: Iterable[str]) -> None:
+    """Make the directory of a study or tuning, or go on in one; raises OSError, also if it has files and no list of this kind.
+
+    records: files whose content changes, and directories of jobs (with `/`).
+    """
+    make_base(directory)
+    if ownership.is_own(directory, kind):
+        return
+    if not is_free(directory, kind):
+        raise FileExistsError(errno.EEXIST, "it has files, and no list of what dlrun wrote there")
+    text = ownership.text(
+        kind, directory, ownership.new_token(), inode=directory.stat().st_ino, records=records
+    )
+    writing.create(directory / ownership.LIST, text, mode=0o600)
+
+
+def require_list(directory: Path, kind: str, command: str) -> None:
+    """Raise Invalid for a study or tuning in which dlrun must not write; command: reads it all the same."""
+    if not ownership.is_own(directory, kind):
+        raise Invalid(
+            f"`{directory}` has no list `{ownership.LIST}` of yours: an earlier version of dlrun made it, or another user",
+            help=f"start another with `--out`; `{command}` shows what it has",
+        )
+
+
+def write_table(path: Path, data: bytes) -> bool:
+    """Write a table, which each call makes, and put it on the list.
+
+    False if another file has its name, or it was changed since: then it stays. Raises OSError.
+    """
+    if os.path.lexists(path):
+        proof = (ownership.read(path.parent) or ownership.NONE).files.get(path.name)
+        if proof is None or not ownership.matches(str(path), proof):
+            return False
+    ownership.add_file(path.parent, path.name, data)
+    replace(path, data)
+    return True
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Write a small record atomically; raises OSError, also if a file that dlrun did not write has its name."""
+    if ownership.is_obstructed(path):
+        raise FileExistsError(
+            errno.EEXIST, f"`{path.name}` is there, and dlrun has not written it", str(path)
+        )
+    # On the list first: a record that is not there yet is harmless.
+    ownership.add(path.parent, path.name)
+    replace(path, json.dumps(data, indent=1) + "\n", mode=0o600)

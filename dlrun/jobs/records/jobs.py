@@ -1,0 +1,381 @@
+"""The record of each job: its directory, found by any of its names.
+
+Files, not a database: home directories are on NFS and Lustre, where locks are unreliable but renames are atomic.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dlrun import backends
+from dlrun.errors import Invalid, OperationFailed
+from dlrun.jobs.records import links, ownership, validation
+from dlrun.jobs.records.directories import ANSWER, SUBMISSION
+from dlrun.jobs.records.validation import MOST, read_json
+from dlrun.model.json_codec import from_plain
+from dlrun.model.keys import from_home
+from dlrun.model.nearest import nearest
+from dlrun.model.plan import Plan
+from dlrun.model.record import record
+from dlrun.model.site import Site
+from dlrun.model.text import lazy_pattern
+from dlrun.system.paths import expanded, jobs_home, read_bytes
+
+_ID = "job-id"
+"""The ids of a job that resubmits itself, written by its script."""
+RERUNS = "again.json"
+"""In a sweep's directory: the jobs that reran some of its points."""
+RERUN_OF = "again-of.json"
+"""In the directory of such a job: the sweep."""
+_VARIABLE = lazy_pattern(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Remote:
+    """The login node of a job, and the job directory there.
+
+    transport: name of the transport (None: the default); unwanted: variables of its login shells to remove from the
+    scheduler clients' environment.
+    """
+
+    host: str
+    transport: str | None
+    directory: str
+    unwanted: tuple[str, ...] = ()
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One job directory. `job_id` is the scheduler's, None if it was never submitted.
+
+    cluster: the cluster of the id (None in older records); host: host of the submission; remote: the job is on a login node,
+    and the files here are copies; damage: reason why the record is invalid, which leaves the job without id; submitting: the
+    submission is in progress or was interrupted (see `dlrun.jobs.queue.recover`); instance: where its process id has a
+    meaning (local jobs); user: who submitted it here.
+    """
+
+    directory: Path
+    name: str
+    site: str
+    scheduler: str
+    job_id: str | None
+    submitted: float | None
+    array: int | None
+    host: str | None = None
+    remote: Remote | None = None
+    cluster: str | None = None
+    damage: str | None = None
+    submitting: bool = False
+    instance: str | None = None
+    user: str | None = None
+
+    def shown_id(self, task: int | None = None) -> str:
+        """The id for users: that of a point, or for a sweep with one job per point `FIRST +COUNT`."""
+        one = str(self.job_id)
+        points = backends.scheduler(self.scheduler).tasks(one) if self.array is not None else ()
+        if task is not None:
+            return points[task] if task < len(points) else f"{one}[{task}]"
+        return f"{points[0]} +{len(points) - 1}" if len(points) > 1 else one
+
+    def run_directories(self) -> list[Path]:
+        """The directory of each run: the job's own, or one for each point of a sweep."""
+        if self.array is None:
+            return [self.directory]
+        return [self.directory / "points" / str(i) for i in range(self.array)]
+
+    def shown_path(self, path: Path) -> str:
+        """A path in the job directory, for users: as `HOST:PATH` if the job is on a login node."""
+        if self.remote is None:
+            return str(path)
+        below = path.relative_to(self.directory).as_posix()
+        return f"{self.remote.host}:{os.path.normpath(f'{self.remote.directory}/{below}')}"
+
+    @property
+    def resumable(self) -> bool:
+        """Whether it is an incomplete submission to a login node, which the same command resumes."""
+        return self.remote is not None and self.job_id is None
+
+    def plan(self) -> Plan:
+        """The plan as submitted; raises OperationFailed if the file cannot be read."""
+        return read_plan(self.directory / "plan.json")
+
+
+home = jobs_home
+
+
+def base_for(site: Site | None, environment: Mapping[str, str] = os.environ) -> Path:
+    """The base of a new job directory: `$DLRUN_JOBS`, else the site's `storage.jobs`, else `home()`.
+
+    A job that is not at home is found by a link in `home()` (see `links`).
+    """
+    named = site.storage.jobs if site is not None else None
+    if named is None or environment.get("DLRUN_JOBS"):
+        return home(environment)
+    written = _VARIABLE.sub(lambda match: environment.get(match[1], match[0]), from_home(named))
+    if "$" in written:  # a variable is not set in this shell
+        return home(environment)
+    return expanded(written).absolute()
+
+
+def _load_entry(path: Path) -> Job | None:
+    """The job of an entry of the base directory: a directory, or a link of this user to one."""
+    directory = links.target(path)
+    return load(directory) if directory is not None else None
+
+
+def read_plan(path: Path) -> Plan:
+    """A plan from its file; raises Invalid if it is not one."""
+    try:
+        return from_plain(Plan, json.loads(read_bytes(path, MOST).decode("utf-8")))
+    except FileNotFoundError:
+        raise Invalid(f"cannot read plan `{path}`: there is no such file") from None
+    except OSError as error:
+        raise Invalid(f"cannot read plan `{path}`: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise Invalid(
+            f"`{path}` is not a plan of this version of dlrun: {error}",
+            help="create it again with `dlrun plan -o`",
+        ) from None
+
+
+def remarks(job: Job) -> list[str]:
+    """What the scheduler's client printed beside the id when it accepted the job."""
+    return _lines(job, "remarks")
+
+
+def changed(job: Job) -> list[str]:
+    """What the scheduler had otherwise than requested when it accepted the job, such as `partition low, not gpu`."""
+    return _lines(job, "changed")
+
+
+def _lines(job: Job, name: str) -> list[str]:
+    found = (read_json(job.directory / SUBMISSION) or {}).get(name)
+    return [line for line in found if isinstance(line, str)] if isinstance(found, list) else []
+
+
+def load(directory: Path) -> Job | None:
+    """The job of a directory, or None if it is not a job directory; an invalid one has `damage`.
+
+    Only the list of what dlrun wrote there (`ownership`) makes it one: a plan may be saved anywhere.
+    """
+    if not ownership.is_own(directory):
+        return _without_list(directory)
+    plan = read_json(directory / "plan.json")
+    try:
+        validation.owner(directory, directory / "plan.json", directory / SUBMISSION, directory / _ID)
+        return _validated(directory, plan)
+    except validation.DamagedRecord as damage:
+        return _damaged(directory, plan, str(damage))
+
+
+def _without_list(directory: Path) -> Job | None:
+    """The job of a directory that an earlier version made, which kept no list, or of another user's; None for others."""
+    # os.path: False for invalid names, for which Path.exists raises.
+    made = (SUBMISSION, "job.sh", "lib/job.sh")
+    if not all(os.path.lexists(os.path.join(directory, name)) for name in made):  # noqa: PTH118
+        return None
+    plan = read_json(directory / "plan.json")
+    try:
+        validation.owner(directory, directory / SUBMISSION)
+    except validation.DamagedRecord as damage:
+        return _damaged(directory, plan, str(damage))
+    return _damaged(directory, plan, validation.WITHOUT_LIST)
+
+
+def _damaged(directory: Path, plan: Mapping[str, Any] | None, damage: str) -> Job:
+    name = (plan or {}).get("name")
+    return Job(
+        directory=directory,
+        name=name if isinstance(name, str) else directory.name,
+        site="-",
+        scheduler="local",
+        job_id=None,
+        submitted=None,
+        array=None,
+        damage=damage,
+    )
+
+
+def _validated(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
+    submission = read_json(directory / SUBMISSION)
+    if plan is None or "scheduler" not in plan:
+        raise validation.DamagedRecord("`plan.json` cannot be read")
+    if submission is None:
+        if (directory / SUBMISSION).exists():
+            raise validation.DamagedRecord(f"`{SUBMISSION}` cannot be read")
+        if (directory / ".submission").is_dir():
+            return None  # sent from another machine that shares this file system and has the record
+        submission = {}
+    points = plan.get("points")
+    if not isinstance(points, list | None):
+        raise validation.DamagedRecord(f"`points` is {validation.shown(points)}")
+    scheduler = validation.scheduler(plan.get("scheduler"))
+    job_id = validation.job_id(_resubmitted(directory) or submission.get("job_id"), scheduler)
+    submitting = job_id is None and submission.get("submitting") is not None
+    if submitting:
+        job_id = _answered(directory, scheduler)
+    elif job_id is None:
+        job_id = _begun(directory, scheduler)  # submitted by hand
+    return Job(
+        directory=directory,
+        name=validation.text(plan, "name") or "",
+        site=validation.text(plan, "site") or "",
+        scheduler=scheduler,
+        job_id=job_id,
+        submitted=validation.number(submission, "submitted")
+        or (validation.since(submission) if submitting else None),
+        array=len(points or ()) or None,
+        host=validation.text(submission, "host"),
+        remote=_remote(submission),
+        cluster=validation.text(submission, "cluster"),
+        submitting=submitting and job_id is None,
+        instance=validation.text(submission, "instance"),
+        user=validation.text(submission, "user"),
+    )
+
+
+def _answered(directory: Path, scheduler: str) -> str | None:
+    """The job id of an interrupted submission, from the client's answer or the job's own files."""
+    with suppress(OSError, OperationFailed):
+        answer = read_bytes(directory / ANSWER, 1 << 20).decode("utf-8", errors="replace").strip("\n")
+        if answer:
+            return validation.job_id(backends.scheduler(scheduler).submitted(answer), scheduler)
+    return _begun(directory, scheduler)
+
+
+def _begun(directory: Path, scheduler: str) -> str | None:
+    """The job id that a started job recorded; None if it has not started."""
+    for state in (directory / "state.json", *directory.glob("points/*/state.json")):
+        if (found := (read_json(state) or {}).get("job_id")) is not None:
+            return validation.job_id(found, scheduler)
+    return None
+
+
+def latest(job: Job) -> Job:
+    """The job with its latest id: one that submits itself again has another id for each run (`dlrun_resubmit`)."""
+    try:
+        found = validation.job_id(_resubmitted(job.directory), job.scheduler)
+    except validation.DamagedRecord:
+        return job
+    return job if found in (None, job.job_id) else replace(job, job_id=found)
+
+
+def _resubmitted(directory: Path) -> str | None:
+    """The latest id of a job that resubmits itself (continuation); None for others."""
+    try:
+        return read_bytes(directory / _ID, 1 << 20).decode("ascii").split()[-1]
+    except (FileNotFoundError, IndexError):
+        return None
+    except (OSError, ValueError):
+        raise validation.DamagedRecord(f"`{_ID}` cannot be read") from None
+
+
+def _remote(submission: Mapping[str, Any]) -> Remote | None:
+    directory = validation.text(submission, "remote_directory")
+    if directory is None:
+        return None
+    transport = submission.get("transport")
+    if transport not in validation.TRANSPORTS or not directory.startswith("/"):
+        raise validation.DamagedRecord(
+            f"`transport` or `remote_directory` is {validation.shown((transport, directory))}"
+        )
+    return Remote(
+        host=validation.host(submission),
+        transport=transport,
+        directory=directory,
+        unwanted=validation.names(submission.get("unwanted") or []),
+    )
+
+
+def all_jobs(base: Path) -> Iterator[Job]:
+    """All jobs of this user in the base directory, newest first."""
+    try:
+        names = sorted(
+            (e for e in os.scandir(base) if e.is_dir() and not e.name.startswith(".")),
+            key=_made,
+            reverse=True,
+        )
+    except OSError:
+        return
+    for entry in names:
+        job = _load_entry(Path(entry.path))
+        if job is not None and not validation.is_foreign(job.damage):
+            yield job
+
+
+def is_job(path: Path) -> bool:
+    """Whether a path is a job directory."""
+    return load(path.absolute()) is not None
+
+
+def find(word: str, base: Path) -> Job:
+    """The job of a directory name, a scheduler id, a unique prefix, `latest`, or a path.
+
+    Job names take precedence over paths. Raises Invalid for no or several matches, or a damaged or foreign record.
+    """
+    job = _find(word, base)
+    if job.damage is not None:
+        raise validation.refusal(job.directory.name, job.damage)
+    return job
+
+
+def _find(word: str, base: Path) -> Job:
+    matches = _named(word, base) if word and os.sep not in word else []
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        alike = len({m.directory.name for m in matches}) < len(matches)  # of several studies
+        names = ", ".join(f"`{m.directory if alike else m.directory.name}`" for m in matches[:4])
+        way = "give its directory" if alike else "write more of its name"
+        raise Invalid(f"`{word}` could be any of {len(matches)} jobs: {names}", help=way)
+    try:
+        if word and Path(word).is_dir() and (job := load(Path(word).resolve())):
+            return job
+    except (OSError, ValueError):  # not a valid file name
+        pass
+    there = [job.directory.name for job in all_jobs(base)]
+    if not there:
+        raise Invalid(
+            f"no job `{word}`: there are no jobs yet under `{base}`", help="`dlrun submit SPEC` submits one"
+        )
+    # Compared without the time at the end of a directory's name: users rarely type it.
+    near = nearest(word, (re.sub(r"-\d{8}-\d{6}(-\w+)?$", "", name) for name in there))
+    hint = f"the nearest is `{near}`; " if near else ""
+    raise Invalid(
+        f"no job `{word}` under `{base}`",
+        help=f"{hint}`dlrun list` shows the jobs; a job directory works too",
+    )
+
+
+def _named(word: str, base: Path) -> list[Job]:
+    """The jobs of a word: one by its directory, else by id, else by the beginning of the name.
+
+    Another user's directory comes last: in a shared directory anyone can create one whose name is a job's id.
+    """
+    plain = word not in (".", "..") and len(os.fsencode(word)) < 256
+    named = [job] if plain and (job := _load_entry(base / word)) else []
+    if named and not validation.is_foreign(named[0].damage):
+        return named
+    jobs = list(all_jobs(base))
+    if word == "latest":
+        return jobs[:1] or named
+    same_id = [job for job in jobs if job.job_id == word or (job.job_id or "").split(".")[0] == word]
+    matches = same_id or [job for job in jobs if job.directory.name.startswith(word)]
+    if len(matches) > 1 and len({m.name for m in matches}) == 1 and matches[0].name == word:
+        return matches[:1]  # a job's plain name means its newest
+    return matches or named
+
+
+def _made(entry: os.DirEntry[str]) -> float:
+    """The creation time of a job: that of its plan, since the directory itself changes while the job runs."""
+    try:
+        return (Path(entry.path) / "plan.json").stat().st_mtime
+    except OSError:
+        return 0.0

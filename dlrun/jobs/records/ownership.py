@@ -1,0 +1,263 @@
+"""What dlrun has written in a directory that it made: a token, and a list of every path with what proves it.
+
+A directory is dlrun's only with this list, and only what is on the list is ever removed. The list is a file of JSON lines:
+first the token, with the place where the directory was made; then the files made with it (size and digest), the names that
+the job may write (`dlrun.render.written_names`), and, as they are written, records such as the outcome.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dlrun.model.record import record
+from dlrun.system.paths import read_bytes
+
+if TYPE_CHECKING:
+    from dlrun.render.written_names import Name, WrittenNames
+
+LIST = ".dlrun-written"
+_VERSION = 1
+_FIRST_LINE = 8192
+"""Maximum bytes of the first line: a path has at most 4096."""
+_MOST = 64 << 20
+"""Maximum bytes of a list: that of a job of 100,000 ranks with one log a node has 2 MB."""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What a file of dlrun's looks like: size in bytes and digest of its content, time (ns), or target of a link (empty: any).
+
+    Without any of them the file is a record, whose content changes.
+    """
+
+    size: int | None = None
+    digest: str | None = None
+    mtime_ns: int | None = None
+    link: str | None = None
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Written:
+    """The list of a directory; kind: `job`, `scaling study` or `tuning`.
+
+    place, inode: path and inode of the directory when it was made; files: path -> proof; job, runs: names that the job may
+    write; removing: a removal was interrupted.
+    """
+
+    kind: str
+    token: str
+    place: str
+    inode: int | None
+    files: Mapping[str, Proof]
+    job: tuple[Name, ...] = ()
+    runs: tuple[Name, ...] = ()
+    points: int | None = None
+    removing: bool = False
+
+
+NONE = Written(kind="", token="", place="", inode=None, files={})
+"""The list of a directory without one: nothing in it is dlrun's."""
+
+
+def new_token() -> str:
+    """A random token."""
+    return secrets.token_hex(16)
+
+
+def text(
+    kind: str,
+    place: Path | str,
+    token: str,
+    *,
+    inode: int | None = None,
+    files: Mapping[str, str] | None = None,
+    records: Iterable[str] = (),
+    names: WrittenNames | None = None,
+    sent: Iterable[Sequence[Any]] = (),
+) -> str:
+    """The content of a new list.
+
+    files: path -> text of the files that do not change; records: files whose content changes; sent: name, size, time (ns),
+    mode and link of files that are sent to a login node.
+    """
+    lines: list[dict[str, Any]] = [
+        {"dlrun": kind, "version": _VERSION, "token": token, "place": str(place), "inode": inode}
+    ]
+    for path, content in (files or {}).items():
+        data = content.encode("utf-8", errors="surrogateescape")
+        lines.append({"path": path, "size": len(data), "digest": _digest(data)})
+    lines += [{"path": path} for path in records]
+    for name, size, mtime_ns, _, link in sent:
+        proof = {"link": link} if link is not None else {"size": size, "mtime_ns": mtime_ns}
+        lines.append({"path": f"{name}/"} if size is None else {"path": name, **proof})
+    if names is not None:
+        lines.append({"job": names.job, "runs": names.runs, "points": names.points})
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def _digest(data: bytes) -> str:
+    from hashlib import blake2b  # noqa: PLC0415 - OpenSSL, which few commands need
+
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+def is_own(directory: Path, kind: str = "job") -> bool:
+    """Whether dlrun made the directory: it has this user's list, with a token, of this kind."""
+    return _first_line(directory, kind) is not None
+
+
+def _first_line(directory: Path, kind: str | None) -> dict[str, Any] | None:
+    try:
+        # A link, or another user's list, proves nothing.
+        descriptor = os.open(directory / LIST, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+            return None
+        try:
+            return _header(_object(file.readline(_FIRST_LINE)), kind)
+        except OSError:
+            return None
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _header(line: dict[str, Any], kind: str | None) -> dict[str, Any] | None:
+    known = line.get("version") == _VERSION and isinstance(line.get("dlrun"), str)
+    token, place = line.get("token"), line.get("place")
+    if not known or not (isinstance(token, str) and token and isinstance(place, str)):
+        return None
+    return line if kind in (None, line["dlrun"]) else None
+
+
+def read(directory: Path) -> Written | None:
+    """The list of a directory that dlrun made; None for others. Lines that dlrun does not write are skipped."""
+    header = _first_line(directory, None)
+    if header is None:
+        return None
+    try:
+        lines = read_bytes(directory / LIST, _MOST).splitlines()
+    except OSError:
+        return None
+    files: dict[str, Proof] = {}
+    names: dict[str, Any] = {}
+    removing = False
+    for line in map(_object, lines[1:]):
+        removing = removing or line.get("removing") is True
+        if isinstance(path := line.get("path"), str) and _is_below(path):
+            files[path] = _proof(line)
+        elif "runs" in line:
+            names = line
+    inode = header.get("inode")
+    points = names.get("points")
+    return Written(
+        kind=header["dlrun"],
+        token=header["token"],
+        place=header["place"],
+        inode=inode if isinstance(inode, int) else None,
+        files=files,
+        job=_names(names.get("job")),
+        runs=_names(names.get("runs")),
+        points=points if isinstance(points, int) else None,
+        removing=removing,
+    )
+
+
+def _is_below(path: str) -> bool:
+    return not path.startswith("/") and not {"", ".", ".."} & set(path.removesuffix("/").split("/"))
+
+
+def _proof(line: dict[str, Any]) -> Proof:
+    def of(key: str, kind: type) -> Any:
+        return value if isinstance(value := line.get(key), kind) else None
+
+    return Proof(
+        size=of("size", int), digest=of("digest", str), mtime_ns=of("mtime_ns", int), link=of("link", str)
+    )
+
+
+def _names(value: object) -> tuple[Name, ...]:
+    found: list[Name] = []
+    for name in value if isinstance(value, list) else ():
+        match name:
+            case str() if _is_below(name):
+                found.append(name)
+            case [str() as prefix, int() as first, int() as last, str() as suffix] if (
+                0 <= first <= last < 10**7
+            ):
+                found.append((prefix, first, last, suffix))
+    return tuple(found)
+
+
+def is_in_place(directory: Path, written: Written) -> bool:
+    """Whether this is the directory that dlrun made, and not a copy of it: by its place or its inode."""
+    try:
+        status = directory.stat()
+        if written.inode is not None and status.st_ino == written.inode:
+            return True
+        return os.path.samestat(status, Path(written.place).stat())
+    except (OSError, ValueError):
+        return False
+
+
+def is_obstructed(path: Path) -> bool:
+    """Whether a record's name is taken by a file that dlrun has not written; always false where dlrun keeps no list."""
+    if not os.path.lexists(path):
+        return False
+    written = read(path.parent)
+    return written is not None and path.name not in written.files and path.name not in written.job
+
+
+def add_file(directory: Path, name: str, data: bytes) -> None:
+    """Put a file with this content on a directory's list; raises OSError."""
+    _append(directory, {"path": name, "size": len(data), "digest": _digest(data)})
+
+
+def add(directory: Path, name: str) -> None:
+    """Put a record on a directory's list before it is written, if the directory has one; raises OSError."""
+    written = read(directory)
+    if written is None or name in written.files or name in written.job:
+        return
+    _append(directory, {"path": name})
+
+
+def mark_removing(directory: Path) -> None:
+    """Note on the list that the removal has begun; raises OSError."""
+    _append(directory, {"removing": True})
+
+
+def _append(directory: Path, line: dict[str, Any]) -> None:
+    # One write: other processes may append at the same time. The first newline ends a line that a full disk truncated.
+    descriptor = os.open(directory / LIST, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, b"\n" + json.dumps(line).encode() + b"\n")
+    finally:
+        os.close(descriptor)
+
+
+def matches(path: str, proof: Proof) -> bool:
+    """Whether a file still is as dlrun wrote it; raises OSError."""
+    status = os.lstat(path)
+    if proof.link is not None:
+        return stat.S_ISLNK(status.st_mode) and proof.link in ("", str(Path(path).readlink()))
+    if not stat.S_ISREG(status.st_mode):
+        return False
+    if proof.size is not None and status.st_size != proof.size:
+        return False
+    if proof.mtime_ns is not None and status.st_mtime_ns != proof.mtime_ns:
+        return False
+    return proof.digest is None or _digest(Path(path).read_bytes()) == proof.digest

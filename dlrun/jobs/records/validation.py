@@ -1,0 +1,200 @@
+"""Validation of job directories: files must belong to the user, and values must be ones that dlrun could have written.
+
+A record determines the processes and jobs that `cancel` ends and the hosts of ssh connections, and anyone can create a
+directory that looks like a job's.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dlrun import backends
+from dlrun.errors import DlrunError, Invalid
+from dlrun.model.text import lazy_pattern
+from dlrun.system.paths import read_bytes
+
+MOST = 256 << 20
+"""Maximum bytes of a record: the plan of a sweep of 10,000 points has 20 MB."""
+
+_ANY_ID = r"[A-Za-z0-9][A-Za-z0-9._@\[\]:-]{0,255}"
+"""Job ids of a third party's back end without an `ID` pattern."""
+
+_HOST = lazy_pattern(r"(?!-)[^\s\x00-\x1f\x7f]{1,255}")
+_NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+TRANSPORTS = (None, "openssh", "paramiko", "local")
+_FOREIGN = "belongs to another user"
+WITHOUT_LIST = "an earlier version of dlrun made it, without a list of its files"
+
+
+class DamagedRecord(Exception):
+    """A record has values that dlrun does not write; the text is the reason."""
+
+
+def owner(*paths: Path) -> None:
+    """Raise DamagedRecord if another user owns one of the paths; missing files are accepted."""
+    for path in paths:
+        try:
+            uid = path.stat().st_uid
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise DamagedRecord(f"`{path.name}` cannot be read: {error.strerror}") from None
+        if uid != os.geteuid():
+            raise DamagedRecord(f"{_FOREIGN} (uid {uid})")
+
+
+def is_foreign(damage: str | None) -> bool:
+    """Whether the damage of a record is that it belongs to another user."""
+    return (damage or "").startswith(_FOREIGN)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A JSON object from a file; None if it cannot be read or is another value."""
+    try:
+        data = json.loads(read_bytes(path, MOST).decode("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+STATE = "state.json"
+_CLOCKS = 60.0
+"""Seconds by which the clocks of nodes, file servers and login nodes may differ."""
+LATEST = 253402300799
+"""Seconds since 1970: the end of the year 9999."""
+
+_SHAPE: dict[str, type | tuple[type, ...]] = {
+    "state": str, "job_id": str, "host": str, "reason": str, "exit_code": int, "restarts": int, "ran": int, "earlier": int,
+    "launched": int, "staging": int, "results": int, "started": (int, float), "ended": (int, float),
+}  # fmt: skip
+
+
+def run_state(run: Path) -> dict[str, Any] | None:
+    """The plausible values of a run's `state.json`; None without one."""
+    record = read_json(run / STATE)
+    if record is None:
+        return None
+    return {name: value for name, value in record.items() if name in _SHAPE and _plausible(name, value)}
+
+
+def _plausible(name: str, value: object) -> bool:
+    if not isinstance(value, _SHAPE[name]) or isinstance(value, bool):
+        return False
+    # Times outside of this range make time.localtime raise; the comparison is also False for NaN.
+    return not isinstance(value, int | float) or 0 <= value <= LATEST
+
+
+def clock(epoch: float | None) -> str | None:
+    """Seconds since 1970 as local time in the format of schedulers."""
+    return None if epoch is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(epoch))
+
+
+def is_recent(since: float, seconds: float) -> bool:
+    """Whether a time in seconds since 1970 is at most `seconds` ago.
+
+    A later time than now is not: the clock was set back meanwhile, and nothing is known until it has come there again.
+    """
+    return -_CLOCKS <= time.time() - since < seconds
+
+
+def scheduler(value: object) -> str:
+    """Validate the name of a scheduler; raises DamagedRecord."""
+    try:
+        if isinstance(value, str) and value:
+            backends.scheduler(value)
+            return value
+    except Invalid:
+        pass
+    raise DamagedRecord(f"`scheduler` is {shown(value)}")
+
+
+@cache
+def _ids(name: str) -> re.Pattern[str]:
+    return re.compile(getattr(backends.scheduler(name), "ID", _ANY_ID))
+
+
+def job_id(value: object, scheduler: str) -> str | None:
+    """Validate a job id of a scheduler, or None; raises DamagedRecord."""
+    if value is None:
+        return None
+    if isinstance(value, str) and _ids(scheduler).fullmatch(value):
+        return value
+    raise DamagedRecord(f"`job_id` is {shown(value)}, not an id of {scheduler}")
+
+
+def text(record: Mapping[str, Any], key: str) -> str | None:
+    """Validate an optional text; raises DamagedRecord."""
+    value = record.get(key)
+    if value is None or (isinstance(value, str) and "\0" not in value):
+        return value
+    raise DamagedRecord(f"`{key}` is {shown(value)}")
+
+
+def number(record: Mapping[str, Any], key: str) -> float | None:
+    """Validate an optional finite number; raises DamagedRecord."""
+    value = record.get(key)
+    with suppress(OverflowError):  # an integer too large for a float
+        if value is None or (isinstance(value, int | float) and math.isfinite(value)):
+            return value
+    raise DamagedRecord(f"`{key}` is {shown(value)}")
+
+
+def since(record: Mapping[str, Any]) -> float | None:
+    """The begin of an incomplete submission in seconds since 1970, or None."""
+    entry = record.get("submitting")
+    return number(entry, "since") if isinstance(entry, dict) else None
+
+
+def host(record: Mapping[str, Any]) -> str:
+    """Validate the name of a login node, which ssh must not parse as an option; raises DamagedRecord."""
+    value = record.get("host")
+    if isinstance(value, str) and _HOST.fullmatch(value):
+        return value
+    raise DamagedRecord(f"`host` is {shown(value)}")
+
+
+def names(value: object) -> tuple[str, ...]:
+    """Validate a list of variable names; raises DamagedRecord."""
+    if isinstance(value, list) and all(isinstance(one, str) and _NAME.fullmatch(one) for one in value):
+        return tuple(value)
+    raise DamagedRecord(f"`unwanted` is {shown(value)}")
+
+
+def indices(value: object, count: int) -> tuple[int, ...]:
+    """Validate point numbers of a sweep of `count` points; raises DamagedRecord."""
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        found = tuple(value)
+        if all(type(one) is int and 0 <= one < count for one in found):
+            return found
+    raise DamagedRecord(f"`points` is {shown(value)}")
+
+
+def shown(value: object) -> str:
+    """A value for a message: short, without control characters."""
+    words = repr(value)
+    return f"`{words if len(words) < 60 else words[:59] + '…'}`"
+
+
+def refusal(name: str, damage: str) -> DlrunError:
+    """The error for a job with a damaged record."""
+    if is_foreign(damage):
+        return Invalid(f"`{name}` {damage}", help="dlrun acts on your own jobs only")
+    if damage == WITHOUT_LIST:
+        return Invalid(
+            f"`{name}` is not known to be dlrun's alone: {damage}",
+            help="`dlrun cancel ID` ends its job, by the scheduler's id in its submission.json; remove the directory by hand "
+            "once you need nothing in it",
+        )
+    return Invalid(
+        f"the record of `{name}` is damaged: {damage}",
+        help="restore the file, or remove the directory once the scheduler has no such job",
+    )

@@ -1,0 +1,376 @@
+"""Fetch files of a job on a login node: only new ones, resuming an earlier fetch."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, cast
+
+from dlrun.errors import Invalid, OperationFailed
+from dlrun.jobs.clusters.login import transport_of
+from dlrun.jobs.records.directories import SUBMISSION
+from dlrun.jobs.records.jobs import RERUN_OF, RERUNS, Job, Remote
+from dlrun.jobs.remote import record as remote_record
+from dlrun.jobs.remote.confined import Confined, Obstructed, is_valid_name
+from dlrun.jobs.remote.files import FILES
+from dlrun.jobs.remote.kept import FETCHED, Kept
+from dlrun.system.transport.protocol import Transport
+from dlrun.system.transport.scripts import script
+from dlrun.system.transport.session import Session, run
+
+_LARGE = 8 << 20
+"""Bytes from which on an interrupted file is resumed."""
+
+_NAMES = 32 << 10
+"""Bytes of names in one request: they must fit into a pipe without a reader."""
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteFile:
+    """A file or link on the login node: relative name, size in bytes, modification time."""
+
+    name: str
+    size: int
+    mtime_ns: int
+    link: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """The result of a fetch: directory, copied files and bytes, files already present, names refused.
+
+    kept: names of files here that were changed, or that no fetch has written, and are not replaced.
+    """
+
+    directory: Path
+    files: int
+    size: int
+    already: int
+    refused: Sequence[str]
+    kept: Sequence[str] = ()
+
+
+def fetch(
+    job: Job,
+    names: Sequence[str],
+    to: Path | None,
+    step: Callable[[int, int], None] = lambda _done, _all: None,
+    *,
+    force: bool = False,
+) -> Fetched:
+    """Copy a job's files from its login node to `to` (default: the job's local record).
+
+    names: files, directories or patterns in the job's working directory; none: all of the job directory except sent files.
+    force: replace also files that were changed here.
+    step(done, all): called with bytes. Raises TransportFailed for a broken connection: received data stays, and the same
+    command resumes.
+    """
+    remote = job.remote
+    if remote is None:
+        raise Invalid(
+            f"job `{job.directory.name}` ran from this machine", help=f"its files are in {job.directory}"
+        )
+    there, here = remote.directory, to or job.directory
+    if names:
+        there, here = job.plan().directory, to or job.directory / FILES
+    _check_names(names)
+    # `./`: a name that begins with `-` would be an option of find.
+    transport = transport_of(remote.host, remote.transport)
+    found = listing(transport, there, [f"./{name}" for name in names] or ["."])
+    wanted = [one for one in found if _matches(one.name, names)] if names else _written_there(found, job)
+    return _copied(transport, there, here, wanted, step, Kept(job.directory, here, force=force))
+
+
+def fetch_record(job: Job, remote: Remote, patterns: Sequence[str]) -> None:
+    """Copy files of the job directory that match patterns to the job's local record; raises like `fetch`."""
+    transport = transport_of(remote.host, remote.transport)
+    found = listing(transport, remote.directory, [f"./{pattern}" for pattern in patterns])
+    wanted = [one for one in found if _matches(one.name, patterns) and not one.link]
+    kept = Kept(job.directory, job.directory)
+    _copied(transport, remote.directory, job.directory, wanted, lambda _done, _all: None, kept)
+
+
+def _copied(
+    transport: Transport,
+    there: str,
+    here: Path,
+    wanted: Sequence[RemoteFile],
+    step: Callable[[int, int], None],
+    kept: Kept,
+) -> Fetched:
+    """Copy the files that are missing or different here; kept: what is not replaced."""
+    try:
+        with Confined(here) as place:
+            changed = [one for one in wanted if not _is_here(one, place)]
+            left = {one.name for one in changed if _stays(one, place, kept)}
+            missing = [one for one in changed if one.name not in left]
+            progress = Progress(sum(one.size for one in missing if not one.link), step)
+            try:
+                refused = _fetch_missing(transport, there, missing, place, progress)
+            finally:
+                kept.add((one.name, one.size, one.mtime_ns) for one in missing if _is_here(one, place))
+    except OSError as error:
+        raise OperationFailed(f"cannot write in `{here}`: {error.strerror}") from None
+    size = sum(one.size for one in missing if not one.link)
+    return Fetched(
+        directory=here,
+        files=len(missing) - len(refused),
+        size=size,
+        already=len(wanted) - len(changed),
+        refused=refused,
+        kept=sorted(left),
+    )
+
+
+def _stays(one: RemoteFile, place: Confined, kept: Kept) -> bool:
+    here = place.status(one.name)
+    return here is not None and kept.is_kept(one.name, here, one.mtime_ns)
+
+
+@dataclass(slots=True)
+class Progress:
+    """Progress: received bytes of `total`."""
+
+    total: int
+    step: Callable[[int, int], None]
+    done: int = 0
+
+    def add(self, count: int) -> None:
+        """Add received bytes."""
+        self.done = min(self.done + count, self.total)
+        self.step(self.done, self.total)
+
+
+def _fetch_missing(
+    transport: Transport, there: str, missing: Sequence[RemoteFile], place: Confined, progress: Progress
+) -> list[str]:
+    """Fetch files, small ones first; returns names that cannot be written below the directory."""
+    refused: list[str] = []
+    for batch in _batches(one for one in missing if one.link or one.size < _LARGE):
+        refused += _fetch_together(transport, there, batch, place, progress)
+    for one in missing:
+        if one.size >= _LARGE and not one.link:
+            try:
+                _fetch_large(transport, there, one, place, progress)
+            except Obstructed:
+                refused.append(one.name)
+    return refused
+
+
+def _check_names(names: Iterable[str]) -> None:
+    for name in names:
+        if name.startswith("/") or ".." in PurePosixPath(name).parts:
+            raise Invalid(
+                f"`{name}` is outside the directory that the job runs in", help="name paths below it"
+            )
+
+
+def listing(transport: Transport, directory: str, patterns: Sequence[str]) -> list[RemoteFile]:
+    """The files below a directory of the login node that match patterns; OperationFailed if it does not exist."""
+    answer = run(transport, script("list", directory=directory, names=patterns))
+    if answer.returncode == 66:
+        raise OperationFailed(f"`{directory}` on `{transport.host}` is gone")
+    if answer.returncode != 0 and not answer.stdout:
+        raise OperationFailed(f"`{transport.host}` cannot list the job's files: {answer.stderr}")
+    rows = answer.stdout.decode(errors="surrogateescape").split("\0")[:-1]
+    try:
+        found = [_found(row) for row in rows]
+    except ValueError:
+        raise OperationFailed(f"`{transport.host}` lists the job's files in an unknown format") from None
+    return [one for one in found if is_valid_name(one.name)]
+
+
+_ROW = re.compile(r"([fl]) ([0-9]{1,18}) ([0-9]{1,10})(?:\.([0-9]+))? (.*)", re.DOTALL)
+"""A line of the script `list`: type, bytes, seconds since 1970, name."""
+
+
+def _found(row: str) -> RemoteFile:
+    match = _ROW.fullmatch(row)
+    if match is None:
+        raise ValueError(row)
+    kind, size, seconds, fraction, name = match.groups()
+    mtime_ns = int(seconds) * 10**9 + int((fraction or "")[:9].ljust(9, "0"))
+    return RemoteFile(name=os.path.normpath(name), size=int(size), mtime_ns=mtime_ns, link=kind == "l")
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a name matches a pattern: the host expands patterns, and its answer is not trusted."""
+    parts = PurePosixPath(name).parts
+    return any(_fits(parts, PurePosixPath(pattern).parts) for pattern in patterns)
+
+
+def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Match components as a shell does: wildcards do not match hidden names, `**` matches any number of components."""
+    if not pattern:
+        return True
+    if pattern[0] == "**":
+        shown = next((n for n, part in enumerate(parts) if part.startswith(".")), len(parts))
+        return any(_fits(parts[n:], pattern[1:]) for n in range(shown + 1))
+    if not parts:
+        return False
+    if any(c in pattern[0] for c in "*?["):
+        if parts[0].startswith(".") and pattern[0][0] in "*?":
+            return False
+        same = fnmatchcase(parts[0], pattern[0].replace("[^", "[!"))
+    else:
+        same = parts[0] == pattern[0]
+    return (same or "\\" in pattern[0]) and _fits(parts[1:], pattern[1:])
+
+
+_NOT_FETCHED = frozenset({
+    "job.sh", "rank.sh", "stage.sh", "bind.sh", "usage.py", "lib", "ended", "plan.json", "spec.yaml", "site.yaml",
+    SUBMISSION, remote_record.SENT, RERUNS, RERUN_OF, FETCHED,
+})  # fmt: skip
+"""Files that the record has from the beginning, or that are only on this machine."""
+
+
+def _written_there(found: Iterable[RemoteFile], job: Job) -> list[RemoteFile]:
+    """The files written by the job: without unchanged sent files and dlrun's own."""
+    sent = {f"{FILES}/{name}": (size, mtime) for name, size, mtime, _, link in remote_record.files(job.directory)
+            if link is None}  # fmt: skip
+    links = {
+        f"{FILES}/{name}" for name, _, _, _, link in remote_record.files(job.directory) if link is not None
+    }
+    return [
+        one
+        for one in found
+        if not (
+            one.name.partition("/")[0] in _NOT_FETCHED
+            or one.name.startswith(".")
+            or (one.link and one.name in links)
+        )
+        and sent.get(one.name) != (one.size, one.mtime_ns)
+    ]
+
+
+def _is_here(one: RemoteFile, place: Confined) -> bool:
+    seen = place.status(one.name)
+    if seen is None or one.link:
+        return seen is not None and stat.S_ISLNK(seen.st_mode)
+    return stat.S_ISREG(seen.st_mode) and (seen.st_size, seen.st_mtime_ns) == (one.size, one.mtime_ns)
+
+
+def _batches(files: Iterable[RemoteFile]) -> Iterator[list[RemoteFile]]:
+    batch: list[RemoteFile] = []
+    size = 0
+    for one in files:
+        # `./` before the name, and NUL after it.
+        length = len(os.fsencode(one.name)) + 3
+        if batch and size + length > _NAMES:
+            yield batch
+            batch, size = [], 0
+        batch.append(one)
+        size += length
+    if batch:
+        yield batch
+
+
+def _fetch_together(
+    transport: Transport, there: str, batch: Sequence[RemoteFile], place: Confined, progress: Progress
+) -> list[str]:
+    """Fetch files in one tar stream, each atomically; returns names that cannot be written."""
+    wanted = {one.name: one for one in batch}
+    with Session(transport, script("give", directory=there)) as session:
+        session.write(b"".join(b"./" + os.fsencode(name) + b"\0" for name in wanted))
+        session.end()
+        refused = unpack(cast("BinaryIO", _Reader(session, progress)), wanted, place)
+        code, errors = session.finish()
+    # tar's exit code 1: a file changed while it was read; the next fetch copies it again.
+    if code not in (0, 1):
+        raise OperationFailed(f"`{transport.host}` did not send all files: {errors}", help="fetch again")
+    return refused
+
+
+def unpack(stream: BinaryIO, wanted: Mapping[str, RemoteFile], place: Confined) -> list[str]:
+    """Write the requested files of a tar stream, as far as it is valid; returns names that cannot be written."""
+    refused = []
+    try:
+        with tarfile.open(fileobj=stream, mode="r|") as tar:
+            for entry in tar:
+                one = wanted.get(os.path.normpath(entry.name))
+                if one is None:
+                    continue
+                try:
+                    if entry.issym():
+                        place.link(one.name, entry.linkname)
+                    elif entry.isreg():
+                        _write(place, one, cast("BinaryIO", tar.extractfile(entry)))
+                except Obstructed:
+                    refused.append(one.name)
+    except (tarfile.TarError, ValueError, OverflowError, EOFError):
+        # The stream is truncated or invalid: the exit code has the reason.
+        pass
+    return refused
+
+
+class _Reader:
+    """A file object over a session, for tarfile."""
+
+    def __init__(self, session: Session, progress: Progress) -> None:
+        self._session = session
+        self._arrived = progress
+        self._rest = b""
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, fewer only at the end."""
+        while len(self._rest) < size and (part := self._session.read()):
+            self._rest += part
+            self._arrived.add(len(part))
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return data
+
+
+def _write(place: Confined, one: RemoteFile, source: BinaryIO) -> None:
+    part = _beside(one.name, "part")
+    with place.open(part) as target:
+        shutil.copyfileobj(source, target, _CHUNK)
+        _publish(place, target, part, one)
+
+
+def _beside(name: str, ending: str) -> str:
+    """The hidden name of an incomplete file."""
+    path = PurePosixPath(name)
+    return str(path.with_name(f".{path.name}.{ending}"))
+
+
+def _publish(place: Confined, target: BinaryIO, part: str, one: RemoteFile) -> None:
+    target.flush()
+    os.utime(target.fileno(), ns=(one.mtime_ns, one.mtime_ns))
+    place.rename(part, one.name)
+
+
+def _fetch_large(
+    transport: Transport, there: str, one: RemoteFile, place: Confined, progress: Progress
+) -> None:
+    """Fetch one large file, resuming an earlier fetch of the same size and time."""
+    part = _beside(one.name, f"{one.size}-{one.mtime_ns}.part")
+    if (seen := place.status(part)) is not None and not stat.S_ISREG(seen.st_mode):
+        place.remove(part)
+    with place.open(part, replace=False) as target:
+        offset = target.seek(0, os.SEEK_END)
+        progress.add(offset)
+        text = script("give_rest", directory=there, name=f"./{one.name}", offset=offset)
+        with Session(transport, text) as session:
+            # One byte more than expected is read: it shows that the file has grown.
+            while target.tell() <= one.size and (data := session.read()):
+                target.write(data)
+                progress.add(len(data))
+            if target.tell() <= one.size:
+                session.finish()
+        if target.tell() == one.size:
+            _publish(place, target, part, one)
+            return
+    place.remove(part)
+    raise OperationFailed(
+        f"`{one.name}` changed on `{transport.host}` while it was fetched",
+        help="fetch it again once it no longer changes",
+    )

@@ -1,0 +1,205 @@
+"""Collect the files of the working tree for a login node, and send them with the job directory as one tar stream."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import tarfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from dlrun.errors import OperationFailed
+from dlrun.jobs.records import directories, ownership
+from dlrun.model.origin import Origin
+from dlrun.model.problem import Problem
+from dlrun.model.spec import Spec
+from dlrun.render.written_names import WrittenNames
+
+FILES = "files"
+"""Subdirectory of the job directory with the sent files, in which the job runs."""
+
+SUBMISSION = ".submission"
+"""Subdirectory of the job directory with the records of the submission's steps."""
+
+COMPLETE = f"{SUBMISSION}/complete"
+"""The last file of the stream: if it has the right token, all files are complete."""
+
+_ATTEMPTS = 64
+"""Attempts at one submission of which the login node's list has the links (attempts.sh)."""
+
+_LEFT_OUT = frozenset({".git", ".hg", ".svn", "__pycache__", ".ipynb_checkpoints"})
+"""Directories that are never sent: not needed by jobs, and large or volatile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentFile:
+    """A file, directory (`size` None) or symbolic link to send; name: relative to `files/`."""
+
+    name: str
+    path: Path
+    size: int | None
+    mtime_ns: int
+    mode: int
+    link: str | None = None
+
+
+def collect(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> tuple[list[SentFile], list[Problem]]:
+    """The files of the key `files`, relative to `base`; without it those of the command; and problems."""
+    problems: list[Problem] = []
+    found: dict[str, SentFile] = {}
+    for index, pattern in enumerate(spec.files or _of_command(spec, base)):
+        origin = origins.get(f"files.{index}") or origins.get("files")
+        parts = Path(pattern).parts
+        if Path(pattern).is_absolute() or ".." in parts:
+            message = f"`{pattern}` is outside the directory that the job is submitted from"
+            problems.append(Problem(message=message, origin=origin, help="name paths below it"))
+            continue
+        matches = sorted(base.glob(pattern)) if any(c in pattern for c in "*?[") else [base / pattern]
+        if not matches or not os.path.lexists(matches[0]):
+            message = f"there is no `{pattern}` to copy"
+            hint = f"names are relative to `{base}`"
+            problems.append(Problem(message=message, origin=origin, help=hint))
+            continue
+        try:
+            for match in matches:
+                found.update((one.name, one) for one in _walk(match, base))
+        except OSError as error:
+            message = f"cannot send `{error.filename}`: {(error.strerror or str(error)).lower()}"
+            problems.append(Problem(message=message, origin=origin, help="`files` may name fewer of them"))
+    return [found[name] for name in sorted(found)], problems
+
+
+def _of_command(spec: Spec, base: Path) -> list[str]:
+    """Arguments of the command that are files on this host, such as the script."""
+    if spec.directory is not None:
+        return []
+    words = spec.run.split() if spec.run is not None else spec.command
+    names = [os.path.normpath(word) for word in words if word and not word.startswith(("-", "/"))]
+    inside = (name for name in names if not name.startswith(".."))
+    return [name for name in dict.fromkeys(inside) if (base / name).is_file()]
+
+
+def _walk(path: Path, base: Path) -> Iterator[SentFile]:
+    # Not stat: a symbolic link is sent as a link, and its target may be missing.
+    seen = path.lstat()
+    name = path.relative_to(base).as_posix()
+    common = {"path": path, "mtime_ns": seen.st_mtime_ns, "mode": stat.S_IMODE(seen.st_mode)}
+    if stat.S_ISLNK(seen.st_mode):
+        yield SentFile(name=name, size=0, link=str(path.readlink()), **common)  # type: ignore[arg-type]
+    elif stat.S_ISREG(seen.st_mode):
+        yield SentFile(name=name, size=seen.st_size, **common)  # type: ignore[arg-type]
+    elif stat.S_ISDIR(seen.st_mode) and path.name not in _LEFT_OUT:
+        if name != ".":
+            yield SentFile(name=name, size=None, **common)  # type: ignore[arg-type]
+        for child in sorted(path.iterdir()):
+            yield from _walk(child, base)
+
+
+def manifest(sent: Iterable[SentFile]) -> list[list[str | int | None]]:
+    """The sent files for the record: name, size, time, mode and link; a difference means another submission."""
+    return [[one.name, one.size, one.mtime_ns, one.mode, one.link] for one in sent]
+
+
+def written_list(
+    texts: Mapping[str, str], names: WrittenNames, sent: Iterable[SentFile], place: str, token: str
+) -> str:
+    """The list of what dlrun writes in the job directory `place` of a login node (`ownership`)."""
+    steps = [f"{SUBMISSION}/{name}" for name in ("part", "complete", "said", "given-up")]
+    attempts = [(f"{SUBMISSION}/{number}", 0, None, 0, "") for number in range(1, _ATTEMPTS)]
+    own = [(f"{FILES}/{name}", *rest) for name, *rest in manifest(sent)]
+    return ownership.text(
+        "job",
+        place,
+        token,
+        files=texts,
+        records=[directories.SUBMISSION, *steps, f"{FILES}/"],
+        names=names,
+        sent=[*attempts, *own],
+    )
+
+
+def write_stream(
+    write: Callable[[bytes], bool],
+    texts: Mapping[str, str],
+    runs: Sequence[str],
+    sent: Iterable[SentFile],
+    token: str,
+) -> bool:
+    """Write a job directory as a tar stream; False if the other end stopped reading.
+
+    Raises OperationFailed if a file cannot be read or changes meanwhile.
+    """
+    try:
+        with tarfile.open(
+            fileobj=cast("BinaryIO", _Pipe(write)), mode="w|", format=tarfile.PAX_FORMAT
+        ) as tar:
+            for run in (*runs, SUBMISSION):
+                tar.addfile(_entry(run, kind=tarfile.DIRTYPE, mode=0o700))
+            for name, text in texts.items():
+                _add_text(tar, name, text)
+            for one in sent:
+                _add_file(tar, one)
+            # Last: with the token all files before it are complete (receive.sh).
+            _add_text(tar, COMPLETE, token)
+    except _StoppedReading:
+        return False
+    return True
+
+
+class _StoppedReading(Exception):
+    """The other end stopped reading."""
+
+
+class _Pipe:
+    """A file object over a write function, for tarfile."""
+
+    def __init__(self, write: Callable[[bytes], bool]) -> None:
+        self._write = write
+
+    def write(self, data: bytes) -> int:
+        """Pass data on; raises _StoppedReading."""
+        if not self._write(data):
+            raise _StoppedReading
+        return len(data)
+
+
+def _entry(
+    name: str, *, kind: bytes = tarfile.REGTYPE, mode: int, mtime_ns: int | None = None, size: int = 0
+) -> tarfile.TarInfo:
+    """A tar header with the exact time, by which unchanged files are recognised."""
+    info = tarfile.TarInfo(name)
+    seconds, fraction = divmod(time.time_ns() if mtime_ns is None else mtime_ns, 10**9)
+    info.type, info.mode, info.mtime, info.size = kind, mode, seconds, size
+    if mtime_ns is not None:
+        info.pax_headers = {"mtime": f"{seconds}.{fraction:09d}"}
+    return info
+
+
+def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
+    data = text.encode("utf-8", errors="surrogateescape")
+    mode = 0o700 if name.endswith(".sh") else 0o600
+    tar.addfile(_entry(name, mode=mode, size=len(data)), io.BytesIO(data))
+
+
+def _add_file(tar: tarfile.TarFile, one: SentFile) -> None:
+    name = f"{FILES}/{one.name}"
+    if one.link is not None:
+        info = _entry(name, kind=tarfile.SYMTYPE, mode=0o777, mtime_ns=one.mtime_ns)
+        info.linkname = one.link
+        tar.addfile(info)
+        return
+    if one.size is None:
+        tar.addfile(_entry(name, kind=tarfile.DIRTYPE, mode=one.mode | 0o700, mtime_ns=one.mtime_ns))
+        return
+    # tarfile raises OSError if the file has become shorter than its header says.
+    try:
+        with one.path.open("rb") as file:
+            tar.addfile(_entry(name, mode=one.mode | 0o600, mtime_ns=one.mtime_ns, size=one.size), file)
+    except OSError as error:
+        raise OperationFailed(
+            f"cannot send `{one.path}`: {error.strerror or 'it changed while it was read'}"
+        ) from None

@@ -1,0 +1,166 @@
+"""Plan a job for a login node: independent of this machine, except for the sent files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dlrun import backends
+from dlrun.errors import Invalid
+from dlrun.jobs.records import jobs
+from dlrun.jobs.remote import files as remote_files
+from dlrun.jobs.remote.files import SentFile
+from dlrun.jobs.remote.site import site_of_host
+from dlrun.jobs.remote.steps import Facts
+from dlrun.jobs.submission.prepare import dependencies
+from dlrun.model.data import Snapshot
+from dlrun.model.origin import Origin
+from dlrun.model.plan import Plan
+from dlrun.model.problem import InvalidFile, Problem
+from dlrun.model.spec import Spec
+from dlrun.plan.build import PlanInputs, build
+from dlrun.system.inputs import preflight
+from dlrun.system.inputs import spec as reading
+from dlrun.system.inputs.home import at_home
+from dlrun.system.inputs.spec import Inputs
+from dlrun.system.paths import expanded, working_directory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteInputs:
+    """The inputs and the files to send, before the login node is contacted."""
+
+    inputs: Inputs
+    sent: Sequence[SentFile]
+    named: bool
+    """Whether the site is known; if not, it is detected on the login node."""
+
+
+def draft(inputs: Inputs | None, host: str) -> RemoteInputs:
+    """Prepare a submission without contacting the login node.
+
+    Raises Invalid for a saved plan (None), InvalidFile with all problems of spec, profile and files.
+    """
+    if inputs is None:
+        raise Invalid(
+            "a saved plan is for the machine that it was made on", help="submit the spec itself with `--host`"
+        )
+    named = inputs.spec.site is not None or bool(os.environ.get("DLRUN_SITE"))
+    if not named and (name := site_of_host(host)) is not None:
+        inputs, named = reading.on_site(inputs, name), True
+    base = _base(inputs.spec)
+    sent, problems = remote_files.collect(inputs.spec, base, inputs.origins)
+    if inputs.spec.files or inputs.spec.directory is None:
+        # Paths that only the cluster has are checked there (`check_paths`).
+        bare = replace(inputs.spec.environment, venv=None)
+        here = replace(inputs.spec, environment=bare, data={}, secrets={})
+        problems += [*preflight.check(here, base, inputs.origins), *_left_behind(inputs, sent)]
+    if any(not p.warning for p in problems):
+        raise InvalidFile(problems, dict(inputs.sources))
+    return RemoteInputs(inputs=inputs, sent=sent, named=named)
+
+
+def _base(spec: Spec) -> Path:
+    """The base directory of sent files."""
+    return expanded(spec.directory).absolute() if spec.directory else working_directory()
+
+
+def on_site(earlier: RemoteInputs, site: str) -> RemoteInputs:
+    """The draft for the detected site."""
+    return replace(earlier, inputs=reading.on_site(earlier.inputs, site), named=True)
+
+
+def _left_behind(inputs: Inputs, sent: Sequence[SentFile]) -> Iterator[Problem]:
+    """Problems: relative paths of the spec that are not among the sent files."""
+    names = {one.name for one in sent}
+    for path, (key, code) in _named(inputs.spec).items():
+        if not path.startswith(("/", "~/")) and os.path.normpath(path) not in names:
+            message = f"`{path}` is not among the `files` that are copied"
+            hint = "name one on the cluster by its full path (or `~/…`), or copy this one"
+            yield Problem(code=code, message=message, origin=_origin(inputs, key), help=hint)
+
+
+def _origin(inputs: Inputs, key: str) -> Origin | None:
+    return inputs.origins.get(key) or inputs.origins.get(key.rpartition(".")[0])
+
+
+def paths(spec: Spec) -> list[str]:
+    """Paths that must exist on the login node."""
+    return [path for path in _named(spec) if path.startswith(("/", "~/"))]
+
+
+def _named(spec: Spec) -> dict[str, tuple[str, str]]:
+    """Path in the spec -> (key, problem code for a missing path)."""
+    found: dict[str, tuple[str, str]] = {}
+    if spec.environment.venv:
+        found[f"{spec.environment.venv}/bin/activate"] = ("environment.venv", "DLR033")
+    for name, data in spec.data.items():
+        if not any(c in data.source for c in "*?["):
+            found[data.source] = (f"data.{name}.source", "DLR034")
+    for name, secret in spec.secrets.items():
+        if secret.file is not None:
+            found[secret.file] = (f"secrets.{name}", "DLR035")
+    return found
+
+
+def check_paths(host: str, inputs: Inputs, facts: Facts) -> None:
+    """Raise InvalidFile for paths of the spec that do not exist on the login node."""
+
+    def problems() -> Iterator[Problem]:
+        for path, (key, code) in _named(inputs.spec).items():
+            if path in facts.missing:
+                origin = _origin(inputs, key)
+                message = f"there is no `{path}` on `{host}`"
+                yield Problem(
+                    code=code, message=message, origin=origin, help="paths of a job are paths on the cluster"
+                )
+
+    if found := list(problems()):
+        raise InvalidFile(found, dict(inputs.sources))
+
+
+def plan(drafted: RemoteInputs, home: str, directory: str, host: str) -> Plan:
+    """The plan for a job directory on a login node with the home directory `home`; raises Invalid, InvalidFile."""
+    inputs = drafted.inputs
+    spec = _with_code(at_home(inputs.spec, home))
+    if backends.scheduler(inputs.site.scheduler.type).ON_THIS_MACHINE:
+        raise Invalid(
+            f"site `{inputs.site.name}` runs jobs on the submitting machine, but `{host}` is another",
+            help="name a cluster's site with `--site`",
+        )
+    return build(
+        PlanInputs(
+            spec=spec,
+            site=inputs.site,
+            topology=reading.topology_for_spec(inputs),
+            directory=_working_directory(spec, home, directory),
+            origins=inputs.origins,
+            notes=inputs.notes,
+            sources=inputs.sources,
+            after=dependencies(spec, jobs.home(), host),
+        )
+    )
+
+
+def _with_code(spec: Spec) -> Spec:
+    """A spec whose job runs what is sent, which is a snapshot of the `files`.
+
+    Raises Invalid for a snapshot of a directory that only the login node has.
+    """
+    if spec.code != "snapshot" and not isinstance(spec.code, Snapshot):
+        return spec
+    if spec.directory is not None and not spec.files:
+        raise Invalid(
+            f"`code: snapshot` cannot store `{spec.directory}`, which is on the login node",
+            help="name the `files` to send: the job runs in a copy of them; or submit there",
+        )
+    return replace(spec, code="off")
+
+
+def _working_directory(spec: Spec, home: str, directory: str) -> str:
+    """The working directory of the command: the sent files' copy, else the spec's `directory`."""
+    if spec.directory is None or spec.files:
+        return f"{directory}/{remote_files.FILES}"
+    return spec.directory if spec.directory.startswith("/") else f"{home}/{spec.directory}"

@@ -1,0 +1,235 @@
+"""One resumable submission to a login node, from its local record to the job id."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TypeAlias
+
+from dlrun import backends
+from dlrun.errors import DlrunError, Invalid
+from dlrun.jobs.clusters import identity
+from dlrun.jobs.clusters.environment import check_secrets
+from dlrun.jobs.clusters.login import client
+from dlrun.jobs.records import contents, directories, jobs, ownership
+from dlrun.jobs.records.jobs import Job, Remote
+from dlrun.jobs.remote import files as remote_files
+from dlrun.jobs.remote import record as remote_record
+from dlrun.jobs.remote import steps as remote_steps
+from dlrun.jobs.remote.destination import Destination
+from dlrun.jobs.remote.files import SentFile
+from dlrun.jobs.remote.steps import Facts
+from dlrun.jobs.submission.taken import changes
+from dlrun.model.plan import Plan
+from dlrun.model.site import Site
+from dlrun.model.units import Bytes
+from dlrun.render.written_names import written_names
+from dlrun.system.process import Completed
+from dlrun.system.transport.protocol import Transport
+
+Notice: TypeAlias = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """The data to send: plan, texts of the job directory by name, and files of the working tree.
+
+    site: the plan's profile, None for a saved plan.
+    """
+
+    plan: Plan
+    texts: dict[str, str]
+    sent: tuple[SentFile, ...] = ()
+    site: Site | None = None
+
+
+def carry_out(
+    transport: Transport,
+    to: Destination,
+    facts: Facts,
+    load_for: Callable[[str], Payload],
+    notice: Notice,
+    *,
+    record: Path | None = None,
+) -> Job:
+    """Submit load_for(job directory) on the login node, or resume an interrupted submission of the same data.
+
+    record: directory of the local record, old or new (default: a new one, or that of an equal interrupted submission). Raises
+    TransportFailed for a broken connection, Invalid or OperationFailed if the job cannot be submitted.
+    """
+    found = _interrupted(to, facts, load_for, notice, record)
+    load, remote, record = found or _new(to, facts, load_for, record)
+    if found:
+        remote_record.restart(record)
+    try:
+        check_destination(load.plan, to, facts)
+        there = _cluster(transport, load, facts, notice)
+        for warning in load.plan.warnings:
+            notice(f"warning: {warning}")
+        token = remote_record.token(record)
+        _send(transport, load, remote, token, facts.jobs, notice)
+        job_id, printed = _hand_over(transport, load.plan, remote, token, remote_record.attempts(record))
+    except (remote_steps.NotTaken, Invalid) as error:
+        # After other errors the record stays, to be resumed; also if an earlier attempt may have succeeded.
+        if isinstance(error, remote_steps.NotTaken) or found is None:
+            contents.remove_own(record)
+        raise
+    if remote.unwanted:
+        notice(f"not passed to the job (set by login shells there): {', '.join(remote.unwanted)}")
+    scheduler = backends.scheduler(load.plan.scheduler)
+    there = scheduler.cluster(job_id) or there
+    changed = changes(load.plan, job_id, lambda argv, /: client(transport, argv, facts.unwanted))
+    printed_and_changed = {"remarks": printed, "changed": changed}
+    job = remote_record.settle(
+        record, load.plan, remote, job_id, there, notice, printed_and_changed=printed_and_changed
+    )
+    for line in printed:
+        notice(f"{scheduler.CLIENT}: {line}")
+    if changed:
+        notice(f"{load.plan.site} changed the job: {'; '.join(changed)}")
+    # With a shared file system, one entry in `dlrun list` is enough.
+    if not Path(remote.directory).exists():
+        _record_there(transport, remote.directory, load.plan, facts, job)
+    return job
+
+
+def _cluster(transport: Transport, load: Payload, facts: Facts, notice: Notice) -> str | None:
+    """The cluster that answers on the login node; warns if the profile describes another one.
+
+    Raises Invalid if a job under `after` is of another cluster.
+    """
+
+    def there(argv: Sequence[str], /) -> Completed:
+        return client(transport, argv, facts.unwanted)
+
+    found = identity.known(load.plan.scheduler, there)
+    if load.site is not None and (warning := identity.mismatch(load.site, found)):
+        notice(f"warning: {warning}")
+    identity.check_dependencies(load.plan, found)
+    return found
+
+
+def _new(
+    to: Destination, facts: Facts, load_for: Callable[[str], Payload], record: Path | None
+) -> tuple[Payload, Remote, Path]:
+    """Begin a new submission: create its record."""
+    name = directories.new_directory(Path(), load_for(facts.jobs).plan.name).name
+    place = to.directory_at(facts.home) or f"{facts.jobs}/{name}"
+    load = load_for(place)
+    remote = _remote(to, facts, place)
+    manifest = remote_files.manifest(load.sent)
+    record = record or remote_record.place(name, to.host)
+    # Before anything is sent: an interrupted submission is found by its record.
+    remote_record.create(record, load.plan, remote, load.texts, manifest)
+    return load, remote, record
+
+
+def _interrupted(
+    to: Destination, facts: Facts, load_for: Callable[[str], Payload], notice: Notice, record: Path | None
+) -> tuple[Payload, Remote, Path] | None:
+    """An interrupted submission of the same plan and files to the same host, or None.
+
+    Raises Invalid if `record` is of other data: only the same data can show whether it was submitted.
+    """
+    known = jobs.load(record) if record is not None else None
+    for job in remote_record.pending(to.host) if record is None else filter(None, [known]):
+        place = job.remote.directory if job.remote else ""
+        if to.directory_at(facts.home) not in (None, place):
+            continue
+        load = load_for(place)
+        same_files = remote_record.files(job.directory) == remote_files.manifest(load.sent)
+        recorded = (job.directory / "plan.json").read_text(encoding="utf-8")
+        if same_files and recorded == load.texts["plan.json"]:
+            notice(f"resuming the submission of {job.directory.name}, which was interrupted")
+            return load, _remote(to, facts, place), job.directory
+    if known is not None:
+        raise Invalid(
+            f"the files have changed since the submission of `{known.directory.name}` was interrupted",
+            help="restore the files, and repeat the command",
+        )
+    return None
+
+
+def _remote(to: Destination, facts: Facts, place: str) -> Remote:
+    return Remote(host=to.host, transport=to.transport, directory=place, unwanted=facts.unwanted)
+
+
+def check_destination(plan: Plan, to: Destination, facts: Facts) -> None:
+    """Raise Invalid if the login node lacks the scheduler's client, or this shell a secret."""
+    client = backends.scheduler(plan.scheduler).CLIENT
+    if client not in facts.clients:
+        raise Invalid(
+            f"`{client}` is not installed on `{to.host}`, and site `{plan.site}` needs it",
+            help="name the right site with `--site`, or load the client in your `~/.bash_profile` there",
+        )
+    check_secrets(plan)
+
+
+def _send(transport: Transport, load: Payload, remote: Remote, token: str, own: str, notice: Notice) -> None:
+    """Send the job directory, unless an earlier attempt has; raises Invalid for an unusable destination."""
+    plan = load.plan
+    names = written_names(plan)
+    written = remote_files.written_list(load.texts, names, load.sent, remote.directory, token)
+    texts = {**load.texts, ownership.LIST: written}
+    runs = [f"points/{point.index}/logs" for point in plan.points] or ["logs"]
+    own_place = plan.directory == f"{remote.directory}/{remote_files.FILES}"
+    outcome = remote_steps.send(
+        transport,
+        remote.directory,
+        needed="" if own_place else plan.directory,
+        token=token,
+        jobs=own,
+        write=lambda write: remote_files.write_stream(
+            write, texts, [*runs, remote_files.FILES], load.sent, token
+        ),
+    )
+    if outcome == "missing":
+        raise Invalid(
+            f"there is no directory `{plan.directory}` on `{remote.host}`",
+            help="`directory` is the working directory there; with `files` the command runs in a copy of those files",
+        )
+    if outcome == "taken":
+        raise Invalid(
+            f"`{remote.directory}` on `{remote.host}` already exists", help="name another with `--job-dir`"
+        )
+    if outcome == "blocked":
+        place = PurePosixPath(remote.directory)
+        raise Invalid(
+            f"`{place.with_name(f'.{place.name}.new')}` on `{remote.host}` was not created by dlrun",
+            help="name another directory with `--job-dir`, or move it",
+        )
+    if outcome == "sent" and load.sent:
+        files = [one for one in load.sent if one.size is not None]
+        size = Bytes(sum(one.size or 0 for one in files))
+        first = ", ".join(one.name for one in files[:3]) + (", …" if len(files) > 3 else "")
+        notice(f"sent {len(files)} file{'s' if len(files) != 1 else ''} ({size}) to `{remote.host}`: {first}")
+
+
+def _hand_over(
+    transport: Transport, plan: Plan, remote: Remote, token: str, number: int
+) -> tuple[str, list[str]]:
+    """Submit the sent job directory; returns the job id, and what the client printed besides."""
+    variables = {s.env: os.environ[s.env] for s in plan.secrets if s.env is not None}
+    scheduler = backends.scheduler(plan.scheduler)
+    return remote_steps.submit(
+        transport,
+        remote.directory,
+        scheduler,
+        scheduler.submit("job.sh", points=len(plan.points) or None, at_once=plan.request.at_once),
+        token=token,
+        number=number,
+        unwanted=remote.unwanted,
+        variables=variables,
+    )
+
+
+def _record_there(transport: Transport, directory: str, plan: Plan, facts: Facts, job: Job) -> None:
+    """Record the job for a dlrun on the login node, too; failures are ignored."""
+    own = Remote(host=facts.host, transport=None, directory="")
+    entry = {**remote_record.submission(plan, own, job.job_id, job.cluster), "remote_directory": None}
+    with suppress(DlrunError):
+        remote_steps.note(transport, directory, directories.SUBMISSION, json.dumps(entry, indent=1) + "\n")

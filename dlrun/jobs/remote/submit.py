@@ -1,0 +1,166 @@
+"""Submit a job on a login node: query its facts, plan, send, submit.
+
+After an interruption at any point the login node has no job directory or a complete one, and a job is submitted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from dlrun import backends
+from dlrun.errors import DlrunError, OperationFailed
+from dlrun.jobs.clusters import login
+from dlrun.jobs.records import spec_arguments
+from dlrun.jobs.records.jobs import Job, Remote
+from dlrun.jobs.remote import plan as remote_plan
+from dlrun.jobs.remote import site as remote_site
+from dlrun.jobs.remote import steps as remote_steps
+from dlrun.jobs.remote import submission as remote_submission
+from dlrun.jobs.remote.destination import Destination
+from dlrun.jobs.remote.plan import RemoteInputs
+from dlrun.jobs.remote.steps import Facts
+from dlrun.jobs.remote.submission import Payload, carry_out
+from dlrun.jobs.submission.acceptance import judged
+from dlrun.jobs.submission.expected_start import expected_start
+from dlrun.jobs.submission.files import files
+from dlrun.model.plan import Plan
+from dlrun.schedulers.refusals import client_message
+from dlrun.system.inputs.profiles import load_site
+from dlrun.system.inputs.spec import Inputs
+from dlrun.system.process import Completed
+from dlrun.system.transport import open_transport
+from dlrun.system.transport.protocol import Transport
+from dlrun.system.transport.scripts import script
+from dlrun.system.transport.session import run
+
+HOME_UNKNOWN = "~"
+"""The home directory on a login node that has not been queried."""
+
+
+def preview(inputs: Inputs | None, to: Destination, *, notice: Callable[[str], None]) -> Payload:
+    """The data that `submit` would send; the login node is queried only if its site is unknown."""
+    draft, to = begin(inputs, to)
+    home, base = HOME_UNKNOWN, f"{HOME_UNKNOWN}/.local/state/dlrun/jobs"
+    if draft.named:
+        notice(f"`{to.host}` was not queried: `~` is your home directory there")
+    else:
+        notice(f"asking `{to.host}` which cluster it is; `--site` avoids this")
+        with closing(open_transport(to.host, to.transport)) as transport:
+            draft, facts = ask(transport, draft)
+        home, base = facts.home, facts.jobs
+    return payload_of(draft, to, home, to.directory_at(home) or f"{base}/{draft.inputs.spec.name}")
+
+
+def submit(inputs: Inputs | None, to: Destination, *, notice: Callable[[str], None]) -> Job:
+    """Submit a spec on a login node, or resume the same submission after an interruption.
+
+    Raises TransportFailed for a broken connection (the submission can be resumed), AuthenticationFailed, Invalid, or
+    OperationFailed if the scheduler refuses the job.
+    """
+    draft, to = begin(inputs, to)
+    with closing(open_transport(to.host, to.transport)) as transport:
+        draft, facts = ask(transport, draft)
+        remote_plan.check_paths(to.host, draft.inputs, facts)
+        if draft.inputs.spec.log_link is not None:
+            notice(
+                "warning: `log_link` has no effect for a job on a login node; `dlrun logs` shows its log here"
+            )
+        return carry_out(transport, to, facts, lambda place: payload_of(draft, to, facts.home, place), notice)
+
+
+def check_with_scheduler(inputs: Inputs | None, to: Destination, *, notice: Callable[[str], None]) -> str:
+    """Ask the login node's scheduler whether it would accept the job; only the script is sent.
+
+    Returns its estimate of the start, or a confirmation; raises OperationFailed with the reason of a refusal, Invalid if it
+    cannot be asked, and the errors of `submit`.
+    """
+    draft, to = begin(inputs, to)
+    with closing(open_transport(to.host, to.transport)) as transport:
+        draft, facts = ask(transport, draft)
+        remote_plan.check_paths(to.host, draft.inputs, facts)
+        load = payload_of(draft, to, facts.home, f"{facts.jobs}/{draft.inputs.spec.name}")
+        scheduler = backends.scheduler(load.plan.scheduler)
+        trial = scheduler.ACCEPTANCE
+        asking = () if trial is not None else scheduler.submit("/dev/stdin", check=True)
+        remote_submission.check_destination(load.plan, to, facts)
+        for warning in load.plan.warnings:
+            notice(f"warning: {warning}")
+        if trial is not None:
+            return judged(trial, load.plan, lambda argv, /: login.client(transport, argv, facts.unwanted))
+
+        def client(argv: Sequence[str], /) -> Completed:
+            # As a here-string: no job directory is created on the login node.
+            shell = ("bash", "-c", 'exec "${@:2}" <<<"$1"', "check", load.texts["job.sh"], *argv)
+            done = run(transport, script("client", client=shell, unwanted=facts.unwanted), login=True)
+            return Completed(
+                returncode=done.returncode, stdout=done.stdout.decode(errors="replace"), stderr=done.stderr
+            )
+
+        answer = client(asking)
+        if answer.returncode:
+            output = answer.stdout + answer.stderr
+            raise OperationFailed(
+                f"{scheduler.CLIENT} on `{to.host}` rejects the job: {client_message(output)}",
+                help=scheduler.advice(output),
+            )
+        return expected_start(scheduler, load.plan, asking, answer, client)
+
+
+def resubmit(job: Job, remote: Remote, plan: Plan, notice: Callable[[str], None]) -> Job:
+    """Submit the plan of a job, or a part of it, on its login node again; raises like `submit`."""
+    to = Destination(host=remote.host, transport=remote.transport)
+    kept = spec_arguments.copied_files(job.directory)
+    with closing(open_transport(to.host, to.transport)) as transport:
+        facts = remote_steps.probe(
+            transport, (backends.scheduler(plan.scheduler).CLIENT,), (), _place_of(job)
+        )
+        return carry_out(
+            transport,
+            to,
+            facts,
+            lambda place: Payload(plan=plan, texts=files(plan, None, Path(place)) | kept),
+            notice,
+        )
+
+
+def _place_of(job: Job) -> str | None:
+    """The `storage.jobs` of a job's profile, if that still exists."""
+    how = spec_arguments.read(job.directory)
+    try:
+        return load_site(how.site).site.storage.jobs if how is not None else None
+    except DlrunError:
+        return None
+
+
+def payload_of(draft: RemoteInputs, to: Destination, home: str, directory: str) -> Payload:
+    """The data to send for a job directory of the login node with the home directory `home`."""
+    plan = remote_plan.plan(draft, home, directory, to.host)
+    texts = files(plan, draft.inputs, Path(directory))
+    return Payload(plan=plan, texts=texts, sent=tuple(draft.sent), site=draft.inputs.site)
+
+
+def begin(inputs: Inputs | None, to: Destination) -> tuple[RemoteInputs, Destination]:
+    """(draft of the submission, destination with the user's or the site's transport), without a connection."""
+    draft = remote_plan.draft(inputs, to.host)
+    login = draft.inputs.site.login
+    if draft.named and login is not None and to.transport is None:
+        to = replace(to, transport=login.transport)
+    return draft, to
+
+
+def ask(transport: Transport, draft: RemoteInputs) -> tuple[RemoteInputs, Facts]:
+    """Query the login node's facts, and detect its site if unknown."""
+    own = backends.scheduler(draft.inputs.site.scheduler.type).CLIENT
+    clients = tuple(dict.fromkeys((*remote_site.CLIENTS, own)))
+    paths = remote_plan.paths(draft.inputs.spec)
+    place = draft.inputs.site.storage.jobs if draft.named else None
+    facts = remote_steps.probe(transport, clients, paths, place)
+    if not draft.named:
+        draft = remote_plan.on_site(draft, remote_site.site_of(facts, transport.host))
+        # The profile's directory of jobs is known only now; its variables are expanded on the login node.
+        if (place := draft.inputs.site.storage.jobs) is not None:
+            facts = remote_steps.probe(transport, clients, paths, place)
+    return draft, facts

@@ -1,0 +1,131 @@
+"""From a spec file to a plan: the first step of `submit`, `plan`, `render` and `explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from dlrun import backends
+from dlrun.errors import Invalid
+from dlrun.model.plan import Dependency, Plan
+from dlrun.model.problem import InvalidFile
+from dlrun.model.record import record
+from dlrun.model.spec import Spec
+from dlrun.model.text import digits
+from dlrun.plan.build import PlanInputs, build, sentence
+from dlrun.system.inputs import preflight
+from dlrun.system.inputs import spec as reading
+from dlrun.system.inputs.data_size import measure_data
+from dlrun.system.inputs.home import at_home
+from dlrun.system.inputs.installed import read_installed
+from dlrun.system.inputs.spec import Inputs
+from dlrun.system.paths import home, working_directory
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A plan with its inputs; `inputs` is None for a saved plan."""
+
+    plan: Plan
+    inputs: Inputs | None
+
+
+def read_inputs(path: Path, *, sets: Sequence[str] = (), site: str | None = None) -> Inputs | None:
+    """The inputs of a spec; None for a saved plan (see `_is_plan`). Raises InvalidFile."""
+    if _is_plan(path):
+        return None
+    return reading.load_spec(path, sets=sets, site=site, options=backends.framework_options)
+
+
+def spec_inputs(path: Path, *, sets: Sequence[str] = (), site: str | None = None) -> Inputs:
+    """The inputs of a spec; raises Invalid for a saved plan, InvalidFile."""
+    inputs = read_inputs(path, sets=sets, site=site)
+    if inputs is None:
+        raise Invalid(f"`{path}` is a saved plan", help="give the spec that it was made from")
+    return inputs
+
+
+def _is_plan(path: Path) -> bool:
+    """Whether a file is a plan of `dlrun plan -o`; specs may be JSON, too."""
+    if path.suffix != ".json":
+        return False
+    from dlrun.jobs.records.validation import read_json  # noqa: PLC0415 - most read a spec
+
+    data = read_json(path)
+    return data is None or "request" in data or ("command" not in data and "run" not in data)
+
+
+def prepare(
+    path: Path,
+    *,
+    sets: Sequence[str] = (),
+    site: str | None = None,
+    base: Path | None = None,
+    inputs: Inputs | None = None,
+) -> Prepared:
+    """Read a spec or a saved plan (see `_is_plan`) and return its plan; inputs: result of `read_inputs`, if called.
+
+    base: directory of the jobs under `after`. Raises InvalidFile with all problems of spec, profile and plan, Invalid for
+    `sets` or `site` with a saved plan.
+    """
+    if _is_plan(path):
+        if sets or site:
+            raise Invalid(
+                "a saved plan is submitted unchanged",
+                help="leave out `--set` and `--site`, or start from the spec",
+            )
+        from dlrun.jobs.records import jobs  # noqa: PLC0415 - most read a spec
+
+        return Prepared(plan=jobs.read_plan(path), inputs=None)
+    loaded = inputs or reading.load_spec(path, sets=sets, site=site, options=backends.framework_options)
+    own_home, here = home(), working_directory()
+    spec = at_home(loaded.spec, str(own_home)) if own_home is not None else loaded.spec
+    problems = preflight.check(spec, here, loaded.origins)
+    try:
+        plan = build(
+            PlanInputs(
+                spec=spec,
+                site=loaded.site,
+                topology=reading.topology_for_spec(loaded),
+                directory=str(here / (spec.directory or "")),
+                origins=loaded.origins,
+                notes=loaded.notes,
+                sources=loaded.sources,
+                installed=read_installed(spec, here),
+                after=dependencies(spec, base) if spec.after else (),
+                measured=measure_data(spec, here) if loaded.site.storage.node_local else {},
+            )
+        )
+    except InvalidFile as error:
+        # All problems at once: those of the plan and those of missing files.
+        raise InvalidFile([*error.problems, *problems], dict(loaded.sources)) from None
+    if any(not p.warning for p in problems):
+        raise InvalidFile(problems, dict(loaded.sources))
+    return Prepared(
+        plan=replace(plan, warnings=(*plan.warnings, *map(sentence, problems))) if problems else plan,
+        inputs=loaded,
+    )
+
+
+def dependencies(spec: Spec, base: Path | None, host: str | None = None) -> tuple[Dependency, ...]:
+    """The jobs under `after` with their scheduler ids; host: the login node that they must be on, if any.
+
+    Raises Invalid for a job that was never submitted, or not on `host`.
+    """
+    from dlrun.jobs.records import jobs  # noqa: PLC0415 - most jobs wait for none
+
+    found = []
+    for after in spec.after:
+        job_id, cluster = after.job, None
+        if not digits(after.job[:1]):
+            from dlrun.jobs.clusters import identity  # noqa: PLC0415 - a dry run needs no client
+
+            job = jobs.find(after.job, base or jobs.home())
+            if host is not None and (job.remote is None or job.remote.host != host):
+                raise Invalid(f"job `{after.job}` in `after` was not submitted on `{host}`")
+            if job.job_id is None:
+                raise Invalid(f"job `{after.job}` in `after` was never submitted")
+            job_id, cluster = job.job_id, identity.of(job)
+        found.append(Dependency(job_id=job_id, when=after.when, cluster=cluster))
+    return tuple(found)

@@ -1,0 +1,265 @@
+"""Submit a plan: create the job directory, submit it to the scheduler, record the result."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from dlrun import backends
+from dlrun.errors import DlrunError, Interrupted, Invalid, OperationFailed
+from dlrun.jobs.clusters import clients, control, identity, local
+from dlrun.jobs.clusters.environment import check_secrets, clean, without_own
+from dlrun.jobs.clusters.query import BUSY
+from dlrun.jobs.code import record as code_record
+from dlrun.jobs.code import snapshot
+from dlrun.jobs.records import contents, directories, jobs, links, spec_arguments, submitter
+from dlrun.jobs.records.jobs import Job
+from dlrun.jobs.submission import log_link
+from dlrun.jobs.submission.expected_start import expected_start
+from dlrun.jobs.submission.files import files
+from dlrun.jobs.submission.remarks import remarks
+from dlrun.jobs.submission.taken import changes
+from dlrun.model.plan import Plan
+from dlrun.model.record import record
+from dlrun.render.written_names import WrittenNames, written_names
+from dlrun.schedulers.protocol import Scheduler
+from dlrun.system.inputs.spec import Inputs
+from dlrun.system.process import Completed, NotInstalled, run
+from dlrun.system.signals import delayed_signals
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """A submitted job, and the inherited variables that were not passed to it."""
+
+    job: Job
+    removed: Sequence[str]
+
+
+def submit(
+    plan: Plan,
+    inputs: Inputs | None,
+    *,
+    directory: Path | None = None,
+    keep: Path | None = None,
+    code: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    attached: bool = False,
+    notice: Callable[[str], None],
+) -> Submitted:
+    """Submit a plan; after a refusal no job directory remains.
+
+    environment: that of a job in this shell's allocation (default: this process's, without inherited job variables);
+    attached: such a job ends with this process. keep: directory of an earlier job, whose spec and site are copied; code:
+    of one whose snapshot is used again.
+    Raises Invalid if the scheduler's client is not installed, OperationFailed if it refuses the job, Interrupted if a signal
+    arrived during the submission.
+    """
+    _check_client(plan)
+    check_secrets(plan)
+    environment, removed = (environment, []) if environment is not None else clean(os.environ)
+    if _has_environment(plan):
+        environment = without_own(environment)
+    there = _cluster(plan, inputs, notice)
+    base = jobs.base_for(inputs.site if inputs else None)
+    target = (directory or directories.new_directory(base, plan.name)).absolute()
+    made = files(plan, inputs, target)
+    # The job has copies of spec and profile: later changes of these concern other jobs.
+    own = [inputs.path, inputs.loaded.path] if inputs is not None else []
+    apart = [*map(os.path.abspath, own), str(jobs.home()), str(base.absolute()), str(target)]
+    if keep is not None:
+        made |= spec_arguments.copied_files(keep)
+    submission = {
+        "version": 1,
+        "scheduler": plan.scheduler,
+        "job_id": None,
+        "submitting": submitter.mark(),
+        "cluster": there,
+        "site": plan.site,
+        "name": plan.name,
+        "submitted": None,
+        "host": platform.node(),
+        "user": submitter.user(),
+        "instance": local.instance() if backends.scheduler(plan.scheduler).ON_THIS_MACHINE else None,
+        "array": len(plan.points) or None,
+    }
+    made |= {
+        directories.SUBMISSION: json.dumps(submission, indent=1) + "\n",
+        directories.ANSWER: directories.ROOM,
+    }
+    with ExitStack() as stored:
+        taken = stored.enter_context(snapshot.taken(plan, base.absolute(), target, apart, code, notice))
+        made |= {**code_record.files(plan, notice, apart, taken.facts), **taken.files}
+        # A signal between the scheduler's answer and the record would lose the job's id.
+        with delayed_signals("waiting for the scheduler's answer before dlrun exits") as received:
+            directories.create(target, made, written_names(plan), linked=taken.linked)
+            stored.close()  # `clean` sees the new directory now
+            links.enter(jobs.home(), target, plan.name)
+            job_id, cluster, printed = _hand_over(plan, target, environment, attached=attached)
+            submission |= {"job_id": job_id, "submitting": None, "submitted": time.time(), "remarks": printed}
+            submitter.note(job_id)
+            job = _recorded(target, submission | {"cluster": cluster or there}, plan, notice)
+            if inputs is not None and inputs.spec.log_link is not None:
+                log_link.make(job, inputs.spec.log_link, notice)
+    if received.signal is not None:
+        raise Interrupted(
+            f"interrupted; job {job_id} is submitted",
+            help=f"`dlrun cancel {shlex.quote(target.name)}` ends it",
+            signal=received.signal,
+        )
+    for line in printed:
+        notice(f"{backends.scheduler(plan.scheduler).CLIENT}: {line}")
+    _note_changes(target, submission | {"cluster": cluster or there}, plan, notice)
+    if removed:
+        notice(
+            f"not passed to the job (inherited from another job or launcher): {', '.join(sorted(removed))}"
+        )
+    return Submitted(job=job, removed=removed)
+
+
+def _recorded(target: Path, submission: dict[str, Any], plan: Plan, notice: Callable[[str], None]) -> Job:
+    """Write the record with the job id; if that fails, the id is still in the client's answer file."""
+    job_id = str(submission["job_id"])
+    try:
+        directories.write_json(target / directories.SUBMISSION, submission)
+    except OSError as error:
+        notice(f"warning: job {job_id} is submitted, but its record cannot be written: {error.strerror}")
+    return jobs.load(target) or Job(
+        directory=target,
+        name=plan.name,
+        site=plan.site,
+        scheduler=plan.scheduler,
+        job_id=job_id,
+        submitted=submission["submitted"],
+        array=submission["array"],
+    )
+
+
+def _note_changes(
+    target: Path, submission: dict[str, Any], plan: Plan, notice: Callable[[str], None]
+) -> None:
+    """Show and record what the scheduler has otherwise than requested."""
+    if changed := changes(plan, str(submission["job_id"]), clients.here):
+        with suppress(OSError):  # a full disk: it is shown nevertheless
+            directories.write_json(target / directories.SUBMISSION, submission | {"changed": changed})
+        notice(f"{plan.site} changed the job: {'; '.join(changed)}")
+
+
+def _has_environment(plan: Plan) -> bool:
+    """Whether the job has its own Python environment or container."""
+    named = plan.environment
+    return any(one is not None for one in (named.venv, named.conda, named.container, named.staged))
+
+
+def check_with_scheduler(
+    plan: Plan, inputs: Inputs | None, *, notice: Callable[[str], None] = lambda _: None
+) -> str:
+    """Ask the scheduler whether it would accept the job; returns its estimate of the start, or a confirmation.
+
+    notice: called with each other line that the client prints.
+
+    Raises OperationFailed with the scheduler's reason for a refusal, Invalid if it cannot be asked.
+    """
+    scheduler = backends.scheduler(plan.scheduler)
+    _check_client(plan)
+    if scheduler.ACCEPTANCE is not None:
+        from dlrun.jobs.submission.acceptance import judged  # noqa: PLC0415 - only for schedulers without a check of their own
+
+        return judged(scheduler.ACCEPTANCE, plan, clients.here)
+    arguments = scheduler.submit("job.sh", check=True)
+    with tempfile.TemporaryDirectory(prefix="dlrun-check-") as name:
+        target = Path(name) / "job"
+        directories.create(target, files(plan, inputs, target), WrittenNames())
+
+        def answer(asking: Sequence[str]) -> Completed:
+            return run(asking, environment=clean(os.environ)[0], directory=target)
+
+        done = answer(arguments)
+        if done.returncode != 0:
+            raise _refused(scheduler, done, plan)
+        for line in remarks(scheduler, done):
+            notice(f"{scheduler.CLIENT}: {line}")
+        return expected_start(scheduler, plan, arguments, done, answer)
+
+
+def _cluster(plan: Plan, inputs: Inputs | None, notice: Callable[[str], None]) -> str | None:
+    """The cluster that answers; warns if the profile describes another one. None if unknown or part of the job id.
+
+    Raises Invalid if a job under `after` is of another cluster.
+    """
+    site = inputs.site if inputs is not None else None
+    if backends.scheduler(plan.scheduler).IDS_NAME_CLUSTER and not identity.expected(plan, site):
+        return None
+    there = identity.known(plan.scheduler, clients.here)
+    if site is not None and (warning := identity.mismatch(site, there)):
+        notice(f"warning: {warning}")
+    at_server = (plan.request.partition or "").partition("@")[2]  # of PBS, where a queue may be NAME@SERVER
+    identity.check_dependencies(plan, at_server or there)
+    return there
+
+
+def _hand_over(
+    plan: Plan, target: Path, environment: Mapping[str, str], *, attached: bool
+) -> tuple[str, str | None, list[str]]:
+    """Submit from the job directory, which is removed after a refusal.
+
+    Returns (job id, cluster if the client reports it, what it printed besides); raises the error of the submission.
+    """
+    scheduler = backends.scheduler(plan.scheduler)
+    fault: DlrunError
+    try:
+        done = control.of(plan.scheduler).submit(plan, target, environment, attached=attached)
+        if done.returncode == 0:
+            job_id = scheduler.submitted(done.stdout)
+            cluster = scheduler.cluster(done.stdout) or scheduler.cluster(job_id)
+            return job_id, cluster, remarks(scheduler, done)
+        fault = _refused(scheduler, done, plan)
+        doubtful = bool(BUSY.search(done.stderr))
+    except NotInstalled as error:
+        fault, doubtful = error, False
+    except DlrunError as error:  # it did not answer, or not with an id
+        fault, doubtful = error, True
+    # A client that failed may have submitted nevertheless: a second submission would run the job twice.
+    if doubtful and (found := _taken(plan, target, fault)):
+        return found, scheduler.cluster(found), []
+    # Certainly refused: the directory would be listed as a job.
+    contents.remove_own(target)
+    links.forget(jobs.home(), target)
+    raise fault
+
+
+def _taken(plan: Plan, target: Path, fault: DlrunError) -> str | None:
+    """The id of a job that was accepted although its client failed; raises OperationFailed if unknown."""
+    try:
+        return control.of(plan.scheduler).find(plan.scheduler, target)
+    except DlrunError:
+        raise OperationFailed(
+            f"it is unknown whether the job was submitted: {fault.message}",
+            help=f"`dlrun status {shlex.quote(target.name)}` finds it when the scheduler answers",
+        ) from None
+
+
+def _refused(scheduler: Scheduler, done: Completed, plan: Plan) -> OperationFailed:
+    from dlrun.jobs.submission.refusal import refusal_of  # noqa: PLC0415 - only after a refusal
+
+    return refusal_of(scheduler, done, plan)
+
+
+def _check_client(plan: Plan) -> None:
+    client = backends.scheduler(plan.scheduler).CLIENT
+    if shutil.which(client) is None:
+        message = f"`{client}` is not installed here, and site `{plan.site}` needs it to submit"
+        raise Invalid(
+            message,
+            help="submit on the cluster's login node, or from here over ssh with `--host LOGIN`; `dlrun render` and `--dry-run` "
+            "work anywhere",
+        )

@@ -1,0 +1,26 @@
+"""Compare a job just submitted with its plan: what the scheduler changed is recorded with the submission."""
+
+from __future__ import annotations
+
+from dlrun import backends
+from dlrun.errors import DlrunError
+from dlrun.model.plan import Plan
+from dlrun.schedulers.taken import differences
+from dlrun.system.process import Runner
+
+
+def changes(plan: Plan, job_id: str, runner: Runner) -> list[str]:
+    """What the scheduler has otherwise than the plan requests; empty if nothing, or if it does not report it.
+
+    It never fails: the job is submitted already.
+    """
+    scheduler = backends.scheduler(plan.scheduler)
+    argv = scheduler.taken(job_id)
+    if not argv:
+        return []
+    try:
+        done = runner(argv)
+    except DlrunError:
+        return []
+    found = scheduler.parse_taken(done.stdout) if done.returncode == 0 else None
+    return list(differences(plan.request, found)) if found is not None else []

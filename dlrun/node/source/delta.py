@@ -1,0 +1,109 @@
+"""What a new version of a data set shares with an earlier one: by name and status, by inode, and by content.
+
+A file is unchanged if path, size, times and mode are; a renamed one also keeps its inode. The change time (ctime) proves
+both, since no program can set it. Where it differs but size and time do not (a file was renamed, or given another link or
+owner) the content may be the same, which only its hash proves.
+"""
+
+from array import array
+from typing import Any, Callable, Container, Dict, Iterable, Iterator, List, Optional, Tuple
+
+from .manifest import FILE, Manifest
+
+TRIES = 16  # files whose content is compared at least before most of them are found to have changed
+
+
+def unchanged(old: Manifest, new: Manifest) -> Dict[int, int]:
+    """File of the new manifest -> file of the old one that has its content, size, modification time and mode."""
+    # Extended attributes are rare: such sets are copied again instead of comparing them.
+    if (old.xattrs or new.xattrs) and old.id() != new.id():
+        return {}
+    compares_ctimes = bool(old.ctimes and new.ctimes)
+    # By directory and name instead of by path: joining millions of paths takes longer than comparing them.
+    numbers = {path: number for number, path in enumerate(new.dirs)}
+    known = [numbers.get(path, -1) for path in old.dirs]
+    before = zip([known[parent] for parent in old.parents], old.names, _states(old, compares_ctimes))
+    places = {key: entry for entry, key in enumerate(before)}
+    after = zip(new.parents, new.names, _states(new, compares_ctimes))
+    pairs = ((entry, places[key]) for entry, key in enumerate(after) if key in places)
+    found = {entry: there for entry, there in pairs if new.kinds[entry] == FILE}
+    if compares_ctimes and len(found) < new.files():
+        found.update(_same_inodes(old, new, found, lambda m, e: (*_status(m, e), m.inodes[e], m.ctimes[e])))
+    return found
+
+
+def _states(manifest: Manifest, ctimes: bool) -> "Iterator[Tuple[int, ...]]":
+    """What must be equal in both versions of an unchanged entry, of each entry."""
+    columns: List[Any] = [manifest.kinds, manifest.sizes, manifest.mtimes, manifest.modes]
+    return zip(*columns, *([manifest.ctimes] if ctimes else []))
+
+
+def candidates(old: Manifest, new: Manifest, known: Container[int], touched: bool) -> Dict[int, int]:
+    """File of the new manifest -> file of the old one whose content it may have, of files that are not `known`.
+
+    These are renamed files, and with `touched` those that only have another time.
+    """
+    found: Dict[int, int] = {}
+    if touched:
+        places = {(old.path(e), old.sizes[e]): e for e, kind in enumerate(old.kinds) if kind == FILE}
+        for entry, kind in enumerate(new.kinds):
+            if kind == FILE and entry not in known:
+                before = places.get((new.path(entry), new.sizes[entry]))
+                if before is not None:
+                    found[entry] = before
+    moved = _same_inodes(old, new, known, lambda m, e: (m.sizes[e], m.mtimes[e], m.inodes[e]))
+    found.update(moved)
+    return found
+
+
+def _same_inodes(
+    old: Manifest, new: Manifest, known: Container[int], key: Callable[[Manifest, int], Tuple[int, ...]]
+) -> Dict[int, int]:
+    if not (old.inodes and new.inodes):
+        return {}
+    places = {key(old, entry): entry for entry, kind in enumerate(old.kinds) if kind == FILE}
+    keys = ((e, key(new, e)) for e, kind in enumerate(new.kinds) if kind == FILE and e not in known)
+    return {entry: places[wanted] for entry, wanted in keys if wanted in places}
+
+
+def _status(manifest: Manifest, entry: int) -> Tuple[int, int, int]:
+    return manifest.sizes[entry], manifest.mtimes[entry], manifest.modes[entry]
+
+
+def proved(
+    old: Manifest, pairs: Dict[int, int], hashes_of: Callable[[int], Optional[bytes]]
+) -> Dict[int, bytes]:
+    """Of `candidates`, the files that have the content of the old one, with their hashes.
+
+    hashes_of(entry): the hashes of a file of the new version as it is now, or None if it cannot be read. Ends once more
+    than half of the files have changed: then reading the others first would only cost time.
+    """
+    wanted = old.hashes()
+    found: Dict[int, bytes] = {}
+    for number, (entry, before) in enumerate(sorted(pairs.items())):
+        if number >= TRIES and 2 * len(found) < number:
+            break
+        hashes = hashes_of(entry)
+        if hashes is not None and hashes == wanted[before]:
+            found[entry] = hashes
+    return found
+
+
+def cuts(new: Manifest, reused: Container[int]) -> "array[int]":
+    """The value of `Manifest.cuts` with which no block has both reused files and others."""
+    found: "array[int]" = array("I")
+    before: Optional[bool] = None
+    for entry, kind in enumerate(new.kinds):
+        # Links have no block, and end one: the next file begins a block anyway.
+        now = entry in reused if kind == FILE else None
+        if None not in (before, now) and now != before:
+            found.append(entry)
+        before = now
+    return found
+
+
+def by_content(old: Manifest, known: Dict[int, bytes], entries: Iterable[int]) -> Dict[int, int]:
+    """File of the new manifest -> file of the old one with the same hashes, for those of `entries` that are `known`."""
+    wanted = [entry for entry in entries if entry in known]
+    places = {hashes: entry for entry, hashes in old.hashes().items()} if wanted else {}
+    return {entry: places[known[entry]] for entry in wanted if known[entry] in places}

@@ -1,0 +1,196 @@
+"""Make a new version of a data set from the files of the published one: hard links, or copies on the same disk.
+
+A file is shared by a hard link only if this user owns it, no other user can write it, and it still has the size, times and
+mode of its manifest. A file with another mode or time than in the new version is copied. Before either, a file that may
+have been written since it was published is read and compared with its hash.
+"""
+
+import contextlib
+import os
+import stat
+from typing import Dict, List, Optional, Set, Tuple
+
+from ..blocks.blocks import Blocks, whole_file
+from ..blocks.buffer import SLACK, BufferPool
+from ..blocks.hashing import Hasher
+from ..blocks.reader import Reader
+from ..blocks.writer import write_all
+from ..common.errors import SourceFault
+from ..common.fork import ForkedCall
+from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, open_below
+from ..common.system import usable_cores
+from ..source import delta
+from ..source.manifest import CHUNK, FILE, Manifest
+from .finish import set_mode_and_time
+from .resume import MANIFEST, TREE, EarlierRun, load_earlier_run, on_disk
+from .target import TargetDirectory
+from .tree import make_directories
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+OTHERS_WRITE = 0o022
+MAX_HELPERS = 3  # processes besides this one
+PAIRS_PER_HELPER = 2000  # files from which on another process is worth its start (about 5 ms)
+
+
+class Published:
+    """The published version of a set as files, with its hashes; a context manager.
+
+    verify: read every file before it is used, since the version may not have survived a crash of the node.
+    """
+
+    def __init__(self, directory: int, tree: int, earlier: EarlierRun, verify: bool) -> None:
+        self.directory, self.tree, self.verify = directory, tree, verify
+        self.manifest, self._hasher = earlier.manifest, earlier.hasher
+        self._hashes = self.manifest.hashes()
+        # The manifest is written after all files of the set: a file with a later ctime was changed since.
+        self._made = os.stat(MANIFEST, dir_fd=directory, follow_symlinks=False).st_ctime_ns
+        self._reader = Reader(tree, self.manifest, self._hasher, timed=False)
+        self._view = BufferPool(1).acquire()
+        self._clean = True
+
+    def __enter__(self) -> "Published":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._clean and not self.verify:
+            # The new links have changed the ctimes of files that were as published; see `warm`.
+            with contextlib.suppress(OSError):
+                os.utime(MANIFEST, dir_fd=self.directory)
+        self._reader.close()
+        os.close(self.tree)
+        os.close(self.directory)
+
+    def take(self, new: Manifest, blocks: Blocks, root: int) -> Dict[int, bytes]:
+        """Create the shared files of a new version below `root`; returns block number -> hashes of its whole blocks.
+
+        Files of other blocks may be left there.
+        """
+        # Equal status proves nothing about the files of another source; equal content does.
+        same_source = self.manifest.info.get("source") == new.info.get("source")
+        origin = delta.unchanged(self.manifest, new) if same_source else {}
+        rest = [e for e, kind in enumerate(new.kinds) if kind == FILE and e not in origin]
+        origin.update(delta.by_content(self.manifest, new.known, rest))
+        whole = {
+            number: block
+            for number, block in enumerate(blocks)
+            if all(entry in origin for entry in range(block.first, block.first + block.file_count))
+        }
+        wanted = {e for block in whole.values() for e in range(block.first, block.first + block.file_count)}
+        make_directories(root, new)
+        self._check_others(set(self.manifest.hashes()) - {origin[entry] for entry in wanted})
+        made = self._make_with_helpers(new, root, [(entry, origin[entry]) for entry in sorted(wanted)])
+        size = self._hasher.size
+        found: Dict[int, bytes] = {}
+        for number, block in whole.items():
+            entries = range(block.first, block.first + block.file_count)
+            if all(entry in made for entry in entries):
+                start = block.offset // CHUNK * size
+                parts = (self._hashes[origin[e]] for e in entries)
+                found[number] = b"".join(h[start : start + size] for h in parts)
+        return found
+
+    def _check_others(self, entries: Set[int]) -> None:
+        """Find out whether files that are not shared were changed: only an unchanged set stays marked as such."""
+        old, directories = self.manifest, DirectoryCache(self.tree)
+        for entry in sorted(entries):
+            with contextlib.suppress(OSError):
+                directory = directories(old.dirs[old.parents[entry]])
+                status = os.stat(old.names[entry], dir_fd=directory, follow_symlinks=False)
+                self._clean = self._clean and status.st_ctime_ns <= self._made
+        directories.close()
+
+    def _make_with_helpers(self, new: Manifest, root: int, pairs: List[Tuple[int, int]]) -> Set[int]:
+        """`_make` by one process per core, if there is enough to do."""
+        count = max(1, min(MAX_HELPERS + 1, usable_cores(), len(pairs) // PAIRS_PER_HELPER))
+        ends = [len(pairs) * k // count for k in range(count + 1)]
+        # Stretches: processes that create names in the same directory wait for one another.
+        parts = [pairs[start:end] for start, end in zip(ends, ends[1:])]
+        helpers = [ForkedCall(self._make, new, root, part) for part in parts[1:]]
+        results = [self._make(new, root, parts[0]), *(helper.result() for helper in helpers)]
+        made: Set[int] = set()
+        for result in results:
+            # A process that was killed: the copy writes its files, after a `clear`.
+            entries, clean = result or ((), False)
+            made.update(entries)
+            self._clean = self._clean and clean
+        return made
+
+    def _make(self, new: Manifest, root: int, pairs: List[Tuple[int, int]]) -> Tuple[List[int], bool]:
+        """Create files of the new version; returns those that could be, and whether all were as published."""
+        old, source, target = self.manifest, DirectoryCache(self.tree), DirectoryCache(root)
+        user, made, clean = os.geteuid(), [], True
+        directories, here, there = (-1, -1), -1, -1
+        for entry, before in pairs:
+            name, mode, mtime = old.names[before], old.modes[before], old.mtimes[before]
+            try:
+                if directories != (old.parents[before], new.parents[entry]):
+                    directories = old.parents[before], new.parents[entry]
+                    here, there = source(old.dirs[directories[0]]), target(new.dirs[directories[1]])
+                status = os.stat(name, dir_fd=here, follow_symlinks=False)
+                touched = status.st_ctime_ns > self._made
+                clean = clean and not touched
+                found = (status.st_mode, status.st_uid, status.st_size, status.st_mtime_ns)
+                if found != (stat.S_IFREG | mode, user, old.sizes[before], mtime):
+                    continue
+                if mode & OTHERS_WRITE or mode != new.modes[entry] or mtime != new.mtimes[entry]:
+                    done = self._copy(new, entry, before, there)
+                else:
+                    done = not (touched or self.verify) or self._has_hashes(before)
+                    done = done and self._link(new, entry, before, here, there)
+            except (OSError, SourceFault):
+                continue
+            if done:
+                made.append(entry)
+        source.close()
+        target.close()
+        return made, clean
+
+    def _link(self, new: Manifest, entry: int, before: int, here: int, there: int) -> bool:
+        names = self.manifest.names[before], new.names[entry]
+        try:
+            os.link(*names, src_dir_fd=here, dst_dir_fd=there, follow_symlinks=False)
+        # No hard links here (FAT; BeeGFS between directories), or no more of this file (ext4: 65,000).
+        except OSError:
+            return self._copy(new, entry, before, there)
+        return True
+
+    def _has_hashes(self, before: int) -> bool:
+        """Whether a file of the published version still has its hashes."""
+        return (
+            b"".join(
+                self._reader.read(b, self._view[: b.length + SLACK])
+                for b in whole_file(self.manifest, before)
+            )
+            == (self._hashes[before])
+        )
+
+    def _copy(self, new: Manifest, entry: int, before: int, directory: int) -> bool:
+        """Copy a file of the published version, comparing it with its hashes; a damaged one is not kept."""
+        name, found = new.names[entry], b""
+        descriptor = os.open(name, _NEW, 0o600, dir_fd=directory)
+        try:
+            for block in whole_file(self.manifest, before):
+                found += self._reader.read(block, self._view[: block.length + SLACK])
+                write_all(descriptor, self._view[: block.length], block.offset)
+        finally:
+            set_mode_and_time(new, entry, descriptor)
+            # Also if the disk is full: then the space for the whole version is checked next.
+            if found != self._hashes[before]:
+                os.unlink(name, dir_fd=directory)
+        return found == self._hashes[before]
+
+
+def open_published(target: TargetDirectory, name: bytes, hasher: Hasher, verify: bool) -> Optional[Published]:
+    """The published version of a set, or None if there is none of plain files with hashes of this function."""
+    directory = target.published(name)
+    if directory is None:
+        return None
+    earlier = load_earlier_run(directory, hasher) if hasher.size else None
+    try:
+        if earlier is None or not earlier.manifest.digests or earlier.manifest.info.get("strategy") != "copy":
+            raise FileNotFoundError
+        verify = verify or not on_disk(directory, earlier.manifest)
+        return Published(directory, open_below(directory, TREE, DIRECTORY_FLAGS), earlier, verify)
+    except OSError:
+        os.close(directory)
+        return None

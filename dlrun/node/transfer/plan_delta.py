@@ -1,0 +1,36 @@
+"""Before a changed data set is copied: which files need no copying, and blocks that have only the others."""
+
+from typing import Optional
+
+from ..blocks.blocks import whole_file
+from ..blocks.buffer import SLACK, BufferPool
+from ..blocks.reader import Reader
+from ..common.errors import SourceFault
+from ..source import delta
+from ..source.manifest import Manifest
+
+
+def plan_delta(old: Manifest, new: Manifest, reader: Optional[Reader], relayed: bool) -> None:
+    """Set `known` and `cuts` of the manifest of a new version.
+
+    old: the published version, with its hashes; reader: of the source, None if it cannot be read here; relayed: other nodes
+    get the data from this one. Then files that only have another time are read first, too: what a node already has, under
+    any name, is not sent to it.
+    """
+    if not old.digests:
+        return
+    same_source = old.info.get("source") == new.info.get("source")
+    reused = set(delta.unchanged(old, new)) if same_source else set()
+    pairs = delta.candidates(old, new, reused, relayed) if reader is not None else {}
+    view = BufferPool(1).acquire()
+
+    def hashes_of(entry: int) -> Optional[bytes]:
+        if reader is None:
+            return None
+        try:
+            return b"".join(reader.read(b, view[: b.length + SLACK]) for b in whole_file(new, entry))
+        except SourceFault:
+            return None  # the copy reports it
+
+    new.known = delta.proved(old, pairs, hashes_of)
+    new.cuts = delta.cuts(new, reused.union(new.known))

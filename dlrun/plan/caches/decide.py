@@ -1,0 +1,64 @@
+"""Which caches of compilers a job moves to node-local storage, and where they lie."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from dlrun.model.observed import Installed
+from dlrun.model.plan import CachePlan, CachesPlan
+from dlrun.model.site import Site
+from dlrun.model.spec import Spec
+from dlrun.model.text import Shell, Text, expanding
+from dlrun.plan.caches.table import CACHES, Cache
+from dlrun.plan.decisions import Ledger
+from dlrun.plan.resources import Layout
+
+
+def decide(spec: Spec, site: Site, layout: Layout, installed: Installed, ledger: Ledger) -> CachesPlan | None:
+    """The caches of a job, each with its reason in the ledger; None with `caches: off`."""
+    if spec.caches == "off":
+        return None
+    ledger.take("caches", spec.caches)
+    local = site.storage.node_local
+    base = Text.of(Shell("${TMPDIR:-/tmp}")) if local is None else expanding(local.path)
+    chosen = []
+    for cache in CACHES:
+        if cache.variable in (
+            *spec.environment.variables,
+            *site.environment.variables,
+            *spec.environment.drop,
+        ):
+            continue
+        why = _used(cache, layout, installed)
+        if why is None:
+            continue
+        chosen.append(CachePlan(variable=cache.variable, directory=cache.directory, each=cache.each))
+        ledger.decide(
+            f"caches.{cache.variable}",
+            f"$DLRUN_CACHES/{cache.directory}" + ("/$DLRUN_LOCAL_RANK" if cache.each == "rank" else ""),
+            f"cache-of-{cache.each}",
+            f"{why}; {cache.because}; otherwise in {cache.default} [{cache.source}]",
+        )
+    return CachesPlan(base=base, key=_key(spec, installed), caches=tuple(chosen))
+
+
+def _used(cache: Cache, layout: Layout, installed: Installed) -> str | None:
+    """Why a job gets this cache; None if it does not."""
+    # A node type without GPUs of its own in the profile is taken for one of the most common kind.
+    kind = layout.topology.gpus[0].kind if layout.topology is not None and layout.topology.gpus else "cuda"
+    if cache.gpus and (not layout.gpus_per_node or cache.gpus != kind):
+        return None
+    has = True if cache.package is None else installed.has(cache.package)
+    if has is False or (has is None and not cache.usual):
+        return None
+    known = f"`{cache.package}` is installed" if cache.package and has else "where the program uses it"
+    each = "a directory for each rank" if cache.each == "rank" else "a directory of the node"
+    return f"what {cache.tool} compiles is kept in {each} ({known})"
+
+
+def _key(spec: Spec, installed: Installed) -> str:
+    """A name for the environment: not all tools tell entries of another version of themselves apart."""
+    named = spec.environment
+    image = named.container.image if named.container is not None else None
+    parts = (named.modules, named.venv, named.conda, image, (installed.packages or {}).get("torch"))
+    return sha256(repr(parts).encode("utf-8", "surrogateescape")).hexdigest()[:12]

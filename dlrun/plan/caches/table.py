@@ -1,0 +1,131 @@
+"""The caches of compilers: which variable names each one's directory, and how the ranks of a node may share it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dlrun.model.record import record
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Cache:
+    """One variable of one tool.
+
+    package: the Python distribution that has the tool, None for a part of the GPU's software; each: one directory for a node,
+    or one for a rank where ranks that share it break one another; default: the tool's own place; gpus: the job must have GPUs
+    of this kind; usual: set also where it is unknown which packages are installed; because: why it is shared in this way.
+    """
+
+    tool: str
+    package: str | None
+    variable: str
+    directory: str
+    each: Literal["node", "rank"]
+    default: str
+    because: str
+    source: str
+    gpus: Literal["", "cuda", "rocm"] = ""
+    usual: bool = False
+
+
+CACHES = (
+    Cache(
+        tool="torch.compile",
+        package="torch",
+        variable="TORCHINDUCTOR_CACHE_DIR",
+        directory="inductor",
+        each="node",
+        default="$TMPDIR/torchinductor_$USER",
+        because="entries are named by a hash and renamed into place",
+        source="https://github.com/pytorch/pytorch/blob/main/torch/_inductor/runtime/cache_dir_utils.py",
+        usual=True,
+    ),
+    Cache(
+        tool="Triton",
+        package="torch",
+        variable="TRITON_CACHE_DIR",
+        directory="triton",
+        each="node",
+        default="~/.triton/cache",
+        because="entries are renamed into place, which fails on network file systems while others read",
+        source="https://github.com/triton-lang/triton/blob/main/python/triton/runtime/cache.py",
+        usual=True,
+    ),
+    Cache(
+        tool="torch C++ extensions",
+        package="torch",
+        variable="TORCH_EXTENSIONS_DIR",
+        directory="torch_extensions",
+        each="node",
+        default="~/.cache/torch_extensions",
+        because="one rank compiles, the others wait for its lock file",
+        source="https://pytorch.org/docs/stable/cpp_extension.html",
+        usual=True,
+    ),
+    Cache(
+        tool="the CUDA driver",
+        package=None,
+        variable="CUDA_CACHE_PATH",
+        directory="cuda",
+        each="node",
+        default="~/.nv/ComputeCache",
+        because="the driver locks its own files",
+        source="https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables",
+        gpus="cuda",
+        usual=True,
+    ),
+    Cache(
+        tool="MIOpen",
+        package=None,
+        variable="MIOPEN_USER_DB_PATH",
+        directory="miopen",
+        each="node",
+        default="~/.config/miopen",
+        because="a database whose locks network file systems do not support",
+        source="https://rocm.docs.amd.com/projects/MIOpen/en/latest/cache.html",
+        gpus="rocm",
+        usual=True,
+    ),
+    Cache(
+        tool="MIOpen",
+        package=None,
+        variable="MIOPEN_CUSTOM_CACHE_DIR",
+        directory="miopen",
+        each="node",
+        default="~/.cache/miopen",
+        because="a database whose locks network file systems do not support",
+        source="https://rocm.docs.amd.com/projects/MIOpen/en/latest/cache.html",
+        gpus="rocm",
+        usual=True,
+    ),
+    Cache(
+        tool="FlashInfer",
+        package="flashinfer-python",
+        variable="FLASHINFER_WORKSPACE_BASE",
+        directory="flashinfer",
+        each="rank",
+        default="~",
+        because="its libraries are linked in place: ranks that share it end with SIGBUS",
+        source="https://github.com/flashinfer-ai/flashinfer/blob/main/flashinfer/jit/env.py",
+    ),
+    Cache(
+        tool="FlashInfer",
+        package="flashinfer-python",
+        variable="FLASHINFER_CUBIN_DIR",
+        directory="flashinfer-cubins",
+        each="node",
+        default="~/.cache/flashinfer/cubins",
+        because="kernels that are downloaded, once for all ranks",
+        source="https://github.com/flashinfer-ai/flashinfer/blob/main/flashinfer/jit/env.py",
+    ),
+    Cache(
+        tool="Numba",
+        package="numba",
+        variable="NUMBA_CACHE_DIR",
+        directory="numba",
+        each="node",
+        default="__pycache__ beside the source",
+        because="files are renamed into place",
+        source="https://numba.readthedocs.io/en/stable/developer/caching.html",
+    ),
+)

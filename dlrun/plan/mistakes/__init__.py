@@ -1,0 +1,1 @@
+"""Valid specs that are probably not what the user meant: `likely`, `arguments`, `variables`, `placeholders`, `codes`."""

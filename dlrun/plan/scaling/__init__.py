@@ -1,1 +1,0 @@
-"""Evaluation of scaling studies: `table` (speed-up, efficiency), `compare` (two studies), `estimate` (extrapolation)."""

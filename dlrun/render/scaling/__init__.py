@@ -1,1 +1,0 @@
-"""A scaling study as text (`texts`: terminal, Markdown, LaTeX, CSV) and as a picture (`picture`: needs matplotlib)."""

@@ -1,0 +1,47 @@
+"""A job inside an allocation that exists already, of any scheduler: a process of this machine that uses all of its nodes.
+
+It has no directives and no queue, like a job of `local`; hosts, steps and options are those of the allocation's scheduler.
+"""
+
+from __future__ import annotations
+
+from dlrun.schedulers.defaults import completed
+from dlrun.schedulers.protocol import Scheduler
+
+SUFFIX = "-allocation"
+"""Ending of the name of such a back end: `slurm-allocation`."""
+_OF_OUTER = (
+    *(
+        "HOSTS",
+        "MOST_NODES",
+        "WHOLE_NODES",
+        "STEPS",
+        "LAUNCHER",
+        "CLUSTER_KEY",
+        "GPUS",
+        "LISTED_GPUS",
+        "FEATURES",
+    ),
+    *("NETWORK", "REPORTS_LOST_NODES", "ALLOCATION"),
+)
+
+
+def name_in(scheduler: str) -> str:
+    """The name of the back end for jobs inside an allocation of `scheduler`."""
+    return f"{scheduler}{SUFFIX}"
+
+
+def is_inside(scheduler: str) -> bool:
+    """Whether a name is that of a back end for jobs inside an allocation."""
+    return scheduler.endswith(SUFFIX)
+
+
+def inside(outer: Scheduler) -> Scheduler:
+    """The back end for jobs inside an allocation of `outer`, which must have an `ALLOCATION`."""
+    from dlrun.schedulers import local  # noqa: PLC0415 - a submitted job imports its own scheduler only
+
+    back_end, held = completed(local), outer.ALLOCATION
+    library = (*outer.LIBRARY, *(held.library if held is not None else ()))
+    of_outer = {name: getattr(outer, name) for name in _OF_OUTER}
+    vars(back_end).update({**of_outer, "NAME": name_in(outer.NAME), "LIBRARY": library})
+    return back_end

@@ -1,0 +1,94 @@
+"""Whether a job that waits can ever start as it is, and what to change, by the scheduler's reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from dlrun.model.job import UNMET
+from dlrun.model.record import record
+from dlrun.schedulers.reasons import in_words
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """A reason in words; never: the job cannot start unless it is changed, or the centre changes something; next: what to do."""
+
+    words: str
+    never: bool
+    next: str
+
+
+_RESUBMIT = "then `dlrun cancel JOB`, and submit it again"
+_NODES = f"change `resources.nodes` or `resources.partition` (`dlrun site show` has the limits), {_RESUBMIT}"
+_LIMITS = f"request less, {_RESUBMIT}; `dlrun site show` has the limits of partitions and QOS"
+_WAIT = "it starts by itself: `dlrun status JOB` has the expected start where the scheduler estimates one"
+_CENTRE = "ask the centre when it ends, or submit it to another `resources.partition`"
+_OTHERS = "it starts when jobs of the same account or QOS have ended; `dlrun list` shows yours"
+
+_SLURM: Mapping[str, tuple[bool, str]] = {
+    "JobHeldUser": (True, "`dlrun release JOB` releases it"),
+    "JobHoldMaxRequeue": (True, "`dlrun release JOB` releases it; see first why it was requeued so often: `dlrun logs JOB`"),
+    "JobHeldAdmin": (True, "ask the centre: only an administrator can release it"),
+    "PartitionNodeLimit": (True, _NODES),
+    "PartitionTimeLimit": (True, f"lower `resources.walltime`, {_RESUBMIT}"),
+    "PartitionConfig": (True, _NODES),
+    "BadConstraints": (True, f"change `resources.constraint`, `gpus_per_node` or `memory_per_node`, {_RESUBMIT}"),
+    "MaxMemPerLimit": (True, f"lower `resources.memory_per_node`, {_RESUBMIT}"),
+    "AccountNotAllowed": (True, f"change `resources.account` or `partition`, {_RESUBMIT}"),
+    "InvalidAccount": (True, f"change `resources.account`, {_RESUBMIT}"),
+    "InvalidQOS": (True, f"change `resources.qos`, {_RESUBMIT}"),
+    "QOSNotAllowed": (True, f"change `resources.qos` or `partition`, {_RESUBMIT}"),
+    "ReservationDeleted": (True, f"remove or change `resources.reservation`, {_RESUBMIT}"),
+    "DeadLine": (True, f"lower `resources.walltime`, {_RESUBMIT}"),
+    "JobLaunchFailure": (True, "`dlrun release JOB` lets it try again; exclude the node that failed: `resources.exclude`"),
+    "PartitionDown": (False, _CENTRE),
+    "PartitionInactive": (False, _CENTRE),
+    "Reservation": (False, "it starts with its reservation: `scontrol show reservation` has the time"),
+    "ReqNodeNotAvail": (
+        False,
+        "`sinfo -R` and `scontrol show reservation` have the reason and its end; correct `resources.hosts` and `exclude`",
+    ),
+    "NodeDown": (False, "`sinfo -R` has the reason; remove the node from `resources.hosts` if the job names it"),
+    "QOSTimeLimit": (True, "ask the centre for more, or use another `resources.qos`"),
+    "AssociationTimeLimit": (True, "ask the centre for more, or use another `resources.account`"),
+}  # fmt: skip
+"""Reason -> whether it can never start as it is, and the next step."""
+_OF_ONE_JOB = re.compile(
+    r"(?:Assoc|QOS)(?:Max|Min)\w+?(?:PerJob|PerNode|PJ)(?:Limit)?|(?:Assoc|QOS)MaxWall\w*"
+)
+"""Limits that the job itself exceeds; others are those of all jobs together (Slurm, job reason codes)."""
+_USED_UP = re.compile(r"(?:Assoc|QOS)Grp\w*Minutes\w*|QOSUsageThreshold")
+_TOGETHER = re.compile(r"(?:Assoc|QOS)\w+|Association\w+")
+_NEVER = re.compile(
+    r"Can Never Run|no suitable queue|no queue can ever|cannot run in|can never be met", re.IGNORECASE
+)
+_HELD = re.compile(r"held", re.IGNORECASE)
+
+
+def outlook(reason: str | None, *, held: bool = False) -> Outlook:
+    """The outlook of a pending or held job; reason: as its scheduler reports it, None if it reports none."""
+    if held and reason is None:
+        return Outlook(words="it is held", never=True, next="`dlrun release JOB` releases it")
+    if reason is None:
+        return Outlook(words="the scheduler reports no reason", never=False, next=_WAIT)
+    words = in_words(reason)
+    name = reason.partition(",")[0].strip().removeprefix("(").removesuffix(")")
+    if name in _SLURM:
+        never, step = _SLURM[name]
+        return Outlook(words=words, never=never, next=step)
+    if reason == UNMET:
+        step = "correct that job, and submit this one again with the new job under `after:`; `dlrun cancel JOB` removes it"
+        return Outlook(words=words, never=True, next=step)
+    if _OF_ONE_JOB.fullmatch(name) or _NEVER.search(reason):
+        return Outlook(words=words, never=True, next=_LIMITS)
+    if _USED_UP.fullmatch(name):
+        step = "ask the centre for more, or use another `resources.account` or `qos`"
+        return Outlook(words=words, never=False, next=step)
+    if _TOGETHER.fullmatch(name):
+        return Outlook(words=words, never=False, next=_OTHERS)
+    if held or _HELD.search(reason):
+        return Outlook(
+            words=words, never=True, next="`dlrun release JOB` releases it, unless an administrator holds it"
+        )
+    return Outlook(words=words, never=False, next=_WAIT)

@@ -1,0 +1,163 @@
+"""Parse the output of `qstat -Bf`, `qstat -Qf`, `pbsnodes -a` and `qmgr` into facts.
+
+OpenPBS and PBS Professional print JSON (`-F json`); the stanzas of `key = value` lines of Torque and old PBS are parsed
+into the same structure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from dlrun.errors import OperationFailed
+from dlrun.schedulers.pbs import qstat
+from dlrun.site.profile.facts import Cluster, Nodes, Queue, json_of, kind_name, whole_number
+
+Stanzas = Mapping[str, Mapping[str, Any]]
+"""Server, queue or node -> its attributes; `resources_max.walltime` is nested in `resources_max`."""
+
+
+def cluster(server: str, queues: str, nodes: str, manager: str = "") -> Cluster:
+    """The facts of a cluster, from the three outputs, and `qmgr -c "print server"` if allowed.
+
+    Raises OperationFailed for another format.
+    """
+    of_server, of_queues, of_nodes = read(server, "Server"), read(queues, "Queue"), read(nodes, "nodes")
+    name = next(iter(of_server), None)
+    settings = of_server[name] if name is not None else {}
+    default = settings.get("default_queue")
+    torque = any("np" in node for node in of_nodes.values())
+    kinds = _kinds(of_nodes, torque=torque)
+    # PBS does not list the nodes of a queue: only if all nodes are alike their kind is known.
+    alone = (kinds[0].name,) if len(kinds) == 1 else ()
+    return Cluster(
+        scheduler="torque" if torque else "openpbs",
+        name=name,
+        version=settings.get("pbs_version") or _version(server),
+        queues=tuple(
+            _queue(queue, attributes, default, alone)
+            for queue, attributes in of_queues.items()
+            if attributes.get("enabled", "True") == "True"
+            and attributes.get("queue_type", "Execution") in ("Execution", "Route", "E", "R")
+        ),
+        nodes=tuple(kinds),
+        unseen=tuple(_open(of_queues, manager)),
+    )
+
+
+def read(text: str, key: str) -> Stanzas:
+    """Parse an output in JSON (under `key`) or stanzas; raises OperationFailed for another format."""
+    if _is_json(text):
+        try:
+            found = json_of(text).get(key, {})
+        except ValueError:
+            raise _unreadable(key) from None
+        return found if isinstance(found, dict) else {}
+    found = stanzas(text)
+    if not found and text.strip():
+        raise _unreadable(key)
+    return found
+
+
+def _unreadable(key: str) -> OperationFailed:
+    return OperationFailed(
+        f"PBS answered about `{key}` with something that is neither JSON nor `key = value` lines",
+        help="dlrun reads OpenPBS, PBS Professional and Torque",
+    )
+
+
+def stanzas(text: str) -> dict[str, dict[str, Any]]:
+    """Parse stanzas of `key = value` lines, with `resources_max.walltime` nested as in JSON."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, attributes in qstat.stanzas(text).items():
+        current = found.setdefault(name, {})
+        for key, value in attributes.items():
+            outer, _, inner = key.partition(".")
+            if inner:
+                current.setdefault(outer, {})[inner] = value
+            else:
+                current[key] = value
+    return found
+
+
+def _version(server: str) -> str | None:
+    return json_of(server).get("pbs_version") if _is_json(server) else None
+
+
+def _is_json(text: str) -> bool:
+    return re.search(r"^\s*\{", text, re.MULTILINE) is not None
+
+
+def _queue(name: str, attributes: Mapping[str, Any], default: str | None, kinds: tuple[str, ...]) -> Queue:
+    most, least = attributes.get("resources_max", {}), attributes.get("resources_min", {})
+    return Queue(
+        name=name,
+        default=name == default,
+        max_walltime=most.get("walltime"),
+        default_walltime=attributes.get("resources_default", {}).get("walltime"),
+        min_nodes=whole_number(least.get("nodect")),
+        max_nodes=whole_number(most.get("nodect")),
+        kinds=kinds,
+    )
+
+
+def _open(queues: Stanzas, manager: str) -> list[str]:
+    """The facts that are missing in the outputs; manager: empty if qmgr refused."""
+    found = []
+    routes = [name for name, one in queues.items() if one.get("queue_type", "").startswith("R")]
+    if routes:
+        found.append(
+            f"limits of the routing queues {', '.join(routes)}: those of their destination queues apply"
+        )
+    if not manager:
+        return [
+            *found,
+            "qmgr did not answer: custom resources of the site, and which of them jobs must request",
+        ]
+    own = re.findall(r"^create resource (\S+)$", manager, re.MULTILINE)
+    own = [name for name in own if name not in ("ngpus", "ncpus", "mem")]
+    if own:
+        found.append(
+            f"scheduler.mandatory: whether jobs must request the site's custom resources ({', '.join(sorted(own))})"
+        )
+    return found
+
+
+def _kinds(nodes: Stanzas, *, torque: bool) -> list[Nodes]:
+    found: dict[tuple[int, int, int], list[str]] = {}
+    for name, node in nodes.items():
+        found.setdefault(_torque_shape(node) if torque else _shape(node), []).append(name)
+    kinds: list[Nodes] = []
+    for (cpus, memory, gpus), names in found.items():
+        ready = sorted(names, key=lambda name: nodes[name].get("state", "free") != "free")
+        kinds.append(
+            Nodes(
+                name=kind_name(names[0], kinds),
+                count=len(names),
+                memory_mib=memory,
+                cpus=cpus,
+                gpus=gpus,
+                hosts=tuple(ready),
+            )
+        )
+    return kinds
+
+
+def _shape(node: Mapping[str, Any]) -> tuple[int, int, int]:
+    has = node.get("resources_available", {})
+    return whole_number(has.get("ncpus")) or 0, _mib(has.get("mem")), whole_number(has.get("ngpus")) or 0
+
+
+def _torque_shape(node: Mapping[str, Any]) -> tuple[int, int, int]:
+    """(CPUs, MiB, GPUs) of a Torque node, whose memory is in the comma-separated `status`."""
+    status = dict(word.partition("=")[::2] for word in str(node.get("status", "")).split(","))
+    return whole_number(node.get("np")) or 0, _mib(status.get("physmem")), whole_number(node.get("gpus")) or 0
+
+
+def _mib(value: object) -> int:
+    """PBS's size (`16gb`, `16384kb`) in MiB."""
+    match = re.fullmatch(r"(\d+)([kmgt]?)[bw]?", str(value or "0"), re.IGNORECASE)
+    if match is None:
+        return 0
+    return int(match[1]) * {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}[match[2].lower()] // 2**20

@@ -1,0 +1,164 @@
+"""Parse the output of `scontrol show config`, `partition` and `node` into facts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from dlrun.model.text import digits
+from dlrun.site.profile.facts import Cluster, Nodes, Queue, kind_name, whole_number
+
+_UNLIMITED = {"UNLIMITED", "NONE", "", "N/A", "(null)"}
+
+
+def config(text: str) -> dict[str, str]:
+    """The `Key = value` lines of `scontrol show config`."""
+    return {m[1]: m[2].strip() for m in re.finditer(r"^(\w+)\s*=\s*(.*)$", text, re.MULTILINE)}
+
+
+def records(text: str) -> list[dict[str, str]]:
+    """One dictionary per line of `scontrol -o`; a value ends before the next ` Key=`."""
+    found = []
+    for line in filter(str.strip, text.splitlines()):
+        pairs = re.findall(r"(?:^|\s)([A-Za-z][\w:]*)=(.*?)(?=\s[A-Za-z][\w:]*=|\s*$)", line)
+        found.append({key: value.strip() for key, value in pairs})
+    return found
+
+
+def merged(*answers: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
+    """The nodes of several outputs, merged; earlier outputs take precedence."""
+    found: dict[str, dict[str, str]] = {}
+    for answer in answers:
+        for record in answer:
+            known = found.setdefault(record["NodeName"], {})
+            known |= {key: value for key, value in record.items() if key not in known}
+    return list(found.values())
+
+
+def cluster(
+    settings: Mapping[str, str], partitions: Iterable[Mapping[str, str]], nodes: Iterable[Mapping[str, str]]
+) -> Cluster:
+    """The facts of a cluster from parsed outputs; `settings` may be empty."""
+    kinds, partitions = _kinds(nodes), list(partitions)
+    return Cluster(
+        scheduler="slurm",
+        name=settings.get("ClusterName"),
+        version=settings.get("SLURM_VERSION"),
+        mpi=None if settings.get("MpiDefault", "none") == "none" else settings["MpiDefault"],
+        counts=_counts(kinds),
+        queues=tuple(_queue(p, kinds) for p in partitions if p.get("State", "UP") == "UP"),
+        nodes=tuple(kinds),
+        unseen=(*_open(settings), *_of_partitions(partitions)),
+    )
+
+
+def _counts(kinds: Iterable[Nodes]) -> str | None:
+    """`threads` if the nodes' CPUs are all hardware threads, None otherwise or if unknown."""
+    smt = [kind for kind in kinds if kind.smt > 1 and kind.packages and kind.cores]
+    if not smt or any(kind.cpus is None for kind in smt):
+        return None
+    whole = all(kind.cpus == (kind.packages or 0) * (kind.cores or 0) * kind.smt for kind in smt)
+    return "threads" if whole else None
+
+
+def _open(settings: Mapping[str, str]) -> Iterator[str]:
+    """Questions that the configuration does not answer."""
+    enforced = settings.get("AccountingStorageEnforce", "none").lower()
+    if "associations" in enforced:
+        yield (
+            f"scheduler.required: accounts are enforced (AccountingStorageEnforce={enforced}); "
+            "`sacctmgr show associations` shows whether users have a default account"
+        )
+    for name in ("DefMemPerCPU", "DefMemPerNode", "DefMemPerGPU"):
+        if digits(settings.get(name, "")):
+            yield _default_memory("jobs", name, settings[name])
+    plugins = settings.get("JobSubmitPlugins", "(null)")
+    if plugins not in ("(null)", "", "none"):
+        yield f"scheduler.required, forbidden: rules of your job submit plugin ({plugins}) cannot be queried"
+
+
+def _default_memory(whose: str, name: str, mebibytes: str) -> str:
+    """A note about the default memory of jobs, often too little for a training, which is then killed."""
+    per = name.removeprefix("DefMemPer")
+    return (
+        f"scheduler.memory: {whose} that request no memory get {mebibytes} MiB for each {per} ({name}), and with more are killed "
+        "(`memory: ask` requests the node type's memory, `memory: all` all of a node)"
+    )
+
+
+def _of_partitions(partitions: Iterable[Mapping[str, str]]) -> Iterator[str]:
+    """Notes about the default memory of partitions."""
+    for record in partitions:
+        whose = f"jobs in partition {record['PartitionName']}"
+        for name in ("DefMemPerCPU", "DefMemPerNode", "DefMemPerGPU"):
+            if digits(record.get(name, "")):
+                yield _default_memory(whose, name, record[name])
+
+
+def _queue(record: Mapping[str, str], kinds: Iterable[Nodes]) -> Queue:
+    name = record["PartitionName"]
+    return Queue(
+        name=name,
+        default=record.get("Default") == "YES",
+        max_walltime=_time(record.get("MaxTime")),
+        default_walltime=_time(record.get("DefaultTime")),
+        min_nodes=int(record["MinNodes"]) if record.get("MinNodes", "0") not in ("0", "1") else None,
+        max_nodes=int(record["MaxNodes"]) if digits(record.get("MaxNodes", "")) else None,
+        exclusive=record.get("OverSubscribe", "").startswith("EXCLUSIVE"),
+        preemptable=record.get("PreemptMode", "OFF") not in ("OFF", "GANG"),
+        kinds=tuple(kind.name for kind in kinds if name in kind.queues),
+    )
+
+
+def _time(text: str | None) -> str | None:
+    """A time limit unchanged, or None for no limit."""
+    return None if text is None or text in _UNLIMITED else text
+
+
+def _kinds(nodes: Iterable[Mapping[str, str]]) -> list[Nodes]:
+    """The kinds of nodes, named after the common part of their host names."""
+    found: dict[tuple[object, ...], list[Mapping[str, str]]] = {}
+    for node in nodes:
+        key = tuple(
+            node.get(k)
+            for k in ("Sockets", "CoresPerSocket", "ThreadsPerCore", "RealMemory", "Gres", "CPUSpecList")
+        )
+        found.setdefault(key, []).append(node)
+    kinds: list[Nodes] = []
+    for alike in found.values():
+        first = alike[0]
+        gpus, kind = _gpus(first.get("Gres", ""))
+        kinds.append(
+            Nodes(
+                name=kind_name(first["NodeName"], kinds),
+                count=len(alike),
+                packages=whole_number(first.get("Sockets")),
+                cores=whole_number(first.get("CoresPerSocket")),
+                smt=whole_number(first.get("ThreadsPerCore")) or 1,
+                cpus=whole_number(first.get("CPUTot")),
+                memory_mib=whole_number(first.get("RealMemory")) or 0,
+                gpus=gpus,
+                gpu_type=kind,
+                reserved=first.get("CPUSpecList", "").replace("(null)", ""),
+                features=tuple(
+                    f for f in first.get("AvailableFeatures", "(null)").split(",") if f not in ("", "(null)")
+                ),
+                queues=frozenset(q for n in alike for q in n.get("Partitions", "").split(",") if q),
+                hosts=tuple(n["NodeName"] for n in sorted(alike, key=lambda n: not _ready(n))),
+            )
+        )
+    return kinds
+
+
+def _ready(node: Mapping[str, str]) -> bool:
+    """Whether a node is idle, or its state unknown."""
+    # A state may have several parts (`IDLE+DRAIN`), and a suffix: `*` does not respond, `~` powered down (sinfo(1)).
+    return node.get("State", "IDLE").split("+")[0].rstrip("*~#%$@") == "IDLE" and "DRAIN" not in node.get(
+        "State", ""
+    )
+
+
+def _gpus(gres: str) -> tuple[int, str | None]:
+    """`gpu:a100:4(S:0-1),tmp:1` -> (4, "a100")."""
+    found = re.findall(r"(?:^|,)gpu:(?:([A-Za-z][\w.-]*):)?(\d+)", gres)
+    return sum(int(count) for _, count in found), next((kind for kind, _ in found if kind), None)

@@ -1,0 +1,63 @@
+"""The measured runs of a scaling study: what their jobs' logs say of the throughput."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dlrun.jobs.queue import results
+from dlrun.jobs.queue.results import Result
+from dlrun.jobs.queue.study import Size, Study, jobs_of
+from dlrun.jobs.records.jobs import Job
+from dlrun.model.job import State
+from dlrun.plan.metrics.log import Reading
+from dlrun.plan.metrics.spec import THROUGHPUT
+from dlrun.trials.scale.table import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRun:
+    """A run of a study, its job and result."""
+
+    size: Size
+    job: Job
+    result: Result
+    nodes: int
+    ranks: int
+
+    @property
+    def reading(self) -> Reading | None:
+        """The throughput of a completed run, if its log has one."""
+        found = self.result.metrics.get(THROUGHPUT) if self.result.state is State.COMPLETED else None
+        return found if found is not None and found.value > 0 else None
+
+    @property
+    def counts(self) -> bool:
+        """Whether the run is completed or not ended, and need not be repeated."""
+        return self.result.state is State.COMPLETED or not self.result.state.final
+
+    @property
+    def as_run(self) -> Run | None:
+        """The run for the table; None without a throughput."""
+        if self.reading is None:
+            return None
+        return Run(
+            nodes=self.nodes,
+            ranks=self.ranks,
+            throughput=self.reading.value,
+            elapsed=self.result.elapsed,
+            unit=self.reading.unit,
+        )
+
+
+def measured_runs(study: Study) -> list[MeasuredRun]:
+    """All runs of a study; raises OperationFailed if a scheduler does not answer."""
+    found = []
+    for size, job in jobs_of(study):
+        if job.job_id is None:
+            continue
+        request = job.plan().request
+        found += [
+            MeasuredRun(size=size, job=job, result=result, nodes=request.nodes, ranks=request.ranks)
+            for result in results.results_of(job, study.metrics)
+        ]
+    return found

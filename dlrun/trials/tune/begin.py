@@ -1,0 +1,166 @@
+"""Create a tuning from a spec: candidates, checked by planning each, and the maximum cost."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from ctypes.util import find_library
+from dataclasses import replace
+from pathlib import Path
+
+from dlrun import backends
+from dlrun.config.hints import keys
+from dlrun.config.layers import from_environment
+from dlrun.errors import DlrunError, Invalid
+from dlrun.jobs.remote.destination import login_of
+from dlrun.jobs.submission.prepare import prepare, spec_inputs
+from dlrun.model.plan import Directive, Plan
+from dlrun.model.spec import Spec
+from dlrun.plan.build import OUTPUT
+from dlrun.plan.runtime_checks import granted
+from dlrun.system.inputs import spec as reading
+from dlrun.system.inputs.spec import Inputs
+from dlrun.system.paths import working_directory, working_in
+from dlrun.trials.tune import candidates as tried
+from dlrun.trials.tune.candidates import Candidate, Memory
+from dlrun.trials.tune.knobs import ALLOCATORS
+from dlrun.trials.tune.race import expected
+from dlrun.trials.tune.record import Tuning
+
+STARTUP = 600.0
+"""Maximum seconds of a trial before its first throughput: imports and compilation can take minutes."""
+_HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+_GUESS = 30.0
+"""Assumed start-up seconds of a trial, for the proposed budget."""
+
+
+def inputs_of(spec: Path, sets: Sequence[str], site: str | None, parameters: Mapping[str, str]) -> Inputs:
+    """The spec and its site; raises Invalid for a spec that cannot be tuned.
+
+    `parameters` of the command are read as a sweep of one point, so the spec must not have its own sweep.
+    """
+    inputs = spec_inputs(spec, sets=[*sets, *_sweep(parameters)], site=site)
+    one = inputs.spec
+    if one.sweep.grid or one.sweep.zip or (one.sweep.list and not parameters):
+        raise Invalid(
+            "the spec has a sweep, but one training is tuned",
+            help="leave out `sweep:`; `--try NAME=A,B` tries values of `{{ NAME }}`",
+        )
+    if one.chain or one.on_failure.requeue:
+        raise Invalid("restarted runs cannot be measured", help="leave out `chain:` and `on_failure.requeue`")
+    return inputs
+
+
+def begin(
+    spec: Path,
+    *,
+    sets: Sequence[str],
+    site: str | None,
+    tries: Sequence[str],
+    only: bool,
+    directory: Path,
+    length: float,
+    repeat: int,
+    here: bool = False,
+) -> tuple[Tuning, list[str]]:
+    """(new tuning with the expected budget, not saved; notes on candidates that cannot be tried).
+
+    Raises InvalidFile if the spec itself cannot be planned, Invalid if nothing can be tried or, unless `here`, the job would
+    need ssh.
+    """
+    wanted = [tried.parse_try(text) for text in tries]
+    known = frozenset({*keys(Spec), "framework_options"})
+    asked, parameters = tried.from_options(wanted, known)
+    planned = tried.as_planned(parameters)
+    inputs = inputs_of(spec, sets, site, parameters)
+    login = None if here else login_of(inputs)
+    if login is not None:
+        raise Invalid(
+            f"the trials need dlrun on site `{inputs.site.name}` itself, whose login node is `{login.host}`",
+            help=f"`ssh {login.host}` and run the same command there; only `dlrun submit` and `dlrun scale` work from here",
+        )
+    # The job may recognise another site: it has not the variables of this shell, and nodes may lack the scheduler's clients.
+    site = site or str(inputs.loaded.path.absolute())
+    sets = (*_from_environment(os.environ), *sets)
+    plan = plan_of(planned, spec, sets, site)
+    own: list[Candidate] = []
+    if not only:
+        topology = reading.topology_for_spec(inputs)
+        own = tried.from_rules(inputs.spec, inputs.site, plan, topology, parameters, _memory(plan))
+    found, notes = [planned], []
+    for one in (*asked, *own):
+        try:
+            its = plan_of(one, spec, sets, site)
+        except DlrunError as error:
+            notes.append(f"not tried: {one.name}: {error}")
+            continue
+        if any(one.name == other.name for other in found):
+            continue
+        if its.request.nodes != plan.request.nodes:
+            notes.append(
+                f"not tried: {one.name}: it changes the number of nodes (`dlrun scale` compares these)"
+            )
+            continue
+        found.append(one)
+    if len(found) == 1:
+        raise Invalid(
+            "there is nothing to try: the rules leave nothing open for this spec on this site",
+            help="name settings: `--try environment.variables.OMP_NUM_THREADS=2,4`, `--try workers=2,4,8`",
+        )
+    nodes = plan.request.nodes
+    tuning = Tuning(
+        directory=directory, name=plan.name, origin=working_directory(), spec=spec.absolute(), site=site, sets=tuple(sets),
+        nodes=nodes, length=length, startup=STARTUP, repeat=repeat,
+        budget=nodes * expected(len(found), repeat) * (length + _GUESS) / 3600, candidates=tuple(found),
+    )  # fmt: skip
+    return tuning, notes
+
+
+def plan_of(candidate: Candidate, spec: Path, sets: Sequence[str], site: str | None) -> Plan:
+    """The plan of one trial: the spec's with the candidate's settings, without checkpoints, results and dependencies."""
+    own = [f"{key}={value}" for key, value in candidate.sets.items()]
+    inputs = spec_inputs(spec, sets=[*sets, *own, *_sweep(candidate.parameters)], site=site)
+    # A trial is not continued, and nothing waits for it.
+    short = replace(inputs.spec, after=(), hold=False, checkpoint=None, results=None, hang=None)
+    plan = prepare(spec, inputs=replace(inputs, spec=short)).plan
+    return replace(plan, points=(), request=replace(plan.request, array=None, at_once=None))
+
+
+def directives_of(plan: Plan, inputs: Inputs) -> tuple[Directive, ...]:
+    """The directives of a plan with another name or array than its spec."""
+    scheduler = backends.scheduler(plan.scheduler)
+    return tuple(scheduler.directives(granted(plan.request), inputs.site.scheduler, OUTPUT))
+
+
+def _memory(plan: Plan) -> Memory:
+    """The memory settings to try: allocators installed on this host, which nodes mostly have, too.
+
+    Without the library the loader only warns (ld.so(8)), so that the trial has the speed of the plan.
+    """
+    allocators = tuple(file for name in ALLOCATORS if (file := find_library(name)) is not None)
+    if not backends.scheduler(plan.scheduler).ON_THIS_MACHINE:
+        return Memory(allocators=allocators)
+    try:
+        mode = _HUGE_PAGES.read_text()
+    except OSError:
+        mode = ""
+    return Memory(allocators=allocators, huge_pages="[madvise]" in mode)
+
+
+def _from_environment(environment: Mapping[str, str]) -> Iterator[str]:
+    """The `DLRUN_SET_*` variables as arguments of `--set`."""
+    for name in sorted(environment):
+        found, _ = from_environment({name: environment[name]})
+        yield from (f"{'.'.join(one.path)}={environment[name]}" for one in found)
+
+
+def _sweep(parameters: Mapping[str, str]) -> list[str]:
+    """Parameters of the command as a sweep of one point."""
+    return [f"sweep.list=[{json.dumps(dict(parameters))}]"] if parameters else []
+
+
+def at(tuning: Tuning) -> AbstractContextManager[None]:
+    """Work in the directory where the tuning was started; raises Invalid."""
+    return working_in(tuning.origin, "the tuning")

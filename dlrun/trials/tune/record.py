@@ -1,0 +1,164 @@
+"""The directory of a tuning: candidates, and each trial when it ends, so that a killed tuning can be resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dlrun.errors import Invalid, OperationFailed
+from dlrun.jobs.records import lock
+from dlrun.jobs.records.directories import begin, write_json
+from dlrun.jobs.records.validation import read_json
+from dlrun.model.json_codec import from_plain, to_plain
+from dlrun.system.writing import append_to, replace
+from dlrun.trials.tune.candidates import Candidate
+from dlrun.trials.tune.race import Trial
+
+RECORD = "tune.json"
+TRIALS = "trials.jsonl"
+SPEC = "spec.yaml"
+KIND = "tuning"
+"""Of the list of what dlrun wrote in the directory (`ownership`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """The parameters of a tuning; the directory has a copy of the spec.
+
+    origin: base of relative paths; length: seconds of a trial after its first throughput; startup: maximum seconds before it;
+    repeat: runs of a candidate per stage; budget: node-hours of all trials, on `nodes` nodes.
+    """
+
+    directory: Path
+    name: str
+    origin: Path
+    spec: Path
+    site: str | None
+    sets: tuple[str, ...]
+    nodes: int
+    length: float
+    startup: float
+    repeat: int
+    budget: float
+    candidates: tuple[Candidate, ...]
+
+    def save(self) -> None:
+        """Write the tuning to its directory; raises OperationFailed."""
+        whole = {
+            name: getattr(self, name)
+            for name in ("name", "site", "nodes", "length", "startup", "repeat", "budget")
+        }
+        try:
+            begin(self.directory, KIND, (RECORD, TRIALS, SPEC, lock.NAME, "trials/"))
+            (self.directory / "trials").mkdir(exist_ok=True)
+            replace(self.directory / SPEC, self.spec.read_bytes())
+            write_json(
+                self.directory / RECORD,
+                {
+                    "version": 1,
+                    **whole,
+                    "origin": str(self.origin),
+                    "spec": str(self.spec),
+                    "sets": list(self.sets),
+                    "candidates": to_plain(self.candidates),
+                },
+            )
+        except OSError as error:
+            raise OperationFailed(f"cannot write `{self.directory}`: {error.strerror}") from None
+
+    def trials(self) -> list[Trial]:
+        """The ended trials in order; incomplete lines are skipped. Raises OperationFailed."""
+        found = []
+        try:
+            lines = (self.directory / TRIALS).read_text(encoding="utf-8", errors="replace").splitlines()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise OperationFailed(f"cannot read `{self.directory / TRIALS}`: {error.strerror}") from None
+        for line in lines:
+            try:
+                found.append(from_plain(Trial, json.loads(line)))
+            except (ValueError, KeyError, TypeError):
+                continue
+        return found
+
+    def add(self, trial: Trial) -> None:
+        """Append an ended trial; raises OperationFailed."""
+        line = json.dumps(to_plain(trial)) + "\n"
+        try:
+            with append_to(self.directory / TRIALS) as file:
+                if file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
+                    file.write(b"\n")  # after a line that a kill truncated
+                file.write(line.encode())
+        except OSError as error:
+            raise OperationFailed(f"cannot write `{self.directory / TRIALS}`: {error.strerror}") from None
+
+    def used(self) -> float:
+        """Node-hours of the trials so far."""
+        return self.nodes * sum(one.seconds for one in self.trials()) / 3600
+
+    def running(self) -> tuple[str, float] | None:
+        """Directory name of the setting, and start (seconds since 1970), of the trial that has not ended; None without one."""
+        ended = {one.directory for one in self.trials()}
+        try:
+            newest = max((self.directory / "trials").iterdir(), default=None)
+            if newest is None or str(newest.relative_to(self.directory)) in ended:
+                return None
+            return newest.name.partition("-")[2], (newest / "job.sh").stat().st_mtime
+        except OSError:
+            return None
+
+    def unchanged(self) -> bool:
+        """Whether the spec is unchanged since the start of the tuning."""
+        try:
+            return (self.directory / SPEC).read_bytes() == self.spec.read_bytes()
+        except OSError:
+            return False
+
+
+def directory_name(candidate: str) -> str:
+    """The name of a candidate as part of the directory name of its trials."""
+    return "".join(c if c.isalnum() or c in "._=" else "-" for c in candidate)[:60]
+
+
+def load(directory: Path) -> Tuning | None:
+    """The tuning of a directory; None without one. Raises Invalid for an invalid record."""
+    if not (directory / RECORD).exists():
+        return None
+    data = read_json(directory / RECORD) or {}
+    if data.get("version") != 1:
+        data = {}
+    try:
+        return Tuning(
+            directory=directory,
+            name=str(data["name"]),
+            origin=Path(data["origin"]),
+            spec=Path(data["spec"]),
+            site=data["site"],
+            sets=tuple(str(text) for text in data["sets"]),
+            nodes=int(data["nodes"]),
+            length=float(data["length"]),
+            startup=float(data["startup"]),
+            repeat=int(data["repeat"]),
+            budget=float(data["budget"]),
+            candidates=from_plain(tuple[Candidate, ...], data["candidates"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        raise Invalid(
+            f"`{directory / RECORD}` is not a tuning of this version of dlrun",
+            help="choose another directory with `--out`",
+        ) from None
+
+
+def locked(tuning: Tuning) -> AbstractContextManager[None]:
+    """Lock the trials for this process; raises OperationFailed if another one runs them."""
+    directory = tuning.directory
+    return lock.exclusive(
+        directory,
+        f"another process runs the trials of `{directory}`",
+        help=f"`dlrun tune --show {shlex.quote(str(directory))}` prints what it has measured",
+    )

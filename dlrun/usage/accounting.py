@@ -1,0 +1,25 @@
+"""The scheduler's accounting of a run, for comparison with the measurement."""
+
+from __future__ import annotations
+
+from dlrun import backends
+from dlrun.errors import DlrunError
+from dlrun.jobs.clusters import clients
+from dlrun.jobs.records.jobs import Job
+from dlrun.model.job import Accounted
+
+_WITHIN = 20.0
+"""Time limit of the query in seconds."""
+
+
+def accounted(job: Job, task: int | None) -> Accounted | None:
+    """The scheduler's accounting of a job; None without accounting or an answer."""
+    reader = backends.scheduler(job.scheduler).accounting
+    if reader is None or job.job_id is None:
+        return None
+    try:
+        done = clients.runner(job, _WITHIN)(reader.ask(job.shown_id(task)))
+        found = reader.read(done.stdout) if done.returncode == 0 else None
+    except (DlrunError, ValueError):
+        return None
+    return found

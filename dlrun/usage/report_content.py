@@ -1,0 +1,309 @@
+"""The HTML report of a job, from its directory: plan, placement, timeline, results, ends of logs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from dlrun import __version__
+from dlrun.affinity.drawing.svg import svg
+from dlrun.config.secret_names import looks_secret, masked, stars, without_secrets
+from dlrun.errors import DlrunError
+from dlrun.jobs.code.history import History
+from dlrun.jobs.logs import files as log_files
+from dlrun.jobs.queue.results import Result, results_of
+from dlrun.jobs.records import jobs
+from dlrun.jobs.records.divisions import divisions
+from dlrun.jobs.records.jobs import Job
+from dlrun.jobs.records.validation import run_state
+from dlrun.model.job import JobStatus, State
+from dlrun.model.plan import Plan
+from dlrun.model.spec import SHELL
+from dlrun.model.units import Duration, many, plain
+from dlrun.render.shell import join
+from dlrun.system.inputs.spec import load_spec, topology_for_spec
+from dlrun.system.paths import open_regular, read_bytes
+from dlrun.usage.formats import quantity, size
+from dlrun.usage.job import RunUse, of_run
+from dlrun.usage.overview import bars, times
+from dlrun.usage.report_drawing import Bar, Cell, Curve, Run, Span
+from dlrun.usage.report_page import JobReport, LogEnd, Section
+
+_TAIL = 6000
+"""Bytes of each log that are shown."""
+_EVENTS = 1 << 22
+"""Bytes of a node's events that are read."""
+_ROWS = 400
+"""Maximum rows of a table of usage, shared equally by the runs."""
+_RUNS = 1000
+"""Maximum number of runs in the timeline."""
+_LOGS = 8
+"""Maximum number of logs: the job's and those of its first ranks."""
+
+
+def report_of(job: Job, states: Sequence[JobStatus], cause: Sequence[str]) -> JobReport:
+    """The report of a job; cause: lines of `dlrun why`. Raises OperationFailed if its plan cannot be read."""
+    plan = job.plan()
+    final = [one for one in states if one.state.final]
+    failed = [one for one in states if one.state.final and one.state is not State.COMPLETED]
+    shown = failed[0].state if failed else states[0].state if states else State.UNKNOWN
+    return JobReport(
+        title=f"{job.name} · {job.site} · {job.job_id or 'not submitted'}",
+        state=str(shown) if len(states) < 2 else f"{len(final) - len(failed)} of {len(states)} points completed",
+        good=None if len(final) < len(states) or not states else not failed,
+        facts=tuple(_facts(job, plan, states)),
+        counts=tuple(_counts(states)),
+        cause=tuple(map(masked, cause)),
+        warnings=tuple(map(masked, (*plan.warnings, *(line for run in job.run_directories() for line in divisions(run))))),
+        timeline=tuple(_timeline(job, states)),
+        picture=_picture(job, plan),
+        sections=(
+            _results(job, plan),
+            *_data(job),
+            *_usage(job, plan, states),
+            Section(
+                title="Variables", header=("variable", "value", "because"),
+                rows=[
+                    (v.name, stars(str(v.value)) if looks_secret(v.name) else without_secrets(str(v.value)), v.because)
+                    for v in plan.variables
+                ],
+            ),
+            Section(
+                title="Decisions", header=("key", "value", "rule", "because"),
+                rows=[
+                    (d.key, stars(str(d.value)) if looks_secret(d.key.rpartition(".")[2]) else without_secrets(str(d.value)),
+                     d.rule, d.because)
+                    for d in plan.decisions
+                ],
+            ),
+        ),
+        logs=tuple(_logs(job)),
+        made=f"Written by dlrun {__version__} on {time.strftime('%Y-%m-%d %H:%M %Z')} from {job.directory}.",
+    )  # fmt: skip
+
+
+def _facts(job: Job, plan: Plan, states: Sequence[JobStatus]) -> Iterator[tuple[str, str]]:
+    request = plan.request
+    yield "site", f"{plan.site} ({plan.scheduler}), {plan.framework} started by {plan.launch.name}"
+    yield (
+        "nodes",
+        f"{request.nodes}, {many(request.ranks, 'rank')}"
+        + (f", {many(request.gpus_per_node, 'GPU')} on each node" if request.gpus_per_node else ""),
+    )
+    if used := sorted({one.nodes for one in states if one.nodes}):
+        yield "ran on", ", ".join(used)
+    if request.walltime:
+        yield "walltime", str(request.walltime)
+    if request.partition:
+        yield "partition", request.partition
+    if changed := jobs.changed(job):
+        yield "changed by the scheduler", "; ".join(changed)
+    if printed := jobs.remarks(job):
+        yield "printed at the submission", _without_secrets(" / ".join(printed))
+    argv = plan.roles[0].argv
+    text = tuple(map(str, argv[-len(SHELL) - 1 : -1])) == SHELL
+    which = f"command of point 0 of {len(plan.points)}" if plan.points else "command"
+    yield which, _without_secrets(str(argv[-1]) if text else join(argv))
+    for name, values in _parameters(plan).items():
+        some = ", ".join(values[:6]) + (f", … {values[-1]} ({len(values)} values)" if len(values) > 6 else "")
+        yield f"sweep of {name}", some
+    yield "directory", plan.directory
+    yield from ((name, _without_secrets(value)) for name, value in History(job).facts())
+    codes = sorted({one.exit_code for one in states if one.exit_code})
+    if codes:
+        yield "exit code", ", ".join(map(str, codes))
+    yield "job directory", job.shown_path(job.directory)
+
+
+def _parameters(plan: Plan) -> dict[str, list[str]]:
+    """Parameter of the sweep -> its different values, in order."""
+    if not plan.points:
+        return {}
+    return {
+        name: list(dict.fromkeys(point.parameters[name] for point in plan.points))
+        for name in plan.points[0].parameters
+    }
+
+
+def _counts(states: Sequence[JobStatus]) -> Iterator[tuple[str, str, int]]:
+    """The states of a sweep's points, each with its colour and number; nothing for a single run."""
+    if len(states) > 1:
+        for state, number in Counter(one.state for one in states).most_common():
+            kind = "train" if state is State.COMPLETED else "bad" if state.final else "open"
+            yield str(state), kind, number
+
+
+def _timeline(job: Job, states: Sequence[JobStatus]) -> Iterator[Run]:
+    """Queue, preparation and training of each run, from the job's state.json; a running one ends now."""
+    now = time.time()
+    runs = list(zip(job.run_directories(), states, strict=False))
+    for number, (run, status) in enumerate(runs[:_RUNS]):
+        record = run_state(run) or {}
+        began, ended = record.get("started"), record.get("ended")
+        spans = []
+        if job.submitted and not record.get("restarts"):
+            # min: the clock of the node may be behind that of the submission.
+            spans.append(Span(kind="queue", begin=min(job.submitted, began or now), end=began or now))
+        if began is not None:
+            launched = record.get("launched") or began
+            end = ended or (now if not status.state.final else launched)
+            bad = status.state.final and status.state is not State.COMPLETED
+            spans.append(Span(kind="prepare", begin=began, end=launched))
+            spans.append(Span(kind="bad" if bad else "train", begin=launched, end=max(launched, end)))
+        if spans:
+            yield Run(name=str(number) if len(runs) > 1 else "", spans=spans)
+
+
+def _picture(job: Job, plan: Plan) -> str | None:
+    """The placement of a node as SVG, from the job's copies of spec and site; None if they do not describe nodes."""
+    placement = plan.binding.placement
+    if placement is None:
+        return None
+    try:
+        inputs = load_spec(job.directory / "spec.yaml", site=str(job.directory / "site.yaml"))
+        topology = topology_for_spec(inputs)
+        return svg(placement, topology) if topology is not None else None
+    except (DlrunError, KeyError, ValueError):
+        return None
+
+
+def _results(job: Job, plan: Plan) -> Section:
+    try:
+        found = results_of(job)
+    except DlrunError:
+        found = []
+    names = list(dict.fromkeys(name for one in found for name in one.metrics))
+    parameters = list(plan.points[0].parameters) if plan.points else []
+    best = {
+        name: max((one.metrics[name].value for one in found if name in one.metrics), default=0.0)
+        for name in names
+    }
+
+    def metric(one: Result, name: str) -> Cell:
+        if name not in one.metrics:
+            return ""
+        value = one.metrics[name].value
+        shown = f"{plain(value)} {one.metrics[name].unit}".rstrip()
+        return (
+            Bar(share=value / best[name], text=shown) if len(found) > 1 and value >= 0 < best[name] else shown
+        )
+
+    first = ["point"] if len(found) > 1 else []
+    rows = [
+        [
+            *(str(number) for _ in first),
+            *(one.parameters.get(name, "") for name in parameters),
+            str(one.state),
+            str(Duration(round(one.elapsed))) if one.elapsed is not None else "",
+            *(metric(one, name) for name in names),
+        ]
+        for number, one in enumerate(found)
+    ]
+    return Section(title="Results", header=(*first, *parameters, "state", "time", *names), rows=rows)
+
+
+def _data(job: Job) -> Iterator[Section]:
+    """The data sets that the runs had on their nodes: by the report of the first node."""
+    rows = []
+    for number, run in enumerate(job.run_directories()):
+        with suppress(OSError, ValueError):
+            for line in read_bytes(run / "logs" / "stage-0.jsonl", _EVENTS).splitlines():
+                event = json.loads(line)
+                if isinstance(event, dict) and event.get("event") == "done":
+                    words = [str(event.get(key, "")) for key in ("name", "how", "files", "digest")]
+                    rows.append([str(number), *words, size(_whole(event.get("bytes")))])
+    if rows:
+        yield Section(title="Data", header=("run", "data set", "how", "files", "digest", "size"), rows=rows)
+
+
+def _whole(number: object) -> int | None:
+    return number if isinstance(number, int) else None
+
+
+def _usage(job: Job, plan: Plan, states: Sequence[JobStatus]) -> Iterator[Section]:
+    """The tables of `dlrun usage`: what was requested and used, ranks, GPUs, verdicts."""
+    runs = zip(job.run_directories(), states, strict=False)
+    found = [of_run(job, plan, run, one, number) for number, (run, one) in enumerate(runs)]
+    first = ("point",) if len(found) > 1 else ()
+
+    def section(
+        title: str, header: tuple[str, ...], rows: Callable[[RunUse], Iterator[list[Cell]]]
+    ) -> Section:
+        made = [(run, list(rows(run))) for run in found]
+        most = max(1, _ROWS // max(1, len(made)))
+        lines = [[*([str(run.point)] if first else []), *row] for run, own in made for row in own[:most]]
+        left = sum(max(0, len(own) - most) for _, own in made)
+        note = f"the first {most} of each run; `dlrun usage` shows all" if left else ""
+        return Section(title=title, header=(*first, *header), rows=lines, note=note)
+
+    asked = section("Requested and used", ("what", "share", "used"), lambda run: _asked(plan, run))
+    gpus = section("GPUs", ("GPU", "node", "ranks", "busy", "over time", "memory", "power", "clock"), _gpus)
+    yield from (one for one in (asked,) if one.rows)
+    yield section(
+        "Usage",
+        ("rank", "node", "cores used", "over time", "memory peak", "over time", "read", "written"),
+        _ranks,
+    )
+    yield from (one for one in (gpus,) if one.rows)
+    yield section(
+        "Verdicts",
+        ("verdict", "evidence", "change"),
+        lambda run: ([one.rule, one.evidence, one.change or ""] for one in run.verdicts),
+    )
+
+
+def _asked(plan: Plan, run: RunUse) -> Iterator[list[Cell]]:
+    if run.use.nodes:
+        yield ["time", "", times(run)]
+        for name, share, text in bars(plan, run):
+            yield [name, "" if share is None else Bar(share=share, text=f"{share:.0%}"), text]
+
+
+def _ranks(run: RunUse) -> Iterator[list[Cell]]:
+    for one in run.use.ranks:
+        yield [
+            one.rank, one.node, f"{one.used:.2f} of {one.cores}", Curve(points=one.cpu_curve), size(one.peak),
+            Curve(points=one.memory_curve), size(one.read), size(one.written),
+        ]  # fmt: skip
+
+
+def _gpus(run: RunUse) -> Iterator[list[Cell]]:
+    for one in run.use.gpus:
+        yield [
+            str(one.index), one.node, " ".join(one.ranks) or "-", quantity(one.busy, "%"), Curve(points=one.busy_curve, most=100),
+            f"{size(one.memory)} of {size(one.total)}", quantity(one.power, "W"), quantity(one.clock, "MHz"),
+        ]  # fmt: skip
+
+
+def _logs(job: Job) -> Iterator[LogEnd]:
+    found = [log for run in job.run_directories() for log in log_files.find(run, "first")]
+    for log in found[:_LOGS]:
+        text, before = _tail(log.path)
+        if text.strip():
+            yield LogEnd(name=str(log.path.relative_to(job.directory)), text=text, before=before)
+
+
+def _tail(path: Path) -> tuple[str, int]:
+    """The end of a log as text without control characters, and the bytes before it."""
+    try:
+        with open_regular(path) as stream:
+            size = stream.seek(0, 2)
+            start = stream.seek(max(0, size - _TAIL))
+            data = stream.read()
+    except OSError:
+        return "", 0
+    if start:
+        whole = data.partition(b"\n")[2]
+        start, data = start + len(data) - len(whole), whole
+    text = data.decode("utf-8", errors="replace")
+    return _without_secrets("".join(c for c in text if c.isprintable() or c in "\n\t")), start
+
+
+def _without_secrets(text: str) -> str:
+    """Mask tokens and the values of names such as `HF_TOKEN=`: a report is made to be sent to others."""
+    # The text as a whole first: a private key has many lines.
+    return "\n".join(map(masked, without_secrets(text).split("\n")))

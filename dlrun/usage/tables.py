@@ -1,0 +1,258 @@
+"""Output of `dlrun usage`: bars of used against requested resources, ranks with sparklines, verdicts."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dlrun.model.units import many
+from dlrun.terminal.column import Column
+from dlrun.terminal.printing import echo
+from dlrun.terminal.table import show
+from dlrun.usage.accounting import accounted
+from dlrun.usage.formats import bits, clock, meter, quantity, size, sparkline
+from dlrun.usage.overview import bars, nodes_that_differ, shared_file_systems, times
+from dlrun.usage.verdicts import BRIEF, peak_of
+
+if TYPE_CHECKING:
+    from dlrun.jobs.records.jobs import Job
+    from dlrun.model.plan import Plan
+    from dlrun.usage.job import RunUse
+    from dlrun.usage.summary import RankUse
+
+_BAR = 20
+_FEW = 16
+"""Maximum number of ranks that are all shown; of more, only a selection (`chosen`)."""
+
+
+def show_run(job: Job, plan: Plan, run: RunUse, *, every_rank: bool) -> None:
+    """Print everything about one run."""
+    point = "" if run.point is None else f", point {run.point}"
+    _prose(f"{job.directory.name}{point}: {run.status.state}; {times(run)}")
+    if not run.use.nodes:
+        why = (
+            "its spec has `usage: false`"
+            if not plan.usage
+            else "nothing was recorded in `usage/`: no rank ran, or the nodes have no Python 3"
+        )
+        echo(f"not measured: {why}")
+        _verdicts(run)
+        return
+    echo("")
+    for name, part, text in bars(plan, run):
+        _bar(name, part, text)
+    echo("")
+    shown = run.use.ranks if every_rank else chosen(run.use.ranks)
+    _ranks(shown)
+    if left := len(run.use.ranks) - len(shown):
+        echo(f"and {left} more; `--ranks` shows all")
+    _nodes(run)
+    _gpus(run)
+    _links(run)
+    _verdicts(run)
+    _compared(job, run)
+    _missing(run)
+
+
+def _prose(text: str, indent: str = "  ", *, head: str = "", style: str = "") -> None:
+    """Print a sentence: wrapped between words on a terminal, else on one line, for other programs.
+
+    On a terminal the beginning `head` of the text is drawn in this style.
+    """
+    from dlrun.terminal.colour import drawn
+
+    if sys.stdout.isatty():
+        width = max(40, shutil.get_terminal_size().columns)
+        lines = textwrap.wrap(
+            text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        text = "\n".join(lines)
+    if head and drawn():
+        from dlrun.terminal.drawing import show_line
+
+        show_line((head, style), (text[len(head) :], ""))
+    else:
+        echo(text)
+
+
+def _bar(name: str, part: float | None, text: str) -> None:
+    from dlrun.terminal.colour import drawn
+
+    bar = " " * _BAR if part is None else meter(part, _BAR)
+    share = " " * 6 if part is None else "  <1% " if 0 < part < 0.005 else f" {part:4.0%} "
+    label = f"{name:<11} "
+    if drawn():
+        from dlrun.terminal.drawing import show_line
+
+        show_line(
+            (label, ""), (bar, "red" if part is not None and part > 0.95 else "cyan"), (share + text, "")
+        )
+    else:
+        echo(f"{label}{bar}{share}{text}")
+
+
+def chosen(ranks: Sequence[RankUse]) -> list[RankUse]:
+    """The ranks to show: all if they are few, else the first, and those with extreme CPU time, memory and idle time."""
+    if len(ranks) <= _FEW:
+        return list(ranks)
+    wanted = {ranks[0].rank}
+    for key in ("used", "peak", "idle"):
+        ordered = sorted(ranks, key=lambda one, key=key: float(getattr(one, key)))  # type: ignore[misc]
+        wanted |= {ordered[0].rank, ordered[-1].rank}
+    return [one for one in ranks if one.rank in wanted]
+
+
+def _ranks(ranks: Sequence[RankUse]) -> None:
+    top = max((value for one in ranks for _, value in one.cpu_curve), default=0.0)
+    memory = max((value for one in ranks for _, value in one.memory_curve), default=0.0)
+    near = any(one.near is not None for one in ranks)
+    elsewhere = any(one.ran_on not in ("", one.allowed) for one in ranks)
+    columns = [
+        Column(title="RANK"), Column(title="NODE", drop=1), Column(title="CORES", right=True, drop=2),
+        *([Column(title="RAN ON", drop=8)] if elsewhere else []),
+        Column(title="USED", right=True), Column(title="CORES OVER TIME", drop=3), Column(title="PEAK", right=True),
+        Column(title="MEMORY OVER TIME", drop=4), Column(title="READ", right=True, drop=5),
+        Column(title="WRITTEN", right=True, drop=6),
+        *([Column(title="NEAR", right=True, drop=7)] if near else []),
+    ]  # fmt: skip
+    rows = [
+        (
+            one.rank, one.node, str(one.cores or "-"), *([one.ran_on or "-"] if elsewhere else []),
+            f"{one.used:.2f}", sparkline(one.cpu_curve, top), size(one.peak),
+            sparkline(one.memory_curve, memory), size(one.read), size(one.written),
+            *(["-" if one.near is None else f"{one.near:.0%}"] if near else []),
+        )
+        for one in ranks
+    ]  # fmt: skip
+    if rows:
+        show(columns, rows)
+
+
+def _nodes(run: RunUse) -> None:
+    columns = [
+        Column(title="NODE"), Column(title="USED", right=True), Column(title="MEMORY", right=True),
+        Column(title="LIMIT", right=True, drop=3), Column(title="NETWORK", right=True),
+        Column(title="DISK BUSY", right=True, drop=2), Column(title="WAITS FOR", drop=4),
+    ]  # fmt: skip
+    rows = [
+        (
+            one.node, f"{one.used:.2f}", size(one.memory), size(one.limit), bits(one.network),
+            "-" if one.disk is None else f"{one.disk:.0%}",
+            ", ".join(f"{what} {part:.0%}" for what, part in one.waits.items() if part >= 0.01) or "-",
+        )
+        for one in nodes_that_differ(run.use)
+    ]  # fmt: skip
+    if rows:
+        echo("")
+        show(columns, rows)
+
+
+def _gpus(run: RunUse) -> None:
+    columns = [
+        Column(title="GPU"), Column(title="NODE", drop=1), Column(title="RANKS", drop=2), Column(title="BUSY", right=True),
+        Column(title="BUSY OVER TIME", drop=4), Column(title="MEMORY", right=True), Column(title="POWER", right=True, drop=3),
+        Column(title="CLOCK", right=True, drop=5),
+    ]  # fmt: skip
+    rows = [
+        (
+            str(one.index), one.node, " ".join(one.ranks) or "-", quantity(one.busy, "%"),
+            sparkline(one.busy_curve, 100), size(one.memory), quantity(one.power, "W"), quantity(one.clock, "MHz"),
+        )
+        for one in run.use.gpus
+    ]  # fmt: skip
+    if rows:
+        echo("")
+        show(columns, rows)
+
+
+def _links(run: RunUse) -> None:
+    busiest = [max(node.links, key=lambda one: one.mean) for node in run.use.nodes if node.links]
+    if busiest and len(run.use.nodes) > 1:
+        link = max(busiest, key=lambda one: one.mean)
+        limit = f" of {bits(link.limit)}" if link.limit else ""
+        echo("")
+        _prose(
+            f"network: `{link.name}` of {link.node} carried {bits(link.mean)}{limit} on average, {bits(link.most)} at most"
+        )
+    for one in shared_file_systems(run.use):
+        _prose(
+            f"file system {one.name}: {size(one.read)} read, {size(one.written)} written on all nodes together"
+        )
+
+
+def _verdicts(run: RunUse) -> None:
+    echo("")
+    if run.use.nodes and not run.verdicts:
+        brief = run.use.seconds < BRIEF
+        echo(
+            f"too short for verdicts: less than {BRIEF:.0f} s"
+            if brief
+            else "no bottleneck was found in what was measured"
+        )
+    for one in run.verdicts:
+        _prose(f"{one.rule}: {one.evidence}", "    ", head=f"{one.rule}:", style="bold yellow")
+        if one.change:
+            _prose(f"  change: {one.change}", "    ", head="  change:", style="bold green")
+
+
+def _compared(job: Job, run: RunUse) -> None:
+    """Print the CPU time beside that of the scheduler's accounting, or of the job's cgroups."""
+    found = accounted(job, run.point) if run.status.state.final else None
+    cpu, memory = sum(one.cpu for one in run.use.ranks), max((one.peak for one in run.use.ranks), default=0.0)
+    kernel = [node.job_cpu for node in run.use.nodes if node.job_cpu is not None]
+    if found is not None and found.cpu is not None:
+        text = f"; {found.source} counted {clock(found.cpu)} of CPU time"
+        text += f" and {size(found.memory)} of memory" if found.memory is not None else ""
+        echo("")
+        _prose(f"CPU time {clock(cpu)}, peak of a rank {size(memory)}{text}")
+    elif kernel and len(kernel) == len(run.use.nodes):
+        echo(f"\nCPU time {clock(cpu)}; the job's cgroups counted {clock(sum(kernel))}")
+
+
+def _missing(run: RunUse) -> None:
+    whats = list(dict.fromkeys(text for node in run.use.nodes for text in node.missing))
+    if whats:
+        echo("")
+    for what in whats:
+        where = [node.node for node in run.use.nodes if what in node.missing]
+        nodes = where[0] if len(where) == 1 else many(len(where), "node")
+        _prose(f"not measured on {nodes}: {what}")
+    for node in run.use.nodes:
+        if not node.complete and run.status.state.final:
+            echo(f"the recording of {node.node} stops after {clock(node.seconds)}")
+
+
+def show_runs(plan: Plan, runs: Sequence[RunUse]) -> None:
+    """Print a sweep as a table, one line for each of its points."""
+    names = list(plan.points[0].parameters) if plan.points else []
+    rows = []
+    for run in runs:
+        parameters = plan.points[run.point].parameters if plan.points and run.point is not None else {}
+        rows.append((str(run.point), *(parameters.get(name, "") for name in names), *_cells(run)))
+    show([Column(title="POINT"), *(Column(title=name, drop=4) for name in names), *_columns()], rows)
+
+
+def show_study(runs: Sequence[tuple[str, str, RunUse]]) -> None:
+    """Print a scaling study as a table: size and name of each run."""
+    rows = [(size_of, name, *_cells(run)) for size_of, name, run in runs]
+    show([Column(title="SIZE"), Column(title="RUN", drop=4), *_columns()], rows)
+
+
+def _columns() -> list[Column]:
+    return [
+        Column(title="STATE", state=True), Column(title="TIME", right=True), Column(title="CORES", right=True),
+        Column(title="PEAK", right=True), Column(title="GPUS", right=True, drop=2), Column(title="VERDICTS"),
+    ]  # fmt: skip
+
+
+def _cells(run: RunUse) -> tuple[str, ...]:
+    """A run in the columns of `_columns`: its mean cores, the peak of its fullest node, its verdicts."""
+    busy = [gpu.busy for gpu in run.use.gpus if gpu.busy is not None]
+    return (
+        str(run.status.state), clock(run.elapsed), f"{sum(one.used for one in run.use.ranks):.2f}",
+        size(max((peak_of(run.use, node) for node in run.use.nodes), default=None)),
+        f"{sum(busy) / len(busy):.0f} %" if busy else "-", ", ".join(one.rule for one in run.verdicts) or "-",
+    )  # fmt: skip

@@ -1,0 +1,114 @@
+"""`dlrun why`: the cause of a job's failure, the evidence, how to check it, and the way out."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from dlrun.terminal.help_page import examples
+from dlrun.terminal.options import complete_jobs, json_option
+from dlrun.terminal.printing import echo, emit, notice
+
+if TYPE_CHECKING:
+    from dlrun.jobs.records.jobs import Job
+    from dlrun.why.diagnose import Cause
+    from dlrun.why.evidence import ProcessEnd
+
+_WIDEST = 160
+"""Characters of a log line that are shown."""
+_GROUPS = 3
+"""Groups of processes whose exit codes are shown."""
+
+
+@click.command(epilog=examples("dlrun why latest"))
+@click.argument("job", shell_complete=complete_jobs, default="latest", metavar="[JOB[:POINTS]]")
+@json_option
+def command(job: str, as_json: bool) -> None:
+    """Show why JOB (default: the latest) ended: cause, first failed process and its node, next step.
+
+    For a sweep, POINTS (such as `latest:3,7-9`) are shown, by default the first that failed.
+    """
+    from dlrun.errors import Invalid
+    from dlrun.jobs.queue.selection import select
+    from dlrun.jobs.records import jobs as store
+    from dlrun.model.cpuset import format_list
+    from dlrun.why.diagnose import explain
+
+    chosen = select(job, store.home())
+    found = chosen.job
+    answers = explain(found, chosen.tasks, unasked=notice)
+    if as_json:
+        from dlrun.model.json_codec import to_plain
+
+        emit("why", to_plain(answers))
+        return
+    if not answers:
+        raise Invalid(
+            f"`{found.directory.name}` was never submitted, or was submitted by hand and has not started",
+            help="`dlrun submit` submits a spec; the scheduler's own command shows what was submitted by hand",
+        )
+    shown = answers if chosen.tasks is not None else answers[:1]
+    echo("\n\n".join("\n".join(lines(found, one)) for one in shown))
+    if more := [one.run for one in answers[len(shown) :] if one.run is not None]:
+        points = f"point {more[0]} did not" if len(more) == 1 else f"{len(more)} more points did not"
+        notice(
+            f"{points} end well either: `dlrun why {shlex.quote(found.directory.name)}:{format_list(more)}`"
+        )
+
+
+def lines(job: Job, answer: Cause) -> Iterator[str]:
+    """The cause as text, in a few lines: the answer, and the last lines of the process that failed first."""
+    from dlrun.why.diagnose import clock
+
+    run = f"[{answer.run}]" if answer.run is not None else ""
+    code = f" with exit code {answer.exit_code}" if answer.exit_code else ""
+    attempt = f", run {answer.restarts + 1}" if answer.restarts else ""
+    yield f"{job.directory.name}{run} ({job.site} {job.shown_id()}{attempt}): {answer.state}{code}"
+    yield f"why:   {answer.means}"
+    if first := answer.first:
+        how = _code(first.code)
+        yield (
+            f"first: {first.role} {first.rank} on {first.host} at {clock(first.time)}, exit code {how}"
+            f"{_others(answer.later)}"
+        )
+    if answer.line is not None:
+        yield f"log:   {answer.log}: {_cut(answer.line)}"
+    last = [line for line in answer.last if line.strip() != answer.line]
+    if last:
+        more = "" if answer.last_log == answer.log else f"{answer.last_log}: "
+        for number, line in enumerate(last):
+            head = "last:  " if number == 0 else "       "
+            yield f"{head}{more if number == 0 else ''}{_cut(line)}"
+    if answer.check is not None:
+        yield f"check: {answer.check}"
+    yield f"next:  {answer.next}"
+
+
+def _cut(line: str) -> str:
+    """A log line, no longer than is shown."""
+    return line if len(line) <= _WIDEST else line[: _WIDEST - 1] + "…"
+
+
+def _code(code: int) -> str:
+    """`137 (SIGKILL)`, or the number alone."""
+    from dlrun.why.diagnose import signal_name
+
+    name = signal_name(code)
+    return f"{code} ({name})" if name else str(code)
+
+
+def _others(later: Sequence[ProcessEnd]) -> str:
+    """How the other processes failed, by role and exit code: `; then rank 0,2-3 with 1`."""
+    from dlrun.model.cpuset import format_list
+
+    groups: dict[tuple[str, int], list[int]] = {}
+    for one in later:
+        groups.setdefault((one.role, one.code), []).append(one.rank)
+    endings = [
+        f"{role} {format_list(sorted(ranks))} with {_code(code)}" for (role, code), ranks in groups.items()
+    ]
+    more = ", …" if len(endings) > _GROUPS else ""
+    return f"; then {', '.join(endings[:_GROUPS])}{more}" if endings else ""

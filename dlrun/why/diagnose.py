@@ -1,0 +1,374 @@
+"""`dlrun why`: the cause of a job's end, from the scheduler's state, the first failed process, and its log."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shlex
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dlrun.jobs.code.history import History
+from dlrun.jobs.logs import files as log_files
+from dlrun.jobs.queue import status
+from dlrun.jobs.records import outcome
+from dlrun.jobs.records.jobs import Job
+from dlrun.jobs.records.validation import MOST, read_json, run_state
+from dlrun.model.cpuset import format_list
+from dlrun.model.job import BY_SIGNAL, UNMET, UNNAMED, JobStatus, State
+from dlrun.model.json_codec import from_plain
+from dlrun.model.site import FailurePattern
+from dlrun.model.units import Bytes
+from dlrun.node.checks import transport_lines
+from dlrun.system.paths import read_bytes
+from dlrun.system.transport.protocol import TransportFailed
+from dlrun.why import advice, dependencies, open_jobs, queues, stacks
+from dlrun.why import evidence as why_evidence
+from dlrun.why.evidence import Failures, ProcessEnd
+from dlrun.why.known.form import Evidence, Pattern
+from dlrun.why.patterns import (
+    BY_NOTE,
+    BY_STATE,
+    COMMAND_MISSING,
+    DEPENDENCY,
+    EXCEPTION,
+    LAUNCHER_MISSING,
+    SIGNALS,
+)
+
+_CANCELLED = (State.PENDING, State.CANCELLED, State.CANCELLED_BY_ADMIN, State.LOST)
+"""States in which a job may have been prevented from starting by a dependency."""
+
+_UNTIL_RECORDED = (1.0, 2.0)
+"""Seconds between queries for who cancelled a job: only accounting knows, and later than the queue."""
+
+_LOST_OTHERS = re.compile(r"[Cc]onnection|[Bb]roken ?[Pp]ipe|EOFError|\bpeer\b|[Tt]imed? ?out")
+"""Exceptions that may be caused by the loss of another process."""
+
+_NO_PROGRAM = ("file-missing", "command-missing")
+_NOT_RUN = (126, 127)
+"""Exit codes of a shell for a program that could not be run (POSIX, 2.8.2)."""
+
+_TERMINATED = 128 + signal.SIGTERM
+"""Exit code of a process ended by SIGTERM."""
+
+_STAGED = "stage-0.jsonl"
+"""The staging events of the first node, in the logs directory."""
+
+_HEAD = 5000
+"""Lines at the beginning of a log that are searched for the selected transport."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """The cause of a run's end: `cause` is a short name for programs, `means`, `check` and `next` are texts for users.
+
+    log, line: the line with the cause; last_log, last: the last lines of the process that failed first.
+    """
+
+    run: int | None
+    state: str
+    exit_code: int | None
+    restarts: int | None
+    cause: str
+    means: str
+    next: str
+    first: ProcessEnd | None = None
+    later: tuple[ProcessEnd, ...] = ()
+    check: str | None = None
+    log: str | None = None
+    line: str | None = None
+    last_log: str | None = None
+    last: tuple[str, ...] = ()
+
+
+def explain(
+    job: Job, tasks: Sequence[int] | None = None, *, unasked: Callable[[str], None] | None = None
+) -> list[Cause]:
+    """The causes of all failed runs of a job (tasks: of these points); without failed ones, that of the first run.
+
+    unasked: called with a message if the scheduler does not answer; the job's own files are used then. Without it
+    OperationFailed is raised.
+    """
+    statuses = _statuses(job, unasked)
+    runs = [
+        (one, path)
+        for one, path in zip(statuses, job.run_directories(), strict=False)
+        if tasks is None or one.task in tasks
+    ]
+    places = evidence_of(job, [path for one, path in runs if _searched(one)], unasked)
+    answers = [answer(job, one, path, places.get(path)) for one, path in runs]
+    bad = [a for a in answers if a.cause not in ("none", "open")]
+    return bad or answers[:1]
+
+
+def _statuses(job: Job, unasked: Callable[[str], None] | None) -> list[JobStatus]:
+    """The status of each run; repeated for runs cancelled by others, until accounting knows by whom."""
+    found = status.of([job], unasked=unasked)[job.directory]
+    for pause in _UNTIL_RECORDED:
+        known = outcome.read(job) is not None or outcome.cancelled_here(job)
+        if known or all(one.state is not State.CANCELLED for one in found):
+            break
+        time.sleep(pause)
+        found = status.of([job], unasked=unasked)[job.directory]
+    return found
+
+
+def evidence_of(
+    job: Job, runs: Sequence[Path], unasked: Callable[[str], None] | None = None
+) -> Mapping[Path, Path]:
+    """Run -> directory with copies of its notes and logs, for a job on a login node; empty for others."""
+    if job.remote is None or not runs:
+        return {}
+    from dlrun.why import remote_evidence
+
+    try:
+        return remote_evidence.fetch(job, job.remote, runs)
+    except TransportFailed as error:
+        if unasked is None:
+            raise
+        unasked(f"the logs on `{job.remote.host}` could not be read: {error}")
+        return {}
+
+
+def _searched(one: JobStatus) -> bool:
+    """Whether notes and logs of a run are searched for the cause."""
+    return (one.state.final and one.state is not State.COMPLETED) or one.state is State.UNKNOWN
+
+
+def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Cause:
+    """The cause of one run's end; copy: directory with its notes and logs, if not its own."""
+    own, run = run, copy or run
+    record = run_state(run) or {}
+    restarts = record.get("restarts", one.restarts)
+    if (
+        one.state is State.FAILED
+        and record.get("exit_code") == _TERMINATED
+        and _used_its_walltime(job, record)
+    ):
+        # PBS reports such a run as failed with the exit code of SIGTERM.
+        one = replace(one, state=State.TIMED_OUT)
+    ended_badly = one.state.final and one.state is not State.COMPLETED
+    found = Failures()
+    if _searched(one):
+        found = why_evidence.search(run, _own(job), record.get("started") if restarts else None)
+    cause, means, step, evidence = _cause(job, one, run, found, record)
+    plan = read_json(job.directory / "plan.json") or {}
+    rules = queues.rules(job, plan) if cause in queues.DEPENDENT else None
+    step = advice.fitted(cause, step, plan, restarts, rules)
+    if one.state in _CANCELLED and not record and (unmet := dependencies.unmet(job)) is not None:
+        cause, means, step = DEPENDENCY
+        means = f"{means}: {unmet}"
+    first = found.first
+    rank = str(first.rank) if first else "all"
+    log = log_files.name_of(run, first.role, first.rank) if first else "the logs"
+    if ended_badly and cause != "fabric":
+        means += _slow_network(job, run)
+    means += _slow_nodes(run)
+    if (changed := History(job).changes) is not None:
+        means += f" ({changed})"
+    name = job.directory.name if one.task is None else f"{job.directory.name}:{one.task}"
+
+    def filled(text: str) -> str:
+        return (
+            re.sub(r"\bJOB\b", lambda _: shlex.quote(name), text)
+            .replace("{rank}", rank)
+            .replace("{log}", log)
+            .replace("{stacks}", job.shown_path(own / "stacks"))
+        )
+
+    checked = evidence.pattern.check if evidence else None
+    return Cause(
+        run=one.task,
+        state=str(one.state),
+        exit_code=one.exit_code,
+        restarts=restarts,
+        cause=cause,
+        means=means,
+        next=filled(step),
+        check=filled(checked) if checked else None,
+        first=first,
+        later=found.later,
+        log=evidence.log if evidence else None,
+        line=evidence.line if evidence else None,
+        last_log=found.log if ended_badly else None,
+        last=found.last if ended_badly else (),
+    )
+
+
+def _used_its_walltime(job: Job, record: Mapping[str, object]) -> bool:
+    """Whether a run lasted its walltime: PBS then signals its processes, and ranks may end before the script."""
+    walltime = ((read_json(job.directory / "plan.json") or {}).get("request") or {}).get("walltime")
+    started, ended = record.get("started"), record.get("ended")
+    if not isinstance(started, int | float) or not isinstance(ended, int | float):
+        return False
+    return isinstance(walltime, int) and ended - started >= walltime
+
+
+def _cause(
+    job: Job, one: JobStatus, run: Path, findings: Failures, record: Mapping[str, object]
+) -> tuple[str, str, str, Evidence | None]:
+    if one.reason == UNMET:
+        return (*DEPENDENCY, None)
+    if one.state is State.UNKNOWN and findings.first is None:
+        return (
+            "open",
+            f"it is not known whether it has ended: {one.reason}",
+            "`dlrun logs JOB` shows its logs",
+            None,
+        )
+    if not one.state.final and one.state is not State.UNKNOWN:
+        return (*open_jobs.explained(job, one, run), None)
+    if one.state is State.COMPLETED:
+        return "none", "it ended without an error", "nothing needs to be done", None
+    first, found = findings.first, findings.evidence
+    recorded = record.get("reason") if record.get("state") == "ended" else None
+    for reason in (first.reason if first else None, recorded):
+        if (noted := _noted(str(reason or ""))) is not None:
+            return (*noted, stacks.evidence(run) if noted[0] == "hang" else None)
+    # The job's own note is more precise than the scheduler's state, so it comes before this.
+    if one.state in BY_STATE:
+        cause, means, step = BY_STATE[one.state]
+        if one.reason == BY_SIGNAL and recorded is None:
+            means += ", or its job script was killed: the scheduler records both in the same way"
+        if one.reason == UNNAMED:
+            means = "it was deleted, not with `dlrun cancel`: by whom (its user's own command, an administrator) is not recorded"
+        return cause, means, step, found if found and found.pattern.cause == cause else None
+    if first and first.reason == "out of memory":
+        return (*BY_STATE[State.OUT_OF_MEMORY], None)
+    # With these exit codes the shell's `No such file or directory` is about the program, not a file that it reads.
+    if found and first and first.code in _NOT_RUN and found.pattern.cause == "file-missing":
+        found = replace(found, pattern=COMMAND_MISSING)
+    if first and not first.reason and (early := _left_early(first, findings)) is not None:
+        return *early, found
+    if found and not first and record.get("exit_code") in _NOT_RUN and found.pattern.cause in _NO_PROGRAM:
+        found = replace(found, pattern=LAUNCHER_MISSING)
+    if found:
+        pattern = found.pattern
+        step = pattern.next.replace("{1}", found.values[0] if found.values else "it")
+        return pattern.cause, *_who_is_missing(findings, pattern.meaning(found.values), step), found
+    return (*_by_code(one, run, first), None)
+
+
+def _left_early(first: ProcessEnd, findings: Failures) -> tuple[str, str, str] | None:
+    """(cause, meaning, next step) if ranks ended with exit code 0 while the first failed one still needed them."""
+    found = findings.evidence
+    if not findings.early or found is None or not _LOST_OTHERS.search(found.line):
+        return None
+    if found.pattern is not EXCEPTION and not found.pattern.consequence:
+        return None
+    ranks = format_list(sorted({one.rank for one in findings.early}))
+    means = f"{first.role} {ranks} ended with exit code 0 while the others still needed it"
+    step = f"give every {first.role} the same number of steps; see how that one ended: `dlrun logs JOB --rank {ranks}`"
+    return "left-early", means, step
+
+
+def _by_code(one: JobStatus, run: Path, first: ProcessEnd | None) -> tuple[str, str, str]:
+    """(cause, meaning, next step) without evidence in logs: from the exit code or the job script's last message."""
+    code = first.code if first else one.exit_code
+    # The script itself was killed, and its ranks were terminated with it.
+    if one.signal is not None and code in (None, _TERMINATED):
+        code = 128 + one.signal
+    if code in SIGNALS:
+        return SIGNALS[code]
+    if first is None and (message := why_evidence.last_own_message(run)) is not None:
+        return "job-script", f"the job ended before a rank failed: {message}", "`dlrun logs JOB --rank job`"
+    if first is not None:
+        what = (
+            f"{first.role} {first.rank} ended with exit code {code}, and its log has no known error message"
+        )
+        return "unknown", what, "`dlrun logs JOB --rank {rank}`"
+    what = (
+        f"it ended with exit code {code}"
+        if code is not None
+        else f"it failed ({one.reason})"
+        if one.reason
+        else "it failed"
+    )
+    return "unknown", f"{what}, and no log has a known error message", "`dlrun logs JOB --rank all`"
+
+
+def _who_is_missing(findings: Failures, means: str, step: str) -> tuple[str, str]:
+    """Add the ranks without a failure to `means`, if all failed ones only lost peers: one of them may have ended too early."""
+    evidence, silent = findings.evidence, findings.silent
+    if not (evidence and evidence.pattern.consequence and findings.first and silent):
+        return means, step
+    if len(silent) > 1 + len(findings.later):
+        return means, step
+    ranks = format_list(sorted({log.rank for log in silent}))
+    return (
+        f"{means}; no failure is known of rank {ranks}, which may have ended too early",
+        f"see how that ended: `dlrun logs JOB --rank {ranks}`",
+    )
+
+
+def _noted(reason: str) -> tuple[str, str, str] | None:
+    """(cause, meaning, next step) of a job's note `REASON: detail`; None for others."""
+    name, _, detail = reason.partition(": ")
+    if name not in BY_NOTE:
+        return None
+    cause, means, step = BY_NOTE[name]
+    return cause, means.replace("{1}", detail), step
+
+
+def _own(job: Job) -> list[Pattern]:
+    """The site's failure patterns, from the plan."""
+    known = (read_json(job.directory / "plan.json") or {}).get("failures") or {}
+    try:
+        found = {name: from_plain(FailurePattern, it) for name, it in known.items()}
+    except (ValueError, AttributeError):  # the plan was edited
+        return []
+    return [
+        Pattern(cause=name, regex=it.pattern, means=it.means, next=it.next, consequence=it.consequence)
+        for name, it in found.items()
+    ]
+
+
+def _slow_network(job: Job, run: Path) -> str:
+    """A note about a library with an unexpected transport, with `fabric_check`: that can cause timeouts."""
+    check = (read_json(job.directory / "plan.json") or {}).get("fabric_check")
+    if not check:
+        return ""
+    for log in log_files.find(run, "all"):
+        with suppress(OSError):
+            found = transport_lines.chosen(itertools.islice(log_files.text(log), _HEAD))
+            if found is not None and transport_lines.unexpected(found, check["expect"]):
+                return f" ({log.label}'s {transport_lines.description(found)}, but this is {check['fabric']})"
+    return ""
+
+
+def _slow_nodes(run: Path) -> str:
+    """A note about nodes that staging found slow: their links slow down the training, too."""
+    found = {}
+    with suppress(OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError):
+        for line in read_bytes(run / "logs" / _STAGED, MOST).decode("utf-8").splitlines():
+            event = json.loads(line)
+            if event["event"] == "slow":
+                rates = f"{Bytes(event['rate'])}/s, the others {Bytes(event['others'])}/s or more"
+                found[str(event["host"])] = (
+                    f"the network of {event['host']} is slow: it got its data at {rates}"
+                )
+    return f" ({'; '.join(found.values())})" if found else ""
+
+
+def first_failure(job: Job, run: Path) -> ProcessEnd | None:
+    """The first failed process of a run, not counting consequences of another failure."""
+    return why_evidence.search(evidence_of(job, [run]).get(run, run), _own(job)).first
+
+
+def signal_name(code: int) -> str | None:
+    """The signal of an exit code above 128, such as `SIGKILL` for 137; else None."""
+    try:
+        return signal.Signals(code - 128).name if code > 128 else None
+    except ValueError:
+        return None
+
+
+def clock(when: float) -> str:
+    """A time (seconds since 1970) as local time of day, such as `10:03:22`."""
+    return time.strftime("%H:%M:%S", time.localtime(when))

@@ -1,0 +1,286 @@
+"""Find the first failed process and the line with the cause, from a run's failure notes and the ends of its logs.
+
+A process that only lost its peers is not the first, even with the earliest note: it ends within milliseconds, while the
+failed one still runs Python's cleanup.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from dlrun.jobs.logs import files as log_files
+from dlrun.jobs.records.validation import run_state
+from dlrun.model.text import digits
+from dlrun.system.paths import open_regular, read_bytes
+from dlrun.why import own_patterns
+from dlrun.why.known.form import Evidence, Pattern
+from dlrun.why.matching import Table
+from dlrun.why.patterns import EXCEPTION
+from dlrun.why.verdict import grade, plain, verdict
+
+TAIL = 256 * 1024
+"""Bytes read at the end of the job's log, and of the logs of the first failed processes."""
+SHORT = 32 * 1024
+"""Bytes of other logs: dozens of them take a second."""
+FULL = 4
+"""Number of processes with `TAIL` bytes of log."""
+_NOTE = 1 << 16
+"""Maximum bytes of a failure note."""
+MOST = 64
+"""Maximum number of logs searched: a job may have thousands."""
+LAST = 3
+"""Lines at the end of the first failed process's log that are shown."""
+_ENDED_WITH = {128 + signal.SIGTERM: 5, 128 + signal.SIGHUP: 5}
+"""Exit code of a process without a cause in its log, and how far it is from one: it may have been ended with another."""
+_BY_THE_JOB = "srun: forcing job termination"
+"""srun's message that it was asked to end (src/api/step_launch.c of Slurm)."""
+_ENDED_BY_OTHERS = (*_ENDED_WITH, 128 + signal.SIGKILL)
+"""Exit codes of processes that something else ended."""
+_WRONG = -2_000_000_000
+"""Nanoseconds from launch to start of a process below which its node's clock is wrong (as in lib/failures.sh)."""
+_SKEW = 5.0
+"""Maximum seconds by which a file server's clock may be behind a node's."""
+_ENDED = re.compile(
+    r"dlrun: (\S+) (\d+) on (\S+), which began (-?\d+) ns after its launch, ended with exit code 0 at (\d+) ns$",
+    re.MULTILINE,
+)
+"""The last log line of a rank of a job with more than 1,000 ranks (templates/lib/rank.sh); others write a note."""
+_LAST = 1 << 12
+"""Bytes searched for that line at the end of a log, per writing process."""
+_FLUSHED = 60.0
+"""Seconds after a process's end by which its log was flushed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessEnd:
+    """A failed process: time (seconds since 1970), role, rank, host, exit code, and the job's reason, if noted."""
+
+    time: float
+    role: str
+    rank: int
+    host: str
+    code: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failures:
+    """The first failure, later ones, the line with the cause, and the logs of ranks without a note.
+
+    early: processes that ended with exit code 0 before the first failure; log, last: the log of the first failed process, and
+    its last lines.
+    """
+
+    first: ProcessEnd | None = None
+    later: tuple[ProcessEnd, ...] = ()
+    evidence: Evidence | None = None
+    silent: tuple[log_files.Log, ...] = ()
+    early: tuple[ProcessEnd, ...] = ()
+    log: str | None = None
+    last: tuple[str, ...] = ()
+
+
+def notes(run: Path, place: str = "failures") -> list[ProcessEnd]:
+    """The notes of failed processes, the earliest first; job.sh has corrected the times of wrong clocks.
+
+    place: `ended` for the notes of processes that ended with exit code 0.
+    """
+    found: list[tuple[int, ProcessEnd]] = []
+    for path in (run / place).glob("*"):
+        with suppress(OSError, ValueError, OverflowError):
+            line, _, late = read_bytes(path, _NOTE).decode("utf-8").partition("\n")
+            when, role, rank, host, code, *reason = line.split()
+            # job.sh has corrected the times of failures only.
+            if place == "ended" and int(late or 0) < _WRONG:
+                when = str(int(when) - int(late))
+            words = " ".join(reason) or None
+            note = ProcessEnd(
+                time=int(when) / 1e9, role=role, rank=int(rank), host=host, code=int(code), reason=words
+            )
+            # Sorted by integer nanoseconds, which a float cannot represent.
+            found.append((int(when), note))
+    return [note for _, note in sorted(found, key=lambda one: (one[0], one[1].role, one[1].rank))]
+
+
+def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -> Failures:
+    """Find the first failure and its cause; the site's `own` patterns take precedence.
+
+    since: start of the last run (seconds since 1970) of a restarted job; older logs are of earlier runs.
+    """
+    failed = notes(run)
+    least = since - _SKEW if since is not None else 0.0
+    every = {(log.role, log.rank): log for log in log_files.find(run, "all") if _last_written(log) >= least}
+    table = Table(own)
+    first, evidence = _first(failed, every, table)
+    noted = {(note.role, note.rank) for note in failed}
+    rest = sorted((log for key, log in every.items() if key not in noted), key=_last_written)
+    if evidence is None or evidence.pattern.consequence:
+        evidence = _elsewhere(rest, table, first) or evidence
+    # A rank's own log may only have the shell's word about it: `Killed`.
+    only_ended = evidence is None or evidence.pattern.cause in ("killed", "terminated")
+    if only_ended and failed and all(note.code in _ENDED_BY_OTHERS for note in failed):
+        evidence = _cancelled_step(every.get((None, 0)), table) or evidence
+    shown = _log_to_show(every, rest, first, evidence)
+    return Failures(
+        first=first,
+        later=tuple(note for note in failed if note is not first),
+        evidence=evidence,
+        silent=tuple(log for log in rest if log.role is not None),
+        early=_ended_before(run, first, rest) if first is not None and _may_follow(evidence) else (),
+        log=shown.name if shown is not None else None,
+        last=_last_lines(shown) if shown is not None else (),
+    )
+
+
+def _first(
+    failed: Sequence[ProcessEnd], every: Mapping[tuple[str | None, int], log_files.Log], table: Table
+) -> tuple[ProcessEnd | None, Evidence | None]:
+    """The failure to begin with, and the line with its cause: the earliest that is not the consequence of another."""
+    best: tuple[int, ProcessEnd, Evidence | None] | None = None
+    for number, note in enumerate(failed[:MOST]):
+        log = every.get((note.role, note.rank))
+        found = _verdict(log, TAIL if number < FULL else SHORT, table) if log else None
+        # Earlier notes may be of processes that only lost a peer, or were ended with it: the first with a cause of its own
+        # counts.
+        worth = 0 if note.reason else grade(found.pattern) if found else _ENDED_WITH.get(note.code, 0)
+        if worth < 2:
+            return note, found
+        if best is None or worth < best[0]:
+            best = worth, note, found
+    return (best[1], best[2]) if best is not None else (None, None)
+
+
+_STEP_CANCELLED = re.compile(r"\*\*\* STEP \S+ ON \S+ CANCELLED AT ")
+_BY_SRUN = re.compile(r"^srun: (?:error: \S+: tasks? \S+: |.*_step_signal: Terminating StepId)")
+"""How srun reports an ended task, and that it therefore ends the step (src/api/step_launch.c, src/plugins/launch/slurm)."""
+
+
+def _may_follow(evidence: Evidence | None) -> bool:
+    """Whether the evidence may be a consequence of another process's end."""
+    return evidence is not None and (evidence.pattern.consequence or evidence.pattern is EXCEPTION)
+
+
+def _ended_before(run: Path, first: ProcessEnd, rest: Iterable[log_files.Log]) -> tuple[ProcessEnd, ...]:
+    """The processes of the same role that ended with exit code 0 before the first failure: from their notes, or in a job of
+    more than 1,000 ranks from the last lines of `rest`, the logs of processes without a note."""
+    spread = {log.path: log.writers for log in rest if digits(log.path.parent.name)}
+    ended = [
+        *notes(run, "ended"),
+        *(one for path, writers in spread.items() for one in _ends(path, writers, first)),
+    ]
+    known = {one.rank: one for one in ended if one.role == first.role and one.time < first.time}
+    return tuple(known[rank] for rank in sorted(known))
+
+
+def _ends(path: Path, writers: int, first: ProcessEnd) -> Iterable[ProcessEnd]:
+    """The processes that ended with exit code 0 by the end of a log; none if one process wrote it long after the failure."""
+    with suppress(OSError), open_regular(path) as stream:
+        found = os.fstat(stream.fileno())
+        if writers > 1 or found.st_mtime <= first.time + _FLUSHED:
+            stream.seek(max(0, found.st_size - _LAST * writers))
+            for role, rank, host, late, when in _ENDED.findall(stream.read().decode("utf-8", "replace")):
+                ahead = int(late) if int(late) < _WRONG else 0
+                yield ProcessEnd(time=(int(when) - ahead) / 1e9, role=role, rank=int(rank), host=host, code=0)
+
+
+def _elsewhere(rest: Iterable[log_files.Log], table: Table, first: ProcessEnd | None) -> Evidence | None:
+    """The cause in the logs of processes without a note (in the order of their last lines) and of the job's script.
+
+    After a noted failure, `passing` messages of other processes do not count.
+    """
+    ordered = sorted(rest, key=lambda log: log.role is None)
+    chosen = ((log, SHORT if log.role else TAIL) for log in (*ordered[:MOST], *ordered[MOST:][-1:]))
+    found = [_verdict(log, most, table) for log, most in chosen]
+    known = [one for one in found if one is not None and not (first and one.pattern.passing)]
+    best = min(known, key=lambda one: grade(one.pattern), default=None)
+    return None if best is None or (first and grade(best.pattern)) else best
+
+
+def _verdict(log: log_files.Log, most: int, table: Table) -> Evidence | None:
+    """The cause in a log: the reason of dlrun's script for ending the process, else the program's last lines."""
+    own = own_evidence(log)
+    found = own if own is not None and not own.pattern.consequence else verdict(tail(log, most), table, log)
+    return found or own
+
+
+def _cancelled_step(log: log_files.Log | None, table: Table) -> Evidence | None:
+    """The scheduler's message that the ranks' step was cancelled, if all of them were ended from outside.
+
+    srun cancels the step by itself once a task has failed: then its report of that task comes first.
+    """
+    if log is None:
+        return None
+    lines = tail(log, TAIL)
+    at = next((number for number, line in enumerate(lines) if _STEP_CANCELLED.search(line)), len(lines))
+    if any(_BY_SRUN.search(line) for line in lines[:at]):
+        return None
+    found = verdict(lines, table, log)
+    return found if found is not None and found.pattern.cause == "step-cancelled" else None
+
+
+def _log_to_show(
+    every: Mapping[tuple[str | None, int], log_files.Log],
+    rest: Sequence[log_files.Log],
+    first: ProcessEnd | None,
+    evidence: Evidence | None,
+) -> log_files.Log | None:
+    """The log whose last lines are shown: of the process that failed first, else that with the cause, else the last written."""
+    if first is not None and (found := every.get((first.role, first.rank))) is not None:
+        return found
+    if evidence is not None:
+        return next((log for log in every.values() if log.name == evidence.log), None)
+    return next((log for log in reversed(rest) if _last_lines(log)), None)
+
+
+def _last_lines(log: log_files.Log) -> tuple[str, ...]:
+    lines = (plain(line).rstrip() for line in tail(log, SHORT))
+    return tuple([line for line in lines if line.strip()][-LAST:])
+
+
+def tail(log: log_files.Log, most: int) -> list[str]:
+    """The lines in the last `most` bytes of a log's last run, without dlrun's own, which repeat those of ranks."""
+    lines = log_files.last_run(log, most, run_number(log)).splitlines()
+    lines = [line for line in lines if not line.startswith(("dlrun: ", "  | "))]
+    if _BY_THE_JOB in lines:
+        # srun was ended by the job's script: what it then reports about the ranks follows from that.
+        return lines[: lines.index(_BY_THE_JOB)]
+    return lines
+
+
+def run_number(log: log_files.Log) -> int:
+    """The number of the run that wrote the end of a log, from 1."""
+    return 1 + int((run_state(log.run) or {}).get("restarts") or 0)
+
+
+def last_own_message(run: Path) -> str | None:
+    """The last message of the job's script that is not about progress: its reason to end, if no process failed."""
+    (log,) = log_files.find(run, "job")
+    messages = _own_messages(log, TAIL)
+    return next((line for line in messages if not own_patterns.reports_progress(line)), None)
+
+
+def _own_messages(log: log_files.Log, most: int) -> Iterator[str]:
+    """The messages of dlrun's scripts at the end of a log, the last one first."""
+    lines = log_files.last_run(log, most, run_number(log)).splitlines()
+    return (plain(line.removeprefix("dlrun: ")) for line in reversed(lines) if line.startswith("dlrun: "))
+
+
+def own_evidence(log: log_files.Log) -> Evidence | None:
+    """The message with which dlrun's script ended the job or rank, as evidence; None without one."""
+    for line in _own_messages(log, SHORT):
+        if (known := own_patterns.pattern_of(line)) is not None:
+            return Evidence(log=log.name, line=line, pattern=known, values=(line,))
+    return None
+
+
+def _last_written(log: log_files.Log) -> float:
+    try:
+        return log.path.stat().st_mtime
+    except OSError:
+        return 0.0

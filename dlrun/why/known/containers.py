@@ -1,0 +1,400 @@
+"""Errors of container runtimes: Apptainer and Singularity, enroot with pyxis, Podman, Docker, Charliecloud, Shifter, Sarus."""
+
+from __future__ import annotations
+
+from dlrun.why.known.form import Form, Writer
+
+_APPTAINER = "https://github.com/apptainer/apptainer/"
+_PYXIS = "https://github.com/NVIDIA/pyxis/"
+
+# ruff: noqa: E501 - a table
+WRITERS = (
+    Writer(
+        name="Apptainer and Singularity",
+        source=_APPTAINER,
+        line=r"^\W*(?:\[\S+\]:? ?|\S+: )?FATAL:  +",
+        forms=(
+            Form(
+                cause="container",
+                texts=(
+                    "failed to resolve session directory {1}:",
+                    "while getting /proc/self/ns/user file descriptor",
+                    "while applying cgroups config: {1}",
+                    "while checking cgroups configuration",
+                    "no such user: {1}",
+                    "could not retrieve user information: {1}",
+                    "while setting up /etc/passwd",
+                    "failed to create session directory",
+                    "open /etc/resolv.conf",
+                ),
+                source="https://github.com/molgenis/vip/issues/745",
+            ),
+            Form(
+                cause="container",
+                texts=('while searching for {1}: exec: "{}": executable file not found in $PATH',),
+                source="https://github.com/apptainer/apptainer/blob/main/internal/pkg/util/bin/bin.go",
+                means="the container runtime needs `{1}`, which is not on the node",
+            ),
+            Form(
+                cause="disk-full",
+                texts=("no space left on device",),
+                source=_APPTAINER + "issues/1033",
+                means="the runtime's cache or temporary directory is full",
+                next="point `APPTAINER_CACHEDIR` and `APPTAINER_TMPDIR` to a place with room, or convert the image on a login node beforehand",
+            ),
+            Form(
+                cause="quota",
+                texts=("disk quota exceeded",),
+                source=_APPTAINER,
+                next="point `APPTAINER_CACHEDIR` and `APPTAINER_TMPDIR` to another file system: the default is below the home directory",
+            ),
+            Form(
+                cause="container-namespace",
+                texts=(
+                    "user namespace",
+                    "not setuid root",
+                    "failed to exec fusermount",
+                    "fusermount3: mount failed",
+                    "fusermount: mount failed",
+                    "squashfuse_ll exited with status {}",
+                    "gocryptfs",
+                    "operation not permitted",
+                    "newuidmap",
+                ),
+                source=_APPTAINER + "issues/778",
+            ),
+            Form(
+                cause="container-image",
+                texts=(
+                    "could not open image {1}",
+                    "image format not recognized",
+                    "image file {1} not found",
+                    "while extracting {1}: root filesystem extraction failed",
+                    "root filesystem extraction failed",
+                    "kernel reported a bad superblock for squashfs image partition",
+                    "Unable to handle {1} uri",
+                    "Unable to pull {1}",
+                    "Unable to build from source: ",
+                    "while performing build: ",
+                    "conveyor failed to get",
+                    "failed to get checksum for",
+                    "while fetching image",
+                    "unable to read sif",
+                    "while loading SIF",
+                    "no image partition",
+                    "requested access to the resource is denied",
+                    "manifest unknown",
+                    "the image's architecture ({1})",
+                    "failed to retrieve path for {1}: lstat",
+                ),
+                source=_APPTAINER + "blob/main/internal/pkg/runtime/engine/apptainer/prepare_linux.go",
+            ),
+            Form(
+                cause="container-mount",
+                texts=(
+                    "hook function for tag {} returns error: mount {1}",
+                    "failed to mount {1}:",
+                    "mount source {1} doesn't exist",
+                    "destination {1} doesn't exist in container",
+                    "could not mount {1}",
+                    "mount {1}->{} error",
+                    "while mounting {1}:",
+                    "unable to add {1} to mount list",
+                    "mount destination",
+                ),
+                source=_APPTAINER + "blob/main/internal/pkg/runtime/engine/apptainer/container_linux.go",
+            ),
+            Form(
+                cause="gpu-library",
+                texts=("could not find any nv files", "nvidia-container-cli: "),
+                source=_APPTAINER,
+                means="the runtime found no GPU libraries of the host to mount into the container",
+                next="start it with the GPUs' option (`--nv`, `--rocm`), which dlrun gives where a job has GPUs; exclude the node if it has no driver",
+            ),
+            Form(
+                cause="command-missing",
+                texts=(
+                    "stat {1}: no such file or directory",
+                    "exec {1} failed: a shared library is likely missing in the image",
+                    '"{1}": executable file not found in $PATH',
+                    "exec {1} failed: no such file or directory",
+                    "executable file not found",
+                ),
+                source=_APPTAINER,
+                means="a command does not exist in the container",
+            ),
+            Form(cause="container", texts=("container creation failed: {1}", "{1}"), source=_APPTAINER),
+        ),
+    ),
+    Writer(
+        name="enroot and pyxis",
+        source=_PYXIS,
+        line=r"\bpyxis: |\benroot\b|\bspank(?:_pyxis)?\b",
+        forms=(
+            Form(
+                cause="driver-old",
+                texts=("unsatisfied condition: cuda>={1}",),
+                source="https://github.com/NVIDIA/libnvidia-container/blob/main/src/nvc_container.c",
+            ),
+            Form(
+                cause="gpu-library",
+                texts=(
+                    "nvidia-container-cli: mount error: {1}",
+                    "nvidia-container-cli: ldcache error: {1}",
+                    "nvidia-container-cli: {1}",
+                    "[hook: {}nvidia.sh]",
+                ),
+                source="https://github.com/NVIDIA/libnvidia-container/issues/313",
+                means="the GPUs of the node could not be made available in the container: {1}",
+                next="exclude the node (`resources.exclude`), submit again, and report it to the centre",
+            ),
+            Form(
+                cause="container",
+                texts=(
+                    "couldn't mkdir {1}:",
+                    "couldn't create {1}",
+                ),
+                source="https://github.com/NVIDIA/pyxis/issues/4",
+                next="ask the centre: pyxis' directory on the node (`runtime_path` in plugstack.conf) must exist; exclude the node if only it is affected",
+            ),
+            Form(
+                cause="container",
+                texts=(
+                    "Command not found: {1}",
+                    "Could not process JSON input",
+                    "enroot-aufs2ovlfs: {1}",
+                    "failed to set capabilities",
+                ),
+                source="https://github.com/NVIDIA/enroot/blob/master/src/common.sh",
+            ),
+            Form(
+                cause="container-image",
+                texts=(
+                    "No such file or directory: {1}",
+                    "Invalid argument: {1}",
+                ),
+                source="https://github.com/NVIDIA/enroot/blob/master/src/runtime.sh",
+            ),
+            Form(
+                cause="disk-full",
+                texts=("No space left on device",),
+                source=_PYXIS,
+                means="the node's storage for images is full",
+                next="use an image file (`.sqsh`) on a shared file system, or ask the centre where `ENROOT_DATA_PATH` and `ENROOT_CACHE_PATH` are",
+            ),
+            Form(
+                cause="permission",
+                texts=(
+                    "mkdir: cannot create directory {1}: Permission denied",
+                    "cannot create directory {1}: Permission denied",
+                    "Permission denied",
+                ),
+                source=_PYXIS + "issues/12",
+                means="the container runtime may not write its directories on the node",
+                next="ask the centre to set `ENROOT_RUNTIME_PATH`, `ENROOT_CACHE_PATH` and `ENROOT_DATA_PATH` to directories of each user",
+            ),
+            Form(
+                cause="container-image",
+                texts=("returned error code: 401", "returned error code: 403", "unauthorized"),
+                source=_PYXIS + "issues/70",
+                means="the registry refused the image: it does not exist there, or needs credentials",
+                next="correct `environment.container.image`; credentials are in `~/.config/enroot/.credentials`",
+            ),
+            Form(
+                cause="hub-limit",
+                texts=("returned error code: 429", "Too Many Requests", "toomanyrequests"),
+                source=_PYXIS,
+                means="the registry limits requests (429): every node fetched the image at once",
+                next="import the image once on a login node (`enroot import -o image.sqsh docker://…`) and name the file",
+            ),
+            Form(
+                cause="no-network",
+                texts=("Could not resolve host", "Failed to connect to", "Network is unreachable"),
+                source="https://github.com/NVIDIA/enroot",
+                means="the node cannot reach the registry of the image",
+                next="import the image on a login node (`enroot import -o image.sqsh docker://…`) and name the file",
+            ),
+            Form(
+                cause="container-image",
+                texts=(
+                    "returned error code: {1}",
+                    "Invalid image reference: {1}",
+                    "No such file or directory: {1}.sqsh",
+                    "Can't find a SQUASHFS superblock on {1}",
+                    "squashfs: {}",
+                ),
+                source=_PYXIS + "blob/master/pyxis_slurmstepd.c",
+            ),
+            Form(
+                cause="container-namespace",
+                texts=(
+                    "failed to create user namespace",
+                    "kernel.unprivileged_userns_clone",
+                    "seccomp filter failed",
+                    "nsenter",
+                ),
+                source=_PYXIS + "issues/42",
+            ),
+            Form(
+                cause="container-mount",
+                texts=(
+                    "enroot-mount: failed to mount: {1}",
+                    "enroot-mount: {1}",
+                    "failed to mount",
+                ),
+                source="https://github.com/NVIDIA/enroot/blob/master/bin/enroot-mount.c",
+            ),
+            Form(
+                cause="command-missing",
+                texts=(
+                    "enroot-switchroot: failed to execute: {1}: No such file or directory",
+                    "failed to execute: {1}",
+                ),
+                source=_PYXIS + "issues/61",
+            ),
+            Form(
+                cause="container-image",
+                texts=("pyxis: failed to import docker image",),
+                source=_PYXIS + "blob/master/pyxis_slurmstepd.c",
+                consequence=True,
+            ),
+            Form(
+                cause="container",
+                texts=(
+                    "pyxis: container start failed with error code: {}",
+                    "pyxis: couldn't start container",
+                    "required plugin spank_pyxis.so: task_init",
+                    "required plugin spank_pyxis.so",
+                    "pyxis: child {} failed with error code",
+                    "pyxis: child {} terminated with signal",
+                    "pyxis: couldn't join",
+                    "pyxis: couldn't get container attributes",
+                    "Failed to invoke spank plugin stack",
+                    "enroot",
+                ),
+                regex=r"\[ERROR\]|pyxis: (?!importing|imported|creating|printing)",
+                source=_PYXIS + "blob/master/pyxis_slurmstepd.c",
+                consequence=True,
+            ),
+        ),
+    ),
+    Writer(
+        name="Podman and Docker",
+        source="https://github.com/containers/podman",
+        forms=(
+            Form(
+                cause="driver-old",
+                texts=("requirement error: unsatisfied condition: cuda>={1}",),
+                source="https://github.com/NVIDIA/libnvidia-container/blob/main/src/nvc_container.c",
+            ),
+            Form(
+                cause="container-namespace",
+                texts=("fuse: device not found, try 'modprobe fuse' first", "Error: OCI permission denied"),
+                source="https://github.com/libfuse/libfuse",
+            ),
+            Form(
+                cause="container-image",
+                texts=(
+                    'Error: short-name "{1}" did not resolve to an alias',
+                    "Error: initializing source docker://{1}: ",
+                    "manifest for {1} not found",
+                    "Unable to find image '{1}' locally",
+                    "Error: {1}: image not known",
+                    "pull access denied for {1}",
+                    "Error: reading manifest {1}",
+                    "manifest unknown",
+                    "Trying to pull {}...Error",
+                ),
+                source="https://github.com/containers/podman/blob/main/troubleshooting.md",
+                passing=True,
+            ),
+            Form(
+                cause="container-namespace",
+                texts=(
+                    "cannot set up namespace using",
+                    "there might not be enough IDs available in the namespace",
+                    "cannot re-exec process to join the existing user namespace",
+                    "potentially insufficient UIDs or GIDs available in user namespace",
+                    "newuidmap: write to uid_map failed",
+                    "kernel does not support overlay fs",
+                    "cannot clone: Operation not permitted",
+                ),
+                source="https://github.com/containers/podman/blob/main/troubleshooting.md",
+            ),
+            Form(
+                cause="container-mount",
+                texts=("Error: statfs {1}: no such file or directory", "invalid mount config for type"),
+                source="https://github.com/containers/podman",
+            ),
+            Form(
+                cause="gpu-library",
+                texts=(
+                    'could not select device driver "" with capabilities: [[gpu]]',
+                    "unresolvable CDI devices {1}",
+                    "nvidia-container-cli: initialization error",
+                    "nvidia-container-cli: {1}",
+                ),
+                source="https://github.com/NVIDIA/libnvidia-container",
+                means="the GPUs of the node could not be made available in the container",
+                next="exclude the node (`resources.exclude`), submit again, and report it to the centre",
+            ),
+            Form(
+                cause="container",
+                texts=(
+                    "OCI runtime error: {1}",
+                    "Error: crun: {1}",
+                    "Error: runc: {1}",
+                    "OCI runtime create failed: {1}",
+                    "docker: Error response from daemon: {1}",
+                    "Cannot connect to the Docker daemon at",
+                ),
+                source="https://github.com/containers/crun",
+            ),
+        ),
+    ),
+    Writer(
+        name="Charliecloud, Shifter and Sarus",
+        source="https://github.com/hpc/charliecloud",
+        forms=(
+            Form(
+                cause="container-namespace",
+                texts=(
+                    "squashfs-mount: Failed to unshare the mount namespace",
+                    "unable to exec '{}.squashfs:{1}'",
+                ),
+                source="https://docs.cscs.ch/software/uenv/",
+            ),
+            Form(
+                cause="container-mount",
+                texts=("ch-run[{}]: error: can't bind: {1}", "can't bind: source not found: {1}"),
+                source="https://github.com/hpc/charliecloud/blob/main/bin/ch_core.c",
+            ),
+            Form(
+                cause="container-namespace",
+                texts=("error: can't init user+mount namespaces",),
+                source="https://github.com/hpc/charliecloud/blob/main/bin/ch_core.c",
+            ),
+            Form(
+                cause="container-image",
+                texts=(
+                    "ch-run[{}]: error: can't stat image",
+                    "ch-run[{}]: error: can't find image",
+                    "FAILED to lookup docker image {1}",
+                    "Image {1} is not available. Attempting",
+                    "failed to find image: {1}",
+                ),
+                source="https://github.com/NERSC/shifter",
+            ),
+            Form(
+                cause="container",
+                texts=(
+                    "ch-run[{}]: error: {1}",
+                    "FAILED to setup image",
+                    "shifter: {}setupRoot failed",
+                    "[ERROR] Failed to mount squashfs",
+                ),
+                source="https://github.com/hpc/charliecloud",
+            ),
+        ),
+    ),
+)

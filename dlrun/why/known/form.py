@@ -1,0 +1,146 @@
+"""The types of the table of known errors: causes with a check and a way out, writers of messages, and their forms.
+
+A form is the literal text of an error as its library's source has it, `{}` for what differs and `{1}` for the part that
+names the thing. Documentation shows the same text, so what is searched for and what is matched cannot differ.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What a cause means, how to verify that it is the cause, and the way out.
+
+    means, named: without and with the thing that the line names (`{1}`).
+    """
+
+    means: str
+    check: str
+    next: str
+    named: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """One error: its cause, the texts of its line, and where they are published.
+
+    regex: further lines, where a text cannot describe them. consequence: it counts only if no log has a cause; passing:
+    programs may log it and continue, so it counts only if no exception follows. anywhere: its words are its writer's even in a
+    line without its mark. means, check, next: in place of those of the cause.
+    """
+
+    cause: str
+    texts: tuple[str, ...]
+    source: str = ""
+    regex: str = ""
+    means: str = ""
+    check: str = ""
+    next: str = ""
+    consequence: bool = False
+    passing: bool = False
+    anywhere: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """A library or program, and its errors.
+
+    line: regular expression of the lines that are surely its own: only its forms are compared with them. source: address
+    of its source or documentation, for forms without one.
+    """
+
+    name: str
+    source: str
+    forms: tuple[Form, ...]
+    line: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """One kind of failure, as it is matched: a regular expression for one line, its meaning (`{1}`: first group), a check and
+    the next step.
+
+    named: the meaning of a line whose group is not empty; any_case: letters match in either case; word: a word of
+    every matching line in lower case, by which the pattern is found quickly; empty: it is always compared.
+    """
+
+    cause: str
+    regex: str
+    means: str
+    next: str
+    consequence: bool = False
+    passing: bool = False
+    named: str | None = None
+    check: str | None = None
+    any_case: bool = False
+    word: str = ""
+    writer: str | None = None
+
+    def meaning(self, values: tuple[str, ...]) -> str:
+        """`means`, or `named` with the first of the groups' values where there is one."""
+        if values and self.named is not None:
+            return self.named.replace("{1}", values[0])
+        return self.means.replace("{1}", values[0] if values else "it")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """A log line with a cause, and the values of its pattern's groups."""
+
+    log: str
+    line: str
+    pattern: Pattern
+    values: tuple[str, ...] = ()
+
+
+def patterns_of(form: Form, writer: Writer, advice: Advice) -> list[Pattern]:
+    """The patterns of a form, one for each text and one for `regex`."""
+    rows = [(_regex(text), _word(text), True) for text in form.texts]
+    if form.regex:
+        rows.append((form.regex, "", False))
+    return [
+        Pattern(
+            cause=form.cause,
+            regex=regex,
+            means=form.means or advice.means,
+            named=None if form.means else advice.named,
+            check=form.check or advice.check,
+            next=form.next or advice.next,
+            consequence=form.consequence,
+            passing=form.passing,
+            word=word,
+            any_case=any_case,
+            writer=writer.name,
+        )
+        for regex, word, any_case in rows
+    ]
+
+
+def _regex(text: str) -> str:
+    """A text as a regular expression: `{}` matches anything, `{1}` is a group: a word, or the rest of the line."""
+    parts = re.split(r"(\{1?\})", text)
+    last = len(parts) - 2 if parts[-1] == "" else -1
+    found = []
+    for number, part in enumerate(parts):
+        if part == "{}":
+            found.append(".*?")
+        elif part == "{1}":
+            found.append(r"(\S.*)" if number == last else r"(.+?)")
+        else:
+            found.append(re.escape(part))
+    return "".join(found)
+
+
+def _word(text: str) -> str:
+    """The longest word of a text that is whole in every line, in lower case; empty without one."""
+    parts = re.split(r"\{1?\}", text.lower())
+    words = [
+        match[0]
+        for number, part in enumerate(parts)
+        for match in re.finditer(r"[a-z0-9_]+", part)
+        if (match.start() > 0 or number == 0) and (match.end() < len(part) or number == len(parts) - 1)
+    ]
+    return max(words, key=len, default="")

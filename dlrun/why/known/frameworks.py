@@ -1,0 +1,234 @@
+"""Errors of training frameworks: JAX, TensorFlow, Horovod, MXNet, Paddle, Spark."""
+
+from __future__ import annotations
+
+from dlrun.why.known.form import Form, Writer
+
+_JAX = "https://docs.jax.dev/en/latest/multi_process.html"
+
+
+# ruff: noqa: E501 - a table
+WRITERS = (
+    Writer(
+        name="JAX and XLA",
+        source="https://github.com/jax-ml/jax",
+        forms=(
+            Form(
+                cause="rendezvous",
+                texts=(
+                    "DEADLINE_EXCEEDED: Barrier timed out. {}init",
+                    "DEADLINE_EXCEEDED: Timed out waiting for {1}",
+                    "coordination service {} DEADLINE_EXCEEDED",
+                    "DEADLINE_EXCEEDED: Barrier timed out",
+                    "Failed to connect to distributed JAX controller",
+                    "coordinator_address should be defined",
+                    "DEADLINE_EXCEEDED: Deadline Exceeded",
+                    "RegisterTask{}DEADLINE_EXCEEDED",
+                ),
+                source=_JAX,
+            ),
+            Form(
+                cause="collective-mismatch",
+                texts=("sync_global_devices name mismatch", "participating devices do not match"),
+                source=_JAX,
+            ),
+            Form(
+                cause="peer-lost",
+                texts=(
+                    "UNAVAILABLE: The following tasks are unhealthy",
+                    "Terminating process because the JAX distributed service detected fatal errors",
+                    "Terminating process because the coordinator detected missing heartbeats",
+                    "stopped sending heartbeats",
+                    "CoordinationServiceError",
+                    "UNAVAILABLE: Failed to send RPC to coordination service",
+                    "Another task died",
+                    "has been set to ERROR in coordination service",
+                    "UNAVAILABLE: failed to connect to all addresses",
+                    "Polled an error from coordination service",
+                ),
+                regex=r"\bABORTED: ",
+                source="https://github.com/openxla/xla/tree/main/xla/tsl/distributed_runtime/coordination",
+                consequence=True,
+            ),
+            Form(
+                cause="gpu-library",
+                texts=(
+                    "INTERNAL: Failed to execute XLA Runtime executable",
+                    "jaxlib version {} is newer than and incompatible with jax version",
+                    "which is older than the version required by JAX",
+                    "JAX requires {1} version",
+                    "Unable to load cuSPARSE",
+                    "XLA requires ptxas",
+                    "INTERNAL: cuSolver internal error",
+                    "INTERNAL: no supported devices",
+                ),
+                source="https://docs.jax.dev/en/latest/installation.html",
+            ),
+            Form(
+                cause="gpu-busy",
+                texts=(
+                    "The TPU is already in use by process with pid {1}",
+                    "TPU backend: ABORTED",
+                    "Unable to initialize backend 'tpu'",
+                ),
+                source="https://docs.jax.dev/en/latest/faq.html",
+                means="the accelerator is in use by another process",
+            ),
+            Form(
+                cause="collective-timeout",
+                texts=("Expected {} threads to join the rendezvous, but", "Termination timeout for `{1}` of"),
+                source="https://github.com/jax-ml/jax/issues/22740",
+                consequence=True,
+            ),
+            Form(
+                cause="peer-lost",
+                texts=(
+                    "INTERNAL: NCCL operation {1} failed",
+                    "NCCL operation {} failed: {1}",
+                    "different incarnation",
+                ),
+                source="https://github.com/openxla/xla/blob/main/xla/backends/gpu/collectives/nccl_errors.h",
+                consequence=True,
+            ),
+        ),
+    ),
+    Writer(
+        name="TensorFlow",
+        source="https://github.com/tensorflow/tensorflow",
+        forms=(
+            Form(
+                cause="rendezvous",
+                texts=(
+                    "Could not start gRPC server",
+                    "TF_CONFIG is set incorrectly",
+                    "Invalid task_type",
+                    "UnavailableError: Collective ops is aborted by: Could not connect",
+                ),
+                source="https://www.tensorflow.org/guide/distributed_training",
+            ),
+            Form(
+                cause="peer-lost",
+                texts=(
+                    "UnavailableError",
+                    "Collective ops is aborted by",
+                    "AbortedError: ",
+                    "Socket closed",
+                    "CancelledError: RPC Request was cancelled",
+                ),
+                source="https://www.tensorflow.org/api_docs/python/tf/errors",
+                consequence=True,
+            ),
+            Form(
+                cause="gpu-memory",
+                texts=(
+                    "failed to allocate {} from device: CUDA_ERROR_OUT_OF_MEMORY",
+                    "Allocator (GPU_{}_bfc) ran out of memory trying to allocate",
+                ),
+                source="https://www.tensorflow.org/guide/gpu",
+                passing=True,
+            ),
+        ),
+    ),
+    Writer(
+        name="Horovod",
+        source="https://github.com/horovod/horovod",
+        forms=(
+            Form(
+                cause="collective-timeout",
+                texts=(
+                    "Stalled ranks:",
+                    "Stalled ops:",
+                    "Horovod has timed out",
+                    "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks",
+                ),
+                source="https://github.com/horovod/horovod/blob/master/horovod/common/stall_inspector.cc",
+                consequence=True,
+            ),
+            Form(
+                cause="peer-lost",
+                texts=(
+                    "HorovodInternalError",
+                    "Horovod has been shut down",
+                    "This was caused by an exception on one of the ranks",
+                ),
+                source="https://github.com/horovod/horovod/blob/master/horovod/common/common.h",
+                consequence=True,
+            ),
+            Form(
+                cause="library-setting",
+                texts=(
+                    "Extension horovod.{1} has not been built",
+                    "horovod.run: Horovod has not been built with",
+                    "Gloo support has not been built",
+                    "MPI support has not been built",
+                    "Mismatched data types",
+                ),
+                source="https://horovod.readthedocs.io/en/stable/troubleshooting_include.html",
+                means="Horovod was not built for this framework or with this library",
+                next="`horovodrun --check-build` in the job's environment; build it again with `HOROVOD_WITH_…=1`",
+            ),
+            Form(
+                cause="rendezvous",
+                texts=(
+                    "Timed out waiting for {} processes to be started",
+                    "Horovod run timed out",
+                    "Unable to find a set of common task-to-task communication interfaces",
+                    "rendezvous timed out",
+                ),
+                source="https://horovod.readthedocs.io/en/stable/troubleshooting_include.html",
+            ),
+            Form(
+                cause="peer-lost",
+                texts=("ncclCommInitRank failed: {1}",),
+                source="https://github.com/horovod/horovod/issues/1651",
+                means="NCCL could not be initialised between the ranks; its own message is with `NCCL_DEBUG=INFO`",
+                next="`environment.variables: {NCCL_DEBUG: INFO}`, and see the first `NCCL WARN` of each rank: `dlrun logs JOB --rank all`",
+                consequence=True,
+            ),
+        ),
+    ),
+    Writer(
+        name="MXNet, Paddle and Spark",
+        source="https://github.com/apache/mxnet",
+        forms=(
+            Form(
+                cause="rendezvous",
+                texts=("Check failed: my_node_.port != -1 : bind failed", "failed to get the interface"),
+                source="https://github.com/dmlc/ps-lite/blob/master/src/van.cc",
+                means="MXNet's scheduler could not bind to its address, which must be an IP address of its own node",
+                next="let dlrun start the roles (`framework: mxnet`); correct `fabric.interfaces` in the site profile",
+            ),
+            Form(
+                cause="gpu-memory",
+                texts=(
+                    "cudaMalloc retry failed: out of memory",
+                    "Out of memory error on GPU {1}. Cannot allocate",
+                ),
+                source="https://github.com/PaddlePaddle/Paddle",
+            ),
+            Form(
+                cause="memory",
+                texts=(
+                    "java.lang.OutOfMemoryError",
+                    "ExecutorLostFailure {} Container killed by YARN for exceeding memory limits",
+                    "Container killed on request. Exit code is 137",
+                ),
+                source="https://spark.apache.org/docs/latest/tuning.html",
+                means="a Java process of Spark ran out of memory",
+                next="give executors more (`spark.executor.memory`) within `resources.memory_per_node`",
+            ),
+            Form(
+                cause="peer-lost",
+                texts=(
+                    "ExecutorLostFailure",
+                    "All masters are unresponsive! Giving up",
+                    "Master removed our application",
+                    "Lost executor {1} on",
+                ),
+                source="https://spark.apache.org/docs/latest/spark-standalone.html",
+                consequence=True,
+                means="Spark lost its master or an executor",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,388 @@
+"""Errors of Open MPI, and of the interfaces of process managers, PMI and PMIx."""
+
+from __future__ import annotations
+
+from dlrun.why.known.form import Form, Writer
+
+_OMPI = "https://github.com/open-mpi/ompi/blob/main/"
+_PRRTE = "https://github.com/openpmix/prrte/blob/master/"
+
+# ruff: noqa: E501 - a table
+WRITERS = (
+    Writer(
+        name="PMI and PMIx",
+        source="https://github.com/openpmix/openpmix",
+        forms=(
+            Form(
+                cause="mpi-pmi",
+                texts=(
+                    "slurmstepd: error: mpi/pmix{1}",
+                    "slurmstepd: error: mpi/pmi2{1}",
+                    "PMIX stopped checking at the first component",
+                    "pmix_psec_base_open failed",
+                    "ORTE_ERROR_LOG: Data for specified key not found",
+                    "pmix server init failed",
+                    "PMIX_ERR_{1}",
+                ),
+                source="https://github.com/openpmix/openpmix/issues/3320",
+                passing=True,
+            ),
+            Form(
+                cause="mpi-pmi",
+                texts=(
+                    "OPAL ERROR: Unreachable in file {}pmix",
+                    "OPAL ERROR: Unreachable in file ext3x_client.c",
+                    "OPAL ERROR: Not initialized in file pmix{}",
+                    "The application appears to have been direct launched",
+                    "write_line error; fd={} buf=:cmd={1}",
+                    "write_line failure : {1}",
+                    "PMIx server unreachable",
+                    "unable to open PMI port",
+                ),
+                source="https://github.com/open-mpi/ompi/issues/6380",
+                passing=True,
+            ),
+            Form(
+                cause="port-in-use",
+                texts=(
+                    "inet_setup_listen_socket: bind failed port {1} listen_sock",
+                    "launch RPC: Couldn't allocate a port for PMI to use",
+                    "_pmi_inet_listen_socket_setup:socket setup failed",
+                ),
+                source="https://docs.alcf.anl.gov/aurora/known-issues/",
+                means="a port that Cray's process manager (PMI) uses was taken on a node",
+                next="`environment.variables: {PMI_NO_FORK: 1}` or another `MPICH_OFI_CXI_PID_BASE` for jobs that run side by side; submit again",
+            ),
+            Form(
+                cause="mpi-pmi",
+                texts=("PMI server not found. Please set I_MPI_PMI_LIBRARY", "PMI server not found"),
+                source="https://www.intel.com/content/www/us/en/docs/mpi-library/developer-guide-linux/current/job-schedulers-support.html",
+                passing=True,
+            ),
+            Form(
+                cause="mpi-pmi",
+                texts=(
+                    "was not built with SLURM's PMI support",
+                    "not built with SLURM's PMI",
+                    "but OMPI was not built with",
+                    'direct launched using "srun"',
+                    "PMI2_Init failed to in",
+                    "PMI_Init returned -1",
+                    "PMI_Init returned",
+                    "PMI2 init failed",
+                    "PMIx_Init failed",
+                    "PMII_singinit: execv failed",
+                    "PMIX ERROR: {} in file",
+                    "PMI_KVS_Get returned",
+                    "pmix_init failed for some reason",
+                    "opal_pmix_base_select failed",
+                    "mpi/pmix: unable to load",
+                    "mpi/pmi2: failed to",
+                    "couldn't find the specified plugin name for mpi/",
+                    "Invalid MPI type '{1}', --mpi=list for acceptable types",
+                    "cannot create mpi context for mpi/",
+                ),
+                source="https://slurm.schedmd.com/mpi_guide.html",
+            ),
+        ),
+    ),
+    Writer(
+        name="Open MPI",
+        source="https://github.com/open-mpi/ompi",
+        forms=(
+            Form(
+                cause="mpi-daemon",
+                texts=(
+                    "orted: command not found",
+                    "prted: command not found",
+                    "orted: No such file or directory",
+                    "prted: No such file or directory",
+                ),
+                source="https://github.com/open-mpi/ompi/blob/v4.1.x/orte/mca/plm/base/help-plm-base.txt",
+                means="Open MPI is not on the PATH of the other nodes, which it reaches by ssh",
+                next="start the ranks with the scheduler's launcher (`launcher: srun`), give mpirun `--prefix`, or load the module in the shell's start-up file",
+            ),
+            Form(
+                cause="collective-mismatch",
+                texts=(
+                    "MPI_ERR_TRUNCATE: message truncated",
+                    "Message truncated, error stack",
+                    "message truncated; {} bytes received",
+                ),
+                source="https://www.mpi-forum.org/docs/",
+            ),
+            Form(
+                cause="mpi-daemon",
+                texts=("ORTE: UNABLE TO SEND MESSAGE TO {1}", "No OOB path to target"),
+                source="https://github.com/open-mpi/ompi/issues/12359",
+            ),
+            Form(
+                cause="fabric-provider",
+                texts=(
+                    "selected pml {1}, but peer",
+                    "MPI_INIT has failed because at least one MPI process is unreachable",
+                    "could not find endpoint with port: {1}",
+                ),
+                source="https://github.com/open-mpi/ompi/issues/12475",
+                means="the nodes chose different network transports of Open MPI: their adapters or their installations differ",
+                next="compare `ompi_info` and `ibstat` of the nodes that the line names; set one transport: `environment.variables: {OMPI_MCA_pml: ucx}`",
+            ),
+            Form(
+                cause="mpi-slots",
+                texts=(
+                    "Your job failed to map",
+                    "Either no mapper was available",
+                    "not enough resources to map",
+                ),
+                source="https://github.com/openpmix/prrte/blob/master/src/mca/rmaps/base/help-prte-rmaps-base.txt",
+            ),
+            Form(
+                cause="launcher",
+                texts=("mpirun does not support recursive calls", "{} does not support recursive calls"),
+                source="https://github.com/open-mpi/ompi/blob/v4.1.x/orte/tools/orterun/help-orterun.txt",
+                means="the command starts `mpirun` inside of a process that `mpirun` has started",
+                next="take `mpirun` out of the command: dlrun starts the ranks (`launcher` in the site profile)",
+            ),
+            Form(
+                cause="fabric",
+                texts=("Failed to resolve UCX endpoint for rank {1}",),
+                source="https://github.com/openucx/ucx/issues/10451",
+                consequence=True,
+            ),
+            Form(
+                cause="library-setting",
+                texts=("Error in hcoll init", "component {1} is not available but requested in hierarchy"),
+                source="https://docs.nvidia.com/networking/display/hpcxv217/hcoll",
+                next="switch HCOLL off: `environment.variables: {OMPI_MCA_coll_hcoll_enable: 0}`",
+            ),
+            Form(
+                cause="mpi-root",
+                texts=(
+                    "has detected an attempt to run as root",
+                    "mpirun as root is strongly discouraged",
+                    "prterun has detected an attempt to run as root",
+                ),
+                source=_PRRTE + "src/mca/schizo/prte/help-prun.txt",
+            ),
+            Form(
+                cause="mpi-slots",
+                texts=(
+                    "There are not enough slots available",
+                    "More processes requested than permitted",
+                    "Your job has requested more processes than the ppr for",
+                    "All nodes which are allocated for this job are already filled",
+                ),
+                source=_PRRTE + "src/mca/rmaps/base/help-prte-rmaps-base.txt",
+            ),
+            Form(
+                cause="mpi-slots",
+                texts=(
+                    "A request was made to bind to that would result in binding more",
+                    "processes than cpus on a resource",
+                ),
+                source=_PRRTE + "src/mca/rmaps/base/help-prte-rmaps-base.txt",
+                means="MPI was asked to bind more ranks than the node has granted cores",
+                next="let dlrun bind the ranks, without `--bind-to` in `arguments` of the site profile's `launcher`; compare `resources.ranks_per_node` with `dlrun plan`",
+            ),
+            Form(
+                cause="mpi-daemon",
+                texts=(
+                    "ORTE was unable to reliably start one or more daemons",
+                    "PRTE was unable to reliably start one or more daemons",
+                    "was unable to reliably start one or more daemons",
+                    "An ORTE daemon has unexpectedly failed after launch",
+                    "A PRTE daemon has unexpectedly failed after launch",
+                    "An internal error has occurred in ORTE",
+                    "ORTE does not know how to route a message to the specified daemon",
+                    "A daemon (pid {}) died unexpectedly",
+                    "A daemon died unexpectedly with status",
+                    "daemon has unexpectedly failed after launch and before",
+                ),
+                source=_PRRTE + "src/mca/errmgr/base/help-errmgr-base.txt",
+            ),
+            Form(
+                cause="mpi-daemon",
+                texts=(
+                    "ORTE has lost communication with a remote daemon",
+                    "PRTE has lost communication with a remote daemon",
+                    "has lost communication with a remote daemon",
+                    "lost connection to remote daemon",
+                ),
+                source=_PRRTE + "src/mca/errmgr/base/help-errmgr-base.txt",
+                consequence=True,
+            ),
+            Form(
+                cause="command-missing",
+                texts=(
+                    "was unable to find the specified executable file",
+                    "was unable to launch the specified application",
+                ),
+                source=_PRRTE + "src/mca/schizo/prte/help-prun.txt",
+                means="the program that MPI was to start does not exist on a node",
+                passing=True,
+            ),
+            Form(
+                cause="launcher",
+                texts=(
+                    "mpirun was unable to start the specified application",
+                    "detected an unknown option",
+                    "unrecognized option",
+                    "The following command line options were deprecated",
+                    'Open MPI tried to fork a new process via the "execve" system call but failed',
+                ),
+                regex=r"(?:srun|mpirun|mpiexec\S*|prterun): (?:error: )?((?:unrecognized option|unknown option|invalid option|[Uu]nrecognized argument|Invalid \S+ specification|Unable to create step|fatal: ).*)|(?:prte|prterun|mpirun|mpiexec)\S* (?:was unable to (?:find|launch)|detected an unknown option).*",
+                source=_PRRTE + "src/mca/schizo/prte/help-prun.txt",
+                passing=True,
+            ),
+            Form(
+                cause="fabric-interface",
+                texts=(
+                    "None of the TCP networks specified to be included for out-of-band communications",
+                    "could not be found:  Value: {1}",
+                ),
+                source=_OMPI + "opal/mca/btl/tcp/help-mpi-btl-tcp.txt",
+            ),
+            Form(
+                cause="locked-memory",
+                texts=(
+                    "The OpenFabrics (openib) BTL failed to initialize while trying to allocate some locked memory",
+                    "allocate some locked memory",
+                    "unable to register memory: Cannot allocate memory",
+                ),
+                source="https://github.com/open-mpi/ompi/blob/v4.1.x/opal/mca/btl/openib/help-mpi-btl-openib.txt",
+            ),
+            Form(
+                cause="fabric-provider",
+                texts=(
+                    "No components were able to be opened in the pml framework",
+                    "No components were able to be opened in the",
+                    "PML {1} cannot be selected",
+                    "At least one pair of MPI processes are unable to reach each other for",
+                    "mca_pml_base_select",
+                    "The requested component {1} was not found",
+                    "A requested component was not found, or was unable to be opened",
+                ),
+                source=_OMPI + "ompi/mca/bml/r2/help-mca-bml-r2.txt",
+            ),
+            Form(
+                cause="fabric",
+                texts=(
+                    "The InfiniBand retry count between two MPI processes has been exceeded",
+                    "PML add procs failed",
+                    "OpenFabrics device: {} failed",
+                    "error polling LP CQ with status RETRY EXCEEDED ERROR",
+                ),
+                source=_OMPI + "opal/mca/btl/",
+            ),
+            Form(
+                cause="disk-full",
+                texts=(
+                    "Unable to allocate shared memory for intra-node messaging",
+                    "your temporary directory or shared memory directory does not have enough space",
+                    "It appears as if there is not enough space for",
+                ),
+                source=_OMPI + "opal/mca/shmem/mmap/help-opal-shmem-mmap.txt",
+                means="the node's temporary directory or shared memory is full",
+                next="point `TMPDIR` to node-local storage with room, or use fewer loader processes; `df -h` on the node shows which",
+            ),
+            Form(
+                cause="mpi-init",
+                texts=(
+                    "It looks like MPI_INIT failed for some reason",
+                    "It looks like MPI runtime init failed for some reason",
+                    "It looks like orte_init failed for some reason",
+                    "It looks like prte_init failed for some reason",
+                    "*** An error occurred in MPI_Init",
+                    "*** An error occurred in MPI_Init_thread",
+                    "orte_ess_init failed",
+                    "ompi_mpi_init: ompi_rte_init failed",
+                ),
+                source=_OMPI + "ompi/runtime/help-mpi-runtime.txt",
+                consequence=True,
+            ),
+            Form(
+                cause="peer-lost",
+                texts=(
+                    "mca_btl_tcp_frag_recv: readv failed: Connection reset by peer",
+                    "mca_btl_tcp_recv_blocking] recv({}) failed",
+                    "An MPI communication peer process has unexpectedly disconnected",
+                    "btl_tcp_endpoint.c:{} connect() to {} failed",
+                    "MPI_ERR_PROC_FAILED",
+                    "*** An error occurred in MPI_",
+                ),
+                source=_OMPI + "opal/mca/btl/tcp/help-mpi-btl-tcp.txt",
+                consequence=True,
+            ),
+            Form(
+                cause="killed",
+                texts=("exited on signal 9 (Killed)",),
+                source=_PRRTE + "src/mca/schizo/prte/help-prun.txt",
+                consequence=True,
+            ),
+            Form(
+                cause="segmentation-fault",
+                texts=(
+                    "exited on signal 11 (Segmentation fault)",
+                    "*** Process received signal ***",
+                    "Signal: Segmentation fault (11)",
+                ),
+                source=_OMPI + "opal/util/stacktrace.c",
+                consequence=True,
+            ),
+            Form(
+                cause="shared-memory",
+                texts=("exited on signal 7 (Bus error)", "Signal: Bus error (7)"),
+                source=_OMPI + "opal/util/stacktrace.c",
+                consequence=True,
+                means="a process crashed (SIGBUS): a mapped file or shared memory was truncated, or is full",
+            ),
+            Form(
+                cause="abort",
+                texts=("exited on signal 6 (Aborted)", "Signal: Aborted (6)"),
+                source=_PRRTE + "src/mca/schizo/prte/help-prun.txt",
+                consequence=True,
+            ),
+            Form(
+                cause="mpi-abort",
+                texts=(
+                    "MPI_ABORT was invoked on rank {1}",
+                    "MPI_Abort was called on rank {1}",
+                    "MPI_ABORT was invoked",
+                ),
+                source=_OMPI + "ompi/mpi/help-mpi-api.txt",
+                consequence=True,
+            ),
+            Form(
+                cause="mpi-ended",
+                texts=(
+                    "Primary job  terminated normally, but 1 process returned",
+                    "noticed that the job aborted, but has no info as to the process",
+                    "detected that one or more processes exited with non-zero status",
+                    "noticed that process rank {} with PID",
+                    "Child job {} terminated normally, but",
+                    "exiting improperly",
+                ),
+                source=_PRRTE + "src/mca/schizo/prte/help-prun.txt",
+                means="a rank ended with an error, and the launcher ended the others",
+                consequence=True,
+            ),
+            Form(
+                cause="mpi-ended",
+                texts=(
+                    "One of MPI processes was aborted.(rank={1})",
+                    "caused collective abort of all ranks",
+                    "Local abort before MPI_INIT completed",
+                ),
+                source="https://github.com/yoshiconlab-technical-assistant/analyse-csh/issues/19",
+                consequence=True,
+            ),
+            Form(
+                cause="mpi-init",
+                texts=(),
+                regex=r"\b(?:ORTE_ERROR_LOG|PRTE_ERROR_LOG|PRTE ERROR|PMIX ERROR|OPAL ERROR|OPAL_ERROR_LOG): (.+)",
+                source="https://github.com/open-mpi/ompi/issues/12359",
+                consequence=True,
+            ),
+        ),
+    ),
+)

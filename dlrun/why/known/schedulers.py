@@ -1,0 +1,336 @@
+"""What other schedulers and the kernel write into the log of a job: PBS, Grid Engine, Flux."""
+
+from __future__ import annotations
+
+from dlrun.why.known.form import Form, Writer
+
+_PBS = "https://github.com/openpbs/openpbs/blob/master/src/resmom/"
+_NEAR = "exclude the node that it names (`resources.exclude`) and submit again; if every node is affected, check with `dlrun verify` whether they reach one another and their clocks agree"
+
+# ruff: noqa: E501 - a table
+WRITERS = (
+    Writer(
+        name="PBS",
+        source="https://github.com/openpbs/openpbs",
+        forms=(
+            Form(
+                cause="memory-limit",
+                texts=(
+                    "PBS: job killed: mem {} exceeded limit",
+                    "PBS: job killed: vmem {} exceeded limit",
+                    "exceeded MEM usage hard limit",
+                    "Job exceeded a memory resource limit",
+                ),
+                source="https://github.com/nf-core/sarek/issues/541",
+            ),
+            Form(
+                cause="walltime",
+                texts=("PBS: job killed: walltime {} exceeded limit", "exceeded its walltime limit"),
+                source="https://github.com/adaptivecomputing/torque",
+            ),
+            Form(
+                cause="disk-full",
+                texts=(
+                    "killed due to exceeding jobfs quota",
+                    "job killed: file size exceeded",
+                    "exceeded scratch_local",
+                ),
+                source="https://github.com/payu-org/payu/issues/587",
+                means="the job used more local storage than it had requested",
+                next="ask for more local storage (`resources.node_local`), or write less there",
+            ),
+            Form(
+                cause="memory-limit",
+                texts=(
+                    "=>> PBS: job killed: mem {} exceeded limit {}",
+                    "=>> PBS: job killed: vmem {} exceeded limit {}",
+                    "=>> PBS: job killed: pmem {} exceeded limit {}",
+                    "=>> PBS: job killed: pvmem {} exceeded limit {}",
+                    "Cgroup mem limit exceeded",
+                    "Cgroup memsw limit exceeded",
+                    "job killed due to exceeding mem",
+                ),
+                source=_PBS + "linux/mom_mach.c",
+            ),
+            Form(
+                cause="walltime",
+                texts=("=>> PBS: job killed: walltime {} exceeded limit {}",),
+                source=_PBS + "mom_main.c",
+            ),
+            Form(
+                cause="cpu-time",
+                texts=(
+                    "=>> PBS: job killed: cput {} exceeded limit {}",
+                    "=>> PBS: job killed: pcput {} exceeded limit {}",
+                    "=>> PBS: job killed: ncpus {} exceeded limit {}",
+                    "=>> PBS: job killed: cpupercent",
+                ),
+                source=_PBS + "mom_main.c",
+            ),
+            Form(
+                cause="node",
+                texts=(
+                    "=>> PBS: job killed: node {1} requested job terminate",
+                    "=>> PBS: job killed: node {1}",
+                ),
+                source=_PBS + "mom_comm.c",
+            ),
+            Form(
+                cause="scheduler",
+                texts=(
+                    "=>> PBS: job killed: {1}",
+                    "PBS: chdir to {1} failed",
+                    "Post job file processing error; job {1}",
+                    "job held, too many failed attempts to run",
+                ),
+                source=_PBS + "mom_main.c",
+            ),
+            Form(
+                cause="launcher",
+                texts=("pbs_tmrsh: {1}", "pbsdsh: error {1}", "tm_spawn: error {1}", "tm_init: {1}"),
+                source="https://github.com/openpbs/openpbs/blob/master/src/cmds/pbs_tmrsh.c",
+                passing=True,
+            ),
+        ),
+    ),
+    Writer(
+        name="Grid Engine",
+        source="https://github.com/grisu48/gridengine",
+        forms=(
+            Form(
+                cause="memory-limit",
+                texts=(
+                    'exceeds job hard limit "h_vmem"',
+                    'exceeds job hard limit "h_rss"',
+                    "h_vmem limit reached",
+                    "exceeded hard limit h_vmem",
+                ),
+                source="https://gridscheduler.sourceforge.net/htmlman/htmlman5/queue_conf.html",
+            ),
+            Form(
+                cause="walltime",
+                texts=(
+                    "exceeded hard wallclock time",
+                    'exceeds job hard limit "h_rt"',
+                    'exceeds job soft limit "s_rt"',
+                ),
+                source="https://gridscheduler.sourceforge.net/htmlman/htmlman5/queue_conf.html",
+            ),
+            Form(
+                cause="cpu-time",
+                texts=('exceeds job hard limit "h_cpu"',),
+                source="https://gridscheduler.sourceforge.net/htmlman/htmlman5/queue_conf.html",
+            ),
+            Form(
+                cause="node",
+                texts=(
+                    "commlib error: got select error ({1})",
+                    "got select error (Connection refused)",
+                    "commlib error: got read error ({1})",
+                    "execd on host {1} not reachable",
+                    "can't get connection to qlogin",
+                ),
+                source="https://gridscheduler.sourceforge.net/htmlman/htmlman1/qrsh.html",
+                means="the node's Grid Engine daemon did not answer",
+                consequence=True,
+            ),
+            Form(
+                cause="launcher",
+                texts=(
+                    "executing task of job {} failed: {1}",
+                    "didn't accept task",
+                    "a slave task of job {} failed",
+                    'Your "qrsh" request could not be scheduled',
+                    "could not get execution daemon",
+                    "poll: protocol failure in circuit setup",
+                    "error: executing task of job",
+                ),
+                source="https://gridscheduler.sourceforge.net/htmlman/htmlman1/qrsh.html",
+                next=_NEAR,
+                passing=True,
+            ),
+            Form(
+                cause="scheduler",
+                texts=(
+                    "failed changing into working directory:{1}",
+                    "error: can't chdir to {1}",
+                    "can't open output file",
+                    "shepherd exited with exit status {1}",
+                ),
+                source="https://gridscheduler.sourceforge.net/htmlman/htmlman5/accounting.html",
+                passing=True,
+            ),
+            Form(
+                cause="memory-limit",
+                texts=(
+                    'exceeds job hard limit "s_vmem"',
+                    'exceeds job soft limit "s_vmem"',
+                    'exceeds job hard limit "h_data"',
+                    'exceeds job master hard limit "h_vmem"',
+                ),
+                source="https://gridscheduler.sourceforge.net/htmlman/htmlman5/queue_conf.html",
+            ),
+            Form(
+                cause="scheduler",
+                texts=(
+                    "failed assumedly before job:{1}",
+                    "failed before prolog:{1}",
+                    "failed opening input/output file:{1}",
+                    "failed searching requested shell:{1}",
+                    "failed in prolog:{1}",
+                    "failed in pestart:{1}",
+                ),
+                source="https://gridscheduler.sourceforge.net/htmlman/htmlman5/sge_status.html",
+            ),
+        ),
+    ),
+    Writer(
+        name="Flux",
+        source="https://github.com/flux-framework/flux-core",
+        forms=(
+            Form(
+                cause="command-missing",
+                texts=(
+                    "start failed: {1}: No such file or directory",
+                    "start failed: {1}: Permission denied",
+                    "start failed: {1}: Exec format error",
+                ),
+                source="https://github.com/flux-framework/flux-core/issues/4195",
+            ),
+            Form(
+                cause="scheduler",
+                texts=("job shell exec error on broker {1} (rank",),
+                source="https://github.com/flux-framework/flux-core/issues/6568",
+            ),
+            Form(
+                cause="mpi-ended",
+                texts=("failed and exit-on-error is set", "exit-timeout expired"),
+                source="https://github.com/flux-framework/flux-core/issues/7328",
+                means="a rank ended, and the launcher ended the others",
+                consequence=True,
+            ),
+            Form(
+                cause="walltime",
+                texts=(
+                    "job.exception type=timeout severity=0 resource allocation expired",
+                    "resource allocation expired",
+                ),
+                source="https://flux-framework.readthedocs.io/projects/flux-core/en/latest/man1/flux-run.html",
+            ),
+            Form(
+                cause="node",
+                texts=(
+                    "node failure on {1} (",
+                    "node failure on {1}",
+                    "lost contact with job shell on {1}",
+                    "job.exception type=node-failure",
+                    "lost connection to broker",
+                ),
+                source="https://github.com/flux-framework/flux-core/tree/master/src/modules/job-exec",
+            ),
+            Form(
+                cause="launcher",
+                texts=(
+                    "unsatisfiable request",
+                    "flux-job: task(s) exited with exit code {}: {1}",
+                    "alloc denied due to type=",
+                    "Unable to connect to Flux",
+                ),
+                source="https://github.com/flux-framework/flux-core/blob/master/src/cmd/flux-job.c",
+                passing=True,
+            ),
+            Form(
+                cause="cancelled",
+                texts=("job.exception type=cancel severity=0",),
+                source="https://flux-framework.readthedocs.io/projects/flux-core/en/latest/man1/flux-cancel.html",
+                consequence=True,
+            ),
+            Form(
+                cause="killed",
+                texts=(
+                    "task {}: exited signal: Killed",
+                    "Killed: job shell",
+                    "task(s) Killed",
+                    "task(s) killed",
+                ),
+                source="https://github.com/flux-framework/flux-core/tree/master/src/shell",
+                consequence=True,
+            ),
+            Form(
+                cause="segmentation-fault",
+                texts=("task(s) Segmentation fault",),
+                source="https://github.com/flux-framework/flux-core/tree/master/src/shell",
+                consequence=True,
+            ),
+            Form(
+                cause="launcher",
+                texts=(),
+                regex=r"\bflux-(?:shell|job|run|broker)(?:\[\d+\])?: (?:FATAL|ERROR): (.+)",
+                source="https://flux-framework.readthedocs.io/projects/flux-core/en/latest/man1/flux-shell.html",
+                consequence=True,
+            ),
+            Form(
+                cause="launcher",
+                texts=("job.exception type=exec severity=0 {1}",),
+                source="https://github.com/flux-framework/flux-core/blob/master/src/cmd/flux-job.c",
+                consequence=True,
+            ),
+        ),
+    ),
+    Writer(
+        name="the kernel",
+        source="https://github.com/torvalds/linux",
+        forms=(
+            Form(
+                cause="memory",
+                texts=("systemd-oomd killed", "Out of memory: Kill process", "Memory cgroup stats for"),
+                source="https://github.com/torvalds/linux/blob/master/mm/oom_kill.c",
+            ),
+            Form(
+                cause="memory",
+                texts=(
+                    "Out of memory: Killed process",
+                    "Memory cgroup out of memory: Killed process",
+                    "oom-kill:constraint=",
+                    "invoked oom-killer",
+                    "oom_reaper: reaped process",
+                ),
+                source="https://github.com/torvalds/linux/blob/master/mm/oom_kill.c",
+            ),
+            # The excluded Xids are those of program errors (NVIDIA/k8s-device-plugin, internal/rm/health.go).
+            Form(
+                cause="gpu-broken",
+                texts=("Xid ({}): 79, {1}", "GPU has fallen off the bus"),
+                regex=r"(uncorrectable (?:NVLink|ECC) error|NVRM: Xid \(\S+\): (?!(?:13|31|43|45|68|109)\b)\d+|CUDA_ERROR_ECC_UNCORRECTABLE|fallen off the bus|HSA_STATUS_ERROR_HARDWARE\w*|amdgpu: GPU reset|amdgpu .*ring \w+ timeout|[Uu]ncorrectable hardware error)",
+                source="https://docs.nvidia.com/deploy/xid-errors/",
+            ),
+            Form(
+                cause="segmentation-fault",
+                texts=("segfault at {} ip {} sp {} error {1}", "traps: {} general protection fault"),
+                source="https://github.com/torvalds/linux/blob/master/arch/x86/mm/fault.c",
+                consequence=True,
+            ),
+            Form(
+                cause="illegal-instruction",
+                texts=("trap invalid opcode ip",),
+                source="https://github.com/torvalds/linux/blob/master/arch/x86/kernel/traps.c",
+            ),
+            Form(
+                cause="file-system",
+                texts=(
+                    "LustreError: {} evicted",
+                    "This client was evicted by {1};",
+                    "nfs: server {1} not responding",
+                    "nfs: server {1} not responding, timed out",
+                    "EXT4-fs error (device {1})",
+                    "blk_update_request: I/O error, dev {1}",
+                    "Buffer I/O error on dev {1}",
+                    "GPFS: 6027-{1}",
+                    "mmfsd: {1}",
+                ),
+                source="https://wiki.lustre.org/Lustre_Troubleshooting",
+                passing=True,
+            ),
+        ),
+    ),
+)

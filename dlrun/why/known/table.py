@@ -1,0 +1,47 @@
+"""The table of known errors, in the order in which a line is compared: the writers that know their own lines come first."""
+
+from __future__ import annotations
+
+from dlrun.why.known import (
+    communication,
+    compilers,
+    containers,
+    devices,
+    fabrics,
+    files,
+    frameworks,
+    hydra,
+    mpi,
+    process_groups,
+    python,
+    schedulers,
+    services,
+    slurm,
+    training,
+)
+from dlrun.why.known.causes import CAUSES
+from dlrun.why.known.form import Pattern, Writer, patterns_of
+
+WRITERS: tuple[Writer, ...] = (
+    *communication.WRITERS,
+    *process_groups.WRITERS,
+    *fabrics.WRITERS,
+    *containers.WRITERS,
+    *slurm.WRITERS,
+    *schedulers.WRITERS,
+    *mpi.WRITERS,
+    *hydra.WRITERS,
+    *compilers.WRITERS,
+    *devices.WRITERS,
+    *training.WRITERS,
+    *frameworks.WRITERS,
+    *services.WRITERS,
+    *python.WRITERS,
+    *files.WRITERS,
+)
+"""All writers; those of the operating system, whose words any program may print, come last."""
+
+
+def of_writer(writer: Writer) -> list[Pattern]:
+    """The patterns of a writer, in the order of its forms."""
+    return [pattern for form in writer.forms for pattern in patterns_of(form, writer, CAUSES[form.cause])]

@@ -1,0 +1,145 @@
+"""Which known error a line is: of its writer, by severity. Warnings and progress are never causes.
+
+A line that one library surely wrote is compared with the errors of that library alone: `Network is unreachable` from NCCL is not
+about the internet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from dlrun.why import own_patterns
+from dlrun.why.known.causes import CAUSES
+from dlrun.why.known.form import Pattern, patterns_of
+from dlrun.why.known.table import WRITERS, of_writer
+
+_LEVEL = 200
+"""Characters of a line within which its level stands."""
+_HARMLESS = re.compile(
+    r"(?:^|[\s\[(|:-])(?:WARNING|WARN|INFO|DEBUG|NOTICE|TRACE)(?=[\]:|\s,)-]|$)"
+    r"|\b[A-Z]\w*Warning: |\bLmod Warning:|\bwarnings\.warn\("
+    r"|^\W*(?:\[\S+\]:?\s*)*\[?[IWDV]\s?\d{4}[ T]\d\d:\d\d"  # glog, and PyTorch after its example
+    r"|\[[IW]\d{0,4} ?[^\]]*\.(?:cpp|h|cc):\d+\]"
+    r"|: [IWDV] \S+:\d+\]"  # TensorFlow and XLA
+    r"|\[\d{4}-\d\d-\d\d [\d:,]+ [IWD] \d+ \d+\]"  # Ray
+    r"|^\W*(?:[Ww]arning|[Nn]ote|NOTE): |^\S+: [Ww]arning: "
+)
+"""Lines of a level below error: of logging, glog, TensorFlow, Ray, the shell."""
+_LOUD = re.compile(r"\b[NR]CCL WARN\b|\bWARN(?=: Function: \w+ Line: \d+: NET/OFI\b)|\[WARN\] PLE\b")
+"""NCCL writes its errors at level WARN (its lowest but one)."""
+_OUR_ERROR = "error: "
+"""How each error of dlrun's node programs begins."""
+_WORD = re.compile(r"[a-z0-9_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A known error in a line, and the values of its pattern's groups."""
+
+    pattern: Pattern
+    values: tuple[str, ...]
+
+
+class _Rows:
+    """Patterns in order, found by a word that each line of theirs has."""
+
+    def __init__(self, patterns: Iterable[Pattern]) -> None:
+        self._by_word: dict[str, list[int]] = defaultdict(list)
+        self._always: list[int] = []
+        self._rows = list(patterns)
+        for number, row in enumerate(self._rows):
+            (self._by_word[row.word] if row.word else self._always).append(number)
+
+    def match(self, line: str, words: Iterable[str], *, in_order: bool = True) -> Match | None:
+        """The first error; without `in_order` the first that is a cause, else that is a consequence. None without one."""
+        numbers = [number for word in words for number in self._by_word.get(word, ())]
+        consequence: Match | None = None
+        for number in sorted((*numbers, *self._always)):
+            row = self._rows[number]
+            found = _compiled(row.regex, row.any_case).search(line)
+            if found is None:
+                continue
+            hit = Match(row, tuple(v.strip() for v in found.groups() if v and v.strip()))
+            if in_order or not row.consequence:
+                return hit
+            consequence = consequence or hit
+        return consequence
+
+
+class Table:
+    """All known errors for the logs of one job: the site's own, those of dlrun's programs, and those of other programs."""
+
+    def __init__(self, own: Sequence[Pattern] = ()) -> None:
+        self._site = _Rows(own)
+        self._known: dict[str, Match | None] = {}
+
+    def match(self, line: str) -> Match | None:
+        """The known error in a line without control characters; None if there is none, or if its level is lower."""
+        if line not in self._known:
+            self._known[line] = self._match(line)
+        return self._known[line]
+
+    def _match(self, line: str) -> Match | None:
+        words = frozenset(_WORD.findall(line.lower()))
+        ours = line.startswith(_OUR_ERROR)
+        if (
+            found := self._site.match(line, words) or (_ours().match(line, ()) if ours else None)
+        ) is not None:
+            return found
+        if is_harmless(line):
+            return None
+        if (claimed := _claimed(line)) is not None:
+            return claimed.match(line, words)
+        found = _others().match(line, words, in_order=False)
+        # The general errors of node programs end with one of the system's, which says more.
+        return found or (_ours_general().match(line, ()) if ours else None)
+
+
+def is_harmless(line: str) -> bool:
+    """Whether a line is a warning, or of a lower level."""
+    return _HARMLESS.search(_LOUD.sub("", line)[:_LEVEL]) is not None
+
+
+def is_claimed(line: str) -> bool:
+    """Whether a line was surely written by a library that the table knows."""
+    return _claimed(line) is not None
+
+
+@cache
+def _compiled(regex: str, any_case: bool) -> re.Pattern[str]:
+    return re.compile(regex, re.IGNORECASE if any_case else 0)
+
+
+@cache
+def _ours() -> _Rows:
+    return _Rows(own_patterns.patterns())
+
+
+@cache
+def _ours_general() -> _Rows:
+    return _Rows(own_patterns.patterns(general=True))
+
+
+@cache
+def _others() -> _Rows:
+    return _Rows(
+        pattern
+        for writer in WRITERS
+        for form in writer.forms
+        if form.anywhere or not writer.line
+        for pattern in patterns_of(form, writer, CAUSES[form.cause])
+    )
+
+
+@cache
+def _claimants() -> tuple[tuple[re.Pattern[str], _Rows], ...]:
+    return tuple((re.compile(writer.line), _Rows(of_writer(writer))) for writer in WRITERS if writer.line)
+
+
+def _claimed(line: str) -> _Rows | None:
+    """The errors of the library that surely wrote a line; None if it is not known who did."""
+    return next((rows for regex, rows in _claimants() if regex.search(line)), None)

@@ -1,0 +1,60 @@
+"""The cause of a line that dlrun's own programs print in a job, by the tables of `own_messages`."""
+
+from __future__ import annotations
+
+import re
+
+from dlrun.why.known.form import Pattern
+from dlrun.why.own_messages import JOB, NODE
+from dlrun.why.passing_messages import PASSING
+
+
+def patterns(*, general: bool = False) -> list[Pattern]:
+    """The errors of node programs as patterns, the longest messages first, since `{}` matches anything.
+
+    general: return the general ones, to be tried last.
+    """
+    rows = [
+        (message, cause, own.next)
+        for cause, own in NODE.items()
+        if own.general is general
+        for message in own.messages
+    ]
+    rows.sort(key=lambda row: -_length(row[0]))
+    return [
+        Pattern(cause=cause, regex=f"^error: ({_regex(message)})$", means="{1}", next=step)
+        for message, cause, step in rows
+    ]
+
+
+def _regex(message: str) -> str:
+    return ".*?".join(re.escape(part) for part in message.split("{}"))
+
+
+def pattern_of(message: str) -> Pattern | None:
+    """The pattern of a message of a job's script; None for messages after which the job continues."""
+    found = [
+        (_length(known), cause) for cause, own in JOB.items() for known in own.messages if _is(known, message)
+    ]
+    passing = max((_length(known) for known in PASSING if _is(known, message)), default=-1)
+    length, cause = max(found, default=(-1, ""))
+    # A progress message may also match a general error: the more specific one counts.
+    if length <= passing:
+        return None
+    return Pattern(
+        cause=cause, regex="", means="{1}", next=JOB[cause].next, consequence=JOB[cause].consequence
+    )
+
+
+def reports_progress(message: str) -> bool:
+    """Whether a message is one of `PASSING`."""
+    return pattern_of(message) is None and any(_is(known, message) for known in PASSING)
+
+
+def _is(known: str, message: str) -> bool:
+    return re.fullmatch(_regex(known), message) is not None
+
+
+def _length(known: str) -> int:
+    """The number of fixed characters of a message: more mean a more specific match."""
+    return len(known.replace("{}", ""))

@@ -1,0 +1,82 @@
+"""What a job's end means where no line of a log tells it: by state, by note, by signal; and exceptions, which have no table."""
+
+from __future__ import annotations
+
+from dlrun.model.job import State
+from dlrun.why.known.causes import CAUSES
+from dlrun.why.known.form import Pattern
+
+# ruff: noqa: E501 - a table
+EXCEPTION = Pattern(
+    cause="exception",
+    regex=r"^\s*(?:(?:\[[^\]\s]{1,40}\](?:<std(?:err|out)>)?|\([^()]{0,60}\bpid=\d+[^()]{0,60}\)):?\s*){0,3}(?:what\(\): +(\S.{0,120})|((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Expired|Iteration|Failure)(?::?\s*$|: .{0,120})))",
+    means="the program raised {1}",
+    next="the whole traceback: `dlrun logs JOB --rank {rank}`",
+)
+"""The last line of a traceback, or a C++ exception, after the line prefixes of torchrun, mpirun and Ray."""
+
+COMMAND_MISSING = Pattern(
+    cause="command-missing",
+    regex="",
+    means=CAUSES["command-missing"].means,
+    named=CAUSES["command-missing"].named,
+    check=CAUSES["command-missing"].check,
+    next=CAUSES["command-missing"].next,
+)
+"""For a shell that did not find the program (exit code 126 or 127)."""
+
+LAUNCHER_MISSING = Pattern(
+    cause="launcher",
+    regex="",
+    means="the launcher, or a program that the job's script runs, does not exist: `{1}`",
+    next="correct `launcher.program` in the site profile, or load the module that has it (`environment.modules`)",
+)
+"""For a program missing in the job's own script."""
+
+BY_STATE = {
+    State.TIMED_OUT: ("walltime", "the walltime was exceeded", "ask for more `resources.walltime`, or give `checkpoint:` and `on_failure.requeue`"),
+    State.OUT_OF_MEMORY: ("memory", "a node's memory, or the job's part of it, ran out", "ask for more with `resources.memory_per_node`, or use fewer data-loader processes"),
+    State.NODE_FAILED: ("node", "a node died", "submit again; `on_failure.requeue` does so automatically"),
+    State.PREEMPTED: ("preempted", "a job of higher priority took its nodes", "submit again; `on_failure.requeue` does so automatically"),
+    State.CANCELLED: ("cancelled", "it was cancelled by its user", "`dlrun resubmit JOB` submits it again"),
+    State.CANCELLED_BY_ADMIN: ("cancelled-by-admin", "it was cancelled by an administrator", "ask the centre, then `dlrun resubmit JOB`"),
+    State.LOST: ("lost", "how it ended is unknown", "see the end of its log: `dlrun logs JOB --rank job`"),
+}  # fmt: skip
+"""State that is a cause by itself -> (cause, meaning, next step)."""
+
+DEPENDENCY = (
+    "dependency",
+    "it can never start, because a job under `after` did not end as `after` requires",
+    "correct that job, and submit this one again with the new job under `after:`; `dlrun cancel JOB` removes it from the queue",
+)
+"""A job whose dependency can never be met."""
+
+BY_NOTE = {
+    "hang": ("hang", "no rank wrote or computed anything for the time that `hang` allows", "see where each rank waited, in its log and {stacks}; a rank in another place than the others is the likely cause"),
+    "placement": ("placement", "the placement of ranks differs from the plan: the first {1}", "`dlrun verify` with its spec compares every rank and names the likely cause"),
+    "node failed": ("node", "too few of its nodes are good: {1}", "`dlrun logs JOB --rank job` names the bad ones; request more `spare_nodes`, or report them to the centre"),
+    "environment": ("environment", "the environment of a node differs from that of the first node: {1}", "have `environment.venv` or `conda` on a file system that all nodes see, or copy it to each: `environment.stage: true`; exclude the node (`resources.exclude`) if only it is wrong"),
+    "code changed": ("code", "its code had changed since the submission, which `code: strict` does not allow", "submit it again, or restore the file; with `code: record` the job runs with what is there"),
+    "no snapshot": ("code", "the stored code that it was to run is missing or damaged", "`dlrun resubmit JOB --code now` submits it with today's code"),
+    "alone": ("mpi-pmi", "each rank trained alone: {1}", "`dlrun plan` names what the launcher lacks, where dlrun knows the MPI; with `verify: warn` the job runs nevertheless"),
+    "fabric": ("fabric", "the job fell back to a slower network: {1}", "see the library's messages in {log} before the selected transport (NCCL: `NET/`); with `fabric_check: warn` the job runs nevertheless"),
+}  # fmt: skip
+"""Reason in a job's note -> (cause, meaning, next step); `{1}`: the note's detail."""
+
+_EARLY = (
+    "user-signal",
+    "it received a user signal (SIGUSR1 or SIGUSR2), which it does not handle",
+    "schedulers send these before a limit is reached, and so does `checkpoint`: handle the signal in the program, or find its sender among the options of the job and the site",
+)
+SIGNALS = {
+    138: _EARLY,
+    140: _EARLY,
+    137: ("killed", "it was killed (SIGKILL), for an unknown reason: neither memory nor walltime is known to be used up", "check what else runs on the node, and the node's system log"),
+    139: ("segmentation-fault", "it crashed (SIGSEGV), in compiled code", "update or rebuild the library at the top of the stack; `environment.variables: {PYTHONFAULTHANDLER: 1}` shows it"),
+    143: ("terminated", "it was terminated (SIGTERM), but not by the job", "find what else ends processes: a launcher inside the command, a time limit of its own, another user"),
+    136: ("arithmetic", "it crashed (SIGFPE): a division by zero in compiled code", "`environment.variables: {PYTHONFAULTHANDLER: 1}` shows where"),
+    134: ("abort", "it aborted (SIGABRT), in compiled code", "the line before the abort in its log has the reason"),
+    135: ("shared-memory", "it crashed (SIGBUS): a mapped file or shared memory was truncated, or is full", "check whether /dev/shm or a file system is full"),
+    132: ("illegal-instruction", "it was built for a CPU that this node does not have (SIGILL)", "build it on a compute node, or ask for the right one with `resources.constraint`"),
+}  # fmt: skip
+"""Exit code of a signal (128 + its number) -> (cause, meaning, next step), for logs without evidence."""

@@ -1,0 +1,99 @@
+"""Copy the evidence of a job on a login node: failure notes, stacks and the ends of logs, some kilobytes of each.
+
+The copies are in a temporary directory with the layout of a job directory, until dlrun ends; copies of complete logs are
+separate.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from dlrun.errors import OperationFailed
+from dlrun.jobs.clusters.login import transport_of
+from dlrun.jobs.logs import files as log_files
+from dlrun.jobs.records.jobs import Job, Remote
+from dlrun.jobs.remote.copies import LOG, poll, pulling
+from dlrun.jobs.remote.fetch import RemoteFile, listing
+from dlrun.why import evidence as why_evidence
+from dlrun.why.evidence import ProcessEnd
+
+_copies: list[tempfile.TemporaryDirectory[str]] = []
+"""The directories of the copies; each is removed at the end of this process."""
+_SMALL = re.compile(r"(?:points/[0-9]+/)?(?:state\.json|(?:failures|ended|stacks)/[^./\0][^/\0]*)")
+_OTHERS = 24
+"""Logs per run of ranks without failure notes: the first to fall silent, and as many of the last before the failure."""
+_FILE_SERVER = 1_000_000_000
+"""Maximum nanoseconds by which a file server's clock may be ahead of a node's."""
+
+
+def fetch(job: Job, remote: Remote, runs: Sequence[Path]) -> dict[Path, Path]:
+    """Copy the evidence of failed runs of a job on a login node; returns run -> directory of its copy.
+
+    Raises TransportFailed if the login node cannot be reached, OperationFailed if the copies cannot be written.
+    """
+    try:
+        _copies.append(tempfile.TemporaryDirectory(prefix="dlrun-why-"))
+    except OSError as error:
+        raise OperationFailed(f"cannot make a temporary directory: {error.strerror}") from None
+    place = Path(_copies[-1].name)
+    names = [run.relative_to(job.directory).as_posix() for run in runs]
+    prefixes = ["" if name == "." else f"{name}/" for name in names]
+    transport = transport_of(remote.host, remote.transport)
+    small = [
+        f"{prefix}{part}"
+        for prefix in prefixes
+        for part in ("state.json", "failures/*", "ended/*", "stacks/*")
+    ]
+    with pulling(transport, remote.directory, (), small, {}) as session:
+        poll(session, lambda name: (place, name) if _SMALL.fullmatch(name) else None)
+    found = listing(
+        transport,
+        remote.directory,
+        [f"./{prefix}logs/{logs}" for prefix in prefixes for logs in ("*.log", "[0-9]*/*.log")],
+    )
+    chosen: dict[str, int] = {}
+    for prefix in prefixes:
+        chosen |= _chosen([one for one in found if one.name.startswith(f"{prefix}logs/")], place / prefix)
+    with pulling(transport, remote.directory, [glob.escape(name) for name in chosen], (), chosen) as session:
+        poll(session, lambda name: (place, name) if name in chosen and LOG.fullmatch(name) else None)
+    for one in found:
+        if (copy := place / one.name).is_file():
+            # The search orders logs by the time of their last line.
+            os.utime(copy, ns=(one.mtime_ns, one.mtime_ns))
+    return {run: place / name for run, name in zip(runs, names, strict=True)}
+
+
+def _chosen(found: Sequence[RemoteFile], run: Path) -> dict[str, int]:
+    """Log name -> offset of the part to fetch, for failed processes, the job, and some others."""
+    by_process = {process: one for one in found for process in _processes(one)}
+    noted = why_evidence.notes(run)
+    theirs = (by_process.get((note.role, note.rank)) for note in noted)
+    failed = list(dict.fromkeys(one for one in theirs if one is not None))
+    left = set(found).difference(failed)
+    scripts = [one for one in left if PurePosixPath(one.name).name == "job.log"]
+    others = sorted(left.difference(scripts), key=lambda one: one.mtime_ns)
+    lengths = dict.fromkeys(scripts, why_evidence.TAIL)
+    for number, one in enumerate(failed[: why_evidence.MOST]):
+        lengths[one] = why_evidence.TAIL if number < why_evidence.FULL else why_evidence.SHORT
+    lengths |= dict.fromkeys([*others[: _OTHERS - 1], *others[_OTHERS - 1 :][-1:]], why_evidence.SHORT)
+    lengths |= dict.fromkeys(_just_before(others, noted), why_evidence.SHORT)
+    return {
+        one.name: max(0, one.size - length * max(1, len(_processes(one)))) for one, length in lengths.items()
+    }
+
+
+def _just_before(others: Sequence[RemoteFile], failed: Sequence[ProcessEnd]) -> Sequence[RemoteFile]:
+    """The logs last written before the first failure: among thousands, they include a rank that ended too early."""
+    if not failed:
+        return ()
+    return [one for one in others if one.mtime_ns <= failed[0].time * 1e9 + _FILE_SERVER][-_OTHERS:]
+
+
+def _processes(one: RemoteFile) -> list[tuple[str, int]]:
+    """(role, rank) of each process that writes to a log."""
+    return log_files.processes(PurePosixPath(one.name).name)

@@ -1,0 +1,47 @@
+# shellcheck shell=bash
+# In a rank: private directories on this node for what compilers keep, made before the program starts.
+
+dlrun_caches() { # BASE KEY IMAGE [VARIABLE=DIRECTORY | VARIABLE=DIRECTORY@]...: with `@` each rank has its own; IMAGE: `yes` in a container
+  local base below=$2 image=$3 name one path place=
+  for base in "$1" /tmp; do
+    if _dlrun_make_private "$base/dlrun-caches-$DLRUN_USER"; then place=$base/dlrun-caches-$DLRUN_USER && break; fi
+  done
+  shift 3
+  if [[ -z $place ]]; then
+    if ((DLRUN_LOCAL_RANK == 0)); then
+      echo "dlrun: caches: $DLRUN_HOST has no directory for them that only this user can write: each tool uses its own"
+    fi
+    return 0
+  fi
+  export DLRUN_CACHES=$place/$below
+  for one; do
+    name=${one%%=*} path=$DLRUN_CACHES/${one#*=}
+    if [[ -n ${!name-} ]]; then
+      _dlrun_check_cache "$name"
+      continue
+    fi
+    if [[ $path == *@ ]]; then path=${path%@}/$DLRUN_LOCAL_RANK; fi
+    if (umask 077 && mkdir -p -- "$path") 2>/dev/null; then export "$name=$path"; fi
+  done
+  if [[ $image == yes ]]; then
+    export APPTAINER_BIND="${APPTAINER_BIND:+$APPTAINER_BIND,}$DLRUN_CACHES" SINGULARITY_BIND="${SINGULARITY_BIND:+$SINGULARITY_BIND,}$DLRUN_CACHES"
+  fi
+}
+
+_dlrun_make_private() { # DIRECTORY: make it, or use it if no one else could have written in it; several ranks do so at once
+  [[ $1 == /* ]] || return 1
+  mkdir -m 700 -- "$1" 2>/dev/null || true
+  [[ -d $1 && ! -L $1 && -O $1 && -w $1 && $(stat -c %a -- "$1" 2>/dev/null) == 700 ]]
+}
+
+_dlrun_check_cache() { # VARIABLE: what the user or a module has set is kept, with a warning on a network file system
+  local path=${!1} kind
+  if ((DLRUN_LOCAL_RANK)); then return 0; fi
+  while [[ -n $path && $path == */* && ! -e $path ]]; do path=${path%/*}; done
+  kind=$(stat -f -c %T -- "${path:-/}" 2>/dev/null) || return 0
+  case $kind in
+  nfs* | lustre | gpfs | fhgfs | beegfs | ceph | afs | smb* | cifs | panfs | pvfs2 | wekafs)
+    echo "dlrun: caches: $1 is kept as it was set, ${!1}, which is on $kind: compilers on several nodes may break one another there"
+    ;;
+  esac
+}

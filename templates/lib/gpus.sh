@@ -1,0 +1,96 @@
+# shellcheck shell=bash disable=SC2154 # variables of bind.sh, and of the functions that call these
+# Which of the visible GPUs a rank is shown, whatever the scheduler calls them. Follows divide.sh in every file that has it.
+
+dlrun_show_gpus() { # VARIABLE INDEXES: show this rank the GPUs of its row, unless the ranks divide what was granted
+  local index mine=''
+  if [[ -n $_dlrun_gpus_decided ]]; then return 0; fi
+  for index in ${2//,/ }; do mine+=,${_dlrun_gpu_name[$index]-$index}; done
+  _dlrun_set_gpus "${_dlrun_gpus_by:-$1}" "${mine#,}"
+}
+
+_dlrun_set_gpus() { # VARIABLE NAMES
+  export "$1=$2"
+  # shellcheck disable=SC2034 # for checks.sh
+  _dlrun_gpus=$1=$2
+}
+
+_dlrun_share_gpus() { # RANKS VARIABLE ROWS: are the GPUs of all rows visible? Else each rank gets its part of what is, and _dlrun_gpu_names are those of all
+  local names=() planned=() index position per lacks='' first by=$2
+  declare -gA _dlrun_gpu_name _dlrun_gpu_index
+  _dlrun_gpu_name=() _dlrun_gpu_index=()
+  if [[ $2 == ROCR_VISIBLE_DEVICES && -z ${ROCR_VISIBLE_DEVICES+set} && -n ${HIP_VISIBLE_DEVICES+set} ]]; then
+    by=HIP_VISIBLE_DEVICES # it counts the GPUs that the other one leaves
+  fi
+  _dlrun_gpus_decided='' _dlrun_gpu_names='' _dlrun_gpu_rows=$3 _dlrun_gpus_by=$by
+  if [[ -z $by ]]; then return 0; fi
+  IFS=, read -ra planned <<<"$3"
+  per=$((${#planned[@]} / $1))
+  if [[ $by == ZE_AFFINITY_MASK && ${ZE_FLAT_DEVICE_HIERARCHY-} == COMPOSITE && ${!by-} != *.* ]]; then
+    _dlrun_note "ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE counts cards, and the plan counts tiles: $by is left as it is"
+    _dlrun_gpus_decided=1
+    return 0
+  fi
+  if [[ -z ${!by+set} ]]; then
+    if ((DLRUN_LOCAL_SIZE <= $1)); then return 0; fi
+    names=("${planned[@]}")
+  else
+    IFS=, read -ra names <<<"${!by}"
+    _dlrun_end_names
+  fi
+  for position in ${names[@]+"${!names[@]}"}; do
+    _dlrun_find_gpu "${names[position]}"
+    if [[ -z $index ]]; then lacks=1; else _dlrun_gpu_index[${names[position]}]=$index _dlrun_gpu_name[$index]=${names[position]}; fi
+  done
+  if [[ -n $lacks ]]; then # names that say nothing about the GPU: the n-th is the n-th GPU
+    _dlrun_gpu_name=() _dlrun_gpu_index=()
+    for position in "${!names[@]}"; do _dlrun_gpu_name[$position]=${names[position]}; done
+  fi
+  lacks=
+  for index in "${planned[@]}"; do
+    if [[ -z ${_dlrun_gpu_name[$index]-} ]]; then lacks=1; fi
+  done
+  if [[ -z $lacks ]] && ((DLRUN_LOCAL_SIZE <= $1)); then return 0; fi
+  _dlrun_gpus_decided=1
+  if ((${#names[@]} <= per)); then # none, or this rank's alone: the scheduler has done it
+    if ((${#names[@]})); then _dlrun_gpus=$by=${!by}; fi
+    return 0
+  fi
+  _dlrun_gpu_names=
+  for ((position = 0; position < DLRUN_LOCAL_SIZE; position++)); do
+    if ((${#names[@]} >= DLRUN_LOCAL_SIZE * per)); then first=$((position * per)); else
+      first=$((position * ${#names[@]} / DLRUN_LOCAL_SIZE)) # neighbours share
+      first=$((first > ${#names[@]} - per ? ${#names[@]} - per : first))
+    fi
+    printf -v index ',%s' "${names[@]:first:per}"
+    _dlrun_gpu_names+=$index
+    if ((position == DLRUN_LOCAL_RANK)); then _dlrun_set_gpus "$by" "${index#,}"; fi
+  done
+  _dlrun_gpu_names=${_dlrun_gpu_names#,}
+}
+
+_dlrun_end_names() { # cut names (of the caller) before the first that is none: runtimes ignore what follows it
+  local position
+  for position in ${names[@]+"${!names[@]}"}; do
+    case ${names[position]} in
+    '' | -* | NoDevFiles)
+      names=(${names[@]+"${names[@]:0:position}"})
+      return 0
+      ;;
+    esac
+  done
+}
+
+_dlrun_find_gpu() { # NAME: sets index to the GPU's, in the order of PCI addresses; empty: unknown
+  local place line position=0 found=0
+  index=
+  if [[ $1 =~ ^[0-9]+$ ]]; then
+    index=$1
+  elif [[ $1 == GPU-?* ]]; then
+    for place in "$_dlrun_driver"/gpus/*/information "$_dlrun_devices"/*/unique_id; do # of NVIDIA; of AMD
+      if ! { mapfile -t line <"$place"; } 2>/dev/null; then continue; fi
+      if [[ ${line[*]} =~ UUID:[[:blank:]]*"$1" || GPU-${line[0]-} == "$1" ]]; then index=$position found=$((found + 1)); fi
+      position=$((position + 1))
+    done
+    if ((found > 1)); then index=; fi # CUDA wants enough of the name
+  fi
+}

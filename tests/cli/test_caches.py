@@ -1,0 +1,134 @@
+"""`caches: auto`: what compilers keep lies in private directories of the node, and what is set already is kept."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SHOW = "caches: auto\nrun: 'env | grep -E \"^(TRITON|TORCH|FLASHINFER|DLRUN_CACHES)\" | sort'\nusage: false\n"
+
+
+@pytest.fixture
+def here(dlrun):
+    """A site with node-local storage; the caches' directory of this user there."""
+    local = dlrun.place / "local disk"
+    local.mkdir()
+    (dlrun.place / "site.yaml").write_text(
+        "name: here\nscheduler: {type: local}\nlauncher: {name: local}\nrendezvous: {address: loopback}\n"
+        f"storage: {{node_local: {{path: '{local}', size: 1TB}}}}\n"
+    )
+    return local
+
+
+def variables(job, rank=0) -> dict[str, str]:
+    lines = (job / "logs" / f"rank-{rank}.log").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("dlrun"))
+
+
+def test_each_tool_has_a_private_directory_before_the_ranks_start(dlrun, here):
+    job = dlrun.submit(f"site: site.yaml\nresources: {{ranks_per_node: 2}}\n{SHOW}", "--wait")
+    first, second = variables(job), variables(job, 1)
+    place = Path(first["DLRUN_CACHES"])
+    assert place.parent.parent == here
+    assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+    for name in ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR"):
+        assert Path(first[name]).is_dir()
+        assert Path(first[name]).parent == place
+        assert second[name] == first[name]
+
+
+def installed(dlrun, *packages) -> None:
+    place = dlrun.place / "env/lib/python3.11/site-packages"
+    for name in packages:
+        (place / f"{name}.dist-info").mkdir(parents=True)
+    (dlrun.place / "env/bin").mkdir()
+    (dlrun.place / "env/bin/activate").write_text("")
+
+
+def test_ranks_that_would_break_one_another_have_their_own(dlrun, here):
+    installed(dlrun, "flashinfer_python-0.5.2")
+    job = dlrun.submit(
+        f"site: site.yaml\nenvironment: {{venv: env}}\nresources: {{ranks_per_node: 2}}\n{SHOW}", "--wait"
+    )
+    first, second = variables(job), variables(job, 1)
+    assert first["FLASHINFER_WORKSPACE_BASE"] != second["FLASHINFER_WORKSPACE_BASE"]
+    assert first["FLASHINFER_CUBIN_DIR"] == second["FLASHINFER_CUBIN_DIR"]
+    assert "TRITON_CACHE_DIR" not in first, "torch is known not to be installed"
+
+
+def test_what_is_set_is_kept(dlrun, here):
+    job = dlrun.submit(
+        "site: site.yaml\nenvironment: {variables: {TRITON_CACHE_DIR: /mine}, setup: ['export TORCH_EXTENSIONS_DIR=/too']}\n"
+        f"resources: {{ranks_per_node: 1}}\n{SHOW}",
+        "--wait",
+    )
+    found = variables(job)
+    assert (found["TRITON_CACHE_DIR"], found["TORCH_EXTENSIONS_DIR"]) == ("/mine", "/too")
+    assert found["TORCHINDUCTOR_CACHE_DIR"].startswith(str(here))
+
+
+def test_the_next_job_finds_what_the_first_left_and_another_environment_does_not(dlrun, here):
+    line = 'caches: auto\nrun: \'ls "$TRITON_CACHE_DIR"; touch "$TRITON_CACHE_DIR/entry"\'\nresources: {ranks_per_node: 1}\n'
+    dlrun.submit(f"site: site.yaml\n{line}", "--wait")
+    assert "entry" in dlrun("submit", dlrun.place / "spec.yaml", "--wait").stdout
+    installed(dlrun, "torch-2.9.0")
+    other = dlrun("submit", dlrun.place / "spec.yaml", "--wait", "--set", "environment.venv=env")
+    assert "entry" not in other.stdout
+
+
+@pytest.mark.parametrize("trap", ["a link", "a directory that others can write"])
+def test_a_directory_that_another_could_have_written_is_not_used(dlrun, here, trap):
+    user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+    name = here / f"dlrun-caches-{user}"
+    if trap == "a link":
+        (dlrun.place / "elsewhere").mkdir(mode=0o700)
+        name.symlink_to(dlrun.place / "elsewhere")
+    else:
+        name.mkdir()
+        name.chmod(0o777)
+    job = dlrun.submit(f"site: site.yaml\nresources: {{ranks_per_node: 1}}\n{SHOW}", "--wait")
+    assert not variables(job).get("DLRUN_CACHES", "").startswith(str(here))
+
+
+def test_explain_has_the_reason_and_the_source(dlrun):
+    spec = dlrun.spec("caches: auto\ncommand: [x]\nresources: {ranks_per_node: 1}\n")
+    text = dlrun("explain", "TRITON_CACHE_DIR", spec).stdout
+    assert "~/.triton/cache" in text
+    assert "github.com/triton-lang/triton" in text
+
+
+def test_off_is_the_default(dlrun):
+    spec = dlrun.spec("command: [x]\nresources: {ranks_per_node: 1}\n")
+    assert "dlrun_caches" not in dlrun("submit", spec, "--dry-run").stdout
+
+
+@pytest.mark.parametrize(
+    ("kind", "warned"), [("nfs", True), ("lustre", True), ("tmpfs", False), ("ext2/ext3", False)]
+)
+def test_a_network_file_system_is_named(tmp_path, kind, warned):
+    script = (
+        f'source "{ROOT}/templates/lib/caches.sh"; stat() {{ case $1 in -f) echo {kind} ;; *) command stat "$@" ;; esac; }}\n'
+        f'dlrun_caches "{tmp_path}" key no TRITON_CACHE_DIR=triton NUMBA_CACHE_DIR=numba; echo "$NUMBA_CACHE_DIR"'
+    )
+    mine = {
+        "TRITON_CACHE_DIR": "/home/me/not/there",
+        "DLRUN_USER": "me",
+        "DLRUN_LOCAL_RANK": "0",
+        "DLRUN_HOST": "n1",
+    }
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={"PATH": os.environ["PATH"], **mine},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (
+        "TRITON_CACHE_DIR is kept as it was set, /home/me/not/there, which is on" in done.stdout
+    ) is warned
+    assert done.stdout.splitlines()[-1] == f"{tmp_path}/dlrun-caches-me/key/numba"

@@ -1,0 +1,112 @@
+"""`dlrun run` on this machine, for real."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+from tests.cli.conftest import wait_for
+
+
+@pytest.fixture(autouse=True)
+def on_this_machine(monkeypatch):
+    monkeypatch.setenv("DLRUN_SITE", "workstation")
+
+
+SHOW = 'echo "rank $RANK of $WORLD_SIZE, $*"'
+
+
+def test_a_command_runs_with_its_output_and_exit_code(dlrun):
+    ran = dlrun(
+        "run", "--ranks-per-node", "2", "--", "bash", "-c", f"{SHOW}; exit 3", "x", "--lr", "a b", code=3
+    )
+    assert ran.stdout == "rank 0 of 2, --lr a b\n"
+    assert "failed with exit code 3" in ran.stderr
+    ran = dlrun("run", "--ranks-per-node", "2", "--all-ranks", "--name", "both", "--", "bash", "-c", SHOW)
+    assert {"[rank 0] rank 0 of 2, ", "[rank 1] rank 1 of 2, "} <= set(ran.stdout.splitlines())
+    assert [job["name"] for job in json.loads(dlrun("list", "--json").stdout)["jobs"]] == ["both", "bash"]
+
+
+def test_a_spec_runs_and_its_sweep_point_by_point(dlrun):
+    spec = dlrun.spec(
+        "command: [echo, 'x is {{ x }}']\nsweep: {grid: {x: [1, 2]}}\nresources: {ranks_per_node: 1}\n"
+    )
+    assert dlrun("run", spec).stdout == "[0/rank 0] x is 1\n[1/rank 0] x is 2\n"
+    shown = json.loads(dlrun("run", spec, "--set", "sweep={}", "--set", "command=[true]", "--json").stdout)[
+        "run"
+    ]
+    assert shown["exit_code"] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGKILL], ids=lambda one: one.name)
+def test_a_signal_ends_all_ranks_also_those_that_ignore_it(dlrun, number):
+    words = [
+        "run",
+        "--ranks-per-node",
+        "2",
+        "--",
+        "bash",
+        "-c",
+        "trap '' TERM; echo begun; sleep 600; sleep 600",
+    ]
+    process = dlrun.start(*words)
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode == (-number if number == signal.SIGKILL else 128 + number)
+    wait_for(lambda: not dlrun.alive())
+
+
+def test_what_is_missing_or_too_much(dlrun):
+    assert "write `dlrun run -- python train.py x`" in dlrun("run", "python", "train.py", "x", code=2).stderr
+    assert "there is nothing to run" in dlrun("run", code=2).stderr
+    assert "there is nothing to run" in dlrun("run", "--", code=2).stderr
+    assert "a spec and a command" in dlrun("run", "spec.yaml", "--", "true", code=2).stderr
+    assert "requests 2 nodes" in dlrun("run", "--nodes", "2", "--", "true", code=2).stderr
+
+
+def test_a_dry_run_prints_the_scripts(dlrun):
+    assert "dlrun_run true" in dlrun("run", "--dry-run", "--", "true").stdout
+    assert dlrun("list", "--json").stdout.count("job_id") == 0
+
+
+def test_without_an_allocation_there_are_two_ways(dlrun):
+    site = dlrun.place / "slurm.yaml"
+    site.write_text("name: x\nscheduler: {type: slurm}\nlauncher: {name: srun}\n")
+    said = dlrun("run", "--site", str(site), "--", "true", code=2).stderr
+    assert "this shell is not in an allocation of slurm" in said
+    assert "`--submit`" in said
+    assert "`--interactive` gets an allocation first, as `salloc` does" in said
+
+
+def test_an_allocation_that_has_ended(dlrun, tmp_path):
+    site = dlrun.place / "slurm.yaml"
+    site.write_text("name: x\nscheduler: {type: slurm}\nlauncher: {name: srun}\n")
+    (tmp_path / "scontrol").write_text(
+        "#!/bin/sh\necho 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1\n"
+    )
+    (tmp_path / "scontrol").chmod(0o755)
+    env = {"SLURM_JOB_ID": "12", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    said = dlrun("run", "--site", str(site), "--", "true", code=1, env=env).stderr
+    assert "the nodes of allocation 12 cannot be found out: slurm_load_jobs error" in said
+
+
+@pytest.mark.needs("git")
+def test_the_change_of_a_script_is_a_patch(dlrun):
+    pytest.importorskip("tree_sitter", reason="tree-sitter is not installed")
+    script = dlrun.place / "train.sbatch"
+    script.write_text("#!/bin/bash\n#SBATCH -N2\nsrun --cpu-bind=cores python train.py $X\necho done\n")
+    ran = dlrun("import", "--run", "train.sbatch")
+    assert "+dlrun run -- python train.py $X" in ran.stdout.splitlines()
+    assert "dropped: line 3: --cpu-bind=cores: dlrun itself starts and places ranks" in ran.stderr
+    dlrun("import", "--run", "train.sbatch", "-o", "new.sbatch")
+    subprocess.run(["git", "apply"], input=ran.stdout, text=True, cwd=dlrun.place, check=True)
+    assert script.read_text() == (dlrun.place / "new.sbatch").read_text()
+    assert "no launch line that can be changed" in dlrun("import", "--run", "new.sbatch", code=1).stderr
+    script.write_text("srun -n $N python train.py\nsrun python other.py\n")
+    shown = json.loads(dlrun("import", "--run", "train.sbatch", "--json", code=5).stdout)["import-run"]
+    assert (shown["lines"], [one["line"] for one in shown["unchanged"]]) == (1, [1])

@@ -1,0 +1,213 @@
+"""`dlrun run` in real allocations: ranks on all nodes, bound, and nothing left of them however they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import time
+
+import pytest
+
+from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, cgroups, why_not
+from tests.cluster.hosts import await_true
+from tests.cluster.jobs import PYTHON, SLURM_SITE, User
+
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+
+SHOW = 'echo "rank $RANK of $WORLD_SIZE on $(uname -n) cores $(taskset -c -p $$ | sed "s/.*: //")"'
+SLEEP = "sleep 1" + "0" * 3 + ".125"
+"""A program whose arguments are found in no other process."""
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    spec = ClusterSpec(
+        node_types=(NodeType(count=2),),
+        partitions=(Partition(name="work", default=True, max_time="1-00:00:00"),),
+        cgroup=not cgroups.why_not(),
+        slurm_conf=("KillWait=2",),
+    )
+    with Cluster(spec, name=f"run-{os.getpid()}") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def alice(cluster):
+    return User(cluster, SLURM_SITE)
+
+
+def environment(alice: User) -> dict[str, str]:
+    return {
+        "DLRUN_SITE": str(alice.directory / "site.yaml"),
+        "PATH": f"{PYTHON}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+    }
+
+
+def line(*words: str) -> list[str]:
+    return [str(PYTHON / "dlrun"), "run", *words]
+
+
+def salloc(alice: User, *words: str, options: tuple[str, ...] = ("-N2", "--exclusive"), on_node: bool = True):
+    """Run a command line in an allocation: in a step on its first node, or on the login node."""
+    step = ["srun", "-N1", "-n1"] if on_node else []
+    return alice.cluster.on(
+        "login", ["salloc", *options, "-t", "10", *step, *words], user="alice", env=environment(alice),
+        cwd=str(alice.directory), timeout=120,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("on_node", [True, False])
+def test_ranks_are_on_all_nodes_of_the_allocation_and_bound(alice, on_node):
+    """In a step that holds the CPUs of the first node, and on the login node that holds the allocation."""
+    done = salloc(
+        alice, *line("--ranks-per-node", "2", "--all-ranks", "--", "bash", "-c", SHOW), on_node=on_node
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    ranks = sorted(one for one in done.stdout.splitlines() if " of 4 on " in one)
+    assert ranks == [
+        "[rank 0] rank 0 of 4 on n1 cores 0-3",
+        "[rank 1] rank 1 of 4 on n1 cores 4-7",
+        "[rank 2] rank 2 of 4 on n2 cores 0-3",
+        "[rank 3] rank 3 of 4 on n2 cores 4-7",
+    ], done.stdout + done.stderr
+
+
+def test_two_runs_beside_each_other_on_different_nodes_do_not_meet(alice):
+    show = 'echo "rank $RANK on $(uname -n) at $MASTER_ADDR"; sleep 2'
+    runs = [
+        shlex.join(line("--hosts", host, "--ranks-per-node", "2", "--all-ranks", "--", "bash", "-c", show))
+        for host in ("n1", "n2")
+    ]
+    done = salloc(alice, "bash", "-c", f"{runs[0]} >one & first=$!; {runs[1]} >two & wait $! && wait $first")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for host, name in (("n1", "one"), ("n2", "two")):
+        said = (alice.directory / name).read_text()
+        for rank in (0, 1):
+            assert f"[rank {rank}] rank {rank} on {host} at {host}" in said
+
+
+def test_the_exit_code_is_the_trainings_and_the_job_is_found_by_other_commands(alice):
+    fails = "echo before; if ((RANK == 3)); then exit 7; fi; sleep 60"
+    done = salloc(alice, *line("--ranks-per-node", "2", "--name", "failing", "--", "bash", "-c", fails))
+    assert done.returncode == 7, done.stdout + done.stderr
+    assert done.stdout == "before\n"
+    assert "rank 3 ended with exit code 7" in done.stderr
+    (job,) = (
+        one for one in json.loads(alice.dlrun("list", "--json").stdout)["jobs"] if one["name"] == "failing"
+    )
+    assert [run["state"] for run in job["runs"]] == ["failed"]
+    assert alice.why(job["directory"])["first"]["rank"] == 3
+    assert "rank" in alice.dlrun("usage", job["directory"]).stdout.lower()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGKILL], ids=lambda one: one.name)
+@pytest.mark.parametrize("on_node", [True, False])
+def test_however_it_ends_nothing_is_left_on_any_node_after_three_seconds(alice, number, on_node):
+    """A program that ignores SIGTERM, and one that has left its rank's session."""
+    program = f"trap '' TERM; setsid {SLEEP} & echo begun; {SLEEP}; {SLEEP}"
+    words = line("--ranks-per-node", "2", "--", "bash", "-c", program)
+    step = ["srun", "-N1", "-n1"] if on_node else []
+    # Its id is printed by the shell that becomes dlrun.
+    started = ["bash", "-c", 'echo "$$" >pid; exec "$0" "$@"', *words]
+    process = alice.cluster.popen(
+        "login", ["salloc", "-N2", "--exclusive", "-t", "10", *step, *started], user="alice",
+        env=environment(alice), cwd=str(alice.directory),
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        host = "n1" if on_node else "login"
+        pid = (alice.directory / "pid").read_text().strip()
+        await_true(lambda: left(alice, "n2") > 0, 10, "the ranks of the second node")
+        alice.cluster.on(host, ["kill", f"-{int(number)}", pid], user="alice", check=True)
+        began = time.monotonic()
+        await_true(
+            lambda: not any(left(alice, node) for node in ("n1", "n2", "login")),
+            20,
+            "the end of all processes",
+        )
+        assert time.monotonic() - began < 3 + 1  # the question itself takes time
+        if (
+            number != signal.SIGKILL
+        ):  # a step whose program is killed is killed by Slurm: the next run takes the port over
+            await_true(lambda: locks(alice, host) == [], 10, "the port to be given back")
+    finally:
+        alice.cluster.on("login", ["scancel", "--user=alice"], user="alice")
+        process.communicate(timeout=60)
+
+
+def locks(alice: User, host: str) -> list[str]:
+    """The ports that runs have reserved on a host."""
+    return alice.cluster.on(host, "ls -A /tmp/dlrun-ports-*", user="root").stdout.split()
+
+
+def left(alice: User, host: str) -> int:
+    """How many of the program's processes a host has."""
+    return int(alice.cluster.on(host, f"pgrep -fxc '{SLEEP}' || true", user="root").stdout)
+
+
+def test_what_the_allocation_is_too_small_for_is_said_before_anything_starts(alice):
+    one = ("-N1", "-n1", "-c1")
+    words = line("--ranks-per-node", "4", "--", "true")
+    done = salloc(alice, *words, options=one, on_node=False)
+    assert done.returncode == 2
+    assert "has 1 CPU on each node, but the plan needs 4 (4 ranks)" in done.stderr
+    assert "`salloc --nodes=1 --ntasks-per-node=4 --cpus-per-task=1`" in done.stderr
+    done = salloc(alice, *line("--nodes", "2", "--", "true"), options=one, on_node=False)
+    assert done.returncode == 2
+    assert "has 1 node, but the plan needs 2" in done.stderr
+    done = salloc(alice, *line("--hosts", "n7", "--", "true"), options=one, on_node=False)
+    assert "host `n7` is not in allocation" in done.stderr
+
+
+def test_ranks_of_a_part_of_a_node_divide_what_was_granted(alice):
+    options = ("-N2", "--ntasks-per-node=2", "-c2")
+    done = salloc(alice, *line("--all-ranks", "--", "bash", "-c", SHOW), options=options, on_node=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    ranks = [one.partition(" cores ") for one in done.stdout.splitlines() if " of 4 on " in one]
+    assert len(ranks) == 4
+    if not cgroups.why_not():
+        assert all(len(cores.split(",")) == 2 or "-" in cores for _, _, cores in ranks), done.stdout
+
+
+def test_in_a_batch_script_one_line_is_changed(alice):
+    """Everything else of the script stays: its directives, its directory, its variables, its trap."""
+    script = alice.write(
+        "own.sh",
+        "#!/bin/bash\n#SBATCH -N2 --exclusive -t 5 --output=own.log\n"
+        "trap 'echo the trap' EXIT\nmkdir -p below && cd below && export OWN=1\n"
+        "dlrun run --ranks-per-node 1 --all-ranks -- bash -c 'echo rank $RANK, OWN $OWN, in ${PWD##*/}'\n",
+    )
+    alice.cluster.on(
+        "login", ["sbatch", "--wait", str(script)], user="alice", env=environment(alice), cwd=str(alice.directory), check=True
+    )  # fmt: skip
+    log = (alice.directory / "own.log").read_text()
+    for expected in ("[rank 0] rank 0, OWN 1, in below", "[rank 1] rank 1, OWN 1, in below", "the trap"):
+        assert expected in log.splitlines()
+
+
+def test_runs_in_a_row_leave_no_port_no_process_and_no_file_but_their_directories(alice):
+    run = shlex.join(line("--ranks-per-node", "2", "--name", "again", "--", "true"))
+    for host in ("n1", "n2"):
+        alice.cluster.on(host, "rm -rf /tmp/dlrun-ports-*", user="root")
+    before = {path.name for path in alice.directory.iterdir()}
+    done = salloc(alice, "bash", "-c", f"for i in {{1..10}}; do {run} || exit; done")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {path.name for path in alice.directory.iterdir()} == before
+    for host in ("n1", "n2"):
+        assert locks(alice, host) == []
+        assert alice.cluster.on(host, "pgrep -u alice || true", user="root").stdout == ""
+
+
+@pytest.mark.torch
+def test_torch_trains_in_an_allocation(alice):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    train = PYTHON.parent.parent / "examples" / "digits" / "train.py"
+    words = line(
+        "--ranks-per-node", "2", "--set", "placement.threads=1", "--", "python", str(train), "--epochs", "3"
+    )
+    done = salloc(alice, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "with 4 ranks, replicas equal" in done.stdout

@@ -1,0 +1,193 @@
+"""Which job directories are believed: one's own, with ids that their scheduler could have given."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dlrun.errors import Invalid
+from dlrun.jobs.clusters import local
+from dlrun.jobs.queue import attempts, status
+from dlrun.jobs.records import directories, jobs
+from dlrun.render.written_names import WrittenNames
+
+PLAN = {"name": "a", "site": "s", "scheduler": "slurm"}
+
+
+def make(path: Path, submission: object = None, **plan: object) -> Path:
+    directories.create(
+        path, {"job.sh": "", "lib/job.sh": "", "plan.json": json.dumps(PLAN | plan)}, WrittenNames()
+    )
+    if submission is not None:
+        (path / directories.SUBMISSION).write_text(
+            submission if isinstance(submission, str) else json.dumps(submission)
+        )
+    return path
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="gives files to another user")
+@pytest.mark.parametrize("what", ["directory", "plan.json", "submission.json"])
+def test_what_another_user_owns_is_not_believed(tmp_path, what):
+    path = make(tmp_path / "a", {"job_id": "7"})
+    os.chown(path if what == "directory" else path / what, 65534, 65534)
+    (job,) = [one for one in [jobs.load(path)] if one]
+    assert (job.job_id, job.remote) == (None, None)
+    assert list(jobs.all_jobs(tmp_path)) == []
+    with pytest.raises(Invalid, match=r"belongs to another user \(uid 65534\)"):
+        jobs.find(str(path), tmp_path)
+    with pytest.raises(Invalid, match="no job `7`"):
+        jobs.find("7", tmp_path)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="gives files to another user")
+def test_where_users_share_a_directory_a_stranger_takes_no_jobs_name(tmp_path):
+    """Directories and links that are called as the id of a job, or as its name begins, are passed over."""
+    jobs_of_all = tmp_path / "all"
+    own = make(jobs_of_all / "train-1", {"job_id": "7"})
+    other = make(jobs_of_all / "train-2", {"job_id": "8"})
+    for name in ("7", "latest", "tr"):
+        make(jobs_of_all / name, {"job_id": "9"})
+        for path in (jobs_of_all / name, *(jobs_of_all / name).rglob("*")):
+            os.chown(path, 65534, 65534, follow_symlinks=False)
+    (jobs_of_all / "8").symlink_to(own)
+    os.chown(jobs_of_all / "8", 65534, 65534, follow_symlinks=False)
+    assert jobs.find("7", jobs_of_all).directory == own
+    assert jobs.find("8", jobs_of_all).directory == other
+    assert jobs.find("latest", jobs_of_all).directory in (own, other)
+    with pytest.raises(Invalid, match="any of 2 jobs"):
+        jobs.find("tr", jobs_of_all)
+    with pytest.raises(Invalid, match="belongs to another user"):
+        jobs.find(str(jobs_of_all / "7"), jobs_of_all)
+    os.chown(jobs_of_all / "8", os.getuid(), os.getgid(), follow_symlinks=False)
+    assert jobs.find("8", jobs_of_all).directory == own
+
+
+BAD = {
+    "slurm": [
+        "--user=victim",
+        "-7",
+        "7 8",
+        "7,8",
+        "",
+        "x",
+        7,
+        7.5,
+        None,
+        [],
+        "7\n",
+        "7\0",
+        "²",
+        "٣",
+        "9" * 40,
+        "7_",
+        "7;ls",
+    ],
+    "openpbs": ["-W", "7.s -x", "all", "7[", "7..", "7.-x;", "²"],
+    "torque": ["-m", "7.server/x"],
+    "local": ["1", "1.", ".5", "-1.5", "1.5.6", "²." + "5", "1 .5", "99999999999999999999.5"],
+}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "job_id"), [(s, i) for s, ids in BAD.items() for i in ids if i is not None]
+)
+def test_ids_that_no_scheduler_gives(tmp_path, scheduler, job_id):
+    make(tmp_path / "good", {"job_id": "4"})
+    path = make(tmp_path / "bad", {"job_id": job_id}, scheduler=scheduler)
+    found = {job.directory.name: job for job in jobs.all_jobs(tmp_path)}
+    assert found["good"].job_id == "4"
+    assert found["bad"].job_id is None
+    assert found["bad"].damage is not None
+    with pytest.raises(Invalid, match=r"the record of `bad` is damaged: .*`job_id`"):
+        jobs.find(str(path), tmp_path)
+
+
+@pytest.mark.parametrize(("scheduler", "job_id"), [
+    ("slurm", "4711"), ("openpbs", "12.pbs-1.example.org"), ("openpbs", "12[].pbs"), ("openpbs", "12"), ("torque", "3.h"),
+    ("torque", "3[].h"), ("local", "4242.991"),
+])  # fmt: skip
+def test_ids_that_they_give(tmp_path, scheduler, job_id):
+    make(tmp_path / "a", {"job_id": job_id}, scheduler=scheduler)
+    assert jobs.find("a", tmp_path).job_id == job_id
+
+
+DAMAGED = [
+    ("submission.json", "[]"), ("submission.json", "{"), ("submission.json", "null"), ("submission.json", "[" * 100000),
+    ("submission.json", '{"job_id": "7", "submitted": "yesterday"}'), ("submission.json", '{"job_id": "7", "submitted": NaN}'),
+    ("submission.json", '{"job_id": "7", "host": ["x"]}'), ("submission.json", '{"job_id": "7", "cluster": 5}'),
+    ("submission.json", '{"job_id": "7", "remote_directory": 5, "host": "h"}'),
+    ("submission.json", '{"job_id": "7", "remote_directory": "relative", "host": "h"}'),
+    ("submission.json", '{"job_id": "7", "remote_directory": "/x", "host": "-oProxyCommand=x"}'),
+    ("submission.json", '{"job_id": "7", "remote_directory": "/x", "host": "h", "transport": "magic"}'),
+    ("submission.json", '{"job_id": "7", "remote_directory": "/x", "host": "h", "unwanted": 5}'),
+    ("submission.json", '{"job_id": "7", "remote_directory": "/x", "host": "h", "unwanted": ["A=b; rm"]}'),
+    ("plan.json", '{"scheduler": 5}'), ("plan.json", '{"scheduler": "no-such"}'),
+    ("plan.json", '{"scheduler": "slurm", "points": 5}'),
+    ("plan.json", "{"), ("plan.json", '{"scheduler": "slurm", "name": "a", "site": {"x": 1}}'),
+    ("job-id", "--user=victim\n"), ("job-id", "\xff\xfe"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text"), DAMAGED)
+def test_a_damaged_record_hides_no_other(tmp_path, name, text, monkeypatch):
+    make(tmp_path / "good", None)
+    path = make(tmp_path / "bad", {"job_id": "7", "submitted": 1.0})
+    (path / name).write_bytes(text.encode("latin-1"))
+    found = list(jobs.all_jobs(tmp_path))
+    assert {job.directory.name for job in found} == {"good", "bad"}
+    (bad,) = [job for job in found if job.directory.name == "bad"]
+    assert bad.damage is not None
+    assert status.of(found)[bad.directory] == []
+    with pytest.raises(Invalid, match="damaged"):
+        jobs.find("bad", tmp_path)
+
+
+@pytest.mark.parametrize("entry", [5, {},
+                                   {"directory": 5, "points": [1]}, {"directory": "/x"}, {"directory": "{good}", "points": ["x"]},
+                                   {"directory": "{good}", "points": [-1]}, "x", None])  # fmt: skip
+def test_damaged_notes_of_runs_that_came_later(tmp_path, entry):
+    good = make(tmp_path / "good", None, scheduler="local")
+    path = make(tmp_path / "a", None, scheduler="local")
+    text = json.dumps({"jobs": [entry]}).replace("{good}", str(good))
+    for name in (jobs.RERUNS, jobs.RERUN_OF):
+        (path / name).write_text(
+            text if name == jobs.RERUNS else json.dumps(entry).replace("{good}", str(good))
+        )
+    job = jobs.load(path)
+    assert job is not None
+    assert attempts.reruns(job) == []
+    attempts.statuses(job)
+
+
+def test_jobs_come_before_what_lies_in_the_working_directory(tmp_path, monkeypatch):
+    """A directory named as a job's number, made by whoever, is not taken for the job."""
+    base, here = tmp_path / "jobs", tmp_path / "here"
+    mine = make(base / "train-1", {"job_id": "123"})
+    for name in ("123", "latest", "train-1", "train"):
+        make(here / name, {"job_id": "666"})
+    make(here / "other", {"job_id": "5"})
+    monkeypatch.chdir(here)
+    for word in ("123", "latest", "train-1", "train"):
+        assert jobs.find(word, base).directory == mine
+    assert jobs.find("other", base).job_id == "5"
+    assert jobs.find("./123", base).job_id == "666"
+    with pytest.raises(Invalid):
+        jobs.find("", base)
+
+
+def test_only_the_jobs_own_supervisor_is_ended(tmp_path):
+    """A record with the number and the start of another process of the user ends nothing."""
+    victim = subprocess.Popen(["sleep", "600"])
+    try:
+        started = Path(f"/proc/{victim.pid}/stat").read_text().rpartition(")")[2].split()[19]
+        make(tmp_path / "a", {"job_id": f"{victim.pid}.{started}"}, scheduler="local")
+        job = jobs.find("a", tmp_path)
+        assert not local.cancel(job, timeout=0.5)
+        assert victim.poll() is None
+    finally:
+        victim.kill()
+        victim.wait()

@@ -1,0 +1,59 @@
+"""Which caches of compilers a job gets, by its GPUs and packages; the table and the page about it agree."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from dlrun.model.observed import Installed
+from dlrun.model.spec import Environment, Spec
+from dlrun.plan.caches.decide import decide
+from dlrun.plan.caches.table import CACHES
+from dlrun.plan.decisions import Ledger
+
+PAGE = Path(__file__).parents[3] / "docs" / "guide" / "caches.md"
+
+
+def chosen(*, kind: str = "", packages: dict[str, str] | None = None, **environment) -> set[str]:
+    gpus = [SimpleNamespace(kind=kind)] if kind else []
+    layout = SimpleNamespace(gpus_per_node=len(gpus), topology=SimpleNamespace(gpus=gpus))
+    spec = Spec(name="run", command=("x",), caches="auto", environment=Environment(**environment))
+    site = SimpleNamespace(
+        storage=SimpleNamespace(node_local=None), environment=SimpleNamespace(variables={})
+    )
+    found = decide(spec, site, layout, Installed(packages=packages), Ledger({}))
+    return {one.variable for one in found.caches}
+
+
+TORCH = {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "packages", "expected"),
+    [
+        ("", None, TORCH),
+        ("cuda", None, TORCH | {"CUDA_CACHE_PATH"}),
+        ("rocm", None, TORCH | {"MIOPEN_USER_DB_PATH", "MIOPEN_CUSTOM_CACHE_DIR"}),
+        ("", {"numba": "0.62"}, {"NUMBA_CACHE_DIR"}),
+        ("cuda", {"torch": "2.9", "flashinfer-python": "0.5"},
+         TORCH | {"CUDA_CACHE_PATH", "FLASHINFER_WORKSPACE_BASE", "FLASHINFER_CUBIN_DIR"}),
+    ],
+)  # fmt: skip
+def test_gpus_and_packages_decide(kind, packages, expected):
+    assert chosen(kind=kind, packages=packages) == expected
+
+
+def test_what_is_dropped_or_set_is_left_alone():
+    assert chosen(drop=("TRITON_CACHE_DIR",), variables={"TORCH_EXTENSIONS_DIR": "/x"}) == {
+        "TORCHINDUCTOR_CACHE_DIR"
+    }
+
+
+def test_the_page_lists_the_table():
+    rows = [row for row in PAGE.read_text().splitlines() if row.startswith("|")]
+    listed = {name for row in rows for name in re.findall(r"`([A-Z_]+)`", row)}
+    assert listed == {cache.variable for cache in CACHES}
+    assert all(cache.source.startswith("https://") for cache in CACHES)

@@ -1,0 +1,83 @@
+"""What a new tuning tries of a spec, on a machine with these allocators and this mode of huge pages."""
+
+from __future__ import annotations
+
+import pytest
+
+from dlrun.trials.tune import begin
+from dlrun.trials.tune.knobs import HUGE_PAGES, VALUES
+
+SITE = "name: here\nscheduler: {type: local}\nlauncher: {name: local}\n"
+FILES = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc.so.4"}
+
+
+@pytest.fixture
+def names(tmp_path, monkeypatch):
+    """The candidates of a spec about memory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(begin, "find_library", FILES.get)
+    (tmp_path / "site.yaml").write_text(SITE)
+
+    def of(framework="torch", mode="always [madvise] never", more=""):
+        mode_file = tmp_path / "enabled"
+        mode_file.write_text(mode)
+        monkeypatch.setattr(begin, "_HUGE_PAGES", mode_file)
+        spec = tmp_path / "spec.yaml"
+        spec.write_text(f"name: a\nframework: {framework}\ncommand: ['true']\nsite: ./site.yaml\n{more}")
+        found, _ = begin.begin(
+            spec,
+            sets=(),
+            site=None,
+            tries=["w=1,2"],
+            only=False,
+            directory=tmp_path / "out",
+            length=1.0,
+            repeat=2,
+        )
+        prefix = "environment.variables."
+        every = [one.name.removeprefix(prefix) for one in found.candidates if one.name.startswith(prefix)]
+        return {
+            name
+            for name in every
+            if name.partition("=")[0] in ("LD_PRELOAD", "GLIBC_TUNABLES", "THP_MEM_ALLOC_ENABLE")
+        }
+
+    return of
+
+
+PRELOADED = {"LD_PRELOAD=libjemalloc.so.2", "LD_PRELOAD=libtcmalloc.so.4"}
+HUGE = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
+
+
+def test_allocators_that_are_here_and_huge_pages(names):
+    assert names() == {*PRELOADED, HUGE, "THP_MEM_ALLOC_ENABLE=1"}
+    assert names(framework="h2o") == {*PRELOADED, HUGE}
+
+
+def test_what_would_have_no_effect_or_is_the_users_is_not_tried(names):
+    assert names(mode="[always] madvise never") == PRELOADED
+    assert names(more="environment: {variables: {LD_PRELOAD: mine.so}}\n") == {HUGE, "THP_MEM_ALLOC_ENABLE=1"}
+
+
+@pytest.mark.parametrize("framework", ["torch", "horovod", "tensorflow"])
+def test_nothing_that_the_rules_try_changes_the_arithmetic(tmp_path, monkeypatch, framework):
+    """Only where ranks run and how they communicate; another number of ranks comes with the batch that keeps the global one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "site.yaml").write_text(SITE)
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        f"name: a\nframework: {framework}\ncommand: [train, '{{{{ batch_per_rank }}}}']\nsite: ./site.yaml\nbatch_per_rank: 32\n"
+        "resources: {ranks_per_node: 2}\n"
+    )
+    found, _ = begin.begin(
+        spec, sets=(), site=None, tries=[], only=False, directory=tmp_path / "out", length=1.0, repeat=2
+    )
+    assert len(found.candidates) > 2
+    for one in found.candidates:
+        assert not one.parameters
+        ranks = int(one.sets.get("resources.ranks_per_node", 2))
+        assert ranks * int(one.sets.get("batch_per_rank", 32)) == 64, one.name
+        rest = {*one.sets} - {"resources.ranks_per_node", "batch_per_rank"}
+        allowed = {"placement.comm_cores", "placement.loader_cores", "placement.threads", "placement.smt"}
+        variables = {*VALUES, "LD_PRELOAD", *(name for name, *_ in HUGE_PAGES)}
+        assert rest <= allowed | {f"environment.variables.{name}" for name in variables}, one.name

@@ -1,0 +1,189 @@
+"""`dlrun why` and `status` about jobs that have not ended, and next steps that fit the job."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dlrun.cli.status import rows_of
+from dlrun.jobs.records.jobs import Job
+from dlrun.model.job import UNNAMED, JobStatus, State
+from dlrun.schedulers.pbs.states import job_status
+from dlrun.why import advice
+from dlrun.why.diagnose import answer, explain
+from tests.fakebin import FakeClients
+
+PENDING = JobStatus(job_id="8", state=State.PENDING)
+
+
+def job_of(run: Path, scheduler: str = "slurm") -> Job:
+    return Job(directory=run, name="x", site="s", scheduler=scheduler, job_id="8", submitted=None, array=None)
+
+
+def runs(place: Path, *, started: float, walltime: int = 600) -> JobStatus:
+    """A job that runs since `started` seconds ago."""
+    (place / "plan.json").write_text(json.dumps({"request": {"walltime": walltime}}))
+    (place / "state.json").write_text(
+        json.dumps({"state": "running", "job_id": "8", "started": time.time() - started})
+    )
+    return JobStatus(job_id="8", state=State.RUNNING, nodes="n[1-2]")
+
+
+@pytest.mark.parametrize(
+    ("reason", "state", "cause", "means"),
+    [
+        ("Resources", State.PENDING, "open", "waits for free nodes"),
+        ("QOSMaxNodePerJobLimit", State.PENDING, "never-starts", "more nodes than the QOS allows"),
+        ("JobHeldAdmin", State.HELD, "never-starts", "held by an administrator"),
+        ("PartitionDown", State.PENDING, "open", "the partition is down"),
+    ],
+)
+def test_status_and_why_have_the_same_words(tmp_path, reason, state, cause, means):
+    status = JobStatus(job_id="8", state=state, reason=reason)
+    found = answer(job_of(tmp_path), status, tmp_path)
+    assert (found.cause, means in found.means) == (cause, True), found
+    assert means in rows_of(job_of(tmp_path), [status])[0][3]
+
+
+def test_a_job_that_can_never_start_is_marked_in_status(tmp_path):
+    status = JobStatus(job_id="8", state=State.PENDING, reason="PartitionNodeLimit")
+    assert "can never start" in rows_of(job_of(tmp_path), [status])[0][3]
+
+
+def test_grid_engine_is_asked_why_a_job_is_pending(tmp_path, monkeypatch):
+    clients = FakeClients.on_path(tmp_path / "clients", monkeypatch)
+    clients.answer(
+        "qalter",
+        'Job 8 cannot run in PE "mpi" because it only offers 3 slots\nverification: no suitable queues\n',
+    )
+    clients.answer("qstat", "")
+    found = answer(job_of(tmp_path, "gridengine"), PENDING, tmp_path)
+    assert found.cause == "never-starts"
+    assert "only offers 3 slots" in found.means
+
+
+def test_a_job_past_its_walltime_is_named_in_status_and_why(tmp_path):
+    status = runs(tmp_path, started=600 + 1800)
+    found = answer(job_of(tmp_path), status, tmp_path)
+    assert found.cause == "overdue"
+    assert "30m past its walltime" in found.means
+    assert "30m past its walltime" in rows_of(job_of(tmp_path), [status])[0][3]
+    assert answer(job_of(tmp_path), runs(tmp_path, started=650), tmp_path).cause == "open"
+
+
+@pytest.mark.parametrize(("place", "code"), [("ended", 0), ("failures", 1)])
+def test_a_rank_that_left_while_the_others_wait(tmp_path, place, code):
+    status = runs(tmp_path, started=300)
+    (tmp_path / place).mkdir()
+    note = f"{int((time.time() - 120) * 1e9)} rank 3 n2 {code}\n"
+    (tmp_path / place / "rank-3").write_text(note)
+    found = answer(job_of(tmp_path), status, tmp_path)
+    assert found.cause == "left-early"
+    assert "rank 3" in found.means
+    assert "2m ago" in found.means
+    assert "rank 3" in rows_of(job_of(tmp_path), [status])[0][3]
+    # One that ended just now ends with the others; one of an earlier run does not count.
+    for ago in (5, 400):
+        (tmp_path / place / "rank-3").write_text(f"{int((time.time() - ago) * 1e9)} rank 3 n2 {code}\n")
+        assert answer(job_of(tmp_path), status, tmp_path).cause == "open"
+
+
+REQUEUED = {"requeue": 2, "requeue_on": ["preempted", "node_failed", "timed_out"]}
+
+
+@pytest.mark.parametrize(
+    ("cause", "plan", "restarts", "words"),
+    [
+        ("preempted", REQUEUED, 0, "PreemptMode"),
+        ("preempted", {}, 0, "on_failure.requeue` does so"),
+        ("node", REQUEUED, 2, "used up"),
+        ("walltime", {"checkpoint": {"signal": "USR1"}}, 0, "is not requeued"),
+        ("user-signal", {"checkpoint": {"signal": "USR2"}}, 0, "checkpoint` sends SIGUSR2"),
+        ("environment-module", {"environment": {"modules": []}}, 0, "no `environment.modules`"),
+        ("environment-module", {"environment": {"modules": ["gcc"]}}, 0, "module avail"),
+        ("command-missing", {"roles": [{"argv": ["python train.py --lr 0.1"]}]}, 0, "list of words"),
+        ("command-missing", {"roles": [{"argv": ["python", "train.py"]}]}, 0, "full path"),
+    ],
+)
+def test_the_next_step_fits_the_job(cause, plan, restarts, words):
+    general = {
+        "preempted": "submit again; `on_failure.requeue` does so automatically",
+        "command-missing": "give its full path",
+        "environment-module": "`module avail` on the cluster shows the names",
+    }
+    assert words in advice.fitted(cause, general.get(cause, ""), plan, restarts)
+
+
+@pytest.mark.parametrize(
+    ("cause", "plan", "shown", "words"),
+    [
+        ("preempted", REQUEUED, "PreemptMode=CANCEL", "`gpu` cancels preempted jobs"),
+        ("preempted", {}, "PreemptMode=CANCEL", "also with `on_failure.requeue`"),
+        ("preempted", {}, "PreemptMode=REQUEUE", "does so automatically"),
+        (
+            "walltime",
+            {"request": {"walltime": 86400}},
+            "MaxTime=1-00:00:00",
+            "no more than 1d: set `checkpoint:` and",
+        ),
+        (
+            "walltime",
+            {"request": {"walltime": 86400}, "checkpoint": {}, "requeue": 1, "requeue_on": []},
+            "MaxTime=1-00:00:00",
+            "`uv run`",
+        ),
+        ("walltime", {"request": {"walltime": 3600}}, "MaxTime=1-00:00:00", "more `resources.walltime`"),
+        ("walltime", {"request": {"walltime": 3600}}, "MaxTime=UNLIMITED", "more `resources.walltime`"),
+    ],
+)
+def test_the_next_step_knows_the_partition(tmp_path, monkeypatch, cause, plan, shown, words):
+    clients = FakeClients.on_path(tmp_path / "clients", monkeypatch)
+    other = "PartitionName=other Default=NO MaxTime=01:00:00 PreemptMode=OFF\n"
+    clients.answer("scontrol", f"{other}PartitionName=gpu Default=YES {shown}\n")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/job.log").touch()
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    state = {"preempted": State.PREEMPTED, "walltime": State.TIMED_OUT}[cause]
+    job = replace(job_of(tmp_path), submitted=time.time())
+    assert words in answer(job, JobStatus(job_id="8", state=state), tmp_path).next
+
+
+def test_a_cancelled_step_is_named_where_all_ranks_were_killed(tmp_path, monkeypatch):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "failures").mkdir()
+    (tmp_path / "logs/job.log").write_text(
+        "slurmstepd: error: *** STEP 8.0 ON n1 CANCELLED AT 2025-11-01T10:00:00 ***\n"
+    )
+    for rank in (0, 1):
+        (tmp_path / "logs" / f"rank-{rank}.log").write_text("step 3\nrank.sh: line 146:    62 Killed\n")
+        (tmp_path / "failures" / f"rank-{rank}").write_text(f"179523000000000000{rank} rank {rank} n1 137\n")
+    failed = JobStatus(job_id="8", state=State.FAILED, exit_code=137)
+    assert answer(job_of(tmp_path), failed, tmp_path).cause == "step-cancelled"
+    # srun itself cancels the step, and the second rank with it, after the first one was killed.
+    (tmp_path / "logs/job.log").write_text(
+        "srun: error: n1: task 0: Killed\nsrun: launch/slurm: _step_signal: Terminating StepId=8.0\n"
+        "slurmstepd-n1: error: *** STEP 8.0 ON n1 CANCELLED AT 2025-11-01T10:00:00 ***\n"
+    )
+    assert answer(job_of(tmp_path), failed, tmp_path).cause == "killed"
+    (tmp_path / "failures" / "rank-1").write_text("1795230000000000001 rank 1 n1 1\n")
+    assert answer(job_of(tmp_path), failed, tmp_path).cause == "killed"
+    clients = FakeClients.on_path(tmp_path / "clients", monkeypatch)
+    clients.answer("squeue", "8|PENDING|QOSMaxNodePerJobLimit|0|0|N/A|N/A||\n")
+    (found,) = explain(job_of(tmp_path))
+    assert found.cause == "never-starts"
+
+
+def test_a_job_that_somebody_deleted_by_force(tmp_path):
+    """OpenPBS keeps no word about who removed a job with `qdel -W force`: it is not said that its user did."""
+    attributes = {"job_state": "F", "substate": "91", "exit_status": "271", "job_owner": "alice@login"}
+    deleted = job_status("8.server", attributes, {})
+    assert (deleted.state, deleted.reason) == (State.CANCELLED, UNNAMED)
+    found = answer(job_of(tmp_path, "openpbs"), deleted, tmp_path)
+    assert found.cause == "cancelled"
+    assert "is not recorded" in found.means
+    own = job_status("8.server", attributes | {"comment": "terminated by alice@login"}, {})
+    assert "by its user" in answer(job_of(tmp_path, "openpbs"), own, tmp_path).means

@@ -1,0 +1,134 @@
+"""`dlrun why` on logs with the words of real libraries: cause, way out, evidence; also where another end is noted first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dlrun.jobs.records.jobs import Job
+from dlrun.model.job import JobStatus, State
+from dlrun.why.command import lines
+from dlrun.why.diagnose import Cause, answer
+from dlrun.why.known.causes import CAUSES
+from dlrun.why.known.table import WRITERS, of_writer
+from dlrun.why.matching import Table
+from dlrun.why.verdict import plain
+from tests.unit.why.reported import CASES, Case
+
+LOST = (
+    """[rank0]: torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.cpp:94
+[rank0]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.
+""",
+    "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.1.2.3]:34421\n",
+    """*** An error occurred in MPI_Allreduce
+[n2][[51384,1],7][btl_tcp.c:559:mca_btl_tcp_recv_blocking] recv(25) failed: Connection reset by peer (104)
+""",
+    """WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 88 closing signal SIGTERM
+torch.distributed.elastic.multiprocessing.api.SignalException: Process 87 got signal: 15
+""",
+)
+"""What ranks print that only lost another one, or were ended with it."""
+SYMPTOMS = {
+    "peer-lost",
+    "collective-timeout",
+    "terminated",
+    "unknown",
+    "mpi-abort",
+    "mpi-ended",
+    "rendezvous-closed",
+}
+ROOTS = [case for case in CASES if case.cause not in SYMPTOMS]
+
+
+def job_of(run: Path) -> Job:
+    return Job(directory=run, name="x", site="s", scheduler="slurm", job_id="8", submitted=None, array=None)
+
+
+def asked(run: Path, logs: dict[int, str], order: list[int]) -> Cause:
+    """What `why` answers: the logs of ranks, and the ranks in the order in which their ends are noted."""
+    (run / "logs").mkdir(parents=True)
+    (run / "failures").mkdir()
+    (run / "logs" / "job.log").touch()
+    for rank, text in logs.items():
+        (run / "logs" / f"rank-{rank}.log").write_text(text, "utf-8")
+    for number, rank in enumerate(order):
+        note = f"{1795230000000000000 + number * 1000000} rank {rank} n{rank} 1\n"
+        (run / "failures" / f"rank-{rank}").write_text(note)
+    return answer(job_of(run), JobStatus(job_id="8", state=State.FAILED, exit_code=1), run)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.writer}-{case.name}")
+def test_the_cause_the_way_out_and_the_evidence(case, tmp_path):
+    found = asked(tmp_path, {0: case.log}, [0])
+    assert found.cause == case.cause, (found.means, found.line)
+    assert case.way.lower() in found.next.lower()
+    assert found.last == tuple([plain(line) for line in case.log.splitlines() if line.strip()][-3:])
+    assert found.last[-1].strip()[:90] in plain("\n".join(lines(job_of(tmp_path), found)))
+
+
+@pytest.mark.parametrize("case", ROOTS, ids=lambda case: f"{case.writer}-{case.name}")
+def test_the_rank_that_only_lost_another_is_not_the_first(case, tmp_path):
+    """Its end is noted earlier, as it has less to clean up."""
+    number = ROOTS.index(case)
+    lost = {0: LOST[number % 4], 2: LOST[(number + 1) % 4]}
+    found = asked(tmp_path, {**lost, 1: "step 7 loss 2.1\n", 3: "step 7 loss 2.1\n" + case.log}, [2, 0, 3])
+    assert found.cause == case.cause, (found.means, found.line)
+    assert found.first is not None
+    assert found.first.rank == 3
+    assert found.last_log == "logs/rank-3.log"
+
+
+def test_there_are_many_and_each_has_its_source():
+    assert len(CASES) >= 150
+    assert len({case.name for case in CASES}) == len(CASES)
+    assert all(case.source.startswith("https://") for case in CASES)
+    assert {case.cause for case in CASES} - {"unknown", "exception"} <= set(CAUSES)
+
+
+@pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.name)
+def test_every_text_of_the_table_is_found_as_its_cause(writer):
+    """A text that another form hides, or that its own pattern does not match, would be documented and never told."""
+    assert writer.source.startswith("https://")
+    hidden = []
+    for form in writer.forms:
+        assert form.source.startswith("https://") or not form.source
+        for text in form.texts:
+            line = text.replace("{1}", "x1").replace("{}", "7")
+            # What a library prints begins with its own mark, if that is how its lines are known.
+            found = _of_its_own(writer.name, line)
+            if found is None or found.cause != form.cause:
+                hidden.append((text, form.cause, found.cause if found else None))
+    assert hidden == []
+
+
+MARKS = {
+    "NCCL": "n1:1:2 [0] a.cc:1 NCCL WARN ",
+    "Gloo": "[gloo/transport/tcp/pair.cc:1] ",
+    "PyTorch process groups": "[rank0]: torch.distributed.DistBackendError: ",
+    "UCX": "[17.1] [n1:1 :0] a.c:1  UCX  ERROR ",
+    "libfabric": "libfabric:1:17::core:error: ",
+    "verbs": "ibv_open_device: ",
+    "Apptainer and Singularity": "FATAL:   ",
+    "enroot and pyxis": "slurmstepd: error: pyxis: ",
+    "Ray": "ray.exceptions.RayError: ",
+    "experiment trackers": "wandb: ERROR ",
+}
+
+
+def _of_its_own(writer: str, line: str):
+    table = Table()
+    for start in (MARKS.get(writer, ""), ""):
+        match = table.match(start + line)
+        if match is not None and match.pattern.writer == writer:
+            return match.pattern
+    return match.pattern if match is not None else None
+
+
+def test_each_cause_is_used():
+    used = {pattern.cause for writer in WRITERS for pattern in of_writer(writer)}
+    assert used == set(CAUSES)
+
+
+def test_a_case_is_a_case():
+    assert all(isinstance(case, Case) and case.log for case in CASES)
