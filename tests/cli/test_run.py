@@ -53,7 +53,10 @@ def test_a_signal_ends_all_ranks_also_those_that_ignore_it(dlrun, number):
         "-c",
         "trap '' TERM; echo begun; sleep 600; sleep 600",
     ]
+    # Of a suite under nohup the programs would inherit that SIGHUP is ignored, and dlrun keeps to that.
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     process = dlrun.start(*words)
+    signal.signal(signal.SIGHUP, before)
     assert process.stdout.readline() == "begun\n"
     process.send_signal(number)
     process.communicate(timeout=60)
