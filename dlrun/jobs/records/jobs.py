@@ -315,10 +315,14 @@ def is_job(path: Path) -> bool:
     return load(path.absolute()) is not None
 
 
+class NoSuchJob(Invalid):
+    """No job has this name or id."""
+
+
 def find(word: str, base: Path) -> Job:
     """The job of a directory name, a scheduler id, a unique prefix, `latest`, or a path.
 
-    Job names take precedence over paths. Raises Invalid for no or several matches, or a damaged or foreign record.
+    Job names take precedence over paths. Raises NoSuchJob without a match, Invalid for several, or a damaged or foreign record.
     """
     job = _find(word, base)
     if job.damage is not None:
@@ -342,13 +346,13 @@ def _find(word: str, base: Path) -> Job:
         pass
     there = [job.directory.name for job in all_jobs(base)]
     if not there:
-        raise Invalid(
+        raise NoSuchJob(
             f"no job `{word}`: there are no jobs yet under `{base}`", help="`dlrun submit SPEC` submits one"
         )
     # Compared without the time at the end of a directory's name: users rarely type it.
     near = nearest(word, (re.sub(r"-\d{8}-\d{6}(-\w+)?$", "", name) for name in there))
     hint = f"the nearest is `{near}`; " if near else ""
-    raise Invalid(
+    raise NoSuchJob(
         f"no job `{word}` under `{base}`",
         help=f"{hint}`dlrun list` shows the jobs; a job directory works too",
     )

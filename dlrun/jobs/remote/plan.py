@@ -139,7 +139,7 @@ def plan(drafted: RemoteInputs, home: str, directory: str, host: str) -> Plan:
             origins=inputs.origins,
             notes=inputs.notes,
             sources=inputs.sources,
-            after=dependencies(spec, jobs.home(), host),
+            after=dependencies(spec, inputs.site.scheduler.type, jobs.home(), host),
         )
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -93,7 +94,7 @@ def prepare(
                 notes=loaded.notes,
                 sources=loaded.sources,
                 installed=read_installed(spec, here),
-                after=dependencies(spec, base) if spec.after else (),
+                after=dependencies(spec, loaded.site.scheduler.type, base) if spec.after else (),
                 measured=measure_data(spec, here) if loaded.site.storage.node_local else {},
             )
         )
@@ -108,7 +109,9 @@ def prepare(
     )
 
 
-def dependencies(spec: Spec, base: Path | None, host: str | None = None) -> tuple[Dependency, ...]:
+def dependencies(
+    spec: Spec, scheduler: str, base: Path | None, host: str | None = None
+) -> tuple[Dependency, ...]:
     """The jobs under `after` with their scheduler ids; host: the login node that they must be on, if any.
 
     Raises Invalid for a job that was never submitted, or not on `host`.
@@ -121,7 +124,14 @@ def dependencies(spec: Spec, base: Path | None, host: str | None = None) -> tupl
         if not digits(after.job[:1]):
             from dlrun.jobs.clusters import identity  # noqa: PLC0415 - a dry run needs no client
 
-            job = jobs.find(after.job, base or jobs.home())
+            try:
+                job = jobs.find(after.job, base or jobs.home())
+            except jobs.NoSuchJob:
+                # Flux's ids begin with a letter, as names do: names come first, and lower-case words are not ids.
+                if not _is_id(after.job, scheduler):
+                    raise
+                found.append(Dependency(job_id=job_id, when=after.when, cluster=None))
+                continue
             if host is not None and (job.remote is None or job.remote.host != host):
                 raise Invalid(f"job `{after.job}` in `after` was not submitted on `{host}`")
             if job.job_id is None:
@@ -129,3 +139,9 @@ def dependencies(spec: Spec, base: Path | None, host: str | None = None) -> tupl
             job_id, cluster = job.job_id, identity.of(job)
         found.append(Dependency(job_id=job_id, when=after.when, cluster=cluster))
     return tuple(found)
+
+
+def _is_id(word: str, scheduler: str) -> bool:
+    """Whether a word has the form of the scheduler's job ids, and is not a plain word."""
+    is_word = word.isascii() and word.isalpha() and word.islower()
+    return not is_word and re.fullmatch(backends.scheduler(scheduler).ID, word) is not None

@@ -1,7 +1,8 @@
-"""`# flux:` lines of a request; `flux batch` splits them by shell rules, so values are quoted for a shell (flux-batch(1))."""
+"""`# flux:` lines of a request; `flux batch` splits them nearly as a shell does (RFC 36), so values are quoted by `_quoted`."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +12,7 @@ from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.units import many
 from dlrun.schedulers.directive_list import DirectiveList, with_gpu_type, with_value
-from dlrun.schedulers.flux.ids import each
+from dlrun.schedulers.flux.ids import each, plain
 from dlrun.schedulers.flux.options import OPTIONS
 
 PREFIX = "# flux:"
@@ -34,6 +35,21 @@ _LACKS = {
 }
 
 
+_QUOTES = re.compile(r"['\"\\]")
+_SPECIAL = re.compile(r"[^\w@%+=:,./-]", re.ASCII)
+
+
+def _quoted(value: str) -> str:
+    """A value as one word of a directive.
+
+    To Flux three quotes in a row, also of both kinds, delimit a string of many lines, and inside single quotes it takes a
+    backslash as an escape: with either in the value, each special character has its own backslash.
+    """
+    if not _QUOTES.search(value):
+        return shlex.quote(value)
+    return _SPECIAL.sub(lambda found: f"\\{found[0]}", value)
+
+
 def directives(
     request: Request, site: SchedulerSite, output: str, origins: Mapping[str, Origin] | None = None
 ) -> Sequence[Directive]:
@@ -41,7 +57,7 @@ def directives(
     request = with_gpu_type(request, site, " and ")
     draft = DirectiveList(PREFIX, request, site, origins or {})
     draft.lacks("Flux", _LACKS)
-    draft.add(f"--job-name={shlex.quote(request.name)}", "name of the spec", "name")
+    draft.add(f"--job-name={_quoted(request.name)}", "name of the spec", "name")
     _output(draft, output)
     _layout(draft)
     _memory(draft)
@@ -67,7 +83,7 @@ def _output(draft: DirectiveList, output: str) -> None:
             f"Flux cannot write to `{output}`, because `{{{{` begins a placeholder", "use a path without it"
         )
     if not draft.request.array:
-        draft.add(f"--output={shlex.quote(output)}", "standard output and error, in the job directory")
+        draft.add(f"--output={_quoted(output)}", "standard output and error, in the job directory")
     if draft.request.requeue:
         draft.add("-o output.mode=append", "a requeued job keeps its earlier log", "requeue")
 
@@ -114,16 +130,16 @@ def _memory(draft: DirectiveList) -> None:
 def _who(draft: DirectiveList) -> None:
     request = draft.request
     if request.partition:
-        draft.add(f"--queue={shlex.quote(request.partition)}", "the queue", "partition")
+        draft.add(f"--queue={_quoted(request.partition)}", "the queue", "partition")
     if request.account:
         option = draft.site.account.option or "--bank"
-        draft.add(with_value(option, shlex.quote(request.account)), "the bank to charge", "account")
+        draft.add(with_value(option, _quoted(request.account)), "the bank to charge", "account")
 
 
 def _where(draft: DirectiveList) -> None:
     request = draft.request
     if request.constraint:
-        draft.add(f"--requires={shlex.quote(request.constraint)}", "required node properties", "constraint")
+        draft.add(f"--requires={_quoted(request.constraint)}", "required node properties", "constraint")
     if request.hosts:
         draft.add(f"--requires=host:{fold(request.hosts)}", "only these hosts", "hosts")
     if request.exclude:
@@ -137,7 +153,7 @@ def _when(draft: DirectiveList) -> None:
     for one in request.after:
         # A sweep's id lists the ids of its points, each of which is a job of Flux.
         for job_id in each([one.job_id]):
-            draft.add(f"--dependency={_WHEN[one.when]}:{job_id}", "dependencies", "after")
+            draft.add(f"--dependency={_WHEN[one.when]}:{plain(job_id) or job_id}", "dependencies", "after")
     if request.hold:
         draft.add("--urgency=0", "submitted on hold", "hold")
 
@@ -145,6 +161,4 @@ def _when(draft: DirectiveList) -> None:
 def _options(draft: DirectiveList) -> None:
     for bare, value in draft.user_options(OPTIONS):
         text = f"-{bare}" if len(bare) == 1 else f"--{bare}"
-        draft.add(
-            with_value(text, shlex.quote(value)) if value else text, "from resources.options", "options"
-        )
+        draft.add(with_value(text, _quoted(value)) if value else text, "from resources.options", "options")

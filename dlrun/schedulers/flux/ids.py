@@ -1,7 +1,7 @@
 """Ids of Flux jobs and of sweeps: Flux has no arrays, so a sweep's id is the comma-separated list of its points' job ids.
 
 An id is a 64-bit number. Flux prints it in base 58 after `ƒ` (`f` in locales without that letter) and accepts every form
-(flux_jobid_encode(3)). Records use the form with `f`.
+(flux_jobid_encode(3)). Records and directives use the form with `f`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 _DIGITS = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 """Bitcoin's base 58, which Flux uses."""
-ONE = rf"(?:f[{_DIGITS}]{{1,12}}|[0-9]{{1,20}})"
+ONE = rf"(?:[fƒ][{_DIGITS}]{{1,12}}|[0-9]{{1,20}})"
 """Regular expression of one job's id; 11 digits of base 58 cover 64 bits."""
 ID = rf"{ONE}(?:,{ONE})*"
 """Regular expression of an id in a record: of a job, or of a sweep (its points in order)."""
@@ -19,8 +19,8 @@ ID = rf"{ONE}(?:,{ONE})*"
 
 def plain(text: str) -> str | None:
     """A printed id in the form of records; None if the text is not an id."""
-    found = re.fullmatch(ONE, text.strip().replace("ƒ", "f"))
-    return found[0] if found else None
+    found = re.fullmatch(ONE, text.strip())
+    return found[0].replace("ƒ", "f") if found else None
 
 
 def each(job_ids: Iterable[str]) -> Sequence[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
+import shlex
 import subprocess
 
 import pytest
@@ -37,7 +40,7 @@ HERE = CAPTURED / "flux"
          ["--nodes=2", "--exclusive", "--requires='amd|intel'", "--requires=host:tuo[1-2]", "--requires=-host:tuo4"]),
         ({"hold": True, "requeue": True}, {"exclusive": True},
          ["-o output.mode=append", "--nodes=2", "--exclusive", "--urgency=0"]),
-        ({"after": (Dependency(job_id="fA,fB", when="ok"), Dependency(job_id="12", when="not_ok"))}, {"exclusive": True},
+        ({"after": (Dependency(job_id="fA,ƒB", when="ok"), Dependency(job_id="12", when="not_ok"))}, {"exclusive": True},
          ["--nodes=2", "--exclusive", "--dependency=afterok:fA", "--dependency=afterok:fB", "--dependency=afternotok:12"]),
         ({"options": {"setattr": "a b", "-o": "fastload"}}, {"exclusive": True},
          ["--nodes=2", "--exclusive", "--setattr='a b'", "-o fastload"]),
@@ -45,6 +48,44 @@ HERE = CAPTURED / "flux"
 )  # fmt: skip
 def test_directives(asked, at, expected):
     assert [x for x in lines(flux, request(**asked), site("flux", **at)) if x not in COMMON] == expected
+
+
+def as_flux_reads(text):
+    """The words of a directive by the rules of RFC 36: shell words, with a backslash as an escape in either kind of quotes,
+    and no three quotes in a row, which delimit something else.
+    """
+    assert not re.search(r"[\"']{3}", text)
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.escapedquotes = "\"'"
+    return list(lexer)
+
+
+ODD = ["".join(four) for four in itertools.product("'\"\\ #a", repeat=4)]
+
+
+@pytest.mark.parametrize("value", ["it's", "", "a b", "'", 'it\'s "5" \\ (é)', "$HOME;`x`|&<>", "ƒ–"])
+def test_each_value_arrives_at_flux_as_it_was_given(value):
+    asked = {
+        "name": value,
+        "partition": value,
+        "account": value,
+        "constraint": value,
+        "options": {"x": value},
+    }
+    found = lines(flux, request(**asked), site("flux", exclusive=True), f"{value}/job.log")
+    words = [word for line in found for word in as_flux_reads(line)]
+    assert f"--job-name={value}" in words
+    assert f"--output={value}/job.log" in words
+    if value:
+        assert {f"--queue={value}", f"--bank={value}", f"--requires={value}"} <= set(words)
+        assert words[-2:] == ["-x", value]
+
+
+def test_quotes_and_backslashes_in_any_order():
+    for value in ODD:
+        (name, *_) = lines(flux, request(name=value), site("flux", exclusive=True))
+        assert as_flux_reads(name) == [f"--job-name={value}"]
 
 
 def test_points_of_a_sweep_get_their_logs_when_they_are_submitted():
