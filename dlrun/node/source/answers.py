@@ -21,6 +21,17 @@ def described(answer: Any, size: int) -> WebFile:
     return WebFile(answer.headers.get("ETag") or "", answer.headers.get("Last-Modified") or "", size)
 
 
+def differs(one: WebFile, other: WebFile) -> bool:
+    """Whether two answers describe different files, by ETag, else by time, and by size, where both have it."""
+    if one.size != other.size and UNKNOWN not in (one.size, other.size):
+        return True
+    for a, b in ((one.etag, other.etag), (one.modified, other.modified)):
+        if a and b:
+            # Whether a tag is weak is about the comparison, not about the file.
+            return a[a.startswith("W/") * 2 :] != b[b.startswith("W/") * 2 :]
+    return False
+
+
 def content_range(answer: Any) -> Optional[Tuple[int, int, int]]:
     """(first byte, last byte, size of the file or UNKNOWN) of a partial answer; None for anything else."""
     text = answer.headers.get("Content-Range") or ""

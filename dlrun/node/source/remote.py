@@ -18,6 +18,7 @@ from typing import Dict, List, NamedTuple, Optional
 
 from ..common.errors import SourceFault
 from ..common.system import die_with_parent
+from .answers import WebFile, differs
 from .selection import Access, scheme
 from .web import CONNECT_SECONDS, FIRST_ATTEMPTS, Log, WebSource, file_name, shown
 
@@ -56,12 +57,16 @@ _TIME = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d ")  # before each line of rc
 
 
 class SourceListing(NamedTuple):
-    """The state of a source: a hash of its listing, its bytes, the reader's name, and whether a download can be resumed."""
+    """The state of a source: a hash of its listing, its bytes, the reader's name, and whether a download can be resumed.
+
+    file: what a web server says about the file.
+    """
 
     identity: str
     size: int
     reader: str
     resumes: bool
+    file: Optional[WebFile] = None
 
 
 def list_source(url: str, access: Access, log: Log) -> SourceListing:
@@ -150,7 +155,7 @@ def _list_web(url: str, access: Access, log: Log) -> SourceListing:
             message, "a change could not be detected: download it to the shared file system instead"
         )
     return SourceListing(
-        _identity([seen.etag, seen.modified, str(seen.size)]), max(0, seen.size), "Python", False
+        _identity([seen.etag, seen.modified, str(seen.size)]), max(0, seen.size), "Python", False, seen
     )
 
 
@@ -158,14 +163,24 @@ def _identity(lines: List[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def download(url: str, to: str, access: Access, log: Log) -> None:
-    """Download a source, or its missing files, to a directory; raises SourceFault if that fails."""
+def download(url: str, to: str, access: Access, log: Log, listed: Optional[SourceListing] = None) -> None:
+    """Download a source, or its missing files, to a directory; raises SourceFault if that fails, or for another file than
+    the one that was listed.
+    """
     if scheme(url) != "s3":
         web = WebSource(url, access, log)
-        web.download(os.path.join(to, file_name(url)))
+        found = web.download(os.path.join(to, file_name(url)))
+        if listed is not None and listed.file is not None and differs(listed.file, found):
+            raise changed(url)
         return
     client = _client(url)
     _run_client(client, client.copy, url, _bucket_path(url), to)
+
+
+def changed(url: str) -> SourceFault:
+    """The error for a source that changes while it is downloaded."""
+    message = "the source changed while it was copied: `{}`".format(shown(url))
+    return SourceFault(message, "run again once it no longer changes")
 
 
 def _bucket_path(url: str) -> str:

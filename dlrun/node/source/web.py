@@ -89,8 +89,8 @@ class WebSource:
                 )
             raise self._refusal(refusal) from None
 
-    def download(self, path: str) -> None:
-        """Download the file; after a broken connection continue at the last byte, if the server proves that it does."""
+    def download(self, path: str) -> WebFile:
+        """Download the file and describe it; after a broken connection continue at the last byte, if the server proves that."""
         most, failures, resume, part = 0, 0, True, _Part()
         with open(path, "wb") as file:
             os.fchmod(file.fileno(), 0o644)
@@ -116,6 +116,7 @@ class WebSource:
         modified = modification_time(part.modified)
         if modified is not None:
             os.utime(path, (modified, modified))
+        return WebFile(part.etag, part.modified, part.size)
 
     def _compare(self, path: str, hashes: Tuple[Tuple[str, bytes], ...]) -> None:
         """Raise SourceFault if the downloaded file differs from a hash that the server sent with it."""
@@ -139,32 +140,41 @@ class WebSource:
             # A weak tag does not promise equal bytes (RFC 9110, If-Range).
             state = etag if etag and not etag.startswith("W/") else answer.headers.get("Last-Modified") or ""
             whole = length = byte_count(answer.headers.get("Content-Length") or "")
+            words = (answer.headers.get("Content-Range") or "none")[:80]
+            wrong = part._replace(
+                why="{} `{}` to a request from byte {}".format(_WRONG_RANGE, words, resumed)
+            )
+            end = UNKNOWN  # of the part that is answered
             if answer.status == 206:
                 given = content_range(answer)
-                whole = given[2] if given else UNKNOWN
+                # The server may not say of how many bytes the range is one, but it must be known.
+                whole = part.whole if given is None or given[2] == UNKNOWN else given[2]
                 if (
                     given is None
+                    or (answer.headers.get("Content-Type") or "").lower().startswith("multipart/byteranges")
                     or given[0] != resumed
                     or length not in (UNKNOWN, given[1] - resumed + 1)
                     or state not in ("", part.state)
-                    or (part.whole >= 0 and whole not in (UNKNOWN, part.whole))
+                    or whole == UNKNOWN
+                    or part.whole not in (UNKNOWN, whole)
                 ):
-                    words = (answer.headers.get("Content-Range") or "none")[:80]
-                    return part._replace(
-                        why="{} `{}` to a request from byte {}".format(_WRONG_RANGE, words, resumed)
-                    )
+                    return wrong
+                end = given[1] + 1
             else:  # the server ignores ranges or has a newer file, and sends the whole file
                 resumed = 0
             file.seek(resumed)
             file.truncate()
             why = _pour(answer, file)
+        if file.tell() > end >= 0:
+            return wrong
         if not why and whole not in (UNKNOWN, file.tell()):
             why = "the connection was closed too early"
         return _Part(
             file.tell(),
             state or part.state,
             whole,
-            answer.headers.get("Last-Modified") or "",
+            etag or (part.etag if resumed else ""),
+            answer.headers.get("Last-Modified") or (part.modified if resumed else ""),
             why,
             tuple(sorted(hashes_of(answer).items())),
         )
@@ -230,11 +240,14 @@ _WRONG_RANGE = "the server answered with the range"
 
 
 class _Part(NamedTuple):
-    """The downloaded part of a file: bytes, the file's state (ETag or time), its size, its time, why the part ended early."""
+    """The downloaded part of a file: bytes, what proves that it is of the same file (ETag or time), the file's size, its ETag
+    and time, why the part ended early, the server's hashes of the file.
+    """
 
     size: int = 0
     state: str = ""
     whole: int = UNKNOWN
+    etag: str = ""
     modified: str = ""
     why: str = ""
     hashes: Tuple[Tuple[str, bytes], ...] = ()

@@ -85,10 +85,9 @@ class RemoteSource:
                 self._area.directory, max(0, 2 * listed.size - self._downloaded_size()), 0, self._area.path
             )
             progress.log("fetching {} with {}".format(text.size(listed.size), listed.reader))
-            remote.download(self.url, self.directory, self._access, self._progress.log)
+            remote.download(self.url, self.directory, self._access, self._progress.log, listed)
             if remote.list_source(self.url, self._access, self._progress.log).identity != listed.identity:
-                message = "the source changed while it was copied: `{}`".format(self.url)
-                raise SourceFault(message, "run again once it no longer changes")
+                raise remote.changed(self.url)
             if listed.size and self._downloaded_size() != listed.size:
                 sizes = text.size(self._downloaded_size()), text.size(listed.size)
                 message = "{} fetched {} of the {} of `{}`".format(listed.reader, *sizes, self.url)
@@ -104,9 +103,10 @@ class RemoteSource:
     def _download_as_substitute(self, manifest: Manifest, progress: Progress) -> None:
         if self.is_downloaded:
             return
+        from ..source import remote
+
         if self.list_source()["listing"] != manifest.info.get("listing"):
-            message = "the source changed while it was copied: `{}`".format(self.url)
-            raise SourceFault(message, "run again once it no longer changes")
+            raise remote.changed(self.url)
         self.download(progress)
         for entry, kind in enumerate(manifest.kinds):
             if kind == FILE:

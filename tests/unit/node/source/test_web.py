@@ -120,6 +120,9 @@ WRONG = {
     ),
     "without a range": lambda headers, body: ({}, body),
     "of several parts": lambda headers, body: ({"Content-Type": "multipart/byteranges; boundary=a"}, body),
+    "of several parts, with a range": lambda headers, body: (
+        {**headers, "Content-Type": "multipart/byteranges; boundary=a"}, b"--a\r\n\r\n" + body[7:]
+    ),
     "of another size": lambda headers, body: ({"Content-Range": "bytes 512000-1023999/2000000"}, body),
     "shorter than it says": lambda headers, body: (headers, body[:-5]),
     "in another unit": lambda headers, body: ({"Content-Range": "rows 512000-1023999/1024000"}, body),
@@ -141,6 +144,54 @@ def test_a_range_that_was_not_asked_for_is_not_appended(server, tmp_path, wrong)
     fetch(server, tmp_path, log=said.append)
     assert "the server answered with the range" in said[1]
     assert server.seen[-1][2].get("Range") is None
+
+
+@pytest.mark.parametrize("whole", ["*", len(CONTENT)])
+def test_a_shorter_range_than_was_asked_for_is_not_the_end(server, tmp_path, whole):
+    def rule(handler, count, code, headers, body):
+        if count == 2:
+            return 206, {**headers, "Content-Range": f"bytes 512000-599999/{whole}"}, body[:88000], 88000
+        return code, headers, body, len(body) // 2 if count == 1 else len(body)
+
+    server.rules["GET"] = rule
+    fetch(server, tmp_path)
+
+
+def chunked(handler, count, code, headers, body):
+    """More bytes than the range has; a first answer without a size that breaks off; a range of unknown size."""
+    handler.wfile.write(
+        b"HTTP/1.1 %d x\r\nETag: %s\r\nTransfer-Encoding: chunked\r\n" % (code, ETAG.encode())
+    )
+    if count == 2:
+        handler.wfile.write(b"Content-Range: bytes 512000-599999/*\r\n")
+        body = body[:88000]
+    part = body[: len(CONTENT) // 2] if count == 1 else body
+    handler.wfile.write(b"\r\n%x\r\n%s\r\n" % (len(part), part) + b"0\r\n\r\n" * (count > 1))
+    handler.close_connection = True
+    raise ConnectionAbortedError
+
+
+def test_a_range_of_a_file_of_unknown_size_is_not_the_end(server, tmp_path):
+    server.rules["GET"] = chunked
+    fetch(server, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "other", [{"ETag": '"2"'}, {"ETag": "", "Last-Modified": "Mon, 02 Jan 2023 00:00:00 GMT"}]
+)
+def test_another_version_than_the_one_that_was_listed_is_not_published(server, tmp_path, other):
+    """As a cache or a mirror that lags behind sends it."""
+    last = {"Last-Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}
+    server.rules["HEAD"] = lambda h, n, code, headers, body: (code, {**headers, **last}, body, len(body))
+    server.rules["GET"] = lambda h, n, code, headers, body: (
+        code,
+        {**last, **headers, **other},
+        body[::-1],
+        len(body),
+    )
+    staged = run("stage", "--source", server.url, "--to", tmp_path / "to", "--name", "set")
+    assert "the source changed while it was copied" in staged.err
+    assert not (tmp_path / "to" / "set").exists()
 
 
 def test_a_file_that_changes_is_begun_again(server, tmp_path):
