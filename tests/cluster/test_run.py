@@ -99,7 +99,8 @@ def test_the_exit_code_is_the_trainings_and_the_job_is_found_by_other_commands(a
     )
     assert [run["state"] for run in job["runs"]] == ["failed"]
     assert alice.why(job["directory"])["first"]["rank"] == 3
-    assert "rank" in alice.dlrun("usage", job["directory"]).stdout.lower()
+    # What it used is not asked: such a short run may end before the first sample of its ranks.
+    assert alice.dlrun("usage", job["directory"]).stdout.startswith("failing-")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGKILL], ids=lambda one: one.name)
