@@ -104,10 +104,8 @@ def test_all_nodes_take_their_shards_and_one_walks(tmp_path, source):
             if p.is_file()
         ]
         assert sorted(names) == sorted(str(p.relative_to(source)) for p in source.rglob("*") if p.is_file())
-        assert [
-            result.done()["how"]
-            for result in group.stage(source, "--strategy", "shard", "--balance", "bytes")
-        ] == ["warm"] * 3
+        again = group.stage(source, "--strategy", "shard", "--balance", "bytes")
+        assert [result.done()["how"] for result in again] == ["warm"] * 3, again
     finally:
         group.stop()
 
