@@ -13,8 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "dlrun"
-EQUALS = {"dlrun/cli", "dlrun/frameworks"}
-"""Folders that are tables of equals: one file a command, one file a framework."""
+EQUALS = {"dlrun/frameworks"}
+"""Folders that are tables of equals: one file a framework."""
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,7 @@ def test_a_compiled_file_that_a_full_disk_cut_off_is_named(tmp_path, damage):
         )  # fmt: skip
 
     assert run().returncode == 0
-    (compiled,) = (tmp_path / "a b").glob("**/dlrun/cli/list.*.pyc")
+    (compiled,) = (tmp_path / "a b").glob("**/dlrun/cli/jobs/list.*.pyc")
     compiled.write_bytes(damage(compiled.read_bytes()))
     done = run()
     assert done.returncode == 1

@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from dlrun import backends
-from dlrun.cli.schema import text as schema_text
+from dlrun.cli.specs.schema import text as schema_text
 from dlrun.config.decode import decode
 from dlrun.config.document import parse
 from dlrun.config.hints import keys, read

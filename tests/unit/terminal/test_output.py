@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from dlrun.cli.plan_text import show
+from dlrun.cli.specs.plan_text import show
 from dlrun.jobs.submission.prepare import Prepared
 from dlrun.terminal.colour import wanted
 from dlrun.terminal.table import table

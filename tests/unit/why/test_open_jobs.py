@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dlrun.cli.status import rows_of
+from dlrun.cli.jobs.status import rows_of
 from dlrun.jobs.records.jobs import Job
 from dlrun.model.job import UNNAMED, JobStatus, State
 from dlrun.schedulers.pbs.states import job_status

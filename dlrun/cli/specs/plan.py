@@ -59,7 +59,7 @@ def command(
     elif as_json:
         echo_data(plan_json(plan))
     elif output is None:
-        from dlrun.cli.plan_text import show
+        from dlrun.cli.specs.plan_text import show
 
         show(prepared)
         for warning in plan.warnings:

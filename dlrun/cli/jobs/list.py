@@ -24,7 +24,7 @@ def command(limit: int, site: str | None, as_json: bool) -> None:
     """List the jobs submitted from this machine, newest first."""
     from itertools import islice
 
-    from dlrun.cli.status import row_of, show_jobs
+    from dlrun.cli.jobs.status import row_of, show_jobs
     from dlrun.jobs.queue import status
     from dlrun.jobs.queue.recover import completed
     from dlrun.jobs.records import jobs

@@ -1,0 +1,1 @@
+"""Commands about jobs that were submitted: their states, logs, code and results."""

@@ -1,0 +1,1 @@
+"""Commands about what is to be submitted: specs, their keys, plans and scripts."""
