@@ -42,6 +42,7 @@ DLRUN_COMM_CPUS, DLRUN_LOADER_CPUS   CPUs reserved for communication and for dat
 DLRUN_HOSTS                     file with the host names of the nodes, in order of node index
 DLRUN_MASTER_ADDR, DLRUN_MASTER_IP, DLRUN_MASTER_PORT                   rendezvous address and port
 DLRUN_DATA_<NAME>               path of a data set
+DLRUN_TRACK_ID, DLRUN_PLAN, DLRUN_COMMIT   with `track`, in rank 0: name of the run, digest of the plan, commit of the code
 DLRUN_CACHES                    with `caches: auto`: the directory of compilers' caches on each node
 DLRUN_STAGE, DLRUN_STAGE_PORT   directory of staged data sets on each node, and port of the relay between nodes
 DLRUN_GRACE                     seconds between SIGTERM and SIGKILL where they are not 10: in `dlrun run`

@@ -13,6 +13,7 @@ from dlrun.jobs.submission.prepare import Prepared
 from dlrun.model.nearest import nearest
 from dlrun.model.plan import Plan, Variable
 from dlrun.model.spec import Spec
+from dlrun.plan.trackers.decide import FIRST
 from dlrun.system.inputs.proof import Proof, proofs
 
 UNSET = ("unset", "left out")
@@ -165,6 +166,7 @@ def proof_text(one: Proof) -> str:
 
 def _all_variables(plan: Plan) -> Iterator[tuple[str, Variable]]:
     yield from (("every process", v) for v in plan.variables)
+    yield from (("rank 0" if v.rule == FIRST else "every rank", v) for v in plan.track)
     for role in plan.roles:
         yield from ((f"each {role.name}", v) for v in role.variables)
 

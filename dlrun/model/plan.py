@@ -390,6 +390,7 @@ class Plan:
     usage: bool = False
     code: CodeMode | Snapshot = "off"
     caches: CachesPlan | None = None
+    track: tuple[Variable, ...] = ()
     logs: Literal["rank", "node"] = "rank"
     failures: Mapping[str, FailurePattern] = field(default_factory=dict)
     decisions: tuple[Decision, ...] = ()

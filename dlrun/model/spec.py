@@ -14,6 +14,8 @@ from dlrun.model.units import Bytes, Duration
 Auto: TypeAlias = Literal["auto"]
 Policy: TypeAlias = Literal["requeue", "stop"]
 """After a job ends: requeue it, or stop."""
+Tracker: TypeAlias = Literal["wandb", "mlflow", "tensorboard"]
+"""An experiment tracker."""
 Watch: TypeAlias = Literal["off", "warn", "fail"]
 """A check in the job: off, log what it finds, or end the job on a finding."""
 
@@ -347,6 +349,11 @@ class Spec:
         "record: note commit and digests of the code when the job is submitted, and log at each start what has changed since; "
         "strict: end the job then; snapshot: store the code, and run what was submitted; a mapping: a snapshot with its options",
         default="record",
+    )
+    track: tuple[Tracker, ...] = key(
+        "experiment trackers (`wandb`, `mlflow`, `tensorboard`): rank 0 gets variables that name its run, the same at each start "
+        "of the job, with job id, site, plan and commit as tags; what is set already is kept; keys belong under `secrets`",
+        default=(),
     )
     usage: bool = key(
         "on each node, record what the ranks use: cores, memory, GPUs, network, storage; `dlrun usage` shows it",

@@ -64,6 +64,7 @@ from dlrun.plan.runtime_checks import (
     verbose_variables,
 )
 from dlrun.plan.site_names import check_names
+from dlrun.plan.trackers import decide as trackers
 from dlrun.schedulers.protocol import Scheduler
 
 OUTPUT = "logs/job.log"
@@ -101,8 +102,7 @@ def build(inputs: PlanInputs) -> Plan:
     threads = bindings.threads(spec.placement, binding, layout, comm_cores, ledger)
     shape = roles.shape_of(spec, site, layout, choice, binding, threads)
     stored = storage.decide(spec, site, layout, choice, inputs.measured, ledger)
-    points = sweep.points(spec.sweep, ledger)
-    check_runs(spec, site, layout.granted, len(points), ledger)
+    points = _points(spec, site, layout, ledger)
     metric_specs.check(spec, ledger)
     known = command_line.Known(spec=spec, layout=layout, threads=threads, data=stored.data,
                                directory=inputs.directory)  # fmt: skip
@@ -157,6 +157,7 @@ def build(inputs: PlanInputs) -> Plan:
         usage=spec.usage,
         code=_code(spec),
         caches=caches.decide(spec, site, layout, inputs.installed, ledger),
+        track=trackers.decide(spec, site, len(points), ledger),
         fabric_check=of_check,
         node_checks=of_nodes,
         hang=spec.hang,
@@ -168,6 +169,13 @@ def build(inputs: PlanInputs) -> Plan:
         metrics=spec.metrics,
         global_batch=command_line.global_batch(spec, layout),
     )
+
+
+def _points(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> Sequence[Mapping[str, str]]:
+    """The points of the sweep, as many as the limits of the site allow."""
+    points = sweep.points(spec.sweep, ledger)
+    check_runs(spec, site, layout.granted, len(points), ledger)
+    return points
 
 
 def _workplace(inputs: PlanInputs) -> Text:

@@ -67,6 +67,7 @@ def rank_parts(plan: Plan) -> tuple[str, ...]:
         "addresses": any(name in code for name in ("$(dlrun_", "$DLRUN_OWN_ADDRESS")),
         "agent": any(role.identity is not None for role in plan.roles),
         "caches": plan.caches is not None,
+        "track": bool(plan.track),
         "container": container is not None and container.runtime == "apptainer",
     }
     return tuple(name for name, is_used in used.items() if is_used)

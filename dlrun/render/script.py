@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from dlrun.model.text import Shell, Text, of_node
 from dlrun.model.units import many
 from dlrun.plan import log_names
 from dlrun.plan.data.stage_arguments import stage_words
+from dlrun.plan.trackers.decide import EVERY
 from dlrun.render import parts
 from dlrun.render.binding_variables import COUNT_CORES, NAME_CORES
 from dlrun.render.grant import grant_words
@@ -61,6 +63,21 @@ def scripts(
 def plan_json(plan: Plan) -> str:
     """The plan as JSON text; `dlrun.model.json_codec.from_plain(Plan, …)` reads it back."""
     return json.dumps(to_plain(plan), indent=1, ensure_ascii=False) + "\n"
+
+
+def _digest(plan: Plan) -> str:
+    """A short name for the plan: equal plans have the same."""
+    return sha256(plan_json(plan).encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+def _continues_wandb(plan: Plan) -> bool:
+    """True if a job without `track` continues its run of Weights & Biases when it starts again.
+
+    Not where an agent starts the ranks: those of the first node would inherit the id and write to one run.
+    """
+    by_agent = any(not role.service and not role.binds for role in plan.roles)
+    tracked = any(variable.name == "WANDB_RUN_ID" for variable in plan.track)
+    return bool(plan.requeue_on) and not by_agent and not tracked
 
 
 def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
@@ -119,6 +136,10 @@ def _of_ranks(plan: Plan) -> Mapping[str, Any]:
         "logs": " node" if plan.logs == "node" else "",
         "work_directory": Shell("$DLRUN_WORK") if isinstance(plan.code, Snapshot) else plan.directory,
         "caches": _caches(plan),
+        "every_rank": EVERY,
+        "continues_wandb": _continues_wandb(plan),
+        "track_first": [v for v in plan.track if v.rule != EVERY],
+        "track_plan": _digest(plan) if plan.track else "",
         "rank_variables": _scopes(plan.variables)[1],
         "names": _names(plan),
         "checks": _checks(plan),
@@ -324,7 +345,14 @@ def _names(plan: Plan) -> list[str]:
     of_roles = [v.name for role in plan.roles for v in role.variables]
     gpus = [plan.binding.gpu_variable] if plan.binding.gpu_variable else []
     return list(
-        dict.fromkeys([*(v.name for v in plan.variables), *of_roles, *gpus, *(s.name for s in plan.secrets)])
+        dict.fromkeys(
+            [
+                *(v.name for v in (*plan.variables, *plan.track)),
+                *of_roles,
+                *gpus,
+                *(s.name for s in plan.secrets),
+            ]
+        )
     )
 
 

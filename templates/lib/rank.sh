@@ -84,8 +84,19 @@ dlrun_no_such_point() {
 
 dlrun_continue_wandb() { # rank 0 of each start names the same Weights & Biases run, unless the user has named one
   if ((DLRUN_RANK == 0)) && [[ -z ${WANDB_RUN_ID-} ]]; then
-    export WANDB_RUN_ID=${DLRUN_JOB_DIR##*/}${DLRUN_POINT:+-$DLRUN_POINT} WANDB_RESUME=allow
+    _dlrun_name_run
+    export WANDB_RUN_ID=$DLRUN_TRACK_ID WANDB_RESUME=allow
   fi
+}
+
+_dlrun_name_run() { # set DLRUN_TRACK_ID: the same in every start of the job, another one for each point; W&B takes 64 characters
+  local name=${DLRUN_JOB_DIR##*/} first=
+  if [[ ! $name =~ -[0-9]{8}-[0-9]{6}-[0-9a-f]{4}$ ]]; then # a directory that the user has named: others may have the same name
+    if read -r first <"$DLRUN_JOB_DIR/.dlrun-written" && [[ $first =~ \"token\":\ *\"([0-9a-f]{8}) ]]; then name+=-${BASH_REMATCH[1]}; fi
+  fi
+  name=${name//[!A-Za-z0-9_.-]/-}${DLRUN_POINT:+-$DLRUN_POINT}
+  if ((${#name} > 64)); then name=${name:0:30}-${name: -33}; fi
+  DLRUN_TRACK_ID=$name
 }
 
 # --- The program -----------------------------------------------------------------------------------------------

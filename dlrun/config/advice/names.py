@@ -63,7 +63,10 @@ _PACKAGES = (
 _PRIORITY = (
     "a priority is given by `qos:` or `partition:`, or by options of the scheduler: `options: {priority: …}`"
 )
-_TRACKER = "the program's own: arguments of `command`, variables under `environment.variables`, its key under `secrets:`"
+_TRACKER = (
+    "`track: wandb` (mlflow, tensorboard) names the run; its project and settings are the program's own, or variables under "
+    "`environment.variables`, and its key belongs under `secrets:`"
+)
 _ADVICE = {
     **dict.fromkeys(("mail", "email", "mail_type", "mail_user", "notify", "notifications", "notification"), _MAIL),
     **dict.fromkeys(("batch", "batchsize", "batch_size", "global_batch", "globalbatch", "global_batchsize", "global_batch_size",

@@ -175,7 +175,7 @@ def _only_data(spec: Spec, asked: StagingRequest, nodes: int | None) -> Spec:
         resources=_resources(spec.resources, asked, nodes),
         placement=PlacementOptions(), environment=Environment(), sweep=Sweep(), checkpoint=None, chain=False,
         on_failure=OnFailure(), after=(), hold=False, secrets=used, metrics={}, verify="off", fabric_check="off",
-        usage=False,
+        usage=False, track=(),
     )  # fmt: skip
 
 

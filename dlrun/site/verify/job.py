@@ -109,7 +109,7 @@ def check_of(spec: Spec, modules: Sequence[str], over: Sequence[str]) -> Spec:
         resources=replace(spec.resources, walltime=min(wall, LONGEST) if wall else None),
         environment=replace(spec.environment, variables={**spec.environment.variables, **variables}),
         sweep=Sweep(), data={}, checkpoint=None, chain=False, on_failure=OnFailure(), after=(), hold=False,
-        verify="warn", fabric_check="off", hang=None, usage=False,
+        verify="warn", fabric_check="off", hang=None, usage=False, track=(),
     )  # fmt: skip
 
 

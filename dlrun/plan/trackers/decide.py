@@ -1,0 +1,35 @@
+"""Which variables of experiment trackers a job sets. What the spec or the site sets or drops is left alone."""
+
+from __future__ import annotations
+
+from dlrun.model.plan import Variable
+from dlrun.model.site import Site
+from dlrun.model.spec import Spec
+from dlrun.plan.decisions import Ledger
+from dlrun.plan.trackers.table import SETTINGS
+
+EVERY = "track-every-rank"
+"""The rule of a variable that every rank gets, in contrast to rank 0 only."""
+FIRST = "track-rank-0"
+
+
+def decide(spec: Spec, site: Site, points: int, ledger: Ledger) -> tuple[Variable, ...]:
+    """The variables for the trackers of `track`, each with its reason in the ledger."""
+    if not spec.track:
+        return ()
+    ledger.take("track", ", ".join(spec.track))
+    own = {*spec.environment.variables, *site.environment.variables, *spec.environment.drop, *spec.secrets}
+    chosen = [
+        Variable(
+            name=one.variable,
+            value=one.text(site.name),
+            rule=EVERY if one.every else FIRST,
+            because=one.because,
+            source=one.source,
+        )
+        for one in SETTINGS
+        if one.tracker in spec.track and one.variable not in own and (points or not one.of_sweep)
+    ]
+    for variable in chosen:
+        ledger.decide(f"variables.{variable.name}", str(variable.value), variable.rule, variable.because)
+    return tuple(chosen)
