@@ -28,20 +28,19 @@ def replace(
     before: os.stat_result | None = None,
     mode: int | None = None,
     flush: bool = True,
+    temporary_name: str | None = None,
 ) -> None:
     """Write a file, new or in place of an existing one, whose mode is kept.
 
     before: what `status` returned when the content was read: a file that has changed since is not replaced; mode: that of a
-    new file, default: by the umask; flush: for what cannot be made again. Raises OSError, also for a link, a file that this
-    user may not write, and such a change.
+    new file, default: by the umask; flush: for what cannot be made again; temporary_name: of the hidden file, which a kill
+    leaves. Raises OSError, also for a link, a file that this user may not write, and such a change.
     """
     seen = status(path)
     if seen is not None and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    with _complete(path, data, mode if seen is None else stat.S_IMODE(seen.st_mode), flush) as (
-        temporary,
-        own,
-    ):
+    kept = mode if seen is None else stat.S_IMODE(seen.st_mode)
+    with _complete(path, data, kept, flush, temporary_name) as (temporary, own):
         if seen is not None and (seen.st_uid, seen.st_gid) != (own.st_uid, own.st_gid):
             with suppress(OSError):  # only root, or for a group that this user is in
                 os.chown(temporary, seen.st_uid, seen.st_gid)
@@ -50,11 +49,16 @@ def replace(
         temporary.replace(path)
 
 
-def create(path: Path, data: bytes | str, *, mode: int | None = None) -> None:
-    """Write a file that must not exist; raises FileExistsError, also for a link, or OSError."""
+def create(
+    path: Path, data: bytes | str, *, mode: int | None = None, temporary_name: str | None = None
+) -> None:
+    """Write a file that must not exist; raises FileExistsError, also for a link, or OSError.
+
+    temporary_name: as for `replace`.
+    """
     if os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-    with _complete(path, data, mode) as (temporary, _):
+    with _complete(path, data, mode, name=temporary_name) as (temporary, _):
         try:
             os.link(temporary, path)
         except OSError as error:
@@ -156,11 +160,11 @@ def _is_stream(path: Path) -> bool:
 
 @contextmanager
 def _complete(
-    path: Path, data: bytes | str, mode: int | None, flush: bool = True
+    path: Path, data: bytes | str, mode: int | None, flush: bool = True, name: str | None = None
 ) -> Iterator[tuple[Path, os.stat_result]]:
     """A hidden file beside `path` with the whole content; removed at the end, unless it was renamed."""
     # Not named after `path`, whose name may be as long as the file system allows.
-    temporary = path.with_name(f".dlrun-{os.urandom(6).hex()}.new")
+    temporary = path.with_name(name or f".dlrun-{os.urandom(6).hex()}.new")
     try:
         yield temporary, _fill(temporary, data, mode, flush=flush)
     finally:

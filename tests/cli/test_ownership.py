@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from dlrun.jobs.records import lock
+from dlrun.jobs.records import directories, lock
 from tests.cli.conftest import Dlrun
 from tests.cli.test_every_day import aged, listed
 
@@ -128,6 +132,48 @@ def test_a_job_of_an_earlier_version_is_shown_and_left_alone(dlrun):
     (found,) = listed(dlrun, "--yes", "--all")
     assert "an earlier version" in found["kept"]
     assert tree(job) == before
+
+
+def killed_at(call: str, then: Callable[[], None]) -> None:
+    """Run a function in a child that is killed at its first call of the operating system with this name."""
+    child = os.fork()
+    if child == 0:
+        sys.addaudithook(lambda event, _: os.kill(os.getpid(), signal.SIGKILL) if event == call else None)
+        with suppress(BaseException):
+            then()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+def test_a_record_that_a_killed_process_did_not_complete_is_dlruns(dlrun):
+    job = dlrun.submit(OK, "--wait")
+    killed_at("os.rename", lambda: directories.write_json(job / "outcome.json", {"a": 1}))
+    (job / ".state.123").write_text('{"version": 1, "sta')
+    left = [path.name for path in job.glob(".dlrun-*.new")]
+    assert len(left) == 1
+    for name in (".dlrun-0123456789ab.new", ".dlrun-0123456789ab-0123456789abcdef.new", ".state.7"):
+        (job / name).write_text("mine")
+    assert sorted(listed(dlrun, str(job), "--yes")[0]["foreign"]) == [
+        ".dlrun-0123456789ab-0123456789abcdef.new", ".dlrun-0123456789ab.new", ".state.7",
+    ]  # fmt: skip
+    for name in (".dlrun-0123456789ab.new", ".dlrun-0123456789ab-0123456789abcdef.new", ".state.7"):
+        (job / name).unlink()
+    assert listed(dlrun, str(job), "--yes")[0]["removed"]
+    assert not job.exists()
+
+
+@pytest.mark.parametrize("call", ["os.link", "os.remove"])
+def test_a_study_that_was_killed_at_its_begin_begins_again(dlrun, call):
+    place = dlrun.place / "study"
+    killed_at(call, lambda: directories.begin(place, "tuning", ["tune.json", lock.NAME]))
+    assert [path.suffix for path in place.iterdir() if path.name != ".dlrun-written"] == [".new"]
+    assert directories.is_free(place, "tuning")
+    directories.begin(place, "tuning", ["tune.json", lock.NAME])
+    assert listed(dlrun, "study", "--yes")[0]["removed"]
+    assert not place.exists()
+    place.mkdir()
+    (place / ".dlrun-0123456789ab-0123456789abcdef.new").write_text("mine")
+    assert not directories.is_free(place, "tuning")
 
 
 SWEEP = "command: [echo, '{{ x }}']\nsweep: {x: [1, 2, 3]}\nresources: {ranks_per_node: 2}\n"

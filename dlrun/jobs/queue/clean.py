@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from dlrun.errors import DlrunError
@@ -102,7 +103,12 @@ def remove(candidate: Candidate, *, others: bool) -> bool:
     """
     if any(os.path.lexists(path) for path in candidate.jobs or ()):
         return False
-    gone = contents.remove(candidate.directory, candidate.contents, others=others)
+    known = candidate.contents
+    if candidate.jobs is not None:
+        # Its jobs are gone, and it has the lock of this process.
+        written = ownership.read(candidate.directory) or ownership.NONE
+        known = replace(known, own=contents.survey(candidate.directory, written).own)
+    gone = contents.remove(candidate.directory, known, others=others)
     if gone:
         links.forget(jobs.home(), candidate.directory)
     return gone

@@ -17,7 +17,7 @@ from dlrun.model.data import DATE, FileList
 from dlrun.model.record import record
 from dlrun.model.units import Bytes
 from dlrun.render.written_names import expand
-from dlrun.system.paths import read_bytes
+from dlrun.system.paths import open_regular, read_bytes
 
 _MOST = 64 << 20
 _OF_NODE = re.compile(r"(usage/)([^/]+)\.jsonl|(placement/)([^/]+)")
@@ -28,6 +28,9 @@ _PROCESS = re.compile(rb"[0-9]+ ([!-~]+) ([0-9]+) ")
 """The begin of its first line."""
 _MARK = re.compile(r"idle/.*|kept/none|kept/notice-.*|\.cancel|\.again|.*/\.dlrun")
 """An empty file."""
+_NEW_STATE = re.compile(r"\.state\.[0-9]{1,10}")
+_STATE = b'{"version": 1, "state": "'
+"""The begin of a state, written as `.state.PID` and renamed (templates/lib/records.sh)."""
 _STARTED = ("state.json", "failures/.dlrun")
 """A job that has begun has one of these; before that the names that it would write are not its own."""
 _BEFORE = ("logs/", "logs/job.log", ".cancel")
@@ -136,11 +139,15 @@ class _Listed:
         if path.endswith("/"):
             return path in self._directories or path in self._job or self._of_run(path)
         proof = self._files.get(path)
-        if proof is None and not (path in self._job or self._of_run(path)):
+        if proof is None and not (path in self._job or self._of_run(path) or self._is_unfinished(path)):
             return False
         with suppress(OSError):
             return ownership.matches(os.path.join(self._directory, path), proof or Proof())  # noqa: PTH118 - many files
         return False
+
+    def _is_unfinished(self, path: str) -> bool:
+        """Whether the file is a record that a killed process had not renamed yet."""
+        return ownership.is_temporary(path.rpartition("/")[2], self._written.token)
 
     def _of_run(self, path: str) -> bool:
         run = "/".join((*path.split("/")[:2], "")) if self._sweep else ""
@@ -153,7 +160,7 @@ class _Listed:
             return self._is_as_written(path, name)
         if name.startswith(_WORK) and "work/" in self._run:
             return self._code.has(path, name.partition("/")[2])
-        return self._is_of_node(path, name) or name in self._of_nodes(run)
+        return self._is_of_node(path, name) or name in self._of_nodes(run) or self._is_new_state(path, name)
 
     def _is_as_written(self, path: str, name: str) -> bool:
         """Whether notes, marks and the state are such as the job writes them; its other files have no form of their own."""
@@ -170,6 +177,16 @@ class _Listed:
             return not line or (
                 process is not None and named in ("fabric", f"{process[1].decode()}-{process[2].decode()}")
             )
+        return False
+
+    def _is_new_state(self, path: str, name: str) -> bool:
+        """Whether the file is a state that a killed job had not renamed yet."""
+        if _NEW_STATE.fullmatch(name) is None:
+            return False
+        with suppress(OSError):
+            with open_regular(self._directory / path) as file:
+                begin = file.read(len(_STATE))
+            return _STATE.startswith(begin) or begin.startswith(_STATE)
         return False
 
     def _is_of_node(self, path: str, name: str) -> bool:
@@ -263,9 +280,10 @@ def remove(directory: Path, contents: Contents, *, others: bool = False) -> bool
             with suppress(FileNotFoundError):
                 _remove_empty(directory / path)
         left = {path for path, _ in _walk(directory, "")}
-        if left - set(_LAST):
+        last = [name for name in _LAST if name in going or name == LIST]
+        if left - set(last):
             return False
-        for name in _LAST:
+        for name in last:
             (directory / name).unlink(missing_ok=True)
         return _remove_empty(directory)
     except OSError as error:

@@ -103,7 +103,9 @@ def written_list(
 def is_free(directory: Path, kind: str) -> bool:
     """Whether a study or tuning can begin here: nothing is there, or the beginning of one that was killed."""
     try:
-        return not os.listdir(directory) or ownership.is_own(directory, kind)  # noqa: PTH208 - names
+        return ownership.is_own(directory, kind) or all(
+            map(ownership.is_unfinished_list, directory.iterdir())
+        )
     except FileNotFoundError:
         return True
     except OSError:
@@ -120,10 +122,13 @@ def begin(directory: Path, kind: str, records: Iterable[str]) -> None:
         return
     if not is_free(directory, kind):
         raise FileExistsError(errno.EEXIST, "it has files, and no list of what dlrun wrote there")
-    text = ownership.text(
-        kind, directory, ownership.new_token(), inode=directory.stat().st_ino, records=records
-    )
-    writing.create(directory / ownership.LIST, text, mode=0o600)
+    for path in directory.iterdir():
+        if ownership.is_unfinished_list(path):
+            path.unlink()
+    token = ownership.new_token()
+    text = ownership.text(kind, directory, token, inode=directory.stat().st_ino, records=records)
+    name = ownership.temporary_name(directory, token)
+    writing.create(directory / ownership.LIST, text, mode=0o600, temporary_name=name)
 
 
 def require_list(directory: Path, kind: str, command: str) -> None:
@@ -145,7 +150,7 @@ def write_table(path: Path, data: bytes) -> bool:
         if proof is None or not ownership.matches(str(path), proof):
             return False
     ownership.add_file(path.parent, path.name, data)
-    replace(path, data)
+    replace(path, data, temporary_name=ownership.temporary_name(path.parent))
     return True
 
 
@@ -157,4 +162,5 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
         )
     # On the list first: a record that is not there yet is harmless.
     ownership.add(path.parent, path.name)
-    replace(path, json.dumps(data, indent=1) + "\n", mode=0o600)
+    text = json.dumps(data, indent=1) + "\n"
+    replace(path, text, mode=0o600, temporary_name=ownership.temporary_name(path.parent))

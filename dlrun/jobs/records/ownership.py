@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlrun.model.record import record
-from dlrun.system.paths import read_bytes
+from dlrun.system.paths import open_regular, read_bytes
 
 if TYPE_CHECKING:
     from dlrun.render.written_names import Name, WrittenNames
@@ -105,6 +106,43 @@ def _digest(data: bytes) -> str:
     from hashlib import blake2b  # noqa: PLC0415 - OpenSSL, which few commands need
 
     return blake2b(data, digest_size=16).hexdigest()
+
+
+_TEMPORARY = re.compile(r"\.dlrun-([0-9a-f]{12})-([0-9a-f]{16})\.new")
+
+
+def temporary_name(directory: Path, token: str | None = None) -> str | None:
+    """A name for an incomplete file in a directory that dlrun made, by which `is_temporary` knows it; None for others.
+
+    token: of a list that is not written yet.
+    """
+    header = _first_line(directory, None)
+    token = header["token"] if header is not None else token
+    number = os.urandom(6).hex()
+    return f".dlrun-{number}-{_keyed(token, number)}.new" if token is not None else None
+
+
+def is_temporary(name: str, token: str) -> bool:
+    """Whether a file is one that a killed dlrun left: its name proves the token of the directory."""
+    match = _TEMPORARY.fullmatch(name)
+    return match is not None and token != "" and match[2] == _keyed(token, match[1])
+
+
+def is_unfinished_list(path: Path) -> bool:
+    """Whether a file is a list that a killed dlrun had not renamed yet: it has the token of its name, or no byte at all."""
+    if _TEMPORARY.fullmatch(path.name) is None:
+        return False
+    try:
+        with open_regular(path) as file:
+            line = file.readline(_FIRST_LINE)
+    except OSError:
+        return False
+    header = _header(_object(line), None)
+    return not line or (header is not None and is_temporary(path.name, header["token"]))
+
+
+def _keyed(token: str, number: str) -> str:
+    return _digest(f"{token} {number}".encode())[:16]
 
 
 def is_own(directory: Path, kind: str = "job") -> bool:

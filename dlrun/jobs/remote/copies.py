@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from dlrun.errors import OperationFailed
 from dlrun.jobs.clusters.login import transport_of
+from dlrun.jobs.records import ownership
 from dlrun.jobs.records.jobs import Job, Remote
 from dlrun.jobs.remote.confined import Confined, Obstructed
 from dlrun.model.plan import Plan
@@ -151,7 +152,11 @@ def poll(session: Session, local: Callable[[str], tuple[Path, str] | None]) -> N
         record, name = found
         try:
             with Confined(record) as place:
-                _copy(place, name, int(match[1]), _pieces(session, int(match[2])))
+                pieces = _pieces(session, int(match[2]))
+                if name.endswith(".log"):
+                    _append(place, name, int(match[1]), pieces)
+                else:
+                    _replace(place, name, ownership.temporary_name(record), pieces)
         except Obstructed:
             raise OperationFailed(
                 f"`{record / name}` is where a copy must be written", help="remove it"
@@ -167,14 +172,16 @@ def _pieces(session: Session, size: int) -> Iterator[bytes]:
         yield piece
 
 
-def _copy(place: Confined, name: str, offset: int, pieces: Iterator[bytes]) -> None:
-    """Write received data: append to a log, replace another file."""
-    if not name.endswith(".log"):
-        new = str(PurePosixPath(name).with_name(f".{PurePosixPath(name).name}.new"))
-        with place.open(new) as copy:
-            copy.writelines(pieces)
-        place.rename(new, name)
-        return
+def _replace(place: Confined, name: str, temporary: str | None, pieces: Iterator[bytes]) -> None:
+    """Write received data in place of a file; temporary: the name by which what a kill leaves is known."""
+    new = str(PurePosixPath(name).with_name(temporary or f".dlrun-{os.urandom(6).hex()}.new"))
+    with place.open(new) as copy:
+        copy.writelines(pieces)
+    place.rename(new, name)
+
+
+def _append(place: Confined, name: str, offset: int, pieces: Iterator[bytes]) -> None:
+    """Write received data at the end of a log."""
     with place.open(name, replace=False) as copy:
         # At most at the end of the copy, which may have been truncated meanwhile: writing behind it would leave a hole.
         copy.seek(min(offset, copy.seek(0, os.SEEK_END)))
