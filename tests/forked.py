@@ -13,6 +13,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -176,3 +177,14 @@ def with_space(size: int) -> Callable[[], None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
 
     return limit
+
+
+def killed_at(call: str, then: Callable[[], None]) -> None:
+    """Run a function in a child that is killed at its first call of the operating system with this name."""
+    child = os.fork()
+    if child == 0:
+        sys.addaudithook(lambda event, _: os.kill(os.getpid(), signal.SIGKILL) if event == call else None)
+        with suppress(BaseException):
+            then()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL

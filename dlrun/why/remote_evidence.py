@@ -18,7 +18,8 @@ from dlrun.jobs.clusters.login import transport_of
 from dlrun.jobs.logs import files as log_files
 from dlrun.jobs.records.jobs import Job, Remote
 from dlrun.jobs.remote.copies import LOG, poll, pulling
-from dlrun.jobs.remote.fetch import RemoteFile, listing
+from dlrun.jobs.remote.fetch import listing
+from dlrun.jobs.remote.target import RemoteFile
 from dlrun.why import evidence as why_evidence
 from dlrun.why.evidence import ProcessEnd
 

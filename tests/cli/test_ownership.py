@@ -5,10 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-import sys
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +12,7 @@ import pytest
 from dlrun.jobs.records import directories, lock
 from tests.cli.conftest import Dlrun
 from tests.cli.test_every_day import aged, listed
+from tests.forked import killed_at
 
 OK = "run: 'true'\nresources: {ranks_per_node: 1}\n"
 
@@ -132,17 +129,6 @@ def test_a_job_of_an_earlier_version_is_shown_and_left_alone(dlrun):
     (found,) = listed(dlrun, "--yes", "--all")
     assert "an earlier version" in found["kept"]
     assert tree(job) == before
-
-
-def killed_at(call: str, then: Callable[[], None]) -> None:
-    """Run a function in a child that is killed at its first call of the operating system with this name."""
-    child = os.fork()
-    if child == 0:
-        sys.addaudithook(lambda event, _: os.kill(os.getpid(), signal.SIGKILL) if event == call else None)
-        with suppress(BaseException):
-            then()
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
 def test_a_record_that_a_killed_process_did_not_complete_is_dlruns(dlrun):

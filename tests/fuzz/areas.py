@@ -262,6 +262,8 @@ def remote_answers(place: Path, chance: random.Random) -> None:
     import tarfile
 
     from dlrun.jobs.remote.confined import Confined
+    from dlrun.jobs.remote.kept import Kept
+    from dlrun.jobs.remote.target import RemoteFile, Target
 
     row = damage.text("f 12 1700000000.25 ./files/a b", chance)
     with contextlib.suppress(ValueError):  # of which its caller makes an error with a message
@@ -278,12 +280,13 @@ def remote_answers(place: Path, chance: random.Random) -> None:
     for _ in range(chance.randint(1, 30)):
         data[chance.randrange(len(data))] = chance.randrange(256)
     wanted = {
-        name: fetch.RemoteFile(name=name, size=700, mtime_ns=1, link=name == "l")
-        for name in ("a", "l", "d/é")
+        name: RemoteFile(name=name, size=700, mtime_ns=1, link=name == "l") for name in ("a", "l", "d/é")
     }
-    with Confined(place / "to") as to:
-        fetch.unpack(io.BytesIO(bytes(data)), wanted, to)
-    assert {path.name for path in place.iterdir()} <= {"to"}
+    (place / "record").mkdir()
+    with Confined(place / "to") as to, Kept(place / "record", place / "to") as kept:
+        fetch.unpack(io.BytesIO(bytes(data)), wanted, Target(place=to, kept=kept))
+    assert {path.name for path in place.iterdir()} <= {"to", "record"}
+    assert not list(place.rglob("*.part"))
 
 
 AREAS: dict[str, Callable[[Path, random.Random], None]] = {

@@ -105,6 +105,7 @@ def _as_data(candidate: Candidate, *, removed: bool) -> dict[str, Any]:
         "bytes": int(candidate.contents.size),
         "foreign": [other.path for other in others],
         "foreign_bytes": [int(other.size) for other in others],
+        "foreign_fetched": [other.fetched for other in others],
         "kept": candidate.kept,
         "removed": removed,
     }
@@ -118,7 +119,8 @@ def _show_others(candidate: Candidate, *, everything: bool) -> None:
         return
     shown = others if everything else others[:_SHOWN]
     for other in shown:
-        notice(f"{name}: {other.path} ({other.size}) is not dlrun's")
+        what = "was fetched from the job's login node" if other.fetched else "is not dlrun's"
+        notice(f"{name}: {other.path} ({other.size}) {what}")
     if len(shown) < len(others):
         from shlex import quote
 

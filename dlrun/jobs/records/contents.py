@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dlrun.errors import OperationFailed
-from dlrun.jobs.records import ownership
+from dlrun.jobs.records import fetched, ownership
 from dlrun.jobs.records.ownership import LIST, Proof, Written
 from dlrun.model.data import DATE, FileList
 from dlrun.model.record import record
@@ -43,10 +43,14 @@ _LAST = ("outcome.json", "state.json", "plan.json", "study.json", "tune.json", "
 
 @record(frozen=True, slots=True, kw_only=True)
 class Other:
-    """A path in a job directory that dlrun did not write, or that was changed since, with its bytes on disk."""
+    """A path in a job directory that dlrun did not write, or that was changed since, with its bytes on disk.
+
+    fetched: it is a copy of a file of the job on its login node, unchanged.
+    """
 
     path: str
     size: Bytes
+    fetched: bool = False
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -73,7 +77,8 @@ def survey(directory: Path, written: Written, *, without: Iterable[Path] = ()) -
             own.append(path)
         elif not path.endswith("/") or _is_empty(path, found):
             # Allocated blocks, not lengths: files may be sparse or compressed.
-            others.append(Other(path=path, size=Bytes(status.st_blocks * 512 if status else 0)))
+            size = Bytes(status.st_blocks * 512 if status else 0)
+            others.append(Other(path=path, size=size, fetched=listed.is_fetched(path, status)))
     known = [status for path, status in found.items() if status is not None and not path.endswith("/")]
     return Contents(
         own=tuple(own),
@@ -132,6 +137,7 @@ class _Listed:
         self._runs = set(prefixes)
         self._hosts: dict[str, set[str]] = {}
         self._code = _Code(directory)
+        self._fetched, self._parts = fetched.in_record(directory)
         self._written = written
 
     def has(self, path: str) -> bool:
@@ -145,9 +151,16 @@ class _Listed:
             return ownership.matches(os.path.join(self._directory, path), proof or Proof())  # noqa: PTH118 - many files
         return False
 
+    def is_fetched(self, path: str, status: os.stat_result | None) -> bool:
+        """Whether a file or link is as a fetch wrote it."""
+        known = self._fetched.get(path, ())
+        if status is None or stat.S_ISLNK(status.st_mode):
+            return status is not None and None in known
+        return (status.st_size, status.st_mtime_ns) in known
+
     def _is_unfinished(self, path: str) -> bool:
-        """Whether the file is a record that a killed process had not renamed yet."""
-        return ownership.is_temporary(path.rpartition("/")[2], self._written.token)
+        """Whether the file is a record, or a copy of a fetch, that a killed process had not renamed yet."""
+        return path in self._parts or ownership.is_temporary(path.rpartition("/")[2], self._written.token)
 
     def _of_run(self, path: str) -> bool:
         run = "/".join((*path.split("/")[:2], "")) if self._sweep else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,11 +15,13 @@ from typing import BinaryIO, cast
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.jobs.clusters.login import transport_of
 from dlrun.jobs.records.directories import SUBMISSION
+from dlrun.jobs.records.fetched import FETCHED
 from dlrun.jobs.records.jobs import RERUN_OF, RERUNS, Job, Remote
 from dlrun.jobs.remote import record as remote_record
 from dlrun.jobs.remote.confined import Confined, Obstructed, is_valid_name
 from dlrun.jobs.remote.files import FILES
-from dlrun.jobs.remote.kept import FETCHED, Kept
+from dlrun.jobs.remote.kept import Kept
+from dlrun.jobs.remote.target import RemoteFile, Target
 from dlrun.system.transport.protocol import Transport
 from dlrun.system.transport.scripts import script
 from dlrun.system.transport.session import Session, run
@@ -30,18 +31,6 @@ _LARGE = 8 << 20
 
 _NAMES = 32 << 10
 """Bytes of names in one request: they must fit into a pipe without a reader."""
-
-_CHUNK = 1 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteFile:
-    """A file or link on the login node: relative name, size in bytes, modification time."""
-
-    name: str
-    size: int
-    mtime_ns: int
-    link: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,31 +98,30 @@ def _copied(
 ) -> Fetched:
     """Copy the files that are missing or different here; kept: what is not replaced."""
     try:
-        with Confined(here) as place:
-            changed = [one for one in wanted if not _is_here(one, place)]
-            left = {one.name for one in changed if _stays(one, place, kept)}
+        with Confined(here) as place, kept:
+            seen = {one.name: place.status(one.name) for one in wanted}
+            changed = [one for one in wanted if not _is_here(one, seen[one.name])]
+            left = {one.name for one in changed if _stays(one, seen[one.name], kept)}
             missing = [one for one in changed if one.name not in left]
             progress = Progress(sum(one.size for one in missing if not one.link), step)
-            try:
-                refused = _fetch_missing(transport, there, missing, place, progress)
-            finally:
-                kept.add((one.name, one.size, one.mtime_ns) for one in missing if _is_here(one, place))
+            target = Target(place=place, kept=kept, seen=seen)
+            target.clear(wanted)
+            refused = _fetch_missing(transport, there, missing, target, progress)
     except OSError as error:
         raise OperationFailed(f"cannot write in `{here}`: {error.strerror}") from None
-    size = sum(one.size for one in missing if not one.link)
+    copied = [one for one in missing if one.name not in target.changed]
     return Fetched(
         directory=here,
-        files=len(missing) - len(refused),
-        size=size,
+        files=len(copied) - len(refused),
+        size=sum(one.size for one in copied if not one.link),
         already=len(wanted) - len(changed),
         refused=refused,
-        kept=sorted(left),
+        kept=sorted(left | target.changed),
     )
 
 
-def _stays(one: RemoteFile, place: Confined, kept: Kept) -> bool:
-    here = place.status(one.name)
-    return here is not None and kept.is_kept(one.name, here, one.mtime_ns)
+def _stays(one: RemoteFile, here: os.stat_result | None, kept: Kept) -> bool:
+    return here is not None and kept.is_kept(one.name, here)
 
 
 @dataclass(slots=True)
@@ -151,16 +139,16 @@ class Progress:
 
 
 def _fetch_missing(
-    transport: Transport, there: str, missing: Sequence[RemoteFile], place: Confined, progress: Progress
+    transport: Transport, there: str, missing: Sequence[RemoteFile], target: Target, progress: Progress
 ) -> list[str]:
     """Fetch files, small ones first; returns names that cannot be written below the directory."""
     refused: list[str] = []
     for batch in _batches(one for one in missing if one.link or one.size < _LARGE):
-        refused += _fetch_together(transport, there, batch, place, progress)
+        refused += _fetch_together(transport, there, batch, target, progress)
     for one in missing:
         if one.size >= _LARGE and not one.link:
             try:
-                _fetch_large(transport, there, one, place, progress)
+                _fetch_large(transport, there, one, target, progress)
             except Obstructed:
                 refused.append(one.name)
     return refused
@@ -252,8 +240,7 @@ def _written_there(found: Iterable[RemoteFile], job: Job) -> list[RemoteFile]:
     ]
 
 
-def _is_here(one: RemoteFile, place: Confined) -> bool:
-    seen = place.status(one.name)
+def _is_here(one: RemoteFile, seen: os.stat_result | None) -> bool:
     if seen is None or one.link:
         return seen is not None and stat.S_ISLNK(seen.st_mode)
     return stat.S_ISREG(seen.st_mode) and (seen.st_size, seen.st_mtime_ns) == (one.size, one.mtime_ns)
@@ -275,14 +262,14 @@ def _batches(files: Iterable[RemoteFile]) -> Iterator[list[RemoteFile]]:
 
 
 def _fetch_together(
-    transport: Transport, there: str, batch: Sequence[RemoteFile], place: Confined, progress: Progress
+    transport: Transport, there: str, batch: Sequence[RemoteFile], target: Target, progress: Progress
 ) -> list[str]:
     """Fetch files in one tar stream, each atomically; returns names that cannot be written."""
     wanted = {one.name: one for one in batch}
     with Session(transport, script("give", directory=there)) as session:
         session.write(b"".join(b"./" + os.fsencode(name) + b"\0" for name in wanted))
         session.end()
-        refused = unpack(cast("BinaryIO", _Reader(session, progress)), wanted, place)
+        refused = unpack(cast("BinaryIO", _Reader(session, progress)), wanted, target)
         code, errors = session.finish()
     # tar's exit code 1: a file changed while it was read; the next fetch copies it again.
     if code not in (0, 1):
@@ -290,7 +277,7 @@ def _fetch_together(
     return refused
 
 
-def unpack(stream: BinaryIO, wanted: Mapping[str, RemoteFile], place: Confined) -> list[str]:
+def unpack(stream: BinaryIO, wanted: Mapping[str, RemoteFile], target: Target) -> list[str]:
     """Write the requested files of a tar stream, as far as it is valid; returns names that cannot be written."""
     refused = []
     try:
@@ -301,9 +288,9 @@ def unpack(stream: BinaryIO, wanted: Mapping[str, RemoteFile], place: Confined) 
                     continue
                 try:
                     if entry.issym():
-                        place.link(one.name, entry.linkname)
+                        target.link(one, entry.linkname)
                     elif entry.isreg():
-                        _write(place, one, cast("BinaryIO", tar.extractfile(entry)))
+                        target.write(one, cast("BinaryIO", tar.extractfile(entry)))
                 except Obstructed:
                     refused.append(one.name)
     except (tarfile.TarError, ValueError, OverflowError, EOFError):
@@ -329,47 +316,25 @@ class _Reader:
         return data
 
 
-def _write(place: Confined, one: RemoteFile, source: BinaryIO) -> None:
-    part = _beside(one.name, "part")
-    with place.open(part) as target:
-        shutil.copyfileobj(source, target, _CHUNK)
-        _publish(place, target, part, one)
-
-
-def _beside(name: str, ending: str) -> str:
-    """The hidden name of an incomplete file."""
-    path = PurePosixPath(name)
-    return str(path.with_name(f".{path.name}.{ending}"))
-
-
-def _publish(place: Confined, target: BinaryIO, part: str, one: RemoteFile) -> None:
-    target.flush()
-    os.utime(target.fileno(), ns=(one.mtime_ns, one.mtime_ns))
-    place.rename(part, one.name)
-
-
 def _fetch_large(
-    transport: Transport, there: str, one: RemoteFile, place: Confined, progress: Progress
+    transport: Transport, there: str, one: RemoteFile, target: Target, progress: Progress
 ) -> None:
     """Fetch one large file, resuming an earlier fetch of the same size and time."""
-    part = _beside(one.name, f"{one.size}-{one.mtime_ns}.part")
-    if (seen := place.status(part)) is not None and not stat.S_ISREG(seen.st_mode):
-        place.remove(part)
-    with place.open(part, replace=False) as target:
-        offset = target.seek(0, os.SEEK_END)
+    with target.large(one) as (file, part):
+        offset = file.tell()
         progress.add(offset)
         text = script("give_rest", directory=there, name=f"./{one.name}", offset=offset)
         with Session(transport, text) as session:
             # One byte more than expected is read: it shows that the file has grown.
-            while target.tell() <= one.size and (data := session.read()):
-                target.write(data)
+            while file.tell() <= one.size and (data := session.read()):
+                file.write(data)
                 progress.add(len(data))
-            if target.tell() <= one.size:
+            if file.tell() <= one.size:
                 session.finish()
-        if target.tell() == one.size:
-            _publish(place, target, part, one)
+        if file.tell() == one.size:
+            target.publish(file, part, one)
             return
-    place.remove(part)
+    target.place.remove(part)
     raise OperationFailed(
         f"`{one.name}` changed on `{transport.host}` while it was fetched",
         help="fetch it again once it no longer changes",

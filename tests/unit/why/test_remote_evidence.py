@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlrun.jobs.remote.fetch import RemoteFile
+from dlrun.jobs.remote.target import RemoteFile
 from dlrun.why.remote_evidence import _chosen
 
 

@@ -12,14 +12,17 @@ from dlrun.errors import Invalid, OperationFailed
 from dlrun.jobs.clusters import login
 from dlrun.jobs.logs import copies as log_copies
 from dlrun.jobs.queue import status
+from dlrun.jobs.records import contents, ownership
 from dlrun.jobs.remote import copies as remote_copies
 from dlrun.jobs.remote import fetch as remote_fetch
+from dlrun.jobs.remote.kept import Kept
 from dlrun.model.job import State
 from dlrun.system.transport.local import LocalTransport
 from dlrun.system.transport.protocol import TransportFailed
 from dlrun.usage.job import copy_records
 from dlrun.why import diagnose as why
 from dlrun.why import remote_evidence
+from tests.forked import killed_at
 from tests.unit.system.transport.far import SPEC, Wire
 
 
@@ -248,15 +251,23 @@ def test_cut_fetch_goes_on(job, there, monkeypatch, count):
 
 
 def test_middle_of_a_large_file_is_not_fetched_twice(job, there, monkeypatch):
-    """A part is gone on with only if it is of this very file."""
+    """A part is gone on with only if it is of this very file, and on the list of what was fetched."""
     monkeypatch.setattr(remote_fetch, "_LARGE", 1000)
     results(there, big="0123456789" * 500)
     seen = (there / "files/big").stat()
     (job.directory / "files").mkdir()
-    (job.directory / f"files/.big.{seen.st_size}-{seen.st_mtime_ns}.part").write_text("x" * 4990)
-    (job.directory / f"files/.big.{seen.st_size}-7.part").write_text("of another")
+    for part, mtime_ns, text in (
+        ("of-it-large.part", seen.st_mtime_ns, "x" * 4990),
+        ("old-large.part", 7, "old"),
+    ):
+        with Kept(job.directory, job.directory) as kept:
+            kept.add("files/big", seen.st_size, mtime_ns, part)
+        (job.directory / "files" / part).write_text(text)
+    (job.directory / f"files/.big.{seen.st_size}-{seen.st_mtime_ns}.part").write_text("mine")
     remote_fetch.fetch(job, (), None)
     assert (job.directory / "files/big").read_text() == "x" * 4990 + "0123456789"
+    (part,) = (job.directory / "files").glob("*.part")
+    assert part.read_text() == "mine"
 
 
 def test_links_that_lead_out_are_left_out(job, there):
@@ -338,3 +349,56 @@ def test_what_a_fetch_wrote_is_replaced_until_it_is_edited(job, there, tmp_path)
     results(there, **{"a.pt": "fourth"})
     assert remote_fetch.fetch(job, ("*.pt",), to).kept == ["a.pt"]
     assert (to / "a.pt").read_text() == "edited here"
+
+
+def test_files_of_the_user_with_names_of_incomplete_copies_stay(job, there, tmp_path):
+    results(there, **{"a.pt": "of the job", "n" * 255: "long"})
+    to = tmp_path / "to"
+    to.mkdir()
+    (to / ".a.pt.part").write_text("mine")
+    (to / "mine").write_text("mine")
+    (to / "b.pt").symlink_to("mine")
+    results(there, **{"b.pt": "of the job"})
+    done = remote_fetch.fetch(job, (), to)
+    assert (to / "files" / "a.pt").read_text() == "of the job"
+    done = remote_fetch.fetch(job, ("*.pt",), to)
+    assert (done.kept, (to / "b.pt").readlink()) == (["b.pt"], Path("mine"))
+    assert ((to / ".a.pt.part").read_text(), (to / "mine").read_text()) == ("mine", "mine")
+    assert remote_fetch.fetch(job, ("*.pt",), to, force=True).kept == []
+    assert ((to / "b.pt").read_text(), (to / "mine").read_text()) == ("of the job", "mine")
+
+
+@pytest.mark.parametrize("large", [1 << 30, 100])
+def test_a_file_that_changes_here_during_a_fetch_is_kept(job, there, tmp_path, monkeypatch, large):
+    monkeypatch.setattr(remote_fetch, "_LARGE", large)
+    results(there, **{"a.pt": "x" * 300, "b.pt": "y" * 300})
+    to = tmp_path / "to"
+    remote_fetch.fetch(job, ("*.pt",), to)
+    results(there, **{"a.pt": "X" * 300, "b.pt": "Y" * 300, "c.pt": "Z" * 300})
+    done = remote_fetch.fetch(
+        job, ("*.pt",), to, lambda *_: [(to / name).write_text("mine") for name in ("a.pt", "c.pt")]
+    )
+    assert (done.kept, done.files, done.size) == (["a.pt", "c.pt"], 1, 300)
+    assert [(to / name).read_text()[:4] for name in ("a.pt", "b.pt", "c.pt")] == ["mine", "YYYY", "mine"]
+    assert len(list(to.iterdir())) == 3
+
+
+@pytest.mark.parametrize("large", [1 << 30, 100])
+@pytest.mark.parametrize("event", ["os.utime", "os.rename"])
+def test_what_a_killed_fetch_leaves_is_known(job, there, tmp_path, monkeypatch, large, event):
+    monkeypatch.setattr(remote_fetch, "_LARGE", large)
+    results(there, **{"a.pt": "x" * 300})
+    for to in (None, tmp_path / "to"):
+        killed_at(event, lambda to=to: remote_fetch.fetch(job, ("*.pt",), to))
+        place = to or job.directory / "files"
+        assert [path.suffix for path in place.iterdir()] == [".part"]
+        if to is None:
+            found = contents.survey(job.directory, ownership.read(job.directory))
+            assert [one.path for one in found.others] == []
+        assert remote_fetch.fetch(job, ("*.pt",), to).files == 1
+        assert [path.name for path in place.iterdir()] == ["a.pt"]
+    found = contents.survey(job.directory, ownership.read(job.directory))
+    assert [(one.path, one.fetched) for one in found.others] == [("files/a.pt", True)]
+    (job.directory / "files/a.pt").write_text("edited")
+    found = contents.survey(job.directory, ownership.read(job.directory))
+    assert [(one.path, one.fetched) for one in found.others] == [("files/a.pt", False)]
