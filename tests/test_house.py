@@ -57,7 +57,7 @@ _OTHER_WRITERS = {
     "dlrun/jobs/records/lock.py": "an empty file to lock",
     "dlrun/jobs/remote/confined.py": "files whose names a login node chose, without following links",
     "dlrun/jobs/remote/copies.py": "by way of `Confined`",
-    "dlrun/jobs/remote/fetch.py": "by way of `Confined`",
+    "dlrun/jobs/remote/target.py": "by way of `Confined`",
     "dlrun/jobs/queue/study.py": "a directory of dlrun's gets another name",
 }
 
