@@ -64,7 +64,7 @@ def fix_scripts(area: Area, name: bytes, source: str) -> int:
         content = _read(scripts, script)
         fixed = fixed_script(content, original_paths, root)
         if fixed != content:
-            _write(target, script, fixed)
+            _write(area, target, script, fixed)
             count += 1
     return count
 
@@ -84,13 +84,14 @@ def _read(directory: int, name: bytes) -> bytes:
         return file.read()
 
 
-def _write(directory: int, name: bytes, content: bytes) -> None:
-    temporary = b".new." + str(os.getpid()).encode("ascii")
+def _write(area: Area, directory: int, name: bytes, content: bytes) -> None:
+    # In dlrun's own directory: what a kill leaves there is no file of the set.
+    temporary = b"script." + str(os.getpid()).encode("ascii")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(temporary, flags, 0o755, dir_fd=directory), "wb") as file:
+    with os.fdopen(os.open(temporary, flags, 0o755, dir_fd=area.control), "wb") as file:
         file.write(content)
-    os.chmod(temporary, 0o755, dir_fd=directory)  # noqa: S103 - the directory above is ours alone
-    os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    os.chmod(temporary, 0o755, dir_fd=area.control)  # noqa: S103 - the directory above is ours alone
+    os.rename(temporary, name, src_dir_fd=area.control, dst_dir_fd=directory)
 
 
 def main(argv: List[str]) -> None:

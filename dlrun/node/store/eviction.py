@@ -149,7 +149,11 @@ def clean_up(area: Area) -> List[bytes]:
         # On a failing disk the removal may fail, too; the new set may still fit.
         with contextlib.suppress(OSError):
             area.discard(area.control, b"trash." + rest)
-    now = area.clock() if area.controls(b"part.") or area.controls(b"fetch.") else 0.0
+    unfinished = any(map(area.controls, (b"part.", b"fetch.", b"script.")))
+    now = area.clock() if unfinished else 0.0
+    for process in area.controls(b"script."):  # of `fix-venv`
+        if _age(area, b"script." + process, now) > STALE:
+            area.discard(area.control, b"script." + process)
     for kind in (b"part.", b"fetch."):
         for name in area.controls(kind):
             if _age(area, kind + name, now) > STALE:

@@ -33,7 +33,7 @@ def others(directory: int, name: bytes) -> List[bytes]:
     published = os.stat(MANIFEST, dir_fd=directory, follow_symlinks=False)
     extra = []
     for path, status in _walk(directory, b""):
-        if path in _OWN or path in scripts or path.startswith(_SCRIPTS + b"/.new."):
+        if path in _OWN or path in scripts:
             continue
         if path not in files or _is_changed(found, files[path], status, published):
             extra.append(path)
