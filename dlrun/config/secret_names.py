@@ -6,7 +6,9 @@ A value that expands on the node (`$TOKEN`, `{{ … }}`) or stands for one (`<to
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from dlrun.model.text import lazy_pattern
@@ -113,37 +115,70 @@ _SIGNATURES = frozenset({
 """Query parameters of presigned URLs: AWS S3 and CloudFront, Google, Azure (`sig`), Akamai, Alibaba, Tencent."""
 
 _FORMS = (
-    r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"  # GitHub
-    r"|gl(?:pat|dt|rt|soat|ptt|cbt)-[A-Za-z0-9_.-]{16,}"  # GitLab
+    r"gh[pousr]_[A-Za-z0-9_]{20,}[A-Za-z0-9_.-]*|github_pat_[A-Za-z0-9_]{20,}"  # GitHub
+    r"|gl(?:pat|dt|rt|rtr|soat|ptt|cbt|oas|ft|imt|agent|ffct|wt)-[A-Za-z0-9_.-]{16,}"  # GitLab
     r"|(?:hf|api_org)_[A-Za-z0-9]{20,}"  # Hugging Face
     r"|wandb_v\d_[A-Za-z0-9_-]{16,}"  # Weights & Biases
-    r"|(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])"  # AWS
-    r"|sk-(?:proj-|svcacct-|admin-|or-v1-|ant-[a-z0-9]+-)?[A-Za-z0-9_]{20,}[A-Za-z0-9_-]*"  # OpenAI, Anthropic and others
-    r"|(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}"  # Stripe
-    r"|nvapi-[A-Za-z0-9_-]{20,}"  # NVIDIA NGC
-    r"|xox[abeoprs]-[A-Za-z0-9-]{10,}"  # Slack
-    r"|AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{16,}|GOCSPX-[A-Za-z0-9_-]{16,}"  # Google
-    r"|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}|dckr_pat_[A-Za-z0-9_-]{16,}|dapi[a-f0-9]{32}"
-    r"|eyJ[A-Za-z0-9_-]{6,}\.eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]+"  # JSON web tokens (RFC 7519)
+    r"|(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])|ABSK[A-Za-z0-9+/]{60,}={0,2}|bedrock-api-key-[A-Za-z0-9+/=]{20,}"  # AWS
+    r"|sk-(?:proj|svcacct|admin|or-v1|ant-[a-z0-9]+)-(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}"  # OpenAI, OpenRouter, Anthropic
+    r"|sk-(?:proj-|svcacct-|admin-|ant-[a-z0-9]+-)?[A-Za-z0-9_]{20,}[A-Za-z0-9_-]*"  # also of others with OpenAI's interface
+    r"|gsk_[A-Za-z0-9]{40,}|xai-[A-Za-z0-9]{40,}|r8_[A-Za-z0-9]{37}|pplx-[A-Za-z0-9]{40,}|tgp_v1_[A-Za-z0-9_-]{20,}"
+    r"|(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9]{24,}"  # Stripe
+    r"|nvapi-[A-Za-z0-9_-]{20,}|rpa_[A-Za-z0-9]{40,}|KGAT_[a-f0-9]{32}"  # NVIDIA NGC, RunPod, Kaggle
+    r"|xox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,}|xapp-\d-[A-Za-z0-9-]{20,}"  # Slack
+    r"|AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{16,}|GOCSPX-[A-Za-z0-9_-]{16,}|1//0[A-Za-z0-9_-]{40,}"  # Google
+    r"|AQ\.A[A-Za-z0-9_-]{40,}"
+    r"|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}|dckr_[op]at_[A-Za-z0-9_-]{16,}|dapi[a-f0-9]{32}(?:-\d)?"
+    r"|hv[bsr]\.[A-Za-z0-9_-]{20,}|[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{40,}|pul-[a-f0-9]{40}|dp\.[a-z]{2,5}\.[A-Za-z0-9]{40,}"
+    r"|do[opr]_v1_[a-f0-9]{64}|SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}|gl(?:sa|c)_[A-Za-z0-9_=]{30,}|AGE-SECRET-KEY-1[A-Z0-9]{40,}"
+    r"|lin_api_[A-Za-z0-9]{30,}|ntn_[A-Za-z0-9]{40,}|figd_[A-Za-z0-9_-]{30,}|AT[AC]TT3[A-Za-z0-9_=-]{60,}"
+    r"|shp(?:at|ca|pa|ss)_[a-f0-9]{32}|sbp_[a-f0-9]{40}|sb_secret_[A-Za-z0-9_-]{20,}"
+    r"|[A-Za-z0-9_~.]{3}\dQ~[A-Za-z0-9_~.-]{31,34}"  # Microsoft Entra
+    r"|eyJ[A-Za-z0-9_-]{6,}\.eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]+|eyJhcGlfYWRkcmVzcyI6[A-Za-z0-9+/=]{20,}"  # RFC 7519, Neptune
 )
-"""Prefixes of tokens, as their issuers document them for secret scanners."""
+"""Forms of tokens, as their issuers document them for secret scanners."""
 
-_TOKEN = lazy_pattern(rf"(?<![A-Za-z0-9_-])(?:{_FORMS})")
+_TOKEN = lazy_pattern(
+    rf"(?<![A-Za-z0-9_-])(?:{_FORMS})|(?<!\d)\d{{8,10}}:AA[A-Za-z0-9_-]{{33}}(?![A-Za-z0-9_-])"
+)
 _PRIVATE = lazy_pattern(
     r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]{0,40}-----|\Z)", re.DOTALL
 )
-_AUTHORIZATION = lazy_pattern(
-    r"\b(?:proxy-)?authorization[\"']?\s*[:=,]\s*[\"']?(?:(?:bearer|basic|token|digest|negotiate)\s+|(?!(?:bearer|basic|token|digest|negotiate)\s))([^\s\"',]{4,})"
-    r"|\bbearer\s+(?=[^\s\"']*\d)([A-Za-z0-9._~+/=-]{8,})",
+_SCHEMES = r"(?:bearer|basic|token|digest|negotiate|apikey|key|ntlm)"
+_HEADER = lazy_pattern(
+    rf"\b(?:proxy-)?authorization[\"']?\s*[:=,]\s*[\"']?(?:{_SCHEMES}\s+([^\s\"',]{{4,}})"
+    rf"|aws4-hmac-sha256\s+([^\"'\n]{{4,}})"
+    rf"|(?!{_SCHEMES}\s)[a-z][a-z0-9-]{{0,30}}[ \t]+(?=[^\s\"']*\d)([^\s\"',]{{8,}})|(?!{_SCHEMES}\s)([^\s\"',]{{4,}}))"
+    r"|\bbearer\s+(?=[^\s\"']*\d)([A-Za-z0-9._~+/=-]{8,})"
+    r"|\bcookie[\"']?[ \t]*:[ \t]*[\"']?([^\s\"'=]{1,100}=[^\"'\n]{4,})",
     re.IGNORECASE,
 )
+_PASSWORD_OPTION = lazy_pattern(
+    r"\b(?:curl|wget|https?|aria2c)\b[^\n|;&]{0,300}?[ \t](?:-u|--user|-U|--proxy-user|-b|--cookie|--auth|-a)"
+    r"(?:[ \t]{1,9}|=)?[\"']?[^\s:=\"'$/-][^\s:=\"'$/]{0,100}[:=]([^\s\"']+)"
+    r"|\bsshpass\b[^\n|;&]{0,100}?[ \t]-p[ \t]{0,9}[\"']?([^\s\"',\]][^\s\"']*)"
+    r"|\b(?:mysql|mariadb)[a-z-]{0,20}\b[^\n|;&]{0,300}?[ \t]-p[\"']?([^\s\"',\]][^\s\"']*)"
+    r"|\b(?:docker|podman|nerdctl|buildah|skopeo|apptainer|singularity|helm|oras|crane)\b[^\n|;&]{0,200}?\blogin\b[^\n|;&]{0,200}?"
+    r"[ \t]-p[ \t]{1,9}[\"']?([^\s\"']+)"
+    r"|\bwandb\b[^\n|;&]{0,100}?\blogin[ \t][^\n|;&]{0,100}?(?<![A-Za-z0-9])([a-f0-9]{40})(?![A-Za-z0-9])"
+    r"|\bmachine\s+\S{1,255}\s+login\s+\S{1,255}\s+password\s+(\S+)"
+)
+"""Passwords and keys after options that have no name of a secret, and in a line of `~/.netrc`."""
+_OPTION_WORDS = ("curl", "wget", "http", "aria2c", "sshpass", "mysql", "mariadb", "login")
+_HOOK = lazy_pattern(
+    r"(?:hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)|discord(?:app)?\.com/api/webhooks|\.webhook\.office\.com/webhookb2"
+    r"|api\.telegram\.org/(?=bot))/?([A-Za-z0-9_@:/.-]{20,})"
+)
+"""Addresses with which everyone can send messages to a channel."""
+
 _ARGUMENT = lazy_pattern(
     # A name after a space or comma has a value only as an option: `--token VALUE`, `"--token", "VALUE"`.
     r"(?<![A-Za-z0-9_.-])(?:(--?[A-Za-z_][A-Za-z0-9_.-]{0,80})[\"']?(?:,[ \t]*|[ \t]+)[\"']?(?![=:-])"
     r"|(-{0,2}[A-Za-z_][A-Za-z0-9_.-]{0,80})[\"']?(?:[ \t]*=[ \t]*|:)[\"']?"
     r"|([A-Za-z_][A-Za-z0-9_.-]{0,80})[\"']?[ \t]*:[ \t]+[\"']?(?=[^\s\"',]*\d))"
-    r"([^\s\"',\[\]{}][^\s\"',\]}]*)"
+    r"(?=[^\s\"',\[\]{}])"
 )
+_VALUE = lazy_pattern(r"[^\s\"',\[\]{}][^\s\"',\]}]*")
 
 
 def secrets_in(text: str) -> Iterator[SecretSpan]:
@@ -157,13 +192,39 @@ def secrets_in(text: str) -> Iterator[SecretSpan]:
     yield from (
         SecretSpan(*m.span(), TOKEN) for m in _TOKEN.finditer(text) if not stands_for(m[0].lstrip("ghf_"))
     )
-    for match in _AUTHORIZATION.finditer(text):
-        group = 1 if match[1] else 2
-        if not stands_for(match[group]):
-            yield SecretSpan(*match.span(group), HEADER)
+    yield from _of_groups(_HEADER, text, HEADER)
+    if "/" in text:
+        yield from _of_groups(_HOOK, text, TOKEN)
+    if any(word in text for word in _OPTION_WORDS):
+        yield from _of_groups(_PASSWORD_OPTION, text, ARGUMENT)
     for match in _ARGUMENT.finditer(text):
-        if is_secret_argument(match[1] or match[2] or match[3], match[4]):
-            yield SecretSpan(*match.span(4), ARGUMENT)
+        # The value of another option may be an argument itself: `-x HF_TOKEN=VALUE`.
+        name = match[1] or match[2] or match[3]
+        value = _VALUE.match(text, match.end()) if _strength(name) else None
+        if value is not None and is_secret_argument(name, value[0]):
+            yield SecretSpan(*value.span(), ARGUMENT)
+
+
+def secret_words(words: Sequence[str]) -> set[int]:
+    """The indexes of the words of a command that are secrets by what is before them: `--api-key VALUE`, `sshpass -p VALUE`."""
+    found = {
+        index
+        for index in range(1, len(words))
+        if words[index - 1].startswith("-") and is_secret_argument(words[index - 1], words[index])
+    }
+    if not set(words).isdisjoint(_OPTION_WORDS):
+        ends = [*accumulate(len(word) + 1 for word in words)]
+        spans = _of_groups(_PASSWORD_OPTION, " ".join(words), ARGUMENT)
+        found |= {bisect_right(ends, span.begin) for span in spans}
+    return found
+
+
+def _of_groups(pattern: re.Pattern[str], text: str, kind: str) -> Iterator[SecretSpan]:
+    """The group of each match, unless it only stands for a value."""
+    for match in pattern.finditer(text):
+        group = match.lastindex or 0
+        if not stands_for(match[group]):
+            yield SecretSpan(*match.span(group), kind)
 
 
 _SHORTEST = 12
@@ -196,9 +257,11 @@ def _is_signature(name: str, value: str) -> bool:
     words = set(re.split(r"[-_.]", name.lower()))
     if name.lower() in _SIGNATURES or words & {"signature", "sig", "hmac", "jwt", "sas"}:
         return True
-    return _strength(name) == 2 or (_strength(name) == 1 and _random(value))
+    return _strength(name) == 2 or ((_strength(name) == 1 or name.lower() in _OPEN) and _random(value))
 
 
+_OPEN = frozenset({"code", "ticket"})
+"""Query parameters that may open a resource: of Azure Functions, of file services."""
 _STRONG = lazy_pattern(
     r"(?:^|[-_.])(?:password|passwd|passphrase|pwd|secrets?|credentials?|apikey|pat)$"
     r"|(?:api|access|secret|private|auth|account|encryption|signing|license)[-_.]?key(?:[-_.]?id)?$"

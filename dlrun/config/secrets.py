@@ -15,6 +15,7 @@ from dlrun.config.secret_names import (
     is_secret_argument,
     looks_secret,
     masked,
+    secret_words,
     secrets_in,
     stars,
 )
@@ -71,14 +72,9 @@ def _secret_values(node: Node, path: KeyParts, *, site: bool) -> Iterator[Proble
             yield from _secret_values(entry.key, path, site=site)
             yield from _secret_values(entry.value, (*path, name), site=site)
     elif isinstance(node, ListNode):
-        words = [item.text if isinstance(item, ScalarNode) else "" for item in node.items]
+        values = secret_words([item.text if isinstance(item, ScalarNode) else "" for item in node.items])
         for index, item in enumerate(node.items):
-            is_value = (
-                index
-                and words[index - 1].startswith("-")
-                and is_secret_argument(words[index - 1], words[index])
-            )
-            if is_value:
+            if index in values:
                 yield _secret_value(item, path, "the value of a secret", site=site)
             else:
                 yield from _secret_values(item, (*path, index), site=site)
@@ -170,8 +166,10 @@ def _places(node: Node, path: KeyParts) -> Iterator[tuple[int, int, bool]]:
         yield (*node.span, is_key or is_confidential(path))
     elif isinstance(node, ListNode):
         words = [item.text if isinstance(item, ScalarNode) else "" for item in node.items]
+        values = secret_words(words)
         for index, item in enumerate(node.items):
-            if index and isinstance(item, ScalarNode) and is_secret_argument(words[index - 1], item.text):
+            named = index and is_secret_argument(words[index - 1], words[index])
+            if isinstance(item, ScalarNode) and (named or index in values):
                 yield (*item.span, True)
             else:
                 yield from _places(item, (*path, index))

@@ -71,7 +71,7 @@ class Kept:
     def left_over(self, wanted: Mapping[str, tuple[int, int]]) -> Iterator[str]:
         """The paths of incomplete files that killed fetches may have left; wanted: name -> size and time (ns) of what is there.
 
-        That of a large file, with which a fetch goes on, only if the job has another version now.
+        That of a large file, which is resumed, only if the job has another version.
         """
         for fetch in self._fetches if self._alone else ():
             if not fetch.ended:
@@ -132,7 +132,7 @@ _RESUMED = "-large.part"
 
 
 def large_part() -> str:
-    """A new name for the incomplete copy of a large file, with which a later fetch goes on."""
+    """A new name for the incomplete copy of a large file, which a later fetch resumes."""
     return f".dlrun-{os.urandom(8).hex()}{_RESUMED}"
 
 

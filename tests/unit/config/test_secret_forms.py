@@ -51,7 +51,72 @@ s3://AKIAIOSFODNN7EXAMPLE:abcdefg@bucket/key
 X-Api-Key: canary12345
 https://user@host/x
 """.splitlines()
+LETTERS, HEX = "canary7" * 30, "deadbeef0123456789" * 8
+TOKENS = [
+    *(f"{prefix}{LETTERS[:length]}" for prefix, length in {
+        "ghs_123456_": 40, "gloas-": 64, "glft-": 20, "glimt-": 25, "glagent-": 50, "glffct-": 20, "glrtr-": 20, "glwt-": 20,
+        "ABSK": 110, "bedrock-api-key-": 40, "sk-proj-a_-": 60, "sk-ant-oat01-": 90, "sk-or-v1-": 64, "gsk_": 52, "xai-": 80,
+        "r8_": 37, "pplx-": 48, "tgp_v1_": 43, "1//0": 60, "AQ.Ab8": 48, "xapp-1-A0123-1234-": 64, "xoxe.xoxp-1-": 140,
+        "whsec_": 32, "dckr_oat_": 32, "abc8Q~": 34, "hvs.": 95, "hvb.": 140, "abcdefgh012345.atlasv1.": 65, "dp.pt.": 43,
+        "glc_": 60, "glsa_": 32, "lin_api_": 40, "ntn_": 46, "figd_": 40, "ATATT3xFf": 180, "eyJhcGlfYWRkcmVzcyI6": 60,
+        "rpa_": 46, "sb_secret_": 31, "123456789:AA": 33,
+    }.items()),
+    *(f"{prefix}{HEX[:length]}" for prefix, length in {
+        "pul-": 40, "dop_v1_": 64, "shpat_": 32, "KGAT_": 32, "sbp_": 40, "dapi": 32,
+    }.items()),
+    f"AGE-SECRET-KEY-1{LETTERS[:58].upper()}", f"SG.{LETTERS[:22]}.{LETTERS[:43]}",
+]  # fmt: skip
+COMMANDS = """\
+curl -u me:canary-123 https://host/f
+curl -sSL --user 'me:canary-123' https://host/f
+curl -ume:canary-123 https://host/f
+curl -o out -b session=canary-123 https://host/f
+sshpass -p canary-123 ssh host
+sshpass -pcanary-123 ssh host
+mysql -u me -pcanary-123 db
+mysqldump -h host -pcanary-123 db
+docker login -u me -p canary-123 registry.io
+apptainer registry login --username me -p canary-123 docker://registry.io
+wandb login deadbeef0123456789deadbeef0123456789dead
+wandb login --relogin deadbeef0123456789deadbeef0123456789dead
+machine api.wandb.ai login user password canary
+mpirun -x HF_TOKEN=canary-123-abc python train.py
+docker run -e WANDB_API_KEY=canary-123-abc image
+curl -H 'X-Api-Key: canary-12345' https://host
+curl -H "PRIVATE-TOKEN: canary-12345" https://host
+curl -H 'Authorization: Key canary-12345' https://host
+curl -H 'Authorization: ApiKey canary-12345' https://host
+curl -H 'Authorization: MyScheme canary-12345' https://host
+Authorization: AWS4-HMAC-SHA256 Credential=canary/x, SignedHeaders=host, Signature=canary0123
+curl -H 'Cookie: session=canary-12345; other=canary-12345' https://host
+https://hooks.slack.com/services/T00000000/B00000000/canarycanarycanary
+https://discord.com/api/webhooks/123456789012345678/canarycanarycanary
+https://api.telegram.org/bot123456789:canarycanary/sendMessage
+https://f.azurewebsites.net/api?code=canarycanary0123456789==
+""".splitlines()
 NONE = """\
+curl -u $USER:$PASSWORD https://host/f
+curl -u "$AUTH" https://host:8080/f
+curl -b cookies.txt https://host/f
+curl -b /tmp/a=b https://host/f
+docker run -p 8080:80 image
+docker login -u me --password-stdin registry.io
+mysql -p -u me db
+sshpass -p "$PASSWORD" ssh host
+wandb login $WANDB_API_KEY
+wandb login --relogin
+mpirun -x HF_TOKEN -x NCCL_DEBUG=INFO python train.py
+Authorization: see the guide
+authorization: ask your administrator
+cookie: none was sent
+machine learning login node password
+https://host/f?code=42
+https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
+sk-proj-the-name-of-a-long-experiment
+run r8_final of xai-explanations
+hvs.something
+AQ.Ab
+curl https://host/f -o a:b
 https://host:8080/x@y
 curl -H "Authorization: Bearer $T" https://host
 curl -H "Authorization: Bearer ***" https://host
@@ -97,7 +162,7 @@ hf_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
 """.splitlines()
 
 
-@pytest.mark.parametrize("text", SECRET)
+@pytest.mark.parametrize("text", [*SECRET, *TOKENS, *COMMANDS])
 def test_secret(text):
     assert without_secrets(text) != text
     for secret in ("canary", "PW", "SIG", "hunter2", "deadbeef", "0123456789", "abcdefgh", "AKIA"):
