@@ -15,6 +15,7 @@ from dlrun.importing.syntax import statements
 from dlrun.importing.values import Values, expanded
 from dlrun.importing.words import Kind, Word, program
 
+IN_LOG = "each rank's output is in its own log: `dlrun logs`"
 PRINTS = name_set(
     "echo printf date hostname pwd nvidia-smi rocm-smi env printenv lscpu which type ls scontrol cat "
     "squeue qstat sacct seff free df uname whoami id lsb_release nvcc gcc uptime groups ibstat "
@@ -190,6 +191,30 @@ def harmless(redirection: Redirection) -> bool:
 def to_log(redirection: Redirection) -> bool:
     """True if the redirection is of output."""
     return ">" in redirection.operator
+
+
+def moves_output(statement: Statement) -> bool:
+    """True for `exec > FILE`: what the script prints from there on goes to a file, or through `>(tee FILE)` to both."""
+    if (
+        [w.literal for w in statement.words] != ["exec"]
+        or statement.assignments
+        or not statement.redirections
+    ):
+        return False
+    return all(
+        re.fullmatch(r"[12&]?>[>|&]?", r.operator) and (harmless(r) or _is_log(r.target))
+        for r in statement.redirections
+    )
+
+
+def _is_log(target: Word | None) -> bool:
+    """True for a file, and for `>(tee FILE)`."""
+    if target is None or any(s.kind is Kind.SUBSTITUTION for s in target.segments):
+        return (
+            target is not None
+            and re.fullmatch(r">\(\s*tee(?: -\w+)* [^|;&<>()]+\)", target.shell) is not None
+        )
+    return re.fullmatch(r"\d+|-", target.literal or "") is None
 
 
 def prints(statement: Statement) -> bool:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from dlrun.importing.commands import Role, ends, harmless, role_of, to_log
+from dlrun.importing.commands import IN_LOG, Role, ends, harmless, role_of, to_log
 from dlrun.importing.statement import Form, Redirection, Statement
 from dlrun.importing.syntax import statements
 from dlrun.importing.values import Values
 
-IN_LOG = "each rank's output is in its own log: `dlrun logs`"
 _STARTS = {Role.LAUNCH, Role.AGENT, Role.PROGRAM}
 
 

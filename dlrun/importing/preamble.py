@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from dlrun.importing import secrets
-from dlrun.importing.commands import copy_back, prints, pure_assignment
+from dlrun.importing.commands import IN_LOG, copy_back, moves_output, prints, pure_assignment
 from dlrun.importing.draft import SpecDraft
 from dlrun.importing.options import name_set
 from dlrun.importing.statement import Assignment, Form, Statement
@@ -89,6 +89,8 @@ class Preamble:
             self._activate(statement, "conda", words[2])
         elif prints(statement):
             self.draft.leave(statement.line, statement.source, "it only prints")
+        elif moves_output(statement):
+            self.draft.leave(statement.line, statement.source, IN_LOG)
         else:
             self.kept.append(statement)
 

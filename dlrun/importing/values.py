@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from dlrun.importing.secrets import is_secret
 from dlrun.importing.statement import Assignment, Form, Statement
 from dlrun.importing.syntax import statements
-from dlrun.importing.words import Kind, Segment, Word, merged, names_of, text_word
+from dlrun.importing.words import Kind, Segment, Word, is_one, merged, names_of, repeatable, text_word
 
 _OPERATIONS: Mapping[type, Callable[[int, int], int]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
@@ -34,6 +34,8 @@ _COMMANDS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"nvidia-smi --query-gpu=\w+ --format=csv,noheader \| wc -l"), "gpus"),
 )  # fmt: skip
 """Pattern of a command that counts, and what it counts."""
+_ENVIRONMENT = re.compile(r"HOME|USER|LOGNAME|(?:SLURM|PBS|SGE|FLUX|LSB)_\w+")
+"""Names that the job's own environment has, whatever a sourced file assigns."""
 _EXPR = re.compile(r"expr ((?:[^`$]|\$\{?\w+\}?)*)")
 
 
@@ -47,6 +49,8 @@ class Values:
     arrays: dict[str, tuple[Word, ...]] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
     """Names whose value at the launch line only the script's own shell knows."""
+    any_unknown: bool = False
+    """A sourced file or `eval` may have assigned any name, so a name without a known value need not be the environment's."""
     exported: set[str] = field(default_factory=set)
     nounset: bool = False
     """The script ends at a variable that is not set: `set -u`."""
@@ -73,8 +77,7 @@ class Values:
             self.functions[statement.keyword] = statement.sets
         for part in statement.all():
             for name in self.functions.get(part.program, ()) if part.form is Form.COMMAND else ():
-                for changed in (*self.scalars, *self.arrays) if name == "*" else (name,):
-                    self._forget(changed)
+                self._forget_all() if name == "*" else self._forget(name)
         if statement.program == "set":
             self.nounset = self.nounset or re.search(r"\s-\w*u|nounset", statement.source) is not None
         if statement.form is Form.COMMAND and statement.program == "let":
@@ -85,11 +88,10 @@ class Values:
                     self.exported.add(assignment.name)
                 self._assign(assignment)
         else:
-            names = statement.sets
-            if "*" in names:
-                names = names | self.scalars.keys() | self.arrays.keys()
-            for name in names - {"*"}:
+            for name in statement.sets - {"*"}:
                 self._forget(name)
+            if "*" in statement.sets and statement.form is not Form.FUNCTION:
+                self._forget_all()
             if statement.form is not Form.FUNCTION:
                 for part in statement.all():
                     if part.form is Form.ASSIGNMENT and part.keyword == "export":
@@ -137,12 +139,23 @@ class Values:
         elif assignment.value is not None:
             value = self._segments(assignment.value)
             before = self.scalars.get(name, ()) if assignment.append else ()
-            if value is None or (assignment.append and name not in self.scalars):
+            # `X=$X:more` of an unknown X: in its own value the name would stand for the new one.
+            if (
+                value is None
+                or (assignment.append and name not in self.scalars)
+                or any(name in names_of(s) for s in (*before, *value))
+            ):
                 self._forget(name)
                 return
             self._forget(name)
             self.unknown.discard(name)
             self.scalars[name] = merged([*before, *value])
+
+    def _forget_all(self) -> None:
+        """Any name may have been assigned."""
+        self.any_unknown = True
+        for name in [*self.scalars, *self.arrays]:
+            self._forget(name)
 
     def _forget(self, name: str) -> None:
         """The value is unknown from now on, and so are values in which the name stands for the earlier one."""
@@ -245,7 +258,7 @@ class Values:
         if name in self.arrays:
             # `$ARRAY` is its first item.
             items = self.arrays[name]
-            return items[0].segments if items and items[0].literal is not None else None
+            return items[0].segments if items and items[0].literal is not None and is_one(items[0]) else None
         # The name of an unknown variable stands for its value: it is forgotten with every assignment to the variable.
         if name in self.unknown:
             return (segment,)
@@ -259,16 +272,26 @@ class Values:
 
     def in_ranks(self, name: str) -> bool:
         """True if a rank has the variable as the script's shell has it: from the environment, or exported."""
-        return name not in self.unknown or name in self.exported
+        if name in self.exported:
+            return True
+        return name not in self.unknown and (not self.any_unknown or _ENVIRONMENT.fullmatch(name) is not None)
 
     def _expansion(self, segment: Segment) -> tuple[Segment, ...] | None:
         text = segment.text
         if match := re.fullmatch(r"#([A-Za-z_]\w*)\[[@*]\]", text):
-            return _text(len(self.arrays[match[1]])) if match[1] in self.arrays else None
+            items = self.arrays.get(match[1])
+            return _text(len(items)) if items is not None and all(map(is_one, items)) else None
         if match := re.fullmatch(r"([A-Za-z_]\w*)\[([^][]+)\]", text):
             index = self.number_of(match[2])
             items = self.arrays.get(match[1])
-            return items[index].segments if items and index is not None and 0 <= index < len(items) else None
+            if (
+                not items
+                or index is None
+                or not 0 <= index < len(items)
+                or not all(map(is_one, items[: index + 1]))
+            ):
+                return None
+            return items[index].segments
         if match := re.fullmatch(r"([A-Za-z_]\w*):-([\w./=-]*)", text):
             known = self._name(Segment(Kind.NAME, match[1], segment.quoted, ""))
             if known and all(s.kind is Kind.TEXT for s in known):
@@ -359,18 +382,6 @@ def _text(value: int | str | None) -> tuple[Segment, ...] | None:
 
 def _requoted(segment: Segment) -> str:
     return text_word(segment.text).segments[0].source if segment.kind is Kind.TEXT else segment.source
-
-
-def repeatable(word: Word) -> bool:
-    """True if the word has the same value each time that it is expanded, and expanding it has no other effect."""
-    changes = (
-        r"\b(?:date|shuf|mktemp|uuidgen|RANDOM|SECONDS|read|urandom|srun|openssl)\b|\$\$|=|\+\+|--[^a-z]"
-    )
-    return not any(
-        re.search(changes, s.text) or ">" in s.text
-        for s in word.segments
-        if s.kind not in {Kind.TEXT, Kind.NAME}
-    )
 
 
 def _same(made: list[Word], word: Word) -> bool:

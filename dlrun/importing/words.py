@@ -162,3 +162,24 @@ def _shell(segment: Segment, following: str) -> str:
     if segment.kind is Kind.NAME and (not source or re.match(r"[A-Za-z0-9_\[]", following)):
         source = f"${{{segment.text}}}"
     return f'"{source}"' if segment.quoted else source
+
+
+def repeatable(word: Word) -> bool:
+    """True if the word has the same value each time that it is expanded, and expanding it has no other effect."""
+    changes = (
+        r"\b(?:date|shuf|mktemp|uuidgen|RANDOM|SECONDS|read|urandom|srun|openssl)\b|\$\$|=|\+\+|--[^a-z]"
+    )
+    return not any(
+        re.search(changes, s.text) or ">" in s.text
+        for s in word.segments
+        if s.kind not in {Kind.TEXT, Kind.NAME}
+    )
+
+
+def is_one(word: Word) -> bool:
+    """True if an item of an array is one word, whatever its expansions give."""
+    return all(
+        (s.kind is Kind.TEXT and not s.is_pattern)
+        or (s.quoted and s.kind is not Kind.ARRAY and s.text != "@")
+        for s in word.segments
+    )

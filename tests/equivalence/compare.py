@@ -124,6 +124,11 @@ def _differences(result: dict) -> Iterator[str]:
         return
     logs = set(re.findall(r"line \d+: (?:\d|&)?>+\s*(\S+): each rank's output", result["import"]["stderr"]))
     logs |= set(re.findall(r"\| ?tee (?:-a )?(\S+): each rank's output", result["import"]["stderr"]))
+    logs |= set(
+        re.findall(
+            r"line \d+: exec .*?([^\s()]+)\)?(?: 2>&1)?: each rank's output", result["import"]["stderr"]
+        )
+    )
     for key in left:
         mine, other = _by_content(left[key]), _by_content(right[key])
         if mine["argv"] != other["argv"]:

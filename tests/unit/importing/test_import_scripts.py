@@ -358,12 +358,32 @@ def test_words_that_ranks_expand_themselves(lines, launch, run):
         ("", "python t.py --host $(hostname)"),
         ("", "python t.py --rank $SLURM_PROCID"),
         ('A=(--x "$(cat a)")', 'python t.py "${A[@]}"'),
+        ("A=($(cat a))", "python t.py ${A[0]} ${#A[@]}"),
+        ("A=(a $LIST b)", "python t.py ${A[2]}"),
+        ("A=(data/*.tar)", "python t.py $A"),
+        ("if true; then M=a; fi; M=${M}_b", "python t.py $M"),
+        ("eval \"O='--a 1'\"", "python t.py $O"),
+        ("source env.sh", "python t.py --lr $LR"),
     ],
 )
 def test_words_that_only_the_scripts_shell_can_expand_are_passed_on(lines, words):
     spec = spec_of(f"#!/bin/bash\n{lines}\nsrun {words}\n")
     assert spec.environment.setup[-2].startswith("printf -v training_command '%q ' python t.py")
     assert spec.run == 'export -n training_command\neval "exec $training_command"\n'
+
+
+@pytest.mark.parametrize("line", ["exec > >(tee run.out) 2>&1", "exec >out.log 2>&1", "exec &>> out.log"])
+def test_what_the_scripts_shell_prints_to_a_file_is_in_the_logs(line):
+    text = f"#!/bin/bash\n{line}\necho begins\npython t.py\n"
+    assert "each rank's output is in its own log" in str(left(text))
+    assert spec_of(text).environment.setup == ()
+
+
+def test_a_file_that_the_script_opens_to_read_stays():
+    assert (
+        "exec < list.txt"
+        in spec_of("#!/bin/bash\nexec < list.txt\nread A\npython t.py $A\n").environment.setup
+    )
 
 
 def test_lines_before_the_training():
