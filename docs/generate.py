@@ -20,6 +20,7 @@ import click
 from dlrun import backends
 from dlrun.cli import main as cli
 from dlrun.cli import topics
+from dlrun.cli.forms import FORMS
 from dlrun.config.hints import Key, keys
 from dlrun.config.key_paths import accepted, default, nested_schema
 from dlrun.model.site import Site
@@ -49,7 +50,7 @@ def spec_page() -> str:
     text = "# Keys of a training spec\n\n" + NOTE
     text += (
         "A spec is one YAML mapping. An unknown key is an error that names the nearest one. For editors: "
-        "`dlrun schema spec`, or [spec.schema.json](spec.schema.json).\n"
+        "`dlrun keys --schema spec`, or [spec.schema.json](spec.schema.json).\n"
     )
     text += "".join(sections(Spec, "The spec", leave_out={"options"}))
     for name in backends.FRAMEWORKS:
@@ -66,7 +67,7 @@ def site_page() -> str:
     text = "# Keys of a site profile\n\n" + NOTE
     text += (
         "A profile is one YAML mapping in a file `NAME.yaml` on the search path (`dlrun site list --help`). "
-        "`dlrun site check FILE` lists its problems. For editors: `dlrun schema site`, or "
+        "`dlrun site check FILE` lists its problems. For editors: `dlrun keys --schema site`, or "
         "[site.schema.json](site.schema.json).\n"
     )
     return text + "".join(sections(Site, "The profile"))
@@ -107,11 +108,35 @@ def commands_page() -> str:
     with click.Context(cli.group, info_name="dlrun", **cli.group.context_settings) as context:
         text += f"{paragraphs(cli.group.help).strip()}\n\n"
         text += "Options before the command:\n\n" + table_of_options(context, cli.group)
-        for name in cli.group.list_commands(context):
-            command = cli.group.get_command(context, name)
-            assert command is not None  # noqa: S101 - the table names commands that exist
-            text += "".join(command_sections(context, command, name))
+        text += "".join(overview())
+        for name in (name for rows in cli.GROUPS.values() for name in rows):
+            text += "".join(command_sections(context, _command(context, name), name))
+            for option, form in FORMS.get(name, {}).items():
+                title = f"{name} {option}"
+                text += "".join(command_sections(context, _command(context, form.former), title))
+                text += f"\nFormerly `dlrun {form.former}`, which is still accepted.\n"
     return text
+
+
+def overview() -> Iterator[str]:
+    """The commands by group, as `dlrun --help` has them, each with a link to its section and to its other forms."""
+    for heading, rows in cli.GROUPS.items():
+        cells = [
+            (f"{_link(name)}", " · ".join(_link(f"{name} {option}") for option in FORMS.get(name, {})), text)
+            for name, (_, text) in rows.items()
+        ]
+        yield f"\n**{heading}**\n\n{table(('command', 'other forms', 'purpose'), cells)}"
+
+
+def _link(name: str) -> str:
+    """A link to a command's section on this page."""
+    return f"[`{name}`](#{f'dlrun {name}'.replace(' ', '-')})"
+
+
+def _command(context: click.Context, name: str) -> click.Command:
+    command = cli.group.get_command(context, name)
+    assert command is not None  # noqa: S101 - the table names commands that exist
+    return command
 
 
 def command_sections(parent: click.Context, command: click.Command, name: str) -> Iterator[str]:

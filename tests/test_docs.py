@@ -12,6 +12,7 @@ import pytest
 
 from dlrun import backends
 from dlrun.cli import main as cli
+from dlrun.cli.forms import FORMS, chosen
 from dlrun.cli.topics import TOPICS
 from dlrun.config.decode import decode
 from dlrun.config.document import parse
@@ -72,7 +73,7 @@ def test_generated_parts_are_current(path):
 def test_the_readme_is_short_and_begins_with_the_two_ways_in():
     assert len(PAGES["README.md"].splitlines()) <= 150
     first, second = BLOCK.findall(PAGES["README.md"])[:2]
-    assert first == ("bash", "dlrun import job.sbatch -o spec.yaml\n")
+    assert first == ("bash", "dlrun init --from job.sbatch -o spec.yaml\n")
     assert second == ("bash", "dlrun run -- python train.py --lr 0.1\n")
 
 
@@ -94,9 +95,11 @@ def test_commands_and_options_exist(page, line):
     command: click.Command = cli.group
     context = click.Context(command)
     while isinstance(command, click.Group) and words and words[0].islower() and not words[0].startswith("-"):
-        below = command.get_command(context, words[0])
+        name, below = words[0], command.get_command(context, words[0])
         assert below is not None, f"{page} names `{line}`"
         command, words = below, words[1:]
+        if (form := chosen(name, command, words)) is not None:
+            command, words = cli.group.get_command(context, FORMS[name][form[0]].former), form[1]
     known = {option for parameter in command.params for option in parameter.opts} | {"--help", "-h"}
     if "--" in words:  # what follows is another program's
         words = words[: words.index("--")]

@@ -1,4 +1,4 @@
-"""`dlrun completion`: click's completion script for a shell."""
+"""`dlrun help --completion`: click's completion script for a shell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dlrun.terminal.help_page import examples
 from dlrun.terminal.printing import echo_data
 
 
-@click.command(epilog=examples('eval "$(dlrun completion bash)"'))
+@click.command(epilog=examples('eval "$(dlrun help --completion bash)"'))
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
     """Print the completion script for SHELL; evaluate it in the shell's start-up file, such as ~/.bashrc."""

@@ -21,33 +21,23 @@ Run:
   submit         Submit a job from a training spec.
   run            Run a training here: in this shell's allocation, or on this
                  machine.
-  init           Write a first training spec, from five questions.
-  import         Convert a batch script to a training spec.
-  plan           Show what would be submitted, and what it would cost.
-  render         Print the job script, or write the whole job directory.
+  init           Write a training spec, from five questions or a batch script.
+  plan           Show what would be submitted and its cost, or the job script.
   resubmit       Submit a job again, or only its failed sweep points.
   cancel         Cancel jobs.
-  hold           Hold pending jobs, so that they do not start.
-  release        Release held jobs.
+  hold           Hold pending jobs, so that they do not start, or release
+                 them.
 
 Look:
-  list           List your jobs.
-  status         Show the state of jobs.
-  top            Watch a running job: cores, memory, GPUs, metrics.
+  status         Show the state of jobs, or list the latest ones.
   logs           Show or follow the logs of a job.
   why            Find out why a job failed, and what to do next.
-  usage          Show used cores, memory, GPUs and time, and what to change.
-  results        Tabulate the runs of a job: parameters, state, time, metrics.
-  report         Write an HTML page about a job: plan, timeline, results,
-                 logs.
-  diff           Compare two jobs, or a job and today: plan, code,
-                 environment.
-  code           List the code of a job, or write it to a directory.
+  usage          Show used cores, memory, GPUs and time: live, or as a page.
+  results        Tabulate the runs of a job, or fetch its files.
+  diff           Compare two jobs, or a job and today; list the code of one.
   explain        Explain a value of a plan, a variable or a problem code.
-  fetch          Copy a remote job's logs and state from its login node.
-  shell          Open a shell, or run a command, beside a rank of a running
+  shell          Open a shell, or reach a port, beside a rank of a running
                  job.
-  tunnel         Reach a port of a running job's node from this machine.
 
 Data and placement:
   stage-data     Copy data sets to node-local storage, list them, evict them.
@@ -58,10 +48,9 @@ Data and placement:
 
 Admin:
   site           List, show, check, detect and write site profiles.
-  keys           List the keys of training specs or site profiles.
-  schema         Print the JSON Schema of training specs or site profiles.
+  keys           List the keys of specs or site profiles, or print their
+                 schema.
   clean          List and remove the directories of jobs that ended.
-  completion     Print the shell completion script.
   help           Explain exit codes and environment variables.
 
   Examples:
@@ -88,30 +77,21 @@ Options:
 Run:
   submit         Submit a job from a training spec.
   run            Run a training here: in this shell's allocation, or on this machine.
-  init           Write a first training spec, from five questions.
-  import         Convert a batch script to a training spec.
-  plan           Show what would be submitted, and what it would cost.
-  render         Print the job script, or write the whole job directory.
+  init           Write a training spec, from five questions or a batch script.
+  plan           Show what would be submitted and its cost, or the job script.
   resubmit       Submit a job again, or only its failed sweep points.
   cancel         Cancel jobs.
-  hold           Hold pending jobs, so that they do not start.
-  release        Release held jobs.
+  hold           Hold pending jobs, so that they do not start, or release them.
 
 Look:
-  list           List your jobs.
-  status         Show the state of jobs.
-  top            Watch a running job: cores, memory, GPUs, metrics.
+  status         Show the state of jobs, or list the latest ones.
   logs           Show or follow the logs of a job.
   why            Find out why a job failed, and what to do next.
-  usage          Show used cores, memory, GPUs and time, and what to change.
-  results        Tabulate the runs of a job: parameters, state, time, metrics.
-  report         Write an HTML page about a job: plan, timeline, results, logs.
-  diff           Compare two jobs, or a job and today: plan, code, environment.
-  code           List the code of a job, or write it to a directory.
+  usage          Show used cores, memory, GPUs and time: live, or as a page.
+  results        Tabulate the runs of a job, or fetch its files.
+  diff           Compare two jobs, or a job and today; list the code of one.
   explain        Explain a value of a plan, a variable or a problem code.
-  fetch          Copy a remote job's logs and state from its login node.
-  shell          Open a shell, or run a command, beside a rank of a running job.
-  tunnel         Reach a port of a running job's node from this machine.
+  shell          Open a shell, or reach a port, beside a rank of a running job.
 
 Data and placement:
   stage-data     Copy data sets to node-local storage, list them, evict them.
@@ -122,10 +102,8 @@ Data and placement:
 
 Admin:
   site           List, show, check, detect and write site profiles.
-  keys           List the keys of training specs or site profiles.
-  schema         Print the JSON Schema of training specs or site profiles.
+  keys           List the keys of specs or site profiles, or print their schema.
   clean          List and remove the directories of jobs that ended.
-  completion     Print the shell completion script.
   help           Explain exit codes and environment variables.
 
   Examples:

@@ -10,6 +10,7 @@ import click
 
 from dlrun import __version__
 from dlrun.cli import imports
+from dlrun.cli.forms import FORMER, FORMS, chosen, with_options
 from dlrun.errors import DlrunError, OperationFailed
 from dlrun.terminal import signals, streams
 
@@ -17,33 +18,27 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Run": {
         "submit": ("dlrun.cli.submit", "Submit a job from a training spec."),
         "run": ("dlrun.cli.run", "Run a training here: in this shell's allocation, or on this machine."),
-        "init": ("dlrun.cli.specs.init", "Write a first training spec, from five questions."),
-        "import": ("dlrun.cli.specs.import_script", "Convert a batch script to a training spec."),
-        "plan": ("dlrun.cli.specs.plan", "Show what would be submitted, and what it would cost."),
-        "render": ("dlrun.cli.specs.render", "Print the job script, or write the whole job directory."),
+        "init": ("dlrun.cli.specs.init", "Write a training spec, from five questions or a batch script."),
+        "plan": ("dlrun.cli.specs.plan", "Show what would be submitted and its cost, or the job script."),
         "resubmit": ("dlrun.cli.jobs.resubmit", "Submit a job again, or only its failed sweep points."),
         "cancel": ("dlrun.cli.jobs.control:cancel", "Cancel jobs."),
-        "hold": ("dlrun.cli.jobs.control:hold", "Hold pending jobs, so that they do not start."),
-        "release": ("dlrun.cli.jobs.control:release", "Release held jobs."),
+        "hold": (
+            "dlrun.cli.jobs.control:hold",
+            "Hold pending jobs, so that they do not start, or release them.",
+        ),
     },
     "Look": {
-        "list": ("dlrun.cli.jobs.list", "List your jobs."),
-        "status": ("dlrun.cli.jobs.status", "Show the state of jobs."),
-        "top": ("dlrun.usage.top", "Watch a running job: cores, memory, GPUs, metrics."),
+        "status": ("dlrun.cli.jobs.status", "Show the state of jobs, or list the latest ones."),
         "logs": ("dlrun.cli.jobs.logs", "Show or follow the logs of a job."),
         "why": ("dlrun.why.command", "Find out why a job failed, and what to do next."),
-        "usage": ("dlrun.usage.command", "Show used cores, memory, GPUs and time, and what to change."),
+        "usage": ("dlrun.usage.command", "Show used cores, memory, GPUs and time: live, or as a page."),
         "results": (
             "dlrun.cli.jobs.results",
-            "Tabulate the runs of a job: parameters, state, time, metrics.",
+            "Tabulate the runs of a job, or fetch its files.",
         ),
-        "report": ("dlrun.usage.report", "Write an HTML page about a job: plan, timeline, results, logs."),
-        "diff": ("dlrun.cli.jobs.diff", "Compare two jobs, or a job and today: plan, code, environment."),
-        "code": ("dlrun.cli.jobs.code", "List the code of a job, or write it to a directory."),
+        "diff": ("dlrun.cli.jobs.diff", "Compare two jobs, or a job and today; list the code of one."),
         "explain": ("dlrun.cli.specs.explain", "Explain a value of a plan, a variable or a problem code."),
-        "fetch": ("dlrun.cli.jobs.fetch", "Copy a remote job's logs and state from its login node."),
-        "shell": ("dlrun.inside.shell", "Open a shell, or run a command, beside a rank of a running job."),
-        "tunnel": ("dlrun.inside.tunnel", "Reach a port of a running job's node from this machine."),
+        "shell": ("dlrun.inside.shell", "Open a shell, or reach a port, beside a rank of a running job."),
     },
     "Data and placement": {
         "stage-data": (
@@ -60,17 +55,17 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Admin": {
         "site": ("dlrun.site.command", "List, show, check, detect and write site profiles."),
-        "keys": ("dlrun.cli.specs.keys", "List the keys of training specs or site profiles."),
-        "schema": ("dlrun.cli.specs.schema", "Print the JSON Schema of training specs or site profiles."),
+        "keys": ("dlrun.cli.specs.keys", "List the keys of specs or site profiles, or print their schema."),
         "clean": ("dlrun.cli.jobs.clean", "List and remove the directories of jobs that ended."),
-        "completion": ("dlrun.cli.completion", "Print the shell completion script."),
         "help": ("dlrun.cli.topics", "Explain exit codes and environment variables."),
     },
 }
 """Heading -> command name -> location of its click command (`module` or `module:attribute`), and summary."""
 
-COMMANDS = {name: row for rows in GROUPS.values() for name, row in rows.items()}
-
+COMMANDS = {name: location for rows in GROUPS.values() for name, (location, _) in rows.items()} | {
+    form.former: form.location for forms in FORMS.values() for form in forms.values()
+}
+"""Command name -> location; also of those that are now forms of others, whose names still work."""
 
 ALIASES = {"ps": "status", "tail": "logs", "stop": "cancel", "delete": "clean"}
 """Names of these commands in other programs."""
@@ -80,7 +75,7 @@ class LazyGroup(click.Group):
     """A group that imports the module of a command only when the command runs or shows its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The commands in the order of the table."""
+        """The commands in the order of the table, then the former ones, which are hidden."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -88,15 +83,16 @@ class LazyGroup(click.Group):
         cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        module, _, attribute = COMMANDS[cmd_name].partition(":")
         command = getattr(import_module(module), attribute or "command")
         assert isinstance(command, click.Command)  # noqa: S101 - the table names click commands only
-        return command
+        command.hidden = cmd_name in FORMER
+        return with_options(cmd_name, command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; the error for an unknown one names the nearest."""
+        """Find a command, or the form of it that an option selects; the error for an unknown one names the nearest."""
         name = args[0]
         if name not in COMMANDS and name not in ALIASES and not name.startswith("-"):
             from dlrun.model.nearest import nearest
@@ -109,7 +105,12 @@ class LazyGroup(click.Group):
             )
             message = f"no such command: `{name}`"
             raise UsageError(message, help=hint)
-        return super().resolve_command(ctx, args)
+        found, command, rest = super().resolve_command(ctx, args)
+        name = ALIASES.get(name, name)
+        if command is not None and (form := chosen(name, command, rest)) is not None:
+            option, rest = form
+            return f"{found} {option}", self.get_command(ctx, FORMS[name][option].former), rest
+        return found, command, rest
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; unlike click, do not treat a broken pipe as a failure."""
@@ -120,7 +121,7 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the summaries of the table: `--help` must not import every command."""
-        width = max(map(len, COMMANDS))
+        width = max(len(name) for rows in GROUPS.values() for name in rows)
         for heading, rows in GROUPS.items():
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(width), text) for name, (_, text) in rows.items()])
@@ -214,7 +215,7 @@ def _failed(error: Exception, arguments: list[str]) -> int:
 
 
 def _reader_left() -> int:
-    """The reader of the output has exited (`dlrun list | head`), which is not an error; returns the exit code."""
+    """The reader of the output has exited (`dlrun status --recent | head`), which is not an error; returns the exit code."""
     from dlrun.terminal.failure import name_submitted
 
     streams.discard()

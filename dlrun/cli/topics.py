@@ -14,7 +14,7 @@ TOPICS = {
   2  the spec, the site profile or the command line is invalid; nothing was done
   3  a bug in dlrun; a log was written
   4  authentication at a login node failed
-  5  `dlrun import` wrote a draft: the spec has lines marked `check this`
+  5  `dlrun init --from` wrote a draft: the spec has lines marked `check this`
 130  interrupted
 With `submit --wait`: the exit code of the job.""",
     "environment": """\

@@ -1,4 +1,4 @@
-"""`dlrun tunnel`: a port of a job's node on this machine."""
+"""`dlrun shell --tunnel`: a port of a job's node on this machine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ _PORT = click.IntRange(1, 65535)
 
 
 @click.command(
-    epilog=examples("dlrun tunnel latest 6006", "dlrun tunnel --rank 4 --local 9000 llm-20261126 8000")
+    epilog=examples(
+        "dlrun shell --tunnel latest 6006", "dlrun shell --tunnel --rank 4 --local 9000 llm-20261126 8000"
+    )
 )
 @click.option(
     "--rank", type=click.IntRange(min=0), metavar="N", help="On the node of this rank (default: 0)."

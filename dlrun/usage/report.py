@@ -1,4 +1,4 @@
-"""`dlrun report`: a page about a job, as one HTML file."""
+"""`dlrun usage --page`: a page about a job, as one HTML file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dlrun.terminal.options import UserPath, complete_jobs, force_option, json_o
 from dlrun.terminal.printing import echo, emit, notice
 
 
-@click.command(epilog=examples("dlrun report latest -o report.html"))
+@click.command(epilog=examples("dlrun usage --page latest -o report.html"))
 @click.argument("job", default="latest", shell_complete=complete_jobs, metavar="[JOB]")
 @click.option(
     "-o", "--output", type=UserPath(), help="File to write; default: JOB.html in the current directory."

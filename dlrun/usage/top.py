@@ -1,4 +1,4 @@
-"""`dlrun top`: the resource usage of a running job, live."""
+"""`dlrun usage --live`: the resource usage of a running job, live."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dlrun.usage.live import Live, Watch
 
 
-@click.command(epilog=examples("dlrun top latest"))
+@click.command(epilog=examples("dlrun usage --live latest"))
 @click.argument("job", default="latest", shell_complete=complete_jobs, metavar="[JOB]")
 @click.option(
     "--every",
@@ -46,7 +46,7 @@ def command(job: str, every: float, once: bool, as_json: bool) -> None:
         raise Invalid(f"job `{chosen.job.directory.name}` was never submitted")
     if chosen.job.array is not None and (chosen.tasks is None or len(chosen.tasks) != 1):
         raise Invalid(
-            "`dlrun top` shows one run",
+            "`dlrun usage --live` shows one run",
             help=f"name a point of the sweep, such as `{chosen.job.directory.name}:0`",
         )
     watch = Watch(chosen.job, chosen.tasks[0] if chosen.tasks else None)

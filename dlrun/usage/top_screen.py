@@ -1,4 +1,4 @@
-"""`dlrun top` on a terminal: the whole screen, redrawn at each update, and its keys."""
+"""`dlrun usage --live` on a terminal: the whole screen, redrawn at each update, and its keys."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KEYS = "r c m g: order (by {})   ↑ ↓: choose   Enter: {}   q: quit"
 
 
 class Screen:
-    """The screen of `dlrun top` for one job: a table of ranks, or the log of one rank."""
+    """The screen of `dlrun usage --live` for one job: a table of ranks, or the log of one rank."""
 
     def __init__(self, watch: Watch, every: float) -> None:
         self._watch, self._every = watch, every

@@ -1,4 +1,4 @@
-"""`dlrun top` in plain text: one line for the job, one for each rank."""
+"""`dlrun usage --live` in plain text: one line for the job, one for each rank."""
 
 from __future__ import annotations
 

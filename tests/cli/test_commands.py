@@ -15,7 +15,8 @@ import click
 import pytest
 
 from dlrun import __version__
-from dlrun.cli.main import COMMANDS, group
+from dlrun.cli.forms import FORMER
+from dlrun.cli.main import COMMANDS, GROUPS, group
 
 SPEC = "command: [./train, '{{ world_size }}']\nresources: {ranks_per_node: 2, walltime: 1h}\n"
 FAULTY = "command: [./train]\nresources:\n  nodess: 2\n  walltime: 30\n"
@@ -24,7 +25,10 @@ FAULTY = "command: [./train]\nresources:\n  nodess: 2\n  walltime: 30\n"
 def test_version_and_help(dlrun):
     assert dlrun("--version").stdout == f"dlrun {__version__}\n"
     text = dlrun("--help").stdout
-    assert all(re.search(rf"^  {name} +\S", text, re.MULTILINE) for name in COMMANDS)
+    listed = re.findall(r"^  ([a-z][a-z-]*)  +[A-Z]", text, re.MULTILINE)
+    assert listed == [name for rows in GROUPS.values() for name in rows]
+    assert len(listed) <= 24
+    assert {*listed, *FORMER} == {*COMMANDS}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -100,7 +104,10 @@ def test_completion(dlrun, shell):
 
 def test_completion_offers_commands(dlrun):
     env = {"_DLRUN_COMPLETE": "bash_complete", "COMP_WORDS": "dlrun re", "COMP_CWORD": "1"}
-    assert "plain,render" in dlrun("re", env=env).stdout.splitlines()
+    assert dlrun("re", env=env).stdout.splitlines() == [
+        "plain,resubmit",
+        "plain,results",
+    ]  # not `render`, a former name
 
 
 @pytest.mark.parametrize(

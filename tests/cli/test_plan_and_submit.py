@@ -36,7 +36,7 @@ def test_a_dry_run_prints_what_submit_writes(dlrun):
     ("arguments", "says"),
     [
         (["submit", "--dry-run"], "nothing was submitted"),
-        (["render"], "dlrun render"),
+        (["render"], "dlrun plan --script"),
         (["render", "--rank"], "-o"),
     ],
     ids=["dry run", "render", "render rank"],
@@ -201,7 +201,7 @@ def test_list_and_names_of_jobs(dlrun):
     elsewhere = dlrun("list", "--site", "elsewhere")
     assert (elsewhere.stdout, elsewhere.stderr) == (
         "",
-        "no job of site `elsewhere`; `dlrun list` shows all\n",
+        "no job of site `elsewhere`; `dlrun status --recent` shows all\n",
     )
     job_id = json.loads((first / "submission.json").read_text())["job_id"]
     for word in (str(first), first.name, first.name[:-2], "run", job_id, job_id.split(".")[0]):

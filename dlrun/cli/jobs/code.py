@@ -1,4 +1,4 @@
-"""`dlrun code`: list the code of a job, or write it to a directory."""
+"""`dlrun diff --code`: list the code of a job, or write it to a directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dlrun.terminal.options import UserPath, complete_jobs, json_option
 from dlrun.terminal.printing import echo, emit, notice
 
 
-@click.command(epilog=examples("dlrun code latest --to /tmp/code"))
+@click.command(epilog=examples("dlrun diff --code latest --to /tmp/code"))
 @click.argument("job", shell_complete=complete_jobs)
 @click.option(
     "--to", type=UserPath(file_okay=False), metavar="DIRECTORY", help="Write the files to this new directory."

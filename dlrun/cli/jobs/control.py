@@ -55,4 +55,4 @@ cancel = _command(
     "dlrun cancel lr-sweep:3",
 )
 hold = _command("hold", "Hold each pending JOB, so that it does not start.", "dlrun hold latest")
-release = _command("release", "Release each held JOB, so that it can start.", "dlrun release latest")
+release = _command("release", "Release each held JOB, so that it can start.", "dlrun hold --release latest")

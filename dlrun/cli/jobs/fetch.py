@@ -1,4 +1,4 @@
-"""`dlrun fetch`: copy the files of a remote job from its login node."""
+"""`dlrun results --fetch`: copy the files of a remote job from its login node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN = 20
 """Maximum number of kept files that are listed; `--json` has all."""
 
 
-@click.command(epilog=examples("dlrun fetch latest 'checkpoints/*.pt' --to ."))
+@click.command(epilog=examples("dlrun results --fetch latest 'checkpoints/*.pt' --to ."))
 @click.argument("job", shell_complete=complete_jobs)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(

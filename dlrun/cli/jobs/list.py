@@ -1,4 +1,4 @@
-"""`dlrun list`: your jobs, newest first."""
+"""`dlrun status --recent`: your jobs, newest first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dlrun.terminal.options import complete_sites, json_option
 from dlrun.terminal.printing import emit, notice
 
 
-@click.command(epilog=examples("dlrun list --limit 5"))
+@click.command(epilog=examples("dlrun status --recent --limit 5"))
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -39,7 +39,7 @@ def command(limit: int, site: str | None, as_json: bool) -> None:
     _show_store()
     if not chosen:
         notice(
-            f"no job of site `{site}`; `dlrun list` shows all"
+            f"no job of site `{site}`; `dlrun status --recent` shows all"
             if site
             else "no jobs yet; `dlrun submit SPEC` submits one"
         )

@@ -69,7 +69,11 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
             f"job {one.job_id} has no job directory of yours here: this is what {one.scheduler} says of it"
         )
     if not chosen and not others:
-        notice("the study has no jobs yet" if jobs else "no pending or running jobs; `dlrun list` shows all")
+        notice(
+            "the study has no jobs yet"
+            if jobs
+            else "no pending or running jobs; `dlrun status --recent` shows all"
+        )
     studies = status_studies.studies_of(chosen) if not jobs or of_studies else []
     for study in studies:
         counts = status_studies.counted(study, {place.resolve(): runs for place, runs in states.items()})

@@ -1,4 +1,4 @@
-"""`dlrun import`: a training spec from an existing batch script."""
+"""`dlrun init --from`: a training spec from an existing batch script."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dlrun.terminal.printing import echo_data, emit, notice
 
 @click.command(
     epilog=examples(
-        "dlrun import train.sbatch --site perlmutter -o train.yaml",
-        "dlrun import train.sbatch --run | patch -p1",
-        "dlrun import train.sbatch -- --lr 0.1   # as `sbatch train.sbatch --lr 0.1`",
+        "dlrun init --from train.sbatch --site perlmutter -o train.yaml",
+        "dlrun init --from train.sbatch --run | patch -p1",
+        "dlrun init --from train.sbatch -- --lr 0.1   # sbatch train.sbatch --lr 0.1",
     )
 )
 @click.argument("script", type=UserPath())
@@ -94,7 +94,7 @@ def _in_script(text: str, script: Path, output: Path | None, *, force: bool, as_
     if not changed.lines and not changed.unchanged and not as_json:
         raise OperationFailed(
             f"`{script}` has no launch line that can be changed",
-            help=f"`dlrun import {shlex.quote(str(script))}` converts the whole script to a spec",
+            help=f"`dlrun init --from {shlex.quote(str(script))}` converts the whole script to a spec",
         )
     if output is not None:
         write_output(output, changed.text, force=force)

@@ -1,4 +1,4 @@
-"""`dlrun render`: print or write the scripts of a job."""
+"""`dlrun plan --script`: print or write the scripts of a job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from dlrun.terminal.printing import echo_data, emit, notice
 from dlrun.terminal.spec_command import SpecCommand
 
 
-@click.command(cls=SpecCommand, epilog=examples("dlrun render spec.yaml --site perlmutter -o jobs/first"))
+@click.command(
+    cls=SpecCommand, epilog=examples("dlrun plan --script spec.yaml --site perlmutter -o jobs/first")
+)
 @spec_options
 @click.option("-o", "--output", type=UserPath(), help="Write the whole job directory to this path.")
 @click.option("--rank", is_flag=True, help="Print rank.sh, which each rank runs, instead of job.sh.")
@@ -61,7 +63,7 @@ def command(
         echo_data(script)
         if into_file():
             notice(
-                f"to run the job, write its whole directory: `dlrun render {shlex.quote(str(spec))} -o DIR`"
+                f"to run the job, write its whole directory: `dlrun plan --script {shlex.quote(str(spec))} -o DIR`"
             )
     return 0
 

@@ -1,4 +1,4 @@
-"""`dlrun schema`: the JSON Schema of specs and site profiles, for editors and CI."""
+"""`dlrun keys --schema`: the JSON Schema of specs and site profiles, for editors and CI."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dlrun.terminal.help_page import examples
 from dlrun.terminal.printing import echo_data
 
 
-@click.command(epilog=examples("dlrun schema spec > spec.schema.json"))
+@click.command(epilog=examples("dlrun keys --schema spec > spec.schema.json"))
 @click.argument("document", type=click.Choice(["spec", "site"]))
 def command(document: str) -> None:
     """Print the JSON Schema of a training spec or of a site profile.
