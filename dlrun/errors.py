@@ -6,7 +6,7 @@ A message is lower case and has no full stop; `help` is the correction or the co
 from __future__ import annotations
 
 TO_CHECK = 5
-"""Exit code of a command whose result the user has to check: `dlrun import`."""
+"""Exit code of a command whose result the user has to check: `dlrun init --from`."""
 
 
 class DlrunError(Exception):

@@ -64,7 +64,7 @@ def decode(
 ) -> Decoded[T]:
     """Read a tree as a dataclass, collecting every problem.
 
-    `options`: framework -> dataclass of its options (Spec only). `document` is its name for `dlrun schema`. A `partial`
+    `options`: framework -> dataclass of its options (Spec only). `document` is `spec` or `site`, for messages. A `partial`
     document (settings, site defaults) may omit required keys at its top, and has no value.
     """
     decoder = _Decoder(schema, options, document, partial=partial)

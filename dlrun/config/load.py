@@ -201,7 +201,7 @@ def _of_another_kind(path: Path, text: str) -> str | None:
     """Help for a batch script or program given in place of a spec; None for any other file."""
     if re.search(r"^#(?:SBATCH|PBS)\s", text, re.MULTILINE):
         words = f"{quote(str(path))} -o {quote(str(path.with_suffix('.yaml')))}"
-        return f"it is a batch script: `dlrun import {words}` converts it to a spec"
+        return f"it is a batch script: `dlrun init --from {words}` converts it to a spec"
     if path.suffix == ".py" or re.match(r"#!.*python", text):
         return f"it is a program: `dlrun init --run 'python {path}'` writes a spec for it"
     if text.startswith("#!"):
@@ -242,8 +242,6 @@ class _Files:
             empty = document.root is None or (isinstance(document.root, ScalarNode) and document.root.is_null)
             message = "the file is empty" if empty else "a spec is a mapping: lines of the form `key: value`"
             listed = isinstance(document.root, ListNode)
-            help_ = (
-                "write the keys without `- ` before them" if listed else "`dlrun schema spec` lists the keys"
-            )
+            help_ = "write the keys without `- ` before them" if listed else "`dlrun keys` lists the keys"
             self.problems.append(Problem(message=message, origin=at, help=help_))
         return None

@@ -130,7 +130,7 @@ def _tree(profile: ProfileText) -> tuple[MapNode | None, list[Problem]]:
         return document.root, problems
     if not problems:
         message = "the file is empty" if document.root is None else "a site profile is a mapping of keys"
-        problems.append(Problem(message=message, origin=at, help="`dlrun schema site` lists the keys"))
+        problems.append(Problem(message=message, origin=at, help="`dlrun keys --profile` lists the keys"))
     return None, problems
 
 

@@ -192,7 +192,7 @@ def is_several(text: str) -> bool:
 
 def unknown_key(name: str, known: Iterable[str], root: type, path: Path, document: str) -> str:
     """Help for a key that does not exist at `path`."""
-    listed = f"`dlrun schema {document}` lists the keys"
+    listed = f"`dlrun keys{' --profile' if document == 'site' else ''}` lists the keys"
     here = set(known)
     plain = re.sub(r"[-\s]+", "_", name.strip().lower())
     if (found := re.fullmatch(r"([A-Za-z_]\w*)(\s+|\s*=\s*)(\S+)", name)) is not None and found[1] in here:

@@ -71,9 +71,7 @@ class Restored:
                 made.append("set --")
                 self.draft.leave(0, "$1, …", "no argument: the defaults in the script")
             elif self.arguments is None:
-                because = (
-                    "arguments of the script: give them to the import, `dlrun import SCRIPT -- ARGUMENTS`"
-                )
+                because = "arguments of the script: give them to the import, `dlrun init --from SCRIPT -- ARGUMENTS`"
                 self.draft.check(0, "$1, $@", because)
         if self.draft.inherits_environment:
             unset = self._unset(_expanded(text) | read, preamble)

@@ -376,7 +376,7 @@ class Spec:
         "split a walltime that exceeds the partition's limit into several runs, each of which resumes the previous one",
         default=False,
     )
-    hold: bool = key("submit in held state; `dlrun release` releases it", default=False)
+    hold: bool = key("submit in held state; `dlrun hold --release` releases it", default=False)
     secrets: Mapping[str, Secret] = key(
         "environment variables whose values are read when the job runs", factory=dict, names=VARIABLE_NAME
     )

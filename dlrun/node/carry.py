@@ -1,4 +1,4 @@
-"""Connections to a port of this node, carried over standard input and output: the far end of `dlrun tunnel`.
+"""Connections to a port of this node, carried over standard input and output: the far end of `dlrun shell --tunnel`.
 
     python3 carry.py PORT
 

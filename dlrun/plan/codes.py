@@ -173,7 +173,7 @@ CODES: dict[str, tuple[str, str]] = {
     "DLR059": (
         "an invalid key or value in a profile",
         "A key is unknown or was removed, a value is not valid for its key, or numbers of a node are contradictory. "
-        "`dlrun schema site` and [the keys of a profile](site.md) list the valid ones.",
+        "`dlrun keys --profile` and [the keys of a profile](site.md) list the valid ones.",
     ),
     "DLR094": (
         "features that do not work with `horovodrun`",

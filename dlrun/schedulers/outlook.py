@@ -24,11 +24,11 @@ _NODES = f"change `resources.nodes` or `resources.partition` (`dlrun site show` 
 _LIMITS = f"request less, {_RESUBMIT}; `dlrun site show` has the limits of partitions and QOS"
 _WAIT = "it starts by itself: `dlrun status JOB` has the expected start where the scheduler estimates one"
 _CENTRE = "ask the centre when it ends, or submit it to another `resources.partition`"
-_OTHERS = "it starts when jobs of the same account or QOS have ended; `dlrun list` shows yours"
+_OTHERS = "it starts when jobs of the same account or QOS have ended; `dlrun status --recent` shows yours"
 
 _SLURM: Mapping[str, tuple[bool, str]] = {
-    "JobHeldUser": (True, "`dlrun release JOB` releases it"),
-    "JobHoldMaxRequeue": (True, "`dlrun release JOB` releases it; see first why it was requeued so often: `dlrun logs JOB`"),
+    "JobHeldUser": (True, "`dlrun hold --release JOB` releases it"),
+    "JobHoldMaxRequeue": (True, "`dlrun hold --release JOB` releases it; see first why it was requeued so often: `dlrun logs`"),
     "JobHeldAdmin": (True, "ask the centre: only an administrator can release it"),
     "PartitionNodeLimit": (True, _NODES),
     "PartitionTimeLimit": (True, f"lower `resources.walltime`, {_RESUBMIT}"),
@@ -41,7 +41,7 @@ _SLURM: Mapping[str, tuple[bool, str]] = {
     "QOSNotAllowed": (True, f"change `resources.qos` or `partition`, {_RESUBMIT}"),
     "ReservationDeleted": (True, f"remove or change `resources.reservation`, {_RESUBMIT}"),
     "DeadLine": (True, f"lower `resources.walltime`, {_RESUBMIT}"),
-    "JobLaunchFailure": (True, "`dlrun release JOB` lets it try again; exclude the node that failed: `resources.exclude`"),
+    "JobLaunchFailure": (True, "`dlrun hold --release JOB` lets it try again; exclude the node that failed: `resources.exclude`"),
     "PartitionDown": (False, _CENTRE),
     "PartitionInactive": (False, _CENTRE),
     "Reservation": (False, "it starts with its reservation: `scontrol show reservation` has the time"),
@@ -69,7 +69,7 @@ _HELD = re.compile(r"held", re.IGNORECASE)
 def outlook(reason: str | None, *, held: bool = False) -> Outlook:
     """The outlook of a pending or held job; reason: as its scheduler reports it, None if it reports none."""
     if held and reason is None:
-        return Outlook(words="it is held", never=True, next="`dlrun release JOB` releases it")
+        return Outlook(words="it is held", never=True, next="`dlrun hold --release JOB` releases it")
     if reason is None:
         return Outlook(words="the scheduler reports no reason", never=False, next=_WAIT)
     words = in_words(reason)
@@ -89,6 +89,8 @@ def outlook(reason: str | None, *, held: bool = False) -> Outlook:
         return Outlook(words=words, never=False, next=_OTHERS)
     if held or _HELD.search(reason):
         return Outlook(
-            words=words, never=True, next="`dlrun release JOB` releases it, unless an administrator holds it"
+            words=words,
+            never=True,
+            next="`dlrun hold --release JOB` releases it, unless an administrator holds it",
         )
     return Outlook(words=words, never=False, next=_WAIT)

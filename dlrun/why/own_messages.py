@@ -274,7 +274,7 @@ JOB: Mapping[str, OwnMessages] = {
         messages=("the scheduler names no granted node",),
     ),
     "copied-job": OwnMessages(
-        next="write the copy's own directory into that line of its job.sh, or create a new one with `dlrun render -o`",
+        next="write the copy's own directory into that line of its job.sh, or create a new one with `dlrun plan --script -o`",
         messages=(
             "{}/job.sh is a copy: its DLRUN_JOB_DIR is {}, whose logs and state it would overwrite; set it to {}",
         ),

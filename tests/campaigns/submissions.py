@@ -153,7 +153,7 @@ class Ground:
         return process.returncode, out, err
 
     def rows(self) -> list[list[str]]:
-        """The rows of `dlrun list`, once no submission is in progress any more."""
+        """The rows of `dlrun status --recent`, once no submission is in progress any more."""
         for _ in range(300):
             code, out, err = self.run("list")
             insist(code == 0, f"list: {err}")

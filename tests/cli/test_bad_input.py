@@ -33,7 +33,7 @@ FAULTS = {
         (GOOD.replace("name: run", 'name: "a\\nb"'), 1, "one line of at most 128 characters", ""),
     "deep brackets": (DEEP, 1, "", ""),
     "an alias bomb": (BOMB, None, "alias", ""),
-    "an empty file": ("", None, "the file is empty", "`dlrun schema spec` lists the keys"),
+    "an empty file": ("", None, "the file is empty", "`dlrun keys` lists the keys"),
     "an unknown framework": (GOOD + "framework: troch\n", 4, "dlrun does not support the framework `troch`", "`torch`"),
     "an unknown launcher": (GOOD + "launcher: srnu\n", 4, "dlrun does not support the launcher `srnu`", "`srun`"),
     "a script that does not exist":

@@ -71,7 +71,7 @@ class Login:
         return process.returncode, out, err
 
     def listed(self) -> list[list[str]]:
-        """Rows of `dlrun list`: job, id, site, state."""
+        """Rows of `dlrun status --recent`: job, id, site, state."""
         code, out, err = self.run("list")
         assert code == 0, err
         return [line.split() for line in out.splitlines()[1:]]

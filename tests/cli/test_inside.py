@@ -1,4 +1,4 @@
-"""`dlrun shell` and `dlrun tunnel`: into a job that runs on this machine."""
+"""`dlrun shell` and `dlrun shell --tunnel`: into a job that runs on this machine."""
 
 from __future__ import annotations
 

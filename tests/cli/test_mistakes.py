@@ -104,7 +104,7 @@ def test_a_mistake_is_put_right_from_its_message(place, mistake):
 OTHER_FILES = {
     "job.sbatch": (
         "#!/bin/bash\n#SBATCH -N 2\nsrun python train.py\n",
-        "`dlrun import job.sbatch -o job.yaml` converts it to a spec",
+        "`dlrun init --from job.sbatch -o job.yaml` converts it to a spec",
     ),
     "prog.py": (
         "import torch\n\n\ndef main():\n    a = {1: 2}\n",

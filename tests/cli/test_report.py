@@ -1,4 +1,4 @@
-"""`dlrun report`: a page of real jobs, opened in a real browser, which loads nothing and runs no script."""
+"""`dlrun usage --page`: a page of real jobs, opened in a real browser, which loads nothing and runs no script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of `dlrun report` on phones, in the dark and on paper, as a real browser lays it out."""
+"""The page of `dlrun usage --page` on phones, in the dark and on paper, as a real browser lays it out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dlrun shell` and `dlrun tunnel` into jobs of a real Slurm: each a step beside those of the job."""
+"""`dlrun shell` and `dlrun shell --tunnel` into jobs of a real Slurm: each a step beside those of the job."""
 
 from __future__ import annotations
 

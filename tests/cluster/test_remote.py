@@ -116,7 +116,7 @@ def test_login_host_needs_nothing_but_bash_and_clients(laptop, cluster):
 
 
 def test_a_job_is_watched_from_here_and_tuned_only_there(laptop):
-    """`dlrun top` and `dlrun usage` read copies of the sampler's files; trials need dlrun on the cluster."""
+    """`dlrun usage --live` and `dlrun usage` read copies of the sampler's files; trials need dlrun on the cluster."""
     job = laptop.submit(
         laptop.spec("echo working; sleep 60", resources={"nodes": 2, "ranks_per_node": 1, "walltime": "5m"})
     )

@@ -98,7 +98,7 @@ def test_what_a_submission_plug_in_changed(alice):
 
 def test_a_hold_by_an_administrator(alice, cluster):
     job = alice.submit(one("true") | {"hold": True})
-    assert "dlrun release" in asked(alice, job, "never-starts")["next"]
+    assert "dlrun hold --release" in asked(alice, job, "never-starts")["next"]
     cluster.on("login", f"scontrol hold {job}", user="root", check=True)
     await_true(lambda: "administrator" in why(alice, job)["means"], 60, "the hold is the administrator's")
     assert "an administrator holds it" in alice.dlrun("release", job, code=1).stderr

@@ -20,8 +20,8 @@ _PROGRAMS = {
     "mpiexec": "`launcher:` selects what starts the ranks",
     "mpiexec.hydra": "`launcher:` selects what starts the ranks",
     "srun": "`launcher:` selects what starts the ranks",
-    "sbatch": "`dlrun import SCRIPT` converts a batch script, `after:` orders jobs",
-    "qsub": "`dlrun import SCRIPT` converts a batch script, `after:` orders jobs",
+    "sbatch": "`dlrun init --from SCRIPT` converts a batch script, `after:` orders jobs",
+    "qsub": "`dlrun init --from SCRIPT` converts a batch script, `after:` orders jobs",
     "salloc": "in an allocation, `dlrun run` starts the ranks",
     "ray": "with `framework: ray` dlrun starts Ray on all nodes",
 }

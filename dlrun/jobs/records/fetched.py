@@ -1,4 +1,4 @@
-"""The list of the files that `dlrun fetch` writes for a job, in its record and in other directories.
+"""The list of the files that `dlrun results --fetch` writes for a job, in its record and in other directories.
 
 Each line is written before its file, so that a kill leaves no file of a fetch that is unknown. A fetch begins with the line
 `{"fetch": PART, "to": DIRECTORY}`, in which PART is the name of its incomplete files; each file adds its name, size and time.

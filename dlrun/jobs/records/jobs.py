@@ -354,7 +354,7 @@ def _find(word: str, base: Path) -> Job:
     hint = f"the nearest is `{near}`; " if near else ""
     raise NoSuchJob(
         f"no job `{word}` under `{base}`",
-        help=f"{hint}`dlrun list` shows the jobs; a job directory works too",
+        help=f"{hint}`dlrun status --recent` shows the jobs; a job directory works too",
     )
 
 

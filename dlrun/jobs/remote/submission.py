@@ -91,7 +91,7 @@ def carry_out(
         notice(f"{scheduler.CLIENT}: {line}")
     if changed:
         notice(f"{load.plan.site} changed the job: {'; '.join(changed)}")
-    # With a shared file system, one entry in `dlrun list` is enough.
+    # With a shared file system, one entry in `dlrun status --recent` is enough.
     if not Path(remote.directory).exists():
         _record_there(transport, remote.directory, load.plan, facts, job)
     return job

@@ -260,6 +260,6 @@ def _check_client(plan: Plan) -> None:
         message = f"`{client}` is not installed here, and site `{plan.site}` needs it to submit"
         raise Invalid(
             message,
-            help="submit on the cluster's login node, or from here over ssh with `--host LOGIN`; `dlrun render` and `--dry-run` "
-            "work anywhere",
+            help="submit on the cluster's login node, or from here over ssh with `--host LOGIN`; `dlrun plan --script` and "
+            "`--dry-run` work anywhere",
         )

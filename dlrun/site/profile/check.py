@@ -80,7 +80,7 @@ def _coded(problem: Problem) -> Problem:
     return replace(
         problem,
         code=problem.code or "DLR059",
-        help=problem.help or "`dlrun schema site` and docs/reference/site.md list the valid values",
+        help=problem.help or "`dlrun keys --profile` and docs/reference/site.md list the valid values",
     )
 
 

@@ -103,7 +103,7 @@ def _rest(site: Site) -> Iterator[Missing]:
         yield Missing(key="scheduler.version", cost=cost, command=_SCHEDULER)
     if not site.sources:
         cost = "the values and their age cannot be checked"
-        yield Missing(key="sources", cost=cost, command="dlrun schema site")
+        yield Missing(key="sources", cost=cost, command="dlrun keys --schema site")
 
 
 def missing_lines(found: Sequence[Missing]) -> Iterator[str]:

@@ -100,7 +100,7 @@ def settings(sets: Iterable[str]) -> dict[str, str]:
     """Keys and values of `KEY=VALUE` texts; raises Invalid for other ones."""
     for text in sets:
         if not text.partition("=")[0] or "=" not in text:
-            raise Invalid(f"`--set {text}` is not KEY=VALUE", help="`dlrun schema site` lists the keys")
+            raise Invalid(f"`--set {text}` is not KEY=VALUE", help="`dlrun keys --profile` lists the keys")
     return dict(text.split("=", 1) for text in sets)
 
 
@@ -120,7 +120,7 @@ def _put(values: dict[str, Any], key: str, value: str) -> None:
         place = place.setdefault(name, {})
         if not isinstance(place, dict):
             raise Invalid(
-                f"`{key}` cannot be set: `{name}` is a value", help="`dlrun schema site` lists the keys"
+                f"`{key}` cannot be set: `{name}` is a value", help="`dlrun keys --profile` lists the keys"
             )
     new, old = _value(key, value), place.get(last)
     place[last] = {**old, **new} if isinstance(old, dict) and isinstance(new, dict) else new

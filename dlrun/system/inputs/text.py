@@ -52,7 +52,7 @@ def _instead(path: Path, layer: Layer) -> str:
     if near := nearest(path.stem, files):
         return f"the nearest is `{files[near]}`"
     if layer is Layer.SPEC and path.suffix in _YAML:
-        return "`dlrun init` writes a first spec, `dlrun import SCRIPT` one from a batch script"
+        return "`dlrun init` writes a first spec, `dlrun init --from SCRIPT` one from a batch script"
     return ""
 
 

@@ -68,7 +68,7 @@ CAUSES: Mapping[str, Advice] = {
     "rank-variables": Advice(
         means="the program does not see the variables with each rank's number and its peers",
         named="the program does not see the variable {1}, one of those with each rank's number and its peers",
-        check="`dlrun render` shows the variables; `env` at the beginning of the command shows what arrives",
+        check="`dlrun plan --script` shows the variables; `env` at the beginning of the command shows what arrives",
         next="have nothing between dlrun and the program clear the environment (`env -i`, `sudo`, a container's `--cleanenv`, a new ssh session)",
     ),
     "library-setting": Advice(
@@ -139,7 +139,7 @@ CAUSES: Mapping[str, Advice] = {
     ),
     "walltime": Advice(
         means="the walltime was exceeded",
-        check="`dlrun report JOB` compares the time with the request",
+        check="`dlrun usage --page JOB` compares the time with the request",
         next="ask for more `resources.walltime`, or give `checkpoint:` and `on_failure.requeue`",
     ),
     "cpu-time": Advice(

@@ -244,13 +244,13 @@ MACHINE: Mapping[str, Advice] = {
     "variable-not-set": Advice(
         means="a variable is used, and none of this name is set on the node",
         named="`{1}` is used, and no variable of this name is set on the node",
-        check="`dlrun render` shows the script with the line",
+        check="`dlrun plan --script` shows the script with the line",
         next="set it (`environment.variables`, `setup`, or the module that sets it), or write its value into the spec",
     ),
     "name-of-dlrun": Advice(
         means="a set-up line defines or removes a function of dlrun",
         named="a set-up line defines or removes the function `{1}`, which is dlrun's own",
-        check="`dlrun render` shows the set-up lines",
+        check="`dlrun plan --script` shows the set-up lines",
         next="take another name in `environment.setup`, or in the file that it sources",
     ),
     # --- Containers

@@ -111,7 +111,7 @@ WRITERS = (
                 regex=r"^\S+\.py: error: (unrecognized arguments: .*|the following arguments are required: .*|argument \S+: .*|ambiguous option.*)|(?:yaml\.(?:scanner|parser)\.\w+Error|toml\S*Error): ?(.*)",
                 source="https://docs.python.org/3/library/argparse.html",
                 means="the program rejected its arguments or its configuration file: {1}",
-                next="correct the command's arguments: `dlrun render` shows them as the program gets them",
+                next="correct the command's arguments: `dlrun plan --script` shows them as the program gets them",
             ),
             Form(
                 cause="environment",

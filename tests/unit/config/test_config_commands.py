@@ -1,4 +1,4 @@
-"""`dlrun schema` and `dlrun site`, run whole."""
+"""`dlrun keys --schema` and `dlrun site`, run whole."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def test_the_report_of_the_design():
         message="unknown key `gpus_per_nodes`",
         origin=at(5, 3),
         width=14,
-        help="the nearest key is `gpus_per_node`; `dlrun schema spec` lists the keys",
+        help="the nearest key is `gpus_per_node`; `dlrun keys` lists the keys",
     )
     assert report(InvalidFile([problem], {"spec.yaml": "\n\n\n\n  gpus_per_nodes: 8\n"})) == (
         "error: unknown key `gpus_per_nodes`\n"
@@ -34,7 +34,7 @@ def test_the_report_of_the_design():
         "   |\n"
         " 5 |   gpus_per_nodes: 8\n"
         "   |   ^^^^^^^^^^^^^^\n"
-        "   = help: the nearest key is `gpus_per_node`; `dlrun schema spec` lists the keys\n"
+        "   = help: the nearest key is `gpus_per_node`; `dlrun keys` lists the keys\n"
     )
 
 

@@ -51,7 +51,7 @@ TOPOLOGY = ("node_types", "cpu", "topology")
 )
 def test_the_key_that_was_meant(root, path, schema, name, expected):
     said = unknown_key(name, keys(schema), root, path, "site")
-    listed = "`dlrun schema site` lists the keys"
+    listed = "`dlrun keys --profile` lists the keys"
     assert said == (f"the nearest key is `{expected}`; {listed}" if expected else listed)
 
 
@@ -65,5 +65,5 @@ def test_what_holds_for_some_nodes_is_an_override(name, written, place, schema):
     said = unknown_key(name, keys(schema), Site, (place, "x"), "site")
     assert (
         said
-        == f"write it under `overrides:` here, `overrides: {written}`; `dlrun schema site` lists the keys"
+        == f"write it under `overrides:` here, `overrides: {written}`; `dlrun keys --profile` lists the keys"
     )

@@ -59,7 +59,7 @@ def plain(node):
 def test_the_committed_copy_is_current(document):
     committed = (ROOT / f"docs/reference/{document}.schema.json").read_text("utf-8")
     assert committed == schema_text(document), (
-        f"run `dlrun schema {document} > docs/reference/{document}.schema.json`"
+        f"run `dlrun keys --schema {document} > docs/reference/{document}.schema.json`"
     )
 
 

@@ -1,4 +1,4 @@
-"""Connections over one stream: both ends of `dlrun tunnel`, over a pair of sockets."""
+"""Connections over one stream: both ends of `dlrun shell --tunnel`, over a pair of sockets."""
 
 from __future__ import annotations
 

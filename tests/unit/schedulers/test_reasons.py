@@ -31,7 +31,7 @@ CASES = {
     "Not Running: Job would conflict with reservation or top job": "would overlap with a reservation",
     "Not Running: Queue not started.": "the queue starts no jobs now",
     "Can Never Run: Not enough total nodes available": "can never run: Not enough total nodes available",
-    "Job held by ada on Sat Nov 21": "held: `dlrun release` releases it",
+    "Job held by ada on Sat Nov 21": "held: `dlrun hold --release` releases it",
     "something new": "something new",
 }
 

@@ -1,4 +1,4 @@
-"""What `dlrun top` draws, and what its keys do, on a terminal of 80 columns and 12 lines."""
+"""What `dlrun usage --live` draws, and what its keys do, on a terminal of 80 columns and 12 lines."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_not_found(tmp_path):
     make(tmp_path, "net-2", "2")
     with pytest.raises(Invalid, match="no job `x`") as missing:
         jobs.find("x", tmp_path)
-    assert "`dlrun list`" in missing.value.help
+    assert "`dlrun status --recent`" in missing.value.help
     with pytest.raises(Invalid, match="`net-` could be any of 2 jobs: `net-"):
         jobs.find("net-", tmp_path)
 

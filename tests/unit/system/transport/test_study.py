@@ -78,7 +78,7 @@ def test_runs_are_submitted_there_and_read_from_there(far, study, monkeypatch):
     assert (
         "--dependency=afterany:1" in (Path(far.calls()[1]) / "job.sh").read_text()
     )  # the second waits for the first
-    assert not far.records()  # a study's jobs are the study's, not entries of `dlrun list`
+    assert not far.records()  # a study's jobs are the study's, not entries of `dlrun status --recent`
     end(far, 50)
     assert [run.as_run.throughput for run in measured_runs(study)] == [50, 50, 100, 100]
     go_on(study, far)
