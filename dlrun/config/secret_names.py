@@ -98,11 +98,15 @@ class SecretSpan(NamedTuple):
 PASSWORD, SIGNATURE = "a user name or password in a URL", "a signature or token in a URL"
 TOKEN, KEY, ARGUMENT, HEADER = "a token", "a private key", "the value of a secret", "an authorization header"
 
-_URL = lazy_pattern(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,30}://[^\s\"'<>`\\]+")
+# With one slash: an address that was taken for a path.
+_URL = lazy_pattern(
+    r"(?<![A-Za-z0-9+.-])(?:[A-Za-z][A-Za-z0-9+.-]{0,30}://|(?:https?|s3|ftps?|ssh):/(?!/))[^\s\"'<>`\\]+"
+)
 # The second form: a password with a `/`, `?` or `#` that should have been percent-encoded; `host:80/x@y` has no password.
 _USER = lazy_pattern(
     r"[^/?#]*@|[^/?#@:\[]*:(?!(?:\d{1,5}|\$\w+)(?:[/?#]|$)).*@",
 )
+_SLASHES = lazy_pattern("(://?)")
 _PARAMETER = lazy_pattern(
     r"(?:[?&;#]|%3F|%26|%23)([A-Za-z0-9_.%\[\]-]{1,100}?)(?:=|%3D)((?:(?!%26|%3F)[^&;#])*)", re.IGNORECASE
 )
@@ -183,7 +187,7 @@ _VALUE = lazy_pattern(r"[^\s\"',\[\]{}][^\s\"',\]}]*")
 
 def secrets_in(text: str) -> Iterator[SecretSpan]:
     """The secrets in a text that are recognised by their form, in any order; they may overlap."""
-    if "://" in text or "%3A%2F%2F" in text:
+    if ":/" in text or "%3A%2F%2F" in text:
         yield from _of_urls(text)
     if "PRIVATE KEY" in text:
         yield from (SecretSpan(*m.span(), KEY) for m in _PRIVATE.finditer(text))
@@ -233,8 +237,8 @@ _SHORTEST = 12
 
 def _of_urls(text: str) -> Iterator[SecretSpan]:
     for url in _URL.finditer(text):
-        scheme, _, rest = url[0].partition("://")
-        start = url.start() + len(scheme) + 3
+        scheme, slashes, rest = _SLASHES.split(url[0], maxsplit=1)
+        start = url.start() + len(scheme) + len(slashes)
         user = _USER.match(rest)
         # A name without a password is a login name for ssh, and a token for a web server.
         if user is not None and (":" in user[0] or scheme.lower().endswith(("http", "https"))):

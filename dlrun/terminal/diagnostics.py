@@ -66,7 +66,7 @@ def _block(problem: Problem, sources: Mapping[str, list[str]], paint: _Paint) ->
         source = _line(sources.get(origin.name, []), origin.line)
         if source is not None:
             gutter = " " * (len(str(origin.line)) + 1)
-        lines.append(paint("frame", gutter + "-->") + " " + _clean(str(origin)))
+        lines.append(paint("frame", gutter + "-->") + " " + _clean(without_secrets(str(origin))))
         if source is not None:
             shown, before, under = _excerpt(source, origin.column, problem.width)
             bar = paint("frame", f"{gutter} |")
@@ -123,7 +123,7 @@ def _concise(problem: Problem) -> str:
     place = f"{problem.origin}: " if problem.origin else ""
     severity = "warning: " if problem.warning else ""
     code = f" [{problem.code}]" if problem.code else ""
-    return f"{_clean(place + severity)}{_message(problem)}{code}"
+    return f"{_clean(without_secrets(place) + severity)}{_message(problem)}{code}"
 
 
 def as_json(problem: Problem) -> dict[str, object]:
@@ -134,7 +134,7 @@ def as_json(problem: Problem) -> dict[str, object]:
         "code": problem.code or None,
         "message": without_secrets(problem.message),
         "help": without_secrets(problem.help) or None,
-        "origin": origin.name if origin else None,
+        "origin": without_secrets(origin.name) if origin else None,
         "layer": str(origin.layer) if origin else None,
         "line": (origin.line or None) if origin else None,
         "column": (origin.column or None) if origin else None,

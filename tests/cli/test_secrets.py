@@ -338,6 +338,10 @@ def test_nor_one_on_a_command_line(dlrun, source):
         ["stage-data", source, "--to", dlrun.place / "to"],
         ["plan", spec, "--set", f"data.d.source={source}"],
         ["submit", spec, "--set", f"data.d={source}"],
+        ["plan", spec, "--site", source],
+        ["--error-format", "json", "plan", spec, "--site", source],
+        ["--error-format", "concise", "plan", spec, "--site", source],
+        ["submit", spec, "--host", f"me:{C}@host"],
     ):
         ran = dlrun(*words, code=2)
         assert C not in ran.stdout + ran.stderr

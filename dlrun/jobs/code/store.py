@@ -14,6 +14,7 @@ and when a version is made, for which all objects are read.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 from collections import Counter
@@ -67,6 +68,10 @@ def place_for(base: Path, target: Path) -> Path:
 def beside(base: Path) -> Path:
     """The store in a directory of jobs."""
     return base / f".dlrun-code-{os.geteuid()}"
+
+
+_PART = re.compile(r"\.[0-9]+\.new|\.dlrun-[0-9a-f]{12}\.new")
+"""The names of files without a name yet: of `_Adding`, and of the one writer."""
 
 
 @contextmanager
@@ -270,8 +275,8 @@ def _has_text(version: Version) -> bool:
 def _build(version: Version, place: Path, found: Mapping[str, str], links: Mapping[str, str]) -> None:
     new = version.tree.with_name(f".{version.tree.name}.new")
     for old in (new, version.tree):
-        if old.exists():
-            shutil.rmtree(old)
+        if old.exists() and not _remove_tree(place, old):
+            old.rename(old.with_name(f"{version.tree.name}.kept-{os.urandom(4).hex()}"))
     new.mkdir(mode=0o700)
     made = {"."}
     try:
@@ -288,7 +293,8 @@ def _build(version: Version, place: Path, found: Mapping[str, str], links: Mappi
             replace(version.list, version.text, mode=0o600, flush=False)
         new.rename(version.tree)
     except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
+        with suppress(OSError):
+            _remove_tree(place, new)
         raise
 
 
@@ -347,14 +353,33 @@ def _remove(place: Path, idle: Iterable[Path], used: set[str]) -> None:
     for path in idle:
         path.unlink()
     for tree in (place / "trees").iterdir():
-        if tree.is_dir() and tree.name not in used:
-            shutil.rmtree(tree)
+        if tree.is_dir() and not tree.is_symlink() and tree.name not in used:
+            _remove_tree(place, tree)
     _remove_parts(place)
+
+
+def _remove_tree(place: Path, tree: Path) -> bool:
+    """Remove what the store has in a tree: links to its objects, symbolic links and directories; False if a file is left.
+
+    A program may have written beside its code; that is the user's.
+    """
+    own = {path.lstat().st_ino for path in (place / "objects").glob("*/*")}
+    for directory, _, names in os.walk(tree, topdown=False):
+        below = Path(directory)
+        for path in (below / name for name in (*names, *os.listdir(below))):  # noqa: PTH208 - with links to directories
+            with suppress(FileNotFoundError):
+                seen = path.lstat()
+                if stat.S_ISLNK(seen.st_mode) or (stat.S_ISREG(seen.st_mode) and seen.st_ino in own):
+                    path.unlink()
+        with suppress(OSError):
+            below.rmdir()
+    return not tree.exists()
 
 
 def _remove_parts(place: Path) -> None:
     """Remove files and trees without a name yet, which a submission that was ended has left."""
     for path in place.glob(".*.new"):
-        path.unlink()
+        if _PART.fullmatch(path.name):
+            path.unlink()
     for path in (place / "trees").glob(".*.new"):
-        shutil.rmtree(path)
+        _remove_tree(place, path)

@@ -17,6 +17,8 @@ from dlrun.errors import Invalid
 from dlrun.system.transport.protocol import Transport
 
 _HOST = re.compile(r"(?!-)[^\s\x00-\x1f\x7f]{1,255}")
+_PASSWORD = re.compile(r"(?:ssh://)?[^@/]*:[^@]*@")
+"""ssh takes no password with a host, and every user of this machine could read it."""
 
 
 def open_transport(host: str, kind: str | None = None, *, prompt: bool | None = None) -> Transport:
@@ -25,9 +27,9 @@ def open_transport(host: str, kind: str | None = None, *, prompt: bool | None = 
     kind: `openssh`, `paramiko` or `local` (default: openssh if `ssh` is installed, else paramiko); prompt: a password or
     second factor may be requested (default: with a terminal). Raises Invalid for an invalid host name.
     """
-    if not _HOST.fullmatch(host):
+    if not _HOST.fullmatch(host) or _PASSWORD.match(host):
         raise Invalid(
-            f"`{host}` is not a valid host name",
+            f"`{_PASSWORD.sub('***@', host)}` is not a valid host name",
             help="name the login node as ssh knows it, such as `me@login`",
         )
     asking = may_prompt() if prompt is None else prompt and may_prompt()

@@ -16,6 +16,7 @@ https://abcdef0123@github.com/x
 git+https://ghp_ABCDEFGHIJKLMNOPQRSTUVWXYZ012345@github.com/x
 postgres://u:secret@db/x
 redis://:secret@db/x
+https:/me:canary-123@h/site.yaml
 https://h/f?a=1&sig=abc%3D
 https://h/f?sv=1&se=2&sig=ZZ
 https://h/f?X-Amz-Credential=AK&X-Amz-Signature=deadbeef
@@ -138,6 +139,8 @@ https://h/f?key=imagenet/train.tar
 https://h/f?version=12&prefix=tokens
 NCCL_IB_PKEY=12345
 s3://bucket/prefix
+PATH=/usr/bin:/opt/a:b@c
+--bind=/a:/b:ro@x
 --token-file /home/x/token
 --token $HF_TOKEN
 --token {{ x }}

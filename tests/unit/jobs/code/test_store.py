@@ -215,3 +215,26 @@ def test_many_submissions_at_once_store_one_version(tmp_path):
     (tree,) = trees(place)
     assert is_whole(tree)
     assert len(list((place / "objects").glob("*/*"))) == 200
+
+
+def test_what_a_program_wrote_beside_its_code_stays(tmp_path):
+    place, root = tmp_path / "store", filled(tmp_path / "root", 3)
+    version = add(place, root)
+    mine = (
+        version.tree / "d0" / "mine.pt",
+        version.tree / "mine",
+        place / "trees" / "mine" / "x",
+        place / ".mine.new",
+    )
+    for path in mine:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+    (place / ".0.new").write_text("left by a kill")
+    store.use(place, prune=True)
+    assert [path.read_text() for path in mine] == ["mine"] * 4
+    assert {path for path in (place / "trees").rglob("*") if path.is_file()} == set(mine[:3])
+    assert list((place / "objects").glob("*/*")) == []
+    assert not (place / ".0.new").exists()
+    assert is_whole(add(place, root).tree)
+    kept = [path.read_text() for path in (place / "trees").rglob("mine*") if path.is_file()]
+    assert kept == ["mine"] * 2
