@@ -16,7 +16,7 @@ import pytest
 from dlrun.node import bundle
 from dlrun.node.blocks import hashing, journal, progress_board
 from dlrun.node.commands import options
-from dlrun.node.common import text
+from dlrun.node.common import system, text
 from dlrun.node.common.concurrency import MAX, Concurrency
 from dlrun.node.common.errors import SourceFault, Usage
 from dlrun.node.relay import messages
@@ -240,6 +240,7 @@ def test_a_walk_of_a_slow_source_is_wide(tmp_path, monkeypatch):
 
     forked, parts = walk.ForkedCall, []
     monkeypatch.setattr(os, "lstat", slow)
+    monkeypatch.setattr(system, "waited_for_cores", lambda: 0.0)  # else a busy machine is no slow source
     monkeypatch.setattr(walk, "usable_cores", lambda: 3)
     monkeypatch.setattr(walk, "JOBS_PER_HELPER", 10)
     monkeypatch.setattr(walk, "ForkedCall", lambda *words: parts.append(words) or forked(*words))

@@ -4,6 +4,7 @@ import os
 import time
 
 import pytest
+from dlrun.node.common import system
 from dlrun.node.source import recheck
 from dlrun.node.source.manifest import FILE, Manifest
 
@@ -81,6 +82,7 @@ def test_a_slow_file_system_is_looked_at_with_many_calls_at_once(tmp_path, monke
         return real(path)
 
     monkeypatch.setattr(os, "lstat", slow)
+    monkeypatch.setattr(system, "waited_for_cores", lambda: 0.0)  # else a busy machine is no slow file system
     assert numbers_looked_at(tmp_path, made(3000), "all") == set(range(3000))
     assert max(most) > 4
 

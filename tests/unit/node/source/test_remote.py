@@ -138,7 +138,8 @@ def test_a_node_without_a_client_and_another_scheme_are_told(tmp_path):
     assert "none of s3://, http://, https://" in stage(tmp_path, "gs://bucket/set").err
 
 
-def test_a_url_without_a_bucket_is_told(tmp_path):
+def test_a_url_without_a_bucket_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))  # a node without any client
     for url in ("s3://", "s3:///set"):
         told = stage(tmp_path, url)
         assert told.status == 1
