@@ -192,7 +192,7 @@ def _bucket_path(url: str) -> str:
 
 
 def _client(url: str) -> Client:
-    _bucket_path(url)  # told first: it is wrong on every node
+    _bucket_path(url)  # first: such a URL is wrong on every node
     for client in CLIENTS:
         if shutil.which(client.name):
             return client
