@@ -68,6 +68,19 @@ class JobStatus:
     expected: str | None = None
 
 
+@record(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a user ended a job, as its scheduler recorded it: `how` completes `it was …`, `note` is the user's own text.
+
+    `by_owner`: the job's own user did, or no other user is recorded; `who` is that user.
+    """
+
+    by_owner: bool
+    who: str | None
+    how: str
+    note: str | None
+
+
 Action: TypeAlias = Literal["cancel", "hold", "release"]
 """Actions on jobs."""
 

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import cast
 
 from dlrun.errors import OperationFailed
-from dlrun.model.job import JobStatus
+from dlrun.model.job import Ending, JobStatus
 from dlrun.model.site import GpuRequest
 from dlrun.model.text import Shell, Text
 from dlrun.schedulers.options import OptionTable
@@ -125,6 +125,14 @@ class Defaults:
         return ()
 
     def parse_pending(self, text: str) -> str | None:
+        """None: nothing is asked."""
+        return None
+
+    def ending(self, job_id: str) -> Sequence[str]:
+        """Empty: the queue or accounting has it."""
+        return ()
+
+    def parse_ending(self, stdout: str) -> Ending | None:
         """None: nothing is asked."""
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
-from dlrun.model.job import Accounted, JobStatus
+from dlrun.model.job import Accounted, Ending, JobStatus
 from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
 from dlrun.model.record import record
@@ -280,6 +280,14 @@ class Scheduler(Protocol):
 
     def parse_pending(self, text: str) -> str | None:
         """The reason in the output (stdout and stderr) of `pending`; None without one."""
+        ...
+
+    def ending(self, job_id: str) -> Sequence[str]:
+        """Arguments that print who ended one job, where queue and accounting do not have that; empty elsewhere."""
+        ...
+
+    def parse_ending(self, stdout: str) -> Ending | None:
+        """Who ended it, from the output of `ending`; None if no user did."""
         ...
 
     def history(self, job_ids: Sequence[str]) -> Sequence[str] | None:

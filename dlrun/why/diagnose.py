@@ -27,11 +27,12 @@ from dlrun.model.units import Bytes
 from dlrun.node.checks import transport_lines
 from dlrun.system.paths import read_bytes
 from dlrun.system.transport.protocol import TransportFailed
-from dlrun.why import advice, dependencies, open_jobs, queues, stacks
+from dlrun.why import advice, dependencies, endings, open_jobs, queues, stacks
 from dlrun.why import evidence as why_evidence
 from dlrun.why.evidence import Failures, ProcessEnd
 from dlrun.why.known.form import Evidence, Pattern
 from dlrun.why.patterns import (
+    ASKED,
     BY_NOTE,
     BY_STATE,
     COMMAND_MISSING,
@@ -232,15 +233,24 @@ def _cause(
         if (noted := _noted(str(reason or ""))) is not None:
             return (*noted, stacks.evidence(run) if noted[0] == "hang" else None)
     # The job's own note is more precise than the scheduler's state, so it comes before this.
+    if (ending := endings.recorded(job, one)) is not None:
+        return *ending, None
     if one.state in BY_STATE:
         cause, means, step = BY_STATE[one.state]
-        if one.reason == BY_SIGNAL and recorded is None:
+        if one.reason == BY_SIGNAL and recorded in (None, ASKED[0]):
             means += ", or its job script was killed: the scheduler records both in the same way"
         if one.reason == UNNAMED:
             means = "it was deleted, not with `dlrun cancel`: by whom (its user's own command, an administrator) is not recorded"
         return cause, means, step, found if found and found.pattern.cause == cause else None
     if first and first.reason == "out of memory":
         return (*BY_STATE[State.OUT_OF_MEMORY], None)
+    # What ranks log after the job was asked to end follows from that, and from the end of the other ranks.
+    if (
+        recorded == ASKED[0]
+        and not first
+        and (not found or found.pattern.consequence or found.pattern is EXCEPTION)
+    ):
+        return *ASKED[1:], None
     # With these exit codes the shell's `No such file or directory` is about the program, not a file that it reads.
     if found and first and first.code in _NOT_RUN and found.pattern.cause == "file-missing":
         found = replace(found, pattern=COMMAND_MISSING)

@@ -63,6 +63,14 @@ BY_NOTE = {
 }  # fmt: skip
 """Reason in a job's note -> (cause, meaning, next step); `{1}`: the note's detail."""
 
+ASKED = (
+    "asked to end",
+    "terminated",
+    "something outside the job asked it to end (SIGTERM), and its scheduler has no record of a cancellation",
+    "find who signalled it (`flux job kill`, `scancel --signal`, `qsig`), or ended the allocation or instance that it ran in",
+)
+"""Reason in state.json, then cause, meaning and next step."""
+
 _EARLY = (
     "user-signal",
     "it received a user signal (SIGUSR1 or SIGUSR2), which it does not handle",

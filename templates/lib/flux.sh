@@ -6,7 +6,7 @@ dlrun_client() { # flux ARGUMENT...: in the instance that this job is a job of
   id=$(flux --parent "${@:2}") && printf '%s\n' "${id/#ƒ/f}"
 }
 
-_dlrun_flux_limit() { trap 'dlrun_log "the walltime was exceeded"; _dlrun_asked=1; exit 142' ALRM; }
+_dlrun_flux_limit() { trap 'dlrun_log "the walltime was exceeded"; _dlrun_asked=1 _dlrun_reason="timed out"; exit 142' ALRM; }
 if declare -F _dlrun_on_event >/dev/null; then _dlrun_on_event arm _dlrun_flux_limit; fi # not where only points are submitted
 
 dlrun_flux_points() { # SCRIPT POINTS AT_ONCE: submit each point of a sweep as a job, and print the ids; AT_ONCE 0: all at once

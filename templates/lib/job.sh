@@ -216,7 +216,7 @@ _dlrun_arm() {
   trap - DEBUG RETURN
   trap '_dlrun_line_failed "$?" "$LINENO" "$BASH_COMMAND" "${BASH_SOURCE[0]}"' ERR
   trap _dlrun_finish EXIT
-  trap 'dlrun_log "asked to end"; _dlrun_asked=1; exit 143' TERM
+  trap 'dlrun_log "asked to end"; _dlrun_asked=1 _dlrun_reason="asked to end"; exit 143' TERM
   trap 'dlrun_log "interrupted"; _dlrun_asked=1; exit 130' INT
   trap '' HUP
   trap '_dlrun_foreign_signal SIGUSR1 138' USR1 # what the job itself sends has a trap of its own

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_no_flux, why_not
+from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, User, bash
 
 _WHY_NOT = why_not() or why_no_flux()
@@ -157,3 +158,33 @@ def test_a_node_that_dies_is_named(alice, cluster):
         assert "node" in answer["cause"]
     finally:
         cluster.start_node(hosts[1])
+
+
+@pytest.mark.parametrize(
+    ("way", "cause", "means"),
+    [
+        (
+            'flux job raise --type=admin --severity=0 -m "file server down" {}',
+            "cancelled",
+            "file server down",
+        ),
+        ("flux cancel -m maintenance {}", "cancelled", "maintenance"),
+        ("flux job kill -s TERM {}", "terminated", "no record of a cancellation"),
+    ],
+)
+def test_who_ended_it_is_known_from_the_event_log(alice, cluster, way, cause, means):
+    job = alice.submit({"command": bash("echo begun; sleep 600"), "resources": resources(nodes=2)})
+    alice.running(job)
+    await_true(lambda: "begun" in alice.log(job, "rank-1"), 60, "the second rank")
+    cluster.on("login", way.format(job), user="alice", check=True)
+    alice.ended(job)
+    found = alice.why(job)
+    assert found["cause"] == cause
+    assert means in found["means"]
+
+
+def test_a_name_with_quotes_and_an_id_as_flux_prints_it(alice):
+    first = alice.submit({"name": """it's "5" \\ now""", "command": bash("true"), "resources": resources()})
+    printed = f"ƒ{first[1:]}"
+    second = alice.submit({"command": bash("true"), "resources": resources(), "after": [printed]})
+    assert [alice.ended(job)[0]["state"] for job in (first, second)] == ["completed"] * 2

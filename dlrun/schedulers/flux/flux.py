@@ -10,10 +10,11 @@ import re
 from collections.abc import Sequence
 
 from dlrun.errors import OperationFailed
-from dlrun.model.job import JobStatus
+from dlrun.model.job import Ending, JobStatus
 from dlrun.model.text import Shell
 from dlrun.schedulers.flux.check import TEXT as CHECK
 from dlrun.schedulers.flux.directives import PREFIX, array, directives
+from dlrun.schedulers.flux.ending import parse_ending as ending_of
 from dlrun.schedulers.flux.ids import ID, each, plain
 from dlrun.schedulers.flux.options import OPTIONS
 from dlrun.schedulers.flux.states import FORMAT, parse
@@ -162,6 +163,16 @@ def queue(job_ids: Sequence[str]) -> Sequence[str]:
 def parse_queue(stdout: str) -> Sequence[JobStatus]:
     """The jobs in the output of `flux jobs`."""
     return parse(stdout)
+
+
+def ending(job_id: str) -> Sequence[str]:
+    """The job's event log, which only its user and the instance's owner may read."""
+    return ("flux", "job", "eventlog", "--format=json", job_id)
+
+
+def parse_ending(stdout: str) -> Ending | None:
+    """Who raised the exception that ended the job."""
+    return ending_of(stdout)
 
 
 def probe(asked: Probe) -> Sequence[str]:

@@ -186,10 +186,13 @@ WRITERS = (
     ),
     Writer(
         name="Flux",
+        # Programs, the shell, and the log of a broker; its word about a closed connection or a missing file is not the program's.
+        line=r"^(?:\d+\.\d+s: )?(?:flux-[\w.-]+(?:\[\d+\])?: )|^(?:[A-Z][a-z]{2} +\d+ [\d:.]+ \w+ \d{4} |\d{4}-\d\d-\d\d[T ]\S+ )?[\w-]+\.(?:emerg|alert|crit|err|warning|notice|info|debug)\[\d+\]: ",
         source="https://github.com/flux-framework/flux-core",
         forms=(
             Form(
                 cause="command-missing",
+                anywhere=True,
                 texts=(
                     "start failed: {1}: No such file or directory",
                     "start failed: {1}: Permission denied",
@@ -199,11 +202,13 @@ WRITERS = (
             ),
             Form(
                 cause="scheduler",
+                anywhere=True,
                 texts=("job shell exec error on broker {1} (rank",),
                 source="https://github.com/flux-framework/flux-core/issues/6568",
             ),
             Form(
                 cause="mpi-ended",
+                anywhere=True,
                 texts=("failed and exit-on-error is set", "exit-timeout expired"),
                 source="https://github.com/flux-framework/flux-core/issues/7328",
                 means="a rank ended, and the launcher ended the others",
@@ -211,6 +216,7 @@ WRITERS = (
             ),
             Form(
                 cause="walltime",
+                anywhere=True,
                 texts=(
                     "job.exception type=timeout severity=0 resource allocation expired",
                     "resource allocation expired",
@@ -219,6 +225,7 @@ WRITERS = (
             ),
             Form(
                 cause="node",
+                anywhere=True,
                 texts=(
                     "node failure on {1} (",
                     "node failure on {1}",
@@ -230,6 +237,7 @@ WRITERS = (
             ),
             Form(
                 cause="launcher",
+                anywhere=True,
                 texts=(
                     "unsatisfiable request",
                     "flux-job: task(s) exited with exit code {}: {1}",
@@ -241,12 +249,14 @@ WRITERS = (
             ),
             Form(
                 cause="cancelled",
+                anywhere=True,
                 texts=("job.exception type=cancel severity=0",),
                 source="https://flux-framework.readthedocs.io/projects/flux-core/en/latest/man1/flux-cancel.html",
                 consequence=True,
             ),
             Form(
                 cause="killed",
+                anywhere=True,
                 texts=(
                     "task {}: exited signal: Killed",
                     "Killed: job shell",
@@ -258,12 +268,14 @@ WRITERS = (
             ),
             Form(
                 cause="segmentation-fault",
+                anywhere=True,
                 texts=("task(s) Segmentation fault",),
                 source="https://github.com/flux-framework/flux-core/tree/master/src/shell",
                 consequence=True,
             ),
             Form(
                 cause="launcher",
+                anywhere=True,
                 texts=(),
                 regex=r"\bflux-(?:shell|job|run|broker)(?:\[\d+\])?: (?:FATAL|ERROR): (.+)",
                 source="https://flux-framework.readthedocs.io/projects/flux-core/en/latest/man1/flux-shell.html",
@@ -271,6 +283,7 @@ WRITERS = (
             ),
             Form(
                 cause="launcher",
+                anywhere=True,
                 texts=("job.exception type=exec severity=0 {1}",),
                 source="https://github.com/flux-framework/flux-core/blob/master/src/cmd/flux-job.c",
                 consequence=True,

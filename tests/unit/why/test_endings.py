@@ -1,0 +1,73 @@
+"""Who ended a job of Flux: by the event log that Flux kept of it, not by what its own programs print at the end."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dlrun import backends
+from dlrun.jobs.records.jobs import Job
+from dlrun.model.job import JobStatus, State
+from dlrun.why import endings
+from tests.fakebin import CAPTURED
+
+LOG = (CAPTURED / "flux" / "eventlog.jsonl").read_text("utf-8")
+flux = backends.scheduler("flux")
+
+
+def log_with(**changed):
+    """The captured log of a job that its user cancelled, with another exception."""
+    lines = [json.loads(line) for line in LOG.splitlines()]
+    for line in lines:
+        if line["name"] == "exception":
+            line["context"] |= changed
+    return "\n".join(map(json.dumps, lines))
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch):
+    """Whom `dlrun why` names when `flux` answers with an event log."""
+
+    def ask(text, *, code=0, state=State.FAILED):
+        (tmp_path / "log").write_text(text, "utf-8")
+        (tmp_path / "flux").write_text(
+            f'#!/bin/bash\n[[ "$*" == "job eventlog --format=json fB" ]] && cat {tmp_path}/log\nexit {code}\n'
+        )
+        (tmp_path / "flux").chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+        job = Job(
+            directory=tmp_path, name="x", site="s", scheduler="flux", job_id="fA,fB", submitted=1.0, array=2
+        )
+        return endings.recorded(job, JobStatus(job_id="fA,fB", task=1, state=state))
+
+    return ask
+
+
+def test_its_user(told):
+    cause, means, step = told(LOG, state=State.CANCELLED)
+    assert (cause, means) == ("cancelled", "it was cancelled by its user: maintenance")
+    assert "dlrun resubmit" in step
+
+
+def test_another_user(told):
+    cause, means, _ = told(log_with(userid=0, note=""))
+    assert (cause, means) == ("cancelled-by-admin", "it was cancelled by another user (uid 0)")
+
+
+def test_an_exception_of_another_type(told):
+    _, means, _ = told(log_with(type="admin", note="file server down"))
+    assert means == "it was ended by an exception of type `admin` by its user: file server down"
+
+
+@pytest.mark.parametrize(
+    "changed", [{"severity": 1}, {"type": "timeout"}, {"type": "exec"}, {"type": "node-failure"}]
+)
+def test_what_flux_itself_raised_or_what_ended_nothing(told, changed):
+    assert told(log_with(**changed)) is None
+
+
+def test_without_an_answer(told):
+    assert told("", code=1) is None
+    assert told("flux-job: No such job\n[]\n3\n") is None
+    assert told(LOG, state=State.COMPLETED) is None
