@@ -57,6 +57,7 @@ NODE: Mapping[str, OwnMessages] = {
             "node {} has no client that reads `{}` ({})",
             "`{}` could not read `{}`: {}",
             "`{}` has no objects",
+            "`{}` listed `{}` in a form that is not known",
             "`{}` names no bucket",
             "`{}` cannot be read from node {}: {}",
             "`{}` has neither an ETag nor a time",

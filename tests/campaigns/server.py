@@ -2,14 +2,16 @@
 
 server.py serve DIRECTORY      writes its port to stdout; while the file DIRECTORY.breaks has a number above 0, an answer
                                breaks off half-way, and the number becomes one less
-server.py ls s3://NAME/*       as s5cmd would, from the server of $S3_ENDPOINT_URL, whose only bucket has any name
+server.py ls --etag s3://NAME/*       as s5cmd would, from the server of $S3_ENDPOINT_URL, whose only bucket has any name
 server.py --log error sync s3://NAME/* TO/
+server.py --log error run             lines `cp --raw s3://NAME/source/KEY FILE` from stdin
 """
 
 import contextlib
 import hashlib
 import http.server
 import os
+import shlex
 import sys
 import urllib.request
 
@@ -51,8 +53,10 @@ class Files(http.server.BaseHTTPRequestHandler):
                     status = os.lstat(
                         path
                     )  # an object's time is that of its upload, whatever time the file has
+                    with open(path, "rb") as file:
+                        etag = hashlib.md5(file.read()).hexdigest()
                     found.append(
-                        f"{status.st_ctime_ns} {status.st_size} {os.path.relpath(path, self.root)}\n"
+                        f"{status.st_ctime_ns} {etag} {status.st_size} {os.path.relpath(path, self.root)}\n"
                     )
         return "".join(sorted(found))
 
@@ -89,13 +93,13 @@ def get(path):
 
 
 def listed():
-    """Time, size and key of each object."""
-    return [line.split(" ", 2) for line in get("/?list").decode().splitlines()]
+    """Time, ETag, size and key of each object."""
+    return [line.split(" ", 3) for line in get("/?list").decode().splitlines()]
 
 
 def sync(to):
     """Fetch what is not there with its size and time; each file appears whole."""
-    for time, size, key in listed():
+    for time, _, size, key in listed():
         path = os.path.join(to, key)
         with contextlib.suppress(OSError):
             status = os.lstat(path)
@@ -108,6 +112,16 @@ def sync(to):
         os.utime(path, ns=(int(time), int(time)))
 
 
+def fetch(lines):
+    """Fetch what the lines name, as `run` of s5cmd does, in place."""
+    for line in lines:
+        _, _, url, path = shlex.split(line)
+        content = get("/" + url.split("/", 4)[4])
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(content)
+
+
 def main(words):
     """Serve, list or fetch."""
     if words[0] == "serve":
@@ -117,8 +131,10 @@ def main(words):
             sys.stdout.flush()
             server.serve_forever()
     elif words[0] == "ls":
-        for time, size, key in listed():
-            sys.stdout.write(f"{int(time) // 10**9} {int(time) % 10**9} {size} {key}\n")
+        for time, etag, size, key in listed():
+            sys.stdout.write(f"{int(time) // 10**9} {int(time) % 10**9} {etag} {size} {key}\n")
+    elif words[-1] == "run":
+        fetch(sys.stdin)
     else:
         sync(words[-1])
 

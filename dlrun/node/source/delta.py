@@ -102,8 +102,17 @@ def cuts(new: Manifest, reused: Container[int]) -> "array[int]":
     return found
 
 
-def by_content(old: Manifest, known: Dict[int, bytes], entries: Iterable[int]) -> Dict[int, int]:
-    """File of the new manifest -> file of the old one with the same hashes, for those of `entries` that are `known`."""
+def by_content(old: Manifest, new: Manifest, entries: Iterable[int]) -> Dict[int, int]:
+    """File of the new manifest -> file of the old one with the same hashes, for those of `entries` that are `new.known`.
+
+    That of the same path is preferred: equal files stay files of their own, instead of names of one file.
+    """
+    known = new.known
     wanted = [entry for entry in entries if entry in known]
-    places = {hashes: entry for entry, hashes in old.hashes().items()} if wanted else {}
-    return {entry: places[known[entry]] for entry in wanted if known[entry] in places}
+    hashes = old.hashes() if wanted else {}
+    places = {one: entry for entry, one in hashes.items()}
+    paths = {(old.path(entry), one): entry for entry, one in hashes.items()}
+    found = {
+        entry: paths.get((new.path(entry), known[entry]), places.get(known[entry], -1)) for entry in wanted
+    }
+    return {entry: place for entry, place in found.items() if place >= 0}

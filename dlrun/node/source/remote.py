@@ -14,11 +14,13 @@ import subprocess
 import time
 import urllib.parse
 import urllib.request
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from ..common.errors import SourceFault
 from ..common.system import die_with_parent
+from . import objects
 from .answers import WebFile, differs
+from .objects import Object
 from .selection import Access, scheme
 from .web import CONNECT_SECONDS, FIRST_ATTEMPTS, Log, WebSource, file_name, shown
 
@@ -26,7 +28,7 @@ SILENCE = 10  # seconds without output of a client that lists a source, after wh
 
 
 class Client(NamedTuple):
-    """An S3 client, with its arguments to list and to copy; size: column of the listing with the bytes.
+    """An S3 client, with its arguments to list and to copy.
 
     resumes: a killed copy can be continued, since files get their final name or time only when complete.
     """
@@ -34,16 +36,17 @@ class Client(NamedTuple):
     name: str
     listing: List[str]
     copy: List[str]
-    size: int
     resumes: bool
 
 
 CLIENTS = (
-    Client("s5cmd", ["ls", "s3://{place}/*"], ["--log", "error", "sync", "s3://{place}/*", "{to}/"], 2, False),
-    Client("rclone", ["lsl", "dlrun:{place}"], ["sync", "--quiet", "dlrun:{place}", "{to}"], 0, True),
+    Client("s5cmd", ["ls", "--etag", "s3://{place}/*"], ["--log", "error", "sync", "s3://{place}/*", "{to}/"], False),
+    Client("rclone", ["lsl", "dlrun:{place}"], ["sync", "--quiet", "dlrun:{place}", "{to}"], True),
     Client(
-        "aws", ["s3", "ls", "--recursive", "s3://{place}/"],
-        ["s3", "sync", "--delete", "--only-show-errors", "s3://{place}", "{to}"], 2, True,
+        "aws",
+        ["s3api", "list-objects-v2", "--bucket", "{bucket}", "--prefix", "{prefix}", "--output", "json",
+         "--query", "Contents[].[Key,Size,ETag,LastModified]"],
+        ["s3", "sync", "--delete", "--only-show-errors", "s3://{place}", "{to}"], True,
     ),
 )  # fmt: skip
 """The clients, the fastest first (options from s5cmd(1), rclone.org/s3 and the AWS CLI's reference).
@@ -59,7 +62,7 @@ _TIME = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d ")  # before each line of rc
 class SourceListing(NamedTuple):
     """The state of a source: a hash of its listing, its bytes, the reader's name, and whether a download can be resumed.
 
-    file: what a web server says about the file.
+    file: what a web server says about the file; objects: those of an S3 source.
     """
 
     identity: str
@@ -67,6 +70,7 @@ class SourceListing(NamedTuple):
     reader: str
     resumes: bool
     file: Optional[WebFile] = None
+    objects: Tuple[Object, ...] = ()
 
 
 def list_source(url: str, access: Access, log: Log) -> SourceListing:
@@ -75,21 +79,19 @@ def list_source(url: str, access: Access, log: Log) -> SourceListing:
         return _list_web(url, access, log)
     client, place = _client(url), _bucket_path(url)
     _reach_endpoint(url, log)
-    lines = sorted(_run_client(client, client.listing, url, place, log=log).splitlines())
-    if not lines:
+    output = _run_client(client, client.listing, url, place, log=log)
+    try:
+        found = objects.parse(client.name, place.partition("/")[2] + "/" * ("/" in place), output)
+    except (ValueError, TypeError):
+        message = "`{}` listed `{}` in a form that is not known".format(client.name, url)
+        raise SourceFault(message, "use another version of it, or another client") from None
+    if not found:
         message = "`{}` has no objects".format(url)
         raise SourceFault(message, "name a prefix, which is read as a directory")
-    _check_keys(url, [_key(line, place, client) for line in lines])
-    sizes = [words[client.size] for words in map(str.split, lines) if len(words) > client.size]
-    return SourceListing(_identity(lines), sum(map(_byte_count, sizes)), client.name, client.resumes)
-
-
-def _key(line: str, place: str, client: Client) -> str:
-    """The key of an object in a line of a listing, relative to the prefix; empty for a line of another form."""
-    words = re.split(" +", line.strip(" "), maxsplit=3)
-    key = words[3] if len(words) == 4 else ""
-    prefix = place.partition("/")[2] + "/"
-    return key[len(prefix) :] if client.name == "aws" and key.startswith(prefix) else key
+    _check_keys(url, [one.key for one in found])
+    lines = ["{} {} {} {}".format(one.time, one.etag, one.size, one.key) for one in found]
+    size = sum(one.size for one in found)
+    return SourceListing(_identity(lines), size, client.name, client.resumes, objects=tuple(found))
 
 
 def _check_keys(url: str, keys: List[str]) -> None:
@@ -177,6 +179,23 @@ def download(url: str, to: str, access: Access, log: Log, listed: Optional[Sourc
     _run_client(client, client.copy, url, _bucket_path(url), to)
 
 
+def fetch(url: str, to: str, wanted: List[Object]) -> bool:
+    """Fetch some objects to an empty directory; False if the client cannot; raises SourceFault if it fails."""
+    client, place = _client(url), _bucket_path(url)
+    command = objects.fetching(client.name, place, to, [one.key for one in wanted])
+    if command is None:
+        return False
+    _run_client(
+        client,
+        [word.replace("{", "{{").replace("}", "}}") for word in command[0]],
+        url,
+        place,
+        to,
+        given=command[1],
+    )
+    return True
+
+
 def changed(url: str) -> SourceFault:
     """The error for a source that changes while it is downloaded."""
     message = "the source changed while it was copied: `{}`".format(shown(url))
@@ -204,19 +223,25 @@ def _client(url: str) -> Client:
 
 
 def _run_client(
-    client: Client, words: List[str], url: str, place: str, to: str = "", log: "Optional[Log]" = None
+    client: Client,
+    words: List[str],
+    url: str,
+    place: str,
+    to: str = "",
+    log: "Optional[Log]" = None,
+    given: str = "",
 ) -> str:
-    """The output of a client; with `log` a line for each SILENCE seconds of waiting."""
-    filled = [client.name] + [word.format(place=place, to=to) for word in words]
-    waited = 0
+    """The output of a client, with `given` as its input; with `log` a line for each SILENCE seconds of waiting."""
+    filled = [client.name, *_filled(words, place, to)]
+    waited, stdin = 0, given.encode("utf-8", "surrogateescape")
     with subprocess.Popen(
-        filled, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        filled, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env=_environment(client.name), preexec_fn=_prepare_client,  # noqa: PLW1509 - before any thread
     ) as process:  # fmt: skip
         stdout = stderr = None
         while stdout is None:
             try:
-                stdout, stderr = process.communicate(timeout=SILENCE if log else None)
+                stdout, stderr = process.communicate(stdin, timeout=SILENCE if log else None)
             except subprocess.TimeoutExpired:
                 waited += SILENCE
                 if log:
@@ -224,9 +249,14 @@ def _run_client(
     if process.returncode:
         output = (stderr or stdout or b"").decode("utf-8", "replace")
         message = "`{}` could not read `{}`: {}".format(client.name, url, _reason(output))
-        listing = [client.name] + [word.format(place=place, to="") for word in client.listing]
+        listing = [client.name, *_filled(client.listing, place, "")]
         raise SourceFault(message, "try the same on the node: {}".format(_by_hand(listing)))
     return stdout.decode("utf-8", "surrogateescape")
+
+
+def _filled(words: List[str], place: str, to: str) -> List[str]:
+    bucket, _, below = place.partition("/")
+    return [word.format(place=place, to=to, bucket=bucket, prefix=below and below + "/") for word in words]
 
 
 def _reason(output: str) -> str:
@@ -262,7 +292,3 @@ def _environment(client: str) -> Dict[str, str]:
         found.setdefault("RCLONE_CONFIG_DLRUN_ENDPOINT", endpoint)
         found["RCLONE_CONFIG_DLRUN_PROVIDER"] = "Other"
     return found
-
-
-def _byte_count(text: str) -> int:
-    return int(text) if re.fullmatch("[0-9]{1,18}", text) else 0

@@ -4,7 +4,7 @@ import errno
 import os
 import stat
 import time
-from typing import Dict, List, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from ..common import text
 from ..common.errors import SourceFault, error_text
@@ -28,6 +28,7 @@ from .manifest import FILE, HARD, LINK, Manifest
 from .selection import Source
 from .walk import Options, Walk, join
 
+TOLERANCE = 0.1  # relative difference allowed between the source's size and the expected one
 _BLOCK = 512  # bytes of a unit of st_blocks, independent of the file system's block size (stat(2))
 
 
@@ -215,3 +216,12 @@ def lost_properties(findings: Findings, options: Options) -> List[str]:
     if not options.xattrs:
         lines.append("extended attributes: not read")
     return lines
+
+
+def require_size(source: str, found: int, expected: Optional[int]) -> None:
+    """Raise SourceFault if the size of a whole source differs from the expected one by more than `TOLERANCE`."""
+    if expected is not None and abs(found - expected) > expected * TOLERANCE:
+        message = "the source `{}` has {}, not the {} that were expected".format(
+            source, text.size(found), text.size(expected)
+        )
+        raise SourceFault(message, "check that the source is complete; if it is, correct the size")

@@ -69,7 +69,7 @@ class Published:
         same_source = self.manifest.info.get("source") == new.info.get("source")
         origin = delta.unchanged(self.manifest, new) if same_source else {}
         rest = [e for e, kind in enumerate(new.kinds) if kind == FILE and e not in origin]
-        origin.update(delta.by_content(self.manifest, new.known, rest))
+        origin.update(delta.by_content(self.manifest, new, rest))
         whole = {
             number: block
             for number, block in enumerate(blocks)
@@ -88,6 +88,12 @@ class Published:
                 parts = (self._hashes[origin[e]] for e in entries)
                 found[number] = b"".join(h[start : start + size] for h in parts)
         return found
+
+    def create(self, new: Manifest, root: int, pairs: List[Tuple[int, int]]) -> Set[int]:
+        """Create files of this version below `root`, each pair an entry of `new` and its file here; those that could be."""
+        make_directories(root, new)
+        self._check_others(set(self._hashes) - {before for _, before in pairs})
+        return self._make_with_helpers(new, root, pairs)
 
     def _check_others(self, entries: Set[int]) -> None:
         """Find out whether files that are not shared were changed: only an unchanged set stays marked as such."""

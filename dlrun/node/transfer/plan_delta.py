@@ -1,21 +1,23 @@
 """Before a changed data set is copied: which files need no copying, and blocks that have only the others."""
 
-from typing import Optional
+from typing import Dict, Optional
 
 from ..blocks.blocks import whole_file
 from ..blocks.buffer import SLACK, BufferPool
 from ..blocks.reader import Reader
 from ..common.errors import SourceFault
 from ..source import delta
-from ..source.manifest import Manifest
+from ..source.manifest import FILE, Manifest
 
 
-def plan_delta(old: Manifest, new: Manifest, reader: Optional[Reader], relayed: bool) -> None:
+def plan_delta(
+    old: Manifest, new: Manifest, reader: Optional[Reader], relayed: bool, shared: Dict[bytes, bytes]
+) -> None:
     """Set `known` and `cuts` of the manifest of a new version.
 
     old: the published version, with its hashes; reader: of the source, None if it cannot be read here; relayed: other nodes
     get the data from this one. Then files that only have another time are read first, too: what a node already has, under
-    any name, is not sent to it.
+    any name, is not sent to it. shared: path -> hashes of files that are known to be those of the published version.
     """
     if not old.digests:
         return
@@ -33,4 +35,7 @@ def plan_delta(old: Manifest, new: Manifest, reader: Optional[Reader], relayed: 
             return None  # the copy reports it
 
     new.known = delta.proved(old, pairs, hashes_of)
+    if shared:
+        paths = ((entry, new.path(entry)) for entry, kind in enumerate(new.kinds) if kind == FILE)
+        new.known = {**new.known, **{entry: shared[path] for entry, path in paths if path in shared}}
     new.cuts = delta.cuts(new, reused.union(new.known))

@@ -3,8 +3,9 @@
 import argparse
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any, Dict, Optional
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
+from ..blocks.hashing import Hasher
 from ..common import text
 from ..common.errors import SourceFault, system_errors
 from ..common.progress import Progress
@@ -15,6 +16,8 @@ from ..source.selection import Access, scheme
 from ..store import space
 from ..store.area import Area
 from ..store.remove import remove_tree
+from . import remote_delta
+from .remote_delta import Reuse
 
 if TYPE_CHECKING:
     from ..source.remote import SourceListing
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 PREFIX = b"fetch."
 WHOLE = "whole\n"
 """The last line of the record of a complete download."""
+SHARED = "shared\n"
+"""The last line of the record of an incomplete download whose files may be links to those of the published version."""
 
 
 def remote_source(
@@ -45,6 +50,8 @@ class RemoteSource:
         self.url, self.is_downloaded, self._area, self._name = url, False, area, PREFIX + name
         self._base = os.path.join(os.fsdecode(area.path), ".dlrun", os.fsdecode(self._name))
         self.directory, self._record = os.path.join(self._base, "data"), os.path.join(self._base, "record")
+        self._fetched = os.path.join(self._base, "fetched")
+        self._shared: Tuple[str, Dict[bytes, bytes]] = ("", {})
         self._listed: "Optional[SourceListing]" = None
 
     def prepare(self) -> bytes:
@@ -63,8 +70,10 @@ class RemoteSource:
         self._listed = remote.list_source(self.url, self._access, self._progress.log)
         return {"listing": self._listed.identity}
 
-    def download(self, progress: Progress) -> None:
+    def download(self, progress: Progress, reuse: Optional[Reuse] = None) -> None:
         """Download the source or its missing files; raises NoSpace without room for both download and copy.
+
+        With `reuse` unchanged objects of S3 are not downloaded, but links to the files of the published version.
 
         Raises SourceFault if the source changes meanwhile or the download is incomplete.
         """
@@ -78,14 +87,16 @@ class RemoteSource:
         state = "{}\n{}\n{}\n{}\n".format(boot(), listed.reader, self.url, listed.identity)
         found = self._read_record()
         if found != state + WHOLE:
-            if found != state or not listed.resumes:
-                self._remove_files()
-            self._write_record(state)
-            space.require(
-                self._area.directory, max(0, 2 * listed.size - self._downloaded_size()), 0, self._area.path
-            )
-            progress.log("fetching {} with {}".format(text.size(listed.size), listed.reader))
-            remote.download(self.url, self.directory, self._access, self._progress.log, listed)
+            if reuse is None or not self._download_changed(listed, state, reuse):
+                if self._read_record() != state or not listed.resumes:
+                    # First the record: after a kill, the next run would take the rest for the whole.
+                    self._write_record("")
+                    self._remove_files()
+                self._write_record(state)
+                missing = listed.size - self._downloaded_size()
+                space.require(self._area.directory, max(0, 2 * missing), 0, self._area.path)
+                progress.log("fetching {} with {}".format(text.size(listed.size), listed.reader))
+                remote.download(self.url, self.directory, self._access, self._progress.log, listed)
             if remote.list_source(self.url, self._access, self._progress.log).identity != listed.identity:
                 raise remote.changed(self.url)
             if listed.size and self._downloaded_size() != listed.size:
@@ -94,6 +105,50 @@ class RemoteSource:
                 raise SourceFault(message, "try the same on the node with the client alone")
             self._write_record(state + WHOLE)
         self.is_downloaded = True
+
+    def _download_changed(self, listed: "SourceListing", state: str, reuse: Reuse) -> bool:
+        """Link unchanged files and fetch the other objects; False if all of them have to be fetched."""
+        from ..source import objects, remote
+
+        states = objects.states(listed.objects)
+        # A resumed download has objects that the published version lacks.
+        if not states or (listed.resumes and self._read_record() == state):
+            return False
+        self._write_record(state + SHARED)
+        self._remove_files()
+        shared = remote_delta.link_unchanged(self._area, reuse, self.url, states, listed.size, self.directory)
+        wanted = [one for one in listed.objects if one.key.encode("utf-8", "surrogateescape") not in shared]
+        if not shared:
+            return False
+        size = sum(one.size for one in wanted)
+        space.require(self._area.directory, 2 * size, 0, self._area.path)
+        message = "fetching {} of {} in {} with {}".format(
+            text.size(size), text.size(listed.size), text.count(len(wanted), "changed object"), listed.reader
+        )
+        self._progress.log(message)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self._fetched, 0o700)
+        try:
+            done = not wanted or remote.fetch(self.url, self._fetched, wanted)
+        except SourceFault as fault:  # fetching all of it has the same fault, or its client cannot do this
+            self._progress.log(fault.message)
+            done = False
+        if done and remote_delta.take(wanted, self._fetched, self.directory):
+            remote_delta.finish_directories(self.directory)
+            self._shared = (reuse.hasher.name, shared)
+            return True
+        return False
+
+    def record(self, manifest: Manifest) -> None:
+        """Record the states of the objects in the manifest of the download."""
+        from ..source import objects
+
+        if self._listed is not None and self._listed.objects:
+            remote_delta.record(manifest, objects.states(self._listed.objects))
+
+    def shared(self, hasher: Hasher) -> Dict[bytes, bytes]:
+        """Path -> hashes of the files that the download shares with the published version."""
+        return self._shared[1] if self._shared[0] == hasher.name else {}
 
     def download_as_substitute(self, manifest: Manifest, progress: Progress) -> None:
         """Download on this node, because the leader that had done so is lost; with the times of the manifest."""
@@ -111,8 +166,8 @@ class RemoteSource:
         for entry, kind in enumerate(manifest.kinds):
             if kind == FILE:
                 # Each download sets its own times, but readers compare them with those in the manifest of the lost leader.
-                times = (manifest.mtimes[entry], manifest.mtimes[entry])
-                os.utime(os.path.join(os.fsencode(self.directory), manifest.path(entry)), ns=times)
+                path = os.path.join(os.fsencode(self.directory), manifest.path(entry))
+                remote_delta.set_time(path, manifest.mtimes[entry])
 
     def _downloaded_size(self) -> int:
         return sum(
@@ -135,12 +190,14 @@ class RemoteSource:
 
     def _remove_files(self) -> None:
         """Remove the downloaded files; the directory itself stays, since workers have it open."""
-        directory = os.open(self.directory, DIRECTORY_FLAGS)
-        try:
-            for name in os.listdir(directory):
-                remove_tree(directory, os.fsencode(name))
-        finally:
-            os.close(directory)
+        for path in (self.directory, self._fetched):
+            with contextlib.suppress(FileNotFoundError):
+                directory = os.open(path, DIRECTORY_FLAGS)
+                try:
+                    for name in os.listdir(directory):
+                        remove_tree(directory, os.fsencode(name))
+                finally:
+                    os.close(directory)
 
     def remove(self) -> None:
         """Remove the download: the set is published."""

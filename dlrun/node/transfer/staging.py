@@ -31,12 +31,12 @@ from ..store.room import Room
 from . import content, local, rate_limit
 from .outcome import COPY, RELAY, WARM, PreparedSet, report
 from .plan_delta import plan_delta
+from .remote_delta import Reuse
 from .remote_source import remote_source
 from .task import Task
 
 MAX_WORKERS = 4  # two reach 25 Gbit/s; more would only take cores from the job that is starting
 RESERVE = 1024  # descriptors for the threads of the walk and the workers, with their directories, and for connections
-TOLERANCE = 0.1  # relative difference allowed between the source's size and --expect
 
 
 class Staging:
@@ -104,6 +104,7 @@ class Staging:
         whole: of the whole source, also if this node takes a shard.
         """
         state = self.remote.list_source() if self.remote else {}
+        expected = None if self.shard else self.given.expect
         source = self.source()
         wanted = dict(self.wanted(source), **state)
         if not (whole and self.shard):
@@ -116,10 +117,10 @@ class Staging:
             if known and found is not None:
                 self.looked["source"] = warm.source_unchanged(source.root, found, check)
                 if self.looked["source"] is not None:
-                    self._check_expected_size(whole_size(found))
+                    survey.require_size(self.given.source, whole_size(found), expected)
                     return found
         if self.remote:
-            self.remote.download(self.progress)
+            self.remote.download(self.progress, Reuse(self.name, self.hasher, self.given.verify))
         # Files are opened by the walk only for a first copy: of a changed source most files are not read again.
         first = self.area.published(self.name) is None and not self.partial
         keep_open = max(0, spare_descriptors() - RESERVE) // 2 if first else 0
@@ -129,7 +130,9 @@ class Staging:
             manifest.close_to_writers()
         # How long it takes to look at all files again (`recheck`).
         manifest.info.update(wanted, rate=findings.rate)
-        self._check_expected_size(manifest.size())
+        if self.remote:
+            self.remote.record(manifest)
+        survey.require_size(self.given.source, manifest.size(), expected)
         self.notes += survey.lost_properties(findings, self.walk)
         if not manifest.files():
             self.notes.append("the source `{}` holds no files".format(self.given.source))
@@ -150,16 +153,6 @@ class Staging:
             raise NoSpace(message, "use strategy in_place")
         return made
 
-    def _check_expected_size(self, found: int) -> None:
-        """Raise SourceFault if the size of the whole source differs from --expect by more than `TOLERANCE`."""
-        wanted = self.given.expect
-        if wanted is not None and not self.shard and abs(found - wanted) > wanted * TOLERANCE:
-            sizes = text.size(found), text.size(wanted)
-            message = "the source `{}` has {}, not the {} that were expected".format(
-                self.given.source, *sizes
-            )
-            raise SourceFault(message, "check that the source is complete; if it is, correct the size")
-
     def own_shard(self, manifest: Manifest) -> Manifest:
         """This node's shard of a data set, or with other strategies all of it."""
         return shard(manifest, *self.shard) if self.shard else manifest
@@ -170,7 +163,8 @@ class Staging:
         if old is not None and old.info.get("hash") == self.hasher.name and self.layout_name == "copy":
             root = -1 if self.remote else self._source_root()
             reader = Reader(root, manifest, self.hasher, self.walk.follow, slow=self.slow)
-            plan_delta(old, manifest, reader if root >= 0 else None, relayed)
+            shared = self.remote.shared(self.hasher) if self.remote else {}
+            plan_delta(old, manifest, reader if root >= 0 else None, relayed, shared)
             reader.close()
             if root >= 0:
                 os.close(root)
@@ -348,6 +342,9 @@ class Staging:
                 if self.early is not None:
                     self.early.finish()
                 uses.touch(self.area, self.name)  # first: a set without a record is a copy that somebody made
+                if self.remote:
+                    # Before the manifest is written: this changes the ctime of files that it shares with the set.
+                    self.remote.remove()
                 build.publish(self.sync != "none")
         except (Damaged, NoSpace):
             # The next run would trust the journal of the damaged copy.

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import http.client
 import http.server
+import json
 import os
 import shutil
 import signal
@@ -185,7 +186,7 @@ def test_an_endpoint_that_is_away_is_said_at_once(tmp_path, monkeypatch):
     assert said[0] == f"`{endpoint}`: Connection refused; attempt 2 of 3 in 1 s"
 
 
-SLOW = "#!/bin/sh\nsleep 0.7\necho '2026-11-25 01:42:26 5 set/a'\n"
+SLOW = """#!/bin/sh\nsleep 0.7\necho '[["set/a", 5, "e", "2026-11-25T01:42:26Z"]]'\n"""
 
 
 def test_a_client_that_lists_nothing_for_long_is_said(tmp_path, monkeypatch):
@@ -208,15 +209,11 @@ def test_a_client_that_lists_nothing_for_long_is_said(tmp_path, monkeypatch):
 @pytest.mark.parametrize("client", [0, 1, 2])
 def test_keys_that_are_no_files_are_named(tmp_path, monkeypatch, keys, why, client):
     client = remote.CLIENTS[client]
-    lines = {
-        "s5cmd": "2026/11/25 01:42:26 5 {}",
-        "rclone": "     5 2026-11-25 01:42:26.0 {}",
-        "aws": "2026-11-25 01:42:26     5 set/{}",
-    }
+    lines = {"s5cmd": "2026/11/25 01:42:26 e 5 {}", "rclone": "     5 2026-11-25 01:42:26.0 {}"}
+    listed = [["set/" + key, 5, '"e"', "2026-11-25T01:42:26Z"] for key in keys]
+    text = json.dumps(listed) if client.name == "aws" else "\n".join(map(lines[client.name].format, keys))
     program = tmp_path / client.name
-    program.write_text(
-        "#!/bin/sh\ncat <<'END'\n" + "\n".join(lines[client.name].format(key) for key in keys) + "\nEND\n"
-    )
+    program.write_text("#!/bin/sh\ncat <<'END'\n" + text + "\nEND\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     monkeypatch.setattr(remote, "CLIENTS", (client,))
@@ -284,9 +281,8 @@ def test_objects_below_a_prefix_are_fetched_by_each_client(tmp_path, s3, client,
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / client.name).symlink_to(program)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin")
-    words = {"place": f"{bucket}/set", "to": f"{tmp_path}/tried"}
     for arguments, says in ((client.listing, "f 4"), (client.copy, "")):
-        command = [client.name, *(word.format(**words) for word in arguments)]
+        command = [client.name, *remote._filled(arguments, f"{bucket}/set", f"{tmp_path}/tried")]
         if wrong := programs.fault(command, says, environment=os.environ | remote._environment(client.name)):
             pytest.skip(wrong)
     assert stage(tmp_path, f"s3://{bucket}/set").done()["how"] == "copied"
@@ -306,7 +302,7 @@ if sys.argv[1] == "ls":
     sys.stdout.write(open("{root}/list").read())
 else:
     for line in open("{root}/list"):
-        size, key = line.split()[2:]
+        size, key = line.split()[3:]
         path = os.path.join(sys.argv[-1], key)
         if os.path.exists(path) and os.path.getsize(path) == int(size):
             continue
@@ -330,21 +326,21 @@ def bucket(tmp_path, monkeypatch):
     return tmp_path / "list"
 
 
-@pytest.mark.parametrize("after", ["2026 1 70000 a\n2026 1 5 b\n", "2026 2 5 b\n"])
+@pytest.mark.parametrize("after", ["2026 1 e 70000 a\n2026 1 e 5 b\n", "2026 2 e 5 b\n"])
 def test_what_a_killed_client_has_left_is_not_taken_for_the_source(tmp_path, bucket, after):
     """A file with holes, and one that the source has no more."""
-    bucket.write_text("2026 1 70000 a\n2026 1 5 b\n")
+    bucket.write_text("2026 1 e 70000 a\n2026 1 e 5 b\n")
     (tmp_path / "killed").touch()
     assert stage(tmp_path, "s3://bucket/set").status == -9
     (tmp_path / "killed").unlink()
     bucket.write_text(after)
     assert stage(tmp_path, "s3://bucket/set").done()["how"] == "copied"
     kept = {path.name: path.read_bytes() for path in (tmp_path / "to" / "set" / "data").iterdir()}
-    assert kept == {key: b"x" * int(size) for _, _, size, key in map(str.split, after.splitlines())}
+    assert kept == {key: b"x" * int(size) for _, _, _, size, key in map(str.split, after.splitlines())}
 
 
 def test_a_client_that_leaves_something_out_is_told(tmp_path, bucket):
-    bucket.write_text("2026 1 70000 a\n")
+    bucket.write_text("2026 1 e 70000 a\n")
     client = tmp_path / "bin" / "s5cmd"
     client.write_text(client.read_text().replace("* int(size)", "* 5").replace("file.truncate", "str"))
     told = stage(tmp_path, "s3://bucket/set")

@@ -1,0 +1,83 @@
+"""The objects of an S3 source as its clients list them, and the commands that fetch some of them.
+
+An object is unchanged if its ETag, time and size are: every upload gives it another time, and other content another ETag.
+"""
+
+import hashlib
+import json
+import re
+import shlex
+from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
+
+STATE = 16  # hexadecimal digits of an object's state in a manifest
+MAX_ARGUMENTS = (
+    60_000  # bytes of keys on a command line: Linux allows 128 KiB for each argument, and 2 MiB for all
+)
+_LINES = {
+    "s5cmd": re.compile(r"(?P<time>\S+ \S+) +(?P<etag>\S+) +(?P<size>[0-9]{1,18}) +(?P<key>.+)"),
+    # The time may be that of the file that was uploaded, which another upload can have as well.
+    "rclone": re.compile(r" *(?P<size>[0-9]{1,18}) (?P<time>\S+ \S+) (?P<key>.+)"),
+}
+
+
+class Object(NamedTuple):
+    """An object: its key below the prefix, its size in bytes, its time, its ETag (empty if the client does not list it)."""
+
+    key: str
+    size: int
+    time: str
+    etag: str
+
+    def state(self) -> str:
+        """A value that is another one for every other upload of the object; empty if that is not certain."""
+        words = "\n".join(("2", self.key, str(self.size), self.time, self.etag))
+        return (
+            hashlib.sha256(words.encode("utf-8", "surrogateescape")).hexdigest()[:STATE] if self.etag else ""
+        )
+
+
+def parse(client: str, prefix: str, output: str) -> List[Object]:
+    """The objects in a client's listing, sorted by key; an unknown line is an object without a key."""
+    found: List[Object] = []
+    if client == "aws":
+        for key, size, etag, time in json.loads(output or "null") or []:
+            name = key[len(prefix) :] if key.startswith(prefix) else key
+            found.append(Object(name, int(size), str(time), str(etag).strip('"')))
+        return sorted(found)
+    for line in output.splitlines():
+        match = _LINES[client].match(line)
+        if match is None:
+            found.append(Object("", 0, line, ""))
+        else:
+            words = match.groupdict()
+            found.append(Object(words["key"], int(words["size"]), words["time"], words.get("etag") or ""))
+    return sorted(found)
+
+
+def states(objects: Iterable[Object]) -> Dict[bytes, str]:
+    """Path -> state; empty if a state is not certain, or if a key is that of a directory."""
+    found: Dict[bytes, str] = {}
+    for one in objects:
+        state = one.state()
+        if not state or one.key.endswith("/"):
+            return {}
+        found[one.key.encode("utf-8", "surrogateescape")] = state
+    return found
+
+
+def fetching(client: str, place: str, to: str, keys: List[str]) -> Optional[Tuple[List[str], str]]:
+    """(arguments, standard input) of a client that fetches these keys below `place` to a directory; None if it cannot."""
+    if client == "s5cmd":
+        lines = [
+            "cp --raw {} {}\n".format(
+                shlex.quote("s3://{}/{}".format(place, key)), shlex.quote(to + "/" + key)
+            )
+            for key in keys
+        ]
+        return ["--log", "error", "run"], "".join(lines)
+    if client == "aws" and sum(map(len, keys)) + 20 * len(keys) < MAX_ARGUMENTS:
+        words = ["s3", "sync", "--only-show-errors", "s3://" + place, to, "--exclude", "*"]
+        for key in keys:
+            words += ["--include", re.sub(r"([*?\[])", r"[\1]", key)]
+        return words, ""
+    return None
