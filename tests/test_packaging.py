@@ -71,6 +71,7 @@ def test_the_wheel_has_the_package_templates_and_profiles_and_nothing_else(wheel
     data = {f"dlrun/data/{name}" for d in ("templates", "site-configs") for name in files(d)}
     assert data <= names
     assert names - data == files("dlrun") | files("hydra_plugins")
+    assert "dlrun/py.typed" in names  # type checkers read the annotations of an installed dlrun
     assert "dlrun = dlrun.cli.start:main" in entry_points
 
 

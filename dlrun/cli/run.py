@@ -200,8 +200,8 @@ def _cancelled_by_second(job: Job) -> int:
     from dlrun.jobs.queue.control import cancel
     from dlrun.jobs.queue.selection import Selection
 
-    notice("Ctrl-C again cancels the job")
     try:
+        notice("Ctrl-C again cancels the job")
         time.sleep(_SECOND)
     except KeyboardInterrupt:
         for _, result in cancel([Selection(job=job, tasks=None)]):

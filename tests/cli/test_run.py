@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 
@@ -113,3 +114,97 @@ def test_the_change_of_a_script_is_a_patch(dlrun):
     script.write_text("srun -n $N python train.py\nsrun python other.py\n")
     shown = json.loads(dlrun("import", "--run", "train.sbatch", "--json", code=5).stdout)["import-run"]
     assert (shown["lines"], [one["line"] for one in shown["unchanged"]]) == (1, [1])
+
+
+def test_submit_follows_a_job_to_its_end(dlrun):
+    ran = dlrun(
+        "run",
+        "--submit",
+        "--ranks-per-node",
+        "1",
+        "--",
+        "bash",
+        "-c",
+        'echo "lr $*"; exit 4',
+        "x",
+        "0.1",
+        code=4,
+    )
+    assert "lr 0.1" in ran.stdout
+    assert re.search(r"submitted bash to workstation as job \S+; job directory: ", ran.stderr)
+    (job,) = json.loads(dlrun("list", "--json").stdout)["jobs"]
+    assert [run["state"] for run in job["runs"]] == ["failed"]
+
+
+@pytest.mark.parametrize(("times", "left"), [(1, True), (2, False)])
+def test_the_second_interrupt_cancels_a_submitted_job(dlrun, times, left):
+    program = ["bash", "-c", "echo begun; exec sleep 600"]
+    process = dlrun.start("run", "--submit", "--ranks-per-node", "1", "--", *program)
+    for line in process.stdout:
+        if "begun" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    for line in process.stderr:
+        if "Ctrl-C again cancels the job" in line:
+            break
+    if times == 2:
+        process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    (job,) = dlrun.jobs.iterdir()
+    if left:
+        assert dlrun.pid_of("sleep 600")
+        dlrun("cancel", job)
+    wait_for(lambda: not dlrun.alive())
+
+
+def test_interactive_gets_an_allocation_and_runs_the_same_command_in_it(dlrun, tmp_path):
+    """A stand-in of salloc shows its arguments; tests/cluster/test_run.py has Slurm's own."""
+    (dlrun.place / "slurm.yaml").write_text("name: x\nscheduler: {type: slurm}\nlauncher: {name: srun}\n")
+    (tmp_path / "salloc").write_text('#!/bin/sh\nprintf "<%s>" "$@"; exit 6\n')
+    (tmp_path / "salloc").chmod(0o755)
+    words = (
+        "--site",
+        "slurm.yaml",
+        "--nodes",
+        "2",
+        "--ranks-per-node",
+        "2",
+        "--set",
+        "resources.walltime=10m",
+        "--interactive",
+    )
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    program = ("train", "a b", "--interactive")
+    ran = dlrun("run", *words, "--", *program, code=6, env=env, stdin=subprocess.DEVNULL)
+    given = re.findall("<(.*?)>", ran.stdout, re.DOTALL)
+    assert {"--nodes=2", "--ntasks-per-node=2", "--time=00:10:00"} <= set(given)
+    assert not [word for word in given if word.startswith(("--output", "--requeue", "--no-requeue"))]
+    assert given[given.index("run") :] == ["run", *words[:-1], "--", *program]
+    (tmp_path / "salloc").unlink()
+    said = dlrun(
+        "run", *words, "--", "true", code=1, env={"PATH": str(tmp_path)}, stdin=subprocess.DEVNULL
+    ).stderr
+    assert "`salloc` cannot be started: No such file or directory" in said
+
+
+def test_interactive_needs_a_scheduler_that_gives_allocations(dlrun):
+    said = dlrun("run", "--interactive", "--", "true", code=2).stderr
+    assert "gives no allocation for one command" in said
+    assert "leave out `--interactive`" in said
+
+
+@pytest.mark.slow
+def test_forty_runs_in_a_row_leave_nothing_but_their_directories(dlrun, tmp_path):
+    own = [tmp_path / name for name in ("runtime", "temporary")]
+    for place in own:
+        place.mkdir(mode=0o700)
+    env = {"XDG_RUNTIME_DIR": str(own[0]), "TMPDIR": str(own[1])}
+    before = set(dlrun.place.iterdir())
+    for _ in range(40):
+        dlrun("run", "--ranks-per-node", "2", "--", "true", env=env)
+    wait_for(lambda: not dlrun.alive())
+    assert len(list(dlrun.jobs.iterdir())) == 40
+    # The directory of the locks itself stays.
+    assert [path for place in own for path in place.rglob("*") if path.is_file()] == []
+    assert set(dlrun.place.iterdir()) == before

@@ -212,3 +212,38 @@ def test_torch_trains_in_an_allocation(alice):
     done = salloc(alice, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "with 4 ranks, replicas equal" in done.stdout
+
+
+def test_submit_from_the_login_node_follows_the_job(alice):
+    fails = 'echo "rank $RANK on $(uname -n)"; exit 5'
+    words = line(
+        "--submit", "--nodes", "2", "--ranks-per-node", "1", "--set", "resources.walltime=5m", "--all-ranks"
+    )
+    done = alice.cluster.on(
+        "login", [*words, "--", "bash", "-c", fails], user="alice", env=environment(alice), cwd=str(alice.directory), timeout=120
+    )  # fmt: skip
+    assert done.returncode == 5, done.stdout + done.stderr
+    for rank, host in ((0, "n1"), (1, "n2")):
+        assert f"rank {rank} on {host}" in done.stdout
+    assert "submitted bash to test-slurm as job " in done.stderr
+
+
+def test_interactive_gets_an_allocation_runs_in_it_and_gives_it_back(alice):
+    words = line(
+        "--interactive",
+        "--nodes",
+        "2",
+        "--ranks-per-node",
+        "2",
+        "--set",
+        "resources.walltime=5m",
+        "--all-ranks",
+    )
+    done = alice.cluster.on(
+        "login", [*words, "--", "bash", "-c", f"{SHOW}; exit 5"], user="alice", env=environment(alice), cwd=str(alice.directory),
+        timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 5, done.stdout + done.stderr
+    ranks = sorted(one for one in done.stdout.splitlines() if one.startswith("[rank ") and " of 4 on " in one)
+    assert [one.partition(" cores ")[0].rpartition(" ")[2] for one in ranks] == ["n1", "n1", "n2", "n2"]
+    assert alice.cluster.on("login", ["squeue", "-h"], user="alice").stdout == ""

@@ -38,4 +38,7 @@ def options(plan: Plan, without: tuple[str, ...]) -> list[str]:
 
 def own_command() -> list[str]:
     """This command line, for the allocation."""
-    return [sys.executable, "-m", "dlrun", *(word for word in sys.argv[1:] if word != "--interactive")]
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)  # what follows is the training's own
+    own = [word for word in words[:end] if word != "--interactive"]
+    return [sys.executable, "-m", "dlrun", *own, *words[end:]]
