@@ -126,7 +126,7 @@ def test_the_guides_way_from_batch_file_to_dry_run_is_the_real_one(dlrun):
     (dlrun.place / "envs/torch/bin").mkdir(parents=True)
     (dlrun.place / "envs/torch/bin/activate").touch()
     steps = [step.partition("\n") for step in shown.split("$ ") if step]
-    assert [line.split()[1] for line, _, _ in steps] == ["import", "plan", "submit"]
+    assert [line.split()[1] for line, _, _ in steps] == ["init", "plan", "submit"]
     for line, _, answer in steps:
         done = dlrun(*line.split()[1:], env=env)
         expected = answer.removesuffix("…\n")
