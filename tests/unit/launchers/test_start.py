@@ -52,7 +52,8 @@ COUNTED = pytest.mark.needs("strace")  # counts what a rank asks the file system
 def calls_of_a_rank(tmp_path, more: str, command: str) -> list[str]:
     """The calls with a file of the job directory of the first rank of a node, and of all that it starts."""
     spec = f"framework: torch\ncommand: {command}\nresources: {{ranks_per_node: 1, walltime: 1h}}\n{more}"
-    job = tmp_path / "job"
+    # Named as by dlrun. In a directory that its user has named, rank 0 alone reads one file more (`_dlrun_name_run`).
+    job = tmp_path / "job-20261126-120000-01ab"
     job.mkdir()
     write_job(plan_of(tmp_path, spec, LOCAL, directory="/"), job)
     (job / SAMPLER).write_bytes(node_archive.sampler())
