@@ -85,7 +85,9 @@ def verdict(lines: Sequence[str], table: Table, log: log_files.Log) -> Evidence 
                 distance - after <= _NEAR and grade(found.pattern) <= grade(consequence.pattern)
             ):
                 consequence, after = found, distance
-        elif match and (not match.pattern.passing or exception is None or (error and chained)):
+        elif match and (
+            not match.pattern.passing or exception is None or (error and chained) or line.endswith("raised:")
+        ):
             return _earliest(before, table, log) or _evidence(log, line, match)
         elif error and exception is None and not match and not _WRAPPER.search(error[0]):
             if consequence is not None and distance - after > _NEAR:

@@ -115,6 +115,13 @@ WRITERS = (
                 source=_TORCH + "torch/utils/cpp_extension.py",
             ),
             Form(
+                cause="missing-module",
+                texts=("Cannot find a working triton installation", "TritonMissing: "),
+                source="https://github.com/triton-lang/triton/issues/3708",
+                means="PyTorch finds no Triton that works: it is missing, or of another version than this PyTorch needs",
+                next="install the Triton that belongs to this PyTorch (`pip show torch` names it), or `environment.variables: {TORCH_COMPILE_DISABLE: 1}`",
+            ),
+            Form(
                 cause="configuration",
                 texts=(
                     "torch._dynamo.exc.Unsupported: {1}",
@@ -128,6 +135,7 @@ WRITERS = (
                 means="torch.compile or Triton could not compile a part of the model",
                 check="run once with `environment.variables: {TORCH_LOGS: +dynamo}`",
                 next="run once without compilation (`environment.variables: {TORCH_COMPILE_DISABLE: 1}`); the lines above name the part",
+                passing=True,
             ),
         ),
     ),

@@ -150,10 +150,7 @@ WRITERS = (
             ),
             Form(
                 cause="container",
-                texts=(
-                    "couldn't mkdir {1}:",
-                    "couldn't create {1}",
-                ),
+                texts=("couldn't mkdir {1}:", "couldn't create {1}"),
                 source="https://github.com/NVIDIA/pyxis/issues/4",
                 next="ask the centre: pyxis' directory on the node (`runtime_path` in plugstack.conf) must exist; exclude the node if only it is affected",
             ),
@@ -169,10 +166,7 @@ WRITERS = (
             ),
             Form(
                 cause="container-image",
-                texts=(
-                    "No such file or directory: {1}",
-                    "Invalid argument: {1}",
-                ),
+                texts=("No such file or directory: {1}", "Invalid argument: {1}"),
                 source="https://github.com/NVIDIA/enroot/blob/master/src/runtime.sh",
             ),
             Form(
@@ -342,6 +336,7 @@ WRITERS = (
                 cause="container",
                 texts=(
                     "OCI runtime error: {1}",
+                    'Error for command "{}": {1}',
                     "Error: crun: {1}",
                     "Error: runc: {1}",
                     "OCI runtime create failed: {1}",

@@ -283,6 +283,7 @@ WRITERS = (
                     "NVML Shared Library Not Found",
                     "NVMLError_DriverNotLoaded",
                     "NVMLError_LibraryNotFound",
+                    "NVIDIA-SMI couldn't find libnvidia-ml.so library",
                     "Failed to initialize NVML: Unknown Error",
                     "Can't initialize NVML",
                     "No supported GPU was found",
@@ -367,10 +368,7 @@ WRITERS = (
         forms=(
             Form(
                 cause="no-gpu",
-                texts=(
-                    "synDeviceAcquire{1} failed",
-                    "Device acquire failed",
-                ),
+                texts=("synDeviceAcquire{1} failed", "Device acquire failed"),
                 source="https://github.com/HabanaAI/hccl_demo/issues/44",
                 check="`hl-smi` (Gaudi) or `npu-smi info` (Ascend) on a node of the job",
                 anywhere=True,

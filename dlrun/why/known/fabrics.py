@@ -9,7 +9,7 @@ WRITERS = (
     Writer(
         name="UCX",
         source="https://github.com/openucx/ucx",
-        line=r"\bUCX\s+(?:ERROR|FATAL|WARN|DIAG|INFO)|\bucp_|\buct_|pml_ucx|\bib_mlx5\w*\.c:\d+",
+        line=r"\bUCX\s+(?:ERROR|FATAL|WARN|DIAG|INFO)|\bucp_|\buct_|pml_ucx|\bib_mlx5\w*\.c:\d+|\bud_(?:ep|iface)\.c:\d+",
         forms=(
             Form(
                 cause="fabric",
@@ -78,6 +78,7 @@ WRITERS = (
                     "Transport retry count exceeded",
                     "Connection reset by remote peer",
                     "Endpoint timeout",
+                    "unhandled timeout error",
                     "Destination is unreachable",
                     "error handling callback was invoked",
                 ),

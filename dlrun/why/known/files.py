@@ -300,6 +300,13 @@ WRITERS = (
                 passing=True,
             ),
             Form(
+                cause="file-missing",
+                texts=(),
+                regex=r"(?:AssertionError|ValueError|RuntimeError|OSError|\bException): (.*\b(?i:path|file|files|directory|folder|prefix|checkpoint|dataset)\b.*\b(?:does not exist|doesn't exist|do not exist|not found|(?:cannot|can't|could not) be found)\b.*)",
+                source="https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/datasets/indexed_dataset.py",
+                passing=True,
+            ),
+            Form(
                 cause="collective-timeout",
                 texts=(
                     "Timed out waiting {}ms for recv",

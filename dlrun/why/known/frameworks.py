@@ -119,6 +119,13 @@ WRITERS = (
                 consequence=True,
             ),
             Form(
+                cause="gpu-library",
+                texts=("No algorithm worked!",),
+                source="https://github.com/tensorflow/tensorflow/issues/45068",
+                means="cuDNN has no algorithm that runs here: it does not fit the GPU or the driver, or the GPU's memory is used up",
+                next="compare the versions of TensorFlow, CUDA and cuDNN; let the memory grow as needed: `environment.variables: {TF_FORCE_GPU_ALLOW_GROWTH: true}`",
+            ),
+            Form(
                 cause="gpu-memory",
                 texts=(
                     "failed to allocate {} from device: CUDA_ERROR_OUT_OF_MEMORY",
@@ -126,6 +133,58 @@ WRITERS = (
                 ),
                 source="https://www.tensorflow.org/guide/gpu",
                 passing=True,
+            ),
+        ),
+    ),
+    Writer(
+        name="vLLM and SGLang",
+        source="https://github.com/vllm-project/vllm",
+        forms=(
+            Form(
+                cause="no-gpu",
+                texts=("engine cannot start without GPU", "Current node has no GPU available"),
+                source="https://github.com/vllm-project/vllm/blob/main/vllm/v1/executor/ray_utils.py",
+            ),
+            Form(
+                cause="ranks",
+                texts=(
+                    "The number of required GPUs exceeds the total number of available GPUs in the placement group",
+                    "Cannot provide a placement group of {1} within",
+                ),
+                source="https://github.com/vllm-project/vllm/blob/main/vllm/v1/executor/ray_utils.py",
+                means="the engine was to use more GPUs than Ray's nodes have together",
+                next="let `tensor_parallel_size` times `pipeline_parallel_size` be the number of GPUs of the job; see whether every node joined Ray: `dlrun logs JOB --rank all`",
+            ),
+            Form(
+                cause="gpu-memory",
+                texts=(
+                    "Not enough memory. Please try to increase --mem-fraction-static",
+                    "To serve at least one request with the models's max seq len",
+                ),
+                source="https://github.com/sgl-project/sglang/issues/3889",
+                means="a GPU's memory is too small for the model with room for its cache (KV)",
+                next="use more GPUs (`tensor_parallel_size`), a shorter `max_model_len`, or a larger part of the memory (`gpu_memory_utilization`, `--mem-fraction-static`)",
+            ),
+            Form(
+                cause="build-mismatch",
+                texts=(
+                    "but Transformers does not recognize this architecture",
+                    "Model architectures {1} are not supported for now",
+                    "Model architectures {1} failed to be inspected",
+                ),
+                source="https://github.com/huggingface/transformers/blob/main/src/transformers/models/auto/configuration_auto.py",
+                means="the installed libraries do not know this kind of model: they are older than it, or were changed",
+                next="update `transformers` (and the engine) in the job's environment to a version that has the model",
+            ),
+            Form(
+                cause="configuration",
+                texts=(
+                    "Please pass the argument `trust_remote_code=True`",
+                    "requires you to execute the {1}",
+                ),
+                source="https://github.com/huggingface/transformers/blob/main/src/transformers/dynamic_module_utils.py",
+                means="the model brings code of its own, which is not run unless the program allows it",
+                next="if you trust the model, give `trust_remote_code=True`",
             ),
         ),
     ),

@@ -55,6 +55,8 @@ WRITERS = (
                     "slurmstepd: error: get_user_env",
                     "Plugin initialization failed",
                     "Plugin stack initialization failed",
+                    "container_p_join: {1}",
+                    "container_g_join failed",
                 ),
                 source=_SLURM + "slurmd/slurmstepd/slurmstepd.c",
                 passing=True,
