@@ -1,4 +1,5 @@
-"""What a partition or queue allows, as its scheduler reports it: the longest walltime, and what happens to preempted jobs."""
+"""What a partition or queue allows, as its scheduler reports it: the longest walltime, what happens to preempted jobs, and
+whether it starts jobs at all."""
 
 from __future__ import annotations
 
@@ -11,12 +12,16 @@ Preempted: TypeAlias = Literal["cancelled", "requeued", "suspended"]
 
 @record(frozen=True, slots=True, kw_only=True)
 class QueueRules:
-    """The rules of one partition or queue; None: it has none, or does not report it. most: the longest walltime in seconds."""
+    """The rules of one partition or queue; None: it has none, or does not report it.
+
+    most: the longest walltime in seconds; down: it takes jobs, and starts none.
+    """
 
     name: str
     most: int | None = None
     preempted: Preempted | None = None
     default: bool = False
+    down: bool = False
 
 
 def chosen(rules: list[QueueRules], name: str | None) -> QueueRules | None:

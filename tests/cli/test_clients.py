@@ -138,6 +138,19 @@ def test_a_check_shows_what_the_client_prints_besides_the_start(dlrun, clients):
     assert ran.stdout.startswith("2026-11-21T03:04:15")
 
 
+def test_a_check_names_a_partition_that_starts_no_jobs(dlrun, clients):
+    """sbatch --test-only names a time for it, too."""
+    printed = "sbatch: Job 5 to start at 2026-11-21T03:04:15 using 8 processors on nodes n1 in partition a\n"
+    clients.answer("sbatch", stderr=printed)
+    lines = "PartitionName=a Default=YES State=DOWN\nPartitionName=b Default=NO State=UP\n"
+    clients.answer("scontrol", lines)
+    spec = dlrun.spec(SPEC + "site: generic-slurm\n")
+    asked = json.loads(dlrun("submit", "--check", "--json", spec, env=clients.env).stdout)["check"]
+    assert asked["start"].startswith("none while the partition a is down")
+    several = dlrun("submit", "--check", spec, "--set", "resources.partition=a,b", env=clients.env)
+    assert several.stdout == "a: none while it is down, b: 2026-11-21T03:04:15 on n1\n"
+
+
 def test_a_check_shows_the_start_in_each_of_several_queues(dlrun, clients):
     printed = "sbatch: Job 5 to start at 2026-11-21T03:04:15 using 8 processors on nodes n1\n"
     clients.answer("sbatch", stderr=printed)

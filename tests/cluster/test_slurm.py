@@ -494,6 +494,20 @@ def test_check_asks_without_submitting(alice):
     assert alice.dlrun("submit", str(path), "--check", "--set", "resources.nodes=9", code=1).stdout == ""
 
 
+def test_check_names_a_partition_that_is_down(alice, cluster):
+    """sbatch --test-only says when a job would start in it."""
+    path = alice.write("down.yaml", {"name": "x", "command": ["true"], "resources": resources(nodes=1)})
+    lines = cluster.on("login", ["scontrol", "show", "partition", "--oneliner"]).stdout.splitlines()
+    default = next(line for line in lines if " Default=YES " in line).partition(" ")[0].partition("=")[2]
+    state = ["scontrol", "update", f"PartitionName={default}"]
+    cluster.on("login", [*state, "State=DOWN"], user="root", check=True)
+    try:
+        said = alice.dlrun("submit", str(path), "--check", "--set", f"resources.partition={default}").stdout
+    finally:
+        cluster.on("login", [*state, "State=UP"], user="root", check=True)
+    assert said.startswith(f"none while the partition {default} is down")
+
+
 def test_one_call_asks_for_any_number_of_jobs(alice):
     """squeue once and sacct once, counted by programs that stand before the real ones."""
     jobs = [

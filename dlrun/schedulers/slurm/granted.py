@@ -60,6 +60,7 @@ def partitions(stdout: str) -> list[QueueRules]:
             most=_seconds(_value(line, "MaxTime")),
             preempted=_PREEMPTED.get((_value(line, "PreemptMode") or "").partition(",")[0]),
             default=_value(line, "Default") == "YES",
+            down=_value(line, "State") == "DOWN",
         )
         for line in stdout.splitlines()
         if (name := _value(line, "PartitionName")) is not None
