@@ -196,6 +196,11 @@ CAUSES: Mapping[str, Advice] = {
         check="the stack in its log; `environment.variables: {PYTHONFAULTHANDLER: 1}` prints it",
         next="update or rebuild the library at the top of the stack; `environment.variables: {PYTHONFAULTHANDLER: 1}` shows it",
     ),
+    "arithmetic": Advice(
+        means="a process crashed (SIGFPE): a division by zero in compiled code, or a library that does not fit the GPU",
+        check="`environment.variables: {PYTHONFAULTHANDLER: 1}` shows where",
+        next="`environment.variables: {PYTHONFAULTHANDLER: 1}` shows where; update the library at the top of the stack",
+    ),
     "abort": Advice(
         means="a process aborted (SIGABRT), in compiled code",
         check="the lines before it in its log",

@@ -204,6 +204,7 @@ WRITERS = (
                     "socketProgress: Connection closed by remote peer",
                     "Accept timed out",
                     "[Proxy Service] Failed to execute operation",
+                    "Socket recv failed while polling for opId",
                     "[Service thread] Error encountered progressing operation",
                 ),
                 source=_NCCL + "misc/socket.cc",
@@ -295,7 +296,7 @@ WRITERS = (
             Form(
                 cause="communication",
                 texts=(),
-                regex=r"\b[NR]CCL WARN (?!.*(?:falling back|not supported|NCCL_IGNORE|will be|is deprecated|MSCCL|Could not find a path|may hang|environment|No plugin|Failed to open lib|Missing \"iommu|NUMA auto|Could not get NUMA))(.+)",
+                regex=r"\b[NR]CCL WARN (?!.*(?:falling back|not supported|NCCL_IGNORE|will be|is deprecated|MSCCL|Could not find a path|may hang|environment|No plugin|Failed to open lib|Missing \"|NUMA auto|Could not get NUMA))(.+)",
                 source=_NCCL + "include/debug.h",
                 consequence=True,
             ),

@@ -7,6 +7,48 @@ from dlrun.why.known.form import Form, Writer
 # ruff: noqa: E501 - a table
 WRITERS = (
     Writer(
+        name="NVSHMEM",
+        source="https://github.com/NVIDIA/nvshmem",
+        line=r"(?i:\bnvshmem\w*[:/]|\bnvshmem (?:initialization|detect|setup|API)|_nvshmem/)",
+        forms=(
+            Form(
+                cause="peer-lost",
+                texts=(
+                    "failed : Broken pipe",
+                    "failed : Connection reset by peer",
+                    "allgather of ipc handles failed",
+                ),
+                source="https://github.com/deepseek-ai/DeepEP/issues/223",
+                consequence=True,
+            ),
+            Form(
+                cause="fabric-provider",
+                texts=(
+                    "init failed for transport: {1}",
+                    "Unable to initialize any transports",
+                    "nvshmem detect topo failed",
+                ),
+                source="https://github.com/deepseek-ai/DeepEP/issues/55",
+                means="NVSHMEM can use no adapter for its transport (IBGDA needs a driver that allows it, and its devices in the container)",
+            ),
+            Form(
+                cause="fabric",
+                texts=("Unable to create ah.", "create DCT share err", "connect EPS failed"),
+                regex=r"non-zero status: \d+ (.+)",
+                source="https://github.com/NVIDIA/nvshmem/issues/33",
+            ),
+            Form(
+                cause="communication",
+                texts=(
+                    "nvshmem initialization failed",
+                    "API called before NVSHMEM initialization has completed",
+                ),
+                source="https://github.com/sgl-project/sglang/issues/7888",
+                consequence=True,
+            ),
+        ),
+    ),
+    Writer(
         name="UCX",
         source="https://github.com/openucx/ucx",
         line=r"\bUCX\s+(?:ERROR|FATAL|WARN|DIAG|INFO)|\bucp_|\buct_|pml_ucx|\bib_mlx5\w*\.c:\d+|\bud_(?:ep|iface)\.c:\d+",

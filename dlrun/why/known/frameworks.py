@@ -183,7 +183,7 @@ WRITERS = (
                     "requires you to execute the {1}",
                 ),
                 source="https://github.com/huggingface/transformers/blob/main/src/transformers/dynamic_module_utils.py",
-                means="the model brings code of its own, which is not run unless the program allows it",
+                means="the model has code of its own, which is not run unless the program allows it",
                 next="if you trust the model, give `trust_remote_code=True`",
             ),
         ),

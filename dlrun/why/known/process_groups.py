@@ -145,6 +145,7 @@ WRITERS = (
                 texts=(
                     "No backend type associated with device type cpu",
                     "No backend type associated with device type cuda",
+                    "No backend type associated with device type {1}",
                 ),
                 source=_TORCH + "torch/csrc/distributed/c10d/ProcessGroup.hpp",
                 means="a tensor is on a device for which the process group has no back end",
@@ -218,7 +219,7 @@ WRITERS = (
                 cause="ranks",
                 texts=("Invalid rank requested : {1}",),
                 source="https://github.com/Lightning-AI/pytorch-lightning/issues/20219",
-                means="a rank's number is not below the number of ranks that it was told",
+                means="a rank's number is not below the number of ranks that it was given",
                 next="compare RANK and WORLD_SIZE of each rank; let the program take them from the variables that `dlrun render` shows, and not compute them",
                 anywhere=True,
             ),

@@ -138,6 +138,24 @@ WRITERS = (
                 source=_TORCH + "torch/utils/data/_utils/signal_handling.py",
             ),
             Form(
+                cause="loader",
+                texts=(
+                    "One or more background workers are no longer alive",
+                    "Some background worker is 6 feet under",
+                ),
+                source="https://github.com/MIC-DKFZ/nnUNet/issues/2863",
+                means="a process that prepares data ended; often it was killed for memory",
+                next="see the lines above for its own error; without one use fewer such processes (`nnUNet_n_proc_DA`), or more `resources.memory_per_node`",
+                consequence=True,
+            ),
+            Form(
+                cause="shared-memory",
+                texts=("was not registered by local leader", "Reused local directory: {1}"),
+                source="https://github.com/mosaicml/streaming/blob/main/streaming/base/shared/prefix.py",
+                means="the ranks of a node do not share the data set's memory (/dev/shm): it has parts of a killed job, or they were given other directories",
+                next="call `streaming.base.util.clean_stale_shared_memory()` in the first rank of each node before the others begin, and give each data set one `local` directory",
+            ),
+            Form(
                 cause="segmentation-fault",
                 texts=(
                     "DataLoader worker (pid {}) is killed by signal: Segmentation fault",
@@ -201,6 +219,7 @@ WRITERS = (
                     "OSError: Invalid flatbuffers message",
                     "pyarrow.lib.ArrowInvalid: {1}",
                     "Truncated or corrupted",
+                    "mmap length is greater than file size",
                 ),
                 source="https://github.com/huggingface/huggingface_hub/blob/main/src/huggingface_hub/file_download.py",
                 passing=True,

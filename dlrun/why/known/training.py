@@ -72,6 +72,20 @@ WRITERS = (
                 consequence=True,
             ),
             Form(
+                cause="arithmetic",
+                texts=("Signal 8 (SIGFPE) received by PID", "died with <Signals.SIGFPE"),
+                regex=r"exitcode\s*: -8\b",
+                source=_TORCH + "elastic/multiprocessing/errors/__init__.py",
+                consequence=True,
+            ),
+            Form(
+                cause="illegal-instruction",
+                texts=("Signal 4 (SIGILL) received by PID", "died with <Signals.SIGILL"),
+                regex=r"exitcode\s*: -4\b",
+                source=_TORCH + "elastic/multiprocessing/errors/__init__.py",
+                consequence=True,
+            ),
+            Form(
                 cause="ranks",
                 texts=(
                     "error: unrecognized arguments: --local-rank={1}",
@@ -135,6 +149,7 @@ WRITERS = (
                     "Can't find a `node_ip_address.json`",
                     "GCS: No node info found matching",
                     "Timed out waiting for head node to start",
+                    "No available agent to submit job",
                 ),
                 source=_RAY + "python/ray/_private/services.py",
                 means="a Ray process did not find the head node",

@@ -111,6 +111,7 @@ MARKS = {
     "verbs": "ibv_open_device: ",
     "Apptainer and Singularity": "FATAL:   ",
     "enroot and pyxis": "slurmstepd: error: pyxis: ",
+    "NVSHMEM": "/src/nvshmem/src/host/init/init.cu:1: ",
     "Ray": "ray.exceptions.RayError: ",
     "experiment trackers": "wandb: ERROR ",
 }
