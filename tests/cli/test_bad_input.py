@@ -95,7 +95,7 @@ def test_a_file_that_may_not_be_read(dlrun):
     (dlrun.place / "spec.yaml").chmod(0)
     if os.access(dlrun.place / "spec.yaml", os.R_OK):
         pytest.skip("this user may read every file")
-    check(dlrun, dlrun("submit", "spec.yaml", code=2), "", None, "permission denied", "")
+    check(dlrun, dlrun("submit", "spec.yaml", code=2), "", None, "is not readable", "")
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ def test_verify_reads_a_warm_set_and_copies_what_is_damaged(stage, source, data,
 
 def test_verify_reads_a_warm_pack(stage, source, data):
     stage("--strategy", "pack").done()
+    (data / "set.tar").chmod(0o644)  # it is published read-only
     rewrite(data / "set.tar", at=5 << 20)
     as_if_older(data)
     assert stage("--strategy", "pack").done()["how"] == "warm"

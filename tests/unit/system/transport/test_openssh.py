@@ -116,7 +116,7 @@ def test_sockets_are_in_a_place_of_ones_own(runtime):
 
 def elsewhere(runtime):
     """Where sockets are when somebody else has the known place: private, and the same the next time."""
-    environment = {"XDG_RUNTIME_DIR": str(runtime), "XDG_STATE_HOME": str(runtime.parent / "state")}
+    environment = {"XDG_RUNTIME_DIR": str(runtime), "XDG_STATE_HOME": str(runtime / "state")}
     place = socket_directory(environment)
     try:
         assert place.parent != runtime
