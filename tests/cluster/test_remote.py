@@ -524,7 +524,7 @@ def test_fetch_goes_on_in_the_middle_of_a_large_file(laptop, transport):
     laptop.dlrun("fetch", name, code=1)
     record = f".local/state/dlrun/jobs/{laptop.records_of(name)[0]}/files"
     assert laptop.run(f"cat {record}/little") == "small\n"
-    got = int(laptop.run(f"stat -c %s {record}/.big.*.part"))
+    got = int(laptop.run(f"stat -c %s {record}/.dlrun-*.part"))
     assert 0 < got < 20_000_000
     laptop.dlrun("fetch", name)
     assert laptop.there("grep big tails").splitlines()[-1] == f"-c +{got + 1} -- ./files/big"
