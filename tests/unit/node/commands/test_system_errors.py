@@ -105,7 +105,9 @@ def test_an_empty_source_is_reported(tmp_path):
 
 
 def test_a_destination_that_is_too_long_is_refused(tmp_path, source):
-    found = run("stage", "--source", source, "--to", f"{tmp_path}/" + "/".join(["x" * 200] * 30), "--name", "set")
+    found = run(
+        "stage", "--source", source, "--to", f"{tmp_path}/" + "/".join(["x" * 200] * 30), "--name", "set"
+    )
     assert found.status == 1
     assert "File name too long" in found.err
 
