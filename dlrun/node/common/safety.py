@@ -186,3 +186,12 @@ def open_existing(directory: int, name: bytes, flags: int, mode: int = 0o600) ->
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=directory)
     except FileNotFoundError:
         return None
+
+
+def exists(directory: int, name: bytes) -> bool:
+    """Whether a directory has an entry of this name; a symbolic link counts, whether or not what it names exists."""
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True

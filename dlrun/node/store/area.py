@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from ..common import system, text
 from ..common.errors import NodeError, Unsafe, Usage
-from ..common.safety import DIRECTORY_FLAGS, open_below, open_existing, private_directory
+from ..common.safety import DIRECTORY_FLAGS, exists, open_below, open_existing, private_directory
 from .others import clear_own, others
 from .remove import empty_directory, remove_tree
 from .target import TargetDirectory
@@ -149,7 +149,7 @@ class Area(TargetDirectory):
         if old is not None:
             os.close(old)
             self.keep_others(name)
-        if old is None or not self._exists(name):
+        if old is None or not exists(self.directory, name):
             os.rename(b"part." + name, name, src_dir_fd=self.control, dst_dir_fd=self.directory)
             return
         if system.exchange(self.control, b"part." + name, self.directory, name):
@@ -162,13 +162,6 @@ class Area(TargetDirectory):
             os.rename(b"part." + name, name, src_dir_fd=self.control, dst_dir_fd=self.directory)
             with contextlib.suppress(OSError):
                 remove_tree(self.control, trash)
-
-    def _exists(self, name: bytes) -> bool:
-        try:
-            os.stat(name, dir_fd=self.directory, follow_symlinks=False)
-        except FileNotFoundError:
-            return False
-        return True
 
     def others(self, name: bytes) -> List[bytes]:
         """The paths in a published set that dlrun did not write; empty without such a set."""
@@ -185,7 +178,7 @@ class Area(TargetDirectory):
         if not self.others(name):
             return
         number = 1
-        while self._exists(name + b".kept-%d" % number):
+        while exists(self.directory, name + b".kept-%d" % number):
             number += 1
         kept = name + b".kept-%d" % number
         # Moved as a whole, then cleared: a kill at any point loses none of them.

@@ -21,7 +21,7 @@ from ..blocks.blocks import Blocks
 from ..blocks.progress_board import DONE, ProgressBoard
 from ..common import text
 from ..common.errors import NodeError, Unsafe
-from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, for_this_user, open_below, open_existing
+from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, exists, for_this_user, open_below, open_existing
 from ..source.manifest import CHUNK, Manifest
 from . import uses
 from .area import Area
@@ -59,7 +59,7 @@ class Early:
             os.mkdir(directory, 0o700, dir_fd=area.directory)
         above = open_below(area.directory, directory, DIRECTORY_FLAGS)
         # Remove the remains of an earlier attempt, unless something else is among them.
-        if _exists(above, name) and _has_others(above, name):
+        if exists(above, name) and _has_others(above, name):
             message = "`{}` has files that dlrun did not write".format(text.name(directory + b"/" + name))
             raise NodeError(message, "move them to another directory")
         area.discard(above, name)
@@ -202,14 +202,6 @@ class Early:
             with open(self._start.marker, "w", encoding="ascii", opener=for_this_user) as file:
                 file.write("{} {}\n".format(self._links, self._size))
         self._begun = True
-
-
-def _exists(directory: int, name: bytes) -> bool:
-    try:
-        os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def is_in_use(area: Area, job: bytes) -> bool:

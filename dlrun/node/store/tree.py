@@ -6,7 +6,7 @@ import stat
 from typing import Dict, List, Set, Tuple
 
 from ..common.errors import NoSpace
-from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, open_below
+from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, exists, open_below
 from ..common.system import fallocate
 from ..source.manifest import Manifest
 from .remove import remove_tree
@@ -72,20 +72,12 @@ def make_directories(root: int, manifest: Manifest) -> None:
     directories.close()
 
 
-def _exists(directory: int, name: bytes) -> bool:
-    try:
-        os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
-
-
 def count_missing_directories(root: int, manifest: Manifest) -> int:
     """The number of the manifest's directories that do not exist."""
     directories, absent = DirectoryCache(root), set()
     for path in manifest.dirs[1:]:
         parent, _, leaf = path.rpartition(b"/")
-        if parent in absent or not _exists(directories(parent), leaf):
+        if parent in absent or not exists(directories(parent), leaf):
             absent.add(path)
     directories.close()
     return len(absent)
