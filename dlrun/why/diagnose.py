@@ -251,6 +251,10 @@ def _cause(
         and (not found or found.pattern.consequence or found.pattern is EXCEPTION)
     ):
         return *ASKED[1:], None
+    # What ends with the script says no more than that it was ended: Slurm calls the step cancelled or failed, as it happens.
+    ended_along = first is None or (first.code == _TERMINATED and not first.reason)
+    if ended_along and found and found.pattern.consequence and _script_killed(one, record):
+        found = None
     # With these exit codes the shell's `No such file or directory` is about the program, not a file that it reads.
     if found and first and first.code in _NOT_RUN and found.pattern.cause == "file-missing":
         found = replace(found, pattern=COMMAND_MISSING)
@@ -263,6 +267,12 @@ def _cause(
         step = pattern.next.replace("{1}", found.values[0] if found.values else "it")
         return pattern.cause, *_who_is_missing(findings, pattern.meaning(found.values), step), found
     return (*_by_code(one, run, first), None)
+
+
+def _script_killed(one: JobStatus, record: Mapping[str, object]) -> bool:
+    """Whether the job script was ended by SIGKILL: the scheduler reports it, and the script did not record an end."""
+    code = 128 + one.signal if one.signal is not None else one.exit_code
+    return record.get("state") != "ended" and code == 128 + signal.SIGKILL
 
 
 def _left_early(first: ProcessEnd, findings: Failures) -> tuple[str, str, str] | None:

@@ -242,6 +242,18 @@ def test_a_script_that_a_signal_ended_is_named_by_it(tmp_path, code, signal, ran
     assert answer(job_of(tmp_path), status, tmp_path).cause == cause
 
 
+@pytest.mark.parametrize(("state", "cause"), [("running", "killed"), ("ended", "mpi-ended")])
+def test_what_slurm_calls_the_step_of_a_killed_script_is_not_its_cause(tmp_path, state, cause):
+    """Slurm writes CANCELLED or FAILED, by which of its daemons is faster; a script that recorded its end was not killed."""
+    (tmp_path / "logs").mkdir()
+    line = "slurmstepd-n1: error: *** STEP 1.0 ON n1 FAILED (non-zero exit code or other failure mode) ***\n"
+    (tmp_path / "logs" / "job.log").write_text(line)
+    (tmp_path / "state.json").write_text(json.dumps({"state": state, "started": 1000}))
+    for code, signal in ((137, None), (None, 9)):
+        status = JobStatus(job_id="812", state=State.FAILED, exit_code=code, signal=signal)
+        assert answer(job_of(tmp_path), status, tmp_path).cause == cause
+
+
 def test_a_rank_that_ended_well_too_early_is_named(tmp_path):
     """The others raise what their program makes of it, which no table knows."""
     run = tmp_path
