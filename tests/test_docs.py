@@ -12,7 +12,7 @@ import pytest
 
 from dlrun import backends
 from dlrun.cli import main as cli
-from dlrun.cli.forms import FORMS, chosen
+from dlrun.cli.forms import FORMER, FORMS, chosen
 from dlrun.cli.topics import TOPICS
 from dlrun.config.decode import decode
 from dlrun.config.document import parse
@@ -52,6 +52,18 @@ def command_lines() -> list[tuple[str, str]]:
             lines += [line.removeprefix("$ ") for line in body.splitlines()]
         found += [(page, line) for line in lines if line.startswith("dlrun ")]
     return found
+
+
+def test_pages_name_commands_as_they_are_listed():
+    """Former names still work, but a reader finds them neither in `dlrun --help` nor in the reference."""
+    former = re.compile(rf"(?<!from )\bdlrun ({'|'.join(FORMER)})\b")
+    found = [
+        f"{page}: {line}"
+        for page, text in PAGES.items()
+        for line in text.splitlines()
+        if former.search(line) and not line.startswith("Formerly `")
+    ]
+    assert found == []
 
 
 @pytest.fixture

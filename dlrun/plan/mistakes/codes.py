@@ -27,7 +27,7 @@ MISTAKE_CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR105": (
         "another program's word",
-        "Options of sbatch, qsub and torchrun under `resources:`, with `--set` or as options of `submit`, `plan` and `render` are "
+        "Options of sbatch, qsub and torchrun under `resources:`, with `--set` or as options of `submit` and `plan` are "
         "translated into the keys of dlrun, in the units of those programs: `time: 30` is 30 minutes, `mem: 64G` is 64GiB.",
     ),
     "DLR106": (

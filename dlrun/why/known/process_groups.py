@@ -220,7 +220,7 @@ WRITERS = (
                 texts=("Invalid rank requested : {1}",),
                 source="https://github.com/Lightning-AI/pytorch-lightning/issues/20219",
                 means="a rank's number is not below the number of ranks that it was given",
-                next="compare RANK and WORLD_SIZE of each rank; let the program take them from the variables that `dlrun render` shows, and not compute them",
+                next="compare RANK and WORLD_SIZE of each rank; let the program take them from the variables that `dlrun plan --script` shows, and not compute them",
                 anywhere=True,
             ),
             Form(
