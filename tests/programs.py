@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import pwd
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +24,9 @@ import pytest
 
 SECONDS = float(os.environ.get("DLRUN_TEST_TRIAL", "60"))
 """How long a trial may take. A machine that is busy needs a few seconds for the slowest, a browser."""
+
+MOST = 1 << 20
+"""Bytes that a trial may print."""
 
 
 @dataclass(frozen=True)
@@ -101,18 +106,24 @@ def fault(
 
 
 def _tried(words, says, code, environment, cwd, text) -> str:
+    deadline = time.monotonic() + SECONDS
     try:
         running = subprocess.Popen(
             words, env=environment, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", start_new_session=True,
+            bufsize=0, start_new_session=True,
         )  # fmt: skip
     except OSError as error:
         return error.strerror or str(error)
     with running:
         try:
-            printed, _ = running.communicate(text, timeout=SECONDS)
-        except subprocess.TimeoutExpired:
+            with suppress(BrokenPipeError), running.stdin:
+                running.stdin.write(text.encode())
+            printed = _output(running.stdout.fileno(), deadline)
+            running.wait(max(0, deadline - time.monotonic()))
+        except (TimeoutError, subprocess.TimeoutExpired):
             return f"no answer in {SECONDS:g} s"
+        except OverflowError:
+            return f"it printed more than {MOST} bytes"
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(running.pid, signal.SIGKILL)  # with what a wrapper has started
@@ -120,6 +131,18 @@ def _tried(words, says, code, environment, cwd, text) -> str:
         return ""
     last = printed.strip().splitlines()[-1:] or ["it printed nothing"]
     return f"exit code {running.returncode}, {last[0][:200]}"
+
+
+def _output(stream: int, deadline: float) -> str:
+    """All that a program prints; raises TimeoutError after `deadline`, OverflowError for one that prints without end."""
+    printed = b""
+    while select.select([stream], [], [], max(0, deadline - time.monotonic()))[0]:
+        if not (read := os.read(stream, 1 << 16)):
+            return printed.decode(errors="replace")
+        printed += read
+        if len(printed) > MOST:
+            raise OverflowError
+    raise TimeoutError
 
 
 def path_of(name: str, *, path: str | None = None) -> tuple[str, str]:

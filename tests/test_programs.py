@@ -26,8 +26,15 @@ HOSTILE = {
     '*) echo "${0##*/}: unknown option $1" >&2; exit 2 ;; esac\n',
     "silent": "#!/bin/sh\nexit 0\n",
     "hangs": "#!/bin/sh\nexec sleep 600\n",
+    "leaves a process": "#!/bin/sh\nsetsid sleep 5 &\nexit 0\n",
+    "endless": "#!/bin/sh\nexec yes works\n",
+    "killed": "#!/bin/sh\nkill -SEGV $$\n",
+    "another processor": "\x7fELF\x02\x01\x01" + "\0" * 9 + "\x02\0\x16\0\x01" + "\0" * 43,  # System/390
+    "empty": "",
 }
 """What a program on PATH may be."""
+LASTING = ("hangs", "leaves a process")
+"""Those whose output has no end within the time of a trial."""
 BASE = {
     "awk", "bash", "cat", "chmod", "chown", "cp", "date", "dd", "echo", "env", "false", "find", "grep", "head", "hostname", "id",
     "kill", "ln", "ls", "mkdir", "mkfifo", "mv", "printf", "rm", "sed", "seq", "setsid", "sh", "sleep", "sort", "stat",
@@ -62,7 +69,7 @@ def test_what_stands_first_on_path_fails_no_test(tmp_path, kind):
         [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "needs and not slow",
          f"--basetemp={tmp_path / 'tests'}", *map(str, users)],
         cwd=TESTS.parent, capture_output=True, text=True, check=False,
-        env=os.environ | {"PATH": f"{place}:{os.environ['PATH']}", "DLRUN_TEST_TRIAL": "2" if kind == "hangs" else "60"},
+        env=os.environ | {"PATH": f"{place}:{os.environ['PATH']}", "DLRUN_TEST_TRIAL": "2" if kind in LASTING else "60"},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr
     assert "strace` does not work here: " in done.stdout, "what does not work is named"
@@ -72,7 +79,7 @@ def test_what_stands_first_on_path_fails_no_test(tmp_path, kind):
 @pytest.mark.parametrize("name", [name for name, trial in programs.TRIALS.items()])
 def test_a_program_that_does_not_work_is_not_taken(tmp_path, monkeypatch, name, kind):
     place = place_of(tmp_path / "first", HOSTILE[kind], programs.TRIALS[name].names)
-    monkeypatch.setattr(programs, "SECONDS", 0.2 if kind == "hangs" else 60)
+    monkeypatch.setattr(programs, "SECONDS", 0.2 if kind in LASTING else 60)
     program, why = programs.path_of(name, path=f"{place}:/usr/bin:/bin")
     assert not program
     assert why.startswith(f"`{place}/")
@@ -86,7 +93,7 @@ def test_a_python_that_does_not_work_is_not_taken(tmp_path, monkeypatch, kind):
     real = tmp_path / "second" / f"python3.{minor}"
     real.parent.mkdir()
     real.symlink_to(sys.executable)
-    monkeypatch.setattr(programs, "SECONDS", 5 if kind == "hangs" else 60)
+    monkeypatch.setattr(programs, "SECONDS", 5 if kind in LASTING else 60)
     monkeypatch.setenv("PATH", f"{place}:{real.parent}:/usr/bin:/bin")
     assert programs.python(minor) == str(real)
 
