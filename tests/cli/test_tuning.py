@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -26,16 +27,41 @@ site: workstation
     [
         ("with_hyperopt.py", "hyperopt"),
         pytest.param("with_keras_tuner.py", "keras_tuner", marks=pytest.mark.slow),
+        pytest.param("with_optuna.py", "optuna", marks=pytest.mark.slow),
         pytest.param("with_ray.py", "ray", marks=pytest.mark.slow),
     ],
 )
 def test_a_search(dlrun, program, library):
+    best = searched(dlrun, program, library, SPEC, "3")
+    asked = [line.split() for line in (dlrun.place / "asked").read_text().splitlines()]
+    assert len(asked) == 3
+    assert all(0.01 <= float(lr) <= 1 for lr, _ in asked)
+    assert best == max(float(f"0.{90 - int(batch)}") for _, batch in asked)
+
+
+@pytest.mark.slow
+def test_a_trial_that_is_pruned_is_a_cancelled_job(dlrun):
+    """The third trial's loss is above the median of two that have ended: it does not print what would be its result."""
+    training = (
+        "echo >>begun; begun=$(wc -l <begun); for epoch in 1 2 3 4; do echo loss $begun; done; "
+        "((begun < 3)) || sleep 100; echo test accuracy 0.{{ batch }}"
+    )
+    spec = SPEC.replace(SPEC.splitlines()[1], f"command: [bash, -c, '{training}; true {{{{ lr }}}}']")
+    best = searched(dlrun, "with_optuna.py", "optuna", spec, "3", "--at-once", "1")
+    assert best in (0.16, 0.32, 0.64)
+    listed = json.loads(dlrun("status", "--recent", "--json").stdout)["jobs"]
+    states = sorted(run["state"] for job in listed for run in job["runs"])
+    assert states == ["cancelled", "completed", "completed"]
+
+
+def searched(dlrun, program: str, library: str, spec: str, trials: str, *options: str) -> float:
+    """The best accuracy that a search program found with so many trials of a spec."""
     if find_spec(library) is None:
         pytest.skip(f"{library} is not installed: it is in the dependency group `searches`")
-    (dlrun.place / "spec.yaml").write_text(SPEC)
+    (dlrun.place / "spec.yaml").write_text(spec)
     paths = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        [sys.executable, EXAMPLES / program, "spec.yaml", "--trials", "3"],
+        [sys.executable, EXAMPLES / program, "spec.yaml", "--trials", trials, *options],
         cwd=dlrun.place,
         env=dlrun.environment(PATH=paths, KERAS_BACKEND="torch"),
         capture_output=True,
@@ -44,11 +70,8 @@ def test_a_search(dlrun, program, library):
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    (best,) = re.findall(r"best of 3: accuracy ([0-9.]+) with ", done.stdout)
-    asked = [line.split() for line in (dlrun.place / "asked").read_text().splitlines()]
-    assert len(asked) == 3
-    assert all(0.01 <= float(lr) <= 1 for lr, _ in asked)
-    assert float(best) == max(float(f"0.{90 - int(batch)}") for _, batch in asked)
+    (best,) = re.findall(rf"best of {trials}: accuracy ([0-9.]+) with ", done.stdout)
+    return float(best)
 
 
 def test_trials_are_one_array_and_a_failed_one_is_none(dlrun, monkeypatch):
