@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import field
 from typing import ClassVar, Literal, TypeAlias
+from urllib.parse import unquote
 
-from dlrun.model.keys import AMOUNT, HEADER_NAME, PLAIN, VARIABLE_NAME, key
+from dlrun.model.keys import AMOUNT, HEADER_NAME, PLAIN, VARIABLE_NAME, key, saved
 from dlrun.model.record import record
 from dlrun.model.units import Bytes, Duration
 
@@ -40,7 +41,9 @@ class DataSet:
     """A data set that the training reads."""
 
     source: str = key(
-        "directory, file or glob on the shared file system, or a URL that the first node fetches (`s3://`, `https://`)",
+        "directory, file or glob on the shared file system, or a URL that the first node fetches (`s3://`, `https://`), or "
+        "a repository of the Hugging Face Hub that is fetched at the submission: `hf://ORG/NAME@REVISION`, "
+        "`hf://datasets/ORG/NAME@REVISION`",
         pattern=PLAIN,
         path=True,
     )
@@ -268,3 +271,56 @@ def checksum_line(name: str, digest: str) -> str:
     """A line of sha256sum(1): a backslash or line feed in the name is escaped, which a backslash at its start announces."""
     escaped = name.replace("\\", "\\\\").replace("\n", "\\n")
     return f"{chr(92) if escaped != name else ''}{digest}  {escaped}"
+
+
+_REPOSITORY = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}/)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}"
+HUB_COMMIT = r"[0-9a-f]{40}"
+_HUB = "hf://"
+HUB_FORMS = "`hf://ORG/NAME@REVISION` for a model, `hf://datasets/ORG/NAME@REVISION` for a data set"
+_HUB_SOURCE = re.compile(rf"hf://(datasets/)?({_REPOSITORY})(?:@([^/]+|refs/(?:pr|convert)/\w+))?")
+_NOT_DATA = ("spaces/", "buckets/", "kernels/")
+"""Kinds of the hub that are not data."""
+_BRANCH = "main"
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class HubSource:
+    """A repository at a revision; commit: that of the revision, None before the hub has answered."""
+
+    repository: str = saved(pattern=_REPOSITORY)
+    kind: Literal["model", "dataset"]
+    revision: str = saved(pattern=PLAIN)
+    commit: str | None = saved(default=None, pattern=HUB_COMMIT)
+
+    def __str__(self) -> str:
+        kind = "datasets/" if self.kind == "dataset" else ""
+        return f"{_HUB}{kind}{self.repository}@{self.revision}"
+
+    @property
+    def noun(self) -> str:
+        """What it is, in words."""
+        return "data set" if self.kind == "dataset" else "model"
+
+    @property
+    def page(self) -> str:
+        """Its path on the hub's site."""
+        return ("datasets/" if self.kind == "dataset" else "") + self.repository
+
+
+def is_hub(source: str) -> bool:
+    """Whether a source is meant to be on the hub."""
+    return source.startswith(_HUB)
+
+
+def parse_hub(source: str) -> HubSource:
+    """The repository of a source; raises ValueError for another form."""
+    found = _HUB_SOURCE.fullmatch(source)
+    if found is None or source.removeprefix(_HUB).startswith(_NOT_DATA):
+        raise ValueError(f"expected {HUB_FORMS}")
+    revision = unquote(found[3] or _BRANCH)
+    if not re.fullmatch(PLAIN, revision):
+        raise ValueError(f"expected {HUB_FORMS}")
+    pinned = revision if re.fullmatch(HUB_COMMIT, revision) else None
+    return HubSource(
+        repository=found[2], kind="dataset" if found[1] else "model", revision=revision, commit=pinned
+    )

@@ -40,3 +40,13 @@ class DataSize:
     size: Bytes
     files: int
     whole: bool = True
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class HubCopy:
+    """A revision of a hub's repository that is in the user's store: its commit, directory, bytes and number of files."""
+
+    commit: str
+    directory: str
+    size: Bytes
+    files: int

@@ -1,0 +1,48 @@
+"""Sources on the hub, as its own library writes them."""
+
+import pytest
+
+from dlrun.model.data import parse_hub
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    ("source", "repository", "kind", "revision", "commit"),
+    [
+        ("hf://org/name", "org/name", "model", "main", None),
+        ("hf://gpt2@v1.0", "gpt2", "model", "v1.0", None),
+        (f"hf://org/name@{COMMIT}", "org/name", "model", COMMIT, COMMIT),
+        ("hf://datasets/org/name@main", "org/name", "dataset", "main", None),
+        ("hf://datasets/squad", "squad", "dataset", "main", None),
+        ("hf://org/name@refs/pr/1", "org/name", "model", "refs/pr/1", None),
+        ("hf://org/name@refs%2Fpr%2F1", "org/name", "model", "refs/pr/1", None),
+        ("hf://datasets/org/name@refs/convert/parquet", "org/name", "dataset", "refs/convert/parquet", None),
+    ],
+)
+def test_forms(source, repository, kind, revision, commit):
+    found = parse_hub(source)
+    assert (found.repository, found.kind, found.revision, found.commit) == (
+        repository,
+        kind,
+        revision,
+        commit,
+    )
+    assert parse_hub(str(found)) == found
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["hf://", "hf://../name", "hf://org/../x", "hf://org/name/file", "hf://org/name@main/file", "hf://spaces/org/name",
+     "hf://buckets/org/name", "hf://org/name@", "hf://org/name@a%00b", "hf://org/na me", "hf:///org/name"],
+)  # fmt: skip
+def test_what_is_none(source):
+    with pytest.raises(ValueError, match="expected `hf://ORG/NAME@REVISION`"):
+        parse_hub(source)
+
+
+def test_the_librarys_own_reader_agrees():
+    hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
+    for source in ("hf://org/name@main", "hf://datasets/org/name@refs%2Fpr%2F1", f"hf://org/name@{COMMIT}"):
+        own, found = hub.parse_hf_uri(source), parse_hub(source)
+        assert (own.id, own.type, own.revision) == (found.repository, found.kind, found.revision)
