@@ -116,7 +116,7 @@ def command(
     import os
 
     from dlrun.jobs.clusters.allocation import granted as allocation
-    from dlrun.jobs.staging.plan import StagingRequest, here, staging
+    from dlrun.jobs.staging.plan import StagingRequest, here, staging, with_hubs
 
     asked = StagingRequest(what=what, **request)
     if listing or evict or verify_set or clean:
@@ -139,12 +139,12 @@ def command(
     if as_job or asked.nodes:
         return _submit(staging(asked, nodes=None), wait=wait, as_json=as_json)
     if granted is not None:
-        planned = staging(asked, nodes=granted)
+        planned = with_hubs(staging(asked, nodes=granted), notice)
         events = staging_run.in_allocation(
             planned, notice=notice, event=_print if as_json else None, bar=_bar(as_json)
         )
         return _print_paths(staging_run.summary(planned, granted, events.all()), as_json)
-    return _here(staging(asked, nodes=1), as_json=as_json)
+    return _here(with_hubs(staging(asked, nodes=1), notice), as_json=as_json)
 
 
 def _check_destination(to: str) -> None:

@@ -90,8 +90,12 @@ def command(
         directory = (job_dir or jobs_home() / prepared.plan.name).absolute()
         return show_scripts(files(prepared.plan, prepared.inputs, directory), as_json)
     if check:
+        from dlrun.jobs.hubs.needed import described as of_hub
         from dlrun.jobs.submission.submit import check_with_scheduler
 
+        for data in prepared.plan.data:
+            if line := of_hub(data):
+                notice(f"{data.name}: {line}")
         return _accepted(check_with_scheduler(prepared.plan, prepared.inputs, notice=notice), as_json)
     from dlrun.jobs.submission.submit import submit
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from dlrun.model.data import SCRIPT_LINE, CodeMode, Credentials, Snapshot
+from dlrun.model.data import SCRIPT_LINE, CodeMode, Credentials, HubSource, Snapshot
 from dlrun.model.keys import PLAIN, SIGNAL, VARIABLE_NAME, WORD, saved
 from dlrun.model.origin import Decision, Origin
 from dlrun.model.placement import Placement
@@ -177,8 +177,7 @@ class ContainerPlan:
 class EnvironmentPlan:
     """The set-up before the launch: shell lines of site and user, modules, venv, conda, container.
 
-    `staged` is the venv as a data set, with `environment.stage`. python: for dlrun's own programs on nodes, if the site names
-    one.
+    `staged` is the venv as a data set, with `environment.stage`. python: the site's, for dlrun's own programs on nodes.
     """
 
     python: str | None = None
@@ -225,6 +224,7 @@ class DataPlan:
     version: str | None = None
     credentials: Credentials | None = None
     secrets: tuple[str, ...] = saved(default=(), pattern=VARIABLE_NAME)
+    hub: HubSource | None = None
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -266,10 +266,7 @@ class SecretPlan:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """The binding mode, and the table for mode `plan`; `gpu_variable` limits each rank to its own GPUs.
-
-    `cores` is the number of cores requested per rank on shared nodes.
-    """
+    """Mode, and the table for mode `plan`; `gpu_variable` limits a rank to its GPUs; `cores`: for each rank on shared nodes."""
 
     mode: BindingMode
     because: str

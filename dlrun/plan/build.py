@@ -15,7 +15,7 @@ from dlrun.frameworks.common import nested_launcher_check
 from dlrun.frameworks.protocol import Shape
 from dlrun.launchers.protocol import Launcher
 from dlrun.model.data import CodeMode, Snapshot
-from dlrun.model.observed import DataSize, Installed
+from dlrun.model.observed import DataSize, HubCopy, Installed
 from dlrun.model.origin import Origin
 from dlrun.model.plan import (
     VERSION,
@@ -87,6 +87,7 @@ class PlanInputs:
     after: tuple[Dependency, ...] = ()
     installed: Installed = Installed()
     measured: Mapping[str, DataSize] = field(default_factory=dict)
+    hubs: Mapping[str, HubCopy] = field(default_factory=dict)
 
 
 def build(inputs: PlanInputs) -> Plan:
@@ -101,7 +102,7 @@ def build(inputs: PlanInputs) -> Plan:
     binding = bindings.bind(spec.placement, comm_cores, site, layout, ledger)
     threads = bindings.threads(spec.placement, binding, layout, comm_cores, ledger)
     shape = roles.shape_of(spec, site, layout, choice, binding, threads)
-    stored = storage.decide(spec, site, layout, choice, inputs.measured, ledger)
+    stored = storage.decide(spec, site, layout, choice, inputs.measured, ledger, inputs.hubs)
     points = _points(spec, site, layout, ledger)
     metric_specs.check(spec, ledger)
     known = command_line.Known(spec=spec, layout=layout, threads=threads, data=stored.data,
@@ -122,7 +123,7 @@ def build(inputs: PlanInputs) -> Plan:
     _stop(ledger, inputs)
     launch = roles.launch_plan(choice, site)
     shared = (*_of_placement(threads, binding, ledger), *launch.variables, *gpu_variables(container), *of_fabric,
-              *environment.data_paths(stored.data))  # fmt: skip
+              *environment.data_paths(stored.data), *environment.hub_offline(stored.data))  # fmt: skip
     request = _request(spec, site, layout, threads, len(points), inputs.after, links, stored.asking)
     return Plan(
         version=VERSION,

@@ -20,6 +20,8 @@ from dlrun.model.text import Shell, Text
 from dlrun.plan.decisions import Ledger
 
 _OPENMP = "OpenMP 5.2, chapter 21"
+DATA_PATH = "data-path"
+"""The rule of the variables with paths of data sets."""
 
 
 def set_up(
@@ -180,10 +182,25 @@ def data_paths(data: Sequence[DataPlan]) -> tuple[Variable, ...]:
     return tuple(
         Variable(
             name=one.variable,
-            value=one.path,
-            rule="data-path",
+            # `{{ data.NAME }}` of a set of a hub is this variable: its directory is known only when it is fetched.
+            value=one.path if one.hub is None else Text.of(one.source),
+            rule=DATA_PATH,
             because=f"data set `{one.name}`: {one.because}",
         )
         for one in data
         if one.strategy == "in_place"
     )
+
+
+def hub_offline(data: Sequence[DataPlan]) -> tuple[Variable, ...]:
+    """`HF_HUB_OFFLINE` where a job has a model or data set of the hub."""
+    names = ", ".join(f"`{one.name}`" for one in data if one.hub is not None)
+    because = (
+        f"what {names} names was fetched at the submission: without this each rank asks the hub for a newer version, which is "
+        "refused above a limit (429), and fails on nodes without a network; "
+        "`HF_HUB_OFFLINE: '0'` under `environment.variables` lets ranks ask"
+    )
+    return (Variable(
+        name="HF_HUB_OFFLINE", value=Text.of("1"), rule="hub-offline", because=because,
+        source="huggingface_hub, Environment variables",
+    ),) if names else ()  # fmt: skip

@@ -47,7 +47,8 @@ def command(
     A JOB given by name is listed whatever its age. The directory of a `dlrun scale` or `dlrun tune` goes as a whole, with the
     jobs in it. Only files that dlrun wrote, and that are unchanged, are removed; a directory
     with any other file, such as a checkpoint in `{{ run_dir }}`, is kept, and the file shown. With --all it goes, too. A job
-    whose end is not known is kept. Versions of code (`code: snapshot`) that no job uses any more are removed as well.
+    whose end is not known is kept. Versions of code (`code: snapshot`), models and data sets of a hub (`hf://`) that no job
+    uses any more are removed as well.
     """
     from dlrun.jobs.queue import clean, status
     from dlrun.jobs.records import jobs as store
@@ -74,7 +75,9 @@ def command(
         with clean.locked(one.directory for one in going if one.jobs is not None):
             gone = [one for one in going if clean.remove(one, others=everything)]
         links.forget_lost(base)
-    _clean_code([base, *(job.directory.parent for job in chosen)], prune=yes)
+    places = [base, *(job.directory.parent for job in chosen)]
+    _clean_code(places, prune=yes)
+    _clean_hubs(places, prune=yes)
     if as_json:
         emit("clean", [_as_data(one, removed=one in gone) for one in listed])
         return
@@ -95,6 +98,31 @@ def _clean_code(places: Sequence[Path], *, prune: bool) -> None:
         fate = "removed" if prune else "`--yes` removes that"
         unused = f", {had.unused} of it without a job: {fate}" if had.unused else ""
         notice(f"code: {had.size} in {many(had.versions, 'version')} of {place}{unused}")
+
+
+def _clean_hubs(places: Sequence[Path], *, prune: bool) -> None:
+    """List what was fetched from hubs beside these job directories; prune: remove what no job uses."""
+    import time
+
+    from dlrun.jobs.hubs import store
+    from dlrun.model.units import Bytes
+
+    for place in dict.fromkeys(map(store.beside, places)):
+        had = store.versions(place)
+        for version in had:
+            used = (
+                f"last used {int(time.time() - version.used) // 86400}d ago"
+                if version.complete
+                else "not complete"
+            )
+            fate = "used by a job"
+            if version.unused:
+                fate = "no job uses it: `--yes` removes it"
+                if prune:
+                    fate = "removed: no job used it" if store.remove(version) else "in use now"
+            notice(f"hub: {version.name}: {version.size}, {used}, {fate}")
+        if had:
+            notice(f"hub: {Bytes(sum(version.size for version in had))} in {place}")
 
 
 def _as_data(candidate: Candidate, *, removed: bool) -> dict[str, Any]:

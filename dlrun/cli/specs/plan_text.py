@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dlrun.jobs.queue.cost_text import at_most
 from dlrun.jobs.submission.prepare import Prepared
 from dlrun.model.cpuset import format_list
+from dlrun.model.data import is_hub
 from dlrun.model.plan import Plan
 from dlrun.render.parts import binds_apart
 from dlrun.render.placement_table import compact
@@ -152,6 +153,19 @@ def _data(plan: Plan) -> None:
     _section(
         ("data", "strategy", "path", "because"),
         [(d.name, d.strategy, str(d.path), d.because) for d in plan.data],
+    )
+    _section(
+        ("of the hub", "repository", "commit", "there"),
+        [
+            (
+                d.name,
+                str(d.hub),
+                d.hub.commit or "asked for at submission",
+                "no" if is_hub(d.source) else d.source,
+            )
+            for d in plan.data
+            if d.hub is not None
+        ],
     )
 
 

@@ -15,7 +15,7 @@ from dlrun.jobs.remote.files import SentFile
 from dlrun.jobs.remote.site import site_of_host
 from dlrun.jobs.remote.steps import Facts
 from dlrun.jobs.submission.prepare import dependencies
-from dlrun.model.data import Snapshot
+from dlrun.model.data import Snapshot, is_hub
 from dlrun.model.origin import Origin
 from dlrun.model.plan import Plan
 from dlrun.model.problem import InvalidFile, Problem
@@ -50,6 +50,12 @@ def draft(inputs: Inputs | None, host: str) -> RemoteInputs:
     named = inputs.spec.site is not None or bool(os.environ.get("DLRUN_SITE"))
     if not named and (name := site_of_host(host)) is not None:
         inputs, named = reading.on_site(inputs, name), True
+    if any(is_hub(data.source) for data in inputs.spec.data.values()):
+        raise Invalid(
+            "models and data sets of the hub (`hf://`) are fetched by the host that submits, and this one cannot bring them to "
+            f"`{host}`",
+            help=f"submit on `{host}`; or fetch it there (`hf download REPOSITORY --local-dir PLACE`), and name that directory",
+        )
     base = _base(inputs.spec)
     sent, problems = remote_files.collect(inputs.spec, base, inputs.origins)
     if inputs.spec.files or inputs.spec.directory is None:

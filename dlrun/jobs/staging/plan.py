@@ -10,12 +10,15 @@ import os
 import pwd
 import re
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dlrun.errors import Invalid
+from dlrun.jobs.hubs import needed as hubs
+from dlrun.jobs.records.jobs import base_for
 from dlrun.jobs.submission.prepare import prepare, spec_inputs
-from dlrun.model.data import DataSet, NodeLocal
+from dlrun.model.data import DataSet, NodeLocal, is_hub
 from dlrun.model.hostlist import expand
 from dlrun.model.keys import DATA_NAME
 from dlrun.model.placement import PlacementOptions
@@ -97,6 +100,12 @@ def staging(asked: StagingRequest, *, nodes: int | None) -> StagingJob:
                    directory=directory)  # fmt: skip
 
 
+def with_hubs(staging: StagingJob, notice: Callable[[str], None]) -> StagingJob:
+    """The same with what comes from a hub in the store, for a copy that is made without a job; raises like a submission."""
+    base = base_for(staging.inputs.site).absolute()
+    return replace(staging, plan=hubs.fetched(staging.plan, base, base / "job", notice))
+
+
 def _as_typed(error: InvalidFile) -> InvalidFile:
     """The errors of a generated spec without their places in it, and with options instead of its keys."""
     return InvalidFile([
@@ -128,12 +137,16 @@ def _spec_file(asked: StagingRequest, scratch: Path) -> Path:
     for source in asked.what:
         if not source.strip():
             raise Invalid("a source is empty", help="name a directory, a file, a glob or a URL")
-        name = _name(source) if asked.name is None else asked.name
+        name = (
+            _name(source.partition("@")[0] if is_hub(source) else source)
+            if asked.name is None
+            else asked.name
+        )
         if name in data:
             raise Invalid(f"two sources would both be `{name}`", help="stage them one by one with --name")
-        if (way_out := unsupported(source)) is not None:
+        if not is_hub(source) and (way_out := unsupported(source)) is not None:
             raise Invalid(f"`{source}` is not on a file system that is mounted here", help=way_out)
-        if is_fetched(source):
+        if is_fetched(source) or is_hub(source):
             data[name] = {"source": source}
             continue
         path = paths.working_directory() / paths.expanded(source)

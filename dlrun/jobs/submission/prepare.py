@@ -9,6 +9,8 @@ from pathlib import Path
 
 from dlrun import backends
 from dlrun.errors import Invalid
+from dlrun.model.data import is_hub
+from dlrun.model.observed import HubCopy
 from dlrun.model.plan import Dependency, Plan
 from dlrun.model.problem import InvalidFile
 from dlrun.model.record import record
@@ -96,6 +98,7 @@ def prepare(
                 installed=read_installed(spec, here),
                 after=dependencies(spec, loaded.site.scheduler.type, base) if spec.after else (),
                 measured=measure_data(spec, here) if loaded.site.storage.node_local else {},
+                hubs=_in_store(loaded),
             )
         )
     except InvalidFile as error:
@@ -107,6 +110,16 @@ def prepare(
         plan=replace(plan, warnings=(*plan.warnings, *map(sentence, problems))) if problems else plan,
         inputs=loaded,
     )
+
+
+def _in_store(inputs: Inputs) -> dict[str, HubCopy]:
+    """Name -> copy in the store, of the data sets whose source is a commit of a hub."""
+    if not any(is_hub(data.source) for data in inputs.spec.data.values()):
+        return {}
+    from dlrun.jobs.hubs.needed import known  # noqa: PLC0415 - most specs name none
+    from dlrun.jobs.records.jobs import base_for  # noqa: PLC0415
+
+    return known(inputs.spec.data, base_for(inputs.site).absolute())
 
 
 def dependencies(

@@ -21,6 +21,7 @@ from dlrun.jobs.clusters.environment import check_secrets, clean, without_own
 from dlrun.jobs.clusters.query import BUSY
 from dlrun.jobs.code import record as code_record
 from dlrun.jobs.code import snapshot
+from dlrun.jobs.hubs import needed as hubs
 from dlrun.jobs.records import contents, directories, jobs, links, spec_arguments, submitter
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.submission import log_link
@@ -61,8 +62,7 @@ def submit(
     environment: that of a job in this shell's allocation (default: this process's, without inherited job variables);
     attached: such a job ends with this process. keep: directory of an earlier job, whose spec and site are copied; code:
     of one whose snapshot is used again.
-    Raises Invalid if the scheduler's client is not installed, OperationFailed if it refuses the job, Interrupted if a signal
-    arrived during the submission.
+    Raises Invalid without the scheduler's client, OperationFailed if it refuses the job, Interrupted after a signal.
     """
     _check_client(plan)
     check_secrets(plan)
@@ -72,6 +72,7 @@ def submit(
     there = _cluster(plan, inputs, notice)
     base = jobs.base_for(inputs.site if inputs else None)
     target = (directory or directories.new_directory(base, plan.name)).absolute()
+    plan = hubs.fetched(plan, base.absolute(), target, notice)
     made = files(plan, inputs, target)
     # The job has copies of spec and profile: later changes of these concern other jobs.
     own = [inputs.path, inputs.loaded.path] if inputs is not None else []
@@ -98,10 +99,11 @@ def submit(
     }
     with ExitStack() as stored:
         taken = stored.enter_context(snapshot.taken(plan, base.absolute(), target, apart, code, notice))
-        made |= {**code_record.files(plan, notice, apart, taken.facts), **taken.files}
+        kept, linked = stored.enter_context(hubs.held(plan))
+        made |= {**code_record.files(plan, notice, apart, taken.facts), **taken.files, **kept}
         # A signal between the scheduler's answer and the record would lose the job's id.
         with delayed_signals("waiting for the scheduler's answer before dlrun exits") as received:
-            directories.create(target, made, written_names(plan), linked=taken.linked)
+            directories.create(target, made, written_names(plan), linked={**taken.linked, **linked})
             stored.close()  # `clean` sees the new directory now
             links.enter(jobs.home(), target, plan.name)
             job_id, cluster, printed = _hand_over(plan, target, environment, attached=attached)

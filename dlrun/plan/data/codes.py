@@ -24,7 +24,8 @@ DATA_CODES: dict[str, tuple[str, str]] = {
     "DLR110": (
         "a data set that is not on a file system",
         "`s3://`, `http://` and `https://` are fetched by the first node of the job (S3 with `s5cmd`, `rclone` or `aws`, where the node "
-        "has one) and passed on to the others, with `strategy: copy` or `pack`. Any other place, and nodes that reach no network: "
+        "has one) and passed on to the others, with `strategy: copy` or `pack`. `hf://ORG/NAME@REVISION` and "
+        "`hf://datasets/ORG/NAME@REVISION` are fetched at the submission. Any other place, and nodes that reach no network: "
         "fetch the data once to the shared file system (`aws s3 sync`, `s5cmd`, `rclone`, `wget`), then stage the copy.",
     ),
     "DLR116": (

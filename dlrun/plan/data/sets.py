@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal
 
-from dlrun.model.data import DataSet, NodeLocal
-from dlrun.model.observed import DataSize
+from dlrun.model.data import DataSet, NodeLocal, is_hub
+from dlrun.model.observed import DataSize, HubCopy
 from dlrun.model.plan import DataPlan, ResultsPlan
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text, expanding
 from dlrun.model.units import Bytes, Duration, many
+from dlrun.plan.data.hubs import from_hub, wrong_hub
 from dlrun.plan.data.strategy import (
     GIVEN,
     NOTHING,
@@ -34,7 +36,6 @@ _CLIENTS = {
     "gs": "gcloud storage rsync -r URL DIRECTORY",
     "http": "wget -r URL",
     "https": "wget -r URL",
-    "hf": "hf download REPOSITORY --local-dir DIRECTORY",
 }
 """URL scheme -> command that fetches it (documentation of AWS CLI, Google Cloud CLI, Wget, Hugging Face Hub)."""
 
@@ -47,22 +48,25 @@ def place_data(
     ledger: Ledger,
     *,
     memory: Bytes | None = None,
+    hubs: Mapping[str, HubCopy] = MappingProxyType({}),
 ) -> tuple[DataPlan, ...]:
     """The plan of each data set, in the order of the spec; `measured`: name -> measured size of the source.
 
-    `memory` is the job's memory per node in bytes, for storage in memory.
+    `memory` is the job's memory per node in bytes, for storage in memory. `hubs`: name -> a hub's repository in the store.
     """
+    measured = {**measured, **{name: DataSize(size=one.size, files=one.files) for name, one in hubs.items()}}
     local = sized(site.storage.node_local, memory)
     _check_start(spec.data, measured, ledger)
     _check_sources(spec.data, local, ledger)
     _check_credentials(spec, ledger)
     whole = {} if local is None else _whole_sets(spec.data, measured, local)
-    return tuple(
+    planned = [
         _one(
             name, data, local, measured.get(name), nodes, _beside(whole, name), ledger, secrets_of(data, spec)
         )
         for name, data in spec.data.items()
-    )
+    ]
+    return tuple(from_hub(one, hubs.get(one.name), ledger) for one in planned)
 
 
 def _whole_sets(
@@ -138,12 +142,14 @@ def _check_sources(sets: Mapping[str, DataSet], local: NodeLocal | None, ledger:
             if why:
                 message = f"data set `{name}`: `{data.source}` is fetched by the first node for all nodes, but {why}"
                 ledger.problem("DLR110", message, f"data.{name}.source", help=_fetch_first(data.source))
+        elif is_hub(data.source):
+            wrong_hub(name, data, ledger)
         elif (way_out := unsupported(data.source)) is not None:
             message = f"data set `{name}`: `{data.source}` is not on a file system"
             ledger.problem("DLR110", message, f"data.{name}.source", help=way_out)
 
 
-_TAKEN = {"s3": ("AWS_", "S3_", "RCLONE_")}
+_TAKEN = {"s3": ("AWS_", "S3_", "RCLONE_"), "hf": ("HF_TOKEN",)}
 """URL scheme -> beginnings of the names of secrets that its clients read from their environment."""
 
 

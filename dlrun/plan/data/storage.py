@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal
 
 from dlrun.model.data import NodeLocal
-from dlrun.model.observed import DataSize
+from dlrun.model.observed import DataSize, HubCopy
 from dlrun.model.plan import DataPlan, ResultsPlan
 from dlrun.model.record import record
 from dlrun.model.site import Site
@@ -40,11 +41,17 @@ class NodeStorage:
 
 
 def decide(
-    spec: Spec, site: Site, layout: Layout, choice: BackEnds, measured: Mapping[str, DataSize], ledger: Ledger
+    spec: Spec,
+    site: Site,
+    layout: Layout,
+    choice: BackEnds,
+    measured: Mapping[str, DataSize],
+    ledger: Ledger,
+    hubs: Mapping[str, HubCopy] = MappingProxyType({}),
 ) -> NodeStorage:
     """All decisions about node-local storage, in the order of their dependencies."""
     local = site.storage.node_local
-    data = place_data(spec, site, layout.nodes, measured, ledger, memory=usable_memory(layout))
+    data = place_data(spec, site, layout.nodes, measured, ledger, memory=usable_memory(layout), hubs=hubs)
     venv = place_environment(spec, site, data, ledger)
     results = place_results(spec, site, layout.walltime, ledger)
     sets = (*data, *filter(None, (venv,)))
