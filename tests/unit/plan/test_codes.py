@@ -249,6 +249,8 @@ FAULTS = [
          "gcloud storage rsync -r URL DIRECTORY", SSD),
     Case("DLR110", "data: {a: {source: 's3://bucket/set', strategy: shard}}\nresources: {nodes: 2}", "'s3",
          "`strategy: shard` reads the source on each node", "aws s3 sync URL DIRECTORY", SSD),
+    Case("DLR110", "data: {a: 'hf://org/name@main/file'}\nresources: {nodes: 2}", "'hf",
+         "`hf://org/name@main/file` names no repository of the hub", "`hf://datasets/ORG/NAME@REVISION` for a data set"),
     Case("DLR116", "data: {a: {source: /d, version: compute, strategy: shard}}\nresources: {nodes: 2}", "compute",
          "`version` of data set `a` is compared with a copy", "use `strategy: copy`", SSD),
     Case("DLR115", "data: {a: {source: 'https://h/f', credentials: {url: NO}}}", "{url", "needs the secret `NO`",
