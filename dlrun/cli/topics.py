@@ -45,7 +45,7 @@ DLRUN_DATA_<NAME>               path of a data set
 DLRUN_TRACK_ID, DLRUN_PLAN, DLRUN_COMMIT   with `track`, in rank 0: name of the run, digest of the plan, commit of the code
 DLRUN_CACHES                    with `caches: auto`: the directory of compilers' caches on each node
 DLRUN_STAGE, DLRUN_STAGE_PORT   directory of staged data sets on each node, and port of the relay between nodes
-DLRUN_GRACE                     seconds between SIGTERM and SIGKILL where they are not 10: in `dlrun run`
+DLRUN_GRACE                     seconds between SIGTERM and SIGKILL where they are not 10: in `dlrun run`, and on Flux
 DLRUN_STAGE_ALONE               set where that directory is the job's alone: another user has taken the usual name
 DLRUN_STAGE_EVENTS              file for staging events of this node (JSON lines)
 DLRUN_RESULTS                   directory on each node for results, copied to shared storage at the end (`results:`)

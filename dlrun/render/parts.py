@@ -19,7 +19,7 @@ def library(plan: Plan) -> dict[str, tuple[str, ...]]:
 
     The parts for ranks are one file, because every rank opens it on the shared file system.
     """
-    files: dict[str, tuple[str, ...]] = {name: (name,) for name in (*_JOB, *job_parts(plan), "processes")}
+    files: dict[str, tuple[str, ...]] = {name: (name,) for name in (*_JOB, *job_parts(plan), "standby")}
     files["rank"] = ("rank", *rank_parts(plan))
     if stages(plan):
         files["stage"] = ("stage",)

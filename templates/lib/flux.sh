@@ -6,6 +6,12 @@ dlrun_client() { # flux ARGUMENT...: in the instance that this job is a job of
   id=$(flux --parent "${@:2}") && printf '%s\n' "${id/#ƒ/f}"
 }
 
+# Flux kills what still runs 5 s after SIGTERM, and the other nodes' brokers have left by then: each node's standby does its part
+# (lib/standby.sh), and no step can be started.
+export DLRUN_GRACE=${DLRUN_GRACE:-3}
+_dlrun_grace=$DLRUN_GRACE
+_dlrun_left_to_end=3 # seconds
+
 _dlrun_flux_limit() { trap 'dlrun_log "the walltime was exceeded"; _dlrun_asked=1 _dlrun_reason="timed out"; exit 142' ALRM; }
 if declare -F _dlrun_on_event >/dev/null; then _dlrun_on_event arm _dlrun_flux_limit; fi # not where only points are submitted
 

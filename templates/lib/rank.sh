@@ -13,6 +13,7 @@ _dlrun_labeller=   # process id of the writer to a log that ranks share
 _dlrun_carrier=    # the signal that carries the early warning
 _dlrun_watch=      # functions that run beside the program
 _dlrun_watching=() # their process ids
+_dlrun_standby=    # process id of this node's standby (standby.sh)
 _dlrun_ignored=()  # signals that are ignored when the program starts
 _dlrun_makes_way=  # set if SIGTERM may mean a preemption: the program gets its signal to save instead
 _dlrun_warning_sent=       # set when the program has got its signal to save
@@ -143,7 +144,7 @@ dlrun_run() { # PROGRAM...: run it, forward SIGTERM, end all processes that it l
   fi
   _dlrun_child=$!; if [[ -n $_dlrun_ending ]]; then _dlrun_end; fi # SIGTERM arrived while it was being started
   if [[ -n $_dlrun_carrier ]]; then trap _dlrun_warn "$_dlrun_carrier"; fi
-  _dlrun_start_daemon_watch
+  _dlrun_start_standby
   for _dlrun_what in $_dlrun_watch; do
     "$_dlrun_what" &
     _dlrun_watching+=("$!")
@@ -213,30 +214,17 @@ _dlrun_note_end() { # sets _dlrun_ended: now in ns, since the first failure and 
   fi
 }
 
-_dlrun_start_daemon_watch() { # watch the parent if it is slurmstepd: Slurm notices only after minutes that this daemon has died
-  local name
+_dlrun_start_standby() { # the first rank of each node: its processes end even if what has started them, or this shell, is gone
+  local name='' parent=$PPID
+  local -a apart=()
+  if ((DLRUN_LOCAL_RANK)); then return 0; fi
   { read -r name </proc/$PPID/comm; } 2>/dev/null || name=${SLURM_STEP_ID:+slurmstepd} # it is gone already
-  if [[ $name/$DLRUN_LOCAL_RANK == slurmstepd/0 ]]; then _dlrun_watch+=' _dlrun_watch_daemon'; fi
-}
-
-_dlrun_watch_daemon() {
-  local quiet stat word found
-  trap '' HUP USR1 USR2
-  exec {quiet}<> <(:) # nothing comes from there: a pause without a process
-  while { read -r stat <"/proc/$$/stat"; } 2>/dev/null && [[ ${stat##*) } == ?" $PPID "* ]]; do
-    read -r -t 3 -u "$quiet" || true
-  done
-  kill -0 "$$" 2>/dev/null || return 0
-  trap '' TERM
-  (dlrun_fail 1 "node failed: slurmstepd on $DLRUN_HOST, which had started rank $DLRUN_RANK, is gone")
-  found=(/proc/[0-9]*/environ)
-  for word in "DLRUN_RUN_ID=$DLRUN_RUN_ID" "SLURM_JOB_ID=${SLURM_JOB_ID-}" "SLURM_STEP_ID=${SLURM_STEP_ID-}"; do
-    mapfile -t found < <(grep -lszxF "$word" ${found[@]+"${found[@]}"} /dev/null)
-  done
-  for word in ${found[@]+"${found[@]}"}; do # also the other ranks of this node: Slurm can no longer end them
-    kill -TERM "${word//[!0-9]/}" 2>/dev/null
-  done
-  kill -TERM "$$"
+  if [[ -z $name ]] && { read -r parent <"/proc/$$/stat"; } 2>/dev/null; then # a launcher's process that was there for the start alone
+    parent=${parent##*) ? } parent=${parent%% *}
+  fi
+  if type -P setsid >/dev/null; then apart=(setsid); fi # an image may be without it
+  DLRUN_PROCESS='' ${apart[@]+"${apart[@]}"} "$BASH" -p "$DLRUN_JOB_DIR/lib/standby.sh" $$ "$parent" "$name" "${_dlrun_late-}" </dev/null >/dev/null 2>&1 &
+  _dlrun_standby=$!
 }
 
 _dlrun_end() { # at SIGTERM: forward it to the program; if nothing has failed and it may be a preemption, send the signal to save
@@ -257,6 +245,7 @@ _dlrun_find_descendants() { # set _dlrun_found to the program and all its descen
 _dlrun_clean_up() {
   if ((${#_dlrun_watching[@]})); then kill "${_dlrun_watching[@]}" 2>/dev/null; fi
   _dlrun_end_left_processes "$DLRUN_PROCESS"
+  if [[ -n $_dlrun_standby ]]; then kill -KILL "$_dlrun_standby" 2>/dev/null; fi # nothing is left to it
   _dlrun_close_log
 }
 

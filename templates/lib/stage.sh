@@ -28,7 +28,7 @@ dlrun_stage_action() { # ACTION FUNCTION: `in` calls the function, which copies 
   out) trap '' TERM && _dlrun_copy_out ;; # where the job is asked to end, this is what is still to be done
   clean) trap '' TERM && _dlrun_clean ;;
   leave) trap '' TERM && _dlrun_leave ;;
-  keep) _dlrun_standby ;;
+  keep) _dlrun_keep ;;
   esac
 }
 
@@ -78,39 +78,50 @@ _dlrun_failed() { # CODE: note it for job.sh, and end
 # --- The end ------------------------------------------------------------------------------------------------
 
 _dlrun_copy_out() { # to the shared file system, and then they go from here
-  dlrun_python "$DLRUN_JOB_DIR/node.pyz" stage-out --source "$DLRUN_RESULTS" --to "$_dlrun_home" --update --sync set --skip-special \
-    --deadline "${_dlrun_time}s" && _dlrun_node results --name "$_dlrun_job" --remove
+  _dlrun_copy_results && _dlrun_node results --name "$_dlrun_job" --remove
 }
 
-_dlrun_ranks_gone() { # TENTHS: wait until the ranks on this node have ended, at most so many tenths of a second
-  local waited
-  for ((waited = 0; waited < $1; waited++)); do
-    grep -lsz "^DLRUN_PROCESS=$DLRUN_RUN_ID " /proc/[0-9]*/environ >/dev/null || break
-    sleep 0.1
-  done
+_dlrun_copy_results() {
+  dlrun_python "$DLRUN_JOB_DIR/node.pyz" stage-out --source "$DLRUN_RESULTS" --to "$_dlrun_home" --update --sync set --skip-special \
+    --deadline "${_dlrun_time}s"
 }
 
 _dlrun_leave() { # the job was asked to end: do all that remains on this node at once; false if results remain here
-  local code=0
-  _dlrun_ranks_gone 30 # they were asked to end, too
-  if [[ $_dlrun_results == always && -d $DLRUN_RESULTS ]]; then # again without those that had not ended
-    _dlrun_copy_out || { _dlrun_ranks_gone 40 && _dlrun_copy_out; } || code=1
+  local code=0 grace=${DLRUN_GRACE:-10} wanted=
+  # shellcheck source=standby.sh
+  declare -F _dlrun_find_ranks >/dev/null || source "$DLRUN_JOB_DIR/lib/standby.sh"
+  if [[ $_dlrun_results == always && -d $DLRUN_RESULTS ]]; then wanted=1; fi
+  if ! _dlrun_ranks_gone $((3 * grace)); then # they were asked to end, too
+    if [[ -n $wanted ]]; then _dlrun_copy_results; fi # there may be no time for more
+    _dlrun_ranks_gone $((4 * grace)) || _dlrun_end_ranks 0
   fi
+  if [[ -n $wanted ]]; then _dlrun_copy_out || code=1; fi
   _dlrun_clean
   return "$code"
 }
 
-_dlrun_standby() { # the standby step waits for the end: in a job that Slurm cancels no step can be started, but this one runs already
-  local ending="" code=0
-  trap 'ending=1' TERM
-  while [[ -z $ending ]]; do
-    sleep 3600 &
-    wait $!
-  done
-  kill $! 2>/dev/null
+_dlrun_keep() { # the step beside the training that waits for the end: in a job that is cancelled no step can be started, but this one runs already
+  if [[ -n ${_dlrun_step-} ]]; then # the standby itself, in a session of its own
+    _dlrun_standby
+    return 0
+  fi
+  trap 'kill -TERM "$!" 2>/dev/null' TERM
+  _dlrun_step="$$ $PPID" setsid "$BASH" -p "$DLRUN_JOB_DIR/stage.sh" keep </dev/null &
+  while kill -0 "$!" 2>/dev/null; do wait "$!"; done
+}
+
+_dlrun_standby() { # until the job is asked to end, or the step or its daemon is gone: then all that remains on this node
+  local pid parent code=0
+  # shellcheck source=standby.sh
+  source "$DLRUN_JOB_DIR/lib/standby.sh"
+  read -r pid parent <<<"$_dlrun_step"
+  trap '_dlrun_leaving=1' TERM
+  _dlrun_detach
+  _dlrun_await_gone "$pid" "$parent"
   [[ ! -e $DLRUN_RUN_DIR/kept/none ]] || exit 0
   trap '' TERM # it may come twice
   touch "$DLRUN_RUN_DIR/kept/notice-$_dlrun_index"
+  if [[ -z $_dlrun_leaving ]]; then until _dlrun_ranks_gone 600; do :; done; fi # they have a standby of their own
   _dlrun_leave || code=1
   echo "$code" >"$DLRUN_RUN_DIR/kept/new-$_dlrun_index"
   mv -f "$DLRUN_RUN_DIR/kept/new-$_dlrun_index" "$DLRUN_RUN_DIR/kept/$_dlrun_index"

@@ -5,6 +5,7 @@ _dlrun_in_place=   # set once all data is on the nodes, and ranks may write resu
 _dlrun_keeper=     # the standby step: in a job that Slurm cancels no other step can start
 _dlrun_keeps=()    # the command that starts it
 _dlrun_kept_nodes= # the number of nodes that it runs on
+_dlrun_missing=()  # the numbers of those that have not said that all is done
 _dlrun_to=         # the destination of results
 _dlrun_results=    # when they are copied: always or ok
 _dlrun_sets=()     # the variables with the paths of data sets
@@ -147,6 +148,10 @@ _dlrun_leave() { # the job was asked to end and has little time: end ranks, copy
   if [[ -n $_dlrun_results && -n $_dlrun_in_place ]]; then _dlrun_announce_results; fi
   if ((${#_dlrun_keeps[@]})); then
     if [[ -z $_dlrun_keeper ]] || _dlrun_await_standby; then return 0; fi # what is on its way in goes by itself
+    if [[ -n ${_dlrun_left_to_end-} ]]; then # no step can be started
+      _dlrun_name_missing
+      return 0
+    fi
   fi
   _dlrun_on_each_node 1000 leave || [[ $_dlrun_results != always || -z $_dlrun_in_place ]] || _dlrun_results_left
 }
@@ -159,19 +164,33 @@ _dlrun_announce_results() {
   fi
 }
 
-_dlrun_await_standby() { # wait for what the keeper does then on each node; false if something did not arrive, or it is gone
-  local waited node code some=0
-  for ((waited = 0; some < _dlrun_kept_nodes && waited < 1000; waited++)); do
-    kill -0 "$_dlrun_keeper" 2>/dev/null || break
-    if ((waited == 100)) && ! compgen -G "$DLRUN_RUN_DIR/kept/notice-*" >/dev/null; then # the request was not Slurm's: a second SIGTERM would end it too early
-      kill -TERM "$_dlrun_keeper"
+_dlrun_await_standby() { # wait for what each node's standby does then; false if something did not arrive, or the step is gone
+  local waited node code some=0 ask=100
+  if [[ -n ${_dlrun_left_to_end-} ]]; then ask=0; fi
+  _dlrun_missing=()
+  for ((waited = 0; some < _dlrun_kept_nodes && waited < 10 * ${_dlrun_left_to_end:-100}; waited++)); do
+    if ! kill -0 "$_dlrun_keeper" 2>/dev/null && [[ -z ${_dlrun_left_to_end-} ]]; then break; fi # the standbys outlive it there
+    if ((waited == ask)) && ! compgen -G "$DLRUN_RUN_DIR/kept/notice-*" >/dev/null; then # the request was not Slurm's: a second SIGTERM would end it too early
+      kill -TERM "$_dlrun_keeper" 2>/dev/null
     fi
     sleep 0.1
     some=$(compgen -G "$DLRUN_RUN_DIR/kept/[0-9]*" | wc -l)
   done
   for ((node = 0; node < _dlrun_kept_nodes; node++)); do # each by its name: a list of the directory may be an old one
-    { read -r code <"$DLRUN_RUN_DIR/kept/$node"; } 2>/dev/null && [[ $code == 0 ]] || return 1
+    { read -r code <"$DLRUN_RUN_DIR/kept/$node"; } 2>/dev/null && [[ $code == 0 ]] || _dlrun_missing+=("$node")
   done
+  ((${#_dlrun_missing[@]} == 0))
+}
+
+_dlrun_name_missing() { # the nodes that have not said that all is done
+  local hosts names='' node
+  mapfile -t hosts <"$DLRUN_HOSTS"
+  for node in ${_dlrun_missing[@]+"${_dlrun_missing[@]}"}; do names+=" ${hosts[node]-}"; done
+  if [[ -n $_dlrun_results && -n $_dlrun_in_place ]]; then
+    dlrun_log "no word yet of the results on:$names; each node's standby goes on with them, else they stay there, in $DLRUN_RESULTS; its report is in $DLRUN_RUN_DIR/logs/stage-*.log"
+  else
+    dlrun_log "no word yet of the data on:$names; each node's standby removes it, else the next job there does"
+  fi
 }
 
 _dlrun_unstage() { # copy results, then end this job's use of the data; if that fails, the next job on the node cleans up

@@ -300,13 +300,11 @@ def test_results_come_whole_before_the_walltime_ends(alice):
 
 
 def await_keeper(alice, job):
-    """Wait for the step that keeps results when Slurm starts none any more: it starts beside the ranks, and a job that
-    is ended before it is up leaves what it has on its nodes, for the next job there to clear."""
-    waits = "pgrep -u alice -f '^sleep 3600'"
+    """Wait for each node's standby: its step starts beside the ranks, and a job that is ended before it is up leaves what
+    it has on its nodes, for the next job there to clear."""
+    waits = "test $(pgrep -u alice -fc '/stage.sh keep$') -ge 2"
     for node in alice.hosts(job):
-        await_true(
-            lambda on=node: alice.cluster.on(on, waits).returncode == 0, 60, "the keeping step to wait"
-        )
+        await_true(lambda on=node: alice.cluster.on(on, waits).returncode == 0, 60, "the standby to wait")
 
 
 @pytest.mark.parametrize("launcher", ["srun", "ssh", "openmpi", "hydra"])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -30,7 +32,7 @@ dlrun_wait
 """
 
 
-def daemon(place: Path, name: str, code: str) -> subprocess.Popen[str]:
+def daemon(place: Path, name: str, code: str, **more: object) -> subprocess.Popen[str]:
     """A program of a name that runs bash code in a shell below it, once that has begun."""
     for directory in ("failures", "ended", "logs"):
         (place / directory).mkdir()
@@ -41,7 +43,7 @@ def daemon(place: Path, name: str, code: str) -> subprocess.Popen[str]:
         "DLRUN_JOB_DIR": place, "DLRUN_RUN_DIR": place, "DLRUN_HOSTS": place / "hosts", "DLRUN_JOB_ID": 7,
         "DLRUN_RUN_ID": f"7-{place.name}.0", "DLRUN_RESTART": 0, "DLRUN_ROLE": "rank", "DLRUN_RANK": 1,
         "DLRUN_LOCAL_RANK": 0, "DLRUN_WORLD_SIZE": 2, "DLRUN_HOST": "n2", "_dlrun_host": "n1",
-        "SLURM_JOB_ID": 7, "SLURM_STEP_ID": 0,
+        "SLURM_JOB_ID": 7, "SLURM_STEP_ID": 0, **more,
     }  # fmt: skip
     with (place / "said").open("w") as said:
         running = subprocess.Popen(
@@ -86,14 +88,47 @@ def test_a_rank_whose_daemon_is_killed_ends_and_notes_it(tmp_path):
     assert said == "rank 1 n2 1 node failed: slurmstepd on n2, which had started rank 1, is gone"
 
 
-def test_a_rank_that_slurm_did_not_start_is_not_watched(tmp_path):
-    running = daemon(tmp_path, "pbs_mom", RANK)
-    try:
-        shell = (tmp_path / "shell").read_text().strip()
-        until(lambda: processes.children(int(shell)) == ["sleep"])
-    finally:
-        os.killpg(running.pid, signal.SIGKILL)
-        running.wait()
+STUBBORN = RANK.replace(
+    "sleep 600",
+    """bash -c 'setsid bash -c "trap \\"\\" TERM; : >{place}/apart; sleep 600" & trap "" TERM; sleep 600'""",
+)
+"""A program that ignores SIGTERM, as does its child in a session of its own."""
+
+
+def of_run(place: Path) -> list[int]:
+    """What has this run in its environment, in any session."""
+    mark = f"DLRUN_RUN_DIR={place}".encode()
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with suppress(OSError):
+                if mark in (process / "environ").read_bytes().split(b"\0"):
+                    found.append(int(process.name))
+    return found
+
+
+@pytest.mark.parametrize("which", ["daemon", "shell", "both"])
+@pytest.mark.parametrize("name", ["flux-shell", "orted", "slurmstepd"])
+def test_nothing_of_a_rank_stays_when_what_started_it_is_killed_or_its_shell(tmp_path, name, which):
+    running = daemon(tmp_path, name, STUBBORN, DLRUN_GRACE=1)
+    shell = int((tmp_path / "shell").read_text())
+    until(lambda: (tmp_path / "apart").exists() and len(standbys(tmp_path)) == 1)
+    for pid in {"daemon": [running.pid], "shell": [shell], "both": [running.pid, shell]}[which]:
+        os.kill(pid, signal.SIGKILL)
+    running.wait()
+    until(lambda: not of_run(tmp_path))
+    note = tmp_path / "failures" / "rank-1"
+    assert note.exists() == ((name, which) == ("slurmstepd", "daemon"))
+
+
+def standbys(place: Path) -> list[int]:
+    return processes.matching(f"{re.escape(str(place))}/lib/standby.sh")
+
+
+def test_a_rank_that_ends_leaves_no_standby(tmp_path):
+    running = daemon(tmp_path, "orted", RANK.replace("sleep 600", "sleep 0.5"))
+    running.wait()
+    until(lambda: not of_run(tmp_path))
 
 
 @pytest.mark.parametrize("requeued", [False, True])

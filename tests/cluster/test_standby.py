@@ -1,0 +1,132 @@
+"""Each node does its own part of the end: nothing of a job stays on any node, whatever goes first, and results arrive or are named."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_no_flux, why_not
+from tests.cluster.hosts import await_true
+from tests.cluster.jobs import User, bash
+from tests.cluster.staged import files, names
+
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+
+NODES = 3
+SITES = {
+    "slurm": {"scheduler": {"type": "slurm"}, "launcher": {"name": "srun"}},
+    "flux": {
+        "scheduler": {"type": "flux", "exclusive": True, "gpus": "none"},
+        "launcher": {"name": "flux"},
+        "partitions": {"work": {"default": True, "node_type": "n"}},
+        "node_types": {"n": {"topology": {"packages": 2, "cores": 4}}},
+    },
+}
+SCRIPT = """\
+setsid bash -c 'trap "" TERM; sleep 600' &
+printf 12345 >"$1/rank-$DLRUN_RANK"
+: >"$DLRUN_RUN_DIR/written-$DLRUN_RANK"
+sleep 600"""
+"""A rank with a result of five bytes, and a child in a session of its own that ignores SIGTERM."""
+
+
+@pytest.fixture(scope="module", params=SITES)
+def alice(request):
+    if request.param == "flux" and (reason := why_no_flux()):
+        pytest.skip(reason)
+    more = {"slurm_conf": ("KillWait=15",)} if request.param == "slurm" else {}
+    spec = ClusterSpec(
+        scheduler=request.param,
+        node_types=(NodeType(count=NODES),),
+        partitions=(Partition(name="work", default=True, max_time="1-00:00:00"),),
+        sshd=True,
+        **more,
+    )
+    site = {
+        "name": f"test-standby-{request.param}",
+        "storage": {"node_local": {"path": "/tmp", "size": "10GB"}},
+        "fabric": {"name": "ethernet", "interfaces": ["eth0"]},
+        **SITES[request.param],
+    }
+    with Cluster(spec, name=f"standby-{request.param}-{os.getpid()}") as running:
+        yield User(running, site)
+
+
+def start(alice, walltime: str = "10m") -> str:
+    """A job on all nodes with its data there, whose ranks have each written a result and run on; its id."""
+    to = alice.directory / "results"
+    job = alice.submit(
+        {
+            "command": [*bash(SCRIPT), "x", "{{ results }}"],
+            "data": {"set": {"source": str(files(alice)), "strategy": "copy", "keep": "job"}},
+            "results": {"to": str(to), "before_end": "10s"},
+            "resources": {"nodes": NODES, "ranks_per_node": 1, "walltime": walltime},
+        }
+    )
+    place = alice.job_dir(job)
+    await_true(lambda: len(list(place.glob("written-*"))) == NODES, 120, "all ranks to write")
+    waits = "test $(pgrep -u alice -fc '/stage.sh keep$') -ge 2"
+    for node in alice.hosts(job):
+        await_true(lambda on=node: alice.cluster.on(on, waits).returncode == 0, 60, "the standby to wait")
+    return job
+
+
+def ended_well(alice, job: str) -> None:
+    """No process, no data and no result of the job is on any node; results are there, or missing by name."""
+    alice.ended(job, within=60)
+    alice.left_nothing(job, alice.cluster.spec.nodes)
+    log = alice.log(job)
+    print(log)
+    for rank, node in enumerate(alice.hosts(job)):
+        brought = alice.directory / "results" / f"rank-{rank}"
+        assert (
+            brought.exists() or node in log.partition("no word yet of the results on:")[2].partition(";")[0]
+        ), (rank, log)
+        assert not [name for name in names(alice, node) if name.startswith((".results", "set"))], (node, log)
+        if brought.exists():
+            assert brought.read_text() == "12345"
+            brought.unlink()
+
+
+def scheduler_of(alice) -> str:
+    return alice.cluster.spec.scheduler
+
+
+def test_a_cancelled_job(alice):
+    job = start(alice)
+    alice.dlrun("cancel", job)
+    ended_well(alice, job)
+
+
+def test_the_end_of_the_walltime(alice):
+    job = start(alice, walltime="1m" if scheduler_of(alice) == "slurm" else "40s")
+    ended_well(alice, job)
+
+
+DAEMONS = {"slurm": "^slurmstepd: .{job}[.]0", "flux": "[f]lux-shell"}
+
+
+@pytest.mark.parametrize("first", range(2))
+def test_what_has_started_the_ranks_of_one_node_is_killed(alice, first):
+    job = start(alice)
+    host = alice.hosts(job)[first]
+    pattern = DAEMONS[scheduler_of(alice)].format(job=job)
+    alice.cluster.on(host, f"kill -9 $(pgrep -f '{pattern}')", user="root", check=True)
+    ended_well(alice, job)
+
+
+@pytest.mark.parametrize("alice", ["flux"], indirect=True)
+@pytest.mark.parametrize("first", range(2))
+def test_a_broker_is_killed(alice, first):
+    job = start(alice)
+    host = alice.hosts(job)[first]
+    alice.cluster.on(host, "kill -9 $(pgrep -n ^flux-broker)", user="root", check=True)
+    ended_well(alice, job)
+
+
+@pytest.mark.parametrize("alice", ["flux"], indirect=True)
+def test_a_job_that_flux_kills(alice):
+    job = start(alice)
+    alice.cluster.on("login", f"flux job kill -s KILL {job}", user="alice", check=True)
+    ended_well(alice, job)
