@@ -1,4 +1,4 @@
-"""Each node does its own part of the end: nothing of a job stays on any node, whatever goes first, and results arrive or are named."""
+"""Each node does its own part of the end: nothing of a job stays on a node, whatever goes first; results arrive or are named."""
 
 from __future__ import annotations
 
