@@ -222,6 +222,7 @@ _dlrun_start_standby() { # the first rank of each node: its processes end even i
   if [[ -z $name ]] && { read -r parent <"/proc/$$/stat"; } 2>/dev/null; then # a launcher's process that was there for the start alone
     parent=${parent##*) ? } parent=${parent%% *}
   fi
+  if [[ $name == slurmstepd ]]; then name=note; else name=; fi
   if type -P setsid >/dev/null; then apart=(setsid); fi # an image may be without it
   DLRUN_PROCESS='' ${apart[@]+"${apart[@]}"} "$BASH" -p "$DLRUN_JOB_DIR/lib/standby.sh" $$ "$parent" "$name" "${_dlrun_late-}" </dev/null >/dev/null 2>&1 &
   _dlrun_standby=$!

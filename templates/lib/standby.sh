@@ -2,7 +2,7 @@
 # A node's standby: it does this node's part of the end by itself when what should do it is gone, be that the scheduler's daemon, the
 # launcher's, or the first node. It has a session of its own, and so outlives them; it holds nothing of theirs open.
 #
-# The first rank of each node starts one, which ends processes (`bash lib/standby.sh PID PARENT NAME [LATE]`). Where data or results are on
+# The first rank of each node starts one, which ends processes (`bash lib/standby.sh PID PARENT NOTE LATE`). Where data or results are on
 # the nodes, stage.sh has one more, with these functions. Needs bash 4.2, coreutils and grep.
 
 _dlrun_leaving= # set when this process was asked to end
@@ -73,7 +73,7 @@ _dlrun_end_ranks() { # TENTHS [ROLE RANK]: SIGTERM to all processes of the ranks
   done
 }
 
-_dlrun_stand_by_ranks() { # PID PARENT NAME [LATE]: of rank.sh, which kills this process when it ends by itself
+_dlrun_stand_by_ranks() { # PID PARENT NOTE LATE: of rank.sh, which kills this process when it ends by itself; NOTE: `note` if the loss of PARENT is one of the node
   local shell='' above='' killed=
   trap '' TERM
   _dlrun_detach
@@ -84,7 +84,7 @@ _dlrun_stand_by_ranks() { # PID PARENT NAME [LATE]: of rank.sh, which kills this
     _dlrun_end_ranks 10 "$DLRUN_ROLE" "$DLRUN_RANK"
     return 0
   fi
-  if [[ $3 == slurmstepd && -z $killed ]]; then # Slurm notices only after minutes that its daemon has died
+  if [[ $3 == note && -z $killed ]]; then # Slurm notices only after minutes that its daemon has died
     printf '%s %s %s %s 1 node failed: slurmstepd on %s, which had started rank %s, is gone\n%s' "$(date +%s%N)" \
       "$DLRUN_ROLE" "$DLRUN_RANK" "$DLRUN_HOST" "$DLRUN_HOST" "$DLRUN_RANK" "${4-}" >"$DLRUN_RUN_DIR/failures/$DLRUN_ROLE-$DLRUN_RANK"
   fi
