@@ -103,7 +103,7 @@ def test_the_end_of_the_walltime(alice):
     ended_well(alice, job)
 
 
-DAEMONS = {"slurm": "-f '^slurmstepd: .{job}[.]0'", "flux": "-x flux-shell"}
+DAEMONS = {"slurm": "-f '^slurmstepd: .{job}[.][0-9]'", "flux": "-x flux-shell"}
 
 
 @pytest.mark.parametrize("first", range(2))
