@@ -120,8 +120,11 @@ _dlrun_standby() { # until the job is asked to end, or the step or its daemon is
   _dlrun_await_gone "$pid" "$parent"
   [[ ! -e $DLRUN_RUN_DIR/kept/none ]] || exit 0
   trap '' TERM # it may come twice
-  touch "$DLRUN_RUN_DIR/kept/notice-$_dlrun_index"
-  if [[ -z $_dlrun_leaving ]]; then until _dlrun_ranks_gone 600; do :; done; fi # they have a standby of their own
+  if [[ -n $_dlrun_leaving ]]; then
+    touch "$DLRUN_RUN_DIR/kept/notice-$_dlrun_index"
+  else # this node alone: its ranks have a standby of their own
+    until _dlrun_ranks_gone 600; do :; done
+  fi
   _dlrun_leave || code=1
   echo "$code" >"$DLRUN_RUN_DIR/kept/new-$_dlrun_index"
   mv -f "$DLRUN_RUN_DIR/kept/new-$_dlrun_index" "$DLRUN_RUN_DIR/kept/$_dlrun_index"
