@@ -48,7 +48,7 @@ def call(
 
 
 RANKS = (
-    "rank", "warning", "bind", "divide", "gpus", "locate", "checks", "world", "agent", "container", "caches", "stage",
+    "rank", "warning", "bind", "divide", "gpus", "locate", "checks", "world", "agent", "container", "caches", "stage", "standby",
 )  # fmt: skip
 """Parts that run in a shell of their own."""
 

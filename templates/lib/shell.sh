@@ -7,8 +7,8 @@ _dlrun_builtins='. : [ break builtin cd command compgen continue declare disown 
   typeset ulimit umask unset wait'
 _dlrun_programs='awk base64 bash cat cp date env find flux getent grep head id ip ls mkdir mkfifo mktemp mv numactl prlimit python3 qstat
   qsub readlink rm rmdir scancel scontrol sed sha256sum sleep sort srun ssh stat tail taskset tee timeout touch tr wc'
-_dlrun_locals='after alive all at_once bad base begun below cause code commit count daemon deadline dirty earlier ended exit_code file first
-  found granted host how i id ids index job laid last late left letter letters line list listed locks log lost made margin
+_dlrun_locals='after alive all ask at_once bad base begun below cause code commit count daemon deadline dirty earlier ended exit_code file first
+  found granted host hosts how i id ids index job laid last late left letter letters line list listed locks log lost made margin
   marks more name names node note noted now off old older own owner part parts path pid pids place places points port rank
   reason rest role root rows running said script seed seen size sockets some span stacks started starts stat status
   step still table text there tick tree tries try until usage version waited wall what when where words work'
