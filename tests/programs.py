@@ -75,9 +75,12 @@ TRIALS = {
                         input="echo $1\n", package="shellcheck"),
     "sshfs": Trial(("sshfs",), VERSION, says="SSHFS version", package="sshfs"),
     "strace": Trial(("strace",), ("-f", "-e", "trace=%file", "true"), says="execve(", package="strace"),
+    "tar": Trial(("tar",), VERSION, says="GNU tar", package="tar"),
     "torchrun": Trial(("torchrun",), ("--help",), says="--nproc"),
     "umount": Trial(("umount",), VERSION, says="util-linux", package="mount"),
     "unshare": Trial(("unshare",), ("--mount", *ECHO)),
+    "zip": Trial(("zip",), ("-v",), says="Info-ZIP", package="zip"),
+    "zstd": Trial(("zstd",), VERSION, says="Zstandard", package="zstd"),
 }  # fmt: skip
 """By the name that a test gives to `pytest.mark.needs`, or to `need`."""
 

@@ -70,6 +70,21 @@ NODE: Mapping[str, OwnMessages] = {
             "{} fetched {} of the {} of `{}`",
             "`{}` is not a path, and none of {}://",
             "a source that is a URL needs strategy copy or pack",
+            "--unpack needs strategy copy or pack",
+            "--unpack needs a path or a source that begins with https:// or http://",
+        ),
+    ),
+    "data-archive": OwnMessages(
+        next="see the archive named by `source` under `data`: list it on a login node (`tar tf`, `unzip -l`), or unpack it once on the shared file system and name the directory",
+        messages=(
+            "the archive `{}` is damaged: {}",
+            "the archive `{}` is not unpacked: its member `{}` {}",
+            "the archive `{}` has {}{}, not the checksum that was given",
+            "`{}` is not an archive that can be unpacked",
+            "`{}` is {}, not one archive",
+            "the source `{}` is not a file, so it cannot be unpacked",
+            "node {} cannot unpack `{}`: it has no `{}`",
+            "cannot unpack `{}`: {}{}",
         ),
     ),
     "data-credentials": OwnMessages(

@@ -174,6 +174,11 @@ def source_options(parser: Parser) -> None:
         metavar="sha256:HASH",
         help="require this digest of all files; `compute` only reports it",
     )
+    parser.add_argument(
+        "--unpack",
+        action="store_true",
+        help="the source is one archive (tar, also with gzip, bzip2, xz or zstd; zip): its content is the data set",
+    )
     parser.add_argument("--name", required=True, help="of the data set: DIR/NAME/data")
     file_options(parser)
     parser.add_argument("--links", choices=("keep", "follow"), default="keep", help="symbolic links (keep)")
@@ -330,6 +335,12 @@ def stage_arguments(argv: List[str]) -> argparse.Namespace:
         # The first node downloads the source for all others, so they cannot link to it or read their own shards.
         raise Usage("a source that is a URL needs strategy copy or pack", "the first node reads it for all")
     reads_all = found.verify or found.checksums or found.version
+    if found.unpack and found.strategy in ("part", "shard"):
+        raise Usage("--unpack needs strategy copy or pack", "the first node unpacks the archive for all")
+    if found.unpack and scheme(found.source) == "s3":
+        raise Usage(
+            "--unpack needs a path or a source that begins with https:// or http://", "s3:// is a directory"
+        )
     if found.start is not None and (not found.job or found.strategy == "pack" or reads_all):
         raise Usage(
             "--start needs --job, and excludes --strategy pack, --verify, --checksums and --version",

@@ -89,6 +89,13 @@ class Progress:
             )
         )
 
+    def unpacking(self, read: int, archive: int, written: int, files: int) -> None:
+        """Report an archive that is being unpacked: bytes of it that are read, of all; bytes and files written so far."""
+        self.event("unpacking", read=read, archive=archive, bytes=written, files=files)
+        percent = 100.0 * read / archive if archive else 100.0
+        line = "unpacking: {:.0f} % of {}, so far {} in {}"
+        self.log(line.format(percent, text.size(archive), text.size(written), text.count(files, "file")))
+
     def seconds(self) -> float:
         """Seconds since the beginning."""
         return time.monotonic() - self._began

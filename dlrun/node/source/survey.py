@@ -159,7 +159,7 @@ def _add_entry(
     if stat.S_ISLNK(mode):
         kind, size = LINK, 0
         made.links.append(walk.targets[path])
-        if _points_outside(made.dirs[number], walk.targets[path]):
+        if points_outside(made.dirs[number], walk.targets[path]):
             walk.findings.outside.append(path)
     elif not stat.S_ISREG(mode):
         walk.findings.special.append(path)
@@ -191,7 +191,8 @@ def _attributes(made: Manifest, walk: Walk, entry: int, path: bytes) -> None:
         made.xattrs += [(entry, key, value) for key, value in walk.xattrs.get(path, ())]
 
 
-def _points_outside(directory: bytes, target: bytes) -> bool:
+def points_outside(directory: bytes, target: bytes) -> bool:
+    """Whether a link in a directory of the data set names a place outside it; links in between are not followed."""
     if target.startswith(b"/"):
         return True
     landed = os.path.normpath(b"/".join((directory or b".", target)))

@@ -16,6 +16,9 @@ from .resume import MANIFEST
 MAX_HEAD = 1 << 20  # maximum bytes of a manifest's magic and JSON lines
 STALE = 86400.0  # seconds after which the remains of a killed copy are removed
 
+UNFINISHED = (b"part.", b"fetch.", b"unpack.")
+"""Beginnings of names in the control directory: the copy of a set, the download of its URL, the content of its archive."""
+
 
 class PublishedSet(NamedTuple):
     """A published set: bytes and files, time of last use (seconds since 1970), jobs that use it, source."""
@@ -149,12 +152,12 @@ def clean_up(area: Area) -> List[bytes]:
         # On a failing disk the removal may fail, too; the new set may still fit.
         with contextlib.suppress(OSError):
             area.discard(area.control, b"trash." + rest)
-    unfinished = any(map(area.controls, (b"part.", b"fetch.", b"script.")))
+    unfinished = any(map(area.controls, (*UNFINISHED, b"script.")))
     now = area.clock() if unfinished else 0.0
     for process in area.controls(b"script."):  # of `fix-venv`
         if _age(area, b"script." + process, now) > STALE:
             area.discard(area.control, b"script." + process)
-    for kind in (b"part.", b"fetch."):
+    for kind in UNFINISHED:
         for name in area.controls(kind):
             if _age(area, kind + name, now) > STALE:
                 _remove_unfinished(area, name)
@@ -170,8 +173,7 @@ def _age(area: Area, name: bytes, now: float) -> float:
 def _remove_unfinished(area: Area, name: bytes) -> None:
     lock = area.try_lock(name)
     if lock is not None:
-        # `fetch.`: the download of a set whose source is a URL.
-        for kind in (b"part.", b"fetch."):
+        for kind in UNFINISHED:
             area.discard(area.control, kind + name)
         lock.close()
 
@@ -191,6 +193,6 @@ def end_job(area: Area, job: str) -> List[bytes]:
 def remove_unused(area: Area) -> List[bytes]:
     """Remove all sets without users and all unfinished ones; returns the names of the removed sets."""
     removed = clean_up(area) + [entry.name for entry in evict(area, lambda: False)]
-    for name in area.controls(b"part."):
+    for name in sorted({name for kind in UNFINISHED for name in area.controls(kind)}):
         _remove_unfinished(area, name)
     return removed

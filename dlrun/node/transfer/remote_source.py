@@ -1,65 +1,38 @@
-"""A source that is a URL, on the first node: downloaded to the control directory, and removed after the copy."""
+"""A source that is a URL, on the first node (see `fetched_source`)."""
 
-import argparse
 import contextlib
 import os
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 from ..blocks.hashing import Hasher
 from ..common import text
-from ..common.errors import SourceFault, system_errors
+from ..common.errors import SourceFault
 from ..common.progress import Progress
-from ..common.safety import DIRECTORY_FLAGS
 from ..common.system import boot
-from ..source.manifest import FILE, Manifest
-from ..source.selection import Access, scheme
+from ..source.manifest import Manifest
+from ..source.selection import Access
 from ..store import space
 from ..store.area import Area
-from ..store.remove import remove_tree
 from . import remote_delta
+from .fetched_source import WHOLE, FetchedSource
 from .remote_delta import Reuse
 
 if TYPE_CHECKING:
     from ..source.remote import SourceListing
 
 PREFIX = b"fetch."
-WHOLE = "whole\n"
-"""The last line of the record of a complete download."""
 SHARED = "shared\n"
 """The last line of the record of an incomplete download whose files may be links to those of the published version."""
 
 
-def remote_source(
-    area: Area, name: bytes, given: argparse.Namespace, progress: Progress
-) -> "Optional[RemoteSource]":
-    """The remote source of a set, if its source is a URL."""
-    if not scheme(given.source):
-        return None
-    return RemoteSource(area, name, given.source, Access(given.url_from, tuple(given.header_from)), progress)
-
-
-class RemoteSource:
-    """A source at a URL; `directory`: the download directory; `is_downloaded`: whether this process has downloaded it.
-
-    Next to `directory` is a record of its content. A killed download is resumed only in the same boot (after a crash files
-    may have their size and time without their content), with the same listing, and with a client that can resume.
-    """
+class RemoteSource(FetchedSource):
+    """A source at a URL. A killed download is resumed with the same listing, and with a client that can resume."""
 
     def __init__(self, area: Area, name: bytes, url: str, access: Access, progress: Progress) -> None:
+        super().__init__(area, PREFIX + name, url)
         self._access, self._progress = access, progress
-        self.url, self.is_downloaded, self._area, self._name = url, False, area, PREFIX + name
-        self._base = os.path.join(os.fsdecode(area.path), ".dlrun", os.fsdecode(self._name))
-        self.directory, self._record = os.path.join(self._base, "data"), os.path.join(self._base, "record")
-        self._fetched = os.path.join(self._base, "fetched")
         self._shared: Tuple[str, Dict[bytes, bytes]] = ("", {})
         self._listed: "Optional[SourceListing]" = None
-
-    def prepare(self) -> bytes:
-        """Create the directory `directory`, if missing, and return its path."""
-        for path in (self._base, self.directory):
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(path, 0o700)
-        return os.fsencode(self.directory)
 
     def list_source(self) -> Dict[str, Any]:
         """List the source; returns its state for a manifest's `info`."""
@@ -150,55 +123,9 @@ class RemoteSource:
         """Path -> hashes of the files that the download shares with the published version."""
         return self._shared[1] if self._shared[0] == hasher.name else {}
 
-    def download_as_substitute(self, manifest: Manifest, progress: Progress) -> None:
-        """Download on this node, because the leader that had done so is lost; with the times of the manifest."""
-        with system_errors("cannot fetch `{}`".format(self.url)):
-            self._download_as_substitute(manifest, progress)
-
-    def _download_as_substitute(self, manifest: Manifest, progress: Progress) -> None:
-        if self.is_downloaded:
-            return
-        from ..source import remote
-
-        if self.list_source()["listing"] != manifest.info.get("listing"):
-            raise remote.changed(self.url)
-        self.download(progress)
-        for entry, kind in enumerate(manifest.kinds):
-            if kind == FILE:
-                # Each download sets its own times, but readers compare them with those in the manifest of the lost leader.
-                path = os.path.join(os.fsencode(self.directory), manifest.path(entry))
-                remote_delta.set_time(path, manifest.mtimes[entry])
-
     def _downloaded_size(self) -> int:
         return sum(
             os.path.getsize(os.path.join(above, name))
             for above, _, names in os.walk(self.directory)
             for name in names
         )
-
-    def _read_record(self) -> str:
-        try:
-            with open(self._record, encoding="utf-8", errors="surrogateescape") as file:
-                return file.read()
-        except OSError:
-            return ""
-
-    def _write_record(self, state: str) -> None:
-        with open(self._record + ".new", "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(state)
-        os.replace(self._record + ".new", self._record)
-
-    def _remove_files(self) -> None:
-        """Remove the downloaded files; the directory itself stays, since workers have it open."""
-        for path in (self.directory, self._fetched):
-            with contextlib.suppress(FileNotFoundError):
-                directory = os.open(path, DIRECTORY_FLAGS)
-                try:
-                    for name in os.listdir(directory):
-                        remove_tree(directory, os.fsencode(name))
-                finally:
-                    os.close(directory)
-
-    def remove(self) -> None:
-        """Remove the download: the set is published."""
-        self._area.discard(self._area.control, self._name)

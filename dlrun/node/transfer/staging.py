@@ -29,10 +29,10 @@ from ..store.layout import layout_of
 from ..store.read_back import damaged, verify_set
 from ..store.room import Room
 from . import content, local, rate_limit
+from .archive_source import fetched_source
 from .outcome import COPY, RELAY, WARM, PreparedSet, report
 from .plan_delta import plan_delta
 from .remote_delta import Reuse
-from .remote_source import remote_source
 from .task import Task
 
 MAX_WORKERS = 4  # two reach 25 Gbit/s; more would only take cores from the job that is starting
@@ -64,7 +64,7 @@ class Staging:
         self.proof = content.Proof(given, self.hasher)
         eviction.clean_up(self.area)
         self.shard: Optional[Tuple[int, int, str]] = None
-        self.remote = remote_source(self.area, self.name, given, progress)
+        self.remote = fetched_source(self.area, self.name, given, progress)
         self._lock: Optional[Lock] = None
         self.early = None if given.start is None else Early(self.area, self.name, given.job, given.start)
 

@@ -1,0 +1,202 @@
+"""A source that is an archive, on the first node: unpacked to the control directory, from where it is copied and relayed.
+
+A set is warm if the archive has the size and times, or for a URL the listing, of its manifest: no file of it was there to be
+compared. Whatever a killed run has unpacked is removed, unless it was whole.
+"""
+
+import argparse
+import hashlib
+import os
+import stat
+import time
+from typing import Any, Dict, Optional
+
+from ..common import text
+from ..common.errors import Damaged, NoSpace, SourceFault, system_errors
+from ..common.progress import Progress
+from ..common.system import boot, file_system
+from ..source.manifest import Manifest
+from ..source.selection import Access, scheme
+from ..store import space
+from ..store.area import Area, Lock
+from .fetched_source import WHOLE, FetchedSource
+from .remote_delta import Reuse
+from .remote_source import RemoteSource
+
+PREFIX = b"unpack."
+_LOCK = b"~"  # before a set's name, which cannot begin with it
+_PIECE = 1 << 20  # bytes read at once
+_BETWEEN = 64 << 20  # bytes that are written between two looks at the free space
+_SUM = "sha256:"
+
+
+def fetched_source(
+    area: Area, name: bytes, given: argparse.Namespace, progress: Progress
+) -> Optional[FetchedSource]:
+    """The source of a set whose files are made first, if it is a URL or an archive; None for any other."""
+    access = Access(given.url_from, tuple(given.header_from))
+    remote = RemoteSource(area, name, given.source, access, progress) if scheme(given.source) else None
+    return ArchiveSource(area, name, given, progress, remote) if given.unpack else remote
+
+
+class ArchiveSource(FetchedSource):
+    """An archive at a path, or with `remote` at a URL, from where it is downloaded first."""
+
+    def __init__(
+        self,
+        area: Area,
+        name: bytes,
+        given: argparse.Namespace,
+        progress: Progress,
+        remote: Optional[RemoteSource],
+    ) -> None:
+        place = given.source if remote else os.path.abspath(given.source)
+        super().__init__(area, PREFIX + name, place)
+        self._progress, self._remote, self._given, self._set = progress, remote, given, name
+        # A checksum of one file is that of the archive.
+        self._checksum = given.checksums if given.checksums.startswith(_SUM) else ""
+        self._identity, self._mtime = "", 0
+        self._lock: Optional[Lock] = None
+        self._room = 0  # bytes that may be written before the next look at the free space
+
+    def list_source(self) -> Dict[str, Any]:
+        """The state of the archive; raises SourceFault if it is not there, or not one file."""
+        self.prepare()
+        state = [str(self._remote.list_source()["listing"])] if self._remote else self._state()
+        lines = [*state, self._checksum]
+        self._identity = hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+        return {"listing": self._identity}
+
+    def _state(self) -> "list[str]":
+        try:
+            status = os.stat(self.url)
+        except OSError as fault:
+            message = "the source `{}` cannot be read: {}".format(self.url, fault.strerror)
+            raise SourceFault(message, "seen from {}".format(os.uname().nodename)) from None
+        if not stat.S_ISREG(status.st_mode):
+            message = "the source `{}` is not a file, so it cannot be unpacked".format(self.url)
+            raise SourceFault(message, "name one archive, or leave out `unpack`")
+        self._mtime = status.st_mtime_ns
+        # Many FUSE file systems make up change times at each mount.
+        changed = 0 if file_system(status.st_dev).startswith("fuse") else status.st_ctime_ns
+        return [str(status.st_size), str(status.st_mtime_ns), str(changed)]
+
+    def download(self, progress: Progress, reuse: Optional[Reuse] = None) -> None:
+        """Unpack the archive; raises NoSpace without room for its content and the copy, SourceFault for a bad archive."""
+        del reuse  # what is in an archive is known only when it is unpacked
+        if self.is_downloaded:
+            return
+        if not self._identity:
+            self.list_source()
+        # Another job that copies the set may be unpacking it: this node has no lock of a set that it only relays.
+        self._lock = self._lock or self._area.lock(_LOCK + self._set, self._given.lock_timeout, self._wait)
+        self.prepare()
+        state = "{}\n{}\n{}\n".format(boot(), self.url, self._identity)
+        if self._read_record() != state + WHOLE:
+            # First the record: after a kill, the next run would take the rest for the whole.
+            self._write_record("")
+            self._remove_files()
+            try:
+                with system_errors("cannot unpack `{}`".format(self.url)):
+                    self._make(progress)
+            except NoSpace:
+                self.remove()
+                raise
+            self._write_record(state + WHOLE)
+        if self._remote:
+            self._remote.remove()
+        self.is_downloaded = True
+
+    def _wait(self) -> None:
+        self._progress.log("waiting for another job that is unpacking it")
+
+    def _make(self, progress: Progress) -> None:
+        identity, path = self._identity, self.url
+        if self._remote:
+            self._remote.download(progress)
+            names = os.listdir(self._remote.directory)
+            if len(names) != 1:
+                message = "`{}` is {}, not one archive".format(self.url, text.count(len(names), "file"))
+                raise SourceFault(message, "name one archive, or leave out `unpack`")
+            path = os.path.join(self._remote.directory, names[0])
+        if self._checksum:
+            self._compare(path)
+        self._unpack(path, progress)
+        if self.list_source()["listing"] != identity:
+            message = "the source changed while it was copied: `{}`".format(self.url)
+            raise SourceFault(message, "run again once it no longer changes")
+
+    def _compare(self, path: str) -> None:
+        found = hashlib.sha256()
+        with open(path, "rb", buffering=0) as file:
+            for data in iter(lambda: file.read(_PIECE), b""):
+                found.update(data)
+        if _SUM + found.hexdigest() != self._checksum:
+            message = "the archive `{}` has {}{}, not the checksum that was given".format(
+                self.url, _SUM, found.hexdigest()
+            )
+            raise Damaged(
+                message, "correct `checksums` if it is of another version, or fetch the archive again"
+            )
+
+    def _unpack(self, path: str, progress: Progress) -> None:
+        # Imported only here: a source that is a directory needs none of it.
+        from ..source.archive import Archive
+        from .unpack import Tree
+
+        archive = Archive(path)
+        try:
+            size = archive.content_size() or self._given.expect
+            # Once here, and once in the copy. The content of a compressed archive is unknown, but hardly less than the archive.
+            space.require(self._area.directory, 2 * (size or archive.size), 0, self._area.path)
+            known = (
+                "which has {}".format(text.size(size)) if size else "of a size that is known only at its end"
+            )
+            progress.log("unpacking {} of {}, {}".format(text.size(archive.size), archive.kind, known))
+            tree = Tree(
+                os.fsencode(self.directory),
+                archive,
+                self._mtime,
+                lambda more: self._fits(tree.bytes, more),
+            )
+            try:
+                shown = time.monotonic() + self._given.interval
+                for member, content in archive.members():
+                    tree.add(member, content)
+                    if time.monotonic() > shown:
+                        shown = time.monotonic() + self._given.interval
+                        progress.unpacking(archive.position(), archive.size, tree.bytes, tree.files)
+                tree.finish()
+            finally:
+                tree.close()
+        finally:
+            archive.close()
+
+    def _fits(self, written: int, more: int) -> None:
+        """Raise NoSpace unless `more` bytes fit, and then the copy of all that is unpacked."""
+        self._room -= more
+        if self._room < 0:
+            space.require(self._area.directory, written + 2 * more, 0, self._area.path)
+            self._room = _BETWEEN
+
+    def record(self, manifest: Manifest) -> None:
+        """Replace change times, which are those of the unpacking, by a number of the archive.
+
+        So another node that unpacks the same archive finds the same set, and no file of a changed one passes for an earlier
+        file of the same size and time.
+        """
+        number = int(self._identity[:15], 16)
+        for entry in range(len(manifest.ctimes)):
+            manifest.ctimes[entry] = number
+        manifest.inodes = manifest.inodes[:0]
+
+    def remove(self) -> None:
+        """Remove the unpacked files, and those of a download."""
+        # A node that only relays the set has no lock of it, and must not remove what another job unpacks.
+        lock = self._lock or self._area.try_lock(_LOCK + self._set)
+        if lock is not None:
+            super().remove()
+            if self._remote:
+                self._remote.remove()
+            lock.close()
+        self._lock = None
