@@ -46,6 +46,11 @@ if TYPE_CHECKING:
 )
 @click.option("--include", multiple=True, metavar="GLOB", help="Copy only files that match. Repeatable.")
 @click.option("--exclude", multiple=True, metavar="GLOB", help="Skip files that match. Repeatable.")
+@click.option(
+    "--unpack",
+    is_flag=True,
+    help="The source is an archive (tar, also with gzip, bzip2, xz or zstd; zip): copy its content.",
+)
 @heading("Job that copies the data")
 @click.option(
     "--nodes",

@@ -52,6 +52,11 @@ class DataSet:
         "in place; auto: by size and space",
         default="auto",
     )
+    unpack: bool = key(
+        "the source is one archive (tar, also with gzip, bzip2, xz or zstd, or zip), at a path or `https://`: the data set is "
+        "its content, which the first node unpacks for all",
+        default=False,
+    )
     size: Bytes | None = key(
         "expected size; a source that differs by more than 10 % is rejected", default=None, minimum=1
     )

@@ -222,6 +222,7 @@ class DataPlan:
     room: Bytes | None = None
     checksums: str | None = None
     version: str | None = None
+    unpack: bool = False
     credentials: Credentials | None = None
     secrets: tuple[str, ...] = saved(default=(), pattern=VARIABLE_NAME)
     hub: HubSource | None = None

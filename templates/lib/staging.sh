@@ -22,7 +22,7 @@ dlrun_chain_port() { # OFFSET in the job's block of ports: at this port nodes se
   (umask 077 && head -c 32 /dev/urandom | base64 >"$DLRUN_RUN_DIR/stage-secret")
 }
 
-dlrun_data() { # VARIABLE NAME SOURCE: where ranks find a data set; dlrun_data.py, which waits for files, is on PYTHONPATH
+dlrun_data() { # VARIABLE NAME SOURCE: where ranks find a data set (SOURCE is empty for what is unpacked); dlrun_data.py is on PYTHONPATH
   _dlrun_sets+=("$1")
   if [[ :${PYTHONPATH-}: != *:"$DLRUN_JOB_DIR/python":* ]]; then
     export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$DLRUN_JOB_DIR/python"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import tarfile
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -112,6 +113,23 @@ def test_a_file_of_a_web_server_is_staged(dlrun, local, tmp_path):
     assert ran.stdout.splitlines() == [str(local / "web" / "data")]
     assert (local / "web" / "data" / "one.tar").read_bytes() == b"content"
     assert "the first node fetches it" in ran.stderr
+
+
+@pytest.mark.slow
+def test_an_archive_of_a_web_server_is_unpacked(dlrun, source, local, tmp_path):
+    (tmp_path / "web").mkdir()
+    with tarfile.open(tmp_path / "web" / "one.tgz", "w:gz") as made:
+        made.add(source, "set")
+    serve = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "web"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/one.tgz"
+        words = ("stage-data", url, "--unpack", "--name", "web", "--to", local)
+        dlrun(*words)
+        assert contents(local / "web" / "data" / "set") == contents(source)
+        assert "warm" in dlrun(*words).stderr
+        server.shutdown()
+    assert sorted(path.name for path in (local / ".dlrun").glob("*.web")) == ["lock.web", "used.web"]
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,17 @@ def test_a_job_cancelled_while_its_data_comes_leaves_none(dlrun, local):
     assert names(local) == {".dlrun"}
     assert not dlrun.alive()
     assert "not all results" not in (job / "logs" / "job.log").read_text()
+
+
+def test_a_job_trains_on_the_content_of_an_archive(dlrun, local):
+    with tarfile.open(dlrun.place / "set.tar.gz", "w:gz") as made:
+        made.add(dlrun.place / "few", "few")
+    one = f"  packed: {{source: '{dlrun.place}/set.tar.gz', unpack: true}}\n"
+    command = 'cmp "$DLRUN_DATA_PACKED/few/7.bin" "$DLRUN_DATA_FEW/7.bin" && ls "$DLRUN_DATA_PACKED/few" >"$1/names"'
+    job = dlrun.submit(spec(dlrun, command, one), "--wait")
+    assert len((dlrun.place / "brought" / "names").read_text().split()) == 20
+    assert names(local) == {".dlrun"}
+    assert "unpacking" in "".join(path.read_text() for path in (job / "logs").glob("stage-*.log"))
 
 
 @pytest.mark.slow

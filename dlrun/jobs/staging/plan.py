@@ -53,6 +53,7 @@ class StagingRequest:
     rate: str | None = None
     low_priority: bool = False
     verify: bool = False
+    unpack: bool = False
     recheck: str | None = None
     quota: str | None = None
     site: str | None = None
@@ -177,7 +178,7 @@ def _only_data(spec: Spec, asked: StagingRequest, nodes: int | None) -> Spec:
         over["recheck"] = asked.recheck
     if asked.rate:
         over["rate"] = _size("--rate", asked.rate)
-    over |= {key: True for key in ("low_priority", "verify") if getattr(asked, key)}
+    over |= {key: True for key in ("low_priority", "verify", "unpack") if getattr(asked, key)}
     data: dict[str, DataSet] = {name: replace(one, keep="cache", **over) for name, one in spec.data.items()}  # type: ignore[arg-type]
     names = {name for one in spec.data.values() for name in secrets_of(one, spec)}
     used = {name: secret for name, secret in spec.secrets.items() if name in names}

@@ -39,5 +39,11 @@ DATA_CODES: dict[str, tuple[str, str]] = {
         "`credentials: {headers: {Authorization: NAME}}` secrets that are sent as headers. Each NAME must be under `secrets`, "
         "which names the source of the value; it is read on the node that fetches the data, and is never written or printed.",
     ),
+    "DLR141": (
+        "an archive that cannot be unpacked",
+        "With `unpack: true` the source is one archive (tar, also with gzip, bzip2, xz or zstd; zip), at a path or `https://`, which "
+        "the first node unpacks on node-local storage and passes on to the others. It is read as a whole, so `strategy` is `copy` or "
+        "`pack`.",
+    ),
 }
 """Code -> title, explanation."""

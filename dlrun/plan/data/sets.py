@@ -25,6 +25,7 @@ from dlrun.plan.data.strategy import (
     room_for_part,
     sized,
 )
+from dlrun.plan.data.unpacking import not_unpacked
 from dlrun.plan.decisions import Ledger
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -56,6 +57,8 @@ def place_data(
     """
     measured = {**measured, **{name: DataSize(size=one.size, files=one.files) for name, one in hubs.items()}}
     local = sized(site.storage.node_local, memory)
+    # What was measured of an archive is not the size of its content.
+    measured = {name: size for name, size in measured.items() if not spec.data[name].unpack}
     _check_start(spec.data, measured, ledger)
     _check_sources(spec.data, local, ledger)
     _check_credentials(spec, ledger)
@@ -135,7 +138,15 @@ ENVIRONMENT = "environment"
 
 def _check_sources(sets: Mapping[str, DataSet], local: NodeLocal | None, ledger: Ledger) -> None:
     for name, data in sets.items():
-        if is_fetched(data.source):
+        if data.unpack and (refused := not_unpacked(data, local, fetched=is_fetched(data.source))):
+            ledger.problem(
+                "DLR141",
+                f"data set `{name}`: `{data.source}` cannot be unpacked: {refused[0]}",
+                f"data.{name}.unpack",
+                f"data.{name}.strategy",
+                help=refused[1],
+            )
+        elif is_fetched(data.source):
             why = "there is no node-local storage in the site profile" if local is None else ""
             if data.strategy in ("in_place", "part", "shard"):
                 why = f"`strategy: {data.strategy}` reads the source on each node"
@@ -331,6 +342,7 @@ def _one(
         room=choice.room,
         checksums=data.checksums,
         version=data.version,
+        unpack=data.unpack,
         credentials=data.credentials,
         secrets=secrets if strategy != "in_place" else (),
     )
@@ -357,6 +369,11 @@ def _choose(
                 help="use `strategy: in_place`, or add `storage.node_local` to the site profile",
             )
         return Choice(strategy="in_place", because="there is no node-local storage in the site profile")
+    if data.unpack:
+        return Choice(
+            strategy="pack" if data.strategy == "pack" else "copy",
+            because="it is an archive, which the first node unpacks and passes on to the others",
+        )
     if is_fetched(data.source):
         return Choice(
             strategy="pack" if data.strategy == "pack" else "copy",

@@ -45,6 +45,8 @@ def stage_words(data: DataPlan, request: Request, quota: Bytes | None) -> tuple[
         words += ["--rate", str(int(data.rate))]
     if data.low_priority:
         words.append("--low-priority")
+    if data.unpack:
+        words.append("--unpack")
     if data.verify:
         words.append("--verify")
     if data.recheck != "sample":
