@@ -17,7 +17,7 @@ from ..common.progress import Progress
 from ..common.system import boot, file_system
 from ..source.manifest import Manifest
 from ..source.selection import Access, scheme
-from ..store import space
+from ..store import eviction, space
 from ..store.area import Area, Lock
 from .fetched_source import WHOLE, FetchedSource
 from .remote_delta import Reuse
@@ -148,7 +148,7 @@ class ArchiveSource(FetchedSource):
         try:
             size = archive.content_size() or self._given.expect
             # Once here, and once in the copy. The content of a compressed archive is unknown, but hardly less than the archive.
-            space.require(self._area.directory, 2 * (size or archive.size), 0, self._area.path)
+            self._make_room(2 * (size or archive.size))
             known = (
                 "which has {}".format(text.size(size)) if size else "of a size that is known only at its end"
             )
@@ -176,8 +176,15 @@ class ArchiveSource(FetchedSource):
         """Raise NoSpace unless `more` bytes fit, and then the copy of all that is unpacked."""
         self._room -= more
         if self._room < 0:
-            space.require(self._area.directory, written + 2 * more, 0, self._area.path)
+            self._make_room(written + 2 * more)
             self._room = _BETWEEN
+
+    def _make_room(self, wanted: int) -> None:
+        """Evict other sets until so many bytes are free; raises NoSpace if that is not enough."""
+        if space.free(self._area.directory) < wanted:
+            for gone in eviction.make_room(self._area, None, wanted, 0, self._set):
+                self._progress.log("evicted `{}`".format(gone.name.decode("ascii")))
+        space.require(self._area.directory, wanted, 0, self._area.path)
 
     def record(self, manifest: Manifest) -> None:
         """Replace change times, which are those of the unpacking, by a number of the archive.

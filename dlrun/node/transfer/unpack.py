@@ -99,7 +99,7 @@ class Tree:
             os.unlink(name, dir_fd=self._open(above))
 
     def _write(self, member: Member, name: bytes, directory: int, content: "IO[bytes]") -> None:
-        self._before(member.size)
+        self._before(0 if member.sparse else member.size)  # how much of it is holes is not known
         descriptor = os.open(name, _NEW, 0o600, dir_fd=directory)
         try:
             offset = 0

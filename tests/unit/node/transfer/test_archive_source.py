@@ -383,6 +383,24 @@ def test_a_lost_first_node_is_replaced_by_another_that_unpacks(tmp_path, nodes):
     assert contents(group.data(1)) == dict(members)
 
 
+FULL = """
+import os
+from dlrun.node.store import space
+space.free = lambda _: 1000 if os.path.exists({other!r}) else 10**9
+"""
+
+
+def test_unused_sets_are_evicted_for_the_content_of_an_archive(tmp_path):
+    write(os.fsencode(tmp_path / "source" / "f"), bytes(100_000))
+    run(*staging(tmp_path / "source", tmp_path / "to", "other"), "--json").done()
+    archive = tar(tmp_path / "x.tar", ("a", bytes(5000)))
+    words = (*staging(archive, tmp_path / "to"), "--unpack")
+    running = start(*words, prelude=FULL.format(other=str(tmp_path / "to" / "other")))
+    _, said = running.communicate(timeout=60)
+    assert (running.returncode, "evicted `other`" in said) == (0, True), said
+    assert contents(data(tmp_path)) == {"a": bytes(5000)}
+
+
 @pytest.mark.parametrize("minor", cases(range(6, 15), quick=2))
 def test_every_python_that_a_node_may_have(tmp_path, monkeypatch, minor):
     monkeypatch.setattr(programs, "PYTHON", machine.python(minor))
