@@ -15,12 +15,13 @@ LARGE = 1000
 
 @dataclass
 class Repository:
-    """files: name -> content; gated: whether it needs the token."""
+    """files: name -> content; gated: whether it needs the token; sizes: name -> size that is listed in place of the file's."""
 
     commit: str
     files: dict[str, bytes]
     gated: bool = False
     branches: tuple[str, ...] = ("main",)
+    sizes: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -83,7 +84,7 @@ def serve(hub: Hub) -> http.server.ThreadingHTTPServer:
                 return
             files = []
             for path, content in found.files.items():
-                one = {"rfilename": path, "size": len(content)}
+                one = {"rfilename": path, "size": found.sizes.get(path, len(content))}
                 one["blobId"] = sha1(b"blob %d\0" % len(content) + content).hexdigest()
                 if len(content) >= LARGE:
                     one["lfs"] = {

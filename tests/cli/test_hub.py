@@ -236,6 +236,14 @@ def test_content_that_is_not_what_the_hub_lists(dlrun, hub, env):
     assert not (store_of(dlrun) / "models--org--model" / COMMIT).exists()
 
 
+def test_a_disk_without_the_room_is_known_before_anything_comes(dlrun, hub, env):
+    hub.repositories["models/org/model"].sizes["weights.safetensors"] = 10**18
+    ran = submit(dlrun, env, spec(), code=1)
+    assert "there is no space left for `hf://org/model" in ran.stderr
+    assert "`dlrun clean --yes` removes what no job uses" in ran.stderr
+    assert not hub.gets()
+
+
 class Lying(dict):
     """Gives out another content of the same size than it lists."""
 

@@ -1,7 +1,10 @@
 """Sources on the hub, as its own library writes them."""
 
+import errno
+
 import pytest
 
+from dlrun.jobs.hubs.client import Client
 from dlrun.model.data import parse_hub
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -46,3 +49,11 @@ def test_the_librarys_own_reader_agrees():
     for source in ("hf://org/name@main", "hf://datasets/org/name@refs%2Fpr%2F1", f"hf://org/name@{COMMIT}"):
         own, found = hub.parse_hf_uri(source), parse_hub(source)
         assert (own.id, own.type, own.revision) == (found.repository, found.kind, found.revision)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_disk_that_fills_while_it_is_fetched(number):
+    pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
+    found = Client(parse_hub("hf://org/name"), None, print).fault(OSError(number, "no room"))
+    assert "no space left for `hf://org/name@main`" in found.message
+    assert "dlrun clean --yes" in found.help
