@@ -99,7 +99,7 @@ def _of_spec(spec: Path, site: str | None, topology: Path | None, shell: dict[st
         live=here,
         asked=SpecPlacement(
             options=options,
-            ranks_per_node=request.ranks_per_node,
+            ranks_per_node=request.ranks_per_node * (prepared.plan.pool.places if prepared.plan.pool else 1),
             comm_cores=auto if options.comm_cores == "auto" else options.comm_cores,
             gpus_per_rank=len(planned.ranks[0].gpus) if planned else None,
         ),

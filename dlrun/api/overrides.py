@@ -79,9 +79,10 @@ def spec(
     options = chosen.pop("options", None)
     if options:
         chosen[chosen.get("framework", "torch")] = options
-    at_once = (chosen.pop("sweep", None) or {}).get("at_once")
+    sweep = chosen.pop("sweep", None) or {}
     chosen["command"] = list(command)
-    chosen["sweep"] = {"list": [dict(point) for point in points], **({"at_once": at_once} if at_once else {})}
+    kept = {name: sweep[name] for name in ("at_once", "nodes", "points_per_node") if sweep.get(name)}
+    chosen["sweep"] = {"list": [dict(point) for point in points], **kept}
     return chosen
 
 

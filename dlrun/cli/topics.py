@@ -29,6 +29,7 @@ DLRUN_JOB_DIR, DLRUN_RUN_DIR    directory of the job, and of this run (the same 
 DLRUN_WORK                      working directory of the ranks, with `code: snapshot`
 DLRUN_JOB_ID, DLRUN_RUN_ID      id in the scheduler, and an id that changes with every restart
 DLRUN_RESTART, DLRUN_POINT      number of restarts, and index of the sweep point
+DLRUN_PLACE                     place of the point on its node, where a sweep has `nodes`
 DLRUN_REPLACED                  job id, number of failed nodes replaced, and seconds that the job had run by then
 DLRUN_SUFFIX, DLRUN_OWN_ADDRESS suffix of host names on the fabric, and this node's address (where a framework needs them)
 DLRUN_LAUNCHED                  start time of the ranks in ns, by the clock of the node that runs job.sh

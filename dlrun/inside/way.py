@@ -37,8 +37,7 @@ def _words(place: Place, inner: Sequence[str], *, terminal: bool) -> Sequence[ob
     scheduler = backends.scheduler(job.scheduler)
     if scheduler.ON_THIS_MACHINE:
         return inner
-    number = str(job.job_id) if place.task is None else scheduler.task_id(str(job.job_id), place.task)
-    step = scheduler.step_inside(number, place.host, terminal=terminal)
+    step = scheduler.step_inside(job.scheduler_id(place.task), place.host, terminal=terminal)
     if step is not None:
         return (*step, *inner)
     # Where a site forbids ssh to its nodes, ssh itself reports it.

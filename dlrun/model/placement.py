@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from dlrun.model.cpuset import format_list, parse_list
 from dlrun.model.keys import key
 from dlrun.model.record import record
-from dlrun.model.text import digits
+from dlrun.model.text import Text, digits
 from dlrun.model.topology import Core, Topology
 
 CommPolicy: TypeAlias = Literal["own", "spread"]
@@ -295,3 +295,22 @@ class Preset:
     thread_pools: bool = False
     shares_cores: bool = False
     because: str = ""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class PoolPlan:
+    """The job of all points: `nodes` with `places` on each. Each place runs one point at a time.
+
+    The request of the plan is that of one point. `start`: arguments before the program that a point begins with on its node,
+    where `$DLRUN_FIRST_HOST` is the host; empty on this machine. `unset`: variables of the batch job that `start` would read.
+    """
+
+    nodes: int
+    places: int
+    start: tuple[Text, ...] = ()
+    unset: tuple[str, ...] = ()
+
+    @property
+    def share(self) -> float:
+        """The part of a node that a point has."""
+        return 1 / self.places

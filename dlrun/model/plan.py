@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from dlrun.model.data import SCRIPT_LINE, CodeMode, Credentials, HubSource, Snapshot
 from dlrun.model.keys import PLAIN, SIGNAL, VARIABLE_NAME, WORD, saved
 from dlrun.model.origin import Decision, Origin
-from dlrun.model.placement import Placement
+from dlrun.model.placement import Placement, PoolPlan
 from dlrun.model.record import record
 from dlrun.model.site import FailurePattern
 from dlrun.model.spec import Metric, Watch
@@ -133,9 +133,8 @@ class Identity:
 
 @record(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
-    """How ranks are started: launcher, shell expansions for rank numbers, and the launcher's environment.
-
-    `unset` are variables of the batch job that the launcher would read as its own options.
+    """How ranks are started: launcher, shell expansions for rank numbers, and the launcher's environment; `unset` are variables
+    of the batch job that the launcher would read as its own options.
     """
 
     name: str
@@ -146,9 +145,8 @@ class LaunchPlan:
 
 @record(frozen=True, slots=True, kw_only=True)
 class RendezvousPlan:
-    """The rendezvous: a shell expansion for the address, and a block of `ports` ports from a range.
-
-    `own` is each node's address by the same rule, `suffix` is appended to host names.
+    """The rendezvous: a shell expansion for the address, and a block of `ports` ports from a range; `own` is each node's address
+    by the same rule, `suffix` is appended to host names.
     """
 
     address: Shell
@@ -378,6 +376,7 @@ class Plan:
     stage_lines: tuple[str, ...] = saved(default=(), pattern=SCRIPT_LINE)
     results: ResultsPlan | None = None
     points: tuple[Point, ...] = ()
+    pool: PoolPlan | None = None
     checkpoint: CheckpointPlan | None = None
     requeue: int = 0
     requeue_on: tuple[Cause, ...] = ()

@@ -233,6 +233,12 @@ class Sweep:
         minimum=1,
     )
     at_once: int | None = key("maximum number of points that run at the same time", default=None, minimum=1)
+    nodes: int | None = key(
+        "nodes of one job that runs all points, each as soon as a place is free, instead of a job array",
+        default=None,
+        minimum=1,
+    )
+    points_per_node: int = key("with `nodes`: number of places for points on each node", default=1, minimum=1)
 
 
 @record(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from dlrun.model.origin import Origin
 from dlrun.model.plan import (
     VERSION,
     Binding,
+    Cost,
     Dependency,
     Directive,
     FabricCheck,
@@ -46,7 +47,7 @@ from dlrun.plan import (
     several_partitions,
 )
 from dlrun.plan.caches import decide as caches
-from dlrun.plan.command import command_line, sweep
+from dlrun.plan.command import command_line, pool, sweep
 from dlrun.plan.container import contain, gpu_variables, launch_arguments
 from dlrun.plan.data import storage
 from dlrun.plan.decisions import Ledger
@@ -94,16 +95,13 @@ def build(inputs: PlanInputs) -> Plan:
     """The plan of a job; raises InvalidFile with all problems found, Invalid for an unknown back end."""
     spec, site, ledger = inputs.spec, inputs.site, Ledger(inputs.origins, inputs.notes)
     scheduler = roles.located(lambda: backends.scheduler(site.scheduler.type), ledger, "site")
-    layout, links = endings.chain(spec, _lay_out(inputs, ledger), ledger)
-    check_limits(spec, site, layout.granted, ledger)
+    whole, layout, links = _lay_out(inputs, ledger)
     progress = endings.check(spec, layout.walltime, ledger)
-    choice = roles.choose(spec, site, ledger)
-    comm_cores = choice.framework.comm_cores(choice.options)
-    binding = bindings.bind(spec.placement, comm_cores, site, layout, ledger)
-    threads = bindings.threads(spec.placement, binding, layout, comm_cores, ledger)
+    choice = pool.back_ends(spec, site, ledger)
+    binding, threads = _bind(inputs, choice, whole, layout, ledger)
     shape = roles.shape_of(spec, site, layout, choice, binding, threads)
     stored = storage.decide(spec, site, layout, choice, inputs.measured, ledger, inputs.hubs)
-    points = _points(spec, site, layout, ledger)
+    points = _points(spec, site, whole, ledger)
     metric_specs.check(spec, ledger)
     known = command_line.Known(spec=spec, layout=layout, threads=threads, data=stored.data,
                                directory=inputs.directory)  # fmt: skip
@@ -118,13 +116,14 @@ def build(inputs: PlanInputs) -> Plan:
         shape, commands[0], site, layout, choice, binding, ledger, launch_arguments(container, _workplace(inputs)),
         given={*spec.environment.variables, *site.environment.variables, *(v.name for v in of_fabric)})  # fmt: skip
     roles.check(spec, site, role_plans, layout, choice, ledger)
+    pool.check_plan(spec, site, whole, binding, role_plans, stored.data, choice, ledger)
     named_variables.check(spec, site, layout, roles.of_framework(choice, shape, commands[0]), given, ledger)
     environment.check_dropped(spec, role_plans, ledger)
     _stop(ledger, inputs)
     launch = roles.launch_plan(choice, site)
     shared = (*_of_placement(threads, binding, ledger), *launch.variables, *gpu_variables(container), *of_fabric,
               *environment.data_paths(stored.data), *environment.hub_offline(stored.data))  # fmt: skip
-    request = _request(spec, site, layout, threads, len(points), inputs.after, links, stored.asking)
+    request, asked = _requests(inputs, layout, whole, threads, points, links, stored.asking)
     return Plan(
         version=VERSION,
         name=spec.name,
@@ -134,7 +133,7 @@ def build(inputs: PlanInputs) -> Plan:
         scheduler_version=site.scheduler.version,
         directory=inputs.directory,
         request=request,
-        directives=_directives(scheduler, request, inputs, ledger),
+        directives=_directives(scheduler, asked, inputs, ledger),
         launch=replace(launch, variables=()),
         roles=role_plans,
         binding=binding,
@@ -151,6 +150,7 @@ def build(inputs: PlanInputs) -> Plan:
         stage_quota=stored.quota,
         stage_lines=stored.lines,
         points=command_line.points(points, commands, role_plans, choice, shape),
+        pool=pool.plan(spec, site),
         checkpoint=endings.checkpoint(spec, role_plans, commands[0], progress),
         requeue=spec.on_failure.requeue + links - 1,
         requeue_on=endings.causes(spec.on_failure, links, watched=spec.hang is not None),
@@ -166,7 +166,7 @@ def build(inputs: PlanInputs) -> Plan:
         failures=site.failures,
         decisions=tuple(ledger.decisions),
         warnings=tuple(sentence(p) for p in ledger.problems),
-        cost=cost.most(site, layout.granted, (links + spec.on_failure.requeue) * max(1, len(points))),
+        cost=_cost(spec, site, whole, links, points),
         metrics=spec.metrics,
         global_batch=command_line.global_batch(spec, layout),
     )
@@ -175,8 +175,27 @@ def build(inputs: PlanInputs) -> Plan:
 def _points(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> Sequence[Mapping[str, str]]:
     """The points of the sweep, as many as the limits of the site allow."""
     points = sweep.points(spec.sweep, ledger)
-    check_runs(spec, site, layout.granted, len(points), ledger)
+    check_runs(spec, site, layout.granted, pool.tasks(spec, points), ledger)
     return points
+
+
+def _bind(
+    inputs: PlanInputs, choice: roles.BackEnds, whole: Layout, layout: Layout, ledger: Ledger
+) -> tuple[Binding, int | None]:
+    """The binding of the node's ranks, and the threads of each."""
+    spec, site = inputs.spec, inputs.site
+    comm_cores = choice.framework.comm_cores(choice.options)
+    bound = bindings.bind(spec.placement, comm_cores, site, whole, ledger)
+    binding = pool.separated(spec, site, bound, layout, ledger)
+    return binding, bindings.threads(spec.placement, binding, layout, comm_cores, ledger)
+
+
+def _cost(
+    spec: Spec, site: Site, whole: Layout, links: int, points: Sequence[Mapping[str, str]]
+) -> Cost | None:
+    """The cost of all runs, with that of an hour of one of them."""
+    runs = (links + spec.on_failure.requeue) * max(1, pool.tasks(spec, points))
+    return pool.cost(cost.most(site, whole.granted, runs), spec)
 
 
 def _workplace(inputs: PlanInputs) -> Text:
@@ -189,13 +208,21 @@ def _code(spec: Spec) -> CodeMode | Snapshot:
     return Snapshot() if spec.code == "snapshot" else spec.code
 
 
-def _lay_out(inputs: PlanInputs, ledger: Ledger) -> Layout:
-    """The layout; raises InvalidFile for an unknown partition or node type, from which nothing can be derived."""
+def _lay_out(inputs: PlanInputs, ledger: Ledger) -> tuple[Layout, Layout, int]:
+    """The layouts of the job and of one run (they differ if the points of a sweep are inside the job), and the jobs of a chain.
+
+    Raises InvalidFile for an unknown partition or node type, from which nothing can be derived.
+    """
     if not check_names(inputs.spec, inputs.site, ledger):
         check_options(inputs.spec, inputs.site, None, ledger)
         _stop(ledger, inputs)
-    layout = lay_out(inputs.spec.resources, inputs.site, inputs.topology, ledger)
-    return several_partitions.choose(inputs.spec.resources, inputs.site, layout, ledger)
+    pool.check(inputs.spec, inputs.site, ledger)
+    wanted = pool.resources(inputs.spec, inputs.site, inputs.topology, ledger)
+    layout = lay_out(wanted, inputs.site, inputs.topology, ledger)
+    layout = several_partitions.choose(wanted, inputs.site, layout, ledger)
+    whole, links = endings.chain(inputs.spec, layout, ledger)
+    check_limits(inputs.spec, inputs.site, whole.granted, ledger)
+    return whole, pool.of_point(inputs.spec, whole), links
 
 
 def _ask_framework(
@@ -276,6 +303,21 @@ def sentence(problem: Problem) -> str:
         if problem.help
         else f"{problem.message} ({problem.code})"
     )
+
+
+def _requests(
+    inputs: PlanInputs,
+    layout: Layout,
+    whole: Layout,
+    threads: int | None,
+    points: Sequence[Mapping[str, str]],
+    links: int,
+    directives: tuple[str, ...],
+) -> tuple[Request, Request]:
+    """The request of one run, and that of the job for the scheduler."""
+    spec, site, after = inputs.spec, inputs.site, inputs.after
+    asked = _request(spec, site, whole, threads, pool.tasks(spec, points), after, links, directives)
+    return _request(spec, site, layout, threads, len(points), after, links, directives), asked
 
 
 def _request(

@@ -347,6 +347,11 @@ CODES: dict[str, tuple[str, str]] = {
         "too many points in a sweep",
         "Every point has its own directory with logs. For more, let a search algorithm select them: docs/guide/sweeps.md.",
     ),
+    "DLR140": (
+        "a sweep that cannot run inside one job",
+        "With `sweep.nodes` each point runs on a part of a node. That needs a scheduler where dlrun can start such points, and a "
+        "framework whose processes are all ranks. Some keys, such as `checkpoint`, work only for the points of a job array.",
+    ),
     "DLR085": (
         "an incomplete metric",
         "A metric has a `pattern` (a regular expression with the number as its one group, or as the group `value`) or a "

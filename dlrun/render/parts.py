@@ -8,6 +8,7 @@ from dlrun.model.data import Snapshot
 from dlrun.model.plan import Plan
 from dlrun.model.spec import Watch
 from dlrun.model.text import Shell, Text
+from dlrun.render.shell import join
 from dlrun.schedulers.allocation import is_inside
 
 _JOB = ("job", "processes", "failures", "records", "shell", "ports", "python", "code")
@@ -42,6 +43,7 @@ def job_parts(plan: Plan) -> tuple[str, ...]:
         "addresses": "$(dlrun_address_of" in address or "$DLRUN_MASTER_IP" in expansions(plan),
         "staging": stages(plan),
         "start": led,
+        "pool": plan.pool is not None,
         "snapshot": isinstance(plan.code, Snapshot),
     }
     names = [name for name, is_used in used.items() if is_used]
@@ -55,6 +57,7 @@ def rank_parts(plan: Plan) -> tuple[str, ...]:
     checks = plan.verify != "off" or plan.hang is not None
     used = {
         "locate": True,
+        "place": plan.pool is not None,
         "bind": plan.binding.mode in ("plan", "job") or checks,
         "divide": plan.binding.mode in ("plan", "job"),
         "gpus": plan.binding.mode in ("plan", "job"),
@@ -71,6 +74,23 @@ def rank_parts(plan: Plan) -> tuple[str, ...]:
         "container": container is not None and container.runtime == "apptainer",
     }
     return tuple(name for name, is_used in used.items() if is_used)
+
+
+def hosts(plan: Plan) -> str:
+    """The command that prints the hosts of a run: those chosen in an allocation, for a point inside a job its own, else all."""
+    if plan.pool is not None:
+        return "dlrun_this_host"
+    if plan.request.hosts and is_inside(plan.scheduler):
+        return join(("printf", r"%s\n", *plan.request.hosts))
+    return backends.scheduler(plan.scheduler).HOSTS
+
+
+def pool_line(plan: Plan) -> list[object]:
+    """The words of the line that runs the points of a sweep inside the job; empty without them."""
+    if plan.pool is None:
+        return []
+    numbers = (len(plan.points), plan.pool.places, plan.request.at_once or 0, int(plan.request.walltime or 0))
+    return ["dlrun_pool", *map(str, numbers), *plan.pool.start]
 
 
 def world_check(plan: Plan) -> Watch | None:

@@ -93,8 +93,9 @@ def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
     )
     return {
         "scheduler": scheduler,
-        "hosts": join(("printf", r"%s\n", *only)) if only else scheduler.HOSTS,
+        "hosts": parts.hosts(plan),
         "only": only,
+        "pool_line": parts.pool_line(plan),
         "asks_first": parts.asks_first(plan),
         "prefix": scheduler.PREFIX,
         "version": __version__,

@@ -74,6 +74,8 @@ def _in_job(plan: Plan) -> Iterator[Name]:
     if points:
         yield "points/"
         yield ("points/", 0, points, "/")
+    if plan.pool is not None:
+        yield from ("state.json", ".state.pool", "logs/", "logs/job.log")
     if scheduler.ON_THIS_MACHINE:
         yield "supervisor.log"
     else:
@@ -110,6 +112,8 @@ def _in_run(plan: Plan) -> Iterator[Name]:
         yield "work/"
     if backends.scheduler(plan.scheduler).ON_THIS_MACHINE:
         yield from (".cancel", ".again", ".state.supervisor")
+    if plan.pool is not None:
+        yield from (".cancel", ".state.pool")
     if "start" in job_parts(plan):
         yield "environment"
     yield from _of_hang(plan)

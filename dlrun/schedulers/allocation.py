@@ -43,5 +43,7 @@ def inside(outer: Scheduler) -> Scheduler:
     back_end, held = completed(local), outer.ALLOCATION
     library = (*outer.LIBRARY, *(held.library if held is not None else ()))
     of_outer = {name: getattr(outer, name) for name in _OF_OUTER}
-    vars(back_end).update({**of_outer, "NAME": name_in(outer.NAME), "LIBRARY": library})
+    vars(back_end).update(
+        {**of_outer, "NAME": name_in(outer.NAME), "LIBRARY": library, "POINTS_INSIDE": False}
+    )
     return back_end

@@ -51,6 +51,7 @@ class Defaults:
     ON_THIS_MACHINE = False
     MOST_NODES: int | None = None
     WHOLE_NODES = False
+    POINTS_INSIDE = False
     FINDER = "find_none"
     STEPS: str | None = None
     LAUNCHER = "ssh"

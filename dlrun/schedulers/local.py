@@ -27,6 +27,7 @@ REPORTS_LOST_NODES = True  # there is one node
 ON_THIS_MACHINE = True
 MOST_NODES: int | None = 1
 WHOLE_NODES = True
+POINTS_INSIDE = True
 LAUNCHER = "local"
 CLUSTER_KEY: Literal["pbs_server"] = "pbs_server"
 GPUS: Literal["ngpus"] = "ngpus"

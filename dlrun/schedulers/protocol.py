@@ -151,6 +151,8 @@ class Scheduler(Protocol):
     """Maximum number of nodes of a job; None: the site's limits apply."""
     WHOLE_NODES: bool
     """True if jobs always have whole nodes, also without `exclusive`."""
+    POINTS_INSIDE: bool
+    """True if the points of a sweep can run inside one job (`sweep.nodes`)."""
     FINDER: str
     """The script (`dlrun/system/transport/scripts`) that finds a job by its submission directory."""
     STEPS: str | None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dlrun.model.units import Bytes, many
+from dlrun.plan.command.pool import nodes_of_run
 from dlrun.usage.formats import clock, size
 from dlrun.usage.summary import FileSystemUse
 from dlrun.usage.verdicts import peak_of
@@ -76,11 +77,11 @@ def bars(plan: Plan, run: RunUse) -> Iterator[tuple[str, float | None, str]]:
         wall = request.walltime
         text = f"{clock(run.elapsed)} of {wall}" if wall else f"{clock(run.elapsed)}, without a limit"
         yield "walltime", run.elapsed / int(wall) if wall else None, text
-        hours = request.nodes * run.elapsed / 3600
+        hours = nodes_of_run(plan) * run.elapsed / 3600
         yield (
             "node-hours",
             None,
-            f"{hours:.3g}" + (f" of {request.nodes * int(wall) / 3600:.3g} at most" if wall else ""),
+            f"{hours:.3g}" + (f" of {nodes_of_run(plan) * int(wall) / 3600:.3g} at most" if wall else ""),
         )
 
 

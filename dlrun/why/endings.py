@@ -19,8 +19,7 @@ def recorded(job: Job, one: JobStatus) -> tuple[str, str, str] | None:
     if one.state not in _STATES or job.submitted is None or job.job_id is None:
         return None
     scheduler = backends.scheduler(job.scheduler)
-    job_id = job.job_id if one.task is None else scheduler.task_id(job.job_id, one.task)
-    argv = scheduler.ending(job_id)
+    argv = scheduler.ending(job.scheduler_id(one.task))
     if not argv:
         return None
     try:

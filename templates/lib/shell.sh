@@ -13,7 +13,7 @@ _dlrun_locals='after alive all ask at_once bad base begun below cause code commi
   reason rest role root rows running said script seed seen size sockets some span stacks started starts stat status
   step still table text there tick tree tries try until usage version waited wall what when where words work'
 
-_dlrun_owned='DLRUN_JOB_DIR DLRUN_JOB_ID DLRUN_POINT DLRUN_RESTART DLRUN_NODES DLRUN_RUN_DIR DLRUN_RUN_ID DLRUN_HOSTS
+_dlrun_owned='DLRUN_JOB_DIR DLRUN_JOB_ID DLRUN_POINT DLRUN_PLACE DLRUN_RESTART DLRUN_NODES DLRUN_RUN_DIR DLRUN_RUN_ID DLRUN_HOSTS
   DLRUN_FIRST_HOST DLRUN_USER'
 declare -A _dlrun_original=() # their values before the set-up lines
 

@@ -9,6 +9,7 @@ from dlrun.jobs.submission.prepare import Prepared
 from dlrun.model.cpuset import format_list
 from dlrun.model.data import is_hub
 from dlrun.model.plan import Plan
+from dlrun.model.units import many
 from dlrun.render.parts import binds_apart
 from dlrun.render.placement_table import compact
 from dlrun.render.shell import join
@@ -47,11 +48,20 @@ def _job(plan: Plan) -> Iterator[str]:
     if request.walltime:
         yield f"  walltime    {request.walltime}"
     if plan.points:
-        yield f"  sweep       {len(plan.points)} points"
+        yield f"  sweep       {len(plan.points)} points{_places(plan)}"
     yield from _runs(plan)
     yield from _commands(plan)
     meet = plan.rendezvous
     yield f"  rendezvous  {meet.because}, ports {meet.first_port}-{meet.last_port}"
+
+
+def _places(plan: Plan) -> str:
+    """For points that run inside one job: how many at a time. The numbers above are those of a point."""
+    if plan.pool is None:
+        return ""
+    nodes, places = plan.pool.nodes, plan.pool.places
+    most = min(nodes * places, plan.request.at_once or nodes * places)
+    return f" inside one job of {many(nodes, 'node')}, {most} at a time, {places} on each node"
 
 
 def _site_proof(inputs: Inputs) -> str:

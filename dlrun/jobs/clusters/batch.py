@@ -20,6 +20,9 @@ from dlrun.schedulers.refusals import client_message
 from dlrun.system.process import Completed, NotInstalled, Runner, run
 from dlrun.system.transport.scripts import script
 
+CANCEL = ".cancel"
+"""A file in the directory of a point that runs inside a job, which requests its end."""
+
 WAITS = True
 PAUSES = (2.0, 30.0)
 """Longer than those of `local`: a scheduler serves all users."""
@@ -75,7 +78,7 @@ def submit(
     """Run the submitting client; its output is also written to `directories.ANSWER` in the job directory."""
     return run(
         backends.scheduler(plan.scheduler).submit(
-            "job.sh", points=len(plan.points) or None, at_once=plan.request.at_once
+            "job.sh", points=None if plan.pool else len(plan.points) or None, at_once=plan.request.at_once
         ),
         environment=environment,
         directory=directory,
@@ -98,36 +101,54 @@ def find(scheduler: str, directory: Path) -> str | None:
 
 def ask(jobs: Sequence[Job], runner: Runner) -> Mapping[Path, QueueAnswers]:
     """Query all jobs with one call to the queue and one to accounting."""
-    wanted = {str(job.job_id): job.array for job in jobs}
+    wanted = {str(job.job_id): None if job.pool else job.array for job in jobs}
     answers = ask_queue(backends.scheduler(jobs[0].scheduler), wanted, runner)
     return dict.fromkeys((job.directory for job in jobs), answers)
 
 
 def act(action: Action, wanted: Sequence[tuple[Job, Sequence[int] | None]]) -> Iterator[str]:
-    """Act with one call on all jobs, which must be of one cluster."""
+    """Act with one call on all jobs, which must be of one cluster; points inside a job are cancelled by files."""
     first = wanted[0][0]
     back_end = backends.scheduler(first.scheduler)
     arguments = {"cancel": back_end.cancel, "hold": back_end.hold, "release": back_end.release}[action]
+    inside = [(job, tasks) for job, tasks in wanted if job.pool and tasks is not None]
+    for job, points in inside:
+        _cancel_inside(action, job, points or ())
     ids = [
         one
         for job, tasks in wanted
-        for one in (
-            [str(job.job_id)]
-            if tasks is None
-            else [back_end.task_id(str(job.job_id), task) for task in tasks]
-        )
+        if (job, tasks) not in inside
+        for one in ([str(job.job_id)] if tasks is None else map(job.scheduler_id, tasks))
     ]
-    if not (argv := arguments(ids)):
-        raise Invalid(f"{first.scheduler} cannot {action} jobs")
-    done = clients.runner(first)(argv)
-    some_over = len(back_end.tasks(ids[0])) > 1 and back_end.unknown_jobs(done.stderr, done.returncode)
-    # Where each point of a sweep is a job, the clients fail if some have already ended.
-    if done.returncode != 0 and not some_over:
-        # Clients of Grid Engine print their refusals on stdout.
-        reason = client_message(done.stderr.strip() or done.stdout) or f"exit code {done.returncode}"
-        raise OperationFailed(f"could not {action}: {reason}", help=back_end.advice(reason))
+    if ids:
+        _call(action, first, arguments(ids), several=len(back_end.tasks(ids[0])) > 1)
     for job, tasks in wanted:
         if action == "cancel":
             with suppress(OSError):  # a full disk, or another user's directory: the scheduler knows it too
                 outcome.note_cancelled(job, tasks)
         yield f"{action} requested"
+
+
+def _cancel_inside(action: Action, job: Job, tasks: Sequence[int]) -> None:
+    """Cancel points that run inside one job: its node program sees the files. Raises Invalid for other actions."""
+    if action != "cancel":
+        raise Invalid(
+            f"{action} has no effect on points that run inside one job", help="leave out the points"
+        )
+    base = job.remote.directory if job.remote is not None else str(job.directory)
+    done = clients.runner(job)(["touch", "--", *(f"{base}/points/{task}/{CANCEL}" for task in tasks)])
+    if done.returncode != 0:
+        raise OperationFailed(f"could not cancel: {done.stderr.strip() or f'exit code {done.returncode}'}")
+
+
+def _call(action: Action, first: Job, argv: Sequence[str], *, several: bool) -> None:
+    """Run the client; several: each point of a sweep is a job. Raises Invalid, OperationFailed."""
+    back_end = backends.scheduler(first.scheduler)
+    if not argv:
+        raise Invalid(f"{first.scheduler} cannot {action} jobs")
+    done = clients.runner(first)(argv)
+    # Where each point of a sweep is a job, the clients fail if some have already ended.
+    if done.returncode != 0 and not (several and back_end.unknown_jobs(done.stderr, done.returncode)):
+        # Clients of Grid Engine print their refusals on stdout.
+        reason = client_message(done.stderr.strip() or done.stdout) or f"exit code {done.returncode}"
+        raise OperationFailed(f"could not {action}: {reason}", help=back_end.advice(reason))

@@ -67,8 +67,10 @@ def submit(
     plan: Plan, directory: Path, environment: Mapping[str, str], *, attached: bool = False
 ) -> Completed:
     """Start the job; the answer is its id. `attached`: it ends with this process."""
-    points, walltime = len(plan.points) or None, plan.request.walltime
-    job_id = start(directory, walltime=walltime, points=points, environment=environment, attached=attached)
+    points, walltime = len(plan.points) if plan.pool is None else 0, plan.request.walltime
+    job_id = start(
+        directory, walltime=walltime, points=points or None, environment=environment, attached=attached
+    )
     return Completed(returncode=0, stdout=job_id, stderr="")
 
 
@@ -285,7 +287,7 @@ def _one(job: Job, run: Path, index: int, running: bool) -> JobStatus:
         state = State.PENDING if running else State.LOST
     elif record.get("state") != "ended":
         state = State.RUNNING if running else State.LOST
-    elif running and (job.array is None or index == job.array - 1):
+    elif running and not job.pool and (job.array is None or index == job.array - 1):
         state = State.ENDING  # the supervisor is still ending processes of the script
     elif record.get("reason") in REASONS:
         state = REASONS[record["reason"]]

@@ -19,6 +19,7 @@ from dlrun.model.job import JobStatus, State
 from dlrun.model.json_codec import from_plain
 from dlrun.model.plan import Cost, Plan
 from dlrun.model.spec import Metric
+from dlrun.plan.command.pool import nodes_of_run
 from dlrun.plan.metrics.log import Reading, RunSize, read_metric
 from dlrun.plan.metrics.spec import THROUGHPUT
 
@@ -110,7 +111,7 @@ def _result(
         state=status.state,
         exit_code=status.exit_code,
         elapsed=seconds,
-        node_hours=plan.request.nodes * hours if hours is not None else None,
+        node_hours=nodes_of_run(plan) * hours if hours is not None else None,
         units=plan.cost.an_hour * hours if hours is not None and plan.cost is not None else None,
         metrics=metrics(plan, run),
         directory=run,
@@ -193,7 +194,8 @@ def usage(job: Job, statuses: Sequence[JobStatus]) -> JobUsage | None:
     hours = sum((elapsed(run, one) or 0.0) + _before(run) for run, one in runs) / 3600
     try:
         most = from_plain(Cost, plan["cost"]) if plan["cost"] is not None else None
-        nodes = int(plan["request"]["nodes"])
+        pool = plan.get("pool")
+        nodes = 1 / int(pool["places"]) if pool else int(plan["request"]["nodes"])
     except (KeyError, TypeError, ValueError):
         return None
     return JobUsage(

@@ -18,6 +18,7 @@ from dlrun.errors import DlrunError
 from dlrun.jobs.clusters import clients, control, identity
 from dlrun.jobs.clusters.query import QueueAnswers
 from dlrun.jobs.code.history import History
+from dlrun.jobs.queue import inside
 from dlrun.jobs.records import jobs as records
 from dlrun.jobs.records import outcome
 from dlrun.jobs.records.jobs import Job
@@ -166,6 +167,8 @@ def _statuses(job: Job, found: QueueAnswers | list[JobStatus] | str) -> list[Job
     by_task = answers.about(str(job.job_id)) if answers else {}
     tasks = [None] if job.array is None else range(job.array)
     whole = by_task.get(None)
+    if job.pool:
+        by_task, whole = inside.known(job, whole), None
     statuses = []
     for task, directory in zip(tasks, job.run_directories(), strict=True):
         known = by_task.get(task)

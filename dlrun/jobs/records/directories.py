@@ -63,9 +63,10 @@ def create(
                     os.link(linked[name], temporary / name)
                     continue
                 write_below(temporary, name, text, mode=0o700 if name.endswith(".sh") else 0o600)
-            for run in (
-                ["."] if names.points is None else [f"points/{index}" for index in range(names.points)]
-            ):
+            runs = [f"points/{index}" for index in range(names.points or 0)]
+            if names.points is None or "logs/" in names.job:
+                runs.append(".")
+            for run in runs:
                 (temporary / run / "logs").mkdir(parents=True)
             # Readers never see a directory without its plan; a killed dlrun leaves only a hidden name.
             temporary.rename(directory)

@@ -75,6 +75,8 @@ class Job:
     submitting: bool = False
     instance: str | None = None
     user: str | None = None
+    pool: bool = False
+    """Whether the points of the sweep run inside one job of the scheduler."""
 
     def shown_id(self, task: int | None = None) -> str:
         """The id for users: that of a point, or for a sweep with one job per point `FIRST +COUNT`."""
@@ -83,6 +85,11 @@ class Job:
         if task is not None:
             return points[task] if task < len(points) else f"{one}[{task}]"
         return f"{points[0]} +{len(points) - 1}" if len(points) > 1 else one
+
+    def scheduler_id(self, task: int | None = None) -> str:
+        """The scheduler's id of the job, or of a point: an array task, or the job that it runs inside."""
+        one = str(self.job_id)
+        return one if task is None or self.pool else backends.scheduler(self.scheduler).task_id(one, task)
 
     def run_directories(self) -> list[Path]:
         """The directory of each run: the job's own, or one for each point of a sweep."""
@@ -232,6 +239,7 @@ def _validated(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
         submitted=validation.number(submission, "submitted")
         or (validation.since(submission) if submitting else None),
         array=len(points or ()) or None,
+        pool=plan.get("pool") is not None,
         host=validation.text(submission, "host"),
         remote=_remote(submission),
         cluster=validation.text(submission, "cluster"),

@@ -175,7 +175,9 @@ def _send(transport: Transport, load: Payload, remote: Remote, token: str, own: 
     names = written_names(plan)
     written = remote_files.written_list(load.texts, names, load.sent, remote.directory, token)
     texts = {**load.texts, ownership.LIST: written}
-    runs = [f"points/{point.index}/logs" for point in plan.points] or ["logs"]
+    runs = [f"points/{point.index}/logs" for point in plan.points]
+    if not runs or plan.pool is not None:
+        runs.append("logs")
     own_place = plan.directory == f"{remote.directory}/{remote_files.FILES}"
     outcome = remote_steps.send(
         transport,
@@ -219,7 +221,9 @@ def _hand_over(
         transport,
         remote.directory,
         scheduler,
-        scheduler.submit("job.sh", points=len(plan.points) or None, at_once=plan.request.at_once),
+        scheduler.submit(
+            "job.sh", points=None if plan.pool else len(plan.points) or None, at_once=plan.request.at_once
+        ),
         token=token,
         number=number,
         unwanted=remote.unwanted,

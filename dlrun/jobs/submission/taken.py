@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dlrun import backends
 from dlrun.errors import DlrunError
 from dlrun.model.plan import Plan
@@ -23,4 +25,5 @@ def changes(plan: Plan, job_id: str, runner: Runner) -> list[str]:
     except DlrunError:
         return []
     found = scheduler.parse_taken(done.stdout) if done.returncode == 0 else None
-    return list(differences(plan.request, found)) if found is not None else []
+    request = plan.request if plan.pool is None else replace(plan.request, nodes=plan.pool.nodes)
+    return list(differences(request, found)) if found is not None else []

@@ -122,8 +122,8 @@ def subset(plan: Plan, indexes: Sequence[int], because: str) -> Plan:
     # The directive is identified by its text: it is the one that the back end wrote, not one of the user.
     old = back_end.array(request.array or 1, request.at_once)
     new = back_end.array(len(indexes), request.at_once)
-    # All points have the same resources, so the cost is proportional to their number.
-    share = len(indexes) / max(1, len(plan.points))
+    # All points have the same resources, so the cost is proportional to their number, unless they are inside one job.
+    share = len(indexes) / max(1, len(plan.points)) if plan.pool is None else 1.0
     cost = plan.cost
     # In the plan of a sweep, the training role has the command of the first point.
     first = plan.points[0].argv

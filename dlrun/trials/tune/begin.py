@@ -123,7 +123,15 @@ def plan_of(candidate: Candidate, spec: Path, sets: Sequence[str], site: str | N
     own = [f"{key}={value}" for key, value in candidate.sets.items()]
     inputs = spec_inputs(spec, sets=[*sets, *own, *_sweep(candidate.parameters)], site=site)
     # A trial is not continued, and nothing waits for it.
-    short = replace(inputs.spec, after=(), hold=False, checkpoint=None, results=None, hang=None)
+    short = replace(
+        inputs.spec,
+        after=(),
+        hold=False,
+        checkpoint=None,
+        results=None,
+        hang=None,
+        sweep=replace(inputs.spec.sweep, nodes=None, points_per_node=1),
+    )
     plan = prepare(spec, inputs=replace(inputs, spec=short)).plan
     return replace(plan, points=(), request=replace(plan.request, array=None, at_once=None))
 

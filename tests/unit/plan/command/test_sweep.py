@@ -45,7 +45,7 @@ def test_points(tmp_path, sweep, expected):
         ("{a: [1], zip: {a: [2]}}", "DLR081", "`a` of the sweep is in `zip` and in `grid`"),
         ("{list: [{a: 1}, {b: 1}]}", "DLR082", "point 2 of `sweep.list` differs from the first one in `a`"),
         ("{list: [{}]}", "DLR082", "point 1 of `sweep.list` has no parameters"),
-        ("{nodes: [1, 2]}", "DLR083", "`nodes` is a value of the plan"),
+        ("{world_size: [1, 2]}", "DLR083", "`world_size` is a value of the plan"),
         (f"{{a: {TEN}, b: {TEN}, c: {TEN}, d: {TEN}, e: {TEN}, f: {TEN}}}", "DLR084", "1000000 points"),
         ("{a: [1], grid: {a: [2]}}", None, "`a` is in `sweep` and in `sweep.grid`"),
         ("{list: {a: 1}}", None, "`sweep.list` takes a list, not a mapping"),

@@ -1,0 +1,28 @@
+"""The state of points that run inside one job: the scheduler knows the job, and the directories of the points the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dlrun.jobs.records.jobs import Job
+from dlrun.jobs.records.validation import clock, run_state
+from dlrun.model.job import JobStatus, State
+
+WAITS = "waits for a free place in the job"
+
+
+def known(job: Job, whole: JobStatus | None) -> Mapping[int | None, JobStatus]:
+    """What the state of the job means for each point; a point is absent where only its own record counts."""
+    if whole is None:
+        return {}
+    found: dict[int | None, JobStatus] = {}
+    for task, run in enumerate(job.run_directories()):
+        record = run_state(run) or {}
+        if record.get("state") == "ended" or (whole.state is State.COMPLETED and record):
+            continue
+        one = replace(whole, task=task, nodes=record.get("host"), started=clock(record.get("started")))
+        if not record and whole.state in (State.RUNNING, State.ENDING):
+            one = replace(one, state=State.PENDING, reason=WAITS)
+        found[task] = one
+    return found

@@ -1,0 +1,247 @@
+"""Run the points of a sweep inside one job: each starts as soon as one of the job's places is free.
+
+    python3 pool.py POINTS PLACES AT_ONCE WALLTIME HOST,... [START...]
+
+Each host has PLACES places, of which at most AT_ONCE are used (0: all). A point is `bash job.sh POINT PLACE` below START,
+where `{host}` stands for the host; its state, logs and exit code are those of a run of its own. Points whose record says
+that they have ended do not run again. SIGTERM, or a file `.cancel` in the directory of a point, ends points: SIGTERM, and
+SIGKILL after 15 s (DLRUN_GRACE + 5). A place that cannot start points three times in a row is left out, and its point runs
+on another. The exit code is that of the first point that failed.
+"""
+
+import collections
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, Deque, Dict, List
+
+GRACE = float(os.environ.get("DLRUN_GRACE") or 10.0) + 5.0
+TRIES = 3
+PAUSE = 1.0
+"""Maximum seconds between two looks at the files that cancel points; the end of a process is seen at once."""
+
+
+class Place:
+    """A place on a host, and the point that runs there."""
+
+    def __init__(self, host: str, number: int) -> None:
+        self.host = host
+        self.number = number
+        self.failures = 0
+        self.point = -1
+        self.process = None  # type: Any
+        self.log = None  # type: Any
+        self.before = b""
+        self.reason = ""
+        self.deadline = 0.0
+        self.begun = 0.0
+
+
+class Pool:
+    """The job: its directory, the words before each point, and what it was asked."""
+
+    def __init__(self, directory: str, start: List[str], walltime: int) -> None:
+        self.directory = directory
+        self.start = start
+        self.walltime = walltime
+        self.begun = time.monotonic()
+        self.started = int(time.time())
+        self.reason = ""  # why it was asked to end
+        self.code = 0
+
+    def asked(self, number: int, frame: Any) -> None:  # noqa: ARG002 - what a signal handler is given
+        """The handler of SIGTERM and SIGINT."""
+        self.reason = self.reason or ("timed out" if self.is_over() else "cancelled")
+
+    def is_over(self, margin: float = 0.1) -> bool:
+        """True at the end of the walltime, or up to this part of it before: the job began earlier than this program."""
+        left = self.walltime - (time.monotonic() - self.begun)
+        return bool(self.walltime) and left <= min(60.0, self.walltime * margin)
+
+    def run(self, points: int, places: List[Place]) -> int:
+        """Run all points that have not ended; returns the exit code of the first that failed."""
+        waiting = collections.deque(i for i in range(points) if self.state(i).get("state") != "ended")
+        free = collections.deque(places)
+        running = []  # type: List[Place]
+        log_line("dlrun: {} of {} points to run, {} at a time".format(len(waiting), points, len(places)))
+        self.record("running")
+        while running or (waiting and free and not self.reason):
+            if self.is_over(0.0):  # schedulers may still let programs run, but start no others
+                self.reason = self.reason or "timed out"
+            while waiting and free and not self.reason:
+                place = free.popleft()
+                if self.begin(place, waiting.popleft()):
+                    running.append(place)
+                else:
+                    free.appendleft(place)
+            wait()
+            for place in list(running):
+                self.watch(place)
+                if place.process is not None and place.process.poll() is not None:
+                    running.remove(place)
+                    self.end(place, waiting, free)
+        if waiting and not self.reason:
+            log_line("dlrun: no place is left that can start a point")
+            self.code = self.code or 1
+        for point in waiting if self.reason else ():
+            self.write(
+                point, {"version": 1, "state": "ended", "ended": int(time.time()), "reason": self.reason}
+            )
+        if self.reason:
+            log_line("dlrun: asked to end ({})".format(self.reason))
+            self.code = 128 + signal.SIGTERM
+        self.record("ended")
+        return self.code
+
+    def begin(self, place: Place, point: int) -> bool:
+        """Start a point on a place; False if it was cancelled before."""
+        if self.is_cancelled(point):
+            end = {"version": 1, "state": "ended", "ended": int(time.time()), "reason": "cancelled"}
+            self.write(point, end)
+            return False
+        place.point, place.reason, place.begun = point, "", time.monotonic()
+        place.before = self.text(point)
+        words = [word.replace("{host}", place.host) for word in self.start]
+        words += ["bash", os.path.join(self.directory, "job.sh"), str(point), str(place.number)]
+        place.log = open(os.path.join(self.path(point), "logs", "job.log"), "ab")  # noqa: SIM115 - until its end
+        place.process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=place.log, stderr=place.log, cwd=self.directory
+        )
+        return True
+
+    def watch(self, place: Place) -> None:
+        """End the point of a place if that was requested."""
+        process = place.process
+        if process is None or process.poll() is not None:
+            return
+        if not place.reason and (self.reason or self.is_cancelled(place.point)):
+            place.reason = self.reason or "cancelled"
+            place.deadline = time.monotonic() + GRACE
+            process.terminate()
+        elif place.reason and time.monotonic() > place.deadline:
+            process.kill()
+
+    def end(self, place: Place, waiting: Deque[int], free: Deque[Place]) -> None:
+        """The process of a place has ended: complete the record of its point, or put the point back if it did not begin."""
+        point, seconds = place.point, time.monotonic() - place.begun
+        code = place.process.wait() if place.process is not None else 0
+        code = 128 - code if code < 0 else code
+        if place.log is not None:
+            place.log.close()
+        place.process = place.log = None
+        if self.text(point) == place.before and not place.reason:
+            place.failures += 1
+            waiting.appendleft(point)
+            log_line("dlrun: point {} did not begin on {}: exit code {}".format(point, place.host, code))
+            if self.is_over():
+                self.reason = self.reason or "timed out"
+            if place.failures < TRIES:
+                free.append(place)
+            else:
+                log_line("dlrun: place {} of {} is left out".format(place.number, place.host))
+            return
+        place.failures = 0
+        free.append(place)
+        state = self.state(point)
+        if place.reason or state.get("state") != "ended":
+            ended = int(time.time())
+            state.update(version=1, state="ended", ended=ended, exit_code=code)
+            state.setdefault("started", ended - int(seconds))
+            state["reason"] = place.reason or "killed"
+            self.write(point, state)
+        self.code = self.code or code
+        log_line(
+            "dlrun: point {} ended with exit code {}: {}, place {}, {} s".format(
+                point, code, place.host, place.number, round(seconds, 1)
+            )
+        )
+
+    def path(self, point: int) -> str:
+        """The directory of a point."""
+        return os.path.join(self.directory, "points", str(point))
+
+    def is_cancelled(self, point: int) -> bool:
+        """True if this point was cancelled."""
+        return os.path.exists(os.path.join(self.path(point), ".cancel"))
+
+    def text(self, point: int) -> bytes:
+        """The record of a point as its script wrote it; empty if there is none."""
+        try:
+            with open(os.path.join(self.path(point), "state.json"), "rb") as stream:
+                return stream.read()
+        except OSError:
+            return b""
+
+    def state(self, point: int) -> Dict[str, Any]:
+        """The record of a point; empty if there is none."""
+        try:
+            return dict(json.loads(self.text(point).decode("utf-8")))
+        except ValueError:
+            return {}
+
+    def write(self, point: int, state: Dict[str, Any]) -> None:
+        """Write the record of a point."""
+        write_state(self.path(point), state)
+
+    def record(self, state: str) -> None:
+        """Write the record of the job itself."""
+        over = state == "ended"
+        with contextlib.suppress(OSError):  # a full disk: the scheduler has the end, too
+            write_state(self.directory, {
+                "version": 1, "state": state, "job_id": os.environ["DLRUN_JOB_ID"], "host": os.uname().nodename.partition(".")[0],
+                "started": self.started, "ended": int(time.time()) if over else None, "exit_code": self.code if over else None,
+                "reason": self.reason or None,
+            })  # fmt: skip
+
+
+def log_line(text: str) -> None:
+    """A line of the job's log."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def write_state(directory: str, state: Dict[str, Any]) -> None:
+    """Write state.json atomically."""
+    temporary = os.path.join(directory, ".state.pool")
+    with open(temporary, "w") as stream:
+        json.dump(state, stream)
+        stream.write("\n")
+    os.rename(temporary, os.path.join(directory, "state.json"))
+
+
+def noticed(number: int, frame: Any) -> None:
+    """The handler of SIGCHLD: with one, the signal wakes `wait`."""
+
+
+def wait() -> None:
+    """Until a signal comes, such as SIGCHLD at the end of a process, but at most `PAUSE` seconds."""
+    if select.select([WAKE], [], [], PAUSE)[0]:
+        os.read(WAKE, 1 << 16)
+
+
+WAKE, _WOKEN = os.pipe()
+
+
+def main(arguments: List[str]) -> int:
+    """Run all points on the places of the hosts."""
+    points, each, at_once, walltime = map(int, arguments[:4])
+    hosts, start = arguments[4].split(","), arguments[5:]
+    # All first places come before all second ones, so that few points spread over the nodes.
+    places = [Place(host, number) for number in range(each) for host in hosts]
+    pool = Pool(os.environ["DLRUN_JOB_DIR"], start, walltime)
+    os.set_blocking(_WOKEN, False)
+    signal.set_wakeup_fd(_WOKEN)
+    signal.signal(signal.SIGCHLD, noticed)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, pool.asked)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    return pool.run(points, places[: at_once or None])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,219 @@
+"""A sweep inside one job (`sweep.nodes`): the resources of the job, those of a point, and what such points cannot have yet.
+
+The spec's `resources` are those of one point, as for a job array, but for `walltime`, which is the job's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dlrun import backends
+from dlrun.launchers.protocol import Step
+from dlrun.model.placement import PoolPlan
+from dlrun.model.plan import Binding, Cost, DataPlan, Plan, RolePlan
+from dlrun.model.site import Site
+from dlrun.model.spec import Resources, Spec
+from dlrun.model.text import Text
+from dlrun.model.topology import VISIBILITY, Topology
+from dlrun.model.units import Bytes, many
+from dlrun.plan import roles
+from dlrun.plan.decisions import Ledger
+from dlrun.plan.launch_line import settings_of, started
+from dlrun.plan.resources import Layout, gpus_of_node, node_type_of
+
+CODE = "DLR140"
+_ARRAY = "without `nodes` under `sweep`, its points are a job array"
+
+
+def resources(spec: Spec, site: Site, topology: Topology | None, ledger: Ledger) -> Resources:
+    """The resources of the job: those of the spec, or for a sweep inside one job those of all places of its nodes."""
+    wanted, nodes = spec.resources, spec.sweep.nodes
+    if nodes is None:
+        return wanted
+    places = spec.sweep.points_per_node
+    gpus = wanted.gpus_per_node
+    if gpus == "auto":
+        of_node = gpus_of_node(topology, node_type_of(wanted, site)[1]) or 0
+        if of_node % places:
+            ledger.problem(
+                CODE,
+                f"{many(of_node, 'GPU')} of a node cannot be divided evenly among {many(places, 'point')}",
+                "sweep.points_per_node",
+                help="use a divisor, or name the GPUs of a point with `resources.gpus_per_node`",
+            )
+        gpus = of_node // places
+    # One rank for each GPU of the point, as for a job; without GPUs the cores of a point are those of one rank.
+    ranks = wanted.ranks_per_node if wanted.ranks_per_node != "auto" else max(1, gpus)
+    memory = wanted.memory_per_node
+    asked = ledger.origins.get("sweep.nodes")
+    # The reason for these numbers, and the place of what is wrong with them, unless the spec has them itself.
+    unset = [
+        key for key in ("nodes", "ranks_per_node", "gpus_per_node") if not ledger.given(f"resources.{key}")
+    ]
+    if asked is not None:
+        ledger.origins = {**ledger.origins, **{f"resources.{key}": asked for key in unset}}
+    return replace(
+        wanted,
+        nodes=nodes,
+        ranks_per_node=ranks * places,
+        gpus_per_node=gpus * places,
+        memory_per_node=Bytes(memory * places) if isinstance(memory, Bytes) else memory,
+    )
+
+
+def of_point(spec: Spec, job: Layout) -> Layout:
+    """The layout of one point in a job of this layout; the same layout if the points are not inside one job."""
+    if spec.sweep.nodes is None:
+        return job
+    places = spec.sweep.points_per_node
+    ranks = max(1, job.ranks_per_node // places)
+    return replace(
+        job,
+        nodes=1,
+        ranks_per_node=ranks,
+        ranks=ranks,
+        gpus_per_node=job.gpus_per_node // places,
+        memory=Bytes(job.memory // places) if isinstance(job.memory, Bytes) else job.memory,
+    )
+
+
+def back_ends(spec: Spec, site: Site, ledger: Ledger) -> roles.BackEnds:
+    """Framework and launcher: for points inside one job the launcher of one machine, since each has a part of one node."""
+    if spec.sweep.nodes is None:
+        return roles.choose(spec, site, ledger)
+    name = next(name for name in backends.LAUNCHERS if backends.launcher(name).PLACE == "machine")
+    framework = roles.located(lambda: backends.framework(spec.framework), ledger, "framework")
+    choice = roles.BackEnds(
+        framework=framework, options=framework.Options(**spec.options), launcher=backends.launcher(name)
+    )
+    ledger.decide("launcher", name, "points-inside", "each point of the sweep runs on a part of one node")
+    if not roles.can_start(choice.launcher, framework):
+        _refuse(
+            ledger, f"framework `{spec.framework}` needs a launcher of its own for its ranks", "framework"
+        )
+    return choice
+
+
+def check(spec: Spec, site: Site, ledger: Ledger) -> None:
+    """Add a problem for each key of the spec, and for a scheduler, with which points cannot run inside one job."""
+    sweep, wanted = spec.sweep, spec.resources
+    if sweep.nodes is None:
+        if sweep.points_per_node != 1:
+            ledger.problem(
+                CODE, "`points_per_node` has no effect without `nodes`", "sweep.points_per_node", help="add `nodes` to `sweep`"
+            )  # fmt: skip
+        return
+    if not (sweep.list or sweep.zip or sweep.grid):
+        ledger.problem(
+            CODE,
+            "the sweep has `nodes` but no parameters",
+            "sweep.nodes",
+            help="add a parameter and its values",
+        )
+    if not backends.scheduler(site.scheduler.type).POINTS_INSIDE:
+        _refuse(
+            ledger,
+            f"{site.scheduler.type} cannot run the points of a sweep inside one job yet",
+            "sweep.nodes",
+        )
+    unknown = {
+        "resources.nodes": wanted.nodes != 1,
+        "resources.ranks": wanted.ranks != "auto",
+        "resources.spare_nodes": wanted.spare_nodes > 0,
+        "launcher": spec.launcher != "auto",
+        "checkpoint": spec.checkpoint is not None,
+        "on_failure.requeue": spec.on_failure.requeue > 0,
+        "chain": spec.chain,
+        "results": spec.results is not None,
+        "environment.stage": spec.environment.stage,
+        "verify": spec.verify != "off",
+        "placement.bind": spec.placement.bind == "scheduler",
+    }
+    for key in (key for key, is_set in unknown.items() if is_set):
+        _refuse(ledger, f"`{key}` cannot be used yet for points inside one job", key)
+
+
+def separated(spec: Spec, site: Site, binding: Binding, point: Layout, ledger: Ledger) -> Binding:
+    """The binding of the job, where a point of one rank sees its own GPUs alone, whatever the policy of the site."""
+    placement = binding.placement
+    if spec.sweep.nodes is None or placement is None or not point.gpus_per_node or point.ranks > 1:
+        return binding
+    variable = site.gpu_binding.variable or VISIBILITY.get(placement.node.gpu_kind)
+    ledger.decide(
+        "gpu_binding.policy",
+        "visible",
+        "points-inside",
+        "other points of the sweep use the other GPUs of the node",
+    )
+    return replace(binding, gpu_variable=variable)
+
+
+def check_plan(
+    spec: Spec, site: Site, layout: Layout, binding: Binding, plans: Sequence[RolePlan], data: Sequence[DataPlan],
+    choice: roles.BackEnds, ledger: Ledger,
+) -> None:  # fmt: skip
+    """Add a problem where the points of a node could not be kept apart: cores, GPUs, data, other processes."""
+    if spec.sweep.nodes is None:
+        return
+    if copied := next((one.name for one in data if one.strategy != "in_place"), None):
+        _refuse(
+            ledger, f"data set `{copied}` would be copied to its node by each point", f"data.{copied}", "data"
+        )
+    if binding.mode == "none" and spec.placement.bind != "none":
+        ledger.problem(
+            CODE, binding.because, "sweep.points_per_node", help="use fewer `points_per_node`, or fewer ranks for each point"
+        )  # fmt: skip
+    if len(plans) != 1 or not plans[0].binds or choice.framework.comm_cores(choice.options):
+        _refuse(
+            ledger,
+            f"framework `{spec.framework}` starts other processes beside or instead of the ranks",
+            "framework",
+        )
+    if layout.gpus_per_node and binding.placement is None:
+        _refuse(
+            ledger, f"which GPUs a point gets is known only on whole nodes of known topology ({binding.because})",
+            "sweep.nodes",
+        )  # fmt: skip
+    elif layout.gpus_per_node and spec.sweep.points_per_node > 1 and binding.gpu_variable is None:
+        _refuse(
+            ledger, f"`gpu_binding.policy` of site `{site.name}` shows the ranks of a point the GPUs of all points",
+            "sweep.points_per_node",
+        )  # fmt: skip
+
+
+def _refuse(ledger: Ledger, message: str, *keys: str) -> None:
+    ledger.problem(CODE, message, *keys, "sweep.nodes", help=_ARRAY)
+
+
+def plan(spec: Spec, site: Site) -> PoolPlan | None:
+    """The job of all points; None if they are a job array, or there are none."""
+    if spec.sweep.nodes is None:
+        return None
+    steps = backends.scheduler(site.scheduler.type).STEPS
+    start: tuple[Text, ...] = ()
+    unset: tuple[str, ...] = ()
+    if steps is not None:
+        launcher = backends.launcher(steps)
+        step = Step(
+            nodes=1, first_only=True, per_node=1, count=1, scheduler=site.scheduler.type, wait=True
+        )  # `wait`: it leaves cores and memory to the points beside it
+        start, unset = started(launcher, step, settings_of(launcher, site)), launcher.UNSET
+    return PoolPlan(nodes=spec.sweep.nodes, places=spec.sweep.points_per_node, start=start, unset=unset)
+
+
+def tasks(spec: Spec, points: Sequence[object]) -> int:
+    """The number of tasks of the job array; 0 without one."""
+    return 0 if spec.sweep.nodes is not None else len(points)
+
+
+def cost(whole: Cost | None, spec: Spec) -> Cost | None:
+    """The cost of the job, with that of an hour of one point."""
+    if whole is None or spec.sweep.nodes is None:
+        return whole
+    return replace(whole, an_hour=whole.an_hour / (spec.sweep.nodes * spec.sweep.points_per_node))
+
+
+def nodes_of_run(plan: Plan) -> float:
+    """The nodes that a run of a plan has; of a point inside a job, its part of one."""
+    return plan.pool.share if plan.pool is not None else plan.request.nodes

@@ -1,0 +1,80 @@
+"""A sweep inside one job (`sweep.nodes`), for real on this machine: places side by side, each point with an end of its own."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from tests.cli.conftest import wait_for
+
+SPEC = """\
+run: |
+  echo at $(date +%%s%%N) $DLRUN_PLACE $RANK $LOCAL_RANK $WORLD_SIZE
+  %s
+  echo at $(date +%%s%%N)
+sweep: {nodes: 1, points_per_node: 2, x: [%s]}
+placement: {bind: none}
+resources: {ranks_per_node: 1, walltime: %s}
+"""
+
+
+def spec(script: str, values: str, walltime: str = "10m") -> str:
+    return SPEC % (script, values, walltime)
+
+
+def states(dlrun, job) -> list[str]:
+    (found,) = json.loads(dlrun("status", job, "--json").stdout)["jobs"]
+    return [run["state"] for run in found["runs"]]
+
+
+@pytest.mark.slow
+def test_points_run_side_by_side_and_one_that_fails_harms_no_other(dlrun):
+    job = dlrun.submit(spec("sleep 1; [ {{ x }} != 3 ]", "1, 2, 3, 4, 5"))
+    dlrun("logs", "-f", job, code=None)
+    assert states(dlrun, job) == ["completed", "completed", "failed", "completed", "completed"]
+    held: dict[str, list[tuple[int, int]]] = {}
+    for point in (0, 1, 3, 4):
+        begin, end = (job / "points" / str(point) / "logs/rank-0.log").read_text().splitlines()
+        _, since, place, *numbers = begin.split()
+        assert numbers == ["0", "0", "1"], "each point is a run of its own, with one rank"
+        held.setdefault(place, []).append((int(since), int(end.split()[1])))
+    assert sorted(held) == ["0", "1"]
+    for spans in map(sorted, held.values()):
+        assert all(one[1] <= other[0] for one, other in pairwise(spans))
+    assert any(one[0] < other[1] and other[0] < one[1] for one in held["0"] for other in held["1"])
+    assert "exit code 1" in dlrun("why", f"{job.name}:2").stdout
+    assert "at " in dlrun("logs", f"{job.name}:4").stdout
+    results = json.loads(dlrun("results", job, "--json").stdout)["results"]
+    assert [one["parameters"]["x"] for one in results] == ["1", "2", "3", "4", "5"]
+    assert results[0]["node_hours"] == pytest.approx(results[0]["elapsed"] / 3600 / 2)
+    again = dlrun("resubmit", job, "--failed", "--wait", code=1)
+    assert "[0/rank 0] at " in again.stdout
+    dlrun("clean", job, "--yes")
+    assert not job.exists()
+
+
+@pytest.mark.slow
+def test_points_are_cancelled_one_by_one(dlrun):
+    job = dlrun.submit(spec("[ {{ x }} = 3 ] || sleep 600", "1, 2, 3, 4, 5"))
+    wait_for(lambda: states(dlrun, job)[:2] == ["running"] * 2)
+    assert states(dlrun, job)[2:] == ["pending"] * 3
+    dlrun("cancel", f"{job.name}:0,4")
+    wait_for(lambda: states(dlrun, job)[3] == "running")
+    assert states(dlrun, job)[:3] == ["cancelled", "running", "completed"]
+    dlrun("cancel", job)
+    assert states(dlrun, job) == ["cancelled", "cancelled", "completed", "cancelled", "cancelled"]
+    assert not dlrun.alive()
+
+
+@pytest.mark.slow
+def test_points_that_the_walltime_ends_or_leaves_out_are_timed_out(dlrun):
+    job = dlrun.submit(spec("sleep 600", "1, 2, 3", walltime="6s"))
+    wait_for(lambda: states(dlrun, job) == ["timed out"] * 3)
+    wait_for(lambda: not dlrun.alive())
+
+
+def test_the_plan_says_how_many_run_at_a_time(dlrun):
+    shown = dlrun("plan", dlrun.spec(spec("true", "1, 2, 3"))).stdout
+    assert "3 points inside one job of 1 node, 2 at a time, 2 on each node" in shown

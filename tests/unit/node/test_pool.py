@@ -1,0 +1,106 @@
+"""The node program that runs the points of a sweep inside one job, with a script in place of job.sh."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import dlrun.node
+
+POOL = Path(dlrun.node.__file__).parent / "pool.py"
+SCRIPT = """\
+cd "$DLRUN_JOB_DIR/points/$1"
+record() { echo '{"version": 1, "state": "'$1'", "exit_code": '$2'}' >state.json; }
+record running null
+echo "$2 $HOST" >>place
+trap 'record ended 143; exit 143' TERM
+[ -e ../../slow ] && { sleep 60 & wait; }
+[ -e fails ] && { record ended 3; exit 3; }
+[ -e vanishes ] && exit 0
+record ended 0
+"""
+ON_GOOD = ("bash", "-c", '[ "$0" = good ] && HOST=$0 exec "$@"', "{host}")
+"""What starts a point; on other hosts it fails, as where a node is lost."""
+
+
+def job(directory: Path, points: int) -> Path:
+    (directory / "job.sh").write_text(SCRIPT)
+    for point in range(points):
+        (directory / "points" / str(point) / "logs").mkdir(parents=True)
+    return directory
+
+
+def start(
+    directory: Path, points: int, *, places: int = 2, at_once: int = 0, walltime: int = 0, hosts: str = "good",
+    words: Sequence[str] = ON_GOOD,
+) -> subprocess.Popen[str]:  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, str(POOL), str(points), str(places), str(at_once), str(walltime), hosts, *words],
+        env={**os.environ, "DLRUN_JOB_DIR": str(directory), "DLRUN_JOB_ID": "7"}, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def states(directory: Path, points: int) -> list[dict]:
+    return [json.loads((directory / f"points/{point}/state.json").read_text()) for point in range(points)]
+
+
+def test_each_point_runs_once_and_the_first_failure_is_the_exit_code(tmp_path):
+    job(tmp_path, 6)
+    (tmp_path / "points/2/fails").touch()
+    (tmp_path / "points/4/vanishes").touch()
+    pool = start(tmp_path, 6)
+    assert pool.communicate(timeout=60)[0].count("ended with exit code") == 6
+    assert pool.returncode == 3
+    found = states(tmp_path, 6)
+    assert [one["exit_code"] for one in found] == [0, 0, 3, 0, 0, 0]
+    assert found[4]["reason"] == "killed", "a script that left no end of its own"
+    assert all(len((tmp_path / f"points/{n}/place").read_text().split()) == 2 for n in range(6))
+    assert json.loads((tmp_path / "state.json").read_text())["exit_code"] == 3
+    again = start(tmp_path, 6)
+    again.communicate(timeout=60)
+    assert again.returncode == 0, "what has ended does not run again"
+    assert all(len((tmp_path / f"points/{n}/place").read_text().split()) == 2 for n in range(6))
+
+
+def test_a_host_that_starts_no_point_is_left_out_and_its_points_run_elsewhere(tmp_path):
+    pool = start(job(tmp_path, 5), 5, places=1, hosts="bad,good")
+    said = pool.communicate(timeout=60)[0]
+    assert pool.returncode == 0
+    assert "place 0 of bad is left out" in said or said.count("did not begin on bad") < 3
+    assert [one["exit_code"] for one in states(tmp_path, 5)] == [0] * 5
+    (tmp_path / "none").mkdir()
+    pool = start(job(tmp_path / "none", 2), 2, hosts="bad")
+    assert "no place is left" in pool.communicate(timeout=60)[0]
+    assert pool.returncode == 1
+    assert not (tmp_path / "none/points/0/state.json").exists()
+
+
+def test_at_its_end_it_ends_what_runs_and_says_so_of_what_waits(tmp_path):
+    job(tmp_path, 4)
+    (tmp_path / "slow").touch()
+    pool = start(tmp_path, 4, places=3, at_once=2)
+    places = [tmp_path / f"points/{point}/place" for point in range(4)]
+    deadline = time.monotonic() + 60
+    while not all(path.exists() for path in places[:2]):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    (tmp_path / "points/3/.cancel").touch()
+    pool.send_signal(signal.SIGTERM)
+    pool.communicate(timeout=60)
+    assert pool.returncode == 128 + signal.SIGTERM
+    assert [one["reason"] for one in states(tmp_path, 4)] == ["cancelled"] * 4
+    assert not places[2].exists(), "no more than `at_once` at a time"
+
+
+def test_at_the_walltime_nothing_more_is_started(tmp_path):
+    job(tmp_path, 3)
+    (tmp_path / "slow").touch()
+    pool = start(tmp_path, 3, walltime=2)
+    pool.communicate(timeout=60)
+    assert [one["reason"] for one in states(tmp_path, 3)] == ["timed out"] * 3
