@@ -14,6 +14,7 @@ from dlrun.importing.commands import ends, harmless, prints
 from dlrun.importing.draft import SpecDraft
 from dlrun.importing.launch import decompose
 from dlrun.importing.options import name_set
+from dlrun.importing.options.archives import unpacking
 from dlrun.importing.program import movable
 from dlrun.importing.statement import Form, Statement
 from dlrun.importing.syntax import statements
@@ -58,12 +59,22 @@ class Path:
         return None if "$" in text or re.search(r"[*?\[{]", text) or re.match(r"~[^/]", text) else text
 
 
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A data set: name, source, the statement that copies it, and whether that unpacks it."""
+
+    name: str
+    source: str
+    statement: Statement
+    unpack: bool = False
+
+
 @dataclass(slots=True)
 class Copies:
     """What the copies of a script are in a spec."""
 
-    data: dict[str, tuple[str, str, Statement]] = field(default_factory=dict)
-    """Local path -> name of the data set, its source, the statement that copies it."""
+    data: dict[str, Copied] = field(default_factory=dict)
+    """Local path -> the data set that is there."""
     results: tuple[str, str, Statement] | None = None
     """Local path, directory on the shared file system, and the statement that copies."""
     uncertain: str = ""
@@ -80,7 +91,7 @@ class Copies:
     def marked(self, word: Word) -> Word:
         """The word with `{{ data.NAME }}` or `{{ results }}` in place of a local path."""
         text, replaced = _text(word.segments), []
-        places = {path: f"{{{{data.{name}}}}}" for path, (name, _, _) in self.data.items()}
+        places = {path: f"{{{{data.{one.name}}}}}" for path, one in self.data.items()}
         if self.results is not None:
             places[self.results[0]] = "{{results}}"
         for path in sorted(places, key=len, reverse=True):
@@ -129,7 +140,7 @@ def converted(
         return None
     marked = tuple(copies.marked(word) for k in known for word in k or ())
     text = " ".join(_text(word.segments) for word in marked)
-    used = [f"data.{name}" for name, _, _ in copies.data.values()] + (["results"] if copies.results else [])
+    used = [f"data.{one.name}" for one in copies.data.values()] + (["results"] if copies.results else [])
     left = [s for s in before if s not in copies.made]
     if _moves(draft, left) and any(not path.startswith(("/", "~")) for path in _shared(copies)):
         return None
@@ -149,7 +160,7 @@ _LOCAL_NAME = re.compile(rf"\$\{{?(?:{'|'.join(sorted(NAMES))})\b")
 
 def _shared(copies: Copies) -> list[str]:
     """The paths on the shared file system."""
-    return [source for _, source, _ in copies.data.values()] + ([copies.results[1]] if copies.results else [])
+    return [one.source for one in copies.data.values()] + ([copies.results[1]] if copies.results else [])
 
 
 def _moves(draft: SpecDraft, left: Iterable[Statement]) -> bool:
@@ -185,6 +196,9 @@ def _command(statement: Statement, values: Values) -> tuple[str, list[Word]] | N
         words = launch.words
     elif nodes != 1:
         return None  # the script's own shell copies on the first node only
+    unpacked = unpacking(words)
+    if unpacked is not None:
+        return words[0].literal or "", [unpacked.archive, unpacked.directory]
     name, options = words[0].literal or "", _OPTIONS.get(words[0].literal or "")
     flags = [w for w in words[1:] if w.lead.startswith("-")]
     if options is None or not all(options.fullmatch(w.literal or "") for w in flags):
@@ -205,14 +219,28 @@ def _to_node(statement: Statement, values: Values, copies: Copies, draft: SpecDr
     elif program in {"cp", "rsync"} and len(known) == 2 and known[1].local and not known[0].local:
         source, target = known
         place = _placed(program, source, target, copies.folders) or target.text
-        name = re.sub(r"\W+", "_", source.name.partition(".")[0]).strip("_").lower() or "data"
-        name = name if name[0].isalpha() else f"data_{name}"
-        taken = {n for n, _, _ in copies.data.values()}
-        nested = any(f"{place}/".startswith(f"{p}/") or f"{p}/".startswith(f"{place}/") for p in copies.data)
-        if source.shared is None or nested or name in taken or draft.get("directory"):
-            return
-        copies.data[place] = (name, source.shared, statement)
-        copies.made.append(statement)
+        _note(Copied(_name_of(source), source.shared or "", statement), place, copies, draft)
+    elif program in {"tar", "unzip"} and known[1].local and not known[0].local:
+        source, target = known
+        above = target.text.rpartition("/")[0] if program == "unzip" else target.text
+        # Without the directory `tar` fails, and the script trains without data.
+        if any(one in copies.folders or _LOCAL.fullmatch(one) for one in (target.text, above)):
+            _note(Copied(_name_of(source), source.shared or "", statement, True), target.text, copies, draft)
+
+
+def _name_of(source: Path) -> str:
+    name = re.sub(r"\W+", "_", source.name.partition(".")[0]).strip("_").lower() or "data"
+    return name if name[0].isalpha() else f"data_{name}"
+
+
+def _note(one: Copied, place: str, copies: Copies, draft: SpecDraft) -> None:
+    """Note a data set at its place, unless a spec cannot have it."""
+    nested = any(f"{place}/".startswith(f"{p}/") or f"{p}/".startswith(f"{place}/") for p in copies.data)
+    taken = {other.name for other in copies.data.values()}
+    if not one.source or nested or one.name in taken or draft.get("directory"):
+        return
+    copies.data[place] = one
+    copies.made.append(one.statement)
 
 
 def _placed(program: str, source: Path, target: Path, folders: set[str]) -> str | None:
@@ -252,7 +280,8 @@ def _back(statement: Statement, values: Values, copies: Copies) -> bool:
         return True
     if program == "rm":
         return all(p.local for p in known)
-    if len(known) != 2 or not known[0].local or known[1].local or copies.results is not None:
+    local = len(known) == 2 and known[0].local and not known[1].local
+    if program not in {"cp", "rsync"} or not local or copies.results is not None:
         return False
     source, target = known
     exists = copies.folders | {f"${{{name}}}" for name in (*_SUBMIT, "HOME")} | {"~", "."}
@@ -321,8 +350,9 @@ def _read_elsewhere(left: list[Statement]) -> bool:
 
 def put(draft: SpecDraft, copies: Copies, *, known: bool) -> None:
     """Write the keys; `known`: the site is, and has node-local storage."""
-    for name, source, statement in copies.data.values():
-        draft.put(f"data.{name}", {"source": source, "strategy": "copy"}, _from(statement))
+    for one in copies.data.values():
+        how: dict[str, object] = {"unpack": True} if one.unpack else {"strategy": "copy"}
+        draft.put(f"data.{one.name}", {"source": one.source, **how}, _from(one.statement))
     if copies.results is None:
         return
     _, target, statement = copies.results

@@ -161,7 +161,7 @@ class Body:
             return before, after, words
         copies, marked = found
         if self.node_local is None and copies.results is None:
-            for statement in (copied[2] for copied in copies.data.values()):
+            for statement in (copied.statement for copied in copies.data.values()):
                 because = (
                     "kept in `setup`: with `--site NAME` of a profile with node-local storage it is `data`"
                 )

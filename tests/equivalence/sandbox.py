@@ -8,12 +8,15 @@ Writes OUT/result.json: exit code and text of the import, and what each side's p
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -277,6 +280,9 @@ def prepare(text: str) -> None:
     for path in expanded_paths(text, r"(?:cp -\w*r\w*|rsync -\w+)\s+(\"?[^\s;&|\"*]+)"):
         if not str(path).startswith("/tmp"):
             touch(path if path.suffix else path / "train" / "a", "1")
+    for path in expanded_paths(text, r"(?<=[\s\"'])([\w./~${}-]+\.(?:tar(?:\.\w+)?|tgz|zip))\b"):
+        if not str(path).startswith("/tmp"):
+            pack(path)
     for path in expanded_paths(text, r"(?:bash|sh|zsh|srun(?:\s+-\S+)*)\s+(\"?[^\s;&|\"-]+\.sh\"?)"):
         touch(path, 'exec python "script:$0" "$@"\n')
     for path in expanded_paths(text, r"((?:\./|\$\w+/|/)[^\s;&|\"'()$=:,]*[^\s;&|\"'()$=:,/])"):
@@ -361,6 +367,20 @@ def touch(path: Path, text: str) -> None:
             path.write_text(text)
     except OSError:
         return
+
+
+def pack(path: Path) -> None:
+    """Make an archive with a file, in the format that its name says."""
+    make(path.parent)
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as packed:
+            packed.writestr("train/a", path.stem)
+        return
+    kind = {".gz": "gz", ".tgz": "gz", ".bz2": "bz2", ".xz": "xz"}.get(path.suffix, "")
+    with tarfile.open(path, f"w:{kind}") as made:
+        entry = tarfile.TarInfo("train/a")
+        entry.size = len(path.stem)
+        made.addfile(entry, io.BytesIO(path.stem.encode()))
 
 
 def make(path: Path) -> None:

@@ -16,8 +16,8 @@ pytestmark = [
 
 def test_there_are_ten_scripts_of_each_kind():
     kinds = {name.rpartition("-")[0] for name, _, _ in CASES}
-    assert len(kinds) == 17
-    assert len(CASES) == 17 * 10
+    assert len(kinds) == 18
+    assert len(CASES) == 18 * 10
     assert {verdict for _, verdict, _ in CASES} == {"equal", "check"}
 
 

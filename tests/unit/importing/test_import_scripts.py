@@ -649,6 +649,77 @@ def test_if_one_copy_cannot_be_converted_all_are_kept(change):
     assert draft.to_check
 
 
+UNPACKS = (
+    "#SBATCH -N 1 -t 2:00:00\nmkdir -p $TMPDIR/d\nD=/sets\n{}\nsrun python t.py --data=$TMPDIR/d/train\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "source"),
+    [
+        ("tar xf $D/x.tar -C $TMPDIR/d", "/sets/x.tar"),
+        ("tar -xzvf $D/x.tar.gz --directory=$TMPDIR/d", "/sets/x.tar.gz"),
+        ("tar --extract --file=$D/x.tar --directory $TMPDIR/d", "/sets/x.tar"),
+        ("tar -C $TMPDIR/d -x -J -f ~/x.tar.xz", "~/x.tar.xz"),
+        ("tar -I pigz -xf x.tgz -C $TMPDIR/d", "x.tgz"),
+        ("tar --use-compress-program=zstd -xf x.tar.zst -C $TMPDIR/d/", "x.tar.zst"),
+        ("unzip -qo $D/x.zip -d $TMPDIR/d", "/sets/x.zip"),
+    ],
+)
+def test_an_archive_that_is_unpacked_on_the_node_is_data(line, source):
+    draft = read_script(UNPACKS.format(line), "job.sh", node_local=True)
+    assert draft.values["data"] == {"x": {"source": source, "unpack": True}}
+    assert draft.values["command"] == ["python", "t.py", "--data={{ data.x }}/train"]
+    assert (draft.to_check, draft.get("environment.setup")) == ([], None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tar xf $D/x.tar -C $TMPDIR/d train",  # a part of it
+        "tar xf $D/x.tar -C $TMPDIR/d --strip-components=1",
+        "tar xf $D/x.tar -C $TMPDIR/d --wildcards '*.jpg'",
+        "tar xf $D/*.tar -C $TMPDIR/d",
+        "tar xf - -C $TMPDIR/d <x.tar",
+        "tar xf node1:/sets/x.tar -C $TMPDIR/d",  # on another machine
+        "tar --extract --file=~/x.tar -C $TMPDIR/d",  # bash leaves this `~` as it is
+        "tar xfC $D/x.tar $TMPDIR/d",
+        "tar tf $D/x.tar -C $TMPDIR/d",
+        "tar -xzf $D/x.tar -C $TMPDIR/d/new",  # there is no such directory
+        "tar -xf $D/x.tar -C $TMPDIR/d -C b",
+        "tar -I 'zstd -T0' -xf $D/x.tar.zst -C $TMPDIR/d",
+        "tar xf $SCRATCH/x.tar -C $TMPDIR/d",
+        "tar xf $D/x.tar -C $TMPDIR/d &",
+        "unzip $D/x.zip 'train/*' -d $TMPDIR/d",
+        "unzip $D/x -d $TMPDIR/d",
+        "unzip '/sets/*.zip' -d $TMPDIR/d",
+        "unzip -j $D/x.zip -d $TMPDIR/d",
+    ],
+)
+def test_an_archive_of_which_a_word_is_not_understood_is_unpacked_by_the_script(line):
+    draft = read_script(UNPACKS.format(line), "job.sh", node_local=True)
+    assert "data" not in draft.values
+    kept = "\n".join([*(draft.get("environment.setup") or ()), draft.get("run") or ""])
+    assert line in kept
+
+
+EACH = "srun -n 2 --ntasks-per-node=1"
+
+
+def test_an_archive_that_each_node_unpacks_is_data():
+    """And one that only the first of two nodes does is not: the others had no data."""
+    line = "tar xf $D/x.tar -C $TMPDIR/d"
+    text = UNPACKS.replace("-N 1", "-N 2 --ntasks-per-node=1").replace("mkdir", f"{EACH} mkdir")
+    draft = read_script(text.format(f"{EACH} {line}"), "job.sh", node_local=True)
+    assert draft.values["data"] == {"x": {"source": "/sets/x.tar", "unpack": True}}
+    assert "data" not in read_script(text.format(line), "job.sh", node_local=True).values
+
+
+def test_results_are_not_taken_from_an_archive_that_is_unpacked_at_the_end():
+    text = "#SBATCH -N 1\nsrun python t.py $TMPDIR/out\ntar xf $TMPDIR/out -C ~/runs\n"
+    assert "results" not in read_script(text, "job.sh", node_local=True).values
+
+
 @pytest.mark.parametrize(
     ("copied", "to", "sure"),
     [
