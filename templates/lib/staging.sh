@@ -200,8 +200,8 @@ _dlrun_unstage() { # copy results, then end this job's use of the data; if that 
     _dlrun_leave
     return 0
   fi
-  if [[ -n $_dlrun_keeper && -z ${_dlrun_left_to_end-} ]] && compgen -G "$DLRUN_RUN_DIR/kept/[0-9]*" >/dev/null; then # a node has lost the
-    kill -TERM "$_dlrun_keeper" 2>/dev/null # step's daemon, and its standby has done its part: Slurm would let another step wait for the lost one
+  if [[ -n $_dlrun_keeper && -n ${SLURM_JOB_ID-} ]] && compgen -G "$DLRUN_RUN_DIR/kept/[0-9]*" >/dev/null; then # a node has lost the
+    scancel --quiet --signal=TERM "$SLURM_JOB_ID" # step's daemon, and done its part: Slurm would let another step wait for the lost one
     _dlrun_leave
     return 0
   fi
