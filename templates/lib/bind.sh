@@ -15,6 +15,7 @@ _dlrun_memory=()     # numactl and its option, where memory is bound
 _dlrun_gpus=         # VARIABLE=INDEXES, where this process was given GPUs of its own
 _dlrun_shared=       # set where the ranks divide the job's cores, because the plan's were not granted
 _dlrun_because=      # why they do
+_dlrun_alone=        # set where this rank knows its own mask only, which the launcher has given it
 _dlrun_granted=      # the hardware threads of the job; empty: found out here
 _dlrun_comm_of_node= # where they divide them: the communication cores of all ranks, in order
 _dlrun_gpu_rows=     # the GPUs of all rows of the plan, and those of all ranks where they divide what is visible
@@ -29,6 +30,10 @@ _dlrun_note() { # TEXT: a line about this rank
 
 _dlrun_note_node() { # TEXT: a line about this node, by one of its ranks
   if ((DLRUN_LOCAL_RANK == 0)); then echo "dlrun: node ${DLRUN_HOST:-${HOSTNAME%%.*}}: $1" >&2; fi
+}
+
+_dlrun_note_alone() {
+  _dlrun_note_node "the launcher has bound each rank, and what was granted to this job cannot be seen: they stay so (this one on CPUs $_dlrun_cpus, $DLRUN_THREADS threads)${_dlrun_gpu_names:+ and divide GPUs $_dlrun_gpu_names}; with the launcher's binding off, such as \`--cpu-bind none\`, they divide all"
 }
 
 dlrun_find_local_rank() { # sets DLRUN_LOCAL_RANK to what the innermost launcher says; empty: none. Launchers pass on the variables of outer ones
@@ -70,10 +75,13 @@ dlrun_grant() { # RANKS CPUS COMPUTE COMM LOADER THREADS [VARIABLE GPUS [CPUS_NE
   local allowed=() missing=() cpus_of comm_of loader_of
   _dlrun_read_grant
   _dlrun_missing "$2"
+  if ((${#missing[@]} == 0)); then _dlrun_alone=; fi # a mask with the cores of all ranks was not made for one
   _dlrun_share_gpus "$1" "${7-}" "${8-}"
   if ((${#missing[@]} == 0 && DLRUN_LOCAL_SIZE <= $1)) && [[ -z $_dlrun_gpu_names ]]; then return 0; fi
   _dlrun_shared=1
-  if ((${#missing[@]})); then
+  if [[ -n $_dlrun_alone ]]; then
+    _dlrun_because="the launcher has bound each rank, and what was granted to this job cannot be seen"
+  elif ((${#missing[@]})); then
     _dlrun_because="core ${missing[0]} of the plan was not granted to this job"
   elif ((DLRUN_LOCAL_SIZE > $1)); then
     _dlrun_because="$DLRUN_LOCAL_SIZE ranks run here, and the plan has $1"
@@ -81,7 +89,9 @@ dlrun_grant() { # RANKS CPUS COMPUTE COMM LOADER THREADS [VARIABLE GPUS [CPUS_NE
     _dlrun_because="the job was granted other GPUs than the plan's"
   fi
   _dlrun_divide "$3" "$4" "$5" "$6" "${@:9}"
-  _dlrun_note_node "$_dlrun_because: its ranks divide CPUs $_dlrun_allowed_list${_dlrun_gpu_names:+ and GPUs $_dlrun_gpu_names}, $DLRUN_THREADS threads each"
+  if [[ -n $_dlrun_alone ]]; then _dlrun_note_alone; else
+    _dlrun_note_node "$_dlrun_because: its ranks divide CPUs $_dlrun_allowed_list${_dlrun_gpu_names:+ and GPUs $_dlrun_gpu_names}, $DLRUN_THREADS threads each"
+  fi
   _dlrun_record_division
   _dlrun_planned=("$_dlrun_cpus")
   _dlrun_taskset
@@ -146,6 +156,7 @@ dlrun_share_cores() { # [CORES]: bind to an equal part of the job's cores here; 
     return 0
   fi
   _dlrun_divide 1 0 0 1
+  if [[ -n $_dlrun_alone ]]; then _dlrun_note_alone; fi
   _dlrun_planned=("$_dlrun_cpus")
   _dlrun_taskset
 }
@@ -153,6 +164,7 @@ dlrun_share_cores() { # [CORES]: bind to an equal part of the job's cores here; 
 dlrun_count_threads() { # RANKS [CORES]: for a process that starts so many ranks itself: threads for each, and no cores for it alone
   local DLRUN_LOCAL_SIZE=$1 DLRUN_LOCAL_RANK=0
   _dlrun_taskset() { :; }
+  _dlrun_note_alone() { DLRUN_THREADS=$((DLRUN_THREADS > DLRUN_LOCAL_SIZE ? DLRUN_THREADS / DLRUN_LOCAL_SIZE : 1)); } # they share its cores
   dlrun_share_cores "${@:2}"
   _dlrun_cpus='' _dlrun_planned=()
 }
@@ -199,11 +211,11 @@ _dlrun_allowed_cpus() { # [PID]: sets allowed to the hardware threads that a pro
   allowed=(${numbers[@]+"${numbers[@]}"})
 }
 
-_dlrun_read_grant() { # sets allowed, _dlrun_allowed_list and _dlrun_started_with
+_dlrun_read_grant() { # sets allowed, _dlrun_allowed_list and _dlrun_started_with; _dlrun_alone where they are those of this rank only
   local numbers numbers_list mask list cpu outer=()
   local -A seen=()
   _dlrun_allowed_cpus
-  mask=("${allowed[@]}") list=$_dlrun_allowed_list
+  mask=("${allowed[@]}") list=$_dlrun_allowed_list _dlrun_alone=
   _dlrun_started_with="${mask[*]}"
   if [[ -n $_dlrun_granted ]]; then return 0; fi
   _dlrun_read_cpuset
@@ -214,8 +226,10 @@ _dlrun_read_grant() { # sets allowed, _dlrun_allowed_list and _dlrun_started_wit
   for cpu in "${numbers[@]}"; do
     if [[ -n ${seen[$cpu]-} ]]; then allowed+=("$cpu"); fi
   done
-  _dlrun_fold "${allowed[@]}"
+  _dlrun_fold ${allowed[@]+"${allowed[@]}"}
   if ((${#allowed[@]} == 0)); then # they are not this user's, or in another control group
+    { _dlrun_allowed_cpus "$PPID"; } 2>/dev/null
+    if [[ "${allowed[*]-}" != "${mask[*]}" ]]; then _dlrun_alone=1; fi # else the mask was not made for this rank, and all have it
     allowed=("${mask[@]}") _dlrun_allowed_list=$list
   elif [[ $_dlrun_allowed_list != "$list" ]]; then
     _dlrun_note_node "the launcher has bound each rank (this one to CPUs $list); they take all of the job's CPUs $_dlrun_allowed_list instead"

@@ -61,6 +61,10 @@ _dlrun_divide() { # COMPUTE COMM LOADER THREADS [CPUS_NEXT_TO_GPU...]: sets _dlr
   unset -v DLRUN_COMM_CPUS DLRUN_LOADER_CPUS
   _dlrun_read_cores
   export DLRUN_THREADS=1
+  if [[ -n $_dlrun_alone ]]; then # whatever the other ranks have, each keeps its own
+    _dlrun_cpus=$_dlrun_allowed_list DLRUN_THREADS=$((threads > compute ? ${#allowed[@]} : ${#_dlrun_core[@]}))
+    return 0
+  fi
   if ((${#_dlrun_core[@]} < ranks)); then return 0; fi # fewer cores than ranks: leave them to the kernel
   _dlrun_part_by_gpus "$total" "${@:5}"
   if ((size == 0)); then

@@ -117,3 +117,62 @@ def test_where_the_planned_cores_were_not_granted_ranks_share_what_was():
     threads, shared = done.stdout.splitlines()[0].split()
     assert shared == "1"
     assert int(threads) < 4 or len(MINE.split(",")) >= 8
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or "," not in MINE, reason="needs root and two CPUs")
+@pytest.mark.parametrize("daemon_too", [False, True], ids=["the rank", "and the daemon"])
+def test_a_rank_that_a_daemon_of_another_user_has_bound_stays_where_it_is(daemon_too):
+    """What the daemon may use is not the job's grant; only a mask that both have was not made for this rank."""
+    first = MINE.partition(",")[0]
+    script = (
+        f'{library()}\ndlrun_grant 2 {MINE} 1 0 0 1; echo "$_dlrun_cpus;$DLRUN_THREADS;$_dlrun_shared"; exit'
+    )
+    rank = ["setpriv", "--reuid=65534", "--clear-groups", "bash", "-c", script]
+    shell = ["bash", "-c", '"$@"; exit $?', "daemon"]
+    bound = ["taskset", "-c", first]
+    done = subprocess.run(
+        [*bound, *shell, *rank] if daemon_too else [*shell, *bound, *rank],
+        env={"PATH": os.environ["PATH"], "DLRUN_LOCAL_RANK": "0", "DLRUN_LOCAL_SIZE": "2"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout == (";1;1\n" if daemon_too else f"{first};1;1\n")
+    assert ("what was granted to this job cannot be seen: they stay so" in done.stderr) != daemon_too
+
+
+BOUND = """
+_dlrun_allowed_cpus() { # this rank's CPUs, and those of a daemon above it
+  local numbers
+  _dlrun_owner=$((UID + 1)) _dlrun_parent=1 _dlrun_allowed_list=8-15
+  if (($#)); then _dlrun_allowed_list=0-31; fi
+  _dlrun_expand "$_dlrun_allowed_list"
+  allowed=("${numbers[@]}")
+}
+_dlrun_read_cpuset() { numbers_list=0-31; _dlrun_expand 0-31; }
+_dlrun_taskset() { :; }
+_dlrun_system=$SYSTEM
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "cpus", "threads"),
+    [
+        ("dlrun_share_cores", "8-15", "8"),
+        ("dlrun_share_cores 4", "8-15", "8"),
+        ("dlrun_count_threads 4", "", "2"),  # of a process that starts ranks, which share what it has
+        ("dlrun_grant 4 0-31 8 0 0 8", "8-15", "8"),
+        ("dlrun_grant 4 0-31 4 2 2 4", "8-15", "8"),
+        (
+            "dlrun_grant 2 8-15 4 0 0 4; dlrun_bind 4 12-15",
+            "12-15",
+            "4",
+        ),  # the cores of all ranks: not made for one
+    ],
+)
+def test_threads_of_a_rank_that_stays_in_the_mask_of_its_launcher(tmp_path, call, cpus, threads):
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu/online").write_text("0-31\n")
+    done = bash(f'{BOUND}{call} 2>/dev/null\necho "$_dlrun_cpus;$DLRUN_THREADS"', SYSTEM=str(tmp_path))
+    assert done.stdout == f"{cpus};{threads}\n"
