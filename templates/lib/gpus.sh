@@ -17,7 +17,6 @@ _dlrun_set_gpus() { # VARIABLE NAMES
 _dlrun_share_gpus() { # RANKS VARIABLE ROWS: are the GPUs of all rows visible? Else each rank gets its part of what is, and _dlrun_gpu_names are those of all
   local names=() planned=() index position per lacks='' first by=$2
   declare -gA _dlrun_gpu_name _dlrun_gpu_index
-  _dlrun_gpu_name=() _dlrun_gpu_index=()
   if [[ $2 == ROCR_VISIBLE_DEVICES && -z ${ROCR_VISIBLE_DEVICES+set} && -n ${HIP_VISIBLE_DEVICES+set} ]]; then
     by=HIP_VISIBLE_DEVICES # it counts the GPUs that the other one leaves
   fi
@@ -37,14 +36,7 @@ _dlrun_share_gpus() { # RANKS VARIABLE ROWS: are the GPUs of all rows visible? E
     IFS=, read -ra names <<<"${!by}"
     _dlrun_end_names
   fi
-  for position in ${names[@]+"${!names[@]}"}; do
-    _dlrun_find_gpu "${names[position]}"
-    if [[ -z $index ]]; then lacks=1; else _dlrun_gpu_index[${names[position]}]=$index _dlrun_gpu_name[$index]=${names[position]}; fi
-  done
-  if [[ -n $lacks ]]; then # names that say nothing about the GPU: the n-th is the n-th GPU
-    _dlrun_gpu_name=() _dlrun_gpu_index=()
-    for position in "${!names[@]}"; do _dlrun_gpu_name[$position]=${names[position]}; done
-  fi
+  _dlrun_find_gpus
   lacks=
   for index in "${planned[@]}"; do
     if [[ -z ${_dlrun_gpu_name[$index]-} ]]; then lacks=1; fi
@@ -78,6 +70,19 @@ _dlrun_end_names() { # cut names (of the caller) before the first that is none: 
       ;;
     esac
   done
+}
+
+_dlrun_find_gpus() { # sets _dlrun_gpu_name, the name of each GPU, and _dlrun_gpu_index, the GPU of each name, from names (of the caller)
+  local position index lacks=
+  _dlrun_gpu_name=() _dlrun_gpu_index=()
+  for position in ${names[@]+"${!names[@]}"}; do
+    _dlrun_find_gpu "${names[position]}"
+    if [[ -z $index ]]; then lacks=1; else _dlrun_gpu_index[${names[position]}]=$index _dlrun_gpu_name[$index]=${names[position]}; fi
+  done
+  if [[ -n $lacks ]]; then # names that say nothing about the GPU: the n-th is the n-th GPU
+    _dlrun_gpu_name=() _dlrun_gpu_index=()
+    for position in "${!names[@]}"; do _dlrun_gpu_name[$position]=${names[position]}; done
+  fi
 }
 
 _dlrun_find_gpu() { # NAME: sets index to the GPU's, in the order of PCI addresses; empty: unknown

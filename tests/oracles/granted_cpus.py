@@ -52,6 +52,7 @@ _dlrun_record_division() { # what this rank has decided for all, in the form of 
   done
 }
 whole=
+declare -A _dlrun_gpu_name _dlrun_gpu_index
 while IFS='|' read -r _dlrun_granted ranks DLRUN_LOCAL_SIZE only node visible launcher own above rows; do
   IFS='/' read -ra row <<<"$rows"
   line= all=
@@ -65,7 +66,7 @@ while IFS='|' read -r _dlrun_granted ranks DLRUN_LOCAL_SIZE only node visible la
   fi
   SLURM_CPU_BIND_TYPE=mask_cpu: SLURM_CPU_BIND_LIST=$above
   for ((DLRUN_LOCAL_RANK = ${only:-0}; DLRUN_LOCAL_RANK < ${only:-$DLRUN_LOCAL_SIZE-1} + 1; DLRUN_LOCAL_RANK++)); do
-    _dlrun_shared= _dlrun_cpus= _dlrun_gpus=
+    _dlrun_shared= _dlrun_cpus= _dlrun_gpus= _dlrun_gpu_name=() _dlrun_gpu_index=()
     unset -v DLRUN_COMM_CPUS DLRUN_LOADER_CPUS CUDA_VISIBLE_DEVICES
     if [[ $visible != - ]]; then CUDA_VISIBLE_DEVICES=$visible; fi
     dlrun_grant "$ranks" $node

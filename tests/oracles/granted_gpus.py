@@ -2,8 +2,8 @@
 
     python -m tests.oracles.granted_gpus [--count N] [KIND...]
 
-Every ordered subset of eight GPUs (or N of them), 1 to 8 ranks with one GPU each and fewer ranks with several, in each kind of
-name that a scheduler gives GPUs. Of each case one rank is asked, in turn: what it is shown, and what it knows of all ranks.
+Every ordered subset of eight GPUs (or N of them), 1 to 8 ranks with one GPU each (of every eighth subset also with two), in each
+kind of name that a scheduler gives GPUs. Of each case one rank is asked, in turn: what it is shown, and what it knows of all ranks.
 Prints the number of cases of each kind and those that differ; ends with 1 if there are any.
 """
 
@@ -24,25 +24,30 @@ from dlrun.affinity.bind import library
 
 SCRIPT = r"""
 _dlrun_driver=$ROOT/nvidia _dlrun_devices=$ROOT/pci
+# Which GPU each name is depends on the variable alone, and on the files of drivers, which are the same for all cases: it is
+# found out once for the cases of one grant, which follow one another, and each name is looked up once.
 eval "_dlrun_look_for$(declare -f _dlrun_find_gpu)"
+eval "_dlrun_look_for$(declare -f _dlrun_find_gpus)"
 declare -A known=()
-_dlrun_find_gpu() { # the files of drivers are the same for all cases, and reading them would take most of the time
+_dlrun_find_gpu() {
   if [[ -z ${known[$1]-} ]]; then
     _dlrun_look_for_dlrun_find_gpu "$1"
     known[$1]=:$index
   fi
   index=${known[$1]#:}
 }
-while IFS='|' read -r variable DLRUN_LOCAL_SIZE planned DLRUN_LOCAL_RANK visible rows; do
+last=
+_dlrun_find_gpus() {
+  if [[ ${names[*]} != "$last" ]]; then
+    last=${names[*]}
+    _dlrun_look_for_dlrun_find_gpus
+  fi
+}
+while IFS='|' read -r variable DLRUN_LOCAL_SIZE planned DLRUN_LOCAL_RANK visible rows row; do
   _dlrun_gpus=
   export "$variable=$visible"
   _dlrun_share_gpus "$planned" "${PLANNED:-$variable}" "$rows"
-  IFS=, read -ra all <<<"$rows"
-  per=$((${#all[@]} / planned))
-  if ((DLRUN_LOCAL_RANK < planned)); then
-    printf -v row ',%s' "${all[@]:DLRUN_LOCAL_RANK * per:per}"
-    dlrun_show_gpus "${PLANNED:-$variable}" "${row#,}"
-  fi
+  if [[ -n $row ]]; then dlrun_show_gpus "${PLANNED:-$variable}" "$row"; fi
   echo "${!variable}|$_dlrun_gpu_names"
 done
 """
@@ -97,7 +102,9 @@ class Case:
 
     def line(self, kind: Kind) -> str:
         rows = ",".join(map(str, range(self.planned * self.each)))
-        return f"{kind.variable}|{self.local}|{self.planned}|{self.rank}|{kind.names(self.visible)}|{rows}\n"
+        row = ",".join(map(str, range(self.rank * self.each, (self.rank + 1) * self.each)))
+        row = row if self.rank < self.planned else ""
+        return f"{kind.variable}|{self.local}|{self.planned}|{self.rank}|{kind.names(self.visible)}|{rows}|{row}\n"
 
 
 def oracle(case: Case, *, placed: bool) -> tuple[list[tuple[int, ...]], bool]:
@@ -124,7 +131,7 @@ def ordered_subsets(count: int | None = None) -> list[tuple[int, ...]]:
 def cases(subsets: Iterable[tuple[int, ...]]) -> Iterator[Case]:
     """Each subset with each layout; the plan has as many ranks as run, one fewer or one more, in turn, and one rank is asked."""
     for number, visible in enumerate(subsets):
-        for local, each in LAYOUTS:
+        for local, each in LAYOUTS if number % 8 == 0 else LAYOUTS[:8]:
             more = local + (local < 8 // each)
             planned = (local, max(1, local - 1), local, more)[number % 4]
             yield Case(visible, planned, local, each, (number // 4) % local)

@@ -55,5 +55,5 @@ def test_names_of_no_gpu_end_the_list_and_a_variable_below_the_plans_is_kept(
     """Below ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES counts anew: both together would leave some ranks without a GPU."""
     write_drivers(tmp_path, KINDS["cuda-uuid"])
     variable = next(iter(environment), "CUDA_VISIBLE_DEVICES")
-    lines = [f"{variable}|2|2|{rank}|{visible}|0,1\n" for rank in (0, 1)]
+    lines = [f"{variable}|2|2|{rank}|{visible}|0,1|{rank}\n" for rank in (0, 1)]
     assert [mine for mine, _ in shown(tmp_path, lines, PLANNED=planned)] == ranks
