@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ import subprocess
 import pytest
 
 from dlrun.affinity.bind import library
+from dlrun.model.cpuset import parse_list
+from tests.oracles.granted_cpus import Node
 
 MINE = ",".join(map(str, sorted(os.sched_getaffinity(0))))
 
@@ -176,3 +179,50 @@ def test_threads_of_a_rank_that_stays_in_the_mask_of_its_launcher(tmp_path, call
     (tmp_path / "cpu/online").write_text("0-31\n")
     done = bash(f'{BOUND}{call} 2>/dev/null\necho "$_dlrun_cpus;$DLRUN_THREADS"', SYSTEM=str(tmp_path))
     assert done.stdout == f"{cpus};{threads}\n"
+
+
+UNDER = """
+_dlrun_allowed_cpus() { # the rank has the first CPU, its launcher all that were granted
+  local numbers
+  _dlrun_owner=$UID _dlrun_parent=1 _dlrun_allowed_list=${GRANTED%%[,-]*}
+  if (($#)); then _dlrun_allowed_list=$GRANTED; fi
+  _dlrun_expand "$_dlrun_allowed_list"
+  allowed=("${numbers[@]}")
+}
+_dlrun_taskset() { :; }
+_dlrun_system=$PLACE _dlrun_groups=$PLACE/groups
+"""
+
+
+@pytest.mark.parametrize(
+    ("granted", "rows"),
+    [
+        ("0,4", [(0, 4)]),
+        ("3,7", [(3, 7)]),
+        ("0-1,4-5", [(0, 4), (1, 5)]),
+        ("1,3,5,7", [(1, 5), (3, 7)]),
+        ("1-3,5-7", [(1, 5), (3, 7)]),
+        ("0-2,5-6", [(0,), (2, 6)]),
+    ],
+)
+def test_hyperthreads_that_are_not_adjacent_are_named_as_they_are(tmp_path, granted, rows):
+    """Four cores, with the hardware threads k and k + 4: in the log, in the record, and in what a rank is told."""
+    Node(packages=1, numa=1, cores=4, threads=2).write(tmp_path)
+    for name in ("cpuset.cpus.effective", "cpuset/cpuset.cpus"):
+        (tmp_path / "groups" / name).write_text(f"{granted}\n")
+    (tmp_path / "placement").mkdir()
+    done = bash(
+        f'{UNDER}dlrun_grant 4 0-7 1 0 0 1; echo "$_dlrun_cpus"',
+        DLRUN_LOCAL_RANK="0",
+        DLRUN_LOCAL_SIZE=str(len(rows)),
+        DLRUN_HOST="here",
+        DLRUN_RUN_DIR=str(tmp_path),
+        PLACE=str(tmp_path),
+        GRANTED=granted,
+    )
+    assert parse_list(done.stdout.strip()) == rows[0]
+    assert f"they take all of the job's CPUs {granted} instead" in done.stderr
+    assert f"its ranks divide CPUs {granted}, 1 threads each" in done.stderr
+    recorded = json.loads((tmp_path / "placement/here").read_text())
+    assert recorded["granted"] == granted
+    assert [parse_list(one["cpus"]) for one in recorded["ranks"]] == rows
