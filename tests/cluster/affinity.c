@@ -3,8 +3,8 @@
  * The real machine may have two CPUs and the node 128, so masks are kept in files and the kernel is never asked.
  * /run/affinity/cpus holds the number of CPUs (no file: this host is real, do nothing); /run/affinity/TID holds
  * a thread's start time and mask. As with the kernel's, a mask is inherited by threads and children, survives
- * exec, and can be read and set from other processes. Cpus_allowed_list of /proc/self/status is as it; /proc/PID/status
- * and statically linked programs see none.
+ * exec, and can be read and set from other processes. Cpus_allowed_list of /proc/self/status and /proc/PID/status is as it;
+ * statically linked programs see none.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -32,7 +32,7 @@ static int cpus;
 static unsigned char all[BYTES];
 
 static ssize_t slurp(const char *path, void *out, size_t size) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC); /* our own `open` would come here again */
     if (fd < 0)
         return -1;
     ssize_t got = read(fd, out, size);
@@ -223,8 +223,8 @@ long syscall(long number, ...) {
     return REAL("syscall")(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-/* What bash and others read of themselves in /proc/self/status, with the mask of ours in it; -1 if it cannot be made. */
-static int own_status(int fd) {
+/* What bash and others read in /proc/PID/status, with the mask of ours in it; -1 if it cannot be made. */
+static int status_of(pid_t tid, int fd) {
     static const char key[] = "\nCpus_allowed_list:\t";
     char text[8192];
     unsigned char mask[BYTES];
@@ -236,7 +236,7 @@ static int own_status(int fd) {
     int copy = rest ? memfd_create("status", MFD_CLOEXEC) : -1;
     if (copy < 0)
         return -1;
-    find(self(), mask);
+    find(tid, mask);
     dprintf(copy, "%.*s", (int)(at - text) + (int)sizeof key - 1, text);
     const char *between = "";
     for (int i = 0; i < cpus; i++) {
@@ -255,7 +255,14 @@ static int own_status(int fd) {
 }
 
 static int opened(int fd, const char *path) {
-    int copy = cpus && fd >= 0 && !strcmp(path, "/proc/self/status") ? own_status(fd) : -1;
+    int pid = 0, length = 0;
+    if (!cpus || fd < 0)
+        return fd;
+    if (!strcmp(path, "/proc/self/status"))
+        pid = self();
+    else if (sscanf(path, "/proc/%d/status%n", &pid, &length) != 1 || !length || path[length])
+        return fd;
+    int copy = status_of(pid, fd);
     if (copy < 0)
         return fd;
     close(fd);

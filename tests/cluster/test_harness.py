@@ -288,6 +288,9 @@ def test_masks_are_kept_as_the_kernel_keeps_them(cluster):
         os.sched_setaffinity(0, {3, 5, 999})
         subprocess.run(["nproc"])
         subprocess.run(["taskset", "-cp", str(os.getpid())])
+        show = 'while read -r key list; do [[ $key == Cpus_allowed_list: ]] && echo "$list"; done <"/proc/$0/status"'
+        for process in (str(os.getpid()), "self"):
+            subprocess.run(["taskset", "-c", "1-2,6", "bash", "-c", show, process])
         def thread():
             inherited = os.sched_getaffinity(0)
             os.sched_setaffinity(0, {7})
@@ -307,7 +310,8 @@ def test_masks_are_kept_as_the_kernel_keeps_them(cluster):
     seen = cluster.on("n1", ["python3", "-uc", program], check=True).stdout.splitlines()
     assert seen[:2] == ["8 8", "2"]
     assert seen[2].endswith("current affinity list: 3,5")
-    assert seen[3:] == ["{3, 5} {7} {3, 5}", "{3, 5}", "Invalid argument"]
+    assert seen[3:5] == ["3,5", "1-2,6"]  # of its parent, and of itself
+    assert seen[5:] == ["{3, 5} {7} {3, 5}", "{3, 5}", "Invalid argument"]
 
 
 def test_node_shows_the_topology_that_it_claims(cluster):
