@@ -2,9 +2,9 @@
 
     python -m tests.oracles.granted_gpus [--count N] [KIND...]
 
-Every ordered subset of eight GPUs (or N of them), 1 to 8 ranks with one GPU each (of every eighth subset also with two), in each
-kind of name that a scheduler gives GPUs. Of each case one rank is asked, in turn: what it is shown, and what it knows of all ranks.
-Prints the number of cases of each kind and those that differ; ends with 1 if there are any.
+Every ordered subset of eight GPUs (or N of them), 1 to 8 ranks with one GPU each (of every eighth subset also with two), in
+each kind of name that a scheduler gives GPUs. Of each case one rank is asked, in turn: what it is shown, and what it knows of
+all ranks. Prints the number of cases of each kind and those that differ; ends with 1 if there are any.
 """
 
 from __future__ import annotations

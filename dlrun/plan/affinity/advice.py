@@ -67,7 +67,7 @@ def _idle(
         named = (
             f"package {', '.join(map(str, empty))}" if empty else f"NUMA node {', '.join(map(str, nodes))}"
         )
-        where = f": no GPU of the ranks is next to {named}" if nodes else ""
+        where = f": no GPU of the ranks is next to {named}" if nodes else _tightest(cores, slots, size)
         more = (
             "; with `--locality balance` ranks get more cores, further from the GPUs"
             if balance_gains()
@@ -80,6 +80,20 @@ def _idle(
     nearest = sorted(sorted(counts, key=lambda n: abs(n - len(slots)))[:MOST_NAMED])
     named = ", ".join(map(str, nearest))
     return [f"{text}; {named} rank{'s' * (nearest != [1])} per node waste{'s' * (nearest == [1])} none"]
+
+
+def _tightest(cores: tuple[Core, ...], slots: Sequence[Slot], size: int) -> str:
+    """Why ranks have no more than `size` cores, as all have equally many: the first place whose ranks cannot have more."""
+    for name in ("numa", "package"):
+        places: list[int] = sorted({getattr(core, name) for core in cores})
+        for place in places:
+            ranks = sum({getattr(core, name) for core in slot.cores} == {place} for slot in slots)
+            room = sum(getattr(core, name) == place for core in cores)
+            if ranks and room // ranks == size:
+                what = "NUMA node" if name == "numa" else "package"
+                here = f"{room} for {ranks} ranks" if ranks > 1 else f"{room} for one rank"
+                return f": all ranks have {size}, as {what} {place} has {here}"
+    return f": all ranks have {size}"
 
 
 def _spanning(slots: Sequence[Slot]) -> list[str]:

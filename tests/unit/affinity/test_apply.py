@@ -206,7 +206,7 @@ _dlrun_system=$PLACE _dlrun_groups=$PLACE/groups
     ],
 )
 def test_hyperthreads_that_are_not_adjacent_are_named_as_they_are(tmp_path, granted, rows):
-    """Four cores, with the hardware threads k and k + 4: in the log, in the record, and in what a rank is told."""
+    """Four cores, with the hardware threads k and k + 4: in the log, in the record, and in the mask."""
     Node(packages=1, numa=1, cores=4, threads=2).write(tmp_path)
     for name in ("cpuset.cpus.effective", "cpuset/cpuset.cpus"):
         (tmp_path / "groups" / name).write_text(f"{granted}\n")
