@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # variables of bind.sh, and of the functions that call these
 # For ranks whose planned cores or GPUs were not granted: divides what was. Follows bind.sh in every file that has it.
 
-# --- Division of the grant: equal parts of whole cores, in one NUMA node or package where that idles no more than a core a rank ---
+# --- Division of the grant: equal parts of whole cores, in one NUMA node or package where that idles at most a core a rank and a quarter ---
 
 _dlrun_read_cores() { # sets _dlrun_core to the first hardware threads of the granted cores, in the order of packages, NUMA nodes and caches, and their labels
   local cpu list label path place cluster='' clusters=() numbers i
@@ -115,7 +115,7 @@ _dlrun_record_division() { # the first rank of a node writes placement/HOST, for
 }
 
 _dlrun_part_by_level() { # sets size and parts: equal parts within NUMA nodes, else packages, else of the node
-  local level cpu label last counts starts i room best total=${#_dlrun_core[@]} shares start each more
+  local level cpu label last counts starts i room best idle total=${#_dlrun_core[@]} shares start each more
   for level in numa package node; do
     counts=() starts=() last=
     for i in "${!_dlrun_core[@]}"; do
@@ -133,7 +133,8 @@ _dlrun_part_by_level() { # sets size and parts: equal parts within NUMA nodes, e
       for i in "${counts[@]}"; do room=$((room + i / size)); done
       if ((room >= ranks)); then break; fi
     done
-    if ((size && total - ranks * size <= ranks)); then break; fi
+    idle=$((total - ranks * size))
+    if ((size && idle <= ranks && (4 * idle <= total || size == total / ranks))); then break; fi
   done
   shares=() room=0 # ranks in proportion to the cores, by the largest remainder
   for i in "${!counts[@]}"; do

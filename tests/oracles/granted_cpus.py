@@ -249,7 +249,8 @@ def alone(case: Case) -> bool:
 
 
 def oracle(case: Case) -> list[Row]:
-    """The rule, once more: largest equal parts; within NUMA nodes, else packages, where that idles no more than a core a rank."""
+    """The rule, once more: largest equal parts; within NUMA nodes, else packages, where that idles at most a core a
+    rank, and a quarter of all unless a wider place has no more for them."""
     node, first = case.node, case.rows[0]
     have = {pu for core in (case.mask if alone(case) else case.granted) for pu in node.pus(core)}
     wanted = {pu for row in case.rows for pu in (*row.cpus, *row.comm, *row.loader)}
@@ -265,7 +266,8 @@ def oracle(case: Case) -> list[Row]:
         groups = [[core for core in cores if core // width == at] for at in range(node.count // width)]
         groups = [group for group in groups if group]
         fits = [s for s in range(1, len(cores) + 1) if sum(len(group) // s for group in groups) >= ranks]
-        if fits and len(cores) - ranks * fits[-1] <= ranks:
+        idle = len(cores) - ranks * fits[-1] if fits else len(cores)
+        if idle <= ranks and (idle <= len(cores) / 4 or fits[-1] == len(cores) // ranks):
             break
     size = fits[-1]
     quotas = [ranks * len(group) / len(cores) for group in groups]
@@ -304,10 +306,11 @@ def sound(case: Case, rows: list[Row]) -> Iterator[str]:
         yield f"{case}: ranks share a core"
     if not set(used) <= have:
         yield f"{case}: a core was not granted"
-    taken = {pu % case.node.count for pu in used}
+    idle = len(case.granted) - len({pu % case.node.count for pu in used})
     if rows[0].cpus and rows != list(case.rows[: case.local]):
-        if len(case.granted) - len(taken) > case.local:
-            yield f"{case}: {len(case.granted) - len(taken)} granted cores are idle"
+        least = len(case.granted) % case.local  # which equal ranks cannot share
+        if idle > case.local or (idle > least and 4 * idle > len(case.granted)):
+            yield f"{case}: {idle} granted cores are idle"
         if len({row.threads for row in rows}) != 1:
             yield f"{case}: ranks are unequal"
 
