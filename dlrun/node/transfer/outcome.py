@@ -66,9 +66,11 @@ def report(
 
 def _compared(looked: Dict[str, Optional[Looked]]) -> str:
     """How many files were compared before an existing copy was reused."""
-    found = looked.get("source") or looked.get("copy")
-    if found is None:
+    known = [one for one in (looked.get("source"), looked.get("copy")) if one is not None]
+    if not known:
         return ""
+    # Of a URL or an archive no file is left at the source: then those of the copy were compared.
+    found = next((one for one in known if one.files), known[0])
     if found.files == found.total:
         return "; compared size and time of all files"
     return "; compared size and time of {:,} of {:,} files (`recheck: all`: of all)".format(

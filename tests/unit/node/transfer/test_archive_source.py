@@ -130,6 +130,8 @@ def test_an_archive_that_has_not_changed_is_not_unpacked_again(tmp_path):
     assert unpack(tmp_path, archive).done()["how"] == "copied"
     done = unpack(tmp_path, archive).done()
     assert (done["how"], done["read"]) == ("warm", 0)
+    assert "warm in" in (said := run(*staging(archive, tmp_path / "to"), "--unpack").err)
+    assert "compared size and time of all files" in said
     os.utime(archive, ns=(1, 1))
     assert unpack(tmp_path, archive).done()["how"] == "copied"
 
