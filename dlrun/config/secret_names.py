@@ -107,6 +107,25 @@ _USER = lazy_pattern(
     r"[^/?#]*@|[^/?#@:\[]*:(?!(?:\d{1,5}|\$\w+)(?:[/?#]|$)).*@",
 )
 _SLASHES = lazy_pattern("(://?)")
+_COLON, _SLASH, _AT = "(?::|%(?:25)*3A)", "(?:/|%(?:25)*2F)", "(?:@|%(?:25)*40)"
+"""Also as a URL has them that was percent-encoded, perhaps repeatedly, for another URL."""
+_NAME_CHARACTER = rf"(?:(?!{_COLON})[\w.%+~$-])"
+_PASSWORD_CHARACTER = rf"(?:(?!{_AT}|{_COLON}|{_SLASH})[^\s\"'`,;<>()\\])"
+_ENCODED_USER = lazy_pattern(
+    rf"(?<![A-Za-z0-9+.-])([A-Za-z][A-Za-z0-9+.-]{{0,30}}){_COLON}{_SLASH}{{2}}"
+    rf"({_NAME_CHARACTER}{{0,100}})(?:{_COLON}({_PASSWORD_CHARACTER}{{1,200}}))?(?={_AT})",
+    re.IGNORECASE,
+)
+# `user:password@host:/path` and the like. What is before a `:` is no user if it is a number (`1:ncpus@x`), a kind of address
+# (`mailto:me@x`) or a dependency (`afterok:12@x`), and after an image's tag is its digest (`torch:2.1@sha256:…`).
+_PLAIN_USER = lazy_pattern(
+    rf"(?<![\w.%+~@:/\\-])(?!\d+{_COLON}|(?:after|before)[a-z]{{0,12}}:|on:|git:|(?:mailto|e-?mail|mail|to|from|cc|author|contact|ssh|scp"
+    rf"|sftp|rsync|https?|ftp|ur[li]|host|server|address|remote|source|src|dst|dest|target):)"
+    rf"({_NAME_CHARACTER}{{1,100}}{_COLON}(?!git{_AT}|\d{{1,5}}(?:{_AT}|,))({_PASSWORD_CHARACTER}{{2,200}})){_AT}"
+    rf"(?!sha(?:256|512):)(?:\[[\da-f:.]{{2,45}}\]|(?:\d{{1,3}}\.){{3}}\d{{1,3}}|[a-z][a-z\d.-]{{0,250}})(?![\w%])"
+    rf"({_COLON}(?:{_SLASH}|~|\.|\d{{2,5}}(?!\w)))?",
+    re.IGNORECASE,
+)
 _PARAMETER = lazy_pattern(
     r"(?:[?&;#]|%3F|%26|%23)([A-Za-z0-9_.%\[\]-]{1,100}?)(?:=|%3D)((?:(?!%26|%3F)[^&;#])*)", re.IGNORECASE
 )
@@ -121,7 +140,7 @@ _SIGNATURES = frozenset({
 _FORMS = (
     r"gh[pousr]_[A-Za-z0-9_]{20,}[A-Za-z0-9_.-]*|github_pat_[A-Za-z0-9_]{20,}"  # GitHub
     r"|gl(?:pat|dt|rt|rtr|soat|ptt|cbt|oas|ft|imt|agent|ffct|wt)-[A-Za-z0-9_.-]{16,}"  # GitLab
-    r"|(?:hf|api_org)_[A-Za-z0-9]{20,}"  # Hugging Face
+    r"|(?:hf|api_org)_[A-Za-z0-9]{20,}|fw_(?=[A-Za-z]*\d)[A-Za-z0-9]{20,}"  # Hugging Face, Fireworks
     r"|wandb_v\d_[A-Za-z0-9_-]{16,}"  # Weights & Biases
     r"|(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])|ABSK[A-Za-z0-9+/]{60,}={0,2}|bedrock-api-key-[A-Za-z0-9+/=]{20,}"  # AWS
     r"|sk-(?:proj|svcacct|admin|or-v1|ant-[a-z0-9]+)-(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{20,}"  # OpenAI, OpenRouter, Anthropic
@@ -164,7 +183,7 @@ _PASSWORD_OPTION = lazy_pattern(
     r"|\b(?:mysql|mariadb)[a-z-]{0,20}\b[^\n|;&]{0,300}?[ \t]-p[\"']?([^\s\"',\]][^\s\"']*)"
     r"|\b(?:docker|podman|nerdctl|buildah|skopeo|apptainer|singularity|helm|oras|crane)\b[^\n|;&]{0,200}?\blogin\b[^\n|;&]{0,200}?"
     r"[ \t]-p[ \t]{1,9}[\"']?([^\s\"']+)"
-    r"|\bwandb\b[^\n|;&]{0,100}?\blogin[ \t][^\n|;&]{0,100}?(?<![A-Za-z0-9])([a-f0-9]{40})(?![A-Za-z0-9])"
+    r"|\bwandb\b[^\n|;&]{0,100}?\blogin[ \t(][^\n|;&]{0,100}?(?<![A-Za-z0-9])([a-f0-9]{40})(?![A-Za-z0-9])"
     r"|\bmachine\s+\S{1,255}\s+login\s+\S{1,255}\s+password\s+(\S+)"
 )
 """Passwords and keys after options that have no name of a secret, and in a line of `~/.netrc`."""
@@ -187,8 +206,10 @@ _VALUE = lazy_pattern(r"[^\s\"',\[\]{}][^\s\"',\]}]*")
 
 def secrets_in(text: str) -> Iterator[SecretSpan]:
     """The secrets in a text that are recognised by their form, in any order; they may overlap."""
-    if ":/" in text or "%3A%2F%2F" in text:
+    if ":/" in text:
         yield from _of_urls(text)
+    if "@" in text or "%" in text:
+        yield from _of_users(text)
     if "PRIVATE KEY" in text:
         yield from (SecretSpan(*m.span(), KEY) for m in _PRIVATE.finditer(text))
     if len(text) < _SHORTEST:
@@ -255,13 +276,25 @@ def _of_urls(text: str) -> Iterator[SecretSpan]:
                 yield SecretSpan(start + match.start(2), start + last, SIGNATURE)
 
 
+def _of_users(text: str) -> Iterator[SecretSpan]:
+    """Users with passwords of addresses that have no scheme, or were percent-encoded."""
+    for match in _ENCODED_USER.finditer(text):
+        token = match[2] if match[1].lower().startswith("http") else ""
+        if not stands_for(token if match[3] is None else match[3]):
+            yield SecretSpan(match.start(2), match.end(), PASSWORD)
+    for match in _PLAIN_USER.finditer(text):
+        # Only a path or a port after the host shows that it is one; else the password must look like one.
+        if not stands_for(match[2]) and (match[3] or re.fullmatch(r"(?=.*\d)(?=.*[A-Za-z]).{8,}", match[2])):
+            yield SecretSpan(*match.span(1), PASSWORD)
+
+
 def _is_signature(name: str, value: str) -> bool:
     if stands_for(value):
         return False
     words = set(re.split(r"[-_.]", name.lower()))
     if name.lower() in _SIGNATURES or words & {"signature", "sig", "hmac", "jwt", "sas"}:
         return True
-    return _strength(name) == 2 or ((_strength(name) == 1 or name.lower() in _OPEN) and _random(value))
+    return _has_secret(max(_strength(name), 2 if name.lower() in _OPEN else 0), value)
 
 
 _OPEN = frozenset({"code", "ticket"})
@@ -277,27 +310,48 @@ _MARKERS = lazy_pattern(
 )
 """Tokens of a language model."""
 _WEAK = lazy_pattern(r"(?:^|[-_.])(?:key|keys|tokens)$")
+_SOUNDS = lazy_pattern(
+    r"(?:^|[-_.])(?:auth|pass(?:code)?|pw|pin|creds?|login|session(?:[-_.]?id)?|access|wandb|cookie|api)$"
+)
+"""Names whose values are secrets only if they are keys of hexadecimal digits, such as those of Weights & Biases."""
+_HEX = lazy_pattern(r"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[a-f0-9]{32,}", re.IGNORECASE)
 
 
 def _strength(name: str) -> int:
-    """2 if an argument or parameter of this name has a secret, 1 if its value decides, else 0."""
+    """3 if an argument or parameter of this name has a secret, 2 if it is random, 1 if it is a hexadecimal key, else 0."""
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.lstrip("-")).lower()
     if _MARKERS.search(plain) or name in ("PWD", "OLDPWD"):  # the shell's own: directories
         return 0
-    return 2 if _STRONG.search(plain) else 1 if _WEAK.search(plain) else 0
+    return 3 if _STRONG.search(plain) else 2 if _WEAK.search(plain) else 1 if _SOUNDS.search(plain) else 0
 
 
-def _random(value: str) -> bool:
-    return re.fullmatch(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+=-]{16,}", value) is not None
+def _has_secret(strength: int, value: str) -> bool:
+    """True if a value is a secret, for the `_strength` of its name."""
+    if strength == 2:
+        return re.fullmatch(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+=-]{16,}", value) is not None
+    return strength == 3 or (strength == 1 and _HEX.fullmatch(value) is not None)
+
+
+def is_named_key(path: KeyParts, text: str) -> bool:
+    """True if the value at this path of a spec is a hexadecimal key, by its name: `sweep: {wandb_key: [0123abcd…]}`."""
+    names = [part for part in path if isinstance(part, str)]
+    return (
+        bool(names)
+        and names[0] not in ("data", "secrets")
+        and _strength(names[-1]) > 0
+        and _HEX.fullmatch(text) is not None
+    )
 
 
 def is_secret_argument(name: str, value: str) -> bool:
     """True if `--api-key VALUE` or `API_KEY=VALUE` has a secret; numbers, paths and expansions are none."""
     strength = _strength(name)
-    if not strength or stands_for(value) or value.startswith(("-", "/", "./", "../", "~")):
+    if (
+        not _has_secret(strength, value)
+        or stands_for(value)
+        or value.startswith(("-", "/", "./", "../", "~"))
+    ):
         return False
-    if strength == 1:
-        return _random(value)
     least = 4 if re.search(r"pass|pwd", name, re.IGNORECASE) else 8
     return len(value) >= least and re.fullmatch(r"[\d.,_]+", value) is None
 

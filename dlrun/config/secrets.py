@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping
 from dlrun.config.document import parse
 from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode, short
 from dlrun.config.secret_names import (
+    ARGUMENT,
     KEY,
     PASSWORD,
     SIGNATURE,
     KeyParts,
     is_confidential,
+    is_named_key,
     is_secret_argument,
     looks_secret,
     masked,
@@ -75,11 +77,13 @@ def _secret_values(node: Node, path: KeyParts, *, site: bool) -> Iterator[Proble
         values = secret_words([item.text if isinstance(item, ScalarNode) else "" for item in node.items])
         for index, item in enumerate(node.items):
             if index in values:
-                yield _secret_value(item, path, "the value of a secret", site=site)
+                yield _secret_value(item, path, ARGUMENT, site=site)
             else:
                 yield from _secret_values(item, (*path, index), site=site)
     elif (secret := next(secrets_in(node.text), None)) is not None:
         yield _secret_value(node, path, secret.kind, site=site)
+    elif is_named_key(path, node.text):
+        yield _secret_value(node, path, ARGUMENT, site=site)
 
 
 def _secret_value(node: Node, path: KeyParts, kind: str, *, site: bool) -> Problem:
@@ -163,7 +167,7 @@ def _places(node: Node, path: KeyParts) -> Iterator[tuple[int, int, bool]]:
     if isinstance(node, ScalarNode):
         # Its lines are not recognised one by one.
         is_key = any(secret.kind == KEY for secret in secrets_in(node.text))
-        yield (*node.span, is_key or is_confidential(path))
+        yield (*node.span, is_key or is_confidential(path) or is_named_key(path, node.text))
     elif isinstance(node, ListNode):
         words = [item.text if isinstance(item, ScalarNode) else "" for item in node.items]
         values = secret_words(words)

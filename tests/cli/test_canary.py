@@ -30,6 +30,8 @@ OLD = f"""\
 export HF_TOKEN={C}
 URL="https://me:{C}@host/f?X-Amz-Signature={C}"
 curl -H "Authorization: Bearer {C}" $URL
+rsync -a me:{C}@host:/set me%3A{C}@host:/set .
+curl "https://host/f?next=https%3A%2F%2Fme%3A{C}%40host"
 API_KEY={C} srun python train.py --token $HF_TOKEN --from $URL
 """
 

@@ -40,6 +40,33 @@ def test_plain_values_are_problems_and_empty_ones_are_not():
     assert [p.code for p in plain_secrets(root)] == ["DLR001"]
 
 
+HEX = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    "spec", ["sweep: {wandb_key: [1, HEX]}", "environment: {variables: {AUTH: HEX}}", "options: {login: HEX}",
+             "environment: {variables: {WANDB_API_KEY: HEX}}", "environment: {variables: {RSYNC: 'me:pw@host:/set'}}"],
+)  # fmt: skip
+def test_a_key_is_one_problem_wherever_it_stands(spec):
+    text = spec.replace("HEX", HEX)
+    root = parse(text, FILE).root
+    assert [p.code for p in plain_secrets(root)] == ["DLR001"]
+    assert HEX not in hide({"spec.yaml": text}, {"spec.yaml": root})["spec.yaml"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "data: {login: HEX}",
+        "sweep: {commit: [HEX]}",
+        "secrets: {A: {env: HEX}}",
+        "sweep: {auth: [none, basic]}",
+    ],
+)
+def test_a_number_is_no_key(spec):
+    assert list(plain_secrets(parse(spec.replace("HEX", HEX), FILE).root)) == []
+
+
 @pytest.mark.parametrize(
     "text", ["A: {env: A}", "A: {file: x, env: null}", "A: {command: [pass, a]}", "A: canary"]
 )

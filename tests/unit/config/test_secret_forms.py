@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
 from dlrun.config.secret_names import masked, without_secrets
 
+ROOT = Path(__file__).parents[3]
+TEXTS = {".yaml", ".yml", ".sh", ".md", ".py", ".json", ".csv", ".toml", ".txt", ".bash"}
 SECRET = """\
 https://user:PW@host/f?X-Amz-Signature=SIG
 https://user:p/w@host/f
@@ -51,6 +54,36 @@ wandb.api_key=canary-123-abc
 s3://AKIAIOSFODNN7EXAMPLE:abcdefg@bucket/key
 X-Api-Key: canary12345
 https://user@host/x
+--wandb-key=deadbeef0123456789deadbeef0123456789dead
+--wandb=deadbeef0123456789deadbeef0123456789dead
+--auth deadbeef0123456789deadbeef01234567
+"--wandb_pw", "DEADBEEF0123456789DEADBEEF0123456789DEAD"
+trainer.login=deadbeef0123456789deadbeef0123456789dead
+WANDB_API_KEY=deadbeef0123456789deadbeef0123456789dead
+SESSION_ID=deadbeef0123456789deadbeef0123456789dead python x
+X-Auth: deadbeef0123456789deadbeef0123456789dead
+Authorization: Bearer deadbeef0123456789deadbeef0123456789dead
+Authorization: deadbeef0123456789deadbeef0123456789dead
+wandb.login("deadbeef0123456789deadbeef0123456789dead")
+https://h/f?session=deadbeef0123456789deadbeef0123456789dead
+user:PW@host:/path
+rsync -a me:canary@host.example.org:~/set .
+me:canary@192.0.2.7:/set
+me:canary@[2001:db8::7]:/set
+me:canary-123@host/db
+http_proxy=me:canary@proxy:3128
+"me:canary-123@host"
+me%3Acanary@host:/set
+me%40example.org:canary@host:/set
+me%3Acanary%40host:/set
+https://user%3APW@host/f
+https://user%3aPW%40host/f
+s3://deadbeef%3Acanary@bucket/key
+rsync://me%3Acanary@host/set
+ssh://me%253Acanary@host/set
+https%3A%2F%2Fuser%3APW%40host%2Ff
+https%253A%252F%252Fuser%253APW%2540host%252Ff
+https%3A%2F%2Fcanary%40host%2Ff
 """.splitlines()
 LETTERS, HEX = "canary7" * 30, "deadbeef0123456789" * 8
 TOKENS = [
@@ -60,7 +93,7 @@ TOKENS = [
         "r8_": 37, "pplx-": 48, "tgp_v1_": 43, "1//0": 60, "AQ.Ab8": 48, "xapp-1-A0123-1234-": 64, "xoxe.xoxp-1-": 140,
         "whsec_": 32, "dckr_oat_": 32, "abc8Q~": 34, "hvs.": 95, "hvb.": 140, "abcdefgh012345.atlasv1.": 65, "dp.pt.": 43,
         "glc_": 60, "glsa_": 32, "lin_api_": 40, "ntn_": 46, "figd_": 40, "ATATT3xFf": 180, "eyJhcGlfYWRkcmVzcyI6": 60,
-        "rpa_": 46, "sb_secret_": 31, "123456789:AA": 33,
+        "rpa_": 46, "fw_": 24, "sb_secret_": 31, "123456789:AA": 33,
     }.items()),
     *(f"{prefix}{HEX[:length]}" for prefix, length in {
         "pul-": 40, "dop_v1_": 64, "shpat_": 32, "KGAT_": 32, "sbp_": 40, "dapi": 32,
@@ -162,6 +195,45 @@ token: invalid argument given
 KEY=VALUE and NAME=VALUE
 write `NAME: {env: NAME}`
 hf_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+fw_withoutanydigitsinitatall
+fw_update_the_weights_of_layer_12
+git checkout deadbeef0123456789deadbeef0123456789dead
+--revision=deadbeef0123456789deadbeef0123456789dead
+sha256: deadbeef0123456789deadbeef0123456789deadbeef0123456789deadbeef01
+--wandb=resnet50_on_imagenet_run_12
+--session 2026-01-01_resnet50_on_imagenet
+--pass=12345678901234567890123456789012345
+--auth $AUTH
+git@host:/path
+git@github.com:x/y@v1
+ssh:git@host:/path
+me@host:/path
+me@host:22:/path
+host:dir@v1/x
+me@a:22,me@b:22
+a:22,me@b:22
+mailto:me2026abc@example.org
+email:me2026abc@example.org:/x
+$USER:$PW@host:/path
+me:$PW@host:/path
+me:<password>@host:/path
+me%3A$PW@host:/path
+docker://nvcr.io/nvidia/pytorch:24.10-py3@sha256:deadbeef0123456789
+pytorch:24.10-py3@sha256:deadbeef0123456789
+-W depend=afterok:123.server@other:15001
+-W depend=before:123.server1@other
+1:ncpus=4@host:/x
+hdf5@1.10:1.12%gcc@11:
+libc.so.6:memcpy12@GLIBC_2.14
+db@a:b=c
+user:me@host
+https://h/x@y:/z
+https://h/x%40y:/z
+https://h/f?mail=me%40example.org
+https%3A%2F%2Fh%2Ff%3Fmail=me%40example.org
+https%3A%2F%2Fh%3A80%2Fx%40y
+https%3A%2F%2F$USER%3A$PW%40host
+ssh%3A%2F%2Fgit%40github.com%2Fx
 """.splitlines()
 
 
@@ -177,6 +249,18 @@ def test_secret(text):
 @pytest.mark.parametrize("text", NONE)
 def test_no_secret(text):
     assert without_secrets(text) == text
+
+
+@pytest.mark.parametrize("folder", ["examples", "site-configs", "templates", "tests/golden"])
+def test_nothing_of_what_dlrun_shows_looks_like_one(folder):
+    texts = {
+        path: path.read_text()
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.suffix in TEXTS
+    }
+    assert len(texts) > 20
+    for path, text in texts.items():
+        assert [line for line in text.split("\n") if without_secrets(line) != line] == [], path
 
 
 def test_the_length_can_stay():
@@ -197,7 +281,25 @@ def test_a_line_is_masked_by_name_and_by_form():
 
 @pytest.mark.parametrize(
     "piece",
-    ["a", "a://b:", "-a ", "?a=", "-----BEGIN PRIVATE KEY-----", "bearer ", "--token ", "a=", "%3Fsig%3D"],
+    [
+        "a",
+        "a://b:",
+        "-a ",
+        "?a=",
+        "-----BEGIN PRIVATE KEY-----",
+        "bearer ",
+        "--token ",
+        "a=",
+        "%3Fsig%3D",
+        "a:b@",
+        "a:",
+        "a%3A",
+        "@",
+        "%40",
+        "a%3A%2F%2Fb%3A",
+        "a.",
+        "a:bc@d.",
+    ],
 )
 def test_long_texts_take_no_long_time(piece):
     begun = time.process_time()
