@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import tarfile
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -323,3 +327,149 @@ def test_an_interrupt_is_told_once_with_what_stays(dlrun, source, local):
     )
     dlrun(*words)
     assert len(contents(local / "set" / "data")) == 20
+
+
+@pytest.fixture
+def small(dlrun) -> Iterator[Path]:
+    """A disk of 2 MB, of which 0.4 MB have a staged set of 0.4 MB."""
+    place = dlrun.place / "small"
+    place.mkdir()
+    options = "size=2m,mode=0700"
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], check=False, capture_output=True
+    ).returncode:
+        pytest.skip("mounting a small file system needs root")
+    try:
+        random_files(dlrun.place / "earlier", 20, 20_000)
+        dlrun("stage-data", "earlier", "--to", place)
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def random_files(place: Path, count: int, size: int) -> Path:
+    place.mkdir(exist_ok=True)
+    for number in range(count):
+        (place / f"{size}-{number}.bin").write_bytes(os.urandom(size))
+    return place
+
+
+@contextmanager
+def nothing_half_there(dlrun, small: Path) -> Iterator[None]:
+    """What stays is what was there before, but for empty locks; and the earlier set is still known and whole."""
+
+    def there() -> dict[str, bytes]:
+        return {name: data for name, data in contents(small).items() if not name.startswith(".dlrun/used.")}
+
+    def directories() -> set[Path]:
+        return {path for path in small.rglob("*") if path.is_dir()}
+
+    before = there(), directories()
+    yield
+    (small / "filler").unlink(missing_ok=True)
+    after = {name: data for name, data in there().items() if data or not name.startswith(".dlrun/lock.")}
+    assert after == {name: data for name, data in before[0].items() if data}
+    assert directories() == before[1]
+    assert "20 files" in dlrun("stage-data", "--verify-set", "earlier", "--to", small).stdout
+
+
+def one_error(stderr: str, *texts: str) -> None:
+    assert stderr.count("error: ") == 1, stderr
+    assert stderr.rstrip().splitlines()[-1].startswith("  = help: "), stderr
+    for text in texts:
+        assert text in stderr
+
+
+@pytest.mark.needs("mount", "umount")
+@pytest.mark.parametrize("strategy", ["copy", "pack", "shard"])
+def test_what_does_not_fit_the_disk_is_refused_before_the_first_byte(dlrun, small, strategy):
+    random_files(dlrun.place / "large", 8, 1_000_000)
+    with nothing_half_there(dlrun, small):
+        ran = dlrun("stage-data", "large", "--to", small, "--strategy", strategy, code=1)
+        one_error(ran.stderr, f"`{small}` needs 8.0", "dlrun stage-data --evict NAME")
+        assert ran.stdout == ""
+
+
+@pytest.mark.needs("mount", "umount")
+def test_a_set_that_has_grown_too_large_leaves_its_earlier_version(dlrun, small):
+    random_files(dlrun.place / "earlier", 1, 3_000_000)
+    with nothing_half_there(dlrun, small):
+        one_error(
+            dlrun("stage-data", "earlier", "--to", small, "--strategy", "copy", code=1).stderr, "needs 3.0"
+        )
+
+
+@pytest.mark.needs("mount", "umount")
+def test_a_disk_that_fills_up_during_the_copy(dlrun, small):
+    source = random_files(dlrun.place / "other", 60, 15_000)
+    words = ["stage-data", source, "--to", small, "--strategy", "copy", "--rate", "200kB"]
+    with nothing_half_there(dlrun, small):
+        with dlrun.start(*words) as process:
+            while not list(small.glob(".dlrun/part.other/data/*")):
+                assert process.poll() is None, process.stderr.read()
+                time.sleep(0.01)
+            with suppress(OSError), (small / "filler").open("wb", buffering=0) as file:
+                while True:
+                    file.write(bytes(4096))
+            stdout, stderr = process.communicate(timeout=60)
+        assert (process.returncode, stdout) == (1, "")
+        one_error(stderr)
+        assert "No space left on device" in stderr or "the disk filled up while" in stderr
+
+
+class Endless(BaseHTTPRequestHandler):
+    """A file of 8 MB, whose size the server does not name."""
+
+    protocol_version = "HTTP/1.1"
+    etag = '"1"'
+
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        if self.etag:
+            self.send_header("ETag", self.etag)
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.do_HEAD()
+        with suppress(OSError):
+            for _ in range(80):
+                self.wfile.write(b"186a0\r\n" + bytes(100_000) + b"\r\n")
+            self.wfile.write(b"0\r\n\r\n")
+
+    def log_message(self, *words: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def endless() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endless) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/one.tar"
+        server.shutdown()
+
+
+@pytest.mark.needs("mount", "umount")
+def test_a_download_that_fills_the_disk_is_removed(dlrun, small, endless):
+    with nothing_half_there(dlrun, small):
+        ran = dlrun("stage-data", endless, "--name", "web", "--to", small, code=1)
+        one_error(ran.stderr, f"cannot fetch `{endless}`: No space left on device", "--evict NAME")
+        assert "fetching it with Python" in ran.stderr
+
+
+def test_a_source_that_is_refused_leaves_nothing(dlrun, local, endless, monkeypatch):
+    monkeypatch.setattr(Endless, "etag", "")
+    one_error(
+        dlrun("stage-data", endless, "--name", "web", "--to", local, code=1).stderr,
+        "neither an ETag nor a time",
+    )
+    assert [path.name for path in local.rglob("*")] == [".dlrun", "lock.web"]
+
+
+def test_clean_removes_the_part_of_a_download_that_was_killed(dlrun, source, local):
+    dlrun("stage-data", source, "--to", local)
+    part = local / ".dlrun" / "fetch.web" / "data"
+    part.mkdir(parents=True, mode=0o700)
+    (part / "one.tar").write_bytes(b"begin")
+    assert "removed set" in dlrun("stage-data", "--clean", "--to", local).stdout
+    assert not part.parent.exists()

@@ -4,6 +4,7 @@ The first node lists the source, and downloads it to node-local storage unless a
 the download is then the source of the copy. Modes are 0644 and 0755: web servers and S3 store none.
 """
 
+import errno
 import hashlib
 import os
 import re
@@ -16,7 +17,7 @@ import urllib.parse
 import urllib.request
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from ..common.errors import SourceFault
+from ..common.errors import NoSpace, SourceFault
 from ..common.system import die_with_parent
 from . import objects
 from .answers import WebFile, differs
@@ -249,6 +250,10 @@ def _run_client(
     if process.returncode:
         output = (stderr or stdout or b"").decode("utf-8", "replace")
         message = "`{}` could not read `{}`: {}".format(client.name, url, _reason(output))
+        full = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT)]
+        if to and any(why in output for why in full):
+            message = "cannot write `{}`: {}".format(url, _reason(output))
+            raise NoSpace(message, "stage to another disk, or make room on this one")
         listing = [client.name, *_filled(client.listing, place, "")]
         raise SourceFault(message, "try the same on the node: {}".format(_by_hand(listing)))
     return stdout.decode("utf-8", "surrogateescape")

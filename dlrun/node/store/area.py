@@ -239,9 +239,14 @@ class Area(TargetDirectory):
         """Write a small JSON record to the control directory atomically."""
         temporary = "new.{}".format(os.getpid()).encode("ascii")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=self.control), "w") as file:
-            json.dump(record, file)
-        os.rename(temporary, name, src_dir_fd=self.control, dst_dir_fd=self.control)
+        try:
+            with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=self.control), "w") as file:
+                json.dump(record, file)
+            os.rename(temporary, name, src_dir_fd=self.control, dst_dir_fd=self.control)
+        except OSError:  # a full disk
+            with contextlib.suppress(OSError):
+                self.discard(self.control, temporary)
+            raise
 
     def read_record(self, name: bytes) -> Dict[str, Any]:
         """A JSON record; empty if it is missing or damaged."""

@@ -152,11 +152,12 @@ def clean_up(area: Area) -> List[bytes]:
         # On a failing disk the removal may fail, too; the new set may still fit.
         with contextlib.suppress(OSError):
             area.discard(area.control, b"trash." + rest)
-    unfinished = any(map(area.controls, (*UNFINISHED, b"script.")))
+    unfinished = any(map(area.controls, (*UNFINISHED, b"script.", b"new.")))
     now = area.clock() if unfinished else 0.0
-    for process in area.controls(b"script."):  # of `fix-venv`
-        if _age(area, b"script." + process, now) > STALE:
-            area.discard(area.control, b"script." + process)
+    for kind in (b"script.", b"new."):  # of `fix-venv`, and incomplete records
+        for process in area.controls(kind):
+            if _age(area, kind + process, now) > STALE:
+                area.discard(area.control, kind + process)
     for kind in UNFINISHED:
         for name in area.controls(kind):
             if _age(area, kind + name, now) > STALE:

@@ -58,7 +58,8 @@ def _deadline_exceeded(task: Task) -> DeadlineExceeded:
 def disk_failed(message: str, full: bool) -> NodeError:
     """The error for a failed write."""
     if full:
-        return NoSpace("the disk filled up while the data was written: {}".format(message))
+        whole = "the disk filled up while the data was written: {}".format(message)
+        return NoSpace(whole, "remove sets with `dlrun stage-data --evict NAME`, or stage to another disk")
     return NodeError("the data could not be written: {}".format(message))
 
 

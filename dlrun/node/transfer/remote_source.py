@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 from ..blocks.hashing import Hasher
 from ..common import text
-from ..common.errors import SourceFault
+from ..common.errors import NodeError, NoSpace, SourceFault, system_errors
 from ..common.progress import Progress
 from ..common.system import boot
 from ..source.manifest import Manifest
@@ -40,7 +40,13 @@ class RemoteSource(FetchedSource):
         from ..source import remote
 
         self.prepare()
-        self._listed = remote.list_source(self.url, self._access, self._progress.log)
+        try:
+            self._listed = remote.list_source(self.url, self._access, self._progress.log)
+        except NodeError:
+            with contextlib.suppress(OSError):  # of an earlier download
+                os.rmdir(self.directory)
+                os.rmdir(self._base)
+            raise
         return {"listing": self._listed.identity}
 
     def download(self, progress: Progress, reuse: Optional[Reuse] = None) -> None:
@@ -50,6 +56,16 @@ class RemoteSource(FetchedSource):
 
         Raises SourceFault if the source changes meanwhile or the download is incomplete.
         """
+        try:
+            with system_errors("cannot fetch `{}`".format(self.url)):
+                self._download(progress, reuse)
+        except NoSpace:
+            # No part of it stays on a full disk: whoever makes room there, or uses another disk, does not know of it.
+            with contextlib.suppress(OSError):
+                self.remove()
+            raise
+
+    def _download(self, progress: Progress, reuse: Optional[Reuse]) -> None:
         from ..source import remote
 
         if self._listed is None:
@@ -68,7 +84,8 @@ class RemoteSource(FetchedSource):
                 self._write_record(state)
                 missing = listed.size - self._downloaded_size()
                 space.require(self._area.directory, max(0, 2 * missing), 0, self._area.path)
-                progress.log("fetching {} with {}".format(text.size(listed.size), listed.reader))
+                size = text.size(listed.size) if listed.size else "it"
+                progress.log("fetching {} with {}".format(size, listed.reader))
                 remote.download(self.url, self.directory, self._access, self._progress.log, listed)
             if remote.list_source(self.url, self._access, self._progress.log).identity != listed.identity:
                 raise remote.changed(self.url)

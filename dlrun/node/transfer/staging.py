@@ -250,18 +250,20 @@ class Staging:
                     self._make_room(build)
                 build.begin()
         except NoSpace:
-            self.abandon()
+            self.abandon(full=True)
             raise
         return build
 
     def _error_prefix(self) -> str:
         return "cannot stage `{}` on {}".format(self.given.name, os.uname().nodename)
 
-    def abandon(self) -> None:
-        """Remove what was built: the space is needed, or it is damaged. The published version stays."""
+    def abandon(self, full: bool = False) -> None:
+        """Remove what was built: the disk is `full`, or it is damaged. The published version stays."""
         # The next run removes the rest.
         with contextlib.suppress(OSError):
             self.area.discard(self.area.control, b"part." + self.name)
+            if full and self.remote:
+                self.remote.remove()
 
     def _make_room(self, build: Build) -> None:
         """Evict other sets until the missing part fits; raises NoSpace if it does not."""
@@ -346,9 +348,9 @@ class Staging:
                     # Before the manifest is written: this changes the ctime of files that it shares with the set.
                     self.remote.remove()
                 build.publish(self.sync != "none")
-        except (Damaged, NoSpace):
+        except (Damaged, NoSpace) as fault:
             # The next run would trust the journal of the damaged copy.
-            self.abandon()
+            self.abandon(full=isinstance(fault, NoSpace))
             raise
 
     def stage_here(self) -> None:
@@ -376,7 +378,7 @@ class Staging:
                 local.copy(prepared.task, self.worker_count, lambda: self.progress.update(totals))
                 prepared.build.take_hashes()
             except NoSpace:
-                self.abandon()
+                self.abandon(full=True)
                 raise
             self.publish(prepared.build)
         self.done(manifest, prepared, **more)

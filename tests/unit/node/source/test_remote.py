@@ -6,6 +6,7 @@ import http.client
 import http.server
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -18,7 +19,7 @@ import urllib.request
 from typing import ClassVar
 
 import pytest
-from dlrun.node.common.errors import SourceFault
+from dlrun.node.common.errors import NoSpace, SourceFault
 from dlrun.node.source import remote
 from dlrun.node.source.selection import Access
 
@@ -199,6 +200,20 @@ def test_a_client_that_lists_nothing_for_long_is_said(tmp_path, monkeypatch):
     said = []
     assert remote.list_source("s3://bucket/set", Access(), said.append).size == 5
     assert said[0].startswith("`s3://bucket/set`: `aws` has not listed it for 0.2 s")
+
+
+@pytest.mark.parametrize(
+    ("why", "kind"), [("[Errno 28] No space left on device", NoSpace), ("Forbidden", SourceFault)]
+)
+def test_a_client_that_finds_the_disk_full_is_no_fault_of_the_source(tmp_path, monkeypatch, why, kind):
+    client = tmp_path / "aws"
+    client.write_text(f"#!/bin/sh\necho 'download failed: {why}' >&2\nexit 1\n")
+    client.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.setattr(remote, "CLIENTS", remote.CLIENTS[2:])
+    with pytest.raises(kind, match=re.escape(why)) as fault:
+        remote.download("s3://bucket/set", str(tmp_path), Access(), print)
+    assert type(fault.value) is kind
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,9 @@ def test_the_end_of_a_job_removes_what_it_kept_for_itself(tmp_path, node):
 
 def test_half_built_sets_and_rubbish_are_cleaned_up(node):
     control = node / ".dlrun"
+    for name in ("new.7", "new.8"):
+        (control / name).write_text("{")
+    os.utime(control / "new.7", (time.time() - 2 * eviction.STALE,) * 2)
     for name in ("part.old", "part.young", "part.busy", "trash.9.9"):
         (control / name / "data").mkdir(parents=True)
         os.chmod(control / name / "data", 0o500)
@@ -143,6 +146,7 @@ def test_half_built_sets_and_rubbish_are_cleaned_up(node):
     lock = Area(str(node)).try_lock(b"busy")
     assert run("clean", "--to", node).status == 0
     assert sorted(path.name for path in control.glob("*.*") if path.is_dir()) == ["part.busy", "part.young"]
+    assert [path.name for path in control.glob("new.*")] == ["new.8"]
     lock.close()
     assert run("clean", "--to", node, "--all").status == 0
     assert [path for path in control.iterdir() if path.is_dir()] == []
