@@ -32,8 +32,12 @@ def plain_secrets(root: Node, *, site: bool = False) -> Iterator[Problem]:
 
     `site`: the tree is a site profile's, which has no `secrets` of its own.
     """
-    yield from _secret_variables(root, site=site)
-    yield from _secret_values(root, (), site=site)
+    places = set()
+    for problem in (*_secret_variables(root, site=site), *_secret_values(root, (), site=site)):
+        # The text of `run:` is also an argument of `command:`, and that of an anchor also the value of its aliases.
+        if problem.origin not in places:
+            places.add(problem.origin)
+            yield problem
 
 
 def refuse_secrets(text: str, where: str) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 
 from dlrun.jobs.records import directories, lock
+from dlrun.render.written_names import WrittenNames
+from dlrun.system.process import start_time
 from tests.cli.conftest import Dlrun
 from tests.cli.test_every_day import aged, listed
 from tests.forked import killed_at
@@ -146,6 +149,99 @@ def test_a_record_that_a_killed_process_did_not_complete_is_dlruns(dlrun):
         (job / name).unlink()
     assert listed(dlrun, str(job), "--yes")[0]["removed"]
     assert not job.exists()
+
+
+MADE = {
+    "plan.json": "{}\n" * 50,
+    "job.sh": "#!/bin/bash\n",
+    "lib/a.sh": "true\n",
+    directories.SUBMISSION: "{}\n",
+}
+POINTS = WrittenNames(runs=("logs/", "logs/rank-0.log"), points=2)
+
+
+def left_by_a_kill(place: Path, event: str) -> Path:
+    """The incomplete directory that a process leaves that is killed at this event."""
+    killed_at(event, lambda: directories.create(place / "a", MADE, POINTS))
+    (left,) = place.glob(".a.*.new")
+    return left
+
+
+@pytest.mark.parametrize("command", ["submit", "clean"])
+@pytest.mark.parametrize("cut", [None, "plan.json", "lib/a.sh"])
+def test_the_incomplete_directory_of_a_killed_submission_goes(dlrun, command, cut):
+    left = left_by_a_kill(dlrun.jobs, "os.rename")
+    if cut:
+        (left / cut).write_bytes((left / cut).read_bytes()[:3])
+    if command == "clean":
+        assert (
+            f"{left}: what a submission that was killed has left; `--yes` removes it" in dlrun("clean").stderr
+        )
+        assert left.exists()
+        assert (
+            f"{left}: what a submission that was killed has left; removed" in dlrun("clean", "--yes").stderr
+        )
+    else:
+        dlrun.submit(OK, "--wait")
+    assert not list(dlrun.jobs.glob(".*"))
+
+
+def test_nothing_of_the_user_in_one_goes(dlrun):
+    copied = shutil.copytree(left_by_a_kill(dlrun.jobs, "os.rename"), dlrun.jobs / ".a.01234567.new")
+    alike = dlrun.jobs / ".b.01234567.new"
+    alike.mkdir()
+    (alike / "plan.json").write_text("mine")
+    unproved = shutil.copytree(copied, dlrun.jobs / ".c.01234567.new")
+    (unproved / ".dlrun-written").write_bytes(b"")
+    (dlrun.jobs / ".d.01234567.new").symlink_to(alike)
+    for path, content in (
+        ("train.py", "mine"),
+        ("job.sh", "#!/bin/bash\n# mine\n"),
+        ("points/0/logs/mine", ""),
+    ):
+        left = next(path for path in dlrun.jobs.glob(".a.*.new") if path != copied)
+        kept = (left / path).read_bytes() if (left / path).exists() else None
+        (left / path).parent.mkdir(exist_ok=True)
+        (left / path).write_text(content)
+        for one in dlrun.jobs.iterdir():
+            aged(one, 2)
+        before = tree(dlrun.jobs)
+        dlrun("clean", "--yes", "--all")
+        assert tree(dlrun.jobs) == before
+        (left / path).unlink() if kept is None else (left / path).write_bytes(kept)
+    dlrun("clean", "--yes")
+    assert not left.exists()
+    assert len(list(dlrun.jobs.glob(".*.new"))) == 4
+
+
+def test_an_empty_one_goes_once_it_is_old(dlrun):
+    left = dlrun.jobs / ".a.01234567.new"
+    left.mkdir(parents=True)
+    (left / ".dlrun-written").touch()
+    dlrun("clean", "--yes")
+    assert left.exists()
+    aged(left, 1)
+    os.utime(left, (time.time() - 86400,) * 2)
+    dlrun("clean", "--yes")
+    assert not left.exists()
+
+
+def test_that_of_a_process_that_still_runs_stays(dlrun, monkeypatch):
+    left = left_by_a_kill(dlrun.jobs, "os.rename")
+    line, _, rest = (left / ".dlrun-written").read_text().partition("\n")
+    header = json.loads(line)
+    header["by"] |= {"pid": os.getppid(), "start": start_time(os.getppid())}
+    (left / ".dlrun-written").write_text(json.dumps(header) + "\n" + rest)
+    dlrun("clean", "--yes")
+    assert left.exists()
+    header["by"] |= {"host": "elsewhere"}
+    (left / ".dlrun-written").write_text(json.dumps(header) + "\n" + rest)
+    dlrun("clean", "--yes")
+    assert left.exists()
+    header["by"] |= {"since": time.time() - 3600}
+    (left / ".dlrun-written").write_text(json.dumps(header) + "\n" + rest)
+    dlrun("clean", "--yes")
+    assert not left.exists()
 
 
 @pytest.mark.parametrize("call", ["os.link", "os.remove"])

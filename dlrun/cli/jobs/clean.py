@@ -47,8 +47,8 @@ def command(
     A JOB given by name is listed whatever its age. The directory of a `dlrun scale` or `dlrun tune` goes as a whole, with the
     jobs in it. Only files that dlrun wrote, and that are unchanged, are removed; a directory
     with any other file, such as a checkpoint in `{{ run_dir }}`, is kept, and the file shown. With --all it goes, too. A job
-    whose end is not known is kept. Versions of code (`code: snapshot`), models and data sets of a hub (`hf://`) that no job
-    uses any more are removed as well.
+    whose end is not known is kept. What a killed `dlrun submit` has left, and versions of code (`code: snapshot`), models and
+    data sets of a hub (`hf://`) that no job uses any more, are removed as well.
     """
     from dlrun.jobs.queue import clean, status
     from dlrun.jobs.records import jobs as store
@@ -76,12 +76,24 @@ def command(
             gone = [one for one in going if clean.remove(one, others=everything)]
         links.forget_lost(base)
     places = [base, *(job.directory.parent for job in chosen)]
+    _clean_unfinished(places, yes=yes)
     _clean_code(places, prune=yes)
     _clean_hubs(places, prune=yes)
     if as_json:
         emit("clean", [_as_data(one, removed=one in gone) for one in listed])
         return
     _report(listed, going, gone, yes=yes)
+
+
+def _clean_unfinished(places: Sequence[Path], *, yes: bool) -> None:
+    """Report the incomplete directories of submissions that were killed; yes: remove them."""
+    from dlrun.jobs.records import unfinished
+
+    for place in dict.fromkeys(places):
+        found = unfinished.remove(place) if yes else [directory for directory, _ in unfinished.find(place)]
+        for directory in found:
+            fate = "removed" if yes else "`--yes` removes it"
+            notice(f"{directory}: what a submission that was killed has left; {fate}")
 
 
 def _clean_code(places: Sequence[Path], *, prune: bool) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dlrun.errors import DlrunError
 from dlrun.jobs.clusters import control
-from dlrun.jobs.records import directories, jobs, submitter
+from dlrun.jobs.records import directories, jobs, process_mark, submitter
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import read_json
 from dlrun.system.process import command_line, processes
@@ -25,7 +25,7 @@ def completed(job: Job, *, prompt: bool = False) -> Job:
     prompt: a login node may request a password.
     """
     entry = submitter.read(job.directory) if job.submitting else None
-    if entry is None or submitter.in_progress(entry):
+    if entry is None or process_mark.in_progress(entry):
         return job
     try:
         if job.remote is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlrun.errors import Invalid, OperationFailed
-from dlrun.jobs.records import ownership
+from dlrun.jobs.records import ownership, process_mark, unfinished
 from dlrun.system import writing
 from dlrun.system.private import make_base
 from dlrun.system.writing import replace, write_below
@@ -49,15 +49,19 @@ def create(
     linked: name -> existing file with the same text, to which that file becomes a hard link.
     Raises OperationFailed if it exists or cannot be created; option: the setting of another place, for the help line.
     """
-    temporary = directory.with_name(f".{directory.name[:200]}.{os.urandom(4).hex()}.new")
+    temporary = directory.with_name(unfinished.name_for(directory.name))
     try:
         if os.path.lexists(directory):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         make_base(directory.parent)
+        unfinished.remove(directory.parent)
         temporary.mkdir(mode=0o700)
         try:
-            written = written_list(files, names, directory, token, temporary.stat().st_ino)
-            for name, text in {**files, ownership.LIST: written}.items():
+            written = written_list(
+                files, names, directory, token, temporary.stat().st_ino, by=process_mark.mark()
+            )
+            # The list first: with it `unfinished` knows what a killed process has left.
+            for name, text in {ownership.LIST: written, **files}.items():
                 if linked is not None and name in linked:
                     (temporary / name).parent.mkdir(exist_ok=True)
                     os.link(linked[name], temporary / name)
@@ -86,8 +90,9 @@ def written_list(
     place: Path | str,
     token: str | None = None,
     inode: int | None = None,
+    by: Mapping[str, object] | None = None,
 ) -> str:
-    """The list of a new job directory; place: its path; inode: None for one on a login node."""
+    """The list of a new job directory; place: its path; inode: None for one on a login node; by: as for `ownership.text`."""
     fixed = {name: text for name, text in files.items() if name not in _CHANGING}
     records = [name for name in files if name in _CHANGING]
     return ownership.text(
@@ -98,6 +103,7 @@ def written_list(
         files=fixed,
         records=records,
         names=names,
+        by=by,
     )
 
 

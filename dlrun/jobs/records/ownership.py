@@ -81,15 +81,18 @@ def text(
     records: Iterable[str] = (),
     names: WrittenNames | None = None,
     sent: Iterable[Sequence[Any]] = (),
+    by: Mapping[str, object] | None = None,
 ) -> str:
     """The content of a new list.
 
     files: path -> text of the files that do not change; records: files whose content changes; sent: name, size, time (ns),
-    mode and link of files that are sent to a login node.
+    mode and link of files that are sent to a login node; by: the process that makes the directory (`process_mark`).
     """
     lines: list[dict[str, Any]] = [
         {"dlrun": kind, "version": _VERSION, "token": token, "place": str(place), "inode": inode}
     ]
+    if by is not None:
+        lines[0]["by"] = by
     for path, content in (files or {}).items():
         data = content.encode("utf-8", errors="surrogateescape")
         lines.append({"path": path, "size": len(data), "digest": _digest(data)})
@@ -148,6 +151,13 @@ def _keyed(token: str, number: str) -> str:
 def is_own(directory: Path, kind: str = "job") -> bool:
     """Whether dlrun made the directory: it has this user's list, with a token, of this kind."""
     return _first_line(directory, kind) is not None
+
+
+def made_by(directory: Path) -> Mapping[str, object] | None:
+    """The process that made the directory, as its list names it; None without a list, empty if the list does not."""
+    header = _first_line(directory, None)
+    by = header.get("by") if header is not None else None
+    return None if header is None else by if isinstance(by, dict) else {}
 
 
 def _first_line(directory: Path, kind: str | None) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dlrun.errors import OperationFailed
-from dlrun.jobs.records import directories, jobs, submitter
+from dlrun.jobs.records import directories, jobs, process_mark, submitter
 from dlrun.jobs.records.jobs import Job, Remote
 from dlrun.jobs.records.validation import read_json
 from dlrun.model.plan import Plan
@@ -40,7 +40,7 @@ def create(
     """Create the record of a job before it is sent; raises OperationFailed."""
     record = {
         directories.SUBMISSION: json.dumps(
-            submission(plan, remote, None, None) | {"submitting": submitter.mark()}, indent=1
+            submission(plan, remote, None, None) | {"submitting": process_mark.mark()}, indent=1
         )
         + "\n",
         # Random: it distinguishes this submission's directory from an older one with the same name.
@@ -94,7 +94,7 @@ def attempts(directory: Path) -> int:
 def restart(directory: Path) -> None:
     """Mark an interrupted submission as in progress; raises OperationFailed if the record cannot be written."""
     known = read_json(directory / directories.SUBMISSION) or {}
-    attempt = {"submitting": submitter.mark(), "attempts": attempts(directory) + 1}
+    attempt = {"submitting": process_mark.mark(), "attempts": attempts(directory) + 1}
     try:
         directories.write_json(directory / directories.SUBMISSION, known | attempt)
     except OSError as error:

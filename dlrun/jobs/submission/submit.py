@@ -22,7 +22,7 @@ from dlrun.jobs.clusters.query import BUSY
 from dlrun.jobs.code import record as code_record
 from dlrun.jobs.code import snapshot
 from dlrun.jobs.hubs import needed as hubs
-from dlrun.jobs.records import contents, directories, jobs, links, spec_arguments, submitter
+from dlrun.jobs.records import contents, directories, jobs, links, process_mark, spec_arguments, submitter
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.submission import log_link
 from dlrun.jobs.submission.expected_start import expected_start
@@ -83,7 +83,7 @@ def submit(
         "version": 1,
         "scheduler": plan.scheduler,
         "job_id": None,
-        "submitting": submitter.mark(),
+        "submitting": process_mark.mark(),
         "cluster": there,
         "site": plan.site,
         "name": plan.name,

@@ -45,6 +45,7 @@ HEX = "0123456789abcdef0123456789abcdef01234567"
 
 @pytest.mark.parametrize(
     "spec", ["sweep: {wandb_key: [1, HEX]}", "environment: {variables: {AUTH: HEX}}", "options: {login: HEX}",
+             "sweep: {auth: &a [HEX], login: *a}", "{a: &a {auth: HEX}, b: *a}",
              "environment: {variables: {WANDB_API_KEY: HEX}}", "environment: {variables: {RSYNC: 'me:pw@host:/set'}}"],
 )  # fmt: skip
 def test_a_key_is_one_problem_wherever_it_stands(spec):
