@@ -116,7 +116,7 @@ _ENCODED_USER = lazy_pattern(
     rf"({_NAME_CHARACTER}{{0,100}})(?:{_COLON}({_PASSWORD_CHARACTER}{{1,200}}))?(?={_AT})",
     re.IGNORECASE,
 )
-# `user:password@host:/path` and the like. What is before a `:` is no user if it is a number (`1:ncpus@x`), a kind of address
+# `user:password@host:/path` and the like. What is before a `:` is not a user if it is a number (`1:ncpus@x`), a kind of address
 # (`mailto:me@x`) or a dependency (`afterok:12@x`), and after an image's tag is its digest (`torch:2.1@sha256:…`).
 _PLAIN_USER = lazy_pattern(
     rf"(?<![\w.%+~@:/\\-])(?!\d+{_COLON}|(?:after|before)[a-z]{{0,12}}:|on:|git:|(?:mailto|e-?mail|mail|to|from|cc|author|contact|ssh|scp"

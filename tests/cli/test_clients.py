@@ -85,6 +85,57 @@ def test_submit_is_one_call_from_the_job_directory(dlrun, clients, scheduler, pr
     assert json.loads((dlrun.place / "job" / "submission.json").read_text())["job_id"] == job_id
 
 
+ODD = (
+    "%j",
+    "%x.%u",
+    "%%",
+    "a\\b",
+    "a b",
+    "-o",
+    "--",
+    "a:b",
+    "a,b",
+    "$JOB_ID",
+    "$PBS_JOBID",
+    'it\'s "so"',
+    "na\u00efve",
+    "#x;y",
+    "*",
+)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "mark", "answer"),
+    [("openpbs", "#PBS", "12.server\n"), ("torque", "#PBS", "13.server\n"), ("gridengine", "#$", "14\n")],
+)
+@pytest.mark.parametrize("sweep", ["", "sweep: {x: [1, 2]}\n"])
+def test_the_log_is_in_the_job_directory_whatever_its_name_is(dlrun, clients, scheduler, mark, answer, sweep):
+    """The path of the log has nothing of the name, and qsub is called where it begins."""
+    clients.answer("qsub", answer)
+    text = f"command: [./train, '{{{{ x }}}}']\n{sweep}" if sweep else "command: [./train]\n"
+    spec = dlrun.spec(
+        text + f"resources: {{nodes: 1, walltime: 1h, ranks_per_node: 1}}\nsite: generic-{scheduler}\n"
+    )
+    for name in ODD:
+        dlrun("submit", spec, f"--job-dir={name}", env=clients.env)
+        job = dlrun.place / name
+        (call,) = [one for one in clients.calls() if one["name"] == "qsub"]
+        assert (call["cwd"], call["argv"][-1]) == (str(job), "job.sh"), name
+        assert not any(name in word for word in call["argv"][:-1])
+        lines = [
+            line.split() for line in (job / "job.sh").read_text().splitlines() if line.startswith(f"{mark} -")
+        ]
+        # Grid Engine counts tasks from 1, so the script opens the log of a task itself.
+        of_points = "/dev/null" if scheduler == "gridengine" else "points/^array_index^/logs/job.log"
+        (log,) = [line[2] for line in lines if line[1] == "-o"]
+        if scheduler != "torque" or not sweep:
+            assert log == (of_points if sweep else "logs/job.log"), name
+        assert not [line for line in lines if line[1] == "-e"]
+        assert [line[2] for line in lines if line[1] == "-j"] == ["y" if scheduler == "gridengine" else "oe"]
+        assert (scheduler == "gridengine") == ([mark, "-cwd"] in lines)
+        assert (job / ("points/1/logs" if sweep else "logs")).is_dir()
+
+
 def test_what_the_client_prints_besides_the_id_is_shown_and_kept(dlrun, clients):
     """A submission plug-in moved the job (log_user of job_submit.lua), and a wrapper printed a remark."""
     clients.answer("sbatch", "3 hours left\n4711\n", stderr="sbatch: moved to partition low\n")

@@ -249,6 +249,18 @@ def test_home_is_understood_in_paths(dlrun):
     assert f"yes {home}/set {home}/set" in ran.stdout.splitlines()
 
 
+@pytest.mark.parametrize("site", ["generic-openpbs", "generic-torque", "generic-gridengine"])
+@pytest.mark.parametrize("name", ["a\nb", "^array_index^"])
+def test_a_directory_whose_name_pbs_and_grid_engine_would_replace(dlrun, site, name):
+    spec = dlrun.spec(
+        f"command: [x]\nsite: {site}\nresources: {{nodes: 1, walltime: 1h, ranks_per_node: 1}}\n"
+    )
+    taken = "\n" in name or site == "generic-openpbs"
+    said = dlrun("submit", spec, "--dry-run", f"--job-dir={name}", code=2 if taken else 0).stderr
+    assert ("has a special meaning in its paths" in said) == taken
+    assert (r"because `\n`" in said) == ("\n" in name)
+
+
 @pytest.mark.parametrize(("name", "sign"), [("a%jb", "%j"), ("%4x", "%4x"), ("p%%q", "%%"), ("x\\y", "\\")])
 def test_a_directory_whose_name_slurm_would_replace(dlrun, name, sign):
     spec = dlrun.spec("command: [x]\nsite: generic-slurm\nresources: {nodes: 1, walltime: 1h}\n")

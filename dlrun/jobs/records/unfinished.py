@@ -1,6 +1,6 @@
 """Directories that a killed process left incomplete: `.NAME.HEX.new`, renamed to NAME only when everything is in them.
 
-One is removed only with proof: its list has its inode, so that it is no copy, and names the process, which has ended; and
+One is removed only with proof: its list has its inode, so that it is not a copy, and names the process, which has ended; and
 everything in it is on the list. The directory of a process that was killed before its list had a byte is empty.
 """
 

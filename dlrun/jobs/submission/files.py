@@ -15,6 +15,7 @@ from dlrun.errors import Invalid
 from dlrun.jobs.records import spec_arguments
 from dlrun.jobs.submission.template_cache import cached
 from dlrun.model.plan import Plan
+from dlrun.model.text import visible
 from dlrun.plan.runtime_checks import SAMPLER, programs
 from dlrun.render.parts import library
 from dlrun.render.script import plan_json, scripts
@@ -72,8 +73,9 @@ def _check_place(plan: Plan, directory: Path) -> None:
     """Raise Invalid for a directory with a name that the scheduler would replace in the paths of the logs."""
     pattern = backends.scheduler(plan.scheduler).PATTERNS
     if pattern is not None and (found := re.search(pattern, str(directory))):
+        sign = visible(found[0])
         raise Invalid(
-            f"{plan.scheduler} cannot write logs to `{directory}`, because `{found[0]}` has a special meaning in its paths",
+            f"{plan.scheduler} cannot write logs to `{directory}`, because `{sign}` has a special meaning in its paths",
             help="name another directory with `--job-dir` or `DLRUN_JOBS`",
         )
 

@@ -60,7 +60,7 @@ class RemoteSource(FetchedSource):
             with system_errors("cannot fetch `{}`".format(self.url)):
                 self._download(progress, reuse)
         except NoSpace:
-            # No part of it stays on a full disk: whoever makes room there, or uses another disk, does not know of it.
+            # No part of it stays on a full disk: a user who makes room there, or uses another disk, does not know of it.
             with contextlib.suppress(OSError):
                 self.remove()
             raise

@@ -28,6 +28,8 @@ RESTARTS = Shell("$(dlrun_ge_restarts)")
 HOSTS = "dlrun_ge_hosts"
 REQUEUE = "dlrun_ge_requeue"
 # $TASK_ID in the path of the log counts from 1, so WRITES_IN_PLACE stays false.
+# sge_execd writes the paths of a job into a file of lines, which the shepherd reads (exec_job.c).
+PATTERNS = r"\n"
 FINDER = "find_gridengine"
 LAUNCHER = "qrsh"
 ACCOUNT_OPTION = "-P"

@@ -32,6 +32,7 @@ ARRAY_INDEX = Shell("${PBS_ARRAYID:-}")
 LIBRARY: tuple[str, ...] = ("pbs", "resubmit")
 RESTARTS = Shell(clients.restarts("start_count"))
 IDS_NAME_CLUSTER = True
+PATTERNS = r"\n"  # qsub sends the path as one line of the job's attributes
 FINDER = "find_pbs"
 CLUSTER_KEY: Literal["pbs_server"] = "pbs_server"
 GPUS: Literal["ngpus"] = "ngpus"
