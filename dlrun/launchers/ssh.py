@@ -11,7 +11,7 @@ from typing import Literal
 from dlrun.launchers.protocol import Step
 from dlrun.model.plan import Identity, Variable
 from dlrun.model.site import LauncherSite
-from dlrun.model.text import Shell, Text
+from dlrun.model.text import Shell, Text, digits
 
 NAME = "ssh"
 IDENTITY = Identity(
@@ -49,11 +49,10 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
 
 def command(started: Sequence[Text]) -> Sequence[Text]:
     """The ssh command in the arguments of `start`."""
-    if not started:
-        return ()
     # After function, host file, processes per node and total: the number of words of the command, then the command.
-    _, _, _, _, words, *rest = started
-    return rest[: int(words.literal or 0)]
+    words = started[4].literal if len(started) > 4 else None
+    # A saved plan may have been edited: then the words are the job's to fail with.
+    return started[5 : 5 + int(words)] if words is not None and digits(words) else ()
 
 
 def variables(site: LauncherSite) -> Sequence[Variable]:

@@ -18,7 +18,7 @@ from dlrun.model.data import Snapshot
 from dlrun.model.json_codec import to_plain
 from dlrun.model.placement import RankPlacement
 from dlrun.model.plan import Plan, RolePlan, Variable
-from dlrun.model.text import Shell, Text, of_node
+from dlrun.model.text import Shell, Text, digits, of_node
 from dlrun.model.units import many
 from dlrun.plan import log_names
 from dlrun.plan.data.stage_arguments import stage_words
@@ -300,7 +300,8 @@ def _of_cores(plan: Plan, role: RolePlan) -> list[str]:
 
 def _openmp(role: RolePlan) -> int:
     """Threads of a process beside the ranks: those of OpenMP, where dlrun sets them."""
-    return next((int(v.value.literal or 1) for v in role.variables if v.name == "OMP_NUM_THREADS"), 1)
+    own = next((v.value.literal for v in role.variables if v.name == "OMP_NUM_THREADS"), None)
+    return int(own) if own is not None and digits(own) else 1  # a saved plan may have been edited
 
 
 def _binds(plan: Plan, rank: RankPlacement) -> str:

@@ -33,6 +33,7 @@ NODE: Mapping[str, OwnMessages] = {
             "node {}: `{}` has inodes for {} more files, but the data set needs {}",
             "no space for a file of {} bytes",
             "the disk filled up while the data was written: {}",
+            "the disk filled up while `{}` was fetched: {}",
             "the quota of {} has no room for {} beside the sets in use",
             "{} are free, not {}",
             "nothing of `{}` fits the {} that it may take on a node",

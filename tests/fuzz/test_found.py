@@ -123,6 +123,32 @@ def test_a_plan_that_was_edited(tmp_path, path, value, message):
         job_files.files(jobs.read_plan(tmp_path / "plan.json"), None, tmp_path / "job")
 
 
+@pytest.mark.parametrize("golden", ["openpbs-ssh-sweep", "slurm-ssh-rocm"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["x"],
+        ["a", "b", "c", "d", "ssh"],
+        ["a", "b", "c", "d", "\u00b2", "ssh"],
+        ["a", "b", "c", "d", "-1", "ssh"],
+    ],
+)
+@pytest.mark.parametrize("threads", ["4,2", "", "\u00b2"])
+def test_numbers_of_a_plan_that_are_none_now(tmp_path, golden, words, threads):
+    """The number of words of the ssh command, and that of threads; such a plan has its page all the same."""
+    plan = json.loads((ROOT / "tests/golden" / golden / "plan.json").read_text())
+    for role in plan["roles"]:
+        role["launch"] = words
+        for variable in role["variables"]:
+            if variable["name"] == "OMP_NUM_THREADS":
+                variable["value"] = threads
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    assert (
+        "#!/bin/bash"
+        in job_files.files(jobs.read_plan(tmp_path / "plan.json"), None, tmp_path / "job")["job.sh"]
+    )
+
+
 def test_a_note_of_a_time_beyond_all_floats(tmp_path):
     (tmp_path / "failures").mkdir()
     (tmp_path / "failures/rank-1").write_text(f"{'9' * 400} rank 1 n1 7 x\n")

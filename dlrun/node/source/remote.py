@@ -252,7 +252,7 @@ def _run_client(
         message = "`{}` could not read `{}`: {}".format(client.name, url, _reason(output))
         full = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT)]
         if to and any(why in output for why in full):
-            message = "cannot write `{}`: {}".format(url, _reason(output))
+            message = "the disk filled up while `{}` was fetched: {}".format(url, _reason(output))
             raise NoSpace(message, "stage to another disk, or make room on this one")
         listing = [client.name, *_filled(client.listing, place, "")]
         raise SourceFault(message, "try the same on the node: {}".format(_by_hand(listing)))
