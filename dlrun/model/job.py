@@ -11,6 +11,8 @@ UNMET = "a dependency can never be met"
 """Reason of a pending or cancelled job whose dependency (`after`) can no longer be met."""
 
 
+ASKED_TO_END = "asked to end"
+"""Reason in the record of a run whose script was ended by SIGTERM: by whom, the scheduler knows."""
 BY_SIGNAL = "a signal ended it"
 """Reason of a cancelled job at schedulers that record deleted jobs only as ended by a signal."""
 

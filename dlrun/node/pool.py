@@ -22,6 +22,8 @@ from typing import Any, Deque, Dict, List
 
 GRACE = float(os.environ.get("DLRUN_GRACE") or 10.0) + 5.0
 TRIES = 3
+SIGNAL_DELAY = 5.0
+"""Seconds within which a scheduler signals all programs of a job."""
 PAUSE = 1.0
 """Maximum seconds between two looks at the files that cancel points; the end of a process is seen at once."""
 
@@ -53,6 +55,7 @@ class Pool:
         self.started = int(time.time())
         self.reason = ""  # why it was asked to end
         self.code = 0
+        self.signalled = []  # type: List[int]
 
     def asked(self, number: int, frame: Any) -> None:  # noqa: ARG002 - what a signal handler is given
         """The handler of SIGTERM and SIGINT."""
@@ -85,6 +88,7 @@ class Pool:
                 if place.process is not None and place.process.poll() is not None:
                     running.remove(place)
                     self.end(place, waiting, free)
+        self.name_those_that_were_signalled()
         if waiting and not self.reason:
             log_line("dlrun: no place is left that can start a point")
             self.code = self.code or 1
@@ -97,6 +101,14 @@ class Pool:
             self.code = 128 + signal.SIGTERM
         self.record("ended")
         return self.code
+
+    def name_those_that_were_signalled(self) -> None:
+        """Points that the scheduler signalled itself have the reason of the job, which may get its signal a moment later."""
+        until = time.monotonic() + SIGNAL_DELAY
+        while self.signalled and not self.reason and time.monotonic() < until:
+            wait()
+        for point in self.signalled if self.reason else ():
+            self.write(point, dict(self.state(point), reason=self.reason))
 
     def begin(self, place: Place, point: int) -> bool:
         """Start a point on a place; False if it was cancelled before."""
@@ -154,6 +166,8 @@ class Pool:
             state.setdefault("started", ended - int(seconds))
             state["reason"] = place.reason or "killed"
             self.write(point, state)
+        elif state.get("reason") == "asked to end":
+            self.signalled.append(point)
         self.code = self.code or code
         log_line(
             "dlrun: point {} ended with exit code {}: {}, place {}, {} s".format(

@@ -30,7 +30,7 @@ PASSING = (
     "job {} has ended, and another has followed it: nothing needs to be done",
     "job {} starts; rank 0 is on {}; each rank's output is in {}/logs",
     "no word yet of the data on:{}; each node's standby removes it, else the next job there does",
-    "no word yet of the results on:{}; its standby goes on, else they stay in {}; see {}/logs/stage-*.log",
+    "no word yet of the results on:{}; its standby continues, else they stay in {}; see {}/logs/stage-*.log",
     "no node has the interface {} that the profile names",
     "node {}: {}",
     "node {}: {}{}",

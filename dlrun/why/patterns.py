@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlrun.model.job import State
+from dlrun.model.job import ASKED_TO_END, State
 from dlrun.why.known.causes import CAUSES
 from dlrun.why.known.form import Pattern
 
@@ -64,7 +64,7 @@ BY_NOTE = {
 """Reason in a job's note -> (cause, meaning, next step); `{1}`: the note's detail."""
 
 ASKED = (
-    "asked to end",
+    ASKED_TO_END,
     "terminated",
     "something outside the job asked it to end (SIGTERM), and its scheduler has no record of a cancellation",
     "find who signalled it (`flux job kill`, `scancel --signal`, `qsig`), or ended the allocation or instance that it ran in",

@@ -24,9 +24,7 @@ _dlrun_gpus_decided= # set where the GPUs of the rows do not count
 _dlrun_gpus_by=      # the variable that shows GPUs, if it is not the plan's
 _dlrun_system=/sys/devices/system _dlrun_groups=/sys/fs/cgroup _dlrun_driver=/proc/driver/nvidia _dlrun_devices=/sys/bus/pci/devices # a test has others
 
-_dlrun_note() { # TEXT: a line about this rank
-  echo "dlrun: rank ${DLRUN_RANK:-$DLRUN_LOCAL_RANK of this node}: $1" >&2
-}
+_dlrun_note() { echo "dlrun: rank ${DLRUN_RANK:-$DLRUN_LOCAL_RANK of this node}: $1" >&2; } # TEXT: a line about this rank
 
 _dlrun_note_node() { # TEXT: a line about this node, by one of its ranks
   if ((DLRUN_LOCAL_RANK == 0)); then echo "dlrun: node ${DLRUN_HOST:-${HOSTNAME%%.*}}: $1" >&2; fi
@@ -291,9 +289,7 @@ _dlrun_fold() { # NUMBER...: sets _dlrun_allowed_list to the list of ascending n
   local number last=
   _dlrun_allowed_list=
   for number; do
-    if [[ -z $last ]] || ((number != last + 1)); then
-      _dlrun_allowed_list+=,$number
-    else
+    if [[ -z $last ]] || ((number != last + 1)); then _dlrun_allowed_list+=,$number; else
       if [[ ${_dlrun_allowed_list##*,} == *-* ]]; then _dlrun_allowed_list=${_dlrun_allowed_list%-*}; fi
       _dlrun_allowed_list+=-$number
     fi

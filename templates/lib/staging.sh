@@ -187,7 +187,7 @@ _dlrun_name_missing() { # the nodes that have not said that all is done
   mapfile -t hosts <"$DLRUN_HOSTS"
   for node in ${_dlrun_missing[@]+"${_dlrun_missing[@]}"}; do names+=" ${hosts[node]-}"; done
   if [[ -n $_dlrun_results && -n $_dlrun_in_place ]]; then
-    dlrun_log "no word yet of the results on:$names; its standby goes on, else they stay in $DLRUN_RESULTS; see $DLRUN_RUN_DIR/logs/stage-*.log"
+    dlrun_log "no word yet of the results on:$names; its standby continues, else they stay in $DLRUN_RESULTS; see $DLRUN_RUN_DIR/logs/stage-*.log"
   else
     dlrun_log "no word yet of the data on:$names; each node's standby removes it, else the next job there does"
   fi

@@ -147,7 +147,7 @@ class Client:
                 ):
                     raise
                 waited += pause
-                self._say(error, pause)
+                self._report(error, pause)
                 time.sleep(pause)
 
     def _pause(self, error: Exception, tries: int) -> float | None:
@@ -165,8 +165,8 @@ class Client:
     def _limits(self, error: Exception) -> bool:
         return getattr(getattr(error, "response", None), "status_code", None) == _LIMITED
 
-    def _say(self, error: Exception, pause: float) -> None:
-        """Say once for all files why nothing comes."""
+    def _report(self, error: Exception, pause: float) -> None:
+        """Report once for all files why nothing is received."""
         with self._lock:
             if time.monotonic() < self._until:
                 return

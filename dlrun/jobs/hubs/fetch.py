@@ -127,7 +127,7 @@ def _fetch(
     earlier = f", {Bytes(begun)} of it there already" if begun else ""
     notice(f"{source}: fetching {many(len(files), 'file')} ({Bytes(size)}{earlier}) of commit {commit}")
 
-    def bring(file: File) -> None:
+    def download(file: File) -> None:
         part = part_of[file.name]
         try:
             client.download(file, commit, part)
@@ -140,7 +140,7 @@ def _fetch(
 
     _all(
         missing,
-        bring,
+        download,
         (*client.faults, Damaged),
         lambda start: _progress(source, here, begun, size, start, notice),
     )
@@ -165,7 +165,7 @@ def _is_there(path: Path, file: File) -> bool:
 
 def _all(
     files: Sequence[File],
-    bring: Callable[[File], None],
+    download: Callable[[File], None],
     faults: tuple[type[Exception], ...],
     progress: Callable[[float], None],
 ) -> None:
@@ -176,7 +176,7 @@ def _all(
     def work() -> None:
         try:
             while waiting and not found:
-                bring(waiting.pop())
+                download(waiting.pop())
         except IndexError:  # another thread took the last one
             pass
         except faults as error:

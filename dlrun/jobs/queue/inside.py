@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import clock, run_state
-from dlrun.model.job import JobStatus, State
+from dlrun.model.job import ASKED_TO_END, JobStatus, State
 
 WAITS = "waits for a free place in the job"
 
@@ -19,10 +19,14 @@ def known(job: Job, whole: JobStatus | None) -> Mapping[int | None, JobStatus]:
     found: dict[int | None, JobStatus] = {}
     for task, run in enumerate(job.run_directories()):
         record = run_state(run) or {}
-        if record.get("state") == "ended" or (whole.state is State.COMPLETED and record):
+        # A point that ended by the signal that ends the whole job has the end of the job.
+        asked = record.get("reason") == ASKED_TO_END and whole.state not in (State.COMPLETED, State.FAILED)
+        if (record.get("state") == "ended" and not asked) or (whole.state is State.COMPLETED and record):
             continue
         one = replace(whole, task=task, nodes=record.get("host"), started=clock(record.get("started")))
         if not record and whole.state in (State.RUNNING, State.ENDING):
             one = replace(one, state=State.PENDING, reason=WAITS)
+        if asked and not whole.state.final:
+            one = replace(one, state=State.ENDING)
         found[task] = one
     return found

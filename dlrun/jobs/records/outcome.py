@@ -12,7 +12,7 @@ from dlrun import backends
 from dlrun.jobs.records.directories import write_json
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import clock, is_recent, read_json, run_state
-from dlrun.model.job import UNMET, UNNAMED, JobStatus, State
+from dlrun.model.job import ASKED_TO_END, UNMET, UNNAMED, JobStatus, State
 from dlrun.model.json_codec import from_plain, to_plain
 
 OUTCOME = "outcome.json"
@@ -101,8 +101,9 @@ def complete(
     # For a while after its end neither the queue nor accounting may list a job.
     if state is State.LOST and _changed_lately(run, backends.scheduler(job.scheduler).HISTORY_DELAY):
         state, reason = State.UNKNOWN, f"{job.scheduler} has not accounted for its end yet"
-    if state in (State.LOST, State.UNKNOWN) and unasked is None and (task or 0) in _cancelled(job):
-        state, reason = State.CANCELLED, None
+    ended_by_signal = state is State.FAILED and record.get("reason") == ASKED_TO_END
+    if (state in (State.LOST, State.UNKNOWN) and unasked is None) or ended_by_signal:
+        state, reason = (State.CANCELLED, None) if (task or 0) in _cancelled(job) else (state, reason)
     return JobStatus(
         job_id=str(job.job_id),
         task=task,

@@ -52,7 +52,7 @@ def draft(inputs: Inputs | None, host: str) -> RemoteInputs:
         inputs, named = reading.on_site(inputs, name), True
     if any(is_hub(data.source) for data in inputs.spec.data.values()):
         raise Invalid(
-            "models and data sets of the hub (`hf://`) are fetched by the host that submits, and this one cannot bring them to "
+            "models and data sets of the hub (`hf://`) are fetched by the host that submits, and this one cannot send them to "
             f"`{host}`",
             help=f"submit on `{host}`; or fetch it there (`hf download REPOSITORY --local-dir PLACE`), and name that directory",
         )

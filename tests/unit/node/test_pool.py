@@ -104,3 +104,25 @@ def test_at_the_walltime_nothing_more_is_started(tmp_path):
     pool = start(tmp_path, 3, walltime=2)
     pool.communicate(timeout=60)
     assert [one["reason"] for one in states(tmp_path, 3)] == ["timed out"] * 3
+
+
+def test_points_that_the_scheduler_signalled_first_have_the_end_of_the_job(tmp_path):
+    job(tmp_path, 2)
+    (tmp_path / "job.sh").write_text(
+        SCRIPT.replace(
+            "trap 'record ended 143;",
+            """echo $$ >pid; trap 'record ended 143; sed -i "s/143/143, \\"reason\\": \\"asked to end\\"/" state.json;""",
+        )
+    )
+    (tmp_path / "slow").touch()
+    pool = start(tmp_path, 2, words=())
+    pids = [tmp_path / f"points/{point}/pid" for point in range(2)]
+    while not all(pid.exists() and pid.read_text().strip() for pid in pids):
+        time.sleep(0.05)
+    for pid in pids:
+        os.kill(int(pid.read_text()), signal.SIGTERM)
+    while not all(one.get("state") == "ended" for one in states(tmp_path, 2)):
+        time.sleep(0.05)
+    pool.terminate()
+    pool.communicate(timeout=60)
+    assert {one["reason"] for one in states(tmp_path, 2)} == {"cancelled"}
