@@ -1,12 +1,16 @@
 """Run the points of a sweep inside one job: each starts as soon as one of the job's places is free.
 
-    python3 pool.py POINTS PLACES AT_ONCE WALLTIME HOST,... [START...]
+    python3 pool.py POINTS PLACES AT_ONCE WALLTIME BEFORE SIGNAL TIMES REQUEUE HOST,... [START...]
 
-Each host has PLACES places, of which at most AT_ONCE are used (0: all). A point is `bash job.sh POINT PLACE` below START,
-where `{host}` stands for the host; its state, logs and exit code are those of a run of its own. Points whose record says
-that they have ended do not run again. SIGTERM, or a file `.cancel` in the directory of a point, ends points: SIGTERM, and
-SIGKILL after 15 s (DLRUN_GRACE + 5). A place that cannot start points three times in a row is left out, and its point runs
-on another. The exit code is that of the first point that failed.
+Each host has PLACES places, of which at most AT_ONCE are used (0: all). A point is `bash job.sh POINT PLACE STARTS` below
+START, where `{host}` stands for the host, and STARTS counts its earlier starts; its state, logs and exit code are those of a
+run of its own. Points with the record of an end do not run again. SIGTERM, or a file `.cancel` in the directory
+of a point, ends points: SIGTERM, and SIGKILL after 15 s (DLRUN_GRACE + 5). A place that cannot start points three times in a
+row is left out, and its point runs on another.
+
+BEFORE seconds before the end of the walltime no more points start, and those that run get SIGNAL (`-`: SIGTERM). A point
+that asks for it (`.again`) starts again. What is left then runs in the next start of the job, which the shell text REQUEUE
+requests, up to TIMES times (0: never). The exit code is that of the first point that failed.
 """
 
 import collections
@@ -51,6 +55,11 @@ class Pool:
         self.directory = directory
         self.start = start
         self.walltime = walltime
+        self.before = 0
+        self.signal = ""  # what the points get then
+        self.requeues = 0
+        self.requeue = ""
+        self.closing = False  # the end of the walltime is near: no more points start
         self.begun = time.monotonic()
         self.started = int(time.time())
         self.reason = ""  # why it was asked to end
@@ -61,6 +70,29 @@ class Pool:
         """The handler of SIGTERM and SIGINT."""
         self.reason = self.reason or ("timed out" if self.is_over() else "cancelled")
 
+    def warned(self, number: int, frame: Any) -> None:  # noqa: ARG002 - what a signal handler is given
+        """The handler of the scheduler's early signal, which counts where the walltime is unknown."""
+        self.closing = self.closing or not self.walltime
+
+    def close(self, running: List[Place]) -> None:
+        """At the time before the end of the walltime: start nothing more, and warn the points that run, or end them."""
+        left = self.walltime - (time.monotonic() - self.begun)
+        if not self.closing and self.before and self.walltime and left <= self.before:
+            self.closing = True
+        if not self.closing or self.signal == "sent":
+            return
+        if self.signal:
+            log_line(
+                "dlrun: the walltime ends in about {} s: SIG{} to {} points".format(
+                    self.before, self.signal, len(running)
+                )
+            )
+            for place in running:
+                place.process.send_signal(getattr(signal, "SIG" + self.signal))
+        else:
+            self.reason = self.reason or "timed out"
+        self.signal = "sent"
+
     def is_over(self, margin: float = 0.1) -> bool:
         """True at the end of the walltime, or up to this part of it before: the job began earlier than this program."""
         left = self.walltime - (time.monotonic() - self.begun)
@@ -68,15 +100,16 @@ class Pool:
 
     def run(self, points: int, places: List[Place]) -> int:
         """Run all points that have not ended; returns the exit code of the first that failed."""
-        waiting = collections.deque(i for i in range(points) if self.state(i).get("state") != "ended")
+        waiting = collections.deque(i for i in range(points) if not self.is_done(i))
         free = collections.deque(places)
         running = []  # type: List[Place]
         log_line("dlrun: {} of {} points to run, {} at a time".format(len(waiting), points, len(places)))
         self.record("running")
-        while running or (waiting and free and not self.reason):
+        while running or (waiting and free and not (self.reason or self.closing)):
             if self.is_over(0.0):  # schedulers may still let programs run, but start no others
                 self.reason = self.reason or "timed out"
-            while waiting and free and not self.reason:
+            self.close(running)
+            while waiting and free and not (self.reason or self.closing):
                 place = free.popleft()
                 if self.begin(place, waiting.popleft()):
                     running.append(place)
@@ -89,13 +122,12 @@ class Pool:
                     running.remove(place)
                     self.end(place, waiting, free)
         self.name_those_that_were_signalled()
-        if waiting and not self.reason:
+        left = [i for i in range(points) if not self.is_done(i)]
+        if left and not (self.reason or self.closing):
             log_line("dlrun: no place is left that can start a point")
             self.code = self.code or 1
-        for point in waiting if self.reason else ():
-            self.write(
-                point, {"version": 1, "state": "ended", "ended": int(time.time()), "reason": self.reason}
-            )
+        elif left:
+            self.leave(left)
         if self.reason:
             log_line("dlrun: asked to end ({})".format(self.reason))
             self.code = 128 + signal.SIGTERM
@@ -108,7 +140,38 @@ class Pool:
         while self.signalled and not self.reason and time.monotonic() < until:
             wait()
         for point in self.signalled if self.reason else ():
-            self.write(point, dict(self.state(point), reason=self.reason))
+            self.write(point, dict(self.state(point), reason=self.reason, unfinished=True))
+
+    def is_done(self, point: int) -> bool:
+        """True for a point that has ended by itself, not with a job that was asked to end and started again."""
+        state = self.state(point)
+        return state.get("state") == "ended" and not state.get("unfinished")
+
+    def leave(self, left: List[int]) -> None:
+        """Leave these points to the next start of the job; without one they have ended with this one."""
+        starts = int(os.environ.get("DLRUN_RESTART") or 0)
+        if (self.reason or "timed out") == "timed out" and starts < self.requeues:
+            log_line("dlrun: {} of the points are left: another start of the job follows".format(len(left)))
+            self.record("requeued")
+            if (
+                subprocess.call(
+                    ["bash", "-c", self.requeue], env=dict(os.environ, DLRUN_RUN_DIR=self.directory)
+                )
+                == 0
+            ):
+                sys.exit(124)
+            log_line("dlrun: the job could not be started again")
+        for point in left:
+            state = self.state(point)
+            if not state.get("unfinished"):
+                state.update(
+                    version=1,
+                    state="ended",
+                    ended=int(time.time()),
+                    reason=self.reason or "timed out",
+                    unfinished=True,
+                )
+                self.write(point, state)
 
     def begin(self, place: Place, point: int) -> bool:
         """Start a point on a place; False if it was cancelled before."""
@@ -119,7 +182,9 @@ class Pool:
         place.point, place.reason, place.begun = point, "", time.monotonic()
         place.before = self.text(point)
         words = [word.replace("{host}", place.host) for word in self.start]
-        words += ["bash", os.path.join(self.directory, "job.sh"), str(point), str(place.number)]
+        state = self.state(point)
+        starts = int(state.get("restarts") or 0) + 1 if "restarts" in state else 0
+        words += ["bash", os.path.join(self.directory, "job.sh"), str(point), str(place.number), str(starts)]
         place.log = open(os.path.join(self.path(point), "logs", "job.log"), "ab")  # noqa: SIM115 - until its end
         place.process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=place.log, stderr=place.log, cwd=self.directory
@@ -160,11 +225,19 @@ class Pool:
         place.failures = 0
         free.append(place)
         state = self.state(point)
-        if place.reason or state.get("state") != "ended":
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(self.path(point), ".again"))
+            if state.get("state") == "requeued" and not place.reason:
+                log_line("dlrun: point {} starts again after exit code {}".format(point, code))
+                waiting.append(point)
+                return
+        if (place.reason and code) or state.get("state") != "ended":
             ended = int(time.time())
             state.update(version=1, state="ended", ended=ended, exit_code=code)
             state.setdefault("started", ended - int(seconds))
             state["reason"] = place.reason or "killed"
+            if place.reason and not self.is_cancelled(point):
+                state["unfinished"] = True
             self.write(point, state)
         elif state.get("reason") == "asked to end":
             self.signalled.append(point)
@@ -244,15 +317,19 @@ WAKE, _WOKEN = os.pipe()
 def main(arguments: List[str]) -> int:
     """Run all points on the places of the hosts."""
     points, each, at_once, walltime = map(int, arguments[:4])
-    hosts, start = arguments[4].split(","), arguments[5:]
+    hosts, start = arguments[8].split(","), arguments[9:]
     # All first places come before all second ones, so that few points spread over the nodes.
     places = [Place(host, number) for number in range(each) for host in hosts]
     pool = Pool(os.environ["DLRUN_JOB_DIR"], start, walltime)
+    pool.before, pool.signal = int(arguments[4]), arguments[5].strip("-")
+    pool.requeues, pool.requeue = int(arguments[6]), arguments[7]
     os.set_blocking(_WOKEN, False)
     signal.set_wakeup_fd(_WOKEN)
     signal.signal(signal.SIGCHLD, noticed)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, pool.asked)
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, pool.warned)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     return pool.run(points, places[: at_once or None])
 

@@ -350,7 +350,7 @@ CODES: dict[str, tuple[str, str]] = {
     "DLR140": (
         "a sweep that cannot run inside one job",
         "With `sweep.nodes` each point runs on a part of a node. That needs a scheduler where dlrun can start such points, and a "
-        "framework whose processes are all ranks. Some keys, such as `checkpoint`, work only for the points of a job array.",
+        "framework whose processes are all ranks. Some keys, such as `results`, work only for the points of a job array.",
     ),
     "DLR085": (
         "an incomplete metric",

@@ -89,8 +89,21 @@ def pool_line(plan: Plan) -> list[object]:
     """The words of the line that runs the points of a sweep inside the job; empty without them."""
     if plan.pool is None:
         return []
-    numbers = (len(plan.points), plan.pool.places, plan.request.at_once or 0, int(plan.request.walltime or 0))
-    return ["dlrun_pool", *map(str, numbers), *plan.pool.start]
+    wall, saves, repeats = int(plan.request.walltime or 0), plan.checkpoint, "timed_out" in plan.requeue_on
+    # Without a signal 30 s for the ranks to end, as in other jobs, but at most a quarter of a short walltime.
+    before = int(saves.before_end) if saves is not None else min(30, wall // 4) if repeats else 0
+    numbers = (len(plan.points), plan.pool.places, plan.request.at_once or 0, wall, before)
+    ending = (saves.carrier if saves is not None else "-", str(plan.requeue if repeats else 0))
+    how = backends.scheduler(plan.scheduler).REQUEUE if repeats else None
+    return ["dlrun_pool", *map(str, numbers), *ending, how or "-", *plan.pool.start]
+
+
+def requeue(plan: Plan) -> str:
+    """The command that starts a run again; for a point inside a job a file that pool.py sees."""
+    if plan.pool is not None:
+        return 'touch "$DLRUN_RUN_DIR/.again"'
+    scheduler = backends.scheduler(plan.scheduler)
+    return scheduler.REQUEUE or f"dlrun_resubmit {join(scheduler.submit('job.sh'))}"
 
 
 def world_check(plan: Plan) -> Watch | None:

@@ -108,7 +108,7 @@ def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
         "parts": " ".join(parts.job_parts(plan)),
         "logs_of": max(role.count for role in plan.roles) if log_names.directories(plan.roles) else 0,
         "ending": _ending(plan, early=scheduler.SIGNALS_EARLY),
-        "resubmit": f"dlrun_resubmit {join(scheduler.submit('job.sh'))}",
+        "requeue": parts.requeue(plan),
         "asks_by": _asks_by(plan),
         "sets_up": bool(
             env.site_setup or env.modules or env.hygiene != "keep" or env.conda or env.venv or env.setup
@@ -199,23 +199,21 @@ def _checked(plan: Plan) -> RolePlan:
 
 
 def _ending(plan: Plan, *, early: bool) -> str:
-    """The line that signals or ends the ranks before the end of the walltime; empty without one.
-
-    `early`: the scheduler itself sends the signal.
-    """
+    """The line that signals or ends the ranks before the walltime's end; empty without one. early: the scheduler signals."""
     checkpoint, wall, results = plan.checkpoint, plan.request.walltime, plan.results
     reserve = int(results.before_end) if results else 0
     if checkpoint is not None:
         before = int(checkpoint.before_end)
-        due = str(int(wall) - before - reserve) if wall else ""
-        words = (checkpoint.signal, checkpoint.carrier, str(before), due, "scheduler" if early else "job")
+        due = str(int(wall) - before - reserve) if wall and plan.pool is None else ""
+        sender = "scheduler" if early or plan.pool is not None else "job"  # in a point it comes from pool.py
+        words = (checkpoint.signal, checkpoint.carrier, str(before), due, sender)
         to = "rank 0" if checkpoint.to == "first" else "the ranks"
         comment = (
             "the program's signal, the signal to the rank scripts, seconds before the end of the walltime, seconds after the "
             "start, sender, receivers"
         )
         return f"dlrun_checkpoint {join((*words, to))} # {comment}"
-    if wall and (results or "timed_out" in plan.requeue_on):
+    if wall and plan.pool is None and (results or "timed_out" in plan.requeue_on):
         # 30 s for the ranks to end and the job to be requeued, but at most a quarter of a short walltime.
         before = min(30, int(wall) // 4)
         comment = "the ranks are ended so many seconds before the end of the walltime, which is so long after the start"

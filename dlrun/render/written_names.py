@@ -75,7 +75,7 @@ def _in_job(plan: Plan) -> Iterator[Name]:
         yield "points/"
         yield ("points/", 0, points, "/")
     if plan.pool is not None:
-        yield from ("state.json", ".state.pool", "logs/", "logs/job.log")
+        yield from ("state.json", ".state.pool", ".again", "logs/", "logs/job.log")
     if scheduler.ON_THIS_MACHINE:
         yield "supervisor.log"
     else:
@@ -113,7 +113,7 @@ def _in_run(plan: Plan) -> Iterator[Name]:
     if backends.scheduler(plan.scheduler).ON_THIS_MACHINE:
         yield from (".cancel", ".again", ".state.supervisor")
     if plan.pool is not None:
-        yield from (".cancel", ".state.pool")
+        yield from (".cancel", ".again", ".state.pool")
     if "start" in job_parts(plan):
         yield "environment"
     yield from _of_hang(plan)

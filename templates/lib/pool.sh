@@ -10,8 +10,8 @@ dlrun_pool_hosts() { # COMMAND...: it prints the granted hosts; for the words of
   DLRUN_FIRST_HOST='{host}'
 }
 
-dlrun_pool() { # POINTS PLACES AT_ONCE WALLTIME [START...]: become pool.py; START begins a point on its host
+dlrun_pool() { # POINTS PLACES AT_ONCE WALLTIME BEFORE SIGNAL TIMES REQUEUE [START...]: become pool.py; START begins a point on its host
   local list
   printf -v list '%s,' "${_dlrun_pool_hosts[@]}"
-  exec bash -p "$DLRUN_JOB_DIR/lib/python.sh" "$DLRUN_JOB_DIR/pool.py" "${@:1:4}" "${list%,}" "${@:5}"
+  exec bash -p "$DLRUN_JOB_DIR/lib/python.sh" "$DLRUN_JOB_DIR/pool.py" "${@:1:8}" "${list%,}" "${@:9}"
 }

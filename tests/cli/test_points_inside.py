@@ -78,3 +78,21 @@ def test_points_that_the_walltime_ends_or_leaves_out_are_timed_out(dlrun):
 def test_the_plan_says_how_many_run_at_a_time(dlrun):
     shown = dlrun("plan", dlrun.spec(spec("true", "1, 2, 3"))).stdout
     assert "3 points inside one job of 1 node, 2 at a time, 2 on each node" in shown
+
+
+@pytest.mark.slow
+def test_the_next_start_of_the_job_goes_on_with_what_is_left(dlrun):
+    saved = "{{ run_dir }}/saved"
+    script = (
+        f"trap 'touch {saved}; exit 3' USR1; [ -e {saved} ] || for i in $(seq {{{{ x }}}}); do sleep 1; done"
+    )
+    ending = "checkpoint: {signal: USR1, before_end: 12s}\non_failure: {requeue: 1}\n"
+    job = dlrun.submit(spec(script, "0, 300, 301, 302", walltime="20s") + ending)
+    log = job / "logs/job.log"
+    wait_for(lambda: log.exists() and "3 of 4 points to run" in log.read_text())
+    dlrun("logs", "-f", job, code=None)
+    wait_for(lambda: not dlrun.alive())
+    found = [json.loads((job / f"points/{point}/state.json").read_text()) for point in range(4)]
+    assert [one["restarts"] for one in found] == [0, 1, 1, 0]
+    assert [one["exit_code"] for one in found[:3]] == [0, 0, 0]
+    assert states(dlrun, job)[3] == "timed out", "it began in the second start, and no third follows"

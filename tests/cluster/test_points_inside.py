@@ -110,3 +110,20 @@ def test_at_the_walltime_what_is_left_can_run_again(alice):
     assert len(alice.state(job)) == len(left)
     assert alice.scontrol(job)["NumNodes"] in ("1", "1-1"), "while it waits, Slurm shows the range"
     alice.dlrun("cancel", job)
+
+
+def test_the_next_start_of_the_job_goes_on_with_what_is_left(alice):
+    script = (
+        "trap 'touch $DLRUN_RUN_DIR/saved; exit 3' USR1; [ -e $DLRUN_RUN_DIR/saved ] && exit 0; "
+        "for ((i = 0; i < 300 * ($0 % 2) * ($DLRUN_RESTART == 0 && $0 < 24); i++)); do sleep 1; done"
+    )
+    ending = {"checkpoint": {"signal": "USR1", "before_end": "30s"}, "on_failure": {"requeue": 2}}
+    job = submit(alice, script, 30, resources=resources(walltime="1m"), **ending)
+    runs = alice.ended(job, 420)
+    assert {run["state"] for run in runs} == {"completed"}, (runs, alice.log(job))
+    log = alice.log(job)
+    assert "another start of the job follows" in log
+    assert log.count("30 points to run") == 2
+    began = [log.count(f"point {point} ended with exit code 0") for point in range(30)]
+    assert began == [1] * 30, "what has ended does not run again"
+    alice.left_nothing(job, [f"n{number}" for number in range(1, NODES + 1)])

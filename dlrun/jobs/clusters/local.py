@@ -285,6 +285,8 @@ def _one(job: Job, run: Path, index: int, running: bool) -> JobStatus:
         state = State.CANCELLED
     elif found is None:
         state = State.PENDING if running else State.LOST
+    elif job.pool and running and (record.get("state") == "requeued" or record.get("unfinished")):
+        state = State.PENDING
     elif record.get("state") != "ended":
         state = State.RUNNING if running else State.LOST
     elif running and not job.pool and (job.array is None or index == job.array - 1):

@@ -21,10 +21,12 @@ def known(job: Job, whole: JobStatus | None) -> Mapping[int | None, JobStatus]:
         record = run_state(run) or {}
         # A point that ended by the signal that ends the whole job has the end of the job.
         asked = record.get("reason") == ASKED_TO_END and whole.state not in (State.COMPLETED, State.FAILED)
-        if (record.get("state") == "ended" and not asked) or (whole.state is State.COMPLETED and record):
+        is_last = whole.state.final or not record.get("unfinished")
+        over = record.get("state") == "ended" and is_last and not asked
+        if over or (whole.state is State.COMPLETED and record):
             continue
         one = replace(whole, task=task, nodes=record.get("host"), started=clock(record.get("started")))
-        if not record and whole.state in (State.RUNNING, State.ENDING):
+        if record.get("state") != "running" and whole.state in (State.RUNNING, State.ENDING):
             one = replace(one, state=State.PENDING, reason=WAITS)
         if asked and not whole.state.final:
             one = replace(one, state=State.ENDING)

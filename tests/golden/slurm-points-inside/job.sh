@@ -29,10 +29,10 @@ export DLRUN_NODES=1 # how many nodes run ranks
 if (($# == 0)); then # the job itself; for each point it runs this script again, with the point and its place as arguments
   dlrun_pool_hosts scontrol show hostnames "$SLURM_JOB_NODELIST"
   unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV SLURM_NTASKS_PER_NODE # would change where points start
-  dlrun_pool 8 4 0 14400 srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
-    --export=ALL --cpu-bind=none --nodelist="$DLRUN_FIRST_HOST" --overlap --mem=0 # points, places on each node, at once, walltime; what starts a point on a node
+  dlrun_pool 8 4 0 14400 0 - 0 - srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block \
+    --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --nodelist="$DLRUN_FIRST_HOST" --overlap --mem=0 # points, places on each node, at once, walltime, seconds before its end, signal, requeues, how; what starts a point on a node
 fi
-export DLRUN_POINT=$1 DLRUN_PLACE=$2 # which point of the sweep this is, and where on the node
+export DLRUN_POINT=$1 DLRUN_PLACE=$2 DLRUN_RESTART=$3 # which point of the sweep this is, where on the node, and its earlier starts
 dlrun_start dlrun_this_host # makes logs/ and state.json, cleans up at the end
 
 # --- Environment --------------------------------------------------------------------------------------------

@@ -16,11 +16,14 @@ import dlrun.node
 POOL = Path(dlrun.node.__file__).parent / "pool.py"
 SCRIPT = """\
 cd "$DLRUN_JOB_DIR/points/$1"
-record() { echo '{"version": 1, "state": "'$1'", "exit_code": '$2'}' >state.json; }
+record() { echo '{"version": 1, "state": "'$1'", "exit_code": '$2', "restarts": '$starts', "at": '$(date +%s%N)'}' >state.json; }
+starts=$3
 record running null
 echo "$2 $HOST" >>place
 trap 'record ended 143; exit 143' TERM
+trap 'echo warned >>place; record requeued null; touch .again; exit 124' USR1
 [ -e ../../slow ] && { sleep 60 & wait; }
+[ -e again ] && { rm again; record requeued null; touch .again; exit 75; }
 [ -e fails ] && { record ended 3; exit 3; }
 [ -e vanishes ] && exit 0
 record ended 0
@@ -38,11 +41,12 @@ def job(directory: Path, points: int) -> Path:
 
 def start(
     directory: Path, points: int, *, places: int = 2, at_once: int = 0, walltime: int = 0, hosts: str = "good",
-    words: Sequence[str] = ON_GOOD,
+    words: Sequence[str] = ON_GOOD, ending: Sequence[str] = ("0", "-", "0", "false"),
 ) -> subprocess.Popen[str]:  # fmt: skip
     return subprocess.Popen(
-        [sys.executable, str(POOL), str(points), str(places), str(at_once), str(walltime), hosts, *words],
-        env={**os.environ, "DLRUN_JOB_DIR": str(directory), "DLRUN_JOB_ID": "7"}, stdout=subprocess.PIPE, text=True,
+        [sys.executable, str(POOL), str(points), str(places), str(at_once), str(walltime), *ending, hosts, *words],
+        env={**os.environ, "DLRUN_JOB_DIR": str(directory), "DLRUN_JOB_ID": "7", "DLRUN_RESTART": "0"},
+        stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
 
 
@@ -126,3 +130,36 @@ def test_points_that_the_scheduler_signalled_first_have_the_end_of_the_job(tmp_p
     pool.terminate()
     pool.communicate(timeout=60)
     assert {one["reason"] for one in states(tmp_path, 2)} == {"cancelled"}
+
+
+def test_a_point_that_asks_for_it_starts_again(tmp_path):
+    job(tmp_path, 2)
+    (tmp_path / "points/1/again").touch()
+    pool = start(tmp_path, 2)
+    said = pool.communicate(timeout=60)[0]
+    assert pool.returncode == 0, said
+    assert [one["restarts"] for one in states(tmp_path, 2)] == [0, 1]
+
+
+def test_what_is_left_at_the_walltime_goes_on_in_the_next_start(tmp_path):
+    job(tmp_path, 4)
+    (tmp_path / "slow").touch()
+    again = ("8", "USR1", "1", 'rm "$DLRUN_JOB_DIR/slow"')
+    pool = start(tmp_path, 4, walltime=10, ending=again)
+    said = pool.communicate(timeout=60)[0]
+    assert pool.returncode == 124, said
+    assert "4 of the points are left" in said
+    assert json.loads((tmp_path / "state.json").read_text())["state"] == "requeued"
+    assert [(tmp_path / f"points/{n}/place").exists() for n in range(4)] == [True, True, False, False]
+    pool = start(tmp_path, 4, walltime=600, ending=again)
+    assert pool.communicate(timeout=60)[0].count("ended with exit code 0") == 4
+    assert [one["restarts"] for one in states(tmp_path, 4)] == [1, 1, 0, 0]
+    assert "warned" in (tmp_path / "points/0/place").read_text()
+
+
+def test_what_is_left_has_ended_where_no_start_follows(tmp_path):
+    job(tmp_path, 3)
+    (tmp_path / "slow").touch()
+    pool = start(tmp_path, 3, walltime=4, ending=("3", "-", "0", "false"))
+    pool.communicate(timeout=60)
+    assert [one["reason"] for one in states(tmp_path, 3)] == ["timed out"] * 3
