@@ -37,7 +37,7 @@ LASTING = ("hangs", "leaves a process")
 """Those whose output has no end within the time of a trial."""
 BASE = {
     "awk", "bash", "cat", "chmod", "chown", "cp", "date", "dd", "echo", "env", "false", "find", "grep", "head", "hostname", "id",
-    "kill", "ln", "ls", "mkdir", "mkfifo", "mv", "printf", "rm", "sed", "seq", "setsid", "sh", "sleep", "sort", "stat",
+    "kill", "ln", "ls", "mkdir", "mkfifo", "mv", "printf", "rm", "sed", "seq", "setsid", "sh", "sha256sum", "sleep", "sort", "stat",
     "tail", "tar", "taskset", "tee", "test", "timeout", "touch", "tr", "true", "truncate", "uname", "wc",
 }  # fmt: skip
 """What every Linux has, and dlrun needs: Debian's essential packages. The `python` of a spec is its user's."""
@@ -75,8 +75,9 @@ def test_what_stands_first_on_path_fails_no_test(tmp_path, kind):
     assert "strace` does not work here: " in done.stdout, "what does not work is named"
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
-@pytest.mark.parametrize("name", [name for name, trial in programs.TRIALS.items()])
+@pytest.mark.parametrize(
+    ("name", "kind"), cases([(name, kind) for name in programs.TRIALS for kind in HOSTILE], quick=60)
+)
 def test_a_program_that_does_not_work_is_not_taken(tmp_path, monkeypatch, name, kind):
     place = place_of(tmp_path / "first", HOSTILE[kind], programs.TRIALS[name].names)
     monkeypatch.setattr(programs, "SECONDS", 0.2 if kind in LASTING else 60)

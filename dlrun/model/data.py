@@ -41,9 +41,8 @@ class DataSet:
     """A data set that the training reads."""
 
     source: str = key(
-        "directory, file or glob on the shared file system, or a URL that the first node fetches (`s3://`, `https://`), or "
-        "a repository of the Hugging Face Hub that is fetched at the submission: `hf://ORG/NAME@REVISION`, "
-        "`hf://datasets/ORG/NAME@REVISION`",
+        "directory, file or glob on the shared file system, a URL that the first node fetches (`s3://`, `https://`), or a "
+        "repository of the Hugging Face Hub (`hf://ORG/NAME@REVISION`)",
         pattern=PLAIN,
         path=True,
     )
