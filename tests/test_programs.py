@@ -37,8 +37,8 @@ LASTING = ("hangs", "leaves a process")
 """Those whose output has no end within the time of a trial."""
 BASE = {
     "awk", "bash", "cat", "chmod", "chown", "cp", "date", "dd", "echo", "env", "false", "find", "grep", "head", "hostname", "id",
-    "kill", "ln", "ls", "mkdir", "mkfifo", "mv", "printf", "rm", "sed", "seq", "setsid", "sh", "sha256sum", "sleep", "sort", "stat",
-    "tail", "tar", "taskset", "tee", "test", "timeout", "touch", "tr", "true", "truncate", "uname", "wc",
+    "kill", "ln", "ls", "mkdir", "mkfifo", "mv", "printf", "rm", "sed", "seq", "setsid", "sh", "sha256sum", "sleep", "sort",
+    "stat", "tail", "tar", "taskset", "tee", "test", "timeout", "touch", "tr", "true", "truncate", "uname", "wc",
 }  # fmt: skip
 """What every Linux has, and dlrun needs: Debian's essential packages. The `python` of a spec is its user's."""
 TRIED_THERE = {"moto_server"}
