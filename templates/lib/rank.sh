@@ -66,10 +66,11 @@ _dlrun_close_log() { # wait until all output is in the shared log: launchers kil
   done
 }
 
-dlrun_fail() { # EXIT_CODE [REASON]: write a failure file for job.sh, then end
+dlrun_fail() { # EXIT_CODE [REASON]: write a failure file for job.sh, then end; what a check has noted before is why the program ended
+  local file=$DLRUN_RUN_DIR/failures/$DLRUN_ROLE-$DLRUN_RANK
   trap '' TERM # another rank may fail at the same time and end this one, which must not leave an incomplete file
-  printf '%s %s %s %s %s%s\n%s' "${_dlrun_ended:-$(date +%s%N)}" "$DLRUN_ROLE" "$DLRUN_RANK" "$DLRUN_HOST" "$1" "${2:+ $2}" \
-    "${_dlrun_late-}" >"$DLRUN_RUN_DIR/failures/$DLRUN_ROLE-$DLRUN_RANK"
+  [[ -s $file ]] || printf '%s %s %s %s %s%s\n%s' "${_dlrun_ended:-$(date +%s%N)}" "$DLRUN_ROLE" "$DLRUN_RANK" "$DLRUN_HOST" "$1" "${2:+ $2}" \
+    "${_dlrun_late-}" >"$file"
   exit "$1"
 }
 

@@ -113,7 +113,7 @@ def arrived(place: Path, words: list[str], variables: list[str], site: str = LOC
     command = ", ".join(
         map(yaml, [sys.executable, "witness.py", str(place / "seen.json"), *map(literal, words)])
     )
-    given = ", ".join(f"V_{i}: {yaml(text)}" for i, text in enumerate(variables))
+    given = ", ".join(f"V_{i}: {yaml(literal(text))}" for i, text in enumerate(variables))
     spec = f"name: run\ncommand: [{command}]\nresources: {{ranks_per_node: 1}}\nenvironment: {{variables: {{{given}}}}}"
     run_job(place, spec, site, **options)
     seen = json.loads((place / "seen.json").read_text(errors="surrogatepass"))
@@ -122,6 +122,7 @@ def arrived(place: Path, words: list[str], variables: list[str], site: str = LOC
 
 @FEW
 @given(st.lists(TEXTS, min_size=20, max_size=60), st.lists(TEXTS, min_size=20, max_size=60))
+@example(["{{", "a{{ x }}b", "}}"], ["{{", "a{{ x }}b", "}}"])
 def test_any_text(tmp_path, words, variables):
     assert arrived(tmp_path, words, variables) == (words, variables)
 

@@ -37,3 +37,18 @@ def test_a_failure_is_noted_whole_while_another_ends_this_one(tmp_path, part):
     assert done.returncode == 3
     (written,) = (tmp_path / "failures").iterdir()
     assert written.read_text().splitlines()[0] == note
+
+
+def test_what_a_check_has_noted_stays_when_the_program_is_killed_for_it(tmp_path):
+    """The check ends the program, whose exit code is no cause then; the second note could also be cut off by a SIGKILL."""
+    (tmp_path / "failures").mkdir()
+    script = "(dlrun_fail 1 'alone: each rank')\ndlrun_fail 137"
+    done = subprocess.run(
+        ["bash", "-c", f"source {LIBRARY}/rank.sh; DLRUN_ROLE=rank DLRUN_RANK=1 DLRUN_HOST=n2\n{script}"],
+        env={"PATH": "/usr/bin:/bin", "DLRUN_RUN_DIR": str(tmp_path)},
+        check=False,
+    )
+    assert done.returncode == 137
+    assert (
+        (tmp_path / "failures/rank-1").read_text().splitlines()[0].endswith(" rank 1 n2 1 alone: each rank")
+    )
