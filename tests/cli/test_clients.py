@@ -108,7 +108,7 @@ ODD = (
     ("scheduler", "mark", "answer"),
     [("openpbs", "#PBS", "12.server\n"), ("torque", "#PBS", "13.server\n"), ("gridengine", "#$", "14\n")],
 )
-@pytest.mark.parametrize("sweep", ["", "sweep: {x: [1, 2]}\n"])
+@pytest.mark.parametrize("sweep", ["", pytest.param("sweep: {x: [1, 2]}\n", marks=pytest.mark.slow)])
 def test_the_log_is_in_the_job_directory_whatever_its_name_is(dlrun, clients, scheduler, mark, answer, sweep):
     """The path of the log has nothing of the name, and qsub is called where it begins."""
     clients.answer("qsub", answer)

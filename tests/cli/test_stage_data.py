@@ -402,7 +402,7 @@ def test_a_set_that_has_grown_too_large_leaves_its_earlier_version(dlrun, small)
 @pytest.mark.needs("mount", "umount")
 def test_a_disk_that_fills_up_during_the_copy(dlrun, small):
     source = random_files(dlrun.place / "other", 60, 15_000)
-    words = ["stage-data", source, "--to", small, "--strategy", "copy", "--rate", "200kB"]
+    words = ["stage-data", source, "--to", small, "--strategy", "copy", "--rate", "400kB"]
     with nothing_half_there(dlrun, small):
         with dlrun.start(*words) as process:
             while not (
