@@ -19,10 +19,12 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from dlrun.affinity.bind import library
 from dlrun.model.cpuset import format_list, parse_list
+from tests.oracles.batches import differ
 
 SCRIPT = r"""
 _dlrun_taskset() { :; }
@@ -384,15 +386,8 @@ def main(words: list[str]) -> int:
                 ("every subset", "bash", divided(node, grants(node))),
                 *((f"masks, {by}", under, masked(node, grants(node), by)) for by, under in LAUNCHERS.items()),
             ):
-                total = found = 0
-                while batch := list(itertools.islice(stream, 20_000)):
-                    total += len(batch)
-                    for fault in faults(Path(folder), batch, under):
-                        found += 1
-                        if found <= 20:
-                            print(f"{name}: {what}: {fault}", flush=True)
-                print(f"{name}: {what}: {total} cases, {found} differ", flush=True)
-                wrong += found
+                found = partial(faults, Path(folder), under=under)
+                wrong += differ(f"{name}: {what}", stream, found, batch=20_000)
     return 1 if wrong else 0
 
 

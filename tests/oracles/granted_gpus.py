@@ -17,11 +17,13 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from dlrun.affinity.bind import library
+from tests.oracles.batches import differ
 
 SCRIPT = r"""
 _dlrun_driver=$ROOT/nvidia _dlrun_devices=$ROOT/pci
@@ -172,7 +174,7 @@ def shown(root: Path, lines: Iterable[str], **more: str) -> list[list[str]]:
     return [line.split("|") for line in done.stdout.splitlines()]
 
 
-def faults(root: Path, kind: Kind, every: list[Case]) -> Iterator[str]:
+def faults(root: Path, kind: Kind, every: Sequence[Case]) -> Iterator[str]:
     """What differs from the oracle, or makes ranks share a GPU though there are enough."""
     answers = shown(root, (case.line(kind) for case in every), PLANNED=kind.planned)
     if len(answers) != len(every):
@@ -202,18 +204,11 @@ def main(words: list[str]) -> int:
     chosen = parser.parse_args(words)
     wrong = 0
     for name in chosen.kinds or KINDS:
-        kind, total, found = KINDS[name], 0, 0
+        kind = KINDS[name]
         with tempfile.TemporaryDirectory() as folder:
             write_drivers(Path(folder), kind)
             stream = cases(ordered_subsets(chosen.count), one_each=chosen.one_each)
-            while batch := list(itertools.islice(stream, 40_000)):
-                total += len(batch)
-                for fault in faults(Path(folder), kind, batch):
-                    found += 1
-                    if found <= 20:
-                        print(f"{name}: {fault}", flush=True)
-        print(f"{name}: {total} cases, {found} differ", flush=True)
-        wrong += found
+            wrong += differ(name, stream, partial(faults, Path(folder), kind), batch=40_000)
     return 1 if wrong else 0
 
 

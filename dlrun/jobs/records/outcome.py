@@ -102,8 +102,9 @@ def complete(
     if state is State.LOST and _changed_lately(run, backends.scheduler(job.scheduler).HISTORY_DELAY):
         state, reason = State.UNKNOWN, f"{job.scheduler} has not accounted for its end yet"
     ended_by_signal = state is State.FAILED and record.get("reason") == ASKED_TO_END
-    if (state in (State.LOST, State.UNKNOWN) and unasked is None) or ended_by_signal:
-        state, reason = (State.CANCELLED, None) if (task or 0) in _cancelled(job) else (state, reason)
+    unrecorded = state in (State.LOST, State.UNKNOWN) and unasked is None
+    if (unrecorded or ended_by_signal) and (task or 0) in _cancelled(job):
+        state, reason = State.CANCELLED, None
     return JobStatus(
         job_id=str(job.job_id),
         task=task,
