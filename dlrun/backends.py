@@ -32,35 +32,40 @@ LAUNCHERS = {
     name: f"dlrun.launchers.{name}"
     for name in ("srun", "openmpi", "hydra", "intelmpi", "pals", "ibrun", "flux", "qrsh", "ssh", "local")
 }
-FRAMEWORKS = {
-    "torch": "dlrun.frameworks.torch.torch",
-    "horovod": "dlrun.frameworks.mpi.horovod",
-    "mxnet": "dlrun.frameworks.mxnet",
-    "intelcaffe": "dlrun.frameworks.mpi.intelcaffe",
-    "tensorflow": "dlrun.frameworks.tensorflow.tensorflow",
-    "keras": "dlrun.frameworks.keras",
-    "chainermn": "dlrun.frameworks.mpi.mpi:chainermn",
-    "paddle": "dlrun.frameworks.paddle",
-    "jax": "dlrun.frameworks.jax",
-    "deepspeed": "dlrun.frameworks.torch.deepspeed",
-    "accelerate": "dlrun.frameworks.torch.accelerate",
-    "lightning": "dlrun.frameworks.torch.lightning",
-    "cntk": "dlrun.frameworks.mpi.mpi:cntk",
+HISTORICAL = {
     "mesh_tensorflow": "dlrun.frameworks.tensorflow.mesh_tensorflow",
-    "oneccl": "dlrun.frameworks.mpi.oneccl",
-    "ray": "dlrun.frameworks.ray",
-    "spark": "dlrun.frameworks.spark.spark",
-    "h2o": "dlrun.frameworks.h2o",
+    "chainermn": "dlrun.frameworks.mpi.mpi:chainermn",
+    "cntk": "dlrun.frameworks.mpi.mpi:cntk",
+    "caffe2": "dlrun.frameworks.caffe2",
+    "intelcaffe": "dlrun.frameworks.mpi.intelcaffe",
     "nvcaffe": "dlrun.frameworks.mpi.mpi:nvcaffe",
     "caffe_mpi": "dlrun.frameworks.mpi.mpi:caffe_mpi",
     "torch_mpi": "dlrun.frameworks.mpi.mpi:torch_mpi",
     "theano_mpi": "dlrun.frameworks.mpi.mpi:theano_mpi",
     "ibm_ddl": "dlrun.frameworks.mpi.ibm_ddl",
-    "caffe2": "dlrun.frameworks.caffe2",
     "caffeonspark": "dlrun.frameworks.spark.caffeonspark",
     "deeplearning4j": "dlrun.frameworks.spark.deeplearning4j",
-    "mpi": "dlrun.frameworks.mpi.mpi",
 }
+"""Frameworks without a release for years, kept for those who repeat old results."""
+FRAMEWORKS = {
+    "torch": "dlrun.frameworks.torch.torch",
+    "accelerate": "dlrun.frameworks.torch.accelerate",
+    "lightning": "dlrun.frameworks.torch.lightning",
+    "deepspeed": "dlrun.frameworks.torch.deepspeed",
+    "jax": "dlrun.frameworks.jax",
+    "ray": "dlrun.frameworks.ray",
+    "tensorflow": "dlrun.frameworks.tensorflow.tensorflow",
+    "keras": "dlrun.frameworks.keras",
+    "horovod": "dlrun.frameworks.mpi.horovod",
+    "mpi": "dlrun.frameworks.mpi.mpi",
+    "paddle": "dlrun.frameworks.paddle",
+    "spark": "dlrun.frameworks.spark.spark",
+    "oneccl": "dlrun.frameworks.mpi.oneccl",
+    "h2o": "dlrun.frameworks.h2o",
+    "mxnet": "dlrun.frameworks.mxnet",
+    **HISTORICAL,
+}
+"""All frameworks, the most used first: an order by judgement, not a measurement."""
 
 _SYNONYMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "scheduler": {"openpbs": ("pbs", "pbspro", "qsub"), "gridengine": ("sge", "uge", "ogs", "age"), "local": ("none", "shell")},
@@ -126,9 +131,7 @@ def scheduler(name: str) -> Scheduler:
             from dlrun.schedulers.allocation import inside  # noqa: PLC0415 - most jobs have an allocation of their own
 
             return inside(found)
-    from dlrun.schedulers.defaults import completed  # noqa: PLC0415 - takes time that most commands do not need
-
-    return completed(_load("scheduler", name, SCHEDULERS))
+    return cast("Scheduler", _load("scheduler", name, SCHEDULERS))
 
 
 def schedulers() -> Iterator[str]:
@@ -163,6 +166,12 @@ def framework_options(name: str) -> type | None:
         return None
 
 
+_DEFAULTS = {
+    "scheduler": "dlrun.schedulers.defaults",
+    "launcher": "dlrun.launchers.protocol",
+    "framework": "dlrun.frameworks.common.defaults",
+}
+"""Kind -> the module with what its back ends have by default."""
 UNSUPPORTED = {
     "pjm": "Fujitsu's PJM, of Fugaku",
     "lsf": "IBM Spectrum LSF",
@@ -174,9 +183,9 @@ def _load(kind: str, name: str, table: Mapping[str, str]) -> Any:
     if name in table:
         path, _, attribute = table[name].partition(":")
         module = importlib.import_module(path)
-        return getattr(module, attribute) if attribute else module
+        return _completed(kind, getattr(module, attribute) if attribute else module)
     if (point := elsewhere(f"{kind}s").get(name)) is not None:
-        return _checked(kind, name, point.load())
+        return _completed(kind, point.load(), name)
     if name.lower() in UNSUPPORTED and kind == "scheduler":
         raise Invalid(
             f"dlrun does not support the scheduler `{name}` ({UNSUPPORTED[name.lower()]})",
@@ -197,19 +206,16 @@ def _load(kind: str, name: str, table: Mapping[str, str]) -> Any:
     )
 
 
-def _checked(kind: str, name: str, found: Any) -> Any:
-    """A back end of another package; raises Invalid if it lacks a part of its Protocol, which other versions may have."""
-    protocol = getattr(importlib.import_module(f"dlrun.{kind}s.protocol"), kind.capitalize())
-    wanted = (*protocol.__annotations__, *(part for part in vars(protocol) if part[0] != "_"))
-    optional: frozenset[str] = frozenset()
-    if kind == "scheduler":
-        optional = importlib.import_module("dlrun.schedulers.defaults").OPTIONAL
-    missing = ", ".join(
-        f"`{part}`" for part in dict.fromkeys(wanted) if part not in optional and not hasattr(found, part)
-    )
+def _completed(kind: str, found: Any, elsewhere: str = "") -> Any:
+    """A back end with the defaults of its kind for what it leaves out.
+
+    elsewhere: its name, if it is of another package; Invalid is raised if it lacks a part, which other versions may have.
+    """
+    defaults = importlib.import_module(_DEFAULTS[kind])
+    back_end = defaults.completed(found)
+    missing = sorted(name for name in defaults.MEMBERS if not hasattr(back_end, name)) if elsewhere else ()
     if missing:
-        message = (
-            f"{kind} `{name}` of another package does not support this version of dlrun: it lacks {missing}"
-        )
+        lacks = ", ".join(f"`{name}`" for name in missing)
+        message = f"{kind} `{elsewhere}` of another package does not support this version of dlrun: it lacks {lacks}"
         raise Invalid(message, help="install a version of that package that supports it")
-    return found
+    return back_end

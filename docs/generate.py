@@ -223,12 +223,12 @@ def published_page() -> str:
 
 def readme(text: str) -> str:
     """The README with its parts between `<!-- NAME -->` and `<!-- end -->` generated again."""
-    short = render_example(readme_spec(text, "In ten seconds"))
-    known = [name for name in backends.FRAMEWORKS if name not in HISTORICAL]
+    short = render_example(readme_spec(text, "The same job as a spec"))
+    known = [name for name in backends.FRAMEWORKS if name not in backends.HISTORICAL]
     lines = (
         f"- schedulers: {_listed(backends.SCHEDULERS)}",
         f"- launchers: {_listed(backends.LAUNCHERS)}",
-        f"- frameworks: {_listed(sorted(known, key=BY_USE.index))}; [historical ones](docs/frameworks/README.md#historical)",
+        f"- frameworks: {_listed(known)}; [historical ones](docs/frameworks/README.md#historical)",
     )
     parts = {
         "back ends": "".join(f"{line}\n" for line in lines),
@@ -238,18 +238,6 @@ def readme(text: str) -> str:
         file.read_text("utf-8").count("\n=== ") + 1 for file in (ROOT / "tests/errors/mistakes").glob("*.txt")
     )
     return with_parts(re.sub(r"\b[0-9]+ mistakes\b", f"{mistakes} mistakes", text), parts)
-
-
-BY_USE = (
-    "torch", "accelerate", "lightning", "deepspeed", "jax", "ray", "tensorflow", "keras", "horovod", "mpi", "paddle", "spark",
-    "oneccl", "h2o", "mxnet",
-)  # fmt: skip
-"""Frameworks that are developed or in wide use, the most used first: an order by judgement, not a measurement."""
-HISTORICAL = (
-    "mesh_tensorflow", "chainermn", "cntk", "caffe2", "intelcaffe", "nvcaffe", "caffe_mpi", "torch_mpi", "theano_mpi", "ibm_ddl",
-    "caffeonspark", "deeplearning4j",
-)  # fmt: skip
-"""Frameworks without a release for years, kept for those who repeat old results."""
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -299,7 +287,7 @@ def essence(script: str) -> str:
 
 def node_picture() -> str:
     """A node of the README's first example with its ranks."""
-    spec = readme_spec((ROOT / "README.md").read_text(encoding="utf-8"), "In ten seconds")
+    spec = readme_spec((ROOT / "README.md").read_text(encoding="utf-8"), "The same job as a spec")
     return in_a_home_of_its_own(spec, ["tune-affinity", "spec.yaml", "--format", "svg"])
 
 

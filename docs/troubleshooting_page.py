@@ -17,7 +17,8 @@ def troubleshooting_page(note: str) -> str:
     text = "# Troubleshooting: from an error text to its way out\n\n" + note
     text += (
         "`dlrun why` finds these texts in the logs of a failed job, decides which of them came first, and prints cause, check "
-        "and way out. This page has the same table, to be searched for an error text; `…` stands for what differs. "
+        "and way out; `dlrun why --log slurm-4711.out` does so for any log, also of a job that dlrun did not submit. "
+        "This page has the same table, to be searched for an error text; `…` stands for what differs. "
         "`JOB` is a job's name, or `latest`. A site adds its own texts under `failures` of its "
         "[profile](../reference/site.md).\n"
     )

@@ -77,9 +77,10 @@ class DlrunLauncher(Launcher):
         words, points = overrides.sweep(runs, first)
         given = overrides.spec(self._settings, self._command(words), points)
         if self._file is None:
-            job = api.submit({"name": self._config.hydra.job.name, **given})
-        else:
-            job = api.submit(Path(self._file), **given)
+            given = {"name": self._config.hydra.job.name, **given}
+        if "submitit" in sys.modules:  # the program asks it for its job
+            self._add_submitit(given)
+        job = api.submit(given) if self._file is None else api.submit(Path(self._file), **given)
         log.info("job %s with %d runs: %s", job.id, len(points), job.directory)
         returned = [JobReturn(overrides=filter_overrides(run), status=JobStatus.COMPLETED) for run in runs]
         if self._wait:
@@ -87,6 +88,20 @@ class DlrunLauncher(Launcher):
             for number, (one, result) in enumerate(zip(returned, job.results(), strict=True)):
                 self._add(one, result, f"`dlrun why {job.directory.name}:{number}`")
         return returned
+
+    def _add_submitit(self, given: dict[str, Any]) -> None:
+        """Add the variables by which `submitit.JobEnvironment` finds a job."""
+        from dlrun import api, backends
+        from dlrun.api import overrides
+
+        planned = api.plan(given) if self._file is None else api.plan(Path(self._file), **given)
+        allocation = backends.scheduler(planned.inputs.site.scheduler.type).ALLOCATION
+        of_slurm = allocation is not None and allocation.job_id == "SLURM_JOB_ID"
+        environment = given.setdefault("environment", {})
+        environment["variables"] = {
+            **overrides.submitit_variables(of_slurm=of_slurm),
+            **(environment.get("variables") or {}),
+        }
 
     def _add(self, run: JobReturn, result: dict[str, Any], cause: str) -> None:
         """Add the end of a run to what Hydra gets of it."""
@@ -100,6 +115,7 @@ class DlrunLauncher(Launcher):
     def _command(self, words: Sequence[str]) -> list[str]:
         """The command of all points: the program, its configuration, and the overrides."""
         from dlrun.api import overrides
+        from dlrun.plan.command.command_line import literal
 
         hydra = self._config.hydra
         for_all = [
@@ -108,17 +124,17 @@ class DlrunLauncher(Launcher):
             if not word.lstrip("+~").startswith(_NOT_FOR_RUNS)
         ]
         directory = str(Path(hydra.sweep.dir).absolute()).replace("\\", "\\\\").replace("'", "\\'")
-        program = self._settings.get("command") or map(overrides.literal, self._program())
+        program = self._settings.get("command") or map(literal, self._program())
         number = f"{{{{ {overrides.NUMBER} }}}}"
         return [
             *program,
-            *map(overrides.literal, overrides.configuration_options(sys.argv[1:])),
+            *map(literal, overrides.configuration_options(sys.argv[1:])),
             *words,
-            *map(overrides.literal, for_all),
+            *map(literal, for_all),
             "hydra.mode=RUN",
             f"hydra.job.num={number}",
             f"hydra.job.id={number}",
-            overrides.literal(f"hydra.sweep.dir='{directory}'"),
+            literal(f"hydra.sweep.dir='{directory}'"),
             "hydra.run.dir=${hydra.sweep.dir}/${hydra.sweep.subdir}",
         ]
 

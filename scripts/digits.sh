@@ -31,4 +31,7 @@ fi
 if [[ $venv == .venv ]]; then scripts/setup.sh digits; else scripts/setup.sh digits-data; fi
 # shellcheck disable=SC1091
 source "$venv/bin/activate"
+# Debian builds PyTorch without libuv, which the rendezvous uses by default.
+uv='import torch.distributed as d; d.TCPStore("127.0.0.1", 0, 1, True, use_libuv=True)'
+if ! timeout 120 python -c "$uv" 2>/dev/null; then set -- --set environment.variables.USE_LIBUV=0 "$@"; fi
 exec dlrun submit examples/digits/spec.yaml --site workstation --wait "$@"

@@ -33,11 +33,18 @@ NODE = "dlrun/node/"
 RARE = (
     *(f"{NODE}{name}/" for name in ("blocks", "checks", "commands", "network", "relay", "source", "store")),
     "dlrun/node/transfer/", "dlrun/node/usage/",
-    "click/testing", "click/_termui_impl", "click/shell_completion", "jinja2/ext", "jinja2/debug", "jinja2/nativetypes",
-    "jinja2/sandbox", "jinja2/meta", "rich/",
+    "click/testing", "click/_termui_impl", "click/_winconsole", "click/shell_completion", "jinja2/ext",
+    "jinja2/debug", "jinja2/nativetypes", "jinja2/sandbox", "jinja2/meta", "rich/",
     "dlrun/affinity/", "dlrun/importing/", "dlrun/usage/", "dlrun/why/", "dlrun/jobs/staging/",
-    "dlrun/trials/scale/", "dlrun/render/scaling/", "dlrun/trials/tune/", "dlrun/plan/tuning/",
-    "dlrun/site/",
+    "dlrun/trials/", "dlrun/site/", "dlrun/inside/", "dlrun/jobs/images/", "dlrun/api/",
+    *(f"dlrun/jobs/remote/{name}" for name in ("confined", "copies", "fetch", "files", "kept", "steps", "submission", "submit")),
+    *(f"dlrun/jobs/hubs/{name}" for name in ("client", "fetch", "needed")),
+    *(f"dlrun/jobs/queue/{name}" for name in ("clean", "compare", "results")),
+    *(f"dlrun/cli/{name}" for name in ("specs/import_", "specs/init", "specs/keys")),
+    *(f"dlrun/cli/jobs/{name}" for name in ("clean", "code", "diff", "fetch", "results")),
+    *(f"dlrun/config/{name}" for name in ("schema", "topology/lscpu", "topology/lstopo")),
+    "dlrun/plan/codes", "dlrun/render/patch",
+    *(f"{NODE}{name}" for name in ("coordinator", "pool", "ready", "role", "carry", "hvd_rendezvous", "dlrun_data")),
 )  # fmt: skip
 """Modules that only nodes or few commands import: without byte code."""
 SKIP = {"__pycache__", "tests"}

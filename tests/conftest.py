@@ -115,3 +115,14 @@ def working_programs(request, own_place):
 @pytest.fixture
 def update_golden(request) -> bool:
     return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture(autouse=True)
+def signals_as_before():
+    """A command that a test calls in this process ignores signals at its end, and what later tests start would do so, too."""
+    numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        if handler is not None:  # one that is not Python's
+            signal.signal(number, handler)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 from collections.abc import Iterable
 from contextlib import suppress
@@ -33,7 +34,9 @@ def call(
         (place / name).write_text(f"#!/bin/bash\n{text}\n")
         (place / name).chmod(0o755)
     head = f"""set -euo pipefail
-    export DLRUN_JOB_DIR={place} DLRUN_RUN_DIR={place} DLRUN_HOSTS={place}/hosts PATH={place}:$PATH
+    place={shlex.quote(str(place))}
+    export DLRUN_JOB_DIR=$place DLRUN_RUN_DIR=$place DLRUN_HOSTS=$place/hosts PATH=$place:$PATH
+    unset place
     export DLRUN_JOB_ID=7 DLRUN_RUN_ID=7.0 DLRUN_RESTART=0 DLRUN_NODES=2
     source {LIBRARY}/job.sh
     _dlrun_host=here
@@ -48,7 +51,8 @@ def call(
 
 
 RANKS = (
-    "rank", "warning", "bind", "divide", "gpus", "locate", "checks", "world", "agent", "container", "caches", "stage", "standby",
+    "rank", "warning", "bind", "divide", "gpus", "place", "locate", "checks", "world", "agent", "container", "caches", "stage",
+    "standby", "left",
 )  # fmt: skip
 """Parts that run in a shell of their own."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from dlrun import backends
 from dlrun.jobs.records import ownership
 from dlrun.jobs.submission.files import library_files
 from dlrun.model.plan import Dependency, Plan
-from dlrun.plan.build import PlanInputs, build
-from dlrun.render.script import scripts
+from dlrun.plan.build import PlanInputs
+from dlrun.plan.role_jobs.build import RolePlanInputs, build_all
+from dlrun.render.pages import pages
 from dlrun.resources import directory as resource
 from dlrun.system.inputs.profiles import Machine
 from dlrun.system.inputs.spec import load_spec, topology_for_spec
@@ -55,7 +57,11 @@ def plan_in(source: Path, *, sets=(), here: Machine = NOWHERE, directory: str = 
     """The plan of `spec.yaml` in a directory, to run in another; it names its own site."""
     with inside(source):
         loaded = load_spec(Path("spec.yaml"), sets=sets, options=backends.framework_options, here=here)
-        return build(
+        roles = {
+            name: RolePlanInputs(spec=role.spec, directory=directory, origins=role.origins)
+            for name, role in loaded.roles.items()
+        }
+        return build_all(
             PlanInputs(
                 spec=loaded.spec,
                 site=loaded.site,
@@ -64,14 +70,15 @@ def plan_in(source: Path, *, sets=(), here: Machine = NOWHERE, directory: str = 
                 origins=loaded.origins,
                 sources=loaded.sources,
                 after=tuple(Dependency(job_id=a.job, when=a.when) for a in loaded.spec.after),
-            )
+            ),
+            roles,
         )
 
 
 def plan_of(place: Path, spec: str, site: str = SLURM, **more) -> Plan:
     """The plan of two texts; the spec needs no name, command or site of its own."""
     text = spec if "name:" in spec.partition("\n")[0] else f"name: run\n{spec}"
-    text = text if "\ncommand:" in text or "\nrun:" in text else f"{text}\ncommand: [./train]\n"
+    text = text if re.search(r"\n(?:command|run|roles):", text) else f"{text}\ncommand: [./train]\n"
     (place / "spec.yaml").write_text(f"{text}\nsite: ./site.yaml\n", "utf-8")
     (place / "site.yaml").write_text(site, "utf-8")
     return plan_in(place, **more)
@@ -79,7 +86,7 @@ def plan_of(place: Path, spec: str, site: str = SLURM, **more) -> Plan:
 
 def scripts_of(plan: Plan, job_dir: Path | str = "/home/ada/jobs/run") -> dict[str, str]:
     """`job.sh` and `rank.sh` of a plan."""
-    return scripts(plan, str(job_dir), resource("templates"))
+    return pages(plan, str(job_dir), resource("templates"))
 
 
 def write_job(plan: Plan, place: Path) -> dict[str, str]:

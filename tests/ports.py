@@ -11,11 +11,11 @@ _NEXT = itertools.count(os.getpid() * 37)
 """Where each process of tests looks next."""
 
 
-def free_port(*addresses: str) -> int:
-    """A port that nobody has on these addresses, by default on this machine's own."""
+def free_port(*addresses: str, block: int = 1) -> int:
+    """The first of so many neighbouring ports that nobody has on these addresses, by default on this machine's own."""
     while True:
-        port = 10000 + next(_NEXT) % 10000
+        first = 10000 + next(_NEXT) * block % 10000
         with contextlib.suppress(OSError), contextlib.ExitStack() as held:
-            for address in addresses or ("127.0.0.1",):
+            for address, port in itertools.product(addresses or ("127.0.0.1",), range(first, first + block)):
                 held.enter_context(socket.create_server((address, port)))
-            return port
+            return first

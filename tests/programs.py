@@ -48,6 +48,7 @@ class Trial:
 VERSION = ("--version",)
 ECHO = ("echo", "works")
 TRIALS = {
+    "apptainer": Trial(("apptainer",), VERSION, says="apptainer version"),
     "browser": Trial(
         ("chromium", "chromium-browser", "google-chrome"),
         ("--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=profile", "--dump-dom", "data:text/html,works"),

@@ -17,10 +17,12 @@ from dlrun.cli.topics import TOPICS
 from dlrun.config.decode import decode
 from dlrun.config.document import parse
 from dlrun.config.hints import Hint, keys
+from dlrun.config.programs import with_roles
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.plan.codes import CODES
+from dlrun.plan.command.command_line import ROLE_VALUES
 from docs import generate
 
 ROOT = generate.ROOT
@@ -89,10 +91,6 @@ def test_the_readme_is_short_and_begins_with_the_two_ways_in():
     assert second == ("bash", "dlrun run -- python train.py --lr 0.1\n")
 
 
-def test_every_framework_is_by_use_or_historical():
-    assert sorted((*generate.BY_USE, *generate.HISTORICAL)) == sorted(backends.FRAMEWORKS)
-
-
 def test_the_two_scripts_of_a_newcomer_can_be_run():
     for script in ("scripts/digits.sh", "scripts/test.sh"):
         assert os.access(ROOT / script, os.X_OK)
@@ -124,9 +122,10 @@ def test_yaml_examples_are_valid(page, text):
     of_site = text.startswith("# site profile")
     whole = text if of_site or text.startswith("name:") else f"name: x\ncommand: [x]\n{text}"
     document = parse(whole, Origin(layer=Layer.SITE if of_site else Layer.SPEC, name=page))
-    decoded = decode(
-        document.root, Site if of_site else Spec, options=backends.framework_options, partial=of_site
-    )
+    root, roles, faults = (document.root, {}, []) if of_site else with_roles(document.root)
+    of_roles = [decode(role, Spec, options=backends.framework_options).problems for role in roles.values()]
+    assert [*faults, *(problem for problems in of_roles for problem in problems)] == []
+    decoded = decode(root, Site if of_site else Spec, options=backends.framework_options, partial=of_site)
     assert [*document.problems, *decoded.problems] == []
 
 
@@ -168,6 +167,7 @@ def test_variables_that_pages_name_exist():
         if path.name != "topics.py"
     )
     named = {name for text in PAGES.values() for name in re.findall(r"DLRUN_[A-Z]+(?:_[A-Z]+)*", text)}
+    named -= {f"DLRUN_ROLE_MODEL_{value.upper()}" for value in ROLE_VALUES}
     named -= {"DLRUN_PASSED", "DLRUN_SET_RESOURCES", "DLRUN_SET_A", "DLRUN_DATA_NAME", "DLRUN_DATA_IMAGENET"}
     tests = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tests/*/*.py"))
     read_by = {name: tests if name.startswith("DLRUN_TEST_") else code for name in named}

@@ -105,6 +105,7 @@ def test_a_job_of_external_back_ends_runs(dlrun):
     assert "the number is 9" in dlrun("logs", "latest", "--rank", "0").stdout
 
 
+@pytest.mark.slow
 def test_a_job_of_an_external_scheduler_is_cancelled(dlrun, tmp_path):
     (tmp_path / "ring.py").write_text("import time; time.sleep(600)", encoding="utf-8")
     done = dlrun("submit", "spec.yaml", "--site", "site.yaml")
@@ -114,6 +115,7 @@ def test_a_job_of_an_external_scheduler_is_cancelled(dlrun, tmp_path):
     assert known["runs"][0]["state"] == "cancelled"
 
 
+@pytest.mark.slow
 def test_an_external_frameworks_options_are_checked(dlrun, tmp_path):
     (tmp_path / "spec.yaml").write_text(SPEC.replace("rounds: 3", "round: 3"), encoding="utf-8")
     done = dlrun("plan", "spec.yaml", "--site", "site.yaml")

@@ -53,6 +53,8 @@ _OTHER_WRITERS = {
     "dlrun/jobs/code/store.py": "files of a version of the code are complete before they have a name",
     "dlrun/jobs/hubs/client.py": "the part of a file that has come, in the user's own store",
     "dlrun/jobs/hubs/fetch.py": "files and directories of a hub get their names when they are complete",
+    "dlrun/jobs/images/place.py": "the file of an image gets its name when it is complete",
+    "dlrun/jobs/images/runtime.py": "the log of a pull, in a new directory of the user's own store",
     "dlrun/jobs/records/directories.py": "a new directory gets its name when it is complete",
     "dlrun/jobs/records/links.py": "links to jobs, where nothing exists",
     "dlrun/jobs/records/ownership.py": "a line is appended to a list that exists",

@@ -76,6 +76,7 @@ def until(dlrun, wanted):
         time.sleep(0.2)
 
 
+@pytest.mark.slow
 def test_a_job_runs_and_its_directives_are_those_of_bsub(dlrun, tmp_path):
     dlrun("submit", "spec.yaml", "--site", "site.yaml", "--wait")
     assert state(dlrun) == ("completed", None)
@@ -127,6 +128,7 @@ def test_a_broken_submission_is_found_by_its_directory(dlrun, tmp_path):
         assert dlrun.python(code).strip() == str(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [

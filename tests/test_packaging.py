@@ -75,6 +75,7 @@ def test_the_wheel_has_the_package_templates_and_profiles_and_nothing_else(wheel
     assert "dlrun = dlrun.cli.start:main" in entry_points
 
 
+@pytest.mark.slow
 def test_it_renders_from_elsewhere(installed, tmp_path):
     (tmp_path / "spec.yaml").write_text(
         "name: run\ncommand: [./train]\nsite: generic-slurm\nresources: {nodes: 2}\n"
@@ -97,6 +98,7 @@ def test_it_renders_from_elsewhere(installed, tmp_path):
     assert all(site["path"].startswith(str(installed)) for site in listed)
 
 
+@pytest.mark.slow
 def test_a_job_runs_from_it(installed, tmp_path):
     (tmp_path / "spec.yaml").write_text("name: run\ncommand: [echo, hello]\nsite: workstation\n")
     environment = {**os.environ, "PYTHONPATH": str(installed)}

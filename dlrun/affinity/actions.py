@@ -190,9 +190,9 @@ def _given(found: PlacementInputs) -> dict[str, str]:
     return given
 
 
-def show(task: PlacementTask) -> str:
+def show(task: PlacementTask, placement: Placement) -> str:
     """The placement in the requested format; warnings and notes go to stderr."""
-    placement, topology, form = task.placement(), task.start.topology, task.options["form"]
+    topology, form = task.start.topology, task.options["form"]
     if task.options["output"] is not None and task.options["output"].suffix == ".svg":
         form = "svg"
     if form != "json":
@@ -275,28 +275,13 @@ def capture(task: PlacementTask) -> str:
     return f'{{{rest},\n "cores": [\n  {cores}\n ]}}\n'
 
 
-def execute(task: PlacementTask) -> int:
-    """Replace this process by one rank if a launcher started it as one, else run all ranks; returns the exit code."""
-    from dlrun.affinity import bind as affinity_bind
-
-    placement = task.placement()
-    number = local_rank()
-    if number is not None:
-        rank = affinity_bind.rank_of(placement, number)
-        granted = task.start.topology.allowed or ()
-        affinity_bind.become(placement, rank, task.job, task.options["command"], granted)
-    print_notices(placement, task.job)
-    return affinity_bind.run_all(placement, task.job, task.options["command"])
-
-
-def verify(task: PlacementTask) -> int:
+def verify(task: PlacementTask, placement: Placement) -> int:
     """Print the observed binding of each rank; returns 1 if any differs from the placement."""
     from dlrun.affinity import bind as affinity_bind
     from dlrun.affinity import verify as seen
     from dlrun.plan.affinity.observed import UNKNOWN
     from dlrun.plan.affinity.observed import memory as memory_text
 
-    placement = task.placement()
     number = local_rank()
     verdicts: tuple[seen.Verdict, ...]
     if number is not None:
@@ -318,12 +303,12 @@ def verify(task: PlacementTask) -> int:
     return 1 if wrong else 0
 
 
-def report(task: PlacementTask) -> str:
+def report(task: PlacementTask, placement: Placement) -> str:
     """Bandwidth, matrix product and all-reduce of each way of binding, as a table, or as SVG for an `.svg` file."""
     from dlrun.affinity import report as shown
     from dlrun.affinity import report_run as measured
 
-    found = measured.report(task.start.topology, task.placement(), task.job, notice=notice)
+    found = measured.report(task.start.topology, placement, task.job, notice=notice)
     output: Path | None = task.options["output"]
     if output is not None and output.suffix == ".svg":
         return shown.svg(found)

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from dlrun.affinity.formats.as_wrapper import for_rank
+from dlrun.affinity.local_rank import variables
 from dlrun.affinity.settings import BindingContext
 from dlrun.errors import Invalid
-from dlrun.model.local_rank import variables
 from dlrun.model.placement import Placement, RankPlacement
 from dlrun.model.units import many
 from dlrun.resources import directory, text
@@ -36,12 +36,12 @@ POLL = 0.05
 def launcher_variable() -> str | None:
     """The variable with the local rank that the innermost launcher gave this process; None if none did.
 
-    Of several values, the launcher's own is what the nearest process above does not have: a variable may be left over in the
-    shell that started the launcher, and launchers pass on those of outer ones. The same as `dlrun_find_local_rank` (bind.sh).
+    Of several, the launcher's own is what the nearest process above does not have: a variable may be left over in the shell
+    that started the launcher, and launchers pass on those of outer ones. The same as `dlrun_find_local_rank` (bind.sh).
     """
     names = variables(os.environ)
     words = {name: f"{name}={os.environ[name]}".encode() for name in names}
-    if len({os.environ[name] for name in names}) > 1:
+    if len(names) > 1:
         for _, above in _above(os.getppid()):
             own = next((name for name, word in words.items() if above and word not in above), None)
             if own is not None:
@@ -100,14 +100,15 @@ def become(
     rank: RankPlacement,
     job: BindingContext,
     command: Sequence[str],
-    granted: Sequence[int],
+    variables: Mapping[str, str],
 ) -> NoReturn:
-    """Replace this process by the command, bound as the rank; the launcher's variables stay.
+    """Replace this process by the command, bound as the rank; the launcher's variables stay, and `variables` are set.
 
-    granted: the job's CPUs, of which the launcher may have bound this process to fewer. Raises Invalid without the program.
+    What was granted is found out by the library, as in a job and in the wrapper. Raises Invalid without the program.
     """
     _check(command)
-    os.execvpe("bash", _argv(placement, rank, job, command, granted), dict(os.environ))  # noqa: S606 - the user's own bash
+    words = _argv(placement, rank, job, command, launcher_variable())
+    os.execvpe("bash", words, {**os.environ, **variables})  # noqa: S606 - the user's own bash
 
 
 def environment_of(placement: Placement, rank: RankPlacement, port: int) -> dict[str, str]:
@@ -129,10 +130,10 @@ def _argv(
     rank: RankPlacement,
     job: BindingContext,
     command: Sequence[str],
-    granted: Sequence[int] = (),
+    variable: str | None = None,
 ) -> list[str]:
     """The arguments of a bash that binds itself with templates/lib/bind.sh and then executes the command."""
-    script = for_rank(placement, replace(job, library=library()), rank, granted)
+    script = for_rank(placement, replace(job, library=library()), rank, variable)
     return ["bash", "-c", script, SCRIPT, *command]
 
 

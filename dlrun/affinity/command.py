@@ -181,7 +181,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
     The node is that of SPEC, of a site profile, of a topology file, or this machine.
     """
-    from dlrun.affinity import actions
+    from dlrun.affinity import actions, granted
 
     if options.pop("as_json"):
         _is_placement(options)
@@ -192,15 +192,17 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     if options["capture"]:
         _out(task, actions.capture(task))
     elif options["execute"]:
-        ctx.exit(actions.execute(task))
+        from dlrun.affinity.execute import execute
+
+        ctx.exit(execute(task))
     elif options["verify"]:
-        ctx.exit(actions.verify(task))
+        ctx.exit(actions.verify(task, granted.placed(task)))
     elif options["report"]:
-        _out(task, actions.report(task))
+        _out(task, actions.report(task, granted.placed(task)))
     elif options["measure"]:
         actions.measure(task)
     else:
-        _out(task, actions.show(task))
+        _out(task, actions.show(task, granted.printed(task)))
 
 
 def _is_placement(options: Mapping[str, Any]) -> None:

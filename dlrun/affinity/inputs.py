@@ -166,6 +166,12 @@ def as_a_rank(found: PlacementInputs) -> PlacementInputs:
     return replace(found, topology=replace(found.topology, allowed=tuple(cpus)))
 
 
+def whole_node(found: PlacementInputs) -> Topology:
+    """This machine with all its CPUs, and the GPUs that its control group lets this process open, whatever a variable shows."""
+    gpus = live_topology(environment={}).gpus if found.live else found.topology.gpus
+    return replace(found.topology, allowed=None, gpus=gpus)
+
+
 def _counted(topology: Topology) -> str:
     return f"{many(len(topology.cores), 'core')}, {many(len(topology.pus()), 'hardware thread')}"
 

@@ -29,7 +29,7 @@ class BindingContext:
 
     `preset` is the framework's, `given` are the variables that are already set. `gpu_binding`: a rank sees only its own GPUs
     (`visible`), all GPUs (`all`), or those that the scheduler makes visible. `library` is the text of `templates/lib/bind.sh`,
-    which scripts contain.
+    which scripts contain. `late`: a script reads at run time what is visible, and whether Level Zero counts cards.
     """
 
     preset: Preset = Preset()
@@ -37,6 +37,7 @@ class BindingContext:
     gpu_binding: GpuPolicy = "visible"
     gpu_variable: str | None = None
     library: str = ""
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ def settings(placement: Placement, job: BindingContext) -> tuple[RankVariable, .
 
 def _counts_cards(job: BindingContext) -> bool:
     name, value = COMPOSITE
-    return job.given.get(name) == value
+    return job.given.get(name) == value and not job.late
 
 
 def kept(placement: Placement, job: BindingContext) -> tuple[str, ...]:
@@ -126,7 +127,7 @@ def visibility(placement: Placement, job: BindingContext) -> str | None:
 def at_run_time(placement: Placement, job: BindingContext) -> BindingContext:
     """The context for scripts that read the visibility variable at run time and stay within it: it does not count as given."""
     name = visibility(placement, job)
-    return replace(job, given={key: value for key, value in job.given.items() if key != name})
+    return replace(job, given={key: value for key, value in job.given.items() if key != name}, late=True)
 
 
 def _gpus(placement: Placement, rank: RankPlacement, job: BindingContext) -> Iterable[RankVariable]:

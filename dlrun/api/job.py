@@ -99,7 +99,7 @@ class Job:
         return [log for log in self._found(wanted) if log.path.exists()]
 
     def _found(self, wanted: str) -> list[log_files.Log]:
-        return [log for run in self.record.run_directories() for log in log_files.find(run, wanted)]
+        return [log for run in self.record.log_directories() for log in log_files.find(run, wanted)]
 
     def results(self) -> list[dict[str, Any]]:
         """A record for each run: parameters, state, exit code, seconds, node-hours, and the last value of each metric."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dlrun.errors import Invalid
-from dlrun.plan.command.command_line import RESERVED
+from dlrun.plan.command.command_line import RESERVED, literal
 
 NUMBER = "num"
 """The parameter with the number of the run in Hydra's multirun."""
@@ -56,11 +56,6 @@ def sweep(runs: Sequence[Sequence[str]], first: int = 0) -> tuple[list[str], lis
     return words, points
 
 
-def literal(word: str) -> str:
-    """A word of a command in which `{{` stands for itself."""
-    return word.replace("{{", "{{ '{{' }}")
-
-
 def _name(key: str, taken: Mapping[str, str]) -> str:
     """A name of a parameter for a key such as `model.lr` or `+db@x`."""
     name = re.sub(r"\W+", "_", key, flags=re.ASCII).strip("_") or "override"
@@ -84,6 +79,16 @@ def spec(
     kept = {name: sweep[name] for name in ("at_once", "nodes", "points_per_node") if sweep.get(name)}
     chosen["sweep"] = {"list": [dict(point) for point in points], **kept}
     return chosen
+
+
+def submitit_variables(*, of_slurm: bool) -> dict[str, str]:
+    """The variables by which `submitit.JobEnvironment` (1.5) finds job and rank: Slurm's, or those of its local executor."""
+    if of_slurm:
+        return {"SUBMITIT_EXECUTOR": "slurm"}
+    names = {"JOB_ID": "env.DLRUN_JOB_ID", "GLOBALID": "rank", "LOCALID": "local_rank", "NODEID": "node_rank",
+             "NTASKS": "world_size", "JOB_NUM_NODES": "nodes"}  # fmt: skip
+    found = {f"SUBMITIT_LOCAL_{name}": f"{{{{ {value} }}}}" for name, value in names.items()}
+    return found | {"SUBMITIT_EXECUTOR": "local"}
 
 
 def without_unset(value: Any) -> Any:

@@ -20,15 +20,34 @@ if TYPE_CHECKING:
     from dlrun.terminal.status_line import LiveLine
 
 
-def follow_to_end(job: Job, *, quiet: bool, wanted: str = "first", runs: Sequence[Path] | None = None) -> int:
-    """Print log lines (of these runs, else of all) until the job ends; returns its exit code, 1 if it has none."""
+def follow_to_end(
+    job: Job,
+    *,
+    quiet: bool,
+    wanted: str = "first",
+    runs: Sequence[Path] | None = None,
+    tail: int | None = None,
+) -> int:
+    """Print log lines (of these runs, else of all) until the job ends; returns its exit code, 1 if it has none.
+
+    tail: so many lines of each process of what is there already.
+    """
     live = drawn(sys.stderr)
     watcher = watch.Watcher(
         job, (lambda _: None) if live else lambda why: notice(f"job {job.shown_id()} is {why}")
     )
     line = _live_line(f"job {job.shown_id()}", watcher) if live else None
     try:
-        show(job, wanted, runs=runs, ended=watcher.ended, logged=watcher.logged, quiet=quiet, line=line)
+        show(
+            job,
+            wanted,
+            runs=runs,
+            ended=watcher.ended,
+            logged=watcher.logged,
+            quiet=quiet,
+            line=line,
+            tail=tail,
+        )
     except KeyboardInterrupt:
         name = shlex.quote(job.directory.name)
         notice(
@@ -63,11 +82,13 @@ def show(
     line: LiveLine | None = None,
     longest: float = 2.0,
     marked: bool | None = None,
+    tail: int | None = None,
 ) -> None:
     """Print the lines of the selected logs (of these runs, else of all), with the rank where there are several.
 
     `line`: status line below them, shown whenever all lines so far are printed; `logged` is called before each new part.
-    `longest`: most seconds between two looks; `marked`: whether lines begin with the rank.
+    `longest`: most seconds between two looks; `marked`: whether lines begin with the rank; `tail`: so many lines of each
+    process of what is there already.
     """
 
     def at_the_end() -> bool:
@@ -88,6 +109,7 @@ def show(
                 line=line,
                 longest=longest,
                 marked=marked,
+                tail=tail,
             )
         finally:
             if line is not None:
@@ -106,15 +128,16 @@ def _print(
     line: LiveLine | None,
     longest: float,
     marked: bool | None,
+    tail: int | None,
 ) -> None:
     def find() -> list[log_files.Log]:
         refresh(False)
-        return [log for run in runs or job.run_directories() for log in log_files.find(run, wanted)]
+        return [log for run in runs or job.log_directories() for log in log_files.find(run, wanted)]
 
     if marked is None:
-        marked = wanted not in ("first", "job") or job.array is not None
+        marked = wanted not in ("first", "job") or job.array is not None or bool(job.roles)
     out = sys.stdout.buffer
-    for log, text in log_files.follow(find, ended, longest=longest):
+    for log, text in log_files.follow(find, ended, longest=longest, tail=tail):
         logged()
         if quiet:
             continue
@@ -145,11 +168,11 @@ def print_cause(job: Job) -> None:
 
 
 def mark(job: Job, log: log_files.Log) -> bytes:
-    """The prefix of a log line: `[rank 3] `, in a sweep `[2/rank 3] `."""
+    """The prefix of a log line: `[rank 3] `, in a sweep `[2/rank 3] `, of a role `[judge/rank 3] `."""
     return f"[{label(job, log)}] ".encode()
 
 
 def label(job: Job, log: log_files.Log) -> str:
-    """The process that wrote a log: `rank 3`, in a sweep `2/rank 3`."""
-    point = f"{log.run.name}/" if job.array is not None else ""
+    """The process that wrote a log: `rank 3`, in a sweep `2/rank 3`, of a role `judge/rank 3`."""
+    point = f"{log.run.name}/" if job.array is not None or log.run != job.directory else ""
     return f"{point}{log.label}"

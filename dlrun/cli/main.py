@@ -67,8 +67,21 @@ COMMANDS = {name: location for rows in GROUPS.values() for name, (location, _) i
 }
 """Command name -> location; also of those that are now forms of others, whose names still work."""
 
-ALIASES = {"ps": "status", "tail": "logs", "stop": "cancel", "delete": "clean"}
+ALIASES = {
+    "ps": "status", "queue": "status", "tail": "logs", "stop": "cancel", "kill": "cancel", "delete": "clean",
+}  # fmt: skip
 """Names of these commands in other programs."""
+_ELSEWHERE = {
+    **dict.fromkeys(
+        ("validate", "check", "lint", "test", "dry-run"),
+        "`dlrun plan SPEC` checks a spec and starts nothing; `dlrun site check FILE` checks a site profile",
+    ),
+    "version": "`dlrun --version` prints it",
+    **dict.fromkeys(("start", "launch", "exec", "sbatch", "qsub"), "`dlrun submit SPEC` submits a job, `dlrun run` starts one"),
+    **dict.fromkeys(("config", "convert"), "`dlrun init` writes a spec, `dlrun init --from SCRIPT` converts a batch script"),
+    **dict.fromkeys(("output", "cat", "show"), "`dlrun logs JOB` shows the logs, `plan SPEC` the plan, `status JOB` the state"),
+}  # fmt: skip
+"""Commands of other programs, for which no command here stands alone -> the way out."""
 
 
 class LazyGroup(click.Group):
@@ -98,7 +111,7 @@ class LazyGroup(click.Group):
             from dlrun.model.nearest import nearest
 
             near = nearest(name, COMMANDS)
-            hint = (
+            hint = _ELSEWHERE.get(name) or (
                 f"a command with a similar name exists: `{near}`"
                 if near
                 else "`dlrun --help` lists the commands"

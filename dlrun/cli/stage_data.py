@@ -127,6 +127,8 @@ def command(
     if listing or evict or verify_set or clean:
         if what:
             raise click.UsageError("--list, --evict, --verify-set and --clean take no SPEC or SOURCE")
+        if listing and asked.to is None and not as_json:
+            _show_caches(here(asked))
         return _look_after(
             here(asked), listing=listing, evict=evict, verify_set=verify_set, clean=clean, as_json=as_json
         )
@@ -281,6 +283,29 @@ def _look_after(
             return _draw_sets(directory)
         status = manage(["list", "--to", directory, *form])
     return status
+
+
+def _show_caches(directory: str) -> None:
+    """List the caches of compilers beside a staging directory (templates/lib/caches.sh): one for each environment."""
+    import time
+    from pathlib import Path
+
+    from dlrun.jobs.hubs.store import size_of
+    from dlrun.usage.formats import clock
+
+    place = Path(directory)
+    place = place.with_name(place.name.replace("dlrun-", "dlrun-caches-", 1))
+    try:
+        found = {
+            one: max(inside.lstat().st_mtime for inside in (one, *one.rglob("*")))
+            for one in place.iterdir()
+            if one.is_dir()
+        }
+    except OSError:  # none, or another user's
+        return
+    for one, written in sorted(found.items(), key=lambda item: -item[1]):
+        ago = clock(max(0.0, time.time() - written))
+        notice(f"caches of compilers: {one}: {size_of(one)}, last written {ago} ago")
 
 
 def _draw_sets(directory: str) -> int:

@@ -15,8 +15,11 @@ from dlrun.terminal.spec_command import SpecCommand
 from dlrun.terminal.streams import OutputFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dlrun.jobs.records.jobs import Job
     from dlrun.jobs.remote.destination import Destination
+    from dlrun.jobs.submission.prepare import Prepared
     from dlrun.system.inputs.spec import Inputs
 
 
@@ -29,6 +32,11 @@ if TYPE_CHECKING:
     "--check",
     is_flag=True,
     help="Ask the scheduler whether it would accept the job and when the job would start.",
+)
+@click.option(
+    "--fetch",
+    is_flag=True,
+    help="Fetch what the job needs from elsewhere (its image, `hf://` data) into your store, and submit nothing.",
 )
 @heading("Submission")
 @login_options
@@ -50,6 +58,7 @@ def command(
     sets: tuple[str, ...],
     dry_run: bool,
     check: bool,
+    fetch: bool,
     wait: bool,
     host: str | None,
     transport: str | None,
@@ -76,6 +85,8 @@ def command(
             return _preview(inputs, to, as_json)
         from dlrun.jobs.remote import submit as remote
 
+        if fetch:
+            return _show_fetched(remote.fetch(inputs, to, notice=notice), as_json)
         if check:
             return _accepted(remote.check_with_scheduler(inputs, to, notice=notice), as_json)
         job = remote.submit(inputs, to, notice=notice)
@@ -89,6 +100,8 @@ def command(
 
         directory = (job_dir or jobs_home() / prepared.plan.name).absolute()
         return show_scripts(files(prepared.plan, prepared.inputs, directory), as_json)
+    if fetch:
+        return _fetch(prepared, job_dir, as_json)
     if check:
         from dlrun.jobs.hubs.needed import described as of_hub
         from dlrun.jobs.submission.submit import check_with_scheduler
@@ -96,11 +109,42 @@ def command(
         for data in prepared.plan.data:
             if line := of_hub(data):
                 notice(f"{data.name}: {line}")
+        if prepared.plan.environment.container is not None or prepared.plan.role_jobs is not None:
+            from dlrun.jobs.images.needed import described as of_images
+            from dlrun.jobs.records.jobs import base_for
+
+            site_ = prepared.inputs.site if prepared.inputs is not None else None
+            for line in of_images(prepared.plan, base_for(site_).absolute()):
+                notice(line)
         return _accepted(check_with_scheduler(prepared.plan, prepared.inputs, notice=notice), as_json)
     from dlrun.jobs.submission.submit import submit
 
     job = submit(prepared.plan, prepared.inputs, directory=job_dir, notice=notice).job
     return report_submission(job, wait=wait, parsable=parsable, as_json=as_json)
+
+
+def _fetch(prepared: Prepared, job_dir: Path | None, as_json: bool) -> int:
+    """Fetch what the job needs, and print where it is."""
+    from dlrun.jobs.images.needed import containers
+    from dlrun.jobs.records.jobs import base_for
+    from dlrun.jobs.submission.submit import fetched
+
+    base = base_for(prepared.inputs.site if prepared.inputs is not None else None).absolute()
+    plan = fetched(prepared.plan, base, (job_dir or base / "job").absolute(), notice)
+    places = [one.source for one in plan.data if one.hub is not None]
+    places += dict.fromkeys(one.image for one in containers(plan))
+    return _show_fetched(places, as_json)
+
+
+def _show_fetched(places: Sequence[str], as_json: bool) -> int:
+    if as_json:
+        emit("fetched", places)
+        return 0
+    for place in places:
+        echo(place)
+    if not places:
+        notice("the job needs nothing that is fetched at its submission")
+    return 0
 
 
 def _accepted(start: str, as_json: bool) -> int:

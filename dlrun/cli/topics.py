@@ -27,18 +27,21 @@ NO_COLOR            disables colour (any value); FORCE_COLOR enables it also if 
 Inside a job:
 DLRUN_JOB_DIR, DLRUN_RUN_DIR    directory of the job, and of this run (the same except in a sweep)
 DLRUN_WORK                      working directory of the ranks, with `code: snapshot`
+DLRUN_SUBMIT_DIR, DLRUN_MOUNT_<N>, DLRUN_MOUNT_WORKDIR   what a container mounts, and where it works, with `code: snapshot`
 DLRUN_JOB_ID, DLRUN_RUN_ID      id in the scheduler, and an id that changes with every restart
 DLRUN_RESTART, DLRUN_POINT      number of restarts, and index of the sweep point
 DLRUN_PLACE                     place of the point on its node, where a sweep has `nodes`
 DLRUN_REPLACED                  job id, number of failed nodes replaced, and seconds that the job had run by then
 DLRUN_SUFFIX, DLRUN_OWN_ADDRESS suffix of host names on the fabric, and this node's address (where a framework needs them)
 DLRUN_LAUNCHED                  start time of the ranks in ns, by the clock of the node that runs job.sh
+DLRUN_OWN_SOCKET                on Flux, until a rank begins: the variable with the number of the socket that it closes last
 DLRUN_ENVIRONMENT, DLRUN_PYTHON, DLRUN_PYTHON3   venv, conda environment and Python that every node must have
 DLRUN_PATH, DLRUN_NODE_PYTHON   PATH before modules are loaded, and the site's `python`: for dlrun's own programs
 DLRUN_DIRECTORIES, DLRUN_IMAGE  what modules and set-up lines add to PATH and LD_LIBRARY_PATH, and the image: likewise
 DLRUN_ROLE, DLRUN_RANK, DLRUN_LOCAL_RANK, DLRUN_NODE_RANK, DLRUN_HOST   role, indexes and host of this process
 DLRUN_WORLD_SIZE, DLRUN_LOCAL_SIZE, DLRUN_NODES, DLRUN_THREADS          number of ranks, local ranks, nodes, threads per rank
 DLRUN_ALLOWED, DLRUN_GPUS       with `verify`: CPUs of the rank before it was bound, and the variable that shows it its GPUs
+DLRUN_GPUS_OF_ROLE              on a node that several roles share: the variable that shows this role its GPUs, and its value
 DLRUN_COMM_CPUS, DLRUN_LOADER_CPUS   CPUs reserved for communication and for data loading
 DLRUN_HOSTS                     file with the host names of the nodes, in order of node index
 DLRUN_MASTER_ADDR, DLRUN_MASTER_IP, DLRUN_MASTER_PORT                   rendezvous address and port
@@ -64,12 +67,18 @@ def about_variable(name: str) -> str | None:
 
 
 @click.command(name="help", epilog=examples("dlrun help exit-codes"))
-@click.argument("topic", required=False, metavar="[TOPIC]", type=click.Choice(list(TOPICS)))
+@click.argument("topic", required=False, metavar="[TOPIC]")
 @click.pass_context
 def command(ctx: click.Context, topic: str | None) -> None:
-    """Explain TOPIC; without TOPIC, show the help of dlrun and list the topics."""
-    if topic is not None:
+    """Explain TOPIC or a command; without TOPIC, show the help of dlrun and list the topics."""
+    group = ctx.parent.command if ctx.parent is not None else None
+    if topic in TOPICS:
         echo_drawn(TOPICS[topic] + "\n")
+    elif topic is not None and isinstance(group, click.Group):
+        name, found, _ = group.resolve_command(ctx, [topic])
+        if found is not None and ctx.parent is not None:
+            with click.Context(found, info_name=name, parent=ctx.parent) as inner:
+                echo_drawn(found.get_help(inner) + "\n")
     elif ctx.parent is not None:
         echo_drawn(ctx.parent.get_help() + "\n")
         echo_drawn(f"\nTopics: {', '.join(TOPICS)}\n")

@@ -21,6 +21,7 @@ from dlrun.config.wording import Path, where
 from dlrun.model.keys import MOST
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import MAX_PROBLEMS, Problem
+from dlrun.model.program import Role
 from dlrun.model.record import record
 from dlrun.model.spec import Spec
 
@@ -142,6 +143,12 @@ class _Decoder:
                 )
             elif name in removed:
                 self._fault(entry.key, f"{where((*path, name))} was removed from dlrun", removed[name])
+            elif schema is Role and name in Role.OF_JOB:
+                self._fault(
+                    entry.key, f"`{name}` in {where(path)} is a key of the whole job", Role.OF_JOB_HELP
+                )
+            elif schema is Role and self.options(name):
+                continue  # a role is decoded as a spec, too (`dlrun.config.programs`)
             elif not top or not self._foreign_options(name, entry.key, entry.value, node):
                 message = f"unknown key `{wording.named(name)}`" + (f" in {where(path)}" if path else "")
                 here = known.keys() - ({"options"} if top else set())
@@ -239,7 +246,7 @@ class _Decoder:
                 self._fault(
                     entry.key,
                     f"`{wording.named(name)}` cannot be a name in {where(path)}",
-                    wording.names_rule(key.names),
+                    wording.names_rule(key.names, name),
                 )
             values[name] = self.value(entry.value, hint, (*path, name), key, entry.key)
         return _BAD if any(v is _BAD for v in values.values()) else values
@@ -253,7 +260,8 @@ class _Decoder:
             )
             return _BAD
         if not hint.fixed and key.minimum is not None and len(node.items) < key.minimum:
-            self._fault(at or node, f"{where(path)} has no items", key.doc)
+            way_out = key.doc if key.required else "list at least one value, or leave the key out"
+            self._fault(at or node, f"{where(path)} has no items", way_out)
             return _BAD
         kinds = hint.items if hint.fixed else hint.items * len(node.items)
         values = [

@@ -14,14 +14,15 @@ from pathlib import Path
 from shlex import quote
 
 from dlrun.config import layers
-from dlrun.config.decode import Given, decode, framework_of
+from dlrun.config.decode import Decoded, Given, decode, framework_of
 from dlrun.config.document import parse
 from dlrun.config.foreign_options import translated, translated_flags
 from dlrun.config.layers import Assignment
 from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode
+from dlrun.config.programs import with_command, with_roles
 from dlrun.config.secrets import faulty_secrets, hide, plain_secrets
-from dlrun.config.shell_command import with_command
 from dlrun.config.sites import Profile
+from dlrun.config.syntax import cut_off
 from dlrun.model.keys import from_home, with_paths
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import MAX_PROBLEMS, InvalidFile, Problem
@@ -80,12 +81,21 @@ class Layers:
 
 
 @record(frozen=True, slots=True, kw_only=True)
+class RoleInputs:
+    """A role as a spec of its own, with the keys of its job's spec where it has none; `origins` are those of such a spec."""
+
+    spec: Spec
+    origins: Mapping[str, Origin]
+
+
+@record(frozen=True, slots=True, kw_only=True)
 class Inputs:
     """A spec and its site, decoded.
 
     `origins`: dotted path (`resources.nodes`, `torch.agent`) -> place of the value; absent for dlrun's defaults. `history`:
     dotted path -> overridden values, strongest first. `sources`: file name in the origins -> text. `directory` is the
-    spec's. `notes` are warnings about accepted options of other programs (`foreign_options`).
+    spec's. `notes` are warnings about accepted options of other programs (`foreign_options`). With `roles`, the spec's own
+    command has no meaning.
     """
 
     spec: Spec
@@ -98,6 +108,7 @@ class Inputs:
     loaded: LoadedSite
     layers: Layers
     notes: tuple[Problem, ...] = ()
+    roles: Mapping[str, RoleInputs] = field(default_factory=dict)
 
 
 def layers_of(
@@ -151,16 +162,16 @@ def decoded(found: Layers, chosen: Chosen, options: Options, unknown: Unknown) -
     # Before the merge: `--set resources.ntasks=4` overrides `ranks` of the spec, and the other way round.
     written, notes = translated(found.spec) if found.spec is not None else (None, ())
     flags, more = translated_flags(found.assignments)
+    if found.spec is not None:
+        notes = (*notes, *cut_off(found.spec, found.sources[str(found.path)]))
     root = _over(layers.merge_all([defaults, found.settings, written]), flags, problems)
     sources = {**found.sources, **chosen.sources}
     if found.spec is not None:
         root, both = with_command(root)
-        _add(problems, [both] if both else [])
-        value = decode(root, Spec, options=options)
-        _add(problems, [*value.problems, *plain_secrets(root), *faulty_secrets(root)])
-        if (fault := unknown(framework_of(root))) is not None:
-            node = root.get("framework") or root
-            _add(problems, [replace(fault, origin=node.origin, width=node.width)])
+        root, parts, faults = with_roles(root)
+        _add(problems, [*([both] if both else []), *faults])
+        value = _value(root, options, unknown, problems)
+        roles = {name: _value(part, options, unknown, problems) for name, part in parts.items()}
         if value.value is not None and loaded is not None and not problems:
             return Inputs(
                 spec=with_paths(value.value, from_home),
@@ -173,8 +184,23 @@ def decoded(found: Layers, chosen: Chosen, options: Options, unknown: Unknown) -
                 loaded=loaded,
                 layers=found,
                 notes=(*notes, *more),
+                roles={
+                    name: RoleInputs(spec=with_paths(role.value, from_home), origins=role.origins)
+                    for name, role in roles.items()
+                    if role.value is not None
+                },
             )
     raise InvalidFile(problems, hide(sources, dict(found.trees)))
+
+
+def _value(root: MapNode, options: Options, unknown: Unknown, problems: list[Problem]) -> Decoded[Spec]:
+    """The values of a spec's tree; adds its problems."""
+    value = decode(root, Spec, options=options)
+    _add(problems, [*value.problems, *plain_secrets(root), *faulty_secrets(root)])
+    if (fault := unknown(framework_of(root))) is not None:
+        node = root.get("framework") or root
+        _add(problems, [replace(fault, origin=node.origin, width=node.width)])
+    return value
 
 
 def _flag(site: str) -> Assignment:
@@ -203,10 +229,21 @@ def _of_another_kind(path: Path, text: str) -> str | None:
         words = f"{quote(str(path))} -o {quote(str(path.with_suffix('.yaml')))}"
         return f"it is a batch script: `dlrun init --from {words}` converts it to a spec"
     if path.suffix == ".py" or re.match(r"#!.*python", text):
-        return f"it is a program: `dlrun init --run 'python {path}'` writes a spec for it"
+        return f"it is a program: `dlrun run -- python {path}` starts it, `dlrun init --run 'python {path}'` writes a spec for it"
     if text.startswith("#!"):
         return f"it is a script: `dlrun init --run 'bash {path}'` writes a spec for it"
     return None
+
+
+def _of_a_site(path: Path, root: MapNode) -> str | None:
+    """Help for a site profile given in place of a spec; None for any other file."""
+    if root.entries.keys() & {"command", "run", "roles"} or not root.entries.keys() & {
+        "scheduler",
+        "node_types",
+        "partitions",
+    }:
+        return None
+    return f"it is a site profile: `--site ./{path}` selects it, `dlrun site check {path}` checks it"
 
 
 class _Files:
@@ -230,7 +267,9 @@ class _Files:
         at = Origin(layer=layer, name=str(path))
         document = parse(text, at)
         other = _of_another_kind(path, text) if layer is Layer.SPEC else None
-        if other is not None and not isinstance(document.root, MapNode):
+        if isinstance(document.root, MapNode):
+            other = _of_a_site(path, document.root) if layer is Layer.SPEC else None
+        if other is not None:
             self.problems.append(Problem(message=f"`{path}` is not a spec", origin=at, help=other))
             return None
         self.problems += document.problems

@@ -17,25 +17,21 @@ _BARE = lazy_pattern(r"[0-9]+(\.[0-9]+)?")
 _TRUE = frozenset({"yes", "on", "y", "1", "true"})
 _FALSE = frozenset({"no", "off", "n", "0", "false"})
 _NUMBERS = (
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-)
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
+    "fourteen", "fifteen", "sixteen",
+)  # fmt: skip
 _TIME_WORDS = lazy_pattern(
     r"([0-9]+(?:\.[0-9]+)?)\s*(d|h|m|s)(?:ays?|(?:ou)?rs?|in(?:ute)?s?|ec(?:ond)?s?)?\.?(?:\s*(?:,|and)?\s*|$)",
     re.IGNORECASE,
 )
 """A number with a unit in any spelling: `4 hours`, `30 min.`, `90 secs`."""
+_ISO_TIME = lazy_pattern(r"P(?:([0-9]+)D)?(?:T(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+)S)?)?", re.IGNORECASE)
+"""A time as ISO 8601 writes it: `PT4H30M`."""
+_SIZE_WORDS = lazy_pattern(
+    r"([0-9]+(?:\.[0-9]+)?)\s*(K|M|G|T)(?:i|igs?|ibi)?(?:il|eg|ig|er)?(?:[ao]s?)?\s*(?:-?bytes?)?",
+    re.IGNORECASE,
+)
+"""A size in words: `64 gigs`, `1.5 terabytes`."""
 _ENDLESS = frozenset(
     {"unlimited", "infinite", "inf", "infinity", "max", "none", "forever", "-1", "indefinite"}
 )
@@ -118,8 +114,17 @@ def _quantity(scalar: type[Bytes | Duration], text: str) -> Bytes | Duration:
             message="could be minutes or hours",
             help=f"write `{first}:{second}:00` or `00:{first:>02}:{second}`",
         )
+    if (inner := text.strip("'\" ")) != text:
+        try:
+            scalar.parse(inner)
+        except ValueError:
+            pass
+        else:
+            raise UnfitError(help=f"write `{inner}`, without quotes")
     if scalar is Duration:
         raise UnfitError(help=_time_help(text))
+    if words := _SIZE_WORDS.fullmatch(text):
+        raise UnfitError(help=f"write `{words[1]}{words[2].upper()}iB`")
     raise UnfitError
 
 
@@ -129,6 +134,9 @@ def _time_help(text: str) -> str:
         return "a job ends at its walltime: write the longest that you need, such as `24h`"
     if text.startswith("-"):
         return "it must be more than zero"
+    if (iso := _ISO_TIME.fullmatch(text)) is not None and any(iso.groups()):
+        found = zip(iso.groups(), "dhms", strict=True)
+        return f"write `{''.join(number + unit for number, unit in found if number)}`"
     parts = _TIME_WORDS.findall(text)
     if parts and not _TIME_WORDS.sub("", text).strip():
         return f"write `{''.join(number + unit.lower() for number, unit in parts)}`"

@@ -11,8 +11,9 @@ from typing import Any
 
 from dlrun.config.hints import Hint, Key, keys
 from dlrun.model.keys import MOST
+from dlrun.model.program import Role, Secret
 from dlrun.model.site import FabricSite, LauncherSite, SchedulerSite, Site
-from dlrun.model.spec import Secret, Spec
+from dlrun.model.spec import Spec
 from dlrun.model.units import Bytes, Duration
 
 _PARTIAL = (SchedulerSite, LauncherSite, FabricSite)
@@ -40,9 +41,10 @@ def spec_schema(options: Mapping[str, type]) -> dict[str, Any]:
     schemas = _Schemas()
     top = schemas.mapping(Spec)
     del top["properties"]["options"]  # they are under the framework's name
+    role = schemas.definitions[f"program.{Role.__name__}"]
     default = keys(Spec)["framework"].default
     for name, dataclass in sorted(options.items()):
-        top["properties"][name] = {
+        top["properties"][name] = role["properties"][name] = {
             "description": f"options of the framework {name}",
             **schemas.either([schemas.reference(dataclass)], nothing=_may_be_empty(dataclass)),
         }
@@ -94,8 +96,9 @@ class _Schemas:
                 "if": {"not": {"required": ["extends"]}},
                 "then": {"required": required, "properties": whole},
             }
-        elif dataclass is Spec:
+        elif dataclass in (Spec, Role):
             either = [{"required": ["command"]}, {"required": ["run"]}]
+            either += [{"required": ["roles"]}] if dataclass is Spec else []
             schema |= {"required": [name for name in required if name != "command"], "oneOf": either}
         elif required and dataclass not in _PARTIAL:
             schema["required"] = required

@@ -13,28 +13,53 @@ from typing import NamedTuple
 
 from dlrun.model.text import lazy_pattern
 
-_WORDS = {
-    "KEY", "KEYS", "TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE",
-    "CREDENTIAL", "CREDENTIALS", "APIKEY", "PAT", "AUTHORIZATION",
-}  # fmt: skip
-_ENDINGS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "APIKEY", "ACCESSKEY", "SECRETKEY", "PRIVATEKEY")
+_ANYWHERE = re.compile(r"(?:TOKEN|SECRET|PASSWORD|CREDENTIAL)S?|PASSWD|PASSPHRASE|APIKEY|AUTHORIZATION")
+_AT_THE_END = {"KEY", "KEYS", "PAT"}
 _REFERENCES = {"FILE", "PATH", "DIR", "DIRECTORY", "PER", "LENGTH", "LEN", "SIZE", "COUNT", "MAX", "NUM", "N"}
-"""Words in names of files and numbers, which are not secrets (`TOKEN_FILE`, `MAX_TOKENS`)."""
+"""Words in names of files and numbers, which are not secrets (`TOKEN_FILE`)."""
+_ENDINGS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "APIKEY", "ACCESSKEY", "SECRETKEY", "PRIVATEKEY")
+_AFTER = re.compile(r"\d*|ID|VALUE|STRING|B64|BASE64|OLD|NEW|DEV|PROD|TEST|READ|WRITE|RO|RW")
+"""Words after a key: `AWS_ACCESS_KEY_ID`, `API_KEY_2`."""
 
 _LIBRARIES = lazy_pattern(
     r"(NCCL|RCCL|UCX|UCC|FI|OMPI|PMIX|PRTE|I_MPI|MPICH|MV2|PSM2?|PSM3|CCL|MLSL|KMP|OMP|GOMP|GLOO|SLURM|PBS)_"
 )
 """Prefixes of variables that are settings of libraries: their "keys" are not secrets."""
+_MARKERS = lazy_pattern(
+    r"(?:pad|[be]os|sep|cls|unk|mask|stop|start|end|image|special|per|m(?:ax|in)|n(?:um)?|total|count|train(?:ing)?|batch|new|first|last"
+    r"|prefix|suffix|video|audio|text|ignore|by|of)[-_.]?tokens?$"
+)
+"""Tokens of a language model, and their number: `PAD_TOKEN`, `MAX_TOKENS`, `TOTAL_TOKENS`."""
 
 
 def looks_secret(name: str) -> bool:
     """True if a variable of this name usually holds a secret: HF_TOKEN, WANDB_API_KEY, pgPassword."""
-    if _LIBRARIES.match(name):
+    if _LIBRARIES.match(name) or _MARKERS.search(plain := _plain(name)):
         return False
-    words = set(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).upper().replace("-", "_").split("_"))
-    if words & _REFERENCES:
+    words = re.split(r"[-_.]", plain.upper())
+    if not _REFERENCES.isdisjoint(words):
         return False
-    return bool(words & _WORDS) or any(word.endswith(_ENDINGS) for word in words)
+    while len(words) > 1 and _AFTER.fullmatch(words[-1]):
+        del words[-1]
+    last = words[-1].rstrip("0123456789")
+    return any(map(_ANYWHERE.fullmatch, words)) or last in _AT_THE_END or last.endswith(_ENDINGS)
+
+
+def _plain(name: str) -> str:
+    """A name in lower case with `_` between its words: `apiKey` is `api_key`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.lstrip("-")).lower()
+
+
+def holds_secret(name: str, value: str) -> bool:
+    """True if a variable has the name of a secret, and its value may be one: not a count, path or switch."""
+    is_count = _COUNT.fullmatch(value) and not re.search(r"pass|pwd", name, re.IGNORECASE)
+    return looks_secret(name) and not (is_count or _SWITCH.fullmatch(value.strip()) or _PATH.match(value))
+
+
+_COUNT = lazy_pattern(r"[+-]?[\d.,_]+(?:e[+-]?\d+)?[kmbtg]?", re.IGNORECASE)
+_SWITCH = lazy_pattern(r"|true|false|none|null|yes|no|[01]", re.IGNORECASE)
+# A random value may begin with a slash, but hardly with a short name and another slash.
+_PATH = lazy_pattern(r"(?:~|\.{1,2})/|/[A-Za-z][\w.-]{0,15}/")
 
 
 _NAME = lazy_pattern(
@@ -46,7 +71,8 @@ def masked(line: str) -> str:
     """A line with recognised secrets masked, and everything after `NAME=` or `NAME:` for a name that looks like a secret."""
     line = without_secrets(line, same_length=True)
     for match in _NAME.finditer(line):
-        if looks_secret(match[1]):
+        value = _VALUE.match(line, match.end())
+        if looks_secret(match[1]) and (value is None or holds_secret(match[1], value[0])):
             return line[: match.end()] + stars(line[match.end() :])
     return line
 
@@ -304,11 +330,6 @@ _STRONG = lazy_pattern(
     r"|(?:api|access|secret|private|auth|account|encryption|signing|license)[-_.]?key(?:[-_.]?id)?$"
     r"|(?:^|[-_.]|auth|access|hub|hf|api|bearer|session)token$"
 )
-_MARKERS = lazy_pattern(
-    r"(?:pad|[be]os|sep|cls|unk|mask|stop|start|end|image|special|per|m(?:ax|in)|num|new|first|last|video|audio|text|ignore|by)"
-    r"[-_.]?tokens?$"
-)
-"""Tokens of a language model."""
 _WEAK = lazy_pattern(r"(?:^|[-_.])(?:key|keys|tokens)$")
 _SOUNDS = lazy_pattern(
     r"(?:^|[-_.])(?:auth|pass(?:code)?|pw|pin|creds?|login|session(?:[-_.]?id)?|access|wandb|cookie|api)$"
@@ -319,7 +340,7 @@ _HEX = lazy_pattern(r"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[a-f0-9]{32,}", re.IGNORECAS
 
 def _strength(name: str) -> int:
     """3 if an argument or parameter of this name has a secret, 2 if it is random, 1 if it is a hexadecimal key, else 0."""
-    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.lstrip("-")).lower()
+    plain = _plain(name)
     if _MARKERS.search(plain) or name in ("PWD", "OLDPWD"):  # the shell's own: directories
         return 0
     return 3 if _STRONG.search(plain) else 2 if _WEAK.search(plain) else 1 if _SOUNDS.search(plain) else 0

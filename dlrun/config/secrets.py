@@ -12,6 +12,7 @@ from dlrun.config.secret_names import (
     PASSWORD,
     SIGNATURE,
     KeyParts,
+    holds_secret,
     is_confidential,
     is_named_key,
     is_secret_argument,
@@ -54,7 +55,7 @@ def refuse_secrets(text: str, where: str) -> None:
 def _secret_variables(root: Node, *, site: bool) -> Iterator[Problem]:
     variables = root.get("environment", "variables") if isinstance(root, MapNode) else None
     for name, entry in variables.entries.items() if isinstance(variables, MapNode) else ():
-        if not looks_secret(name) or not isinstance(entry.value, ScalarNode) or _harmless(entry.value.text):
+        if not isinstance(entry.value, ScalarNode) or not holds_secret(name, entry.value.text):
             continue
         yield Problem(
             code="DLR001",
@@ -134,11 +135,6 @@ def faulty_secrets(root: Node) -> Iterator[Problem]:
 
 def _absent(node: Node | None) -> bool:
     return node is None or (isinstance(node, ScalarNode) and node.is_null)
-
-
-def _harmless(value: str) -> bool:
-    # Switches such as `USE_TOKEN: true` have a secret's name but not its value.
-    return value.strip() in {"", "true", "false", "0", "1"}
 
 
 def hide(sources: Mapping[str, str], trees: Mapping[str, Node]) -> dict[str, str]:

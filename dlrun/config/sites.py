@@ -127,6 +127,10 @@ def _tree(profile: ProfileText) -> tuple[MapNode | None, list[Problem]]:
     document = parse(profile.text, at)
     problems = list(document.problems)
     if isinstance(document.root, MapNode):
+        given = document.root.entries.keys()
+        if given & {"command", "run", "roles"} and not given & {"scheduler", "launcher", "extends"}:
+            way_out = f"it is a training spec: `dlrun plan {profile.name}` checks it"
+            return None, [Problem(message=f"`{profile.name}` is not a site profile", origin=at, help=way_out)]
         return document.root, problems
     if not problems:
         message = "the file is empty" if document.root is None else "a site profile is a mapping of keys"

@@ -1,16 +1,18 @@
-"""Messages and help for the errors of PyYAML and libyaml."""
+"""Messages and help for the errors of PyYAML and libyaml, and for values that YAML cuts off."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dlrun.config.nodes import short
+from dlrun.config.nodes import ListNode, MapNode, Node, short
 from dlrun.config.secret_names import looks_secret, masked
 from dlrun.config.source import LINE_BREAK
 from dlrun.model.origin import Origin
 from dlrun.model.problem import Problem
+from dlrun.model.text import lazy_pattern
 
 if TYPE_CHECKING:
     import yaml
@@ -215,3 +217,31 @@ def _without_colon(text: str, number: int) -> tuple[int, int, str] | None:
     if alone is not None and number < len(lines) and re.match(rf"{alone[1]}\s+\S", lines[number]):
         return before + 1, len(alone[1]) + 1, f"write `{alone[2]}:`"
     return None
+
+
+_ONE_WORD = lazy_pattern(r"[ \t]+(#[^\s#]+)[ \t]*(?=[\r\n]|\Z)")
+"""A single word directly after `#`: people write `# comment`, and `run #3`."""
+_NO_TEXT = lazy_pattern(r"[-+]?[\d.][\w.:%]*|true|false|yes|no|null|~", re.IGNORECASE)
+"""Numbers, times, sizes and fixed words, which no `#` continues."""
+
+
+def cut_off(node: Node, text: str) -> Iterator[Problem]:
+    """A warning for each unquoted value of a tree that is followed by one word behind `#`; `text`: the file that it is from."""
+    if isinstance(node, MapNode):
+        for entry in node.entries.values():
+            yield from cut_off(entry.value, text)
+    elif isinstance(node, ListNode):
+        for item in node.items:
+            yield from cut_off(item, text)
+    elif node.plain and not _NO_TEXT.fullmatch(node.text):
+        behind = _ONE_WORD.match(text, node.span[1])
+        if behind is not None and node.text:
+            whole = masked(f"{node.text} {behind[1]}")
+            yield Problem(
+                message=f"`{masked(behind[1])}` is a comment here: the value is `{masked(node.text)}`",
+                origin=node.origin,
+                width=node.width,
+                code="DLR145",
+                help=f'if it belongs to the value write `"{whole}"`, and if not a blank after `#`',
+                warning=True,
+            )

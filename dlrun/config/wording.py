@@ -11,7 +11,7 @@ from dlrun.config.hints import Hint, Key, keys
 from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode, kind, short
 from dlrun.config.secret_names import is_confidential, masked
 from dlrun.model.keys import AMOUNT, BACK_END, DATA_NAME, OPTION_NAME, PLAIN, VARIABLE_NAME
-from dlrun.model.nearest import RELATED, SLIP, nearest
+from dlrun.model.nearest import RELATED, SLIP, nearest, one_slip
 from dlrun.model.site import OVERRIDES
 from dlrun.model.text import lazy_pattern
 
@@ -23,6 +23,9 @@ _NAME_RULES = {
     DATA_NAME: "a name here has letters, digits and `_`, does not begin with a digit, and has at most 128 characters",
     OPTION_NAME: "a name here has letters, digits, `_`, `.` and `-`, and begins with a letter",
 }
+
+_EVERYWHERE = frozenset({"type", "kind", "name", "count"})
+"""Words that are keys of many things: the same word elsewhere says nothing."""
 
 _EVERYTHING = frozenset({"all", "any", "max", "full", "default", "automatic"})
 """Words that people write for `auto`."""
@@ -113,6 +116,8 @@ def in_place_of(node: Node, hint: Hint, path: Path) -> str:
 def one_text(node: Node, path: Path) -> str:
     """Help for a list or mapping in place of a text."""
     if not isinstance(node, ListNode):
+        if path[:-1] == ("environment", "variables") and isinstance(node, MapNode) and node.entries:
+            return f"a variable has one value: write `{path[-1]}_{short(next(iter(node.entries)))}: …`"
         return "quote a text that contains `: ` or begins with `{`"
     if (only := without_brackets(node, path)) or not path:
         return only
@@ -146,9 +151,13 @@ def names_and_values(node: Node, path: Path) -> str:
     return f"write `{path[-1]}: {{{shown}}}`, each name with its value" if path else ""
 
 
-def names_rule(pattern: str) -> str:
-    """Description of names that match `pattern`."""
-    return _NAME_RULES.get(pattern, f"a name here matches `{pattern}`")
+def names_rule(pattern: str, name: str) -> str:
+    """Description of names that match `pattern`, with the one that `name` may mean; a text after `=` is never shown."""
+    rule = _NAME_RULES.get(pattern, f"a name here matches `{pattern}`")
+    plain = re.sub(r"[\s.-]+", "_", re.sub(r"^(?:export|set|setenv)\s+|^\$", "", name.strip()))
+    if "=" not in name and plain != name and re.fullmatch(pattern, plain):
+        return f"write `{short(plain)}`: {rule}"
+    return rule
 
 
 def pattern_fault(pattern: str, text: str) -> str:
@@ -203,8 +212,13 @@ def unknown_key(name: str, known: Iterable[str], root: type, path: Path, documen
         return own
     if own in here or (plain not in here and (own := FOREIGN_NAMES.get(plain, "")) in here):
         return f"the nearest key is `{own}`; {listed}"
-    if near := meant(name, here):
+    near = meant(name, here)
+    # Options of the framework are a field of a spec, but no key of that name.
+    places = {other[-1]: other for other in reversed(list(_places(root))) if other != ("options",)}
+    if near and (one_slip(plain, near) or plain not in places or path):
         return f"the nearest key is `{near}`; {listed}"
+    if (spelt := re.sub(r"[/:]", ".", name)) != name and spelt in map(dotted, places.values()):
+        return f"the nearest key is `{spelt}`; {listed}"
     if document == "spec" and re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+", name):
         return f"a variable belongs under `environment:`, as `variables: {{{short(name)}: …}}`"
     # First the same name elsewhere or in another program, then names with similar letters.
@@ -215,14 +229,12 @@ def unknown_key(name: str, known: Iterable[str], root: type, path: Path, documen
     for candidate in candidates:
         if (inside := _overridden(candidate, here, root, path)) is not None:
             return f"write it under `overrides:` here, `overrides: {inside}`; {listed}"
-        for other in _places(root):
-            if other and other[-1] == candidate and other[:-1] != path:
-                return f"the nearest key is `{dotted(other)}`; {listed}"
+        if (other := places.get(candidate)) and other[:-1] != path and candidate not in _EVERYWHERE:
+            return f"the nearest key is `{dotted(other)}`; {listed}"
     if near := nearest(name, here):
         return f"the nearest key is `{near}`; {listed}"
-    elsewhere = {other[-1]: other for other in reversed(list(_places(root)))}
-    if near := nearest(name, elsewhere, cutoff=RELATED):
-        return f"the nearest key is `{dotted(elsewhere[near])}`; {listed}"
+    if plain not in _EVERYWHERE and (near := nearest(name, places, cutoff=RELATED)):
+        return f"the nearest key is `{dotted(places[near])}`; {listed}"
     return listed
 
 

@@ -8,19 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import defaults, presets
+from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.model.text import Text
 
 NAME = "caffe2"
 TITLE = "Caffe2"
 Options = defaults.NoOptions
-LAUNCHERS: tuple[str, ...] = ()
 LIBRARIES: tuple[str, ...] = ()  # sockets of its own, which no variable controls
-PRESETS = presets.NONE
-ports = defaults.no_ports
-comm_cores = defaults.no_comm_cores
-problems = defaults.no_problems
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:

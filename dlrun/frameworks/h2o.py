@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import defaults, presets
+from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.model.keys import key
 from dlrun.model.text import Shell, Text
@@ -17,11 +17,7 @@ from dlrun.model.units import Bytes
 
 NAME = "h2o"
 TITLE = "H2O"
-LAUNCHERS: tuple[str, ...] = ()
 LIBRARIES: tuple[str, ...] = ()  # sockets of its own, which no variable controls
-PRESETS = presets.NONE
-comm_cores = defaults.no_comm_cores
-problems = defaults.no_problems
 _SOURCE = "H2O documentation, Starting H2O"
 _PACKAGE = (
     "$(python3 -c 'import importlib.util as u, sys;"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import defaults, presets
+from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
@@ -19,13 +19,10 @@ from dlrun.model.text import Text
 NAME = "jax"
 TITLE = "JAX"
 Options = defaults.NoOptions
-LAUNCHERS: tuple[str, ...] = ()
 LIBRARIES: tuple[str, ...] = ()  # sockets of its own, which no variable controls
-PRESETS = presets.NONE
 _READ = ("$SLURM_PROCID", "$OMPI_COMM_WORLD_RANK")
 """Variables from which JAX reads its process id (jax/_src/clusters: slurm_cluster.py, ompi_cluster.py)."""
 ports = defaults.one_port
-comm_cores = defaults.no_comm_cores
 _SOURCE = "JAX 0.10, jax/_src/distributed.py"
 
 

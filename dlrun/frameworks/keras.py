@@ -22,10 +22,8 @@ from dlrun.model.text import Text
 
 NAME = "keras"
 TITLE = "Keras"
-LAUNCHERS: tuple[str, ...] = ()
 LIBRARIES = ("tensorflow", *presets.TORCH_LIBRARIES)  # whichever its back end is
 PRESETS = presets.TENSORFLOW
-comm_cores = defaults.no_comm_cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

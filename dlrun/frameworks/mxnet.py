@@ -21,11 +21,9 @@ from dlrun.model.text import Text
 
 NAME = "mxnet"
 TITLE = "MXNet"
-LAUNCHERS: tuple[str, ...] = ()
 LIBRARIES = ("ps-lite", "mxnet")
 PRESETS = {"": Preset(shares_cores=True, because="ps-lite and Horovod's thread share the rank's cores")}
 ports = defaults.one_port
-comm_cores = defaults.no_comm_cores
 _SOURCE = "MXNet documentation, Distributed training"
 
 

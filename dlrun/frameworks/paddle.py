@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import agents, defaults, presets
+from dlrun.frameworks.common import agents, defaults
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.keys import key
 from dlrun.model.observed import Installed
@@ -21,10 +21,7 @@ from dlrun.model.units import many
 
 NAME = "paddle"
 TITLE = "PaddlePaddle"
-LAUNCHERS: tuple[str, ...] = ()
 LIBRARIES: tuple[str, ...] = ()  # sockets of its own, which no variable controls
-PRESETS = presets.NONE
-comm_cores = defaults.no_comm_cores
 _AGENT = "paddle.distributed.launch"
 _PARALLEL = "Paddle 3.3, paddle/distributed/parallel.py"
 _LAUNCH = "Paddle 3.3, paddle/distributed/launch/context/args_envs.py"

@@ -16,12 +16,8 @@ from dlrun.model.text import Shell, Text
 NAME = "ray"
 TITLE = "Ray"
 Options = defaults.NoOptions
-LAUNCHERS: tuple[str, ...] = ()
 LIBRARIES = presets.TORCH_LIBRARIES  # Ray Train's workers are torch's ranks
-PRESETS = presets.NONE
 ports = defaults.one_port
-comm_cores = defaults.no_comm_cores
-problems = defaults.no_problems
 _SOURCE = "Ray documentation, Launching an on-premise cluster"
 
 

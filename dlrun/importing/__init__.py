@@ -19,10 +19,11 @@ from dlrun.importing.agents import ALL_GPUS
 from dlrun.importing.directives import slurm
 from dlrun.importing.draft import SpecDraft
 from dlrun.importing.launch import decompose
-from dlrun.importing.script import Body
+from dlrun.importing.script import Body, Roles
 from dlrun.importing.statement import Form
 from dlrun.importing.values import Values
-from dlrun.model.spec import Environment, Resources, Spec
+from dlrun.model.program import Environment
+from dlrun.model.spec import Resources, Spec
 from dlrun.plan.mistakes import placeholders
 
 _SHELL = re.compile(r"#!\s*(?:/usr)?(?:/local)?/bin/(?:env\s+(?:-S\s+)?)?(?:ba|da|)sh\b(.*)")
@@ -30,18 +31,21 @@ _SHELL = re.compile(r"#!\s*(?:/usr)?(?:/local)?/bin/(?:env\s+(?:-S\s+)?)?(?:ba|d
 
 def read_script(
     text: str, file: str, threads_per_core: int = 1, arguments: Sequence[str] | None = None, *, node_local: bool | None = None,
+    roles: Roles = "nodes",
 ) -> SpecDraft:  # fmt: skip
     """The spec of a batch script; `file` is its name, the default of the job's name.
 
     `threads_per_core`: the scheduler's CPUs per core, more than 1 at sites that count hardware threads.
     `arguments`: those with which the script is submitted; None if they are not known.
     `node_local`: whether the site has node-local storage; None if the site is not known.
+    `roles`: whether the site's jobs can have several programs, and whether these can share nodes.
     Raises OperationFailed without tree-sitter.
     """
     draft = SpecDraft()
     used = directives.read(text, draft)
     draft.put("name", PurePosixPath(file).stem or "training")
     directives.settle(used, draft)
+    draft.anywhere = directives.anywhere(used)
     statements = syntax.statements(text)
     first = text.partition("\n")[0]
     if first.startswith("#!") and not _SHELL.match(first):
@@ -54,7 +58,14 @@ def read_script(
         of_slurm = slurm in used or not used
         login = shell is not None and re.search(r"(?:^|\s)-\w*l", shell[1]) is not None and not of_slurm
         Body(
-            draft, statements, of_slurm, threads_per_core, arguments, login=login, node_local=node_local
+            draft,
+            statements,
+            of_slurm,
+            threads_per_core,
+            arguments,
+            login=login,
+            node_local=node_local,
+            roles=roles,
         ).convert()
     _check_placeholders(draft)
     _in_order(draft)

@@ -13,6 +13,7 @@ from dlrun.importing.values import Values, expanded
 from dlrun.importing.words import Kind, Word, program, text_word
 
 BY_DLRUN = "dlrun itself starts and places ranks"
+IN_LOG = "each rank's output is in its own log: `dlrun logs`"
 _PYTHON = re.compile(r"python[\d.]*")
 
 
@@ -27,10 +28,25 @@ class Agent:
     per_node: int | None = None
     nodes: int | None = None
     total: int | None = None
+    open_counts: dict[str, Word] = field(default_factory=dict)
+    """Of `per_node`, `nodes` and `total`: those whose numbers are known only when the script runs."""
     convertible: bool = True
+    because: str = ""
+    """Why it is not convertible."""
     left: list[tuple[str, str]] = field(default_factory=list)
     in_shell: bool = False
     """Its words are text of a `bash -c`, which each process expands itself."""
+
+    def refuse(self, because: str) -> None:
+        """Mark the agent as one whose processes dlrun cannot start itself."""
+        self.convertible, self.because = False, self.because or because
+
+    def count(self, name: str, option: Option) -> int | None:
+        """The number of an option; None, and the word in `open_counts`, if only the script knows it."""
+        if option.values and option.values[0].is_expansion:
+            self.open_counts[name] = option.values[0]
+        text = option.value or ""
+        return int(text) if re.fullmatch(r"[1-9]\d{0,6}", text) else None
 
 
 def read_agent(words: tuple[Word, ...], values: Values) -> Agent | None:
@@ -62,9 +78,8 @@ def read_agent(words: tuple[Word, ...], values: Values) -> Agent | None:
     unset = any(
         _may_vanish(word, values) for o in options for word in o.values if "=" not in o.text.split()[0]
     )
-    if unknown is not None or not rest or rest[0].literal is None or "/" in words[0].lead or unset:
-        # Without a plain word for the program, more of the agent's options may be in it.
-        agent.convertible = False
+    if because := _unread(name, words, rest, unknown, unset=unset):
+        agent.refuse(because)
         return agent
     legacy = any(w.literal == "torch.distributed.launch" for w in words[:4])
     _READERS[name](agent, options, rest, legacy)
@@ -73,8 +88,27 @@ def read_agent(words: tuple[Word, ...], values: Values) -> Agent | None:
     agent.words = (*prefix, *agent.words)
     if in_shell and any(name in values.unknown for word in agent.words for name in word.names):
         # The text of an unknown value becomes shell text, which may be more than one word.
-        agent.convertible = False
+        agent.refuse("a value in its shell text is known only when the script runs")
     return agent
+
+
+def _unread(
+    name: str, words: tuple[Word, ...], rest: tuple[Word, ...], unknown: str | None, *, unset: bool
+) -> str:
+    """Why the command of an agent is not understood; empty if it is."""
+    if "/" in words[0].lead:
+        return f"`{words[0].shell}` belongs to one environment: dlrun would start another Python"
+    if unknown is not None:
+        return f"`{unknown}` is not an option of {name} that dlrun knows"
+    if unset:
+        return f"a value of an option of {name} may be unset"
+    if not rest:
+        return f"no program follows {name}"
+    # Without a plain word for the program, more of the agent's options may be in it.
+    return (
+        f"whether `{rest[0].shell}` is the program or options of {name} is known only when the script runs"
+        * (rest[0].literal is None)
+    )
 
 
 def _may_vanish(word: Word, values: Values) -> bool:
@@ -120,6 +154,16 @@ def mentions_agent(words: tuple[Word, ...]) -> bool:
     )
 
 
+def kept_as_program(agent: Agent | None) -> str:
+    """Why an agent is kept as the program; None: a program that may start one."""
+    if agent is None:
+        return "kept as it is: if it starts ranks itself, dlrun does not bind them"
+    because = f" ({agent.because})" if agent.because else ""
+    return (
+        f"kept as the program of each node{because}: it starts the ranks itself, and dlrun does not bind them"
+    )
+
+
 def _inner(word: Word, values: Values) -> tuple[Word, ...] | None:
     """The words of the single command in the text of `bash -c`; None if it is more, or its text is not known."""
     known_words = values.words(word)
@@ -145,11 +189,6 @@ def _inner(word: Word, values: Values) -> tuple[Word, ...] | None:
     return words
 
 
-def _count(value: Option) -> int | None:
-    text = value.value or ""
-    return int(text) if re.fullmatch(r"[1-9]\d{0,6}", text) else None
-
-
 def _python(rest: tuple[Word, ...], options: list[Option]) -> tuple[Word, ...]:
     """The program that an agent starts: Python with a script, with a module, or anything else."""
     names = {o.name for o in options}
@@ -163,11 +202,11 @@ def _torchrun(agent: Agent, options: list[Option], rest: tuple[Word, ...], legac
     agent.per_node, agent.nodes = 1, 1
     for option in options:
         if option.name == "nproc-per-node":
-            agent.per_node = _count(option)
+            agent.per_node = agent.count("per_node", option)
             if option.value in {"gpu", "auto"}:
                 agent.per_node = ALL_GPUS
         elif option.name == "nnodes":
-            agent.nodes = _count(option)
+            agent.nodes = agent.count("nodes", option)
             if (
                 option.value is not None
                 and (match := re.fullmatch(r"(\d+):(\d+)", option.value))
@@ -175,12 +214,14 @@ def _torchrun(agent: Agent, options: list[Option], rest: tuple[Word, ...], legac
             ):
                 agent.nodes = int(match[1])
         elif option.name == "run-path":
-            agent.convertible = False
+            agent.refuse(f"`{option.text}` of torchrun has no counterpart")
         elif option.name not in {"module", "no-python", "standalone", "use-env"}:
             agent.left.append((option.text, BY_DLRUN))
     # Its processes get another argument, `--local-rank` or `--local_rank`, depending on the version of PyTorch.
     if legacy and not any(o.name == "use-env" for o in options):
-        agent.convertible = False
+        agent.refuse(
+            "`torch.distributed.launch` without `--use_env` gives each process the argument `--local_rank`"
+        )
     agent.words = _python(rest, options)
 
 
@@ -188,34 +229,35 @@ def _deepspeed(agent: Agent, options: list[Option], rest: tuple[Word, ...], _leg
     agent.per_node, agent.nodes = ALL_GPUS, 1
     for option in options:
         if option.name == "num-gpus":
-            agent.per_node = _count(option)
+            agent.per_node = agent.count("per_node", option)
         elif option.name == "num-nodes":
-            agent.nodes = _count(option)
+            agent.nodes = agent.count("nodes", option)
         elif option.name in {"master-port", "master-addr"}:
             agent.left.append((option.text, BY_DLRUN))
         elif option.name not in {"module", "no-local-rank"}:
-            agent.convertible = False
+            agent.refuse(f"`{option.text}` of deepspeed has no counterpart")
     if agent.nodes != 1:
         # It would start processes on other nodes itself, by ssh and a file with the hosts.
-        agent.convertible = False
+        agent.refuse("deepspeed starts processes on other nodes itself")
     words = _python(rest, options)
     if not any(o.name == "no-local-rank" for o in options):
         place = 3 if any(o.name == "module" for o in options) else 2
         local = statements("x --local_rank=$LOCAL_RANK")[0].words[1]
         words = (*words[:place], local, *words[place:])
         agent.in_shell = True
+        agent.because = "deepspeed gives each process the argument `--local_rank`"
     agent.words = words
 
 
 def _accelerate(agent: Agent, _options: list[Option], _rest: tuple[Word, ...], _legacy: bool) -> None:
     """Its processes depend on a configuration file of the user: the agent is kept."""
-    agent.convertible = False
+    agent.refuse("the processes of `accelerate launch` depend on its own configuration")
 
 
 def _horovodrun(agent: Agent, options: list[Option], rest: tuple[Word, ...], _legacy: bool) -> None:
     for option in options:
         if option.name in {"np", "num-proc"}:
-            agent.total = _count(option)
+            agent.total = agent.count("total", option)
         elif option.name in {
             "hosts",
             "hostfile",
@@ -228,7 +270,7 @@ def _horovodrun(agent: Agent, options: list[Option], rest: tuple[Word, ...], _le
         }:
             agent.left.append((option.text, BY_DLRUN))
         else:
-            agent.convertible = False
+            agent.refuse(f"`{option.text}` of horovodrun has no counterpart")
     agent.words = rest
 
 

@@ -15,7 +15,6 @@ from dlrun.importing.syntax import statements
 from dlrun.importing.values import Values, expanded
 from dlrun.importing.words import Kind, Word, program
 
-IN_LOG = "each rank's output is in its own log: `dlrun logs`"
 PRINTS = name_set(
     "echo printf date hostname pwd nvidia-smi rocm-smi env printenv lscpu which type ls scontrol cat "
     "squeue qstat sacct seff free df uname whoami id lsb_release nvcc gcc uptime groups ibstat "
@@ -77,7 +76,7 @@ _SUBCOMMANDS = {
     "python": {"--version", "-V"}, "python3": {"--version", "-V"}, "flux": {"resource", "jobs", "getattr"},
 }  # fmt: skip
 """Program -> its subcommands that only print."""
-_ENDS = name_set("wait exit deactivate sleep true : return kill")
+_ENDS = name_set("wait exit deactivate sleep true : return kill popd cd unset")
 """Commands after a training that have no effect on its results."""
 _SETS_UP = _ENDS | name_set(
     "module ml conda mamba micromamba source . cd set shopt ulimit umask trap eval export unset read shift getopts local declare "
@@ -165,11 +164,16 @@ def is_helper(words: tuple[Word, ...]) -> bool:
         return texts[1] in {"-c", "-V", "--version"} or texts[1:3] in (["-m", "pip"], ["-m", "venv"])
     if first in {"bash", "sh"} and len(words) == 3 and re.fullmatch(r"-[el]*c", texts[1]):
         inner = statements(texts[2] or words[2].shell.strip("\"'"))
-        return bool(inner) and all(
-            s.form is Form.ASSIGNMENT or (s.form is Form.COMMAND and s.words and is_helper(s.words))
-            for s in inner
-        )
+        return bool(inner) and all(map(_helps, inner))
     return first in _PREPARES
+
+
+def _helps(statement: Statement) -> bool:
+    if statement.form in {Form.CHAIN, Form.GROUP}:
+        return bool(statement.parts) and all(map(_helps, statement.parts))
+    return statement.form is Form.ASSIGNMENT or (
+        statement.form is Form.COMMAND and bool(statement.words) and is_helper(statement.words)
+    )
 
 
 def _installs(words: tuple[Word, ...]) -> bool:

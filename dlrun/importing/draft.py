@@ -17,6 +17,16 @@ class Left:
     because: str
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Numbers of a program that the script starts; `gpus_per_node` is None where the script has no number of them."""
+
+    nodes: int
+    ranks: int
+    ranks_per_node: int
+    gpus_per_node: int | None
+
+
 @dataclass(slots=True)
 class SpecDraft:
     """Values nested as in a spec; `counts` are numbers of the script, converted to keys once all are known."""
@@ -39,8 +49,16 @@ class SpecDraft:
     at_once: int | None = None
     index_names: tuple[str, ...] = ()
     """The scheduler's variables with the index of an array's task."""
+    anywhere: tuple[str, ...] = ()
+    """The profile that stands for any site of the script's scheduler, and settings that it needs; empty: there is none."""
+    sizes: dict[str, Size] = field(default_factory=dict)
+    """Role -> its numbers, the plan must have the same; an empty name is that of the only program."""
+    first_part_only: bool = False
+    """The job is heterogeneous, and the directives that follow are those of another part."""
     starts_in_submit_directory: bool = True
     """Where the scheduler starts the script, unless it changes its directory."""
+    of_role: bool = False
+    """Of one of several programs: names of nodes are markers in its values."""
     inherits_environment: bool = False
     """The script wants the variables of the submitting shell, from a scheduler that does not pass them by itself."""
 

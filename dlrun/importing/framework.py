@@ -13,7 +13,9 @@ from dlrun.importing.values import Values
 from dlrun.importing.words import Word
 
 _ADDRESS = {"MASTER_ADDR", "MASTER_PORT"}
-NOTHING_SET = "dlrun sets no rendezvous, as the script: `torch` sets MASTER_ADDR, RANK, … for each rank"
+NOTHING_SET = (
+    "the script sets no rendezvous, so dlrun sets none; `torch` would set MASTER_ADDR, RANK, … for each rank"
+)
 
 
 def framework_of(

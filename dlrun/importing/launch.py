@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dlrun.importing.agents import BY_DLRUN, Agent, read_agent
+from dlrun.importing import by_rank
+from dlrun.importing.agents import BY_DLRUN, IN_LOG, Agent, read_agent
 from dlrun.importing.options import Option, read
 from dlrun.importing.options import launchers as known
 from dlrun.importing.syntax import statements
@@ -13,6 +15,16 @@ from dlrun.importing.values import Values, expanded
 from dlrun.importing.words import Kind, Word, program, text_word
 
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
+BY_STATUS = "`dlrun status` shows the time"
+ONE_WORLD = (
+    "programs of one launch are one MPI world, and `roles` are a world each: if these do not talk over MPI, write a role for "
+    "each, with `nodes` and `command`"
+)
+BARE = (
+    "it starts the program in your home directory, without modules and variables of the script: set `directory`, and leave only "
+    "what it needs under `environment`"
+)
+OPEN_NUMBER = "the number is known only when the script runs"
 _RELATIVE_HOSTS = re.compile(r"\"?\$\{?(?:SLURM_(?:JOB_)?NODELIST|PBS_NODEFILE|PE_HOSTFILE)\}?\"?")
 
 
@@ -24,6 +36,8 @@ class Launch:
     words: tuple[Word, ...]
     launchers: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
+    open_counts: dict[str, Word] = field(default_factory=dict)
+    """Counts whose numbers are known only when the script runs; each is in `checks`, too."""
     agent: Agent | None = None
     variables: list[tuple[str, Word]] = field(default_factory=list)
     container: dict[str, object] = field(default_factory=dict)
@@ -41,7 +55,7 @@ def decompose(line: int, words: tuple[Word, ...], values: Values) -> Launch:
         if first in known.LAUNCHERS and (first != "flux" or _flux_words(launch.words)):
             skip = _flux_words(launch.words) if first == "flux" else 1
             launch.launchers.append(first)
-            _launcher(first, launch, expanded(launch.words[skip:], values))
+            _launcher(first, launch, expanded(launch.words[skip:], values), values)
         elif (
             first in {"exec", "nohup", "command"}
             and len(launch.words) > 1
@@ -50,7 +64,7 @@ def decompose(line: int, words: tuple[Word, ...], values: Values) -> Launch:
             launch.words = launch.words[1:]
         elif skipped := _timed(launch.words):
             shown = " ".join(w.shell for w in launch.words[:skipped])
-            launch.left.append((shown, "`dlrun status` shows the time"))
+            launch.left.append((shown, BY_STATUS))
             launch.words = launch.words[skipped:]
         elif (
             first == "timeout"
@@ -64,10 +78,29 @@ def decompose(line: int, words: tuple[Word, ...], values: Values) -> Launch:
             break
     if words[0].literal == "time" and len(words) > 1 and words[1].lead.startswith("-"):
         launch.checks.append((words[1].shell, "bash's own `time` takes no such option"))
+    if launch.words and program(launch.words[0]) == "pbsdsh" and not launch.launchers:
+        _spawned(launch)
     launch.agent = None if before else read_agent(launch.words, values)
     launch.words = (*before, *launch.words)
     _check_program(launch)
     return launch
+
+
+def _spawned(launch: Launch) -> None:
+    """Take pbsdsh off: it starts a program for each line of the node file, in an environment of its own."""
+    options, rest, unknown = read(launch.words[1:], known.PBSDSH)
+    names = {option.name for option in options}
+    if unknown is not None:
+        launch.checks.append((unknown, "not an option of pbsdsh that dlrun knows"))
+    launch.launchers.append("pbsdsh")
+    launch.words = rest
+    if "u" in names:
+        launch.counts["tasks_per_node"] = 1
+    if names & {"n", "c", "h"}:
+        launch.checks.append(
+            ("pbsdsh", "it starts the program on some of the job's nodes alone: set `resources.nodes`")
+        )
+    launch.checks.append(("pbsdsh", BARE))
 
 
 def _timed(words: tuple[Word, ...]) -> int:
@@ -102,8 +135,12 @@ def _check_program(launch: Launch) -> None:
         program(word) in known.LAUNCHERS and program(word) != "flux" for word in launch.words[1:]
     ):
         launch.checks.append((first.shell, "it starts a launcher, which dlrun starts itself"))
+    if program(first) in known.SPAWNERS and not launch.launchers:
+        launch.checks.append(
+            (first.shell, "it starts programs on the job's nodes, without the script's environment")
+        )
     if any(word.literal == ":" for word in launch.words):
-        launch.checks.append((":", "several programs in one launch"))
+        launch.checks.append((":", ONE_WORLD))
 
 
 def _flux_words(words: tuple[Word, ...]) -> int:
@@ -116,7 +153,7 @@ def _flux_words(words: tuple[Word, ...]) -> int:
 # ---- launchers ------------------------------------------------------------------------------------------------
 
 
-def _launcher(name: str, launch: Launch, words: tuple[Word, ...]) -> None:
+def _launcher(name: str, launch: Launch, words: tuple[Word, ...], values: Values) -> None:
     table = known.LAUNCHERS[name]
     kind = name if name in known.COUNTS else ""
     if table is known.MPI:
@@ -127,6 +164,29 @@ def _launcher(name: str, launch: Launch, words: tuple[Word, ...]) -> None:
     for option in options:
         _launcher_option(kind, option, launch)
     launch.words = rest
+    if any(option.name == "multi-prog" for option in options):
+        known_text = values.files.get(rest[0].literal or "") if len(rest) == 1 else None
+        parts = by_rank.of_file(known_text) if known_text is not None else None
+        if not _by_rank(launch, parts, of_srun=True):
+            launch.checks.append(
+                ("--multi-prog", "the programs of its file are not in the script, or not understood")
+            )
+    elif table is known.MPI and any(word.literal == ":" for word in rest):
+        one_by_one = not launch.variables and "tasks_per_node" not in launch.counts
+        _by_rank(
+            launch, by_rank.of_colons(words, table, known.COUNTS[kind], values.words) if one_by_one else None
+        )
+
+
+def _by_rank(launch: Launch, parts: Sequence[by_rank.Part] | None, *, of_srun: bool = False) -> bool:
+    """Let the program of each rank be one of these; False if they are not known."""
+    words = by_rank.program(parts, of_srun=of_srun) if parts else None
+    if parts is None or words is None:
+        return False
+    launch.words = words
+    if not of_srun:
+        launch.counts["tasks"] = sum(len(part.ranks) for part in parts)
+    return True
 
 
 def _joined_env(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -150,7 +210,9 @@ def _launcher_option(kind: str, option: Option, launch: Launch) -> None:
         if re.fullmatch(r"[1-9]\d{0,8}", text):
             launch.counts[known.COUNTS[kind][name]] = int(text)
         else:
-            launch.checks.append((option.text, "the number is known only when the script runs"))
+            if option.values and option.values[0].is_expansion:
+                launch.open_counts[known.COUNTS[kind][name]] = option.values[0]
+            launch.checks.append((option.text, OPEN_NUMBER))
     elif name in {"x", "genv", "env", "export"}:
         _environment(option, launch)
     elif name == "pernode":
@@ -170,10 +232,15 @@ def _launcher_option(kind: str, option: Option, launch: Launch) -> None:
         launch.checks.append((option.text, "it may select some of the job's nodes"))
     elif name == "mpi" and kind == "srun":
         launch.left.append((option.text, "`launcher.mpi` of the site profile"))
+    elif name in {"het-group", "pack-group"}:
+        launch.checks.append(
+            (option.text, "a part of a heterogeneous job: write a role for each, with `nodes` and `command`")
+        )
     elif name in known.PLACED[kind]:
-        launch.left.append((option.text, BY_DLRUN))
+        because = IN_LOG if kind == "srun" and name in {"output", "error"} else BY_DLRUN
+        launch.left.append((option.text, because))
     else:
-        launch.checks.append((option.text, "dlrun has no key for it"))
+        launch.checks.append((option.text, "dlrun has no key for this option"))
 
 
 def _environment(option: Option, launch: Launch) -> None:

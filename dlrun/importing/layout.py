@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dlrun.importing.agents import ALL_GPUS, Agent
-from dlrun.importing.draft import SpecDraft
+from dlrun.importing.draft import Size, SpecDraft
 from dlrun.importing.launch import Launch
 
 
@@ -91,8 +91,7 @@ def of_launch(draft: SpecDraft, launch: Launch) -> Layout:
     tasks, per_node = layout
     used = -(-tasks // per_node)
     if used < nodes and known:
-        what = f"{tasks} tasks" if tasks > 1 else "one task"
-        draft.check(launch.line, "", f"the launch uses {used} of {nodes} nodes: {what}", "resources.nodes")
+        draft.check(launch.line, "", _unused(launch, used, nodes, tasks), "resources.nodes")
         known = False
     elif used > nodes and known:
         draft.check(
@@ -111,6 +110,21 @@ def of_launch(draft: SpecDraft, launch: Launch) -> Layout:
         )
         known = False
     return Layout(nodes, tasks, per_node, known)
+
+
+def _unused(launch: Launch, used: int, nodes: int, tasks: int) -> str:
+    """What to do about nodes of the job on which a launch starts nothing."""
+    if launch.launchers:
+        return f"the launch uses {used} of {nodes} nodes: {f'{tasks} tasks' if tasks > 1 else 'one task'}"
+    if launch.agent is None:
+        return (
+            f"the script starts it on the first of {nodes} nodes alone: set `resources.nodes`; if it starts ranks on the others "
+            "itself, write what it starts there as `command:`"
+        )
+    return (
+        f"the script starts {launch.agent.program} on the first of {nodes} nodes alone: write what it starts as `command:`, with "
+        f"`framework: {launch.agent.framework}`, and dlrun starts the ranks of all nodes"
+    )
 
 
 def _step(draft: SpecDraft, launch: Launch, nodes: int) -> tuple[int, int]:
@@ -153,7 +167,7 @@ def _mpi(draft: SpecDraft, launch: Launch, nodes: int) -> tuple[int, int]:
         tasks = own["sets"] * own.get("tasks_per_set", 1)
     if tasks is None:
         tasks = nodes * (per_node or slots or 1)
-        if not per_node and not slots and not job.get("slots"):
+        if not per_node and not slots and not job.get("slots") and "pbsdsh" not in launch.launchers:
             draft.check(
                 launch.line,
                 "",
@@ -203,6 +217,8 @@ def put(
     per_node = ranks_per_node or layout.tasks_per_node
     cpus = counts.get("cpus_per_task")
     gpus = gpus_per_node(draft, layout.nodes)
+    ranks = ranks_per_node * layout.nodes if ranks_per_node else layout.tasks
+    draft.sizes[""] = Size(layout.nodes, ranks, per_node, gpus)
     if cpus is None and "cpus_per_gpu" in counts and gpus:
         cpus = counts["cpus_per_gpu"] * gpus // layout.tasks_per_node
     if cpus is None and "cpus_per_node" in counts:

@@ -360,7 +360,7 @@ def put(draft: SpecDraft, copies: Copies, *, known: bool) -> None:
     if copies.uncertain:
         draft.check(statement.line, statement.source, copies.uncertain, "results")
     if not known:
-        because = "`results` needs node-local storage in the site profile: import with `--site NAME`"
+        because = "`results` needs node-local storage in the site profile: convert with `--site NAME`"
         draft.check(statement.line, statement.source, because, "results")
 
 

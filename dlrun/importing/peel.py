@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from dlrun.importing.commands import IN_LOG, Role, ends, harmless, role_of, to_log
-from dlrun.importing.statement import Form, Redirection, Statement
+from dlrun.importing.agents import IN_LOG
+from dlrun.importing.commands import Role, ends, harmless, role_of, to_log
+from dlrun.importing.statement import Form, Statement
 from dlrun.importing.syntax import statements
 from dlrun.importing.values import Values
 
@@ -127,8 +128,3 @@ def _group(statement: Statement, values: Values) -> Peeled | None:
     inner.before[:0] = statement.parts[: place[0]]
     inner.after += statement.parts[place[0] + 1 :]
     return inner
-
-
-def output_files(redirections: tuple[Redirection, ...]) -> list[str]:
-    """The files that redirections write."""
-    return [r.target.shell for r in redirections if r.target is not None and to_log(r) and not harmless(r)]

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dlrun.importing import secrets
-from dlrun.importing.commands import IN_LOG, copy_back, moves_output, prints, pure_assignment
+from dlrun.importing.agents import IN_LOG
+from dlrun.importing.commands import copy_back, moves_output, prints, pure_assignment
 from dlrun.importing.draft import SpecDraft
 from dlrun.importing.options import name_set
+from dlrun.importing.secrets import files
+from dlrun.importing.several.nodes import MARKER
 from dlrun.importing.statement import Assignment, Form, Statement
 from dlrun.importing.syntax import statements
 from dlrun.importing.words import Kind, Word
@@ -48,7 +51,6 @@ class Preamble:
     draft: SpecDraft
     kept: list[Statement] = field(default_factory=list)
     exports: list[tuple[Statement, Assignment]] = field(default_factory=list)
-    secret_names: set[str] = field(default_factory=set)
     replaced: set[str] = field(default_factory=set)
     """Rendezvous variables that dlrun sets in place of the script."""
     login: bool = False
@@ -174,7 +176,11 @@ class Preamble:
             self.draft.put(f"environment.{kind}", what)
 
     def _assignment(self, statement: Statement) -> None:
-        exported = statement.keyword == "export" and not statement.words
+        exported = (
+            statement.keyword == "export"
+            and not statement.words
+            and not any(a.append or a.index for a in statement.assignments)
+        )
         if exported and len(statement.assignments) == 1 and statement.assignments[0].value is not None:
             assignment = statement.assignments[0]
             name = assignment.name
@@ -184,6 +190,14 @@ class Preamble:
                 )
                 return
             self.exports.append((statement, assignment))
+        elif exported and all(
+            a.value is not None and a.value.literal is not None for a in statement.assignments
+        ):
+            for one in statement.assignments:  # `export A=1 B=2`: each may become a variable
+                text = f"export {one.name}={one.value.source if one.value else ''}"
+                only = frozenset({one.name})
+                self._assignment(replace(statement, source=text, assignments=(one,), sets=only))
+            return
         self.kept.append(statement)
 
     # ---- the end ------------------------------------------------------------------------------------------
@@ -197,6 +211,7 @@ class Preamble:
             self._leave_rendezvous()
         self._leave_unread(read)
         self.kept = secrets.left_out(self.kept, self.draft)
+        self.kept = files.from_files(self.kept, self.draft, read_here)
         self._variables(read_here)
         if not any(map(_may_fail, self.kept)):
             self.kept = [s for s in self.kept if not _sets_options(s)]
@@ -241,7 +256,7 @@ class Preamble:
                     and not any(_exports(s, names) for s in self.kept)
                     and pure_assignment(statement)
                 ):
-                    because = "its value is already in the command, or only lines that dlrun replaces need it"
+                    because = "its value is in the command, or only lines that dlrun replaces use it"
                     self.draft.leave(statement.line, statement.source, because)
                     self._drop(statement)
                     users.subtract(own)
@@ -267,7 +282,7 @@ class Preamble:
                 literal is not None
                 and late
                 and name not in others
-                and "{{" not in literal
+                and "{{" not in (MARKER.sub("", literal) if self.draft.of_role else literal)
                 and literal.isprintable()
                 and not _special(name)
             ):

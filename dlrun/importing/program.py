@@ -24,7 +24,7 @@ OF_PROCESS = name_set(
 """Variables that differ between the script's shell and a rank, or from rank to rank."""
 
 _MARKER = re.compile(r"\{\{([A-Za-z_][\w.]*)\}\}")
-"""A parameter of a sweep, as `dlrun.importing.sweep` writes it, or a path, as `dlrun.importing.node_local` does."""
+"""A parameter of a sweep, as `dlrun.importing.blocks.sweep` writes it, or a path, as `dlrun.importing.node_local` does."""
 _USUAL = re.compile(
     r"HOME|USER|LOGNAME|PWD|SCRATCH|WORK|TMPDIR|SLURM_(?:JOB_ID|JOBID|JOB_NAME|NNODES|PROCID|LOCALID|NODEID)|(?:LOCAL_)?RANK"
 )

@@ -1,25 +1,32 @@
 """The smallest change of a batch script: its launch lines become `dlrun run -- COMMAND`, and all else stays.
 
-A line is changed only if all of its launcher's options are understood; the program's words are copied as they are written.
+A line is changed only if all of its launcher's options are understood, and if the number of ranks stays that of the script:
+srun's own, which is one task a node where nothing else is asked for. From the program's first word on the text is that of the
+script; numbers that only the script knows (`-n $N`) are expanded where they were.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import unified_diff
 
-from dlrun.importing.agents import ALL_GPUS
+from dlrun.importing import directives, layout
+from dlrun.importing.agents import ALL_GPUS, BY_DLRUN, Agent, mentions_agent
 from dlrun.importing.commands import Role, role_of
-from dlrun.importing.draft import Left
-from dlrun.importing.launch import Launch, decompose
+from dlrun.importing.directives import slurm
+from dlrun.importing.draft import Left, SpecDraft
+from dlrun.importing.launch import BY_STATUS, OPEN_NUMBER, Launch, decompose
 from dlrun.importing.statement import Form, Statement
 from dlrun.importing.syntax import statements
 from dlrun.importing.values import Values
-from dlrun.importing.words import Word
+from dlrun.importing.words import Word, program
 
 _LAUNCHES = {Role.LAUNCH, Role.AGENT}
+_NODES_OF_JOB = {"SLURM_NNODES", "SLURM_JOB_NUM_NODES", "NHOSTS", "PBS_NUM_NODES"}
+_TASKS_PER = re.compile(r"^#SBATCH\s.*--ntasks-per-(?:gpu|socket|core)\b", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -34,7 +41,26 @@ class Changed:
     def diff(self, before: str, file: str) -> str:
         """The change as a unified diff, for `patch`."""
         old, new = before.splitlines(keepends=True), self.text.splitlines(keepends=True)
-        return "".join(unified_diff(old, new, f"a/{file}", f"b/{file}"))
+        lines = unified_diff(old, new, f"a/{file}", f"b/{file}")
+        return "".join(
+            one if one.endswith("\n") else f"{one}\n\\ No newline at end of file\n" for one in lines
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A command that starts ranks, and what stands around it."""
+
+    command: Statement
+    beside: bool = False
+    """It runs in the background."""
+    loops: bool = False
+    has_input: bool = False
+    """It reads standard input."""
+
+
+class _Refused(Exception):
+    """Why a launch line stays as it is."""
 
 
 def with_run(text: str) -> Changed:
@@ -42,29 +68,47 @@ def with_run(text: str) -> Changed:
     changed = Changed(text)
     starts = _starts_of_lines(text)
     values = Values({})
+    job = _Job(text)
+    found = list(_launches(statements(text), values))
+    several = any(one.beside and (len(found) > 1 or one.loops) for one in found)
     # From the end: earlier places stay valid.
-    for one in sorted(_launches(statements(text), values), key=lambda found: found.line, reverse=True):
-        span = _span(text, starts[one.line - 1], one.words)
-        launch = decompose(one.line, one.words, values)
-        reason = _reason(one, launch)
-        if span is None or reason is not None:
-            changed.unchanged.insert(
-                0, Left(one.line, one.source, reason or "its words are not as they are written")
-            )
+    for one in sorted(found, key=lambda one: one.command.line, reverse=True):
+        command = one.command
+        launch = decompose(command.line, command.words, values)
+        try:
+            _check(one, launch, several=several)
+            begin, end, line = _line(one, launch, job, text, starts[command.line - 1])
+        except _Refused as reason:
+            changed.unchanged.insert(0, Left(command.line, command.source, str(reason)))
             continue
-        changed.text = changed.text[: span[0]] + _line(launch) + changed.text[span[1] :]
+        changed.text = changed.text[:begin] + line + changed.text[end:]
         changed.lines += 1
-        left = [*launch.left, *(launch.agent.left if launch.agent is not None else ())]
-        changed.dropped[:0] = [Left(one.line, part, because) for part, because in left]
+        left = [entry for entry in launch.left if entry[1] != BY_STATUS]  # `time` stays
+        left += launch.agent.left if launch.agent is not None else ()
+        if "cpus_per_task" in launch.open_counts:
+            left.append((f"-c {launch.open_counts['cpus_per_task'].shell}", BY_DLRUN))
+        changed.dropped[:0] = [Left(command.line, part, because) for part, because in left]
     return changed
 
 
-def _launches(found: list[Statement], values: Values) -> Iterator[Statement]:
+def _launches(
+    found: list[Statement] | tuple[Statement, ...], values: Values, around: _Found | None = None
+) -> Iterator[_Found]:
     """The commands that start ranks, at any depth."""
-    for statement in found:
-        for part in statement.all():
-            if part.form is Form.COMMAND and part.words and role_of(part, values) in _LAUNCHES:
-                yield part
+    for number, part in enumerate(found):
+        outer = around or _Found(part)
+        one = _Found(
+            part,
+            beside=outer.beside or part.background,
+            loops=outer.loops or part.keyword in {"for", "while", "until"},
+            has_input=outer.has_input
+            or any(redirection.operator.lstrip("0").startswith("<") for redirection in part.redirections)
+            or (outer.command.form is Form.PIPELINE and number > 0 and around is not None),
+        )
+        if part.form is Form.COMMAND and part.words and role_of(part, values) in _LAUNCHES:
+            yield one
+        else:
+            yield from _launches(part.parts, values, one)
 
 
 def _starts_of_lines(text: str) -> list[int]:
@@ -74,53 +118,223 @@ def _starts_of_lines(text: str) -> list[int]:
     return starts
 
 
-def _span(text: str, start: int, words: tuple[Word, ...]) -> tuple[int, int] | None:
-    """Where the words of a command begin and end in the text, without its redirections; None if they are not there."""
-    begin, end = -1, start
+def _places(text: str, start: int, words: tuple[Word, ...]) -> list[tuple[int, int]]:
+    """Where each word of a command begins and ends in the text. Raises _Refused if they are not there."""
+    places: list[tuple[int, int]] = []
     for word in words:
-        found = text.find(word.source, end) if word.source else -1
-        if found < 0 or (begin >= 0 and text[end:found].replace("\\\n", "").strip()):
-            return None
-        begin, end = (found if begin < 0 else begin), found + len(word.source)
-    return begin, end
+        after = places[-1][1] if places else start
+        found = text.find(word.source, after) if word.source else -1
+        if found < 0 or (places and text[after:found].replace("\\\n", "").strip()):
+            raise _Refused("its words are not as they are written")
+        places.append((found, found + len(word.source)))
+    return places
 
 
-def _reason(statement: Statement, launch: Launch) -> str | None:
-    """Why a launch line stays as it is; None if it can be changed."""
-    agent = launch.agent
-    if statement.faulty or not statement.words[0].source:
-        return "it is not valid bash"
-    if launch.checks:
-        return launch.checks[0][1]
+def _line(one: _Found, launch: Launch, job: _Job, text: str, start: int) -> tuple[int, int, str]:
+    """The part of the text that is replaced, up to the program's first word that stays, and what replaces it."""
+    command = one.command
+    places = _places(text, start, command.words)
+    words = launch.agent.words if launch.agent is not None else launch.words
+    kept = 0
+    while kept < min(len(words), len(command.words)) and words[-1 - kept] == command.words[-1 - kept]:
+        kept += 1
+    first = _first(command, launch)
+    while words and words[0] in command.words[:first]:  # `timeout 2h srun …`
+        words = words[1:]
+    options = [*_size(launch, job), *_framework(launch)]
+    new = [
+        "dlrun",
+        "run",
+        *options,
+        "--",
+        *(word.source or word.shell for word in words[: len(words) - kept]),
+    ]
+    if kept:
+        return places[first][0], places[-kept][0], " ".join(new) + " "
+    return places[first][0], places[-1][1], " ".join(new)
+
+
+def _first(command: Statement, launch: Launch) -> int:
+    """Index of the launcher's word: what stands before it, such as `exec` or `timeout 2h`, stays there."""
+    names = [program(word) for word in command.words]
+    if launch.launchers:
+        return names.index(launch.launchers[0])
+    return next(at for at, name in enumerate(names) if name not in {"exec", "nohup", "command", "time"})
+
+
+def _check(one: _Found, launch: Launch, *, several: bool) -> None:
+    """Raise _Refused for a launch line that is not understood."""
+    agent, command = launch.agent, one.command
+    if several:
+        raise _Refused("it runs beside others on the same nodes: `roles` of a spec, or `--hosts` for each")
+    if command.faulty or not command.words[0].source:
+        raise _Refused("it is not valid bash")
+    if one.has_input:
+        raise _Refused("its ranks read standard input, which `dlrun run` does not pass on")
+    for option, because in launch.checks:
+        if because != OPEN_NUMBER:
+            raise _Refused(f"`{option}`: {because}" if option else because)
+    if len(launch.open_counts) < sum(because == OPEN_NUMBER for _, because in launch.checks):
+        raise _Refused(OPEN_NUMBER)
     if launch.container:
-        return "it starts a container: `environment.container` of a spec"
+        raise _Refused("it starts a container: `environment.container` of a spec")
     if launch.variables:
-        return "its launcher sets variables: export them in the script"
+        raise _Refused("its launcher sets variables: export them in the script")
     if agent is not None and (not agent.convertible or agent.in_shell):
-        return f"`{agent.program}` has options or a shell that dlrun does not replace"
-    if not _program(launch):
-        return "no program follows the launcher"
-    return None
+        raise _Refused(agent.because or f"`{agent.program}` is in the text of a shell")
+    if agent is None and not launch.launchers:
+        raise _Refused("the launcher is not the first word of its command")
+    if not launch.words:
+        raise _Refused("no program follows the launcher")
 
 
-def _program(launch: Launch) -> tuple[Word, ...]:
-    return launch.agent.words if launch.agent is not None else launch.words
+# ---- the number of ranks ---------------------------------------------------------------------------------------
 
 
-def _line(launch: Launch) -> str:
-    """The new command, on one line."""
-    agent, counts = launch.agent, launch.counts
-    nodes = (agent.nodes if agent is not None else None) or counts.get("nodes")
-    per_node = agent.per_node if agent is not None else counts.get("tasks_per_node")
-    words = ["dlrun", "run"]
-    if nodes:
-        words += ["--nodes", str(nodes)]
-    if per_node and per_node != ALL_GPUS:
-        words += ["--ranks-per-node", str(per_node)]
-    elif agent is None and (tasks := counts.get("tasks")):
-        words += ["--set", f"resources.ranks={tasks}"]
-    if agent is None and "srun" not in launch.launchers:
-        words += ["--framework", "mpi"]
-    elif agent is not None and agent.framework != "torch":
-        words += ["--framework", agent.framework]
-    return " ".join([shlex.join(words), "--", *(word.source or word.shell for word in _program(launch))])
+@dataclass(slots=True)
+class _Job:
+    """What the directives of the script ask for."""
+
+    text: str
+    draft: SpecDraft = field(default_factory=SpecDraft)
+    used: set[object] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.used = directives.read(self.text, self.draft)
+        directives.settle(self.used, self.draft)
+
+    @property
+    def nodes(self) -> int | None:
+        """Nodes of the job; None if the scheduler or the submission chooses them."""
+        return layout.nodes_of(self.draft) if self.used else None
+
+
+def _size(launch: Launch, job: _Job) -> list[str]:
+    """The options of `dlrun run` for the nodes and ranks that the line starts."""
+    _check_tasks(launch, job)
+    if launch.agent is not None:
+        return _agent_size(launch, launch.agent, job)
+    nodes, tasks, per_node = (_number(launch, name) for name in ("nodes", "tasks", "tasks_per_node"))
+    if tasks is None and per_node is None:
+        tasks, per_node = _job_tasks(launch, job, nodes)
+    return _options(nodes, tasks, per_node, job)
+
+
+def _check_tasks(launch: Launch, job: _Job) -> None:
+    """Raise _Refused for srun's `--ntasks-per-node` beside another number of the job's tasks, which srun then starts."""
+    counts, own = job.draft.counts, _number(launch, "tasks_per_node")
+    if "srun" not in launch.launchers or own is None or _number(launch, "tasks") is not None:
+        return
+    tasks = layout.allocation(job.draft, slurm=True)["tasks"]
+    started = launch.counts.get("nodes") or job.nodes
+    if tasks is not None and not (isinstance(own, int) and started and own * started == tasks):
+        raise _Refused(
+            f"srun starts the {tasks} tasks of the job, whatever `--ntasks-per-node` is: give it `--ntasks`"
+        )
+    if tasks is None and "tasks_per_node" in counts and counts["tasks_per_node"] != own:
+        raise _Refused("the job has another `--ntasks-per-node`: give srun `--ntasks`")
+
+
+def _number(launch: Launch, name: str) -> int | str | None:
+    """A count of the launcher: a number, the shell's word for it, or None."""
+    return _word(launch.open_counts[name]) if name in launch.open_counts else launch.counts.get(name)
+
+
+def _word(word: Word) -> str:
+    """The word as one word, whatever it expands to."""
+    return word.shell if re.search(r"[\"'`\\]", word.shell) else f'"{word.shell}"'
+
+
+def _job_tasks(
+    launch: Launch, job: _Job, nodes: int | str | None
+) -> tuple[int | str | None, int | str | None]:
+    """(tasks, tasks on each node) of a launcher without numbers of its own."""
+    counts = job.draft.counts
+    if "srun" in launch.launchers:
+        if _TASKS_PER.search(job.text):
+            raise _Refused(
+                "the scheduler computes the number of tasks: give srun `--ntasks` or `--ntasks-per-node`"
+            )
+        if slurm not in job.used:  # what srun itself does with the job's variables
+            return ('"${SLURM_NTASKS:-$SLURM_NNODES}"', None) if nodes is None else (None, 1)
+        tasks = counts.get("tasks") if nodes in (None, job.nodes) else None
+        return tasks, (counts.get("tasks_per_node") or (None if tasks else 1))
+    if "flux" in launch.launchers:
+        return None, counts.get("tasks_per_node", 1)
+    if "slots" in counts or "NSLOTS" in job.text:
+        return '"$NSLOTS"', None
+    per_node = counts.get("slots_per_node") or counts.get("tasks_per_node")
+    if per_node is None and "tasks" not in counts:
+        raise _Refused("the number of ranks is that of the scheduler's slots: give it with `-n`")
+    return counts.get("tasks"), per_node
+
+
+def _options(
+    nodes: int | str | None, tasks: int | str | None, per_node: int | str | None, job: _Job
+) -> list[str]:
+    """The options for a number of nodes, of tasks in all, and on each node; words of the shell are quoted."""
+    of_job = nodes if isinstance(nodes, int) else job.nodes
+    if isinstance(tasks, int):
+        if of_job is not None and tasks < of_job * (per_node if isinstance(per_node, int) else 1):
+            used = -(-tasks // per_node) if isinstance(per_node, int) else tasks
+            nodes = used if used < of_job else nodes
+            of_job = used
+        if of_job is not None and tasks % of_job == 0:
+            per_node, tasks = tasks // of_job, None
+    elif tasks is not None and per_node is not None and nodes is None:
+        # `mpiexec -n $TOTAL --ppn $EACH`: the nodes follow from both.
+        return ["--ranks-per-node", str(per_node), "--set", f"resources.ranks={tasks}"]
+    made = ["--nodes", str(nodes)] if nodes is not None else []
+    if per_node is not None:
+        made += ["--ranks-per-node", str(per_node)]
+    if tasks is not None:
+        made += ["--set", f"resources.ranks={tasks}"]
+    return made
+
+
+def _agent_size(launch: Launch, agent: Agent, job: _Job) -> list[str]:
+    """The options for the processes of an agent, of which there has to be one on each node."""
+    if "total" in agent.open_counts or agent.total is not None:
+        total = _word(agent.open_counts["total"]) if "total" in agent.open_counts else agent.total
+        hosts = any(re.match(r"-H|--host|-hostfile|--hostfile", text) for text, _ in agent.left)
+        if launch.launchers:
+            raise _Refused(f"{agent.program} is started by another launcher")
+        return _options(None if hosts else 1, total if hosts else None, None if hosts else total, job)
+    nodes: int | str | None = agent.nodes
+    if "nodes" in agent.open_counts:
+        word = agent.open_counts["nodes"]
+        nodes = None if word.names <= _NODES_OF_JOB else _word(word)
+    elif agent.nodes is None:
+        raise _Refused(f"the number of nodes of {agent.program} is not a number")
+    if launch.launchers and (slurm in job.used or launch.counts):
+        _one_on_each_node(launch, agent, job, nodes)
+    per_node: int | str | None = agent.per_node if agent.per_node != ALL_GPUS else None
+    if "per_node" in agent.open_counts:
+        per_node = _word(agent.open_counts["per_node"])
+    elif agent.per_node is None:
+        raise _Refused(f"the number of processes of {agent.program} is not a number")
+    return _options(nodes, None, per_node, job)
+
+
+def _one_on_each_node(launch: Launch, agent: Agent, job: _Job, nodes: int | str | None) -> None:
+    """Raise _Refused if the launcher starts several agents on a node, or agents that do not know one another."""
+    own_nodes, tasks, per_node = (launch.counts.get(name) for name in ("nodes", "tasks", "tasks_per_node"))
+    if tasks is None and per_node is None and not launch.open_counts:
+        found = _job_tasks(launch, job, own_nodes)
+        tasks, per_node = (one if isinstance(one, int) else None for one in found)
+    started = own_nodes or job.nodes
+    if tasks is not None and started is not None and tasks < started:
+        started = tasks
+    if (per_node or 1) > 1 or (tasks is not None and started is not None and tasks > started):
+        raise _Refused(f"several {agent.program} on each node, each of which starts processes of its own")
+    if isinstance(nodes, int) and started is not None and nodes != started:
+        raise _Refused(f"{agent.program} is for {nodes} nodes, and is started on {started}")
+
+
+def _framework(launch: Launch) -> list[str]:
+    agent = launch.agent
+    if agent is None and ("srun" not in launch.launchers or mentions_agent(launch.words)):
+        return ["--framework", "mpi"]  # an agent inside, such as in a container, has its own rendezvous
+    if agent is not None and agent.framework != "torch":
+        return ["--framework", shlex.quote(agent.framework)]
+    return []

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dlrun.importing.draft import SpecDraft
-from dlrun.importing.options import name_set
+from dlrun.importing.options import name_set, read
+from dlrun.importing.options.launchers import SRUN
 from dlrun.importing.preamble import Preamble
+from dlrun.importing.statement import Form, Statement
+from dlrun.importing.syntax import statements
 from dlrun.importing.values import Values
-from dlrun.importing.words import names_in
+from dlrun.importing.words import Kind, names_in
 
 _SUBMIT = ("SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "SGE_O_WORKDIR", "FLUX_SUBMIT_DIR")
 """Directory of the submission: dlrun submits from the job directory, and starts in that of the user."""
@@ -25,7 +28,7 @@ _OTHERS = name_set(
     "LSB_DJOB_NUMPROC LSB_MCPU_HOSTS LSB_DJOB_HOSTFILE LSB_JOBID COBALT_NODEFILE COBALT_JOBID"
 )
 
-
+_UNSET = re.compile(r"(?m)^\s*unset(?:\s+-v)?(?:[ \t]+[A-Za-z_]\w*)+[ \t]*$")
 _DEFAULT = re.compile(r"\$\{[1-9]:?-(?:[^{}$]|\$\{?\w+\}?)*\}")
 """An argument with the value that it has if the script is submitted without."""
 
@@ -38,9 +41,12 @@ class Restored:
     values: Values
     arguments: Sequence[str] | None
     ranks_differ: bool
+    tasks: int | None = None
+    """Tasks that dlrun's job requests of Slurm."""
 
     def lines(self, text: str, read: set[str], preamble: Preamble) -> list[str]:
         """Lines to put before `text`, which is the kept part of the script; `read`: what the program's words read."""
+        text = _UNSET.sub("", text)
         used = set(re.findall(r"\$\{?[#!]?([A-Za-z_]\w*)|(?<![\w$])([A-Z][A-Z_]+)(?![\w=])", text)) | {
             (n, "") for n in read
         }
@@ -53,6 +59,8 @@ class Restored:
             made.append(f"SLURM_CPUS_PER_TASK={cpus}")
         for name in sorted(names & _COUNTS.keys()):
             self._count(name, made)
+        if self.tasks is not None and any(map(_has_tasks_of_job, _commands(statements(text)))):
+            self._steps(self.tasks, made)
         for name in sorted(names & _OTHERS):
             self.draft.check(0, f"${name}", "dlrun's job does not have it, or has another value")
         for name in sorted(n for n in names if n.startswith(("SLURM_ARRAY_", "PBS_ARRAY"))):
@@ -83,6 +91,24 @@ class Restored:
                 )
         return made
 
+    def _steps(self, ours: int, made: list[str]) -> None:
+        """Let steps have as many tasks as in the script's job."""
+        tasks, nodes, per_node = (
+            self.values.counts.get(name) for name in ("tasks", "nodes", "tasks_per_node")
+        )
+        theirs = tasks or nodes
+        if theirs is None or theirs > ours:
+            self.draft.check(
+                0,
+                "srun",
+                "a step has as many tasks as the job, and the script's job has another number of them",
+            )
+        elif theirs < ours:
+            made.append(f"export SLURM_NTASKS={theirs} SLURM_NPROCS={theirs}")
+            made.append(
+                f"export SLURM_NTASKS_PER_NODE={per_node}" if per_node else "unset SLURM_NTASKS_PER_NODE"
+            )
+
     def _count(self, name: str, made: list[str]) -> None:
         known = self.values.counts.get(_COUNTS[name])
         if known is None:
@@ -101,6 +127,22 @@ class Restored:
         return sorted(n for n in names if n.isupper() and n not in set_here and not usual.fullmatch(n))[:4]
 
 
+def _commands(found: Iterable[Statement]) -> Iterator[Statement]:
+    """All commands, also those whose output is a part of a word."""
+    for statement in found:
+        for part in statement.all():
+            values = [assignment.value for assignment in part.assignments if assignment.value is not None]
+            for segment in (segment for word in (*part.words, *values) for segment in word.segments):
+                if segment.kind is Kind.SUBSTITUTION:
+                    yield from _commands(statements(segment.text))
+            yield part
+
+
+def _has_tasks_of_job(command: Statement) -> bool:
+    """True for a step of Slurm without a number of tasks."""
+    return command.program == "srun" and "ntasks" not in {o.name for o in read(command.words[1:], SRUN)[0]}
+
+
 def _expanded(text: str) -> set[str]:
     """Names that shell text expands, also in arithmetic and tests; `ML` in `NekRS-ML` is none."""
     inside = re.findall(r"\(\((.*?)\)\)|\blet\s+([^\n;]*)|\[\[(.*?)\]\]", text, re.DOTALL)
@@ -109,7 +151,8 @@ def _expanded(text: str) -> set[str]:
 
 def _reads_arguments(text: str) -> bool:
     """True if shell text reads `$1`, `$@` or `$#` of the script; those of its functions and of awk are others."""
+    body = "\n".join(s.source for s in statements(text) if s.form is not Form.FUNCTION)
     outside = re.sub(
-        r"\w+\s*\(\)\s*\{.*?\n\}|awk\s+(?:-\S+\s+(?:\S+\s+)?)*'[^']*'", "", text, flags=re.DOTALL
+        r"\w+\s*\(\)\s*\{.*?\n\}|awk\s+(?:-\S+\s+(?:\S+\s+)?)*'[^']*'", "", body, flags=re.DOTALL
     )
     return re.search(r"\$[1-9@*#]|\$\{(?:[1-9@*]|#\})|\bgetopts\b|\bshift\b", outside) is not None

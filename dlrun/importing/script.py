@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from dlrun.importing import layout, node_local, program, secrets, sweep
-from dlrun.importing.agents import mentions_agent
+from dlrun.importing import layout, node_local, program, secrets
+from dlrun.importing.agents import kept_as_program, mentions_agent
+from dlrun.importing.blocks import branches, sweep
 from dlrun.importing.commands import Role, copy_back, ends, is_unknown, prints, role_of
 from dlrun.importing.draft import SpecDraft
 from dlrun.importing.framework import framework_of
@@ -15,17 +17,15 @@ from dlrun.importing.launch import Launch, decompose
 from dlrun.importing.peel import Peeled, peel, starts
 from dlrun.importing.preamble import RENDEZVOUS, Preamble
 from dlrun.importing.scheduler_names import Restored
+from dlrun.importing.several import kept, roles
 from dlrun.importing.statement import Form, Statement
 from dlrun.importing.values import Values
 from dlrun.importing.words import Kind, Segment, Word, text_word
 
+Roles = Literal["none", "nodes", "exclusive", "shared"]
 _STARTED = {Role.LAUNCH, Role.AGENT}
-_LAUNCHER = re.compile(
-    r"(?<![\w/.-])(?:srun|mpirun|mpiexec(?:\.hydra)?|ibrun|jsrun|aprun|flux run|pbsdsh|blaunch)(?![\w.-])"
-)
 _FIRST = {"module", "ml", "cd", "source", ".", "conda", "mamba"}
 """Commands with keys in a spec, if they are before any other of a script that is run as it is."""
-_SINGLE = "only the first node runs it: the script starts it without a launcher"
 
 
 @dataclass(slots=True)
@@ -46,13 +46,21 @@ class Body:
     """Whether the site has node-local storage; None if the site is not known."""
     loops: bool = False
     """A loop of the script is a sweep."""
+    counts: Mapping[str, int | None] | None = None
+    """What the scheduler's variables have, where these are not those of the directives: in a role."""
+    roles: Roles = "nodes"
+    """What the site lets roles have: nothing, nodes of their own, parts of nodes in a job that has them whole, or in any."""
 
     def convert(self) -> None:
         """Convert the body into the draft."""
-        self.values = Values(layout.allocation(self.draft, slurm=self.slurm))
+        self.values = Values(self.counts or layout.allocation(self.draft, slurm=self.slurm))
         if self.arguments is not None:
             self.values.submitted_with(self.arguments)
+        if self.counts is None:
+            self.statements = branches.taken(self.statements, self.values, self.draft, slurm=self.slurm)
         self._enter_loop()
+        if self.slurm and self._roles():
+            return
         at, peeled = self._training()
         if peeled is None:
             if at == len(self.statements):
@@ -61,6 +69,21 @@ class Body:
             self._whole_script(at)
         else:
             self._steps(at, peeled)
+
+    def _roles(self) -> bool:
+        """True for several launches beside one another, which are roles of the spec."""
+        if self.counts is not None or self.loops or self.roles == "none":
+            return False
+
+        def convert(draft: SpecDraft, statements: list[Statement], counts: Mapping[str, int | None]) -> None:
+            part = replace(
+                self, draft=draft, statements=statements, counts=counts, node_local=False, values=Values({})
+            )
+            part.convert()
+
+        whole = self.roles == "exclusive" and self.draft.get("resources.exclusive") is True
+        divides = whole or self.roles == "shared"
+        return roles.put(self.draft, self.statements, self._start(), convert, divides=divides)
 
     def _enter_loop(self) -> None:
         """A loop over literal values around the launch: its body takes its place, and the values are a sweep."""
@@ -168,8 +191,8 @@ class Body:
                 self.draft.leave(statement.line, statement.source, because)
             return before, after, words
         node_local.put(self.draft, copies, known=self.node_local is True)
-        kept = [s for s in before if s not in copies.made], [s for s in after if s not in copies.made]
-        return *kept, marked
+        left = [s for s in before if s not in copies.made], [s for s in after if s not in copies.made]
+        return *left, marked
 
     def _start(self) -> Values:
         """The values with which the script begins."""
@@ -208,13 +231,9 @@ class Body:
                 "",
                 f"{tasks.tasks_per_node} agents on each node, each of which starts processes of its own",
             )
-        name = launch.agent.program if launch.agent else "its own launcher"
         self.draft.put("environment.drop", ["OMP_NUM_THREADS"])
-        self.draft.leave(
-            launch.line,
-            name,
-            "kept as the program of each node: it starts the ranks itself, and dlrun does not bind them",
-        )
+        name = launch.agent.program if launch.agent else launch.words[0].shell
+        self.draft.leave(launch.line, name, kept_as_program(launch.agent))
 
     def _assigned(self, words: tuple[Word, ...], launch: Launch, command: Statement) -> tuple[Word, ...]:
         """The program's words with the variables that the launch line sets; plain values become variables of the spec."""
@@ -238,7 +257,7 @@ class Body:
                 self.draft.came_from(f"environment.variables.{name}", launch.line)
             else:
                 lead = Segment(Kind.TEXT, f"{name}=", False, f"{name}=")
-                quoted = Word((lead, *(_in_quotes(s) for s in value.segments)))
+                quoted = Word((lead, *(replace(s, quoted=True) for s in value.segments)))
                 prefix.append(quoted)
         return (text_word("env"), *prefix, *words) if prefix else words
 
@@ -289,7 +308,8 @@ class Body:
         used = read | {n for w in words for n in w.names} if lines else read
         here = used | _names(passed) if lines else set()
         setup = preamble.finish(used | _names(passed), read_here=here, sets_rendezvous=framework == "torch")
-        restored = Restored(draft, self.values, self.arguments, ranks_differ=bool(ranks))
+        ours = (ranks * tasks.nodes if ranks else tasks.tasks) if self.slurm else None
+        restored = Restored(draft, self.values, self.arguments, ranks_differ=bool(ranks), tasks=ours)
         head = sweep.index_lines(draft, slurm=self.slurm)
         setup = head + restored.lines("\n".join([*setup, passed]), read, preamble) + setup + lines
         if setup:
@@ -321,15 +341,13 @@ class Body:
             draft.check(
                 launch.line,
                 first.source if first else "",
-                _SINGLE if nodes else "the number of nodes is not in the script",
+                kept.single(first, self.values) if nodes else "the number of nodes is not in the script",
                 "resources.nodes",
             )
-        for statement in rest:
-            if _LAUNCHER.search(statement.source):
-                because = "a launcher in the script's own shell: write the line that starts the training as `command:`"
-                if statement.background:
-                    because = "started beside others: a spec has one launch, so these lines stay as they are in `run`"
-                draft.check(statement.line, statement.source, because)
+        reasons = kept.reasons(rest, self.values)
+        for index, statement in enumerate(rest):
+            if index in reasons:
+                draft.check(statement.line, statement.source, reasons[index])
             if statement.faulty:
                 draft.check(statement.line, statement.source, "not bash that dlrun can read")
         if "{{" in text:
@@ -358,10 +376,6 @@ def _only_values(statement: Statement) -> bool:
     return statement.form is Form.ASSIGNMENT and not any(
         s.kind is Kind.SUBSTITUTION for a in statement.assignments if a.value for s in a.value.segments
     )
-
-
-def _in_quotes(segment: Segment) -> Segment:
-    return Segment(segment.kind, segment.text, True, segment.source)
 
 
 def _names(text: str) -> set[str]:

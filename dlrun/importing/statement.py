@@ -73,7 +73,8 @@ class Statement:
     @property
     def reads(self) -> set[str]:
         """Names that the text may read: a superset."""
-        return names_in(self.source) | set(re.findall(r"[A-Za-z_]\w*", " ".join(_arithmetic(self.source))))
+        arithmetic = " ".join(re.findall(r"\(\((.*?)\)\)", self.source, re.DOTALL))
+        return names_in(self.source) | set(re.findall(r"[A-Za-z_]\w*", arithmetic))
 
     @property
     def program(self) -> str:
@@ -86,7 +87,3 @@ class Statement:
         yield self
         for part in self.parts:
             yield from part.all()
-
-
-def _arithmetic(source: str) -> list[str]:
-    return re.findall(r"\(\((.*?)\)\)", source, re.DOTALL)

@@ -162,8 +162,10 @@ class _Reader:
     def _block(self, node: Node, line: int, source: str) -> Statement:
         parts: list[Statement] = []
         subject: list[Word] = []
-        for child in node.named_children:
-            if child.type in {"comment", "variable_name"}:
+        for child in node.children:
+            if child.type == "&" and parts:
+                parts[-1] = replace(parts[-1], background=True)
+            if not child.is_named or child.type in {"comment", "variable_name"}:
                 continue
             if child.type in _STATEMENTS:
                 parts.append(self.statement(child))

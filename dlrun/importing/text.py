@@ -21,7 +21,7 @@ def spec_text(draft: SpecDraft, file: str | None, site: str | None = None) -> st
     ]
     if draft.to_check and file:
         lines += [
-            f"# check this: what follows of {file} may be another training in this spec",
+            f"# check this: dlrun may not do the same as these lines of {file}",
             *_listed(draft.to_check),
         ]
     notes = {key: _lines(found) for key, found in draft.origins.items()} if file else {}

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from dlrun.importing import by_rank
 from dlrun.importing.secrets import is_secret
 from dlrun.importing.statement import Assignment, Form, Statement
 from dlrun.importing.syntax import statements
@@ -56,6 +57,8 @@ class Values:
     """The script ends at a variable that is not set: `set -u`."""
     functions: dict[str, frozenset[str]] = field(default_factory=dict)
     """Function of the script -> names that it may assign."""
+    files: dict[str, str] = field(default_factory=dict)
+    """Files that the script writes -> their text, where it is known."""
 
     def submitted_with(self, arguments: Sequence[str]) -> None:
         """The arguments of the script, `$1` and so on."""
@@ -68,6 +71,7 @@ class Values:
 
     def take(self, statement: Statement) -> None:
         """Follow one statement of the script's top level."""
+        by_rank.note(statement, self.files)
         if any(
             p.program == "shift" or [w.literal for w in p.words[:2]] == ["set", "--"] for p in statement.all()
         ):
@@ -178,6 +182,13 @@ class Values:
                 return None
             segments += (replace(s, quoted=True, source=_requoted(s)) for s in expanded)
         return merged(segments)
+
+    def text_of(self, word: Word) -> str | None:
+        """The text of a word that is not split, as in `[[ ]]`; None if it is not known."""
+        segments = self._segments(word)
+        if segments is None or any(s.kind is not Kind.TEXT for s in segments):
+            return None
+        return "".join(s.text for s in segments)
 
     # ---- what words expand to -----------------------------------------------------------------------------
 
@@ -345,6 +356,7 @@ class Values:
             unknown=set(self.unknown),
             exported=set(self.exported),
             functions=dict(self.functions),
+            files=dict(self.files),
         )
 
 

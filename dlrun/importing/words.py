@@ -60,6 +60,11 @@ class Word:
         return "".join(s.text for s in self.segments)
 
     @property
+    def is_expansion(self) -> bool:
+        """True for one expansion and nothing else."""
+        return len(self.segments) == 1 and self.segments[0].kind is not Kind.TEXT
+
+    @property
     def in_home(self) -> bool:
         """True if the word begins with a `~` that stands for a home directory."""
         first = self.segments[0] if self.segments else None

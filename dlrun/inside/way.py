@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from socket import gethostname
 
 from dlrun import backends
 from dlrun.inside.place import Place
@@ -11,6 +12,7 @@ from dlrun.jobs.clusters import identity
 from dlrun.jobs.clusters.environment import clean
 from dlrun.node.carry import READY
 from dlrun.render.shell import join
+from dlrun.schedulers.allocation import is_inside
 from dlrun.system.transport.protocol import Stream
 
 
@@ -35,7 +37,7 @@ def command(place: Place, inner: Sequence[str], word: str, *, terminal: bool) ->
 def _words(place: Place, inner: Sequence[str], *, terminal: bool) -> Sequence[object]:
     job = place.job
     scheduler = backends.scheduler(job.scheduler)
-    if scheduler.ON_THIS_MACHINE:
+    if scheduler.ON_THIS_MACHINE and (not is_inside(job.scheduler) or _is_here(place.host)):
         return inner
     step = scheduler.step_inside(job.scheduler_id(place.task), place.host, terminal=terminal)
     if step is not None:
@@ -43,6 +45,11 @@ def _words(place: Place, inner: Sequence[str], *, terminal: bool) -> Sequence[ob
     # Where a site forbids ssh to its nodes, ssh itself reports it.
     options = ("-t",) if terminal else ("-T", "-o", "BatchMode=yes")
     return ("ssh", *options, "-o", "ConnectTimeout=15", "--", place.host, join(inner))
+
+
+def _is_here(host: str) -> bool:
+    """Whether a node is this machine, where a run in an allocation has its first ranks, or none (`salloc` on a login node)."""
+    return host.partition(".")[0] == gethostname().partition(".")[0]
 
 
 def after_mark(stream: Stream) -> bytes | None:

@@ -8,35 +8,29 @@ Without `exit-on-error` the tasks of a run continue for 30 s (`exit-timeout`) af
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from dlrun.launchers.protocol import Step
-from dlrun.model.plan import Identity, Variable
+from dlrun.model.plan import Identity
 from dlrun.model.site import LauncherSite
 from dlrun.model.text import Shell, Text
 
 NAME = "flux"
 IDENTITY = Identity(rank=Shell("$FLUX_TASK_RANK"), local_rank=Shell("$FLUX_TASK_LOCAL_ID"))
-UNSET = ()
 LIBRARY: tuple[str, ...] = ("start", "flux-run")
-PLACE: Literal["allocation"] = "allocation"
 MPI: bool | None = None  # by PMI, where the MPI was built for it
-STEPS = True
-CHOOSES_NODES = True
-ONE_LAYOUT = False
-ENROOT = False
 LIBRARIES: tuple[str, ...] = ()
-PROGRAMS: tuple[str, ...] = ()
-VERSION = ""
 
 _BOUND = ("-o", "cpu-affinity=per-task", "-o", "gpu-affinity=per-task")
 _UNBOUND = ("-o", "cpu-affinity=off", "-o", "gpu-affinity=off", "-o", "mpibind=off")
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
-    """`dlrun_flux` (lib/flux-run.sh) with the layout of the step; cores per task only where the launcher binds."""
+    """`dlrun_flux` (lib/flux-run.sh) with the layout of the step; cores per task only where the launcher binds.
+
+    What waits beside the ranks takes no cores of the instance (flux-jobtap-plugins(7), alloc-bypass).
+    """
     words = [
-        "dlrun_flux",
+        "dlrun_flux_beside" if step.wait else "dlrun_flux",
         site.program or "flux",
         f"--nodes={step.nodes}",
         f"--ntasks={step.count}",
@@ -66,8 +60,3 @@ def command(started: Sequence[Text]) -> Sequence[Text]:
     """`flux run` of one task on the host that is appended; works without ssh between the nodes."""
     text = 'exec "$0" run --nodes=1 --ntasks=1 --requires=host:"$1" "${@:2}"'
     return (*map(Text.of, ("bash", "-c", text)), *started[1:2])
-
-
-def variables(site: LauncherSite) -> Sequence[Variable]:
-    """None: `flux run` copies the whole environment to every task."""
-    return ()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
-from dlrun.launchers.protocol import Step, no_command
-from dlrun.model.plan import Identity, Variable
+from dlrun.launchers.protocol import Step
+from dlrun.model.plan import Identity
 from dlrun.model.site import LauncherSite
 from dlrun.model.text import Shell, Text
 
@@ -16,28 +15,16 @@ IDENTITY = Identity(
 )
 # Under Slurm, srun starts the daemons; with this variable it would export only the names listed in it.
 UNSET: tuple[str, ...] = ("SLURM_EXPORT_ENV",)
-LIBRARY: tuple[str, ...] = ()
-PLACE: Literal["allocation"] = "allocation"
 MPI = True
-STEPS = True
-CHOOSES_NODES = True
-ONE_LAYOUT = False
-ENROOT = False
 LIBRARIES = ("mpich",)
 PROGRAMS = ("mpiexec.hydra", "mpiexec", "mpirun")
 VERSION = "HYDRA"
-command = no_command
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
     """`mpiexec.hydra` over the job's host list, unbound unless the launcher is to bind."""
     core = f"core:{step.cores}" if step.cores else "core"
     return arguments(step, site, ("-bind-to", core if step.bound else "none"))
-
-
-def variables(site: LauncherSite) -> Sequence[Variable]:
-    """None."""
-    return ()
 
 
 def arguments(step: Step, site: LauncherSite, bind: Sequence[str]) -> Sequence[Text]:

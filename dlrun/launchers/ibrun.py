@@ -8,28 +8,20 @@ The MPIs under it bind ranks by default; `rank.sh` binds them again by the plan.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from dlrun.launchers import hydra, intelmpi
-from dlrun.launchers.protocol import Step, no_command
+from dlrun.launchers.protocol import Step
 from dlrun.model.plan import Variable
 from dlrun.model.site import LauncherSite
 from dlrun.model.text import Text
 
 NAME = "ibrun"
 IDENTITY = hydra.IDENTITY
-UNSET = ()
-LIBRARY: tuple[str, ...] = ()
-PLACE: Literal["allocation"] = "allocation"
 MPI = True
-STEPS = True
 CHOOSES_NODES = False
 ONE_LAYOUT = True
-ENROOT = False
 LIBRARIES: tuple[str, ...] = ()
 PROGRAMS = ("ibrun",)
-VERSION = ""
-command = no_command
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:

@@ -8,10 +8,9 @@ sets it from the placement. Under Slurm, `-ppn` is ignored unless
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from dlrun.launchers import hydra
-from dlrun.launchers.protocol import Step, no_command
+from dlrun.launchers.protocol import Step
 from dlrun.model.plan import Variable
 from dlrun.model.site import LauncherSite
 from dlrun.model.text import Text
@@ -19,17 +18,10 @@ from dlrun.model.text import Text
 NAME = "intelmpi"
 IDENTITY = hydra.IDENTITY
 UNSET = (*hydra.UNSET, "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST")
-LIBRARY: tuple[str, ...] = ()
-PLACE: Literal["allocation"] = "allocation"
 MPI = True
-STEPS = True
-CHOOSES_NODES = True
-ONE_LAYOUT = False
-ENROOT = False
 LIBRARIES = ("intel-mpi",)
 PROGRAMS = ("mpirun", "mpiexec", "mpiexec.hydra")
 VERSION = r"Intel\(R\) MPI"
-command = no_command
 _REFERENCE = "Intel MPI Library Developer Reference"
 
 UNPINNED = Variable(

@@ -7,10 +7,9 @@ environment: both are set here (Open MPI documentation, mpirun(1); seen with 4.1
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
-from dlrun.launchers.protocol import Step, no_command
-from dlrun.model.plan import Identity, Variable
+from dlrun.launchers.protocol import Step
+from dlrun.model.plan import Identity
 from dlrun.model.site import LauncherSite
 from dlrun.model.text import Shell, Text
 
@@ -23,16 +22,10 @@ IDENTITY = Identity(
 # Under Slurm, srun starts the daemons; with this variable it would export only the names listed in it.
 UNSET: tuple[str, ...] = ("SLURM_EXPORT_ENV",)
 LIBRARY: tuple[str, ...] = ("openmpi",)
-PLACE: Literal["allocation"] = "allocation"
 MPI = True
-STEPS = True
-CHOOSES_NODES = True
-ONE_LAYOUT = False
-ENROOT = False
 LIBRARIES = ("openmpi", "ucx")
 PROGRAMS = ("mpirun", "mpiexec")
 VERSION = r"Open ?MPI|OpenRTE|PRRTE"
-command = no_command
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
@@ -52,8 +45,3 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
         Text.of("core" if step.bound else "none"),
     ]
     return (*words, *map(Text.of, site.arguments))
-
-
-def variables(site: LauncherSite) -> Sequence[Variable]:
-    """None: `dlrun_openmpi` forwards the variables of the job."""
-    return ()

@@ -7,10 +7,9 @@ It copies the environment to every rank.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
-from dlrun.launchers.protocol import Step, no_command
-from dlrun.model.plan import Identity, Variable
+from dlrun.launchers.protocol import Step
+from dlrun.model.plan import Identity
 from dlrun.model.site import LauncherSite
 from dlrun.model.text import Shell, Text
 
@@ -21,18 +20,11 @@ IDENTITY = Identity(
     local_size=Shell("${PALS_LOCAL_SIZE:-${PMI_LOCAL_SIZE-}}"),
     node=Shell("${PALS_NODEID-}"),
 )
-UNSET = ()
-LIBRARY: tuple[str, ...] = ()
-PLACE: Literal["allocation"] = "allocation"
 MPI = True
-STEPS = True
 CHOOSES_NODES = False
-ONE_LAYOUT = False
-ENROOT = False
 LIBRARIES: tuple[str, ...] = ()
 PROGRAMS = ("mpiexec.pals", "mpiexec")
 VERSION = r"PALS|Cray"
-command = no_command
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
@@ -49,8 +41,3 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
         Text.of(Shell("$DLRUN_HOSTS"), "-first" if step.first_only else ""),
         *map(Text.of, (*bind, *site.arguments)),
     )
-
-
-def variables(site: LauncherSite) -> Sequence[Variable]:
-    """None."""
-    return ()

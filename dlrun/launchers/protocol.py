@@ -1,9 +1,9 @@
-"""The interface of a launcher: a module with these names, mostly data."""
+"""The interface of a launcher: a module with these names, mostly data; `Defaults` has those that it may leave out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from dlrun.model.plan import Identity, Variable
 from dlrun.model.record import record
@@ -53,6 +53,8 @@ class Launcher(Protocol):
     """True: MPI_Init finds the other ranks; False: each rank is a singleton; None: depends on how the MPI was built."""
     STEPS: bool
     """True if its processes, or the agents that start them, are steps of the scheduler."""
+    APART: bool
+    """True if its processes on the nodes are not the scheduler's: they outlive its daemon there, and the job's script."""
     CHOOSES_NODES: bool
     """True if it can start ranks on a subset of the granted nodes."""
     ONE_LAYOUT: bool
@@ -82,3 +84,34 @@ class Launcher(Protocol):
 def no_command(started: Sequence[Text]) -> Sequence[Text]:
     """Empty: the launcher has no command for a single host."""
     return ()
+
+
+class Defaults:
+    """The members of `Launcher` that a back end may leave out; their meaning is described there."""
+
+    UNSET: tuple[str, ...] = ()
+    LIBRARY: tuple[str, ...] = ()
+    PLACE: Literal["allocation", "machine"] = "allocation"
+    STEPS = True
+    APART = False
+    CHOOSES_NODES = True
+    ONE_LAYOUT = False
+    ENROOT = False
+    PROGRAMS: tuple[str, ...] = ()
+    VERSION = ""
+    command = staticmethod(no_command)
+
+    def variables(self, site: LauncherSite) -> Sequence[Variable]:
+        """None: the launcher copies the environment of the job, or the job's own functions send it."""
+        return ()
+
+
+def completed(found: Any) -> Launcher:
+    """A back end with the names of its module, and the defaults for all others of `Launcher`."""
+    back_end = Defaults()
+    vars(back_end).update({name: getattr(found, name) for name in MEMBERS if hasattr(found, name)})
+    return cast("Launcher", back_end)
+
+
+MEMBERS = frozenset(name for name in (*Launcher.__annotations__, *vars(Launcher)) if name[0] != "_")
+"""All names that a back end has."""

@@ -6,27 +6,18 @@ The parallel environment needs `control_slaves TRUE`. As with ssh, environment a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from dlrun.launchers import ssh
 from dlrun.launchers.protocol import Step
-from dlrun.model.plan import Variable
 from dlrun.model.site import LauncherSite
 from dlrun.model.text import Text
 
 NAME = "qrsh"
 IDENTITY = ssh.IDENTITY
-UNSET = ()
 LIBRARY: tuple[str, ...] = ("start", "ssh", "qrsh")
-PLACE: Literal["allocation"] = "allocation"
 MPI = False
 STEPS = False
-CHOOSES_NODES = True
-ONE_LAYOUT = False
-ENROOT = False
 LIBRARIES: tuple[str, ...] = ()
-PROGRAMS: tuple[str, ...] = ()
-VERSION = ""
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
@@ -47,8 +38,3 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
 def command(started: Sequence[Text]) -> Sequence[Text]:
     """`qrsh -inherit`, to which a host and a command are added."""
     return tuple(map(Text.of, ("qrsh", "-inherit", "-nostdin"))) if started else ()
-
-
-def variables(site: LauncherSite) -> Sequence[Variable]:
-    """None."""
-    return ()

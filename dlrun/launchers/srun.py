@@ -9,10 +9,9 @@ to before 23.11 ignored the batch job's `--cpus-per-task` (Slurm RELEASE_NOTES).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
-from dlrun.launchers.protocol import Step, no_command
-from dlrun.model.plan import Identity, Variable
+from dlrun.launchers.protocol import Step
+from dlrun.model.plan import Identity
 from dlrun.model.site import LauncherSite
 from dlrun.model.text import Shell, Text
 
@@ -32,17 +31,9 @@ UNSET = (
     "SLURM_EXPORT_ENV",
     "SLURM_NTASKS_PER_NODE",
 )
-LIBRARY: tuple[str, ...] = ()
-PLACE: Literal["allocation"] = "allocation"
 MPI: bool | None = None  # with the PMI plug-in that the MPI was built for
-STEPS = True
-CHOOSES_NODES = True
-ONE_LAYOUT = False
 ENROOT = True
 LIBRARIES: tuple[str, ...] = ()
-PROGRAMS: tuple[str, ...] = ()
-VERSION = ""
-command = no_command
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
@@ -77,8 +68,3 @@ def _layout(step: Step) -> tuple[str, ...]:
     if step.count == step.nodes * step.per_node:
         return (f"--ntasks-per-node={step.per_node}", "--distribution=block")
     return (f"--distribution=plane={step.per_node}",)
-
-
-def variables(site: LauncherSite) -> Sequence[Variable]:
-    """None: `--export=ALL` copies the whole environment to every rank."""
-    return ()

@@ -6,10 +6,9 @@ The environment is sent on ssh's standard input: command lines are visible to al
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from dlrun.launchers.protocol import Step
-from dlrun.model.plan import Identity, Variable
+from dlrun.model.plan import Identity
 from dlrun.model.site import LauncherSite
 from dlrun.model.text import Shell, Text, digits
 
@@ -20,17 +19,11 @@ IDENTITY = Identity(
     local_size=Shell("${DLRUN_LOCAL_SIZE-}"),
     node=Shell("${DLRUN_NODE_RANK-}"),
 )
-UNSET = ()
 LIBRARY: tuple[str, ...] = ("start", "ssh")
-PLACE: Literal["allocation"] = "allocation"
 MPI = False
 STEPS = False
-CHOOSES_NODES = True
-ONE_LAYOUT = False
-ENROOT = False
+APART = True
 LIBRARIES: tuple[str, ...] = ()
-PROGRAMS: tuple[str, ...] = ()
-VERSION = ""
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
@@ -53,8 +46,3 @@ def command(started: Sequence[Text]) -> Sequence[Text]:
     words = started[4].literal if len(started) > 4 else None
     # A saved plan may have been edited: then the words are the job's to fail with.
     return started[5 : 5 + int(words)] if words is not None and digits(words) else ()
-
-
-def variables(site: LauncherSite) -> Sequence[Variable]:
-    """None."""
-    return ()

@@ -10,8 +10,9 @@ from dataclasses import field
 from typing import ClassVar, Literal, TypeAlias
 from urllib.parse import unquote
 
-from dlrun.model.keys import AMOUNT, HEADER_NAME, PLAIN, VARIABLE_NAME, key, saved
+from dlrun.model.keys import AMOUNT, HEADER_NAME, PLAIN, VARIABLE_NAME, WORD, key, saved
 from dlrun.model.record import record
+from dlrun.model.text import Text
 from dlrun.model.units import Bytes, Duration
 
 
@@ -168,6 +169,10 @@ class NodeLocal:
         default=None,
         minimum=1,
     )
+    images: bool = key(
+        "copy the image file of a container there before the ranks start, unless a spec has `environment.stage: false`",
+        default=False,
+    )
     scope: Literal["node", "job"] = key(
         "node: each node has its own; job: one file system, such as BeeOND or a burst buffer, that is created for a job and "
         "shared by its nodes",
@@ -226,6 +231,11 @@ class Snapshot:
         pattern=PLAIN,
     )
     limit: Bytes = key("maximum size of all files together", default=Bytes(200_000_000), minimum=1)
+    stage: bool = key(
+        "copy the snapshot to node-local storage, as data sets are, and run there: many processes that import it would be slow "
+        "on the shared file system. What the program writes to its working directory is copied back at the end",
+        default=False,
+    )
 
 
 DATE = 946_684_800
@@ -296,6 +306,11 @@ class HubSource:
     revision: str = saved(pattern=PLAIN)
     commit: str | None = saved(default=None, pattern=HUB_COMMIT)
 
+    @property
+    def folder(self) -> str:
+        """Its name in a cache of the hub's library."""
+        return f"{self.kind}s--{self.repository.replace('/', '--')}"
+
     def __str__(self) -> str:
         kind = "datasets/" if self.kind == "dataset" else ""
         return f"{_HUB}{kind}{self.repository}@{self.revision}"
@@ -328,3 +343,37 @@ def parse_hub(source: str) -> HubSource:
     return HubSource(
         repository=found[2], kind="dataset" if found[1] else "model", revision=revision, commit=pinned
     )
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class CachePlan:
+    """The directory of one compiler's cache, below that of the job's caches: one for the node, or one for each rank."""
+
+    variable: str = saved(pattern=VARIABLE_NAME)
+    directory: str = saved(pattern=WORD)
+    each: Literal["node", "rank"] = "node"
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class CachesPlan:
+    """Caches of compilers on node-local storage. base: directory on the node; key: subdirectory of this environment.
+
+    keep: they begin with what earlier jobs have compiled, from the user's store, and what is new goes there.
+    """
+
+    base: Text
+    key: str = saved(pattern=WORD)
+    caches: tuple[CachePlan, ...] = ()
+    keep: bool = False
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class ResultsPlan:
+    """Copy of results: target, condition, and the time before the end of the walltime at which ranks are stopped for it.
+
+    `to` is empty without `results`, if what the program writes beside its staged code is copied to `work/` of the run.
+    """
+
+    to: str
+    when: Literal["always", "ok"]
+    before_end: Duration

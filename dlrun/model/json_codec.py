@@ -9,6 +9,7 @@ import typing
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 from dlrun.model.text import Shell, Text
@@ -26,6 +27,8 @@ def to_plain(value: Any) -> Any:
             return {"shell": value.code}
         case StrEnum():
             return value.value
+        case Path():
+            return str(value)
         case Mapping():
             return {str(k): to_plain(v) for k, v in value.items()}
         case tuple() | list():
@@ -66,6 +69,9 @@ def _leaf(kind: Any, data: Any, path: str) -> Any:
         return Text.of(*(_piece(p, path) for p in (data if isinstance(data, list) else [data])))
     if kind is Shell:
         return _piece(data, path, want=Shell)
+    if kind is Path:
+        _expect(str, data, path)
+        return Path(_text(data, path))
     if dataclasses.is_dataclass(kind):
         return _object(kind, data, path)
     if kind is type(None):

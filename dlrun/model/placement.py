@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from dlrun.model.cpuset import format_list, parse_list
-from dlrun.model.keys import key
+from dlrun.model.keys import PLAIN, VARIABLE_NAME, key, saved
 from dlrun.model.record import record
 from dlrun.model.text import Text, digits
 from dlrun.model.topology import Core, Topology
@@ -191,7 +191,8 @@ class RankPlacement:
 class NodeSummary:
     """The node of a placement in numbers; `gpu_kind` determines the variable for visible GPUs.
 
-    `gpu_cpus` are the lists of hardware threads next to each GPU, by index; empty where they are unknown.
+    `gpu_cpus` are the lists of hardware threads next to each GPU, by index; empty where they are unknown. `kept_free` is the list
+    of those that no rank may have, whatever is granted: reserved, isolated, or left out of the node's description.
     """
 
     name: str = ""
@@ -204,6 +205,7 @@ class NodeSummary:
     gpu_kind: str = ""
     nics: tuple[str, ...] = ()
     gpu_cpus: tuple[str, ...] = ()
+    kept_free: str = ""
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -223,6 +225,10 @@ class Placement:
     warnings: tuple[str, ...] = ()
     steps: tuple[AppliedRule, ...] = ()
 
+    def cpus(self) -> tuple[int, ...]:
+        """The hardware threads of all ranks, ascending."""
+        return tuple(sorted({cpu for r in self.ranks for cpu in (*r.mask, *r.comm, *r.loader)}))
+
     def to_json(self) -> dict[str, Any]:
         """As plain data, without `steps`, which follow from topology and request."""
         node = {
@@ -236,6 +242,7 @@ class Placement:
             "gpu_kind": self.node.gpu_kind,
             "nics": list(self.node.nics),
             "gpu_cpus": list(self.node.gpu_cpus),
+            "kept_free": self.node.kept_free,
         }
         ranks = [_rank_to_json(rank) for rank in self.ranks]
         return {"version": VERSION, "node": node, "ranks": ranks, "warnings": list(self.warnings)}
@@ -295,6 +302,26 @@ class Preset:
     thread_pools: bool = False
     shares_cores: bool = False
     because: str = ""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class GpuShare:
+    """The GPUs of a role that shares its nodes: `variable` shows them to it, by `indexes`; `order`: name and value of another
+    that numbers GPUs as the plan does."""
+
+    variable: str = saved(pattern=VARIABLE_NAME)
+    indexes: tuple[int, ...] = ()
+    order: tuple[str, ...] = saved(default=(), pattern=PLAIN)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class CpuShare:
+    """The `cores` of a role on nodes that it shares, their hardware threads, and its `ranks` on each; `own`: the plan is its."""
+
+    own: bool
+    ranks: int
+    cores: int
+    cpus: tuple[int, ...]
 
 
 @record(frozen=True, slots=True, kw_only=True)

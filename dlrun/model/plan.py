@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from dlrun.model.data import SCRIPT_LINE, CodeMode, Credentials, HubSource, Snapshot
+from dlrun.model.data import SCRIPT_LINE, CachesPlan, CodeMode, Credentials, HubSource, ResultsPlan, Snapshot
 from dlrun.model.keys import PLAIN, SIGNAL, VARIABLE_NAME, WORD, saved
 from dlrun.model.origin import Decision, Origin
-from dlrun.model.placement import Placement, PoolPlan
+from dlrun.model.placement import CpuShare, GpuShare, Placement, PoolPlan
+from dlrun.model.program import ROLE_NAME, ContainerPlan, Ready
 from dlrun.model.record import record
 from dlrun.model.site import FailurePattern
 from dlrun.model.spec import Metric, Watch
@@ -160,22 +161,10 @@ class RendezvousPlan:
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class ContainerPlan:
-    """The container image of the ranks, its mounts (host:inside), the runtime's GPU flag, further arguments."""
-
-    runtime: Literal["apptainer", "enroot"]
-    image: str
-    mounts: tuple[Text, ...]
-    gpu_flag: str | None = saved(default=None, pattern=r"-[\w,=-]+")
-    workdir: str | None = None
-    arguments: tuple[str, ...] = ()
-
-
-@record(frozen=True, slots=True, kw_only=True)
 class EnvironmentPlan:
     """The set-up before the launch: shell lines of site and user, modules, venv, conda, container.
 
-    `staged` is the venv as a data set, with `environment.stage`. python: the site's, for dlrun's own programs on nodes.
+    `staged` is the venv or the image as a data set, with `environment.stage`. python: the site's, for dlrun's programs on nodes.
     """
 
     python: str | None = None
@@ -195,7 +184,8 @@ class DataPlan:
 
     `variable` is the environment variable with that path. With `fallback` the set is read in place if it does not fit when
     the job starts. `room`: maximum bytes per node for strategy `part` (default: free space). `start`: amount that must be
-    staged before the training starts. `secrets`: names of those that the program which fetches it needs.
+    staged before the training starts. `secrets`: names of those that the program which fetches it needs. `is_code`: it is the
+    run's copy of the job's snapshot, whose place is known in the job (`source` is empty).
     """
 
     name: str = saved(pattern=WORD)
@@ -224,33 +214,7 @@ class DataPlan:
     credentials: Credentials | None = None
     secrets: tuple[str, ...] = saved(default=(), pattern=VARIABLE_NAME)
     hub: HubSource | None = None
-
-
-@record(frozen=True, slots=True, kw_only=True)
-class ResultsPlan:
-    """Copy of results: target, condition, and the time before the end of the walltime at which ranks are stopped for it."""
-
-    to: str
-    when: Literal["always", "ok"]
-    before_end: Duration
-
-
-@record(frozen=True, slots=True, kw_only=True)
-class CachePlan:
-    """The directory of one compiler's cache, below that of the job's caches: one for the node, or one for each rank."""
-
-    variable: str = saved(pattern=VARIABLE_NAME)
-    directory: str = saved(pattern=WORD)
-    each: Literal["node", "rank"] = "node"
-
-
-@record(frozen=True, slots=True, kw_only=True)
-class CachesPlan:
-    """Caches of compilers on node-local storage. base: directory on the node; key: subdirectory of this environment."""
-
-    base: Text
-    key: str = saved(pattern=WORD)
-    caches: tuple[CachePlan, ...] = ()
+    is_code: bool = False
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -348,8 +312,33 @@ class Cost:
 
 
 @record(frozen=True, slots=True, kw_only=True)
+class RoleJob:
+    """A role of a job with several programs: a job of its own, on some of that job's nodes, or those of the role `beside`."""
+
+    name: str = saved(pattern=ROLE_NAME)
+    plan: Plan
+    needs: tuple[str, ...] = saved(default=(), pattern=ROLE_NAME)
+    ready: Ready | None = None
+    ends: bool = False
+    restarts: int = 0
+    beside: str | None = saved(default=None, pattern=ROLE_NAME)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class RoleJobs:
+    """The roles in the order of their nodes; `start`, `unset`: as those of a `PoolPlan`, for a program that finds a free port."""
+
+    jobs: tuple[RoleJob, ...]
+    start: tuple[Text, ...] = ()
+    unset: tuple[str, ...] = saved(default=(), pattern=VARIABLE_NAME)
+
+
+@record(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The plan of one job: pure data, with a lossless JSON form."""
+    """The plan of one job: pure data, with a lossless JSON form.
+
+    `role`: the job is that role of another job. With `role_jobs` it runs these, and `roles` are those of the first that ends it.
+    """
 
     version: int
     name: str
@@ -395,3 +384,17 @@ class Plan:
     cost: Cost | None = None
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     global_batch: int | None = None
+    role: str | None = saved(default=None, pattern=ROLE_NAME)
+    role_jobs: RoleJobs | None = None
+    gpu_share: GpuShare | None = None
+    cpu_shares: tuple[CpuShare, ...] = ()
+
+    @property
+    def each_role(self) -> tuple[RoleJob, ...]:
+        """The jobs of its roles; none without roles."""
+        return self.role_jobs.jobs if self.role_jobs is not None else ()
+
+    @property
+    def programs(self) -> tuple[Plan, ...]:
+        """The plans of the job's programs: its own, or those of its roles."""
+        return (self,) if self.role_jobs is None else tuple(role.plan for role in self.each_role)

@@ -85,8 +85,9 @@ class Account:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Complexes:
-    """Complexes of a Grid Engine cell for GPUs, memory and whole nodes, by their names in `qconf -sc`."""
+    """Complexes of a Grid Engine cell for GPUs, memory and nodes, by their names in `qconf -sc`."""
 
+    nodes: str | None = key("nodes that jobs ask for by number (`-l node_f=2`)", default=None, pattern=PLAIN)
     gpu: str | None = key("GPUs", default=None, pattern=PLAIN)
     memory: str | None = key("memory, such as h_vmem", default=None, pattern=PLAIN)
     exclusive: str | None = key("whole nodes", default=None, pattern=PLAIN)
@@ -178,7 +179,7 @@ class Partition:
     exclusive: bool | None = key(
         "jobs are allocated whole nodes; default: `scheduler.exclusive`", default=None
     )
-    cpus_per_gpu: int | None = key("CPUs that must be requested with each GPU", default=None, minimum=1)
+    cpus_per_gpu: int | None = key("cores that must be requested with each GPU", default=None, minimum=1)
     billing: Billing | None = key("billing; default: the site's", default=None)
     preemptable: bool = key("jobs can be preempted", default=False)
     accounts: str | None = key("regular expression that the accounts match that may use it", default=None)
@@ -250,7 +251,7 @@ class FabricSite:
     """The network between nodes."""
 
     name: str = key("infiniband, omni-path, slingshot, roce, efa or ethernet", pattern=BACK_END)
-    generation: str | None = key("product name", default=None)
+    generation: str | None = key("product and speed, which `dlrun plan` shows", default=None)
     interfaces: tuple[str, ...] = key("IP interfaces on compute nodes, fastest first", default=())
     versions: Mapping[str, str] = key("versions of libraries, such as nccl: 2.21, for settings", factory=dict)
     libraries: tuple[str, ...] = key(
@@ -333,10 +334,7 @@ class FailurePattern:
     )
     means: str = key("cause, in one sentence", pattern=PLAIN)
     next: str = key("advice for users", pattern=PLAIN)
-    consequence: bool = key(
-        "it may be the consequence of another failure: reported only if no log shows another cause",
-        default=False,
-    )
+    consequence: bool = key("a symptom: reported only if no log shows another cause", default=False)
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -368,6 +366,9 @@ class Site:
     qos: Mapping[str, Qos] = key("QOS with their limits, by name", factory=dict)
     node_types: Mapping[str, NodeType] = key("node types, by name", factory=dict)
     fabric: FabricSite | None = key("the network between nodes", default=None)
+    internet: bool | None = key(
+        "compute nodes reach the internet; if not, `track` works offline", default=None
+    )
     rendezvous: Rendezvous = key("rendezvous address and ports of the ranks", factory=Rendezvous)
     storage: Storage = key("node-local and shared storage", factory=Storage)
     environment: SiteEnvironment = key(

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from dlrun.model.data import CodeMode, DataSet, Results, Snapshot
 from dlrun.model.keys import BACK_END, DATA_NAME, FILE_NAME, OPTION_NAME, PLAIN, VARIABLE_NAME, key
 from dlrun.model.placement import PlacementOptions
+from dlrun.model.program import ROLE_NAME, Environment, Role, Secret
 from dlrun.model.record import record
 from dlrun.model.units import Bytes, Duration
 
@@ -94,58 +95,6 @@ class Resources:
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Container:
-    """The container image that the ranks run in."""
-
-    image: str = key("path or URI of the image", pattern=PLAIN, path=True)
-    runtime: Literal["apptainer", "enroot"] = key(
-        "apptainer (or singularity), or enroot through pyxis", default="apptainer"
-    )
-    binds: tuple[str, ...] = key(
-        "host paths to bind-mount (`/path` or `/host:/inside`)", default=(), path=True
-    )
-    workdir: str | None = key(
-        "working directory inside the container; default: that of the job", default=None, pattern=PLAIN
-    )
-    arguments: tuple[str, ...] = key(
-        "additional arguments of the container runtime", default=(), single="never"
-    )
-
-
-@record(frozen=True, slots=True, kw_only=True)
-class Environment:
-    """The environment of the training command."""
-
-    hygiene: Literal["auto", "keep", "reset", "purge"] = key(
-        "what happens to modules that are already loaded; auto: the site's rule", default="auto"
-    )
-    modules: tuple[str, ...] = key("environment modules to load, in order", default=())
-    venv: str | None = key("Python virtual environment to activate", default=None, pattern=PLAIN, path=True)
-    stage: bool = key(
-        "copy the venv to node-local storage first: importing Python packages on a thousand ranks from a shared file system "
-        "makes millions of metadata requests",
-        default=False,
-    )
-    conda: str | None = key(
-        "conda environment (name or path) to activate", default=None, pattern=PLAIN, path=True
-    )
-    container: Container | None = key("container that the ranks run in", default=None)
-    variables: Mapping[str, str] = key(
-        "environment variables of every rank; `{{ env.NAME }}` is a variable of the node, `{{ }}` inserts values of the plan",
-        factory=dict,
-        names=VARIABLE_NAME,
-    )
-    drop: tuple[str, ...] = key(
-        "variables to leave unset, even if dlrun, the site or a module would set them",
-        default=(),
-        pattern=VARIABLE_NAME,
-    )
-    setup: tuple[str, ...] = key(
-        "shell lines to run before the launch, copied unchanged", default=(), single="text"
-    )
-
-
-@record(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """The early signal that makes the training save its state."""
 
@@ -176,15 +125,6 @@ class OnFailure:
     out_of_memory: Policy = key("action after a process was killed because memory ran out", default="stop")
     hang: Policy = key("action after `hang` detected no progress", default="requeue")
     user_error: Policy = key("action after a failure of the program itself", default="stop")
-
-
-@record(frozen=True, slots=True, kw_only=True)
-class Secret:
-    """Where a secret is read from when the job runs: exactly one of the three."""
-
-    env: str | None = key("environment variable of the submitting shell", default=None, pattern=VARIABLE_NAME)
-    file: str | None = key("file that only you can read (mode 0600)", default=None, pattern=PLAIN, path=True)
-    command: tuple[str, ...] = key("command that prints the secret", default=(), single="never")
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -348,7 +288,8 @@ class Spec:
     )
     caches: Literal["auto", "off"] = key(
         "directories for what compilers keep (torch.compile, Triton, CUDA, …); auto: private ones on node-local storage, one for "
-        "each rank where sharing fails; variables that are set already are kept; off: each tool uses its own",
+        "each rank where sharing fails, with what earlier jobs have compiled; variables that are set already are kept; off: each "
+        "tool uses its own",
         default="off",
     )
     code: CodeMode | Snapshot = key(
@@ -389,6 +330,11 @@ class Spec:
     sweep: Sweep = key(
         "parameters and their values, `{{ NAME }}` in the command: a job array with one run per point",
         factory=Sweep,
+    )
+    roles: Mapping[str, Role] = key(
+        "several programs in one job instead of `command`, each with nodes of its own: a server and what uses it",
+        factory=dict,
+        names=ROLE_NAME,
     )
     metrics: Mapping[str, Metric] = key(
         "numbers to read from the log, by name; `throughput` of common trainers is found automatically",

@@ -13,6 +13,13 @@ COMMANDS = {
     "stage": ("commands.stage:main", "copy a data set to this node, or to all nodes of a job"),
     "stage-out": ("commands.stage_out:main", "copy results from this node to a shared file system"),
     "list": ("commands.cache:list_sets", "the data sets of this node"),
+    "compiled-check": ("commands.compiled:check", "leave a damaged archive of compiled entries aside"),
+    "compiled-find": ("commands.compiled:find", "find what compilers have compiled in the user's store"),
+    "compiled-save": ("commands.compiled:save", "add what compilers have compiled to the user's store"),
+    "compiled-seed": (
+        "commands.compiled:seed",
+        "stage what compilers have compiled, into the caches of this node",
+    ),
     "evict": ("commands.cache:evict", "remove data sets that no running job uses"),
     "clean": ("commands.cache:clean", "remove the remains of ended jobs"),
     "fix-venv": (

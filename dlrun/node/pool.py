@@ -15,21 +15,24 @@ requests, up to TIMES times (0: never). The exit code is that of the first point
 
 import collections
 import contextlib
-import json
 import os
-import select
 import signal
 import subprocess
 import sys
 import time
-from typing import Any, Deque, Dict, List
+from typing import TYPE_CHECKING, Any, Deque, Dict, List
+
+if TYPE_CHECKING or __package__:
+    from .coordinator import Coordinator, log_line, read_state, wait, write_state
+else:  # in a job directory they are files side by side, and Python's -I does not look there
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    from coordinator import Coordinator, log_line, read_state, wait, write_state
+
+    del sys.path[0]
 
 GRACE = float(os.environ.get("DLRUN_GRACE") or 10.0) + 5.0
 TRIES = 3
-SIGNAL_DELAY = 5.0
-"""Seconds within which a scheduler signals all programs of a job."""
-PAUSE = 1.0
-"""Maximum seconds between two looks at the files that cancel points; the end of a process is seen at once."""
 
 
 class Place:
@@ -48,55 +51,14 @@ class Place:
         self.begun = 0.0
 
 
-class Pool:
-    """The job: its directory, the words before each point, and what it was asked."""
+class Pool(Coordinator):
+    """The job, and the words before each point."""
 
-    def __init__(self, directory: str, start: List[str], walltime: int) -> None:
-        self.directory = directory
+    def __init__(self, directory: str, start: List[str], walltime: float) -> None:
+        super().__init__(directory, walltime)
         self.start = start
-        self.walltime = walltime
-        self.before = 0
-        self.signal = ""  # what the points get then
-        self.requeues = 0
-        self.requeue = ""
-        self.closing = False  # the end of the walltime is near: no more points start
-        self.begun = time.monotonic()
-        self.started = int(time.time())
-        self.reason = ""  # why it was asked to end
-        self.code = 0
+        self.signal = ""  # what the points get near the end of the walltime
         self.signalled = []  # type: List[int]
-
-    def asked(self, number: int, frame: Any) -> None:  # noqa: ARG002 - what a signal handler is given
-        """The handler of SIGTERM and SIGINT."""
-        self.reason = self.reason or ("timed out" if self.is_over() else "cancelled")
-
-    def warned(self, number: int, frame: Any) -> None:  # noqa: ARG002 - what a signal handler is given
-        """The handler of the scheduler's early signal, which counts where the walltime is unknown."""
-        self.closing = self.closing or not self.walltime
-
-    def close(self, running: List[Place]) -> None:
-        """At the time before the end of the walltime: start nothing more, and warn the points that run, or end them."""
-        left = self.walltime - (time.monotonic() - self.begun)
-        if not self.closing and self.before and self.walltime and left <= self.before:
-            self.closing = True
-        if not self.closing or self.signal == "sent":
-            return
-        if self.signal:
-            log_line(
-                "dlrun: the walltime ends in about {} s: SIG{} to {} points".format(
-                    self.before, self.signal, len(running)
-                )
-            )
-            for place in running:
-                place.process.send_signal(getattr(signal, "SIG" + self.signal))
-        else:
-            self.reason = self.reason or "timed out"
-        self.signal = "sent"
-
-    def is_over(self, margin: float = 0.1) -> bool:
-        """True at the end of the walltime, or up to this part of it before: the job began earlier than this program."""
-        left = self.walltime - (time.monotonic() - self.begun)
-        return bool(self.walltime) and left <= min(60.0, self.walltime * margin)
 
     def run(self, points: int, places: List[Place]) -> int:
         """Run all points that have not ended; returns the exit code of the first that failed."""
@@ -106,9 +68,8 @@ class Pool:
         log_line("dlrun: {} of {} points to run, {} at a time".format(len(waiting), points, len(places)))
         self.record("running")
         while running or (waiting and free and not (self.reason or self.closing)):
-            if self.is_over(0.0):  # schedulers may still let programs run, but start no others
-                self.reason = self.reason or "timed out"
-            self.close(running)
+            if self.look_at_time():
+                self.close(running)
             while waiting and free and not (self.reason or self.closing):
                 place = free.popleft()
                 if self.begin(place, waiting.popleft()):
@@ -134,11 +95,18 @@ class Pool:
         self.record("ended")
         return self.code
 
+    def close(self, running: List[Place]) -> None:
+        """Near the end of the walltime: warn the points that run, or end them."""
+        if self.signal:
+            to = "{} points".format(len(running))
+            self.warn(self.signal, to, [place.process for place in running])
+        else:
+            self.reason = self.reason or "timed out"
+
     def name_those_that_were_signalled(self) -> None:
-        """Points that the scheduler signalled itself have the reason of the job, which may get its signal a moment later."""
-        until = time.monotonic() + SIGNAL_DELAY
-        while self.signalled and not self.reason and time.monotonic() < until:
-            wait()
+        """Points that the scheduler signalled itself have the reason of the job."""
+        if self.signalled:
+            self.await_signal()
         for point in self.signalled if self.reason else ():
             self.write(point, dict(self.state(point), reason=self.reason, unfinished=True))
 
@@ -149,18 +117,9 @@ class Pool:
 
     def leave(self, left: List[int]) -> None:
         """Leave these points to the next start of the job; without one they have ended with this one."""
-        starts = int(os.environ.get("DLRUN_RESTART") or 0)
-        if (self.reason or "timed out") == "timed out" and starts < self.requeues:
-            log_line("dlrun: {} of the points are left: another start of the job follows".format(len(left)))
-            self.record("requeued")
-            if (
-                subprocess.call(
-                    ["bash", "-c", self.requeue], env=dict(os.environ, DLRUN_RUN_DIR=self.directory)
-                )
-                == 0
-            ):
-                sys.exit(124)
-            log_line("dlrun: the job could not be started again")
+        text = "{} of the points are left: ".format(len(left))
+        if (self.reason or "timed out") == "timed out" and self.request_restart(text):
+            sys.exit(124)
         for point in left:
             state = self.state(point)
             if not state.get("unfinished"):
@@ -266,52 +225,11 @@ class Pool:
 
     def state(self, point: int) -> Dict[str, Any]:
         """The record of a point; empty if there is none."""
-        try:
-            return dict(json.loads(self.text(point).decode("utf-8")))
-        except ValueError:
-            return {}
+        return read_state(self.path(point))
 
     def write(self, point: int, state: Dict[str, Any]) -> None:
         """Write the record of a point."""
         write_state(self.path(point), state)
-
-    def record(self, state: str) -> None:
-        """Write the record of the job itself."""
-        over = state == "ended"
-        with contextlib.suppress(OSError):  # a full disk: the scheduler has the end, too
-            write_state(self.directory, {
-                "version": 1, "state": state, "job_id": os.environ["DLRUN_JOB_ID"], "host": os.uname().nodename.partition(".")[0],
-                "started": self.started, "ended": int(time.time()) if over else None, "exit_code": self.code if over else None,
-                "reason": self.reason or None,
-            })  # fmt: skip
-
-
-def log_line(text: str) -> None:
-    """A line of the job's log."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-
-
-def write_state(directory: str, state: Dict[str, Any]) -> None:
-    """Write state.json atomically."""
-    temporary = os.path.join(directory, ".state.pool")
-    with open(temporary, "w") as stream:
-        json.dump(state, stream)
-        stream.write("\n")
-    os.rename(temporary, os.path.join(directory, "state.json"))
-
-
-def noticed(number: int, frame: Any) -> None:
-    """The handler of SIGCHLD: with one, the signal wakes `wait`."""
-
-
-def wait() -> None:
-    """Until a signal comes, such as SIGCHLD at the end of a process, but at most `PAUSE` seconds."""
-    if select.select([WAKE], [], [], PAUSE)[0]:
-        os.read(WAKE, 1 << 16)
-
-
-WAKE, _WOKEN = os.pipe()
 
 
 def main(arguments: List[str]) -> int:
@@ -323,14 +241,7 @@ def main(arguments: List[str]) -> int:
     pool = Pool(os.environ["DLRUN_JOB_DIR"], start, walltime)
     pool.before, pool.signal = int(arguments[4]), arguments[5].strip("-")
     pool.requeues, pool.requeue = int(arguments[6]), arguments[7]
-    os.set_blocking(_WOKEN, False)
-    signal.set_wakeup_fd(_WOKEN)
-    signal.signal(signal.SIGCHLD, noticed)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, pool.asked)
-    for number in (signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(number, pool.warned)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    pool.listen()
     return pool.run(points, places[: at_once or None])
 
 

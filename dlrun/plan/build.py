@@ -14,7 +14,7 @@ from dlrun import backends
 from dlrun.frameworks.common import nested_launcher_check
 from dlrun.frameworks.protocol import Shape
 from dlrun.launchers.protocol import Launcher
-from dlrun.model.data import CodeMode, Snapshot
+from dlrun.model.data import Snapshot
 from dlrun.model.observed import DataSize, HubCopy, Installed
 from dlrun.model.origin import Origin
 from dlrun.model.plan import (
@@ -46,10 +46,10 @@ from dlrun.plan import (
     roles,
     several_partitions,
 )
-from dlrun.plan.caches import decide as caches
 from dlrun.plan.command import command_line, pool, sweep
-from dlrun.plan.container import contain, gpu_variables, launch_arguments
+from dlrun.plan.container import contain, launch_arguments, of_container
 from dlrun.plan.data import storage
+from dlrun.plan.data.software import anchored, code_of
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.limits import check_limits, check_options, check_runs
 from dlrun.plan.metrics import spec as metric_specs
@@ -76,7 +76,8 @@ POINT_OUTPUT = "points/{index}/logs/job.log"
 
 @record(frozen=True, slots=True, kw_only=True)
 class PlanInputs:
-    """The inputs of a plan. `directory` is the command's working directory; `sources`: file name -> text, for error messages."""
+    """The inputs of a plan. `directory` is the command's working directory; `sources`: file name -> text, for error messages;
+    `role`: the job is this role of another job, whose roles are `peers`."""
 
     spec: Spec
     site: Site
@@ -89,26 +90,28 @@ class PlanInputs:
     installed: Installed = Installed()
     measured: Mapping[str, DataSize] = field(default_factory=dict)
     hubs: Mapping[str, HubCopy] = field(default_factory=dict)
+    role: str | None = None
+    peers: tuple[str, ...] = ()
 
 
 def build(inputs: PlanInputs) -> Plan:
     """The plan of a job; raises InvalidFile with all problems found, Invalid for an unknown back end."""
-    spec, site, ledger = inputs.spec, inputs.site, Ledger(inputs.origins, inputs.notes)
+    spec, site, ledger = anchored(inputs.spec, inputs.directory), inputs.site, Ledger(inputs.origins, inputs.notes)  # fmt: skip
     scheduler = roles.located(lambda: backends.scheduler(site.scheduler.type), ledger, "site")
     whole, layout, links = _lay_out(inputs, ledger)
     progress = endings.check(spec, layout.walltime, ledger)
     choice = pool.back_ends(spec, site, ledger)
     binding, threads = _bind(inputs, choice, whole, layout, ledger)
     shape = roles.shape_of(spec, site, layout, choice, binding, threads)
-    stored = storage.decide(spec, site, layout, choice, inputs.measured, ledger, inputs.hubs)
+    stored = storage.decide(spec, site, layout, choice, inputs.measured, ledger, inputs.hubs, inputs.installed)  # fmt: skip
     points = _points(spec, site, whole, ledger)
     metric_specs.check(spec, ledger)
     known = command_line.Known(spec=spec, layout=layout, threads=threads, data=stored.data,
-                               directory=inputs.directory)  # fmt: skip
+                               directory=inputs.directory, peers=inputs.peers)  # fmt: skip
     commands = command_line.commands(known, points, ledger)
     given = command_line.variables(known, points, ledger)
     _ask_framework(choice, shape, commands[0], inputs, ledger)
-    container = contain(spec, site, layout, inputs.directory, stored.data, choice.launcher, ledger)
+    container = contain(spec, site, layout, inputs.directory, stored, choice.launcher, ledger, role=inputs.role)  # fmt: skip
     of_fabric, of_nodes, of_check = _fabric_and_checks(spec, site, layout, choice.launcher, ledger)
     _stop(ledger, inputs)
     likely.check(spec, site, layout, binding, points, ledger)
@@ -121,9 +124,9 @@ def build(inputs: PlanInputs) -> Plan:
     environment.check_dropped(spec, role_plans, ledger)
     _stop(ledger, inputs)
     launch = roles.launch_plan(choice, site)
-    shared = (*_of_placement(threads, binding, ledger), *launch.variables, *gpu_variables(container), *of_fabric,
-              *environment.data_paths(stored.data), *environment.hub_offline(stored.data))  # fmt: skip
-    request, asked = _requests(inputs, layout, whole, threads, points, links, stored.asking)
+    shared = (*_of_placement(threads, binding, ledger), *launch.variables, *of_container(container, spec, inputs.directory),
+              *of_fabric, *environment.data_paths(stored.data), *environment.of_hub(stored.data, spec, site))  # fmt: skip
+    request, asked = _requests(inputs, layout, whole, threads, points, links, stored)
     return Plan(
         version=VERSION,
         name=spec.name,
@@ -138,7 +141,7 @@ def build(inputs: PlanInputs) -> Plan:
         roles=role_plans,
         binding=binding,
         rendezvous=environment.rendezvous(site.rendezvous, choice.framework.ports(shape, choice.options)),
-        environment=environment.set_up(spec, site, container, stored.venv),
+        environment=environment.set_up(spec, site, container, stored.staged),
         variables=environment.variables(spec, site, shared, given, ledger),
         secrets=environment.secrets(spec),
         data=stored.data,
@@ -156,8 +159,8 @@ def build(inputs: PlanInputs) -> Plan:
         requeue_on=endings.causes(spec.on_failure, links, watched=spec.hang is not None),
         verify=placement_check(spec, ledger),
         usage=spec.usage,
-        code=_code(spec),
-        caches=caches.decide(spec, site, layout, inputs.installed, ledger),
+        code=code_of(spec),
+        caches=stored.caches,
         track=trackers.decide(spec, site, len(points), ledger),
         fabric_check=of_check,
         node_checks=of_nodes,
@@ -169,6 +172,7 @@ def build(inputs: PlanInputs) -> Plan:
         cost=_cost(spec, site, whole, links, points),
         metrics=spec.metrics,
         global_batch=command_line.global_batch(spec, layout),
+        role=inputs.role,
     )
 
 
@@ -200,12 +204,7 @@ def _cost(
 
 def _workplace(inputs: PlanInputs) -> Text:
     """The working directory of the ranks."""
-    return Text.of(Shell("$DLRUN_WORK") if isinstance(_code(inputs.spec), Snapshot) else inputs.directory)
-
-
-def _code(spec: Spec) -> CodeMode | Snapshot:
-    """The key `code`, with a snapshot as its options."""
-    return Snapshot() if spec.code == "snapshot" else spec.code
+    return Text.of(Shell("$DLRUN_WORK") if isinstance(code_of(inputs.spec), Snapshot) else inputs.directory)
 
 
 def _lay_out(inputs: PlanInputs, ledger: Ledger) -> tuple[Layout, Layout, int]:
@@ -220,6 +219,8 @@ def _lay_out(inputs: PlanInputs, ledger: Ledger) -> tuple[Layout, Layout, int]:
     wanted = pool.resources(inputs.spec, inputs.site, inputs.topology, ledger)
     layout = lay_out(wanted, inputs.site, inputs.topology, ledger)
     layout = several_partitions.choose(wanted, inputs.site, layout, ledger)
+    if inputs.role is not None and backends.scheduler(inputs.site.scheduler.type).MOST_NODES != 1:
+        layout = replace(layout, chosen=True)
     whole, links = endings.chain(inputs.spec, layout, ledger)
     check_limits(inputs.spec, inputs.site, whole.granted, ledger)
     return whole, pool.of_point(inputs.spec, whole), links
@@ -312,12 +313,12 @@ def _requests(
     threads: int | None,
     points: Sequence[Mapping[str, str]],
     links: int,
-    directives: tuple[str, ...],
+    stored: storage.NodeStorage,
 ) -> tuple[Request, Request]:
     """The request of one run, and that of the job for the scheduler."""
     spec, site, after = inputs.spec, inputs.site, inputs.after
-    asked = _request(spec, site, whole, threads, pool.tasks(spec, points), after, links, directives)
-    return _request(spec, site, layout, threads, len(points), after, links, directives), asked
+    asked = _request(spec, site, whole, threads, pool.tasks(spec, points), after, links, stored)
+    return _request(spec, site, layout, threads, len(points), after, links, stored), asked
 
 
 def _request(
@@ -328,7 +329,7 @@ def _request(
     points: int,
     after: tuple[Dependency, ...],
     links: int,
-    directives: tuple[str, ...],
+    stored: storage.NodeStorage,
 ) -> Request:
     wanted, partition = spec.resources, layout.partition
     # `queue` is the partition's name for the scheduler; a profile writes `-` where the scheduler must not get one.
@@ -364,11 +365,11 @@ def _request(
         after=after,
         hold=spec.hold,
         signal=endings.carrier(spec.checkpoint.signal) if spec.checkpoint else None,
-        signal_before=_before_end(spec) if spec.checkpoint else None,
+        signal_before=_before_end(spec, stored) if spec.checkpoint else None,
         requeue=bool(endings.causes(spec.on_failure, links, watched=spec.hang is not None)),
         spare_nodes=layout.spare_nodes,
         options=wanted.options,
-        directives=directives,
+        directives=stored.asking,
     )
 
 
@@ -378,10 +379,10 @@ def _queues(site: Site, layout: Layout) -> str:
     return ",".join(dict.fromkeys(site.partitions[name].queue or name for name in names))
 
 
-def _before_end(spec: Spec) -> Duration:
+def _before_end(spec: Spec, stored: storage.NodeStorage) -> Duration:
     """Time from the early signal to the end of the walltime: for the checkpoint and the copy of results."""
     saved = spec.checkpoint.before_end if spec.checkpoint else Duration(0)
-    return Duration(saved + (spec.results.before_end if spec.results else 0))
+    return Duration(saved + (stored.results.before_end if stored.results else 0))
 
 
 def _node_cpus(site: Site, layout: Layout, cpus: int | None) -> int | None:

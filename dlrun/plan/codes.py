@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dlrun.plan.command.codes import COMMAND_CODES
 from dlrun.plan.data.codes import DATA_CODES
 from dlrun.plan.mistakes.codes import MISTAKE_CODES
 
@@ -338,20 +339,6 @@ CODES: dict[str, tuple[str, str]] = {
         "points with different parameters",
         "Each point of `sweep.list` must give a value to every parameter, because all points run the same command.",
     ),
-    "DLR083": (
-        "a sweep parameter with a reserved name",
-        "`{{ nodes }}`, `{{ world_size }}`, `{{ global_batch }}` and others are values of the plan, which is the same for all "
-        "points of a sweep (one job array). To run a job at several sizes, use `dlrun scale`.",
-    ),
-    "DLR084": (
-        "too many points in a sweep",
-        "Every point has its own directory with logs. For more, let a search algorithm select them: docs/guide/sweeps.md.",
-    ),
-    "DLR140": (
-        "a sweep that cannot run inside one job",
-        "With `sweep.nodes` each point runs on a part of a node. That needs a scheduler where dlrun can start such points, and a "
-        "framework whose processes are all ranks. Some keys, such as `results`, work only for the points of a job array.",
-    ),
     "DLR085": (
         "an incomplete metric",
         "A metric has a `pattern` (a regular expression with the number as its one group, or as the group `value`) or a "
@@ -374,8 +361,9 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR092": (
         "an environment that cannot be staged",
-        "`environment.stage` copies the virtual environment of `environment.venv` to each node, as a data set with the name "
-        "`environment`. Conda environments and containers cannot be staged this way.",
+        "`environment.stage` copies the virtual environment of `environment.venv`, or the image file of "
+        "`environment.container`, to each node, as a data set with the name `environment` or `image`. Conda environments, and "
+        "images that are files only on the nodes, cannot be staged.",
     ),
     "DLR098": (
         "a variable that belongs to bash or to dlrun",
@@ -394,6 +382,13 @@ CODES: dict[str, tuple[str, str]] = {
         "Without a configured interface, NCCL and Gloo select one for their sockets, possibly that of a management network. This "
         "affects all data on Ethernet, and on any fabric the data of Gloo in jobs without GPUs, because Gloo uses only IP.",
     ),
+    "DLR144": (
+        "each rank would convert the image",
+        "With `fetch: job`, or a submission from another machine, Apptainer pulls an image of a registry (`docker://…`) and converts it "
+        "where it starts: each rank of a job does so, many GB of them at once in one `~/.apptainer/cache`. Submit on the cluster without "
+        "`fetch: job`: the image is then pulled once; or convert it yourself, and name the file. enroot, through pyxis, imports once a node.",
+    ),
+    **COMMAND_CODES,
     **MISTAKE_CODES,
     **DATA_CODES,
 }

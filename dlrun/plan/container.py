@@ -6,13 +6,16 @@ Apptainer is started by `rank.sh`; enroot by srun's pyxis plug-in, which then ru
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from dlrun.launchers.protocol import Launcher
-from dlrun.model.plan import ContainerPlan, DataPlan, Variable
+from dlrun.model.data import Snapshot
+from dlrun.model.plan import Variable
+from dlrun.model.program import Container, ContainerPlan, ImageSource, is_pulled, parse_image
 from dlrun.model.site import Site
-from dlrun.model.spec import Container, Spec
+from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text, expanding
+from dlrun.plan.data.software import code_of
+from dlrun.plan.data.storage import NodeStorage
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
 
@@ -32,11 +35,16 @@ def contain(
     site: Site,
     layout: Layout,
     directory: str,
-    data: Sequence[DataPlan],
+    stored: NodeStorage,
     launcher: Launcher,
     ledger: Ledger,
+    *,
+    role: str | None = None,
 ) -> ContainerPlan | None:
-    """The container's plan, None without a container; job directory, working directory and all data are mounted."""
+    """The container's plan, None without a container; job directory, working directory and all data are mounted.
+
+    role: whose it is; the job directory of a role is inside that of the whole job.
+    """
     wanted = spec.environment.container
     if wanted is None:
         return None
@@ -50,8 +58,13 @@ def contain(
         )
     _check_environments(spec, ledger)
     _check_image(wanted, ledger)
-    local = site.storage.node_local
-    mounts = [Text.of(Shell("$DLRUN_JOB_DIR")), Text.of(directory)]
+    source = _pulled_once(wanted, ledger)
+    if source is None:
+        _check_conversion(wanted, layout.ranks, ledger)
+    data, local = stored.data, site.storage.node_local
+    led = {variable.name: Text.of(Shell(f"${variable.name}")) for variable in _of_snapshot(spec, directory)}
+    job = Shell("${DLRUN_JOB_DIR%/roles/*}" if role is not None else "$DLRUN_JOB_DIR")
+    mounts = [Text.of(job), led.get(_SUBMITTED, Text.of(directory))]
     in_place = [one for one in data if one.strategy == "in_place"]
     mounts += [one.path for one in in_place]
     if local is not None and any(one.strategy != "in_place" for one in data):
@@ -63,10 +76,56 @@ def contain(
     return ContainerPlan(
         runtime=wanted.runtime,
         image=wanted.image,
-        mounts=(*dict.fromkeys(mounts), *map(Text.of, wanted.binds)),
+        mounts=(
+            *dict.fromkeys(mounts),
+            *(_mounted(bind, led.get(_bind(number))) for number, bind in enumerate(wanted.binds)),
+        ),
         gpu_flag=_GPU_FLAGS.get((wanted.runtime, gpus[0].kind)) if gpus else None,
-        workdir=wanted.workdir,
+        workdir=led.get(_WORKDIR) or (None if wanted.workdir is None else Text.of(wanted.workdir)),
         arguments=wanted.arguments,
+        source=source,
+        path=stored.staged.path if stored.staged is not None else None,
+    )
+
+
+_SUBMITTED = "DLRUN_SUBMIT_DIR"
+_WORKDIR = "DLRUN_MOUNT_WORKDIR"
+
+
+def _bind(number: int) -> str:
+    return f"DLRUN_MOUNT_{number}"
+
+
+def _mounted(bind: str, source: Text | None) -> Text:
+    """A mount of the user's; source: the path on the host, if the job finds that out."""
+    return Text.of(bind) if source is None else Text.of(source, ":", bind.partition(":")[2])
+
+
+def _of_snapshot(spec: Spec, directory: str) -> tuple[Variable, ...]:
+    """Variables for what a container mounts from the directory of the submission where the job runs a copy of the code.
+
+    `dlrun_use_snapshot` changes the values where the copy has what they name.
+    """
+    wanted = spec.environment.container
+    if wanted is None or not isinstance(code_of(spec), Snapshot):
+        return ()
+    paths = {_SUBMITTED: (directory, "mounted into the container; if it is gone, the copy of the code")}
+    for number, bind in enumerate(wanted.binds):
+        source, mark, inside = bind.partition(":")
+        # What keeps its path is the directory of the submission, also inside.
+        if mark and inside.partition(":")[0] != source:
+            paths[_bind(number)] = (
+                source,
+                "mounted into the container, from the copy of the code if that has it",
+            )
+    if wanted.workdir is not None:
+        paths[_WORKDIR] = (
+            wanted.workdir,
+            "the working directory in the container, in the copy of the code if that has it",
+        )
+    return tuple(
+        Variable(name=name, value=Text.of(value), rule="container-snapshot", because=because)
+        for name, (value, because) in paths.items()
     )
 
 
@@ -81,7 +140,7 @@ def launch_arguments(container: ContainerPlan | None, directory: Text) -> tuple[
         inside = path if ":" in str(path) else Text.of(path, ":", path)
         mounts += [",", inside] if mounts else [inside]
     return (
-        Text.of(f"--container-image={container.image}"),
+        Text.of("--container-image=", container.path or container.image),
         Text.of("--container-mounts=", *mounts),
         Text.of("--container-workdir=", container.workdir or directory),
         *map(Text.of, [container.gpu_flag] if container.gpu_flag else []),
@@ -89,7 +148,12 @@ def launch_arguments(container: ContainerPlan | None, directory: Text) -> tuple[
     )
 
 
-def gpu_variables(container: ContainerPlan | None) -> tuple[Variable, ...]:
+def of_container(container: ContainerPlan | None, spec: Spec, directory: str) -> tuple[Variable, ...]:
+    """The variables of the job that are there for its container."""
+    return (*_of_gpus(container), *_of_snapshot(spec, directory))
+
+
+def _of_gpus(container: ContainerPlan | None) -> tuple[Variable, ...]:
     """Variables for srun's environment that make enroot mount the GPUs."""
     if container is None or container.runtime != "enroot" or not container.gpu_flag:
         return ()
@@ -127,6 +191,47 @@ def _check_image(wanted: Container, ledger: Ledger) -> None:
         "environment.container.image",
         "environment.container",
         help=f'write `image: "{instead}"`',
+    )
+
+
+_CONVERTED = re.compile(r"(?:docker|oras|library|shub|https?)://(?:.*/)?([\w.-]+?)(?:\.sif|[:@][\w.:-]+)?")
+"""An image that apptainer pulls, and converts, before it starts a program (Apptainer User Guide, "apptainer exec")."""
+
+
+def _pulled_once(wanted: Container, ledger: Ledger) -> ImageSource | None:
+    """The source of an image that is pulled at the submission; None for other images."""
+    key = "environment.container.fetch"
+    if wanted.runtime != "apptainer":
+        if wanted.fetch == "submission" and ledger.given(key):
+            ledger.problem("DLR031", "pyxis imports the image on each node by itself", key, "environment.container",
+                           help="remove `fetch`, or use `runtime: apptainer`")  # fmt: skip
+        return None
+    if wanted.fetch == "job" or not is_pulled(wanted.image):
+        return None
+    because = "pulled and converted once, on the host that submits, and kept by its digest for later jobs"
+    ledger.decide(
+        "environment.container.image",
+        wanted.image,
+        "image",
+        because,
+        origin=ledger.origin("environment.container.image"),
+    )
+    return parse_image(wanted.image)
+
+
+def _check_conversion(wanted: Container, ranks: int, ledger: Ledger) -> None:
+    """Add a warning for an image that several ranks would pull and convert at once."""
+    found = _CONVERTED.fullmatch(wanted.image) if wanted.runtime == "apptainer" else None
+    if found is None or ranks == 1:
+        return
+    ledger.problem(
+        "DLR144",
+        f"each of the {ranks} ranks pulls and converts `{wanted.image}`, all at once in one cache",
+        "environment.container.image",
+        "environment.container",
+        help="remove `fetch: job`: a submission on the cluster then pulls it once; or convert it where there is a network "
+        f"(`apptainer pull {found[1]}.sif {wanted.image}`), and write `image: {found[1]}.sif`",
+        warning=True,
     )
 
 

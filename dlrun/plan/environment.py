@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from dlrun.model.origin import Origin
 from dlrun.model.plan import (
-    ContainerPlan,
     DataPlan,
     EnvironmentPlan,
     RendezvousPlan,
@@ -14,6 +13,7 @@ from dlrun.model.plan import (
     SecretPlan,
     Variable,
 )
+from dlrun.model.program import ContainerPlan
 from dlrun.model.site import Rendezvous, Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text
@@ -192,7 +192,13 @@ def data_paths(data: Sequence[DataPlan]) -> tuple[Variable, ...]:
     )
 
 
-def hub_offline(data: Sequence[DataPlan]) -> tuple[Variable, ...]:
+def of_hub(data: Sequence[DataPlan], spec: Spec, site: Site) -> tuple[Variable, ...]:
+    """The variables of the hub's library where a job has a model or data set of the hub."""
+    given = {*spec.environment.variables, *site.environment.variables}
+    return (*_hub_offline(data), *_hub_cache(data, given))
+
+
+def _hub_offline(data: Sequence[DataPlan]) -> tuple[Variable, ...]:
     """`HF_HUB_OFFLINE` where a job has a model or data set of the hub."""
     names = ", ".join(f"`{one.name}`" for one in data if one.hub is not None)
     because = (
@@ -204,3 +210,25 @@ def hub_offline(data: Sequence[DataPlan]) -> tuple[Variable, ...]:
         name="HF_HUB_OFFLINE", value=Text.of("1"), rule="hub-offline", because=because,
         source="huggingface_hub, Environment variables",
     ),) if names else ()  # fmt: skip
+
+
+def _hub_cache(data: Sequence[DataPlan], given: Collection[str]) -> tuple[Variable, ...]:
+    """`HF_HUB_CACHE` where a job has a model or data set of the hub; given: names that spec or site set."""
+    names = ", ".join(f"`{one.name}`" for one in data if in_hub_cache(one))
+    because = (
+        f"a program that names a repository as on the hub finds in it what {names} names, and by links what your own cache has; "
+        "`main` is the commit of the data set"
+    )
+    return (Variable(
+        name="HF_HUB_CACHE", value=Text.of(Shell("$DLRUN_RUN_DIR"), "/hub"), rule=HUB_CACHE, because=because,
+        source="huggingface_hub, Environment variables",
+    ),) if names and "HF_HUB_OFFLINE" not in given else ()  # fmt: skip
+
+
+HUB_CACHE = "hub-cache"
+"""The rule of `HF_HUB_CACHE`."""
+
+
+def in_hub_cache(data: DataPlan) -> bool:
+    """Whether a data set is a directory with the files of a repository under their own names."""
+    return data.hub is not None and data.strategy != "pack"

@@ -12,11 +12,13 @@ from dlrun.plan import capacity
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout, gpus_of_node
 from dlrun.plan.site_names import not_allowed
+from dlrun.schedulers.allocation import is_inside
 
 
 def check_limits(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
     """Add a problem for each conflict between spec, layout and site."""
-    limited = _limits(spec, site, layout, ledger)
+    # A queue limits allocations, not the jobs inside them.
+    limited = set() if is_inside(site.scheduler.type) else _limits(spec, site, layout, ledger)
     _node(spec, site, layout, limited, ledger)
     _share(spec, site, layout, ledger)
     _allowed(spec, site, layout, ledger)
@@ -226,7 +228,7 @@ def check_options(spec: Spec, site: Site, layout: Layout | None, ledger: Ledger)
         if given[option] is not None and ledger.given(f"resources.{key}"):
             ledger.problem(
                 "DLR021", f"site `{site.name}` does not allow jobs to set `{key}`", f"resources.{key}",
-                help="remove it: the site sets it",
+                help=f"remove it: {rules.account.help if option == 'account' and rules.account.help else 'the site sets it'}",
             )  # fmt: skip
     _scheduler_options(wanted, site, spelled, ledger)
     for name, meaning in rules.mandatory.items():

@@ -226,11 +226,15 @@ def _cpus(
     if partition is not None and partition.cpus_per_gpu and gpus and not exclusive:
         cpus = max(1, partition.cpus_per_gpu * gpus // per_node)
         return ledger.decide(
-            key, cpus, "cpus-per-gpu", f"this partition allocates {partition.cpus_per_gpu} CPUs per GPU"
+            key,
+            cpus,
+            "cpus-per-gpu",
+            f"this partition allocates {many(partition.cpus_per_gpu, 'core')} per GPU",
         )
     if topology is None:
         return None
-    cores = len(topology.cores) - len(topology.cores_of(topology.reserved))
+    granted = topology.cores if topology.allowed is None else topology.cores_of(topology.allowed)
+    cores = sum(not set(topology.reserved).intersection(core.pus) for core in granted)
     share, of = cores, many(cores, "core")
     # On shared nodes the cores next to the other GPUs are left to the jobs that use those GPUs.
     if gpus and not exclusive and gpus < len(topology.gpus):

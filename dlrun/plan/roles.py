@@ -53,7 +53,7 @@ def choose(spec: Spec, site: Site, ledger: Ledger) -> BackEnds:
         ledger.decide("launcher", name, "site-launcher", f"the default launcher of site {site.name}")
     else:
         ledger.take("launcher", name)
-    if not can_start(launcher, framework):
+    if not (can_start(launcher, framework) or _is_alone(spec, framework)):
         known = ", ".join(f"`{n}`" for n in backends.LAUNCHERS if can_start(backends.launcher(n), framework))
         ledger.problem(
             "DLR028",
@@ -76,6 +76,12 @@ def can_start(launcher: Launcher, framework: Framework) -> bool:
     """True if a launcher can start a framework."""
     known = framework.LAUNCHERS
     return not known or launcher.NAME in known or (ANY_MPI in known and launcher.MPI is not False)
+
+
+def _is_alone(spec: Spec, framework: Framework) -> bool:
+    """True for one process that finds no others by MPI: it needs no launcher of MPI."""
+    wanted = spec.resources
+    return ANY_MPI in framework.LAUNCHERS and (wanted.nodes, wanted.ranks_per_node) == (1, 1)
 
 
 BINDER = Shell("$DLRUN_JOB_DIR/bind.sh")
@@ -129,9 +135,12 @@ def stage_keep(site: Site, layout: Layout, choice: BackEnds) -> tuple[Text, ...]
     """The launch line of one process per node that runs beside the training and waits for the end of the job; empty: none.
 
     A scheduler with steps (Slurm) starts none after it was asked to end a job, and MPI launchers start their daemons as
-    steps. So this process is started beforehand, as a step of the scheduler itself.
+    steps. So this process is started beforehand, as a step of the scheduler itself. Without steps ssh can start it at any
+    time, but not once the job's script was killed, or its node is gone.
     """
     steps = backends.scheduler(site.scheduler.type).STEPS
+    if steps is None and choice.launcher.APART:
+        return stage_launch(site, layout, choice)
     if steps is None or not choice.launcher.STEPS:
         return ()
     own = steps == choice.launcher.NAME

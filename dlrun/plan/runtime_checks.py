@@ -23,8 +23,8 @@ TRANSPORT_LINES = "transport_lines.py"
 """The node program that reads the selected transport from the logs of communication libraries."""
 NODE_CHECKS = "node_checks.py"
 """The node program that checks nodes and selects the best."""
-POOL = "pool.py"
-"""The node program that runs the points of a sweep inside one job."""
+POOL = ("pool.py", "coordinator.py")
+"""The node program that runs the points of a sweep inside one job, and its module."""
 SAMPLER = "usage.py"
 """The node program that records the resource usage of a node's ranks."""
 VERBOSE = {
@@ -178,7 +178,7 @@ def programs(plan: Plan) -> tuple[str, ...]:
     wanted = {
         TRANSPORT_LINES: plan.fabric_check is not None,
         NODE_CHECKS: plan.node_checks is not None,
-        POOL: plan.pool is not None,
+        **dict.fromkeys(POOL, plan.pool is not None),
         SAMPLER: plan.usage,
     }
     return tuple(name for name, is_wanted in wanted.items() if is_wanted)

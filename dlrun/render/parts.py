@@ -5,9 +5,11 @@ from __future__ import annotations
 from dlrun import backends
 from dlrun.fabrics import process_managers
 from dlrun.model.data import Snapshot
-from dlrun.model.plan import Plan
+from dlrun.model.plan import DataPlan, Plan
 from dlrun.model.spec import Watch
 from dlrun.model.text import Shell, Text
+from dlrun.plan.environment import HUB_CACHE, in_hub_cache
+from dlrun.plan.trackers.table import OFFLINE_DIRECTORY
 from dlrun.render.shell import join
 from dlrun.schedulers.allocation import is_inside
 
@@ -15,14 +17,21 @@ _JOB = ("job", "processes", "failures", "records", "shell", "ports", "python", "
 """The parts that every `job.sh` needs: `job` sources the others."""
 
 
+def directory_of(role: str) -> str:
+    """The directory of a role below that of its job."""
+    return f"roles/{role}"
+
+
 def library(plan: Plan) -> dict[str, tuple[str, ...]]:
     """Files of `lib/` in the job directory (without `.sh`) -> the parts that each consists of.
 
     The parts for ranks are one file, because every rank opens it on the shared file system.
     """
+    if plan.role_jobs is not None:
+        return {name: (name,) for name in (*_JOB, *job_parts(plan))}
     files: dict[str, tuple[str, ...]] = {name: (name,) for name in (*_JOB, *job_parts(plan), "standby")}
     files["rank"] = ("rank", *rank_parts(plan))
-    if stages(plan):
+    if stages(plan) or keeps(plan):
         files["stage"] = ("stage",)
     if "addresses" in rank_parts(plan) or asks_first(plan):
         files["addresses"] = ("addresses",)
@@ -31,6 +40,8 @@ def library(plan: Plan) -> dict[str, tuple[str, ...]]:
 
 def job_parts(plan: Plan) -> tuple[str, ...]:
     """The parts for `job.sh`, in the order in which they act at the end of the job."""
+    if plan.role_jobs is not None:
+        return (*backends.scheduler(plan.scheduler).LIBRARY, "coordinator", "roles")
     ending = plan.checkpoint is not None or bool(plan.requeue_on) or plan.results is not None
     # Ranks that an agent starts get the environment of the job as text, which `start` writes.
     led = any(role.identity is not None for role in plan.roles)
@@ -43,12 +54,25 @@ def job_parts(plan: Plan) -> tuple[str, ...]:
         "addresses": "$(dlrun_address_of" in address or "$DLRUN_MASTER_IP" in expansions(plan),
         "staging": stages(plan),
         "start": led,
+        "coordinator": plan.pool is not None,
         "pool": plan.pool is not None,
+        "roles": plan.role is not None,
         "snapshot": isinstance(plan.code, Snapshot),
+        "hub": bool(hub_sets(plan)),
+        "caches": keeps(plan),
+        "compiled": keeps(plan),
+        "offline": any(variable.name == OFFLINE_DIRECTORY for variable in plan.track),
     }
     names = [name for name, is_used in used.items() if is_used]
     scheduler, launcher = backends.scheduler(plan.scheduler), backends.launcher(plan.launch.name)
     return tuple(dict.fromkeys([*scheduler.LIBRARY, *names, *launcher.LIBRARY]))
+
+
+def hub_sets(plan: Plan) -> list[DataPlan]:
+    """The data sets that are repositories in the job's own cache of the hub."""
+    if not any(v.rule == HUB_CACHE for v in plan.variables):
+        return []
+    return [data for data in plan.data if in_hub_cache(data)]
 
 
 def rank_parts(plan: Plan) -> tuple[str, ...]:
@@ -56,8 +80,10 @@ def rank_parts(plan: Plan) -> tuple[str, ...]:
     code, container = expansions(plan), plan.environment.container
     checks = plan.verify != "off" or plan.hang is not None
     used = {
+        "left": True,
         "locate": True,
-        "place": plan.pool is not None,
+        "socket": True,
+        "place": plan.pool is not None or plan.gpu_share is not None or bool(plan.cpu_shares),
         "bind": plan.binding.mode in ("plan", "job") or checks,
         "divide": plan.binding.mode in ("plan", "job"),
         "gpus": plan.binding.mode in ("plan", "job"),
@@ -80,6 +106,8 @@ def hosts(plan: Plan) -> str:
     """The command that prints the hosts of a run: those chosen in an allocation, for a point inside a job its own, else all."""
     if plan.pool is not None:
         return "dlrun_this_host"
+    if plan.role is not None:
+        return "dlrun_role_hosts"
     if plan.request.hosts and is_inside(plan.scheduler):
         return join(("printf", r"%s\n", *plan.request.hosts))
     return backends.scheduler(plan.scheduler).HOSTS
@@ -90,12 +118,22 @@ def pool_line(plan: Plan) -> list[object]:
     if plan.pool is None:
         return []
     wall, saves, repeats = int(plan.request.walltime or 0), plan.checkpoint, "timed_out" in plan.requeue_on
-    # Without a signal 30 s for the ranks to end, as in other jobs, but at most a quarter of a short walltime.
-    before = int(saves.before_end) if saves is not None else min(30, wall // 4) if repeats else 0
-    numbers = (len(plan.points), plan.pool.places, plan.request.at_once or 0, wall, before)
+    numbers = (len(plan.points), plan.pool.places, plan.request.at_once or 0, wall, before_end(plan))
     ending = (saves.carrier if saves is not None else "-", str(plan.requeue if repeats else 0))
     how = backends.scheduler(plan.scheduler).REQUEUE if repeats else None
     return ["dlrun_pool", *map(str, numbers), *ending, how or "-", *plan.pool.start]
+
+
+def before_end(plan: Plan) -> int:
+    """Seconds before the end of the walltime at which what runs inside a job saves its state, or is ended; 0: it is not."""
+    if plan.checkpoint is not None:
+        return int(plan.checkpoint.before_end)
+    return time_to_end(plan) if "timed_out" in plan.requeue_on else 0
+
+
+def time_to_end(plan: Plan) -> int:
+    """Seconds for the ranks to end without a signal, and for the job to be requeued: 30, at most a quarter of the walltime."""
+    return min(30, int(plan.request.walltime or 0) // 4)
 
 
 def requeue(plan: Plan) -> str:
@@ -124,6 +162,30 @@ def stages(plan: Plan) -> bool:
     """True if nodes run `stage.sh`, to stage data in or results out."""
     copied = any(data.strategy != "in_place" for data in plan.data)
     return copied or plan.environment.staged is not None or plan.results is not None
+
+
+def caches_line(plan: Plan) -> list[object]:
+    """The words of the line that makes the directories of compilers' caches; empty without them."""
+    wanted, container = plan.caches, plan.environment.container
+    if wanted is None:
+        return []
+    image = "yes" if container is not None and container.runtime == "apptainer" else "no"
+    each = [f"{one.variable}={one.directory}{'@' if one.each == 'rank' else ''}" for one in wanted.caches]
+    return ["dlrun_caches", wanted.base, caches_key(plan), image, *each]
+
+
+def caches_key(plan: Plan) -> str:
+    """The subdirectory of this environment, with the digest of its image, which is known once that was pulled."""
+    container = plan.environment.container
+    digest = container.source.digest if container is not None and container.source is not None else None
+    return "-".join(
+        filter(None, (plan.caches.key if plan.caches else "", (digest or "").partition(":")[2][:12]))
+    )
+
+
+def keeps(plan: Plan) -> bool:
+    """True if what compilers have compiled comes from the user's store, and goes there."""
+    return plan.caches is not None and plan.caches.keep and plan.role is None and plan.role_jobs is None
 
 
 def asks_first(plan: Plan) -> bool:

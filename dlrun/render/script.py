@@ -25,7 +25,7 @@ from dlrun.plan.data.stage_arguments import stage_words
 from dlrun.plan.trackers.decide import EVERY
 from dlrun.render import parts
 from dlrun.render.binding_variables import COUNT_CORES, NAME_CORES
-from dlrun.render.grant import grant_words
+from dlrun.render.grant import grant_lines
 from dlrun.render.shell import Raw, command, comment, join, quote, wrapped
 from dlrun.schedulers.allocation import is_inside
 
@@ -52,10 +52,10 @@ def scripts(
     `compiled` is a cache of compiled templates between runs.
     Raises jinja2.TemplateError for a faulty template, ValueError for text that cannot be a program's argument.
     """
-    environment = _environment(templates)
+    environment = environment_of(templates)
     environment.bytecode_cache = compiled
     context = {**_of_job(plan, job_dir), **_of_ranks(plan), **_of_staging(plan), "plan": plan}
-    pages = {"stage.sh": context["staging"], "bind.sh": parts.binds_apart(plan)}
+    pages = {"stage.sh": context["staging"] or context["keeps"], "bind.sh": parts.binds_apart(plan)}
     names = ["job.sh", "rank.sh", *(name for name, is_used in pages.items() if is_used)]
     return {name: environment.get_template(f"{name}.j2").render(context) for name in names}
 
@@ -76,8 +76,7 @@ def _continues_wandb(plan: Plan) -> bool:
     Not where an agent starts the ranks: those of the first node would inherit the id and write to one run.
     """
     by_agent = any(not role.service and not role.binds for role in plan.roles)
-    tracked = any(variable.name == "WANDB_RUN_ID" for variable in plan.track)
-    return bool(plan.requeue_on) and not by_agent and not tracked
+    return bool(plan.requeue_on) and not by_agent and all(v.name != "WANDB_RUN_ID" for v in plan.track)
 
 
 def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
@@ -104,7 +103,7 @@ def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
         "checked": checked,
         "command_line": join(plan.points[0].argv if plan.points else checked.argv),
         "of_point": f" of the first of {len(plan.points)} points" if plan.points else "",
-        "submit": f"`{_by_hand(plan)}`",
+        "submit": f"`{by_hand(plan)}`",
         "parts": " ".join(parts.job_parts(plan)),
         "logs_of": max(role.count for role in plan.roles) if log_names.directories(plan.roles) else 0,
         "ending": _ending(plan, early=scheduler.SIGNALS_EARLY),
@@ -118,10 +117,11 @@ def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
         "expansions": parts.expansions(plan),
         "launch_line": _launch_line,
         "snapshot": isinstance(plan.code, Snapshot),
+        "hub_sets": parts.hub_sets(plan),
     }
 
 
-def _by_hand(plan: Plan) -> str:
+def by_hand(plan: Plan) -> str:
     """The command for submitting the script by hand from its directory."""
     scheduler = backends.scheduler(plan.scheduler)
     # Without job arrays each point of a sweep is a job, and a part of lib/ submits all of them.
@@ -136,7 +136,7 @@ def _of_ranks(plan: Plan) -> Mapping[str, Any]:
     return {
         "logs": " node" if plan.logs == "node" else "",
         "work_directory": Shell("$DLRUN_WORK") if isinstance(plan.code, Snapshot) else plan.directory,
-        "caches": _caches(plan),
+        "caches": parts.caches_line(plan),
         "every_rank": EVERY,
         "continues_wandb": _continues_wandb(plan),
         "track_first": [v for v in plan.track if v.rule != EVERY],
@@ -147,9 +147,7 @@ def _of_ranks(plan: Plan) -> Mapping[str, Any]:
         "threads": placement.ranks[0].threads if placement else plan.request.threads,
         "binds": lambda rank: _binds(plan, rank),
         "binds_beside": lambda role: f"dlrun_bind_beside {_openmp(role)} {format_list(role.cpus)}",
-        "grant": join(("dlrun_grant", *grant_words(placement, plan.binding.gpu_variable)))
-        if placement
-        else "",
+        "grant": grant_lines(placement, plan.binding.gpu_variable, plan.cpu_shares) if placement else "",
         "fit": lambda role: " ".join(_of_cores(plan, role)) if placement else "",
         "checkpoint_flags": lambda role: _checkpoint_flags(plan, role),
     }
@@ -172,7 +170,10 @@ def _of_staging(plan: Plan) -> Mapping[str, Any]:
         "staging": parts.stages(plan),
         "staged": staged,
         "stage_secrets": [s for s in plan.secrets if any(s.name in data.secrets for data in staged)],
-        "chains": bool(staged) and several,
+        "chains": (bool(staged) or parts.keeps(plan)) and several,
+        "keeps": parts.keeps(plan),
+        "caches_key": parts.caches_key(plan),
+        "code_staged": any(data.is_code for data in staged),
         "keeping": _keeping(plan),
         "early": any(data.start is not None for data in staged),
         "kept_nodes": 1 if plan.stage_scope == "job" else plan.request.nodes,
@@ -202,10 +203,11 @@ def _ending(plan: Plan, *, early: bool) -> str:
     """The line that signals or ends the ranks before the walltime's end; empty without one. early: the scheduler signals."""
     checkpoint, wall, results = plan.checkpoint, plan.request.walltime, plan.results
     reserve = int(results.before_end) if results else 0
+    within = plan.pool is not None or plan.role is not None  # another program has the job's time
     if checkpoint is not None:
         before = int(checkpoint.before_end)
-        due = str(int(wall) - before - reserve) if wall and plan.pool is None else ""
-        sender = "scheduler" if early or plan.pool is not None else "job"  # in a point it comes from pool.py
+        due = str(int(wall) - before - reserve) if wall and not within else ""
+        sender = "scheduler" if early or within else "job"
         words = (checkpoint.signal, checkpoint.carrier, str(before), due, sender)
         to = "rank 0" if checkpoint.to == "first" else "the ranks"
         comment = (
@@ -213,9 +215,8 @@ def _ending(plan: Plan, *, early: bool) -> str:
             "start, sender, receivers"
         )
         return f"dlrun_checkpoint {join((*words, to))} # {comment}"
-    if wall and plan.pool is None and (results or "timed_out" in plan.requeue_on):
-        # 30 s for the ranks to end and the job to be requeued, but at most a quarter of a short walltime.
-        before = min(30, int(wall) // 4)
+    if wall and not within and (results or "timed_out" in plan.requeue_on):
+        before = parts.time_to_end(plan)
         comment = "the ranks are ended so many seconds before the end of the walltime, which is so long after the start"
         return f"dlrun_end_before {before} {int(wall) - before - reserve} # {comment}"
     return ""
@@ -271,16 +272,6 @@ def _checks(plan: Plan) -> list[str]:
             f"dlrun_mark_idle {int(plan.hang)} # reports the rank as idle after so many seconds without output or CPU time"
         )
     return lines
-
-
-def _caches(plan: Plan) -> list[object]:
-    """The words of the line that makes the directories of compilers' caches; empty without them."""
-    wanted, container = plan.caches, plan.environment.container
-    if wanted is None:
-        return []
-    image = "yes" if container is not None and container.runtime == "apptainer" else "no"
-    each = [f"{one.variable}={one.directory}{'@' if one.each == 'rank' else ''}" for one in wanted.caches]
-    return ["dlrun_caches", wanted.base, wanted.key, image, *each]
 
 
 def _threads(plan: Plan) -> int:
@@ -356,7 +347,8 @@ def _names(plan: Plan) -> list[str]:
     )
 
 
-def _environment(templates: Path) -> jinja2.Environment:
+def environment_of(templates: Path) -> jinja2.Environment:
+    """The environment of the templates, which quotes every value for the shell."""
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: _source(templates / name)),
         # A misspelled name must fail here, not become an empty word in a job.

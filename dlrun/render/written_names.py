@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 
 from dlrun import backends
 from dlrun.model.data import Snapshot
-from dlrun.model.plan import Plan
+from dlrun.model.plan import Plan, RoleJobs
 from dlrun.model.record import record
 from dlrun.plan import log_names
-from dlrun.render.parts import expansions, job_parts, stages
+from dlrun.render.parts import directory_of, expansions, hub_sets, job_parts, keeps, stages
 
 Name = str | tuple[str, int, int, str]
 """A path (of a directory with `/` at the end), or the numbered paths PREFIX + FIRST … LAST - 1 + SUFFIX.
@@ -35,6 +35,9 @@ _CHECKED = (
     "report.json.new",
 )
 """The files of a checked node (templates/lib/nodes.sh, node/checks/node_checks.py)."""
+_OF_COORDINATOR = ("state.json", ".state.pool", ".cancel", ".again", "logs/", "logs/job.log")
+_OF_ROLE = ("role.json", ".role.json.new")
+"""What roles.py writes beside the files of a role's own job."""
 _MODULES = ("dlrun_data",)
 _PYTHONS = (6, 30)
 """Minor versions of Python 3 whose compiled files may appear."""
@@ -54,7 +57,20 @@ class WrittenNames:
 
 def written_names(plan: Plan) -> WrittenNames:
     """The names that a job of this plan may write."""
+    if plan.role_jobs is not None:
+        work = ("work/",) if isinstance(plan.code, Snapshot) else ()
+        return WrittenNames(job=(*_in_job(plan), *_of_roles(plan.role_jobs)), runs=(*_OF_COORDINATOR, *work))
     return WrittenNames(job=tuple(_in_job(plan)), runs=tuple(_in_run(plan)), points=len(plan.points) or None)
+
+
+def _of_roles(roles: RoleJobs) -> Iterator[Name]:
+    """The names in the directory of each role."""
+    yield "roles/"
+    for role in roles.jobs:
+        place = directory_of(role.name)
+        yield f"{place}/"
+        for name in (*_in_job(role.plan), *_in_run(role.plan), *_OF_ROLE):
+            yield f"{place}/{name}" if isinstance(name, str) else (f"{place}/{name[0]}", *name[1:])
 
 
 def expand(names: Sequence[Name], hosts: Sequence[str] = ()) -> Iterator[str]:
@@ -110,6 +126,7 @@ def _in_run(plan: Plan) -> Iterator[Name]:
         yield "code-starts"
     if isinstance(plan.code, Snapshot):
         yield "work/"
+    yield from _of_hub(plan)
     if backends.scheduler(plan.scheduler).ON_THIS_MACHINE:
         yield from (".cancel", ".again", ".state.supervisor")
     if plan.pool is not None:
@@ -119,6 +136,18 @@ def _in_run(plan: Plan) -> Iterator[Name]:
     yield from _of_hang(plan)
     yield from _of_node_checks(plan)
     yield from _of_staging(plan)
+
+
+def _of_hub(plan: Plan) -> Iterator[Name]:
+    """The cache of the hub's library (lib/hub.sh), which a job that is killed leaves."""
+    if sets := hub_sets(plan):
+        yield "hub/"
+    for data in sets:
+        assert data.hub is not None  # noqa: S101 - that is what they are
+        place, parts = f"hub/{data.hub.folder}", data.hub.revision.split("/")
+        yield from (f"{place}/", f"{place}/snapshots/", f"{place}/snapshots/{data.hub.commit}")
+        yield from (f"{place}/refs/{''.join(f'{part}/' for part in parts[:n])}" for n in range(len(parts)))
+        yield from (f"{place}/refs/main", f"{place}/refs/{data.hub.revision}")
 
 
 def _published(program: str) -> Iterator[Name]:
@@ -163,11 +192,16 @@ def _of_node_checks(plan: Plan) -> Iterator[Name]:
 
 
 def _of_staging(plan: Plan) -> Iterator[Name]:
+    nodes = plan.request.nodes
+    if stages(plan) or keeps(plan):
+        yield "stage-secret"
+        yield from (("logs/stage-", 0, nodes, suffix) for suffix in (".log", ".jsonl"))
+    if keeps(plan):
+        yield from ("compiled", "not-seeded")
+        yield ("not-seeded-", 0, nodes, "")
     if not stages(plan):
         return
-    nodes = plan.request.nodes
-    yield from ("stage-secret", "stage-directory")
-    yield from (("logs/stage-", 0, nodes, suffix) for suffix in (".log", ".jsonl"))
+    yield "stage-directory"
     yield from ((prefix, 0, nodes, "") for prefix in ("failures/stage-", "foreign-"))
     staged = [data.name for data in plan.data]
     if plan.environment.staged is not None:

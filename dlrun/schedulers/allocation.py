@@ -44,6 +44,12 @@ def inside(outer: Scheduler) -> Scheduler:
     library = (*outer.LIBRARY, *(held.library if held is not None else ()))
     of_outer = {name: getattr(outer, name) for name in _OF_OUTER}
     vars(back_end).update(
-        {**of_outer, "NAME": name_in(outer.NAME), "LIBRARY": library, "POINTS_INSIDE": False}
+        {
+            **of_outer,
+            "NAME": name_in(outer.NAME),
+            "LIBRARY": library,
+            "POINTS_INSIDE": False,
+            "ROLES_INSIDE": False,
+        }
     )
     return back_end

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 from dlrun.errors import OperationFailed
 from dlrun.model.job import Ending, JobStatus
@@ -22,13 +21,13 @@ from dlrun.schedulers.refusals import advice_for
 from dlrun.schedulers.taken import Taken
 
 
-def completed(module: ModuleType) -> Scheduler:
+def completed(found: Any) -> Scheduler:
     """A back end with the names of its module, and the defaults for all others of `Scheduler`."""
-    back_end = Defaults()
-    written = {name: value for name, value in vars(module).items() if name in MEMBERS}
-    gpus = written.get("GPUS", Defaults.GPUS)
-    vars(back_end).update({"BY_HAND": written.get("CLIENT"), "LISTED_GPUS": gpus, **written})
-    return cast("Scheduler", back_end)
+    made = Defaults()
+    vars(made).update({name: getattr(found, name) for name in MEMBERS if hasattr(found, name)})
+    vars(made).setdefault("BY_HAND", vars(made).get("CLIENT"))
+    vars(made).setdefault("LISTED_GPUS", made.GPUS)
+    return cast("Scheduler", made)
 
 
 class Defaults:
@@ -52,6 +51,7 @@ class Defaults:
     MOST_NODES: int | None = None
     WHOLE_NODES = False
     POINTS_INSIDE = False
+    ROLES_INSIDE = False
     FINDER = "find_none"
     STEPS: str | None = None
     LAUNCHER = "ssh"
@@ -88,6 +88,10 @@ class Defaults:
                 return line.strip()
         message = f"{self.CLIENT} printed no job id"
         raise OperationFailed(message)
+
+    def recorded(self, word: str) -> str | None:
+        """None: ids have one form."""
+        return None
 
     def cluster(self, text: str) -> str | None:
         """None: job ids do not contain the cluster."""
@@ -182,9 +186,5 @@ class Defaults:
         return ()
 
 
-MEMBERS = frozenset(
-    name for name in (*Scheduler.__annotations__, *vars(Scheduler)) if not name.startswith("_")
-)
+MEMBERS = frozenset(name for name in (*Scheduler.__annotations__, *vars(Scheduler)) if name[0] != "_")
 """All names that a back end has."""
-OPTIONAL = frozenset({name for name in vars(Defaults) if name in MEMBERS} | {"BY_HAND", "LISTED_GPUS"})
-"""Those of them that its module may leave out."""

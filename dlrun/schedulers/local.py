@@ -28,6 +28,7 @@ ON_THIS_MACHINE = True
 MOST_NODES: int | None = 1
 WHOLE_NODES = True
 POINTS_INSIDE = True
+ROLES_INSIDE = True
 LAUNCHER = "local"
 CLUSTER_KEY: Literal["pbs_server"] = "pbs_server"
 GPUS: Literal["ngpus"] = "ngpus"

@@ -24,6 +24,9 @@ _NODES = f"change `resources.nodes` or `resources.partition` (`dlrun site show` 
 _LIMITS = f"request less, {_RESUBMIT}; `dlrun site show` has the limits of partitions and QOS"
 _WAIT = "it starts by itself: `dlrun status JOB` has the expected start where the scheduler estimates one"
 _CENTRE = "ask the centre when it ends, or submit it to another `resources.partition`"
+_BACK = (
+    f"it starts when they are back: ask the centre when, or change `resources.hosts` or `nodes`, {_RESUBMIT}"
+)
 _OTHERS = "it starts when jobs of the same account or QOS have ended; `dlrun status --recent` shows yours"
 
 _SLURM: Mapping[str, tuple[bool, str]] = {
@@ -63,6 +66,10 @@ _TOGETHER = re.compile(r"(?:Assoc|QOS)\w+|Association\w+")
 _NEVER = re.compile(
     r"Can Never Run|no suitable queue|no queue can ever|cannot run in|can never be met", re.IGNORECASE
 )
+_STOPPED = re.compile(r"queue \S+ is stopped|scheduler is stopped|Queue (?:is )?not started", re.IGNORECASE)
+_AWAY = re.compile(
+    r"(?:is|are) drained|(?:is|are) not (?:up|there)|are up\b|does not answer|ineligible state|offline|is down"
+)
 _HELD = re.compile(r"held", re.IGNORECASE)
 
 
@@ -82,6 +89,10 @@ def outlook(reason: str | None, *, held: bool = False) -> Outlook:
         return Outlook(words=words, never=True, next=step)
     if _OF_ONE_JOB.fullmatch(name) or _NEVER.search(reason):
         return Outlook(words=words, never=True, next=_LIMITS)
+    if _STOPPED.search(reason):
+        return Outlook(words=words, never=False, next=_CENTRE)
+    if _AWAY.search(reason):
+        return Outlook(words=words, never=False, next=_BACK)
     if _USED_UP.fullmatch(name):
         step = "ask the centre for more, or use another `resources.account` or `qos`"
         return Outlook(words=words, never=False, next=step)

@@ -40,7 +40,8 @@ class Allocation:
     `size` and `gpus` are the options of `start` for an allocation, with `{nodes}`, `{ranks}` and `{node_cpus}` (on each node),
     `{cpus}` (of a rank), `{total}` (ranks) and `{gpus}` (on each node). `query` are the arguments of a client that prints what
     an allocation has, before its id, and `parse` reads that. `library`: parts of the bash library for jobs inside.
-    `without`: directives that `start` does not take; None if it cannot run a command.
+    `without`: directives that `start` does not take; None if it cannot run a command. `then`: the command that ends the
+    line, where the shell of `start` alone has none of these variables.
     """
 
     start: str
@@ -54,6 +55,11 @@ class Allocation:
     parse: Callable[[str], Granted] | None = None
     library: tuple[str, ...] = ()
     without: tuple[str, ...] | None = None
+    then: str = ""
+
+    def line(self, size: str = "") -> str:
+        """The command line for an allocation of a size."""
+        return " ".join(filter(None, (self.start, size, self.then)))
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -153,6 +159,8 @@ class Scheduler(Protocol):
     """True if jobs always have whole nodes, also without `exclusive`."""
     POINTS_INSIDE: bool
     """True if the points of a sweep can run inside one job (`sweep.nodes`)."""
+    ROLES_INSIDE: bool
+    """True if several programs can run in one job (`roles`), each on nodes of its own."""
     FINDER: str
     """The script (`dlrun/system/transport/scripts`) that finds a job by its submission directory."""
     STEPS: str | None
@@ -234,6 +242,10 @@ class Scheduler(Protocol):
 
     def submitted(self, stdout: str) -> str:
         """The job id in the output of the submission; raises OperationFailed if there is none."""
+        ...
+
+    def recorded(self, word: str) -> str | None:
+        """A job id that its clients print in several forms, in that of records; None if there is one form, or for other words."""
         ...
 
     def cluster(self, text: str) -> str | None:

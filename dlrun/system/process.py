@@ -8,9 +8,9 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from dlrun.errors import Invalid, OperationFailed
+from dlrun.errors import DlrunError, Invalid, OperationFailed
 from dlrun.model.record import record
 from dlrun.model.text import digits
 
@@ -33,6 +33,15 @@ class Runner(Protocol):
     def __call__(self, argv: Sequence[str], /) -> Completed:
         """Run to the end."""
         ...
+
+
+def answer(runner: Runner, argv: Sequence[str]) -> str:
+    """What a client prints that is asked for more than is needed; empty if it fails or does not answer, or without a query."""
+    try:
+        done = runner(argv) if argv else None
+    except DlrunError:
+        return ""
+    return done.stdout if done is not None and done.returncode == 0 else ""
 
 
 class NotInstalled(Invalid):
@@ -63,7 +72,7 @@ def run(
             stderr=subprocess.PIPE,
             env=None if environment is None else dict(environment),
             cwd=directory,
-            # For `_kill`, and so that Ctrl-C in the terminal does not end a submission halfway.
+            # For `stop_all`, and so that Ctrl-C in the terminal does not end a submission halfway.
             start_new_session=True,
             encoding="utf-8",
             errors="surrogateescape",
@@ -84,21 +93,21 @@ def run(
         try:
             stdout, stderr = process.communicate(text, timeout=timeout)
         except subprocess.TimeoutExpired:
-            _kill(process)
+            stop_all(process)
             raise OperationFailed(
                 f"`{argv[0]}` did not answer within {timeout:g} s",
                 help="try again later; see the cluster's status page",
             ) from None
         except BaseException:
-            _kill(process)
+            stop_all(process)
             raise
     if answer is not None:
         stdout = answer.read_text(encoding="utf-8", errors="surrogateescape").strip("\n")
     return Completed(returncode=process.returncode, stdout=stdout, stderr=stderr)
 
 
-def _kill(process: subprocess.Popen[str]) -> None:
-    """Kill the program with its children: its process group."""
+def stop_all(process: subprocess.Popen[Any]) -> None:
+    """Kill a program that leads a session of its own, with its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -129,13 +138,13 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def start_time(pid: int) -> str:
-    """The kernel's start time of a process (field 22 of /proc/PID/stat), empty if it is gone or a zombie.
+def start_time(pid: int, *, zombie: bool = False) -> str:
+    """The kernel's start time of a process (field 22 of /proc/PID/stat), empty if it is gone or, without `zombie`, a zombie.
 
     In ticks since the boot: unlike a time of day, the same after the clock was set.
     """
     fields = _status(pid)
-    return "" if not fields or fields[0] == "Z" else fields[19]
+    return "" if not fields or (fields[0] == "Z" and not zombie) else fields[19]
 
 
 def _status(pid: int) -> list[str]:

@@ -91,7 +91,7 @@ def _fitting(columns: Sequence[Column], natural: Sequence[int], room: int) -> li
 
 def _style(state: str) -> str:
     """The colour of a state; of a sweep's list of states (`2 running, 1 failed`) that of the worst."""
-    if _is_bad(state):
+    if any(_has(state, word) for word in _BAD):
         return "red"
     return next((style for word, style in _STATES.items() if _has(state, word)), "")
 
@@ -129,10 +129,6 @@ def show_line(*parts: tuple[str, str]) -> None:
     for text, style in parts:
         line.append(Plain(text, style))
     console(sys.stdout).print(line, soft_wrap=True)
-
-
-def _is_bad(state: str) -> bool:
-    return any(_has(state, word) for word in _BAD)
 
 
 def _order(state: str) -> int:

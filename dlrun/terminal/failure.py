@@ -189,6 +189,15 @@ def _colour(arguments: Sequence[str]) -> bool:
     return wanted(_option(arguments, "--color", "auto"), sys.stderr, os.environ)
 
 
+def _instead_of_nothing(name: str, ctx: click.Context) -> str:
+    """What a command may take that was given without its first argument; empty if it depends on the command."""
+    if name.startswith("SPEC"):
+        return f"write `{ctx.command_path} spec.yaml`, with the file of a spec; `dlrun init` writes one"
+    if name.startswith("JOB"):
+        return f"write `{ctx.command_path} latest`, or a job of `dlrun status --recent`"
+    return ""
+
+
 def _click_words(error: click.ClickException) -> tuple[str, str | None]:
     """Message and help of a click error, worded as dlrun's own errors."""
     listed = None
@@ -199,6 +208,14 @@ def _click_words(error: click.ClickException) -> tuple[str, str | None]:
         near = nearest(error.option_name, known or error.possibilities or [])
         way_out = "; ".join(filter(None, [near and f"the nearest is `{near}`", listed]))
         return f"no such option `{error.option_name}`", way_out or None
+    if isinstance(error, click.MissingParameter) and error.param is not None and error.ctx:
+        listed = "; ".join(
+            filter(None, [_instead_of_nothing(error.param.human_readable_name, error.ctx), listed])
+        )
+    if isinstance(error, click.BadOptionUsage) and "does not take a value" in error.message:
+        listed = f"write `{error.option_name}` alone"
+    if isinstance(error, click.BadOptionUsage) and "requires an argument" in error.message:
+        listed = f"write its value after it: `{error.option_name} {'KEY=VALUE' if error.option_name == '--set' else 'VALUE'}`"
     message = re.sub(r"'([^']*)'", r"`\1`", error.format_message().rstrip("."))
     message = re.sub(r"is not a valid integer( range)?$", "is not a whole number", message)
     message = re.sub(r"is not a valid float( range)?$", "is not a number", message)

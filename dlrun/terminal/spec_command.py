@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import click
 
@@ -18,15 +19,28 @@ class SpecCommand(Command):
         known = {name for option in self.get_params(ctx) for name in option.opts}
         if any(a != "--" and a.startswith("-") and _name(a) not in known for a in args):
             args = _with_sets(args, known)
+        given = list(args)
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
+            apart = re.search(r"extra arguments? \(([^ )]+)", error.message)
+            keys = [one for flag, one in pairwise(given) if flag == "--set" and "=" not in one]
+            if apart is not None and keys:
+                raise click.UsageError(
+                    f"`--set` takes one word: write `--set {keys[0]}={apart[1]}`", ctx
+                ) from None
             setting = re.search(r"extra arguments? \(([a-z][\w.]*\+?=[^ )]*)", error.message)
             if setting is None:
                 raise
             raise click.UsageError(
                 f"`{setting[1]}` is not an option: write `--set {setting[1]}`", ctx
             ) from None
+
+
+_IN_OTHER_UNITS = ("time", "mem", "gres", "nodelist")
+"""Options of sbatch whose values are translated, too: a number of minutes or megabytes."""
+_SPELT = {"wall_time": "walltime", "num_nodes": "nodes", "nnodes": "nodes"}
+"""Other spellings of keys of `resources`."""
 
 
 def _name(argument: str) -> str:
@@ -40,7 +54,7 @@ def _with_sets(args: list[str], known: set[str]) -> list[str]:
     from dlrun.model.keys import names
     from dlrun.model.spec import Resources
 
-    keys = {*names(Resources), *RESOURCE_KEYS}
+    keys = {*names(Resources), *RESOURCE_KEYS, *_SPELT}
     made: list[str] = []
     rest = list(args)
     while rest:
@@ -48,7 +62,9 @@ def _with_sets(args: list[str], known: set[str]) -> list[str]:
         option, equals, value = argument.partition("=")
         if argument == "--":
             return [*made, argument, *rest]
-        if re.match(r"-[A-Za-z]", argument):
+        if argument == "-np":  # of mpirun
+            name = "ntasks"
+        elif re.match(r"-[A-Za-z]", argument):
             option, equals, value = argument[:2], argument[2:], argument[2:]
             name = SHORT.get(option[1], "")
         else:
@@ -58,6 +74,7 @@ def _with_sets(args: list[str], known: set[str]) -> list[str]:
             made.append(argument)
             continue
         value = value if equals else rest.pop(0)
+        name = _SPELT.get(name) or (RESOURCE_KEYS.get(name, name) if name not in _IN_OTHER_UNITS else name)
         setting = f"resources.{name}={value}"
         notice(f"note: `{option}` is taken as `--set {setting}`")
         made += ["--set", setting]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dlrun import backends
-from dlrun.errors import DlrunError
 from dlrun.jobs.clusters import clients
 from dlrun.jobs.records.jobs import Job
 from dlrun.model.job import Accounted
+from dlrun.system.process import answer
 
 _WITHIN = 20.0
 """Time limit of the query in seconds."""
@@ -18,8 +18,7 @@ def accounted(job: Job, task: int | None) -> Accounted | None:
     if reader is None or job.job_id is None:
         return None
     try:
-        done = clients.runner(job, _WITHIN)(reader.ask(job.shown_id(task)))
-        found = reader.read(done.stdout) if done.returncode == 0 else None
-    except (DlrunError, ValueError):
+        text = answer(clients.runner(job, _WITHIN), reader.ask(job.shown_id(task)))
+        return reader.read(text) if text else None
+    except ValueError:
         return None
-    return found

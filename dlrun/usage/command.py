@@ -28,7 +28,7 @@ def command(job: str, ranks: bool, as_csv: bool, as_json: bool) -> None:
 
     Verdicts name bottlenecks and resources that were requested but not used, with the key of the spec to change.
     `dlrun explain VERDICT` shows the threshold of a verdict and its source. With the directory of a scaling study, a
-    table of its runs is shown.
+    table of its runs is shown. A job with roles has a table of them, then each of them.
     """
     from dlrun.jobs.queue.selection import select
     from dlrun.jobs.queue.studies import jobs_by_size
@@ -43,7 +43,7 @@ def command(job: str, ranks: bool, as_csv: bool, as_json: bool) -> None:
     plan, runs = of.of_job(chosen.job, unasked=notice)
     runs = [run for run in runs if chosen.tasks is None or run.point in chosen.tasks]
     if as_csv:
-        _write_csv([("" if run.point is None else str(run.point), run) for run in runs])
+        _write_csv([(run.role or ("" if run.point is None else str(run.point)), run) for run in runs])
         return
     if as_json:
         from dlrun.model.json_codec import to_plain
@@ -59,7 +59,9 @@ def command(job: str, ranks: bool, as_csv: bool, as_json: bool) -> None:
     for run in runs:
         for line in divisions(run.directory):
             notice(line)
-    if len(runs) == 1:
+    if plan.role_jobs is not None:
+        output.show_roles(chosen.job, plan, runs, every_rank=ranks)
+    elif len(runs) == 1:
         output.show_run(chosen.job, plan, runs[0], every_rank=ranks)
     else:
         output.show_runs(plan, runs)
@@ -99,7 +101,7 @@ _COLUMNS = (
 
 
 def _write_csv(runs: list[tuple[str, RunUse]]) -> None:
-    """Print one line per rank; values are seconds, bytes and shares of the time; the first is the sweep's point, or the run."""
+    """Print one line per rank; values are seconds, bytes and shares of the time; the first is the point, the role or the run."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("point", *_COLUMNS))
@@ -117,7 +119,8 @@ def _short(value: object) -> object:
 def _accounted(job: Job, run: RunUse) -> Accounted | None:
     from dlrun.usage.accounting import accounted
 
-    return accounted(job, run.point) if run.status.state.final else None
+    # The scheduler counts a job, not its roles.
+    return accounted(job, run.point) if run.status.state.final and run.role is None else None
 
 
 def _data(run: RunUse) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dlrun.jobs.queue import status
@@ -14,6 +15,7 @@ from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import run_state
 from dlrun.model.job import JobStatus
 from dlrun.model.plan import Plan
+from dlrun.render.parts import directory_of
 from dlrun.usage.phases import Phases, phases
 from dlrun.usage.samples import DIRECTORY, recordings
 from dlrun.usage.summary import Use, summarize
@@ -22,9 +24,10 @@ from dlrun.usage.verdicts import Verdict, judge
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunUse:
-    """One run: `point` is its number in a sweep."""
+    """One run: `point` is its number in a sweep, `role` the name of one of several programs of a job."""
 
     point: int | None
+    role: str | None
     directory: str
     status: JobStatus
     elapsed: float | None
@@ -34,9 +37,11 @@ class RunUse:
 
 
 def of_job(job: Job, *, unasked: Callable[[str], None] | None = None) -> tuple[Plan, list[RunUse]]:
-    """(plan of a job, usage of each of its runs); raises like `status.of`."""
+    """(plan of a job, usage of each of its runs, or of its roles); raises like `status.of`."""
     plan = job.plan()
     states = status.of([job], unasked=unasked)[job.directory]
+    if plan.role_jobs is not None:
+        return plan, [run for _, run in of_roles(job, plan, states)]
     runs = zip(job.run_directories(), states, strict=False)
     several = job.array is not None
     return plan, [
@@ -44,16 +49,39 @@ def of_job(job: Job, *, unasked: Callable[[str], None] | None = None) -> tuple[P
     ]
 
 
+def of_roles(job: Job, plan: Plan, states: Sequence[JobStatus]) -> list[tuple[Plan, RunUse]]:
+    """(plan, usage) of each role of a job, as far as its state is known; empty for other jobs."""
+    found = []
+    for one in plan.each_role if states else ():
+        run = of_run(job, one.plan, job.directory / directory_of(one.name), states[0], None)
+        verdicts = tuple(
+            replace(verdict, change=_in_role(verdict.change, one.name)) for verdict in run.verdicts
+        )
+        # It has waited for other roles, not in the queue.
+        timed = replace(run.phases, queued=None)
+        found.append((one.plan, replace(run, role=one.name, verdicts=verdicts, phases=timed)))
+    return found
+
+
+def _in_role(change: str | None, role: str) -> str | None:
+    """A change of the spec, with the keys that a role has itself."""
+    return change and re.sub(
+        r"\bresources\.((?:ranks|gpus)_per_node|cpus_per_rank|nodes)\b", rf"roles.{role}.\1", change
+    )
+
+
 def of_run(job: Job, plan: Plan, run: Path, reported: JobStatus, point: int | None) -> RunUse:
     """One run of a job."""
     found = recordings(run)
     use = summarize(found)
+    if plan.gpu_share is not None:  # the others on its nodes belong to other roles
+        use = replace(use, gpus=tuple(one for one in use.gpus if one.index in plan.gpu_share.indexes))
     record, now = run_state(run) or {}, time.time()
     seconds = elapsed(run, reported)
     if seconds is None and record.get("started") is not None:
         seconds = max(0.0, now - record["started"])
     return RunUse(
-        point=point, directory=str(run), status=reported, elapsed=seconds,
+        point=point, role=None, directory=str(run), status=reported, elapsed=seconds,
         phases=phases(plan, run, record, found, submitted=job.submitted, now=now), use=use,
         verdicts=tuple(judge(plan, use, seconds, ended=reported.state.final)),
     )  # fmt: skip

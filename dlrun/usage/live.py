@@ -11,13 +11,15 @@ from dlrun.errors import DlrunError
 from dlrun.jobs.logs import copies as log_copies
 from dlrun.jobs.logs import files as log_files
 from dlrun.jobs.queue import overdue, status
+from dlrun.jobs.queue.results import programs
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import is_recent, run_state
 from dlrun.model.job import JobStatus, State
 from dlrun.model.plan import Plan
 from dlrun.model.spec import Metric
-from dlrun.plan.metrics.log import Reading, RunSize, read_metric
+from dlrun.plan.metrics.log import Reading, read_metric
 from dlrun.plan.metrics.spec import THROUGHPUT
+from dlrun.render.parts import directory_of
 from dlrun.system.paths import open_regular
 from dlrun.usage.job import copy_records
 from dlrun.usage.samples import Recording, recordings
@@ -34,8 +36,8 @@ _TAIL = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRank:
-    """One rank: cores in use, of so many that it may use (0: unknown), memory in bytes, bytes/s read and written, GPUs and
-    their utilisation, last log line."""
+    """One rank (`rank-0`, of a role `train/rank-0`): cores in use, of so many that it may use (0: unknown), memory in bytes,
+    bytes/s read and written, GPUs and their utilisation, last log line."""
 
     rank: str
     node: str
@@ -80,6 +82,8 @@ class Watch:
         self.job, self.plan = job, job.plan()
         self._number = point or 0
         self.run = job.run_directories()[self._number]
+        roles = [(f"{role.name}/", self.run / directory_of(role.name)) for role in self.plan.each_role]
+        self._parts = roles or [("", self.run)]
         self._asked = self._fetched = float("-inf")
         self._status: JobStatus | None = None
         self.trouble: str | None = None
@@ -100,7 +104,7 @@ class Watch:
                 if self._number < len(states)
                 else JobStatus(job_id=str(self.job.job_id), state=State.UNKNOWN)
             )
-        found = recordings(self.run, latest=True)
+        found = [(of, place, one) for of, place in self._parts for one in recordings(place, latest=True)]
         state = run_state(self.run) or {}
         began, ended = state.get("started"), state.get("ended")
         # What is wrong with a running job is said beside its state, as in `status`.
@@ -108,9 +112,10 @@ class Watch:
         return Live(
             status=replace(self._status, reason=wrong) if wrong else self._status,
             running=max(0.0, (ended or time.time()) - began) if began else None,
-            ranks=tuple(rank for one in found for rank in _ranks(one, self.run)), nodes=tuple(map(_node, found)),
+            ranks=tuple(rank for of, place, one in found for rank in _ranks(one, place, of)),
+            nodes=tuple({one.node: _node(one) for _, _, one in found}.values()),
             metrics=_metrics(self.plan, self.run),
-        )  # fmt: skip
+        )
 
     def _has_ended(self) -> bool:
         """Whether the job has recorded its end lately, of which the scheduler has not said yet that it is the last one."""
@@ -131,7 +136,7 @@ class Watch:
             self.trouble = str(error)
 
 
-def _ranks(of: Recording, run: Path) -> list[LiveRank]:
+def _ranks(of: Recording, run: Path, role: str) -> list[LiveRank]:
     last = of.samples[-1]
     before = of.samples[-2] if len(of.samples) > 1 else last
     span = last.t - before.t
@@ -153,7 +158,7 @@ def _ranks(of: Recording, run: Path) -> list[LiveRank]:
         ]
         found.append(
             LiveRank(
-                rank=name, node=of.node, cores=rate("cpu") or 0.0, allowed=cores_of(of.cores.get(name, "")),
+                rank=role + name, node=of.node, cores=rate("cpu") or 0.0, allowed=cores_of(of.cores.get(name, "")),
                 memory=row.get("rss") or 0.0, peak=row.get("peak") or 0.0,
                 read=rate("read"), written=rate("written"), gpus=",".join(map(str, gpus)),
                 busy=sum(busy) / len(busy) if busy else None, line=last_line(run, name),
@@ -189,6 +194,13 @@ def last_line(run: Path, rank: str) -> str:
     return ""
 
 
+def log_of(run: Path, rank: str) -> list[str]:
+    """The last lines of the log of a `LiveRank`; of a log that ranks share, its last line."""
+    role, _, name = rank.rpartition("/")
+    place = run / directory_of(role) if role else run
+    return tail(place / "logs" / f"{name}.log") or [last_line(place, name)]
+
+
 def tail(path: Path) -> list[str]:
     """The last lines of a file, empty if it cannot be read."""
     try:
@@ -201,13 +213,13 @@ def tail(path: Path) -> list[str]:
 
 def _metrics(plan: Plan, run: Path) -> dict[str, Reading]:
     """The latest values of the spec's metrics and the throughput, from the end of rank 0's log."""
-    shape = RunSize(ranks=plan.request.ranks, global_batch=plan.global_batch)
     wanted = {THROUGHPUT: Metric(), **plan.metrics}
     found: dict[str, Reading] = {}
-    for log in log_files.find(run, "first")[1:]:
-        lines = tail(log.path)
-        for name, metric in wanted.items():
-            reading = read_metric(name, replace(metric, take="last", skip=0), lines, shape)
-            if reading is not None:
-                found.setdefault(name, reading)
+    for size, place in programs(plan, run):
+        for log in log_files.find(place, "first")[1:]:
+            lines = tail(log.path)
+            for name, metric in wanted.items():
+                reading = read_metric(name, replace(metric, take="last", skip=0), lines, size)
+                if reading is not None:
+                    found.setdefault(name, reading)
     return found

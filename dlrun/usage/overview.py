@@ -77,6 +77,8 @@ def bars(plan: Plan, run: RunUse) -> Iterator[tuple[str, float | None, str]]:
         wall = request.walltime
         text = f"{clock(run.elapsed)} of {wall}" if wall else f"{clock(run.elapsed)}, without a limit"
         yield "walltime", run.elapsed / int(wall) if wall else None, text
+        if plan.role is not None:
+            return  # its nodes may be those of other roles, too
         hours = nodes_of_run(plan) * run.elapsed / 3600
         yield (
             "node-hours",

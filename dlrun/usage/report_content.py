@@ -5,30 +5,33 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from dlrun import __version__
 from dlrun.affinity.drawing.svg import svg
-from dlrun.config.secret_names import looks_secret, masked, stars, without_secrets
+from dlrun.config.secret_names import holds_secret, masked, stars, without_secrets
 from dlrun.errors import DlrunError
 from dlrun.jobs.code.history import History
 from dlrun.jobs.logs import files as log_files
 from dlrun.jobs.queue.results import Result, results_of
+from dlrun.jobs.queue.role_states import RECORD
 from dlrun.jobs.records import jobs
 from dlrun.jobs.records.divisions import divisions
 from dlrun.jobs.records.jobs import Job
-from dlrun.jobs.records.validation import run_state
+from dlrun.jobs.records.validation import read_json, run_state
 from dlrun.model.job import JobStatus, State
 from dlrun.model.plan import Plan
 from dlrun.model.spec import SHELL
 from dlrun.model.units import Duration, many, plain
+from dlrun.render.parts import directory_of
 from dlrun.render.shell import join
 from dlrun.system.inputs.spec import load_spec, topology_for_spec
 from dlrun.system.paths import open_regular, read_bytes
 from dlrun.usage.formats import quantity, size
-from dlrun.usage.job import RunUse, of_run
+from dlrun.usage.job import RunUse, of_roles, of_run
 from dlrun.usage.overview import bars, times
 from dlrun.usage.report_drawing import Bar, Cell, Curve, Run, Span
 from dlrun.usage.report_page import JobReport, LogEnd, Section
@@ -60,26 +63,13 @@ def report_of(job: Job, states: Sequence[JobStatus], cause: Sequence[str]) -> Jo
         cause=tuple(map(masked, cause)),
         warnings=tuple(map(masked, (*plan.warnings, *(line for run in job.run_directories() for line in divisions(run))))),
         timeline=tuple(_timeline(job, states)),
-        picture=_picture(job, plan),
+        pictures=tuple(_pictures(job, plan)),
         sections=(
             _results(job, plan),
             *_data(job),
             *_usage(job, plan, states),
-            Section(
-                title="Variables", header=("variable", "value", "because"),
-                rows=[
-                    (v.name, stars(str(v.value)) if looks_secret(v.name) else without_secrets(str(v.value)), v.because)
-                    for v in plan.variables
-                ],
-            ),
-            Section(
-                title="Decisions", header=("key", "value", "rule", "because"),
-                rows=[
-                    (d.key, stars(str(d.value)) if looks_secret(d.key.rpartition(".")[2]) else without_secrets(str(d.value)),
-                     d.rule, d.because)
-                    for d in plan.decisions
-                ],
-            ),
+            _set(plan, "Variables", ("variable", "value", "because"), _variables),
+            _set(plan, "Decisions", ("key", "value", "rule", "because"), _decisions),
         ),
         logs=tuple(_logs(job)),
         made=f"Written by dlrun {__version__} on {time.strftime('%Y-%m-%d %H:%M %Z')} from {job.directory}.",
@@ -104,19 +94,57 @@ def _facts(job: Job, plan: Plan, states: Sequence[JobStatus]) -> Iterator[tuple[
         yield "changed by the scheduler", "; ".join(changed)
     if printed := jobs.remarks(job):
         yield "printed at the submission", _without_secrets(" / ".join(printed))
-    argv = plan.roles[0].argv
-    text = tuple(map(str, argv[-len(SHELL) - 1 : -1])) == SHELL
-    which = f"command of point 0 of {len(plan.points)}" if plan.points else "command"
-    yield which, _without_secrets(str(argv[-1]) if text else join(argv))
+    if plan.role_jobs is not None:
+        yield (
+            "roles",
+            ", ".join(f"{one.name} ({many(one.plan.request.nodes, 'node')})" for one in plan.each_role),
+        )
+    for role, own in _plans(plan):
+        argv = own.roles[0].argv
+        text = tuple(map(str, argv[-len(SHELL) - 1 : -1])) == SHELL
+        of = f" of {role}" if role else f" of point 0 of {len(plan.points)}" if plan.points else ""
+        yield f"command{of}", _without_secrets(str(argv[-1]) if text else join(argv))
     for name, values in _parameters(plan).items():
         some = ", ".join(values[:6]) + (f", … {values[-1]} ({len(values)} values)" if len(values) > 6 else "")
         yield f"sweep of {name}", some
+    containers = [own.environment.container for _, own in _plans(plan)]
+    for image in dict.fromkeys(_without_secrets(one.shown) for one in containers if one is not None):
+        yield "image", image
     yield "directory", plan.directory
     yield from ((name, _without_secrets(value)) for name, value in History(job).facts())
     codes = sorted({one.exit_code for one in states if one.exit_code})
     if codes:
         yield "exit code", ", ".join(map(str, codes))
     yield "job directory", job.shown_path(job.directory)
+
+
+def _plans(plan: Plan) -> Sequence[tuple[str, Plan]]:
+    """(name, plan) of each role; without roles the job's own, without a name."""
+    return [(one.name, one.plan) for one in plan.each_role] or [("", plan)]
+
+
+def _set(
+    plan: Plan, title: str, header: tuple[str, ...], rows: Callable[[Plan], Iterator[Sequence[Cell]]]
+) -> Section:
+    """What is set for the job, or for each of its roles."""
+    roles = plan.role_jobs is not None
+    made = [[role, *row] if roles else row for role, own in _plans(plan) for row in rows(own)]
+    return Section(title=title, header=("role", *header) if roles else header, rows=made)
+
+
+def _variables(plan: Plan) -> Iterator[Sequence[Cell]]:
+    for v in plan.variables:
+        yield (
+            v.name,
+            stars(str(v.value)) if holds_secret(v.name, str(v.value)) else without_secrets(str(v.value)),
+            v.because,
+        )
+
+
+def _decisions(plan: Plan) -> Iterator[Sequence[Cell]]:
+    for d in plan.decisions:
+        secret = holds_secret(d.key.rpartition(".")[2], str(d.value))
+        yield d.key, stars(str(d.value)) if secret else without_secrets(str(d.value)), d.rule, d.because
 
 
 def _parameters(plan: Plan) -> dict[str, list[str]]:
@@ -155,20 +183,47 @@ def _timeline(job: Job, states: Sequence[JobStatus]) -> Iterator[Run]:
             spans.append(Span(kind="prepare", begin=began, end=launched))
             spans.append(Span(kind="bad" if bad else "train", begin=launched, end=max(launched, end)))
         if spans:
-            yield Run(name=str(number) if len(runs) > 1 else "", spans=spans)
+            yield Run(name="job" if job.roles else str(number) if len(runs) > 1 else "", spans=spans)
+    over = bool(states) and states[0].state.final
+    for name in job.roles:
+        yield from _role_line(
+            name, read_json(job.directory / directory_of(name) / RECORD) or {}, now, over=over
+        )
 
 
-def _picture(job: Job, plan: Plan) -> str | None:
-    """The placement of a node as SVG, from the job's copies of spec and site; None if they do not describe nodes."""
-    placement = plan.binding.placement
-    if placement is None:
-        return None
+def _role_line(name: str, record: Mapping[str, Any], now: float, *, over: bool) -> Iterator[Run]:
+    """A role in the timeline: until it was ready, and from then on; nothing before its start."""
+    began, ended, ready = (_seconds(record.get(key)) for key in ("started", "ended", "ready_after"))
+    if began is None:
+        return
+    end = max(began, ended if ended is not None else began if over else now)
+    bad = not record.get("stopped") and record.get("exit_code") not in (0, None)
+    up = min(end, began + (ready or 0.0))
+    yield Run(
+        name=name,
+        spans=[
+            Span(kind="prepare", begin=began, end=up),
+            Span(kind="bad" if bad else "train", begin=up, end=end),
+        ],
+    )
+
+
+def _seconds(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _pictures(job: Job, plan: Plan) -> Iterator[tuple[str, str]]:
+    """(role, placement of a node as SVG), from the job's copies of spec and site; nothing if they do not describe nodes."""
     try:
         inputs = load_spec(job.directory / "spec.yaml", site=str(job.directory / "site.yaml"))
         topology = topology_for_spec(inputs)
-        return svg(placement, topology) if topology is not None else None
     except (DlrunError, KeyError, ValueError):
-        return None
+        return
+    for role, own in _plans(plan):
+        placement = own.binding.placement
+        if placement is not None and topology is not None:
+            with suppress(DlrunError, KeyError, ValueError):
+                yield role, svg(placement, topology)
 
 
 def _results(job: Job, plan: Plan) -> Section:
@@ -227,20 +282,30 @@ def _whole(number: object) -> int | None:
 def _usage(job: Job, plan: Plan, states: Sequence[JobStatus]) -> Iterator[Section]:
     """The tables of `dlrun usage`: what was requested and used, ranks, GPUs, verdicts."""
     runs = zip(job.run_directories(), states, strict=False)
-    found = [of_run(job, plan, run, one, number) for number, (run, one) in enumerate(runs)]
-    first = ("point",) if len(found) > 1 else ()
+    roles = of_roles(job, plan, states)
+    found = [run for _, run in roles] or [
+        of_run(job, plan, run, one, number) for number, (run, one) in enumerate(runs)
+    ]
+    first = ("role",) if roles else ("point",) if len(found) > 1 else ()
+    plans = {run.role: own for own, run in roles}
 
     def section(
         title: str, header: tuple[str, ...], rows: Callable[[RunUse], Iterator[list[Cell]]]
     ) -> Section:
         made = [(run, list(rows(run))) for run in found]
         most = max(1, _ROWS // max(1, len(made)))
-        lines = [[*([str(run.point)] if first else []), *row] for run, own in made for row in own[:most]]
+        lines = [
+            [*([run.role or str(run.point)] if first else []), *row]
+            for run, own in made
+            for row in own[:most]
+        ]
         left = sum(max(0, len(own) - most) for _, own in made)
         note = f"the first {most} of each run; `dlrun usage` shows all" if left else ""
         return Section(title=title, header=(*first, *header), rows=lines, note=note)
 
-    asked = section("Requested and used", ("what", "share", "used"), lambda run: _asked(plan, run))
+    asked = section(
+        "Requested and used", ("what", "share", "used"), lambda run: _asked(plans.get(run.role, plan), run)
+    )
     gpus = section("GPUs", ("GPU", "node", "ranks", "busy", "over time", "memory", "power", "clock"), _gpus)
     yield from (one for one in (asked,) if one.rows)
     yield section(
@@ -280,7 +345,7 @@ def _gpus(run: RunUse) -> Iterator[list[Cell]]:
 
 
 def _logs(job: Job) -> Iterator[LogEnd]:
-    found = [log for run in job.run_directories() for log in log_files.find(run, "first")]
+    found = [log for run in job.log_directories() for log in log_files.find(run, "first")]
     for log in found[:_LOGS]:
         text, before = _tail(log.path)
         if text.strip():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from dlrun.model.record import record
@@ -37,8 +38,8 @@ class Section:
 class JobReport:
     """The contents of the page. `state` is the job's state, `good` is True for success and None while it is open.
 
-    `cause` are the lines of `dlrun why`, `counts` the number of runs in each state of a sweep with its colour, `picture` an SVG
-    document of a node with its ranks (None: unknown).
+    `cause` are the lines of `dlrun why`, `counts` the number of runs in each state of a sweep with its colour, `pictures` are
+    (role or "", SVG document of a node with its ranks).
     """
 
     title: str
@@ -49,10 +50,15 @@ class JobReport:
     cause: Sequence[str]
     warnings: Sequence[str]
     timeline: Sequence[Run]
-    picture: str | None
+    pictures: Sequence[tuple[str, str]]
     sections: Sequence[Section]
     logs: Sequence[LogEnd]
     made: str
+
+
+def _unbroken(value: str) -> str:
+    """A text of a page whose options stay whole: a browser breaks lines after a `-`."""
+    return re.sub(r"(?<!\S)-\S+", r'<span class="word">\g<0></span>', value)
 
 
 def page(report: JobReport) -> str:
@@ -68,7 +74,7 @@ def _lines(report: JobReport) -> Iterator[str]:
     yield f"<title>{text(report.title)}</title><style>{STYLE}</style></head><body><main>"
     kind = {True: " good", False: " bad", None: ""}[report.good]
     yield f'<h1>{text(report.title)} <span class="state{kind}">{text(report.state)}</span></h1>'
-    facts = "".join(f"<dt>{text(name)}</dt><dd>{text(value)}</dd>" for name, value in report.facts)
+    facts = "".join(f"<dt>{text(name)}</dt><dd>{_unbroken(text(value))}</dd>" for name, value in report.facts)
     yield f"<dl>{facts}</dl>"
     yield from _counts(report.counts)
     if report.cause:
@@ -76,8 +82,9 @@ def _lines(report: JobReport) -> Iterator[str]:
     if report.timeline:
         yield "<h2>Timeline</h2>"
         yield from timeline(report.timeline)
-    if report.picture:
-        yield f'<h2>Placement</h2><div class="picture scroll">{report.picture}</div>'
+    for role, picture in report.pictures:
+        of = f" of {text(role)}" if role else ""
+        yield f'<h2>Placement{of}</h2><div class="picture scroll">{picture}</div>'
     for section in report.sections:
         yield from _table(section)
     if report.warnings:

@@ -13,7 +13,7 @@ h2{font-size:1.1rem;margin:2.2rem 0 .6rem}p.note{color:var(--pale);margin:.3rem 
 border-radius:1rem;color:#fff;background:var(--open);font-size:1rem;font-weight:600}
 .state.good{background:var(--good)}.state.bad{background:var(--bad)}
 dl{display:grid;grid-template-columns:max-content minmax(0,1fr);gap:.15rem 1.2rem;margin:1rem 0}
-dt{color:var(--pale)}dd{margin:0;overflow-wrap:anywhere}
+dt{color:var(--pale)}dd{margin:0;overflow-wrap:anywhere}.word{display:inline-block;max-width:100%}
 .scroll{overflow-x:auto;max-width:100%}.tall{max-height:30rem;overflow-y:auto}
 table{border-collapse:collapse;font-size:.9rem}th{text-align:left;color:var(--pale);font-weight:600}
 th,td{padding:.25rem 1rem .25rem 0;border-bottom:1px solid var(--line);vertical-align:top;white-space:nowrap}
@@ -53,6 +53,6 @@ td.long{min-width:14rem}.picture svg{max-width:44rem}}
 @media print{body{font-size:10pt}main{max-width:none;padding:0}.scroll,.tall{overflow:visible;max-height:none}
 table{width:100%;font-size:8pt}th,td,td.long{white-space:normal;min-width:0;max-width:none;padding-right:.6rem;overflow-wrap:anywhere}
 th{overflow-wrap:normal}
-.tall th{position:static}h2{break-after:avoid}tr,.picture,.time>*,dl{break-inside:avoid}.picture svg{max-width:100%}
+.tall th{position:static}h2,summary{break-after:avoid}tr,.picture,.time>*,dl{break-inside:avoid}.picture svg{max-width:100%}
 .bar{width:4.5rem}svg.curve{width:5rem}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}pre{font-size:8pt}}
 """

@@ -30,7 +30,7 @@ _FEW = 16
 
 def show_run(job: Job, plan: Plan, run: RunUse, *, every_rank: bool) -> None:
     """Print everything about one run."""
-    point = "" if run.point is None else f", point {run.point}"
+    point = f", role {run.role}" if run.role else "" if run.point is None else f", point {run.point}"
     _prose(f"{job.directory.name}{point}: {run.status.state}; {times(run)}")
     if not run.use.nodes:
         why = (
@@ -200,6 +200,8 @@ def _verdicts(run: RunUse) -> None:
 
 def _compared(job: Job, run: RunUse) -> None:
     """Print the CPU time beside that of the scheduler's accounting, or of the job's cgroups."""
+    if run.role is not None:
+        return  # both count the whole job
     found = accounted(job, run.point) if run.status.state.final else None
     cpu, memory = sum(one.cpu for one in run.use.ranks), max((one.peak for one in run.use.ranks), default=0.0)
     kernel = [node.job_cpu for node in run.use.nodes if node.job_cpu is not None]
@@ -223,6 +225,35 @@ def _missing(run: RunUse) -> None:
     for node in run.use.nodes:
         if not node.complete and run.status.state.final:
             echo(f"the recording of {node.node} stops after {clock(node.seconds)}")
+
+
+def show_roles(job: Job, plan: Plan, runs: Sequence[RunUse], *, every_rank: bool) -> None:
+    """Print the roles of a job: a table of all, then each of them."""
+    from dlrun.jobs.queue import role_states
+
+    known = {one.role: one for one in role_states.of(job)}
+    plans: dict[str | None, Plan] = {one.name: one.plan for one in plan.each_role}
+    rows = []
+    for run in runs:
+        state = known.get(run.role or "", role_states.RoleState(role=run.role or ""))
+        ready = "-" if state.ready_after is None else clock(state.ready_after)
+        rows.append(
+            (
+                state.role,
+                str(plans.get(run.role, plan).request.nodes),
+                ready,
+                str(state.restarts),
+                *_cells(run)[1:],
+            )
+        )
+    columns = [
+        Column(title="ROLE"), Column(title="NODES", right=True), Column(title="READY", right=True, drop=3),
+        Column(title="RESTARTS", right=True, drop=4), *_columns()[1:],
+    ]  # fmt: skip
+    show(columns, rows)
+    for run in runs:
+        echo("")
+        show_run(job, plans.get(run.role, plan), run, every_rank=every_rank)
 
 
 def show_runs(plan: Plan, runs: Sequence[RunUse]) -> None:

@@ -14,7 +14,7 @@ from dlrun.terminal.options import complete_jobs
 from dlrun.terminal.printing import echo, emit, notice
 
 if TYPE_CHECKING:
-    from dlrun.usage.live import Live, Watch
+    from dlrun.usage.live import Watch
 
 
 @click.command(epilog=examples("dlrun usage --live latest"))
@@ -77,9 +77,5 @@ def _print(watch: Watch, every: float, *, once: bool, as_json: bool) -> None:
         sys.stdout.flush()
         if once or live.status.state.final:
             return
-        _sleep(every, live)
-
-
-def _sleep(every: float, live: Live) -> None:
-    # Before the ranks run, only the queue state can change.
-    time.sleep(every if live.ranks else max(every, 5.0))
+        # Before the ranks run, only the queue state can change.
+        time.sleep(every if live.ranks else max(every, 5.0))

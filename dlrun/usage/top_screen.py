@@ -19,7 +19,7 @@ from rich.table import Table
 from dlrun.model.text import digits
 from dlrun.terminal.drawing import Plain, console
 from dlrun.usage.formats import bits, meter, size
-from dlrun.usage.live import Live, LiveRank, Watch, last_line, tail
+from dlrun.usage.live import Live, LiveRank, Watch, log_of
 from dlrun.usage.top_text import cores, headline, metrics, state
 
 _ORDER = {"r": "rank", "c": "cores", "m": "memory", "g": "busy"}
@@ -128,9 +128,7 @@ class Screen:
         return table
 
     def _log_of(self, rank: LiveRank, room: int) -> Plain:
-        run = self._watch.run
-        shown = tail(run / "logs" / f"{rank.rank}.log") or [last_line(run, rank.rank)]
-        lines = [line.expandtabs() for line in shown[-room:]]
+        lines = [line.expandtabs() for line in log_of(self._watch.run, rank.rank)[-room:]]
         # One screen line each: wrapped lines would push the newest ones off the screen.
         text = "\n".join([f"{rank.rank} on {rank.node}", *lines])
         return Plain(text, no_wrap=True, overflow="ellipsis")

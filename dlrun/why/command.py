@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -23,14 +23,44 @@ _GROUPS = 3
 """Groups of processes whose exit codes are shown."""
 
 
-@click.command(epilog=examples("dlrun why latest"))
-@click.argument("job", shell_complete=complete_jobs, default="latest", metavar="[JOB[:POINTS]]")
+@click.command(epilog=examples("dlrun why latest", "dlrun why --log slurm-4711.out"))
+@click.argument("job", shell_complete=complete_jobs, required=False, metavar="[JOB[:POINTS]]")
+@click.option(
+    "--log",
+    type=click.File("rb"),
+    help="Find the cause in any log, such as that of a batch script; `-`: stdin.",
+)
 @json_option
-def command(job: str, as_json: bool) -> None:
+def command(job: str | None, log: BinaryIO | None, as_json: bool) -> None:
     """Show why JOB (default: the latest) ended: cause, first failed process and its node, next step.
 
     For a sweep, POINTS (such as `latest:3,7-9`) are shown, by default the first that failed.
     """
+    from dlrun.errors import Invalid
+
+    if log is None:
+        _show_job(job or "latest", as_json)
+    elif job is not None:
+        raise Invalid("a job and `--log` are two questions", help="leave out one of them")
+    else:
+        _show_log(log, as_json)
+
+
+def _show_log(log: BinaryIO, as_json: bool) -> None:
+    from dlrun.model.json_codec import to_plain
+    from dlrun.why.of_a_log import explain, read_end
+
+    answer = explain(str(log.name), read_end(log))
+    if as_json:
+        emit("why", [to_plain(answer)])
+        return
+    echo(f"why:   {answer.means}")
+    if answer.line is not None:
+        echo(f"log:   {_cut(answer.line)}")
+    echo("\n".join(_steps(answer.last, answer.line, answer.check, answer.next)))
+
+
+def _show_job(job: str, as_json: bool) -> None:
     from dlrun.errors import Invalid
     from dlrun.jobs.queue.selection import select
     from dlrun.jobs.records import jobs as store
@@ -67,7 +97,8 @@ def lines(job: Job, answer: Cause) -> Iterator[str]:
     code = f" with exit code {answer.exit_code}" if answer.exit_code else ""
     attempt = f", run {answer.restarts + 1}" if answer.restarts else ""
     yield f"{job.directory.name}{run} ({job.site} {job.shown_id()}{attempt}): {answer.state}{code}"
-    yield f"why:   {answer.means}"
+    role = f"role {answer.role}: " if answer.role is not None else ""
+    yield f"why:   {role}{answer.means}"
     if first := answer.first:
         how = _code(first.code)
         yield (
@@ -76,15 +107,19 @@ def lines(job: Job, answer: Cause) -> Iterator[str]:
         )
     if answer.line is not None:
         yield f"log:   {answer.log}: {_cut(answer.line)}"
-    last = [line for line in answer.last if line.strip() != answer.line]
-    if last:
-        more = "" if answer.last_log == answer.log else f"{answer.last_log}: "
-        for number, line in enumerate(last):
-            head = "last:  " if number == 0 else "       "
-            yield f"{head}{more if number == 0 else ''}{_cut(line)}"
-    if answer.check is not None:
-        yield f"check: {answer.check}"
-    yield f"next:  {answer.next}"
+    of = "" if answer.last_log == answer.log else f"{answer.last_log}: "
+    yield from _steps(answer.last, answer.line, answer.check, answer.next, of)
+
+
+def _steps(
+    last: Sequence[str], shown: str | None, check: str | None, step: str, of: str = ""
+) -> Iterator[str]:
+    """The last lines of a log but the one that is shown already, how to check the cause, and the way out; of: the log's name."""
+    for number, line in enumerate(line for line in last if line.strip() != shown):
+        yield f"{'       ' if number else f'last:  {of}'}{_cut(line)}"
+    if check is not None:
+        yield f"check: {check}"
+    yield f"next:  {step}"
 
 
 def _cut(line: str) -> str:

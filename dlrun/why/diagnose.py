@@ -67,10 +67,7 @@ _HEAD = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """The cause of a run's end: `cause` is a short name for programs, `means`, `check` and `next` are texts for users.
-
-    log, line: the line with the cause; last_log, last: the last lines of the process that failed first.
-    """
+    """The cause of a run's end: `cause` is a short name for programs, `means`, `check` and `next` are texts for users."""
 
     run: int | None
     state: str
@@ -86,6 +83,7 @@ class Cause:
     line: str | None = None
     last_log: str | None = None
     last: tuple[str, ...] = ()
+    role: str | None = None
 
 
 def explain(
@@ -146,6 +144,9 @@ def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Cau
     """The cause of one run's end; copy: directory with its notes and logs, if not its own."""
     own, run = run, copy or run
     record = run_state(run) or {}
+    role = endings.first_role(job, record)
+    within = f"roles/{role}/" if role is not None else ""  # its own job has the notes and the logs
+    run = run / within
     restarts = record.get("restarts", one.restarts)
     if (
         one.state is State.FAILED
@@ -167,15 +168,17 @@ def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Cau
         means = f"{means}: {unmet}"
     first = found.first
     rank = str(first.rank) if first else "all"
-    log = log_files.name_of(run, first.role, first.rank) if first else "the logs"
+    log = within + log_files.name_of(run, first.role, first.rank) if first else "the logs"
     if ended_badly and cause != "fabric":
         means += _slow_network(job, run)
     means += _slow_nodes(run)
     if (changed := History(job).changes) is not None:
         means += f" ({changed})"
     name = job.directory.name if one.task is None else f"{job.directory.name}:{one.task}"
+    of_role = "" if role is None else f" --role {role}"
 
     def filled(text: str) -> str:
+        text = text.replace("dlrun logs JOB", f"dlrun logs JOB{of_role}")
         return (
             re.sub(r"\bJOB\b", lambda _: shlex.quote(name), text)
             .replace("{rank}", rank)
@@ -195,10 +198,11 @@ def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Cau
         check=filled(checked) if checked else None,
         first=first,
         later=found.later,
-        log=evidence.log if evidence else None,
+        log=within + evidence.log if evidence else None,
         line=evidence.line if evidence else None,
-        last_log=found.log if ended_badly else None,
+        last_log=within + found.log if ended_badly and found.log else None,
         last=found.last if ended_badly else (),
+        role=role,
     )
 
 
@@ -264,8 +268,8 @@ def _cause(
         found = replace(found, pattern=LAUNCHER_MISSING)
     if found:
         pattern = found.pattern
-        step = pattern.next.replace("{1}", found.values[0] if found.values else "it")
-        return pattern.cause, *_who_is_missing(findings, pattern.meaning(found.values), step), found
+        means, step = pattern.meaning(found.values), pattern.way_out(found.values)
+        return pattern.cause, *_who_is_missing(findings, means, step), found
     return (*_by_code(one, run, first), None)
 
 

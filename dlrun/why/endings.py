@@ -1,12 +1,14 @@
-"""Who ended a job, by the scheduler's own record, where its list of jobs does not have that."""
+"""Who ended a job, by the scheduler's own record, where its list of jobs does not have that; and which of its roles."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dlrun import backends
-from dlrun.errors import DlrunError
 from dlrun.jobs.clusters import clients
 from dlrun.jobs.records.jobs import Job
 from dlrun.model.job import Ending, JobStatus, State
+from dlrun.system.process import answer
 from dlrun.why.patterns import BY_STATE
 
 _STATES = (State.CANCELLED, State.FAILED, State.UNKNOWN, State.LOST)
@@ -14,19 +16,19 @@ _WITHIN = 10.0
 """Seconds for the query: an answer waits for it."""
 
 
+def first_role(job: Job, record: Mapping[str, object]) -> str | None:
+    """The role that failed first, of a job with roles; None for others, and where none did."""
+    found = record.get("role")
+    return found if isinstance(found, str) and found in job.roles else None
+
+
 def recorded(job: Job, one: JobStatus) -> tuple[str, str, str] | None:
     """(cause, meaning, next step) if a user ended the job, the owner or another; None if that is not recorded."""
     if one.state not in _STATES or job.submitted is None or job.job_id is None:
         return None
     scheduler = backends.scheduler(job.scheduler)
-    argv = scheduler.ending(job.scheduler_id(one.task))
-    if not argv:
-        return None
-    try:
-        done = clients.runner(job, _WITHIN)(argv)
-    except DlrunError:
-        return None
-    ending = scheduler.parse_ending(done.stdout) if done.returncode == 0 else None
+    text = answer(clients.runner(job, _WITHIN), scheduler.ending(job.scheduler_id(one.task)))
+    ending = scheduler.parse_ending(text)
     return _words(ending) if ending is not None else None
 
 

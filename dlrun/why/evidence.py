@@ -6,6 +6,7 @@ failed one still runs Python's cleanup.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
@@ -18,7 +19,7 @@ from dlrun.jobs.logs import files as log_files
 from dlrun.jobs.records.validation import run_state
 from dlrun.model.text import digits
 from dlrun.system.paths import open_regular, read_bytes
-from dlrun.why import own_patterns
+from dlrun.why import own_patterns, set_up
 from dlrun.why.known.form import Evidence, Pattern
 from dlrun.why.matching import Table
 from dlrun.why.patterns import EXCEPTION
@@ -26,6 +27,8 @@ from dlrun.why.verdict import grade, plain, verdict
 
 TAIL = 256 * 1024
 """Bytes read at the end of the job's log, and of the logs of the first failed processes."""
+HEAD = 1000
+"""Lines at the beginning of a log within which a job is set up."""
 SHORT = 32 * 1024
 """Bytes of other logs: dozens of them take a second."""
 FULL = 4
@@ -38,6 +41,8 @@ LAST = 3
 """Lines at the end of the first failed process's log that are shown."""
 _ENDED_WITH = {128 + signal.SIGTERM: 5, 128 + signal.SIGHUP: 5}
 """Exit code of a process without a cause in its log, and how far it is from one: it may have been ended with another."""
+_SILENT = 2
+"""The same for a process that ended by itself and did not say why: one with an exception comes before it."""
 _BY_THE_JOB = "srun: forcing job termination"
 """srun's message that it was asked to end (src/api/step_launch.c of Slurm)."""
 _ENDED_BY_OTHERS = (*_ENDED_WITH, 128 + signal.SIGKILL)
@@ -120,12 +125,14 @@ def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -
     first, evidence = _first(failed, every, table)
     noted = {(note.role, note.rank) for note in failed}
     rest = sorted((log for key, log in every.items() if key not in noted), key=_last_written)
-    if evidence is None or evidence.pattern.consequence:
+    if evidence is None or grade(evidence) > 1:
         evidence = _elsewhere(rest, table, first) or evidence
     # A rank's own log may only have the shell's word about it: `Killed`.
     only_ended = evidence is None or evidence.pattern.cause in ("killed", "terminated")
-    if only_ended and failed and all(note.code in _ENDED_BY_OTHERS for note in failed):
+    if only_ended and (failed or evidence) and all(note.code in _ENDED_BY_OTHERS for note in failed):
         evidence = _cancelled_step(every.get((None, 0)), table) or evidence
+    if evidence is not None:
+        evidence = set_up.failed(evidence, _heads(every, evidence), table) or evidence
     shown = _log_to_show(every, rest, first, evidence)
     return Failures(
         first=first,
@@ -148,7 +155,7 @@ def _first(
         found = _verdict(log, TAIL if number < FULL else SHORT, table) if log else None
         # Earlier notes may be of processes that only lost a peer, or were ended with it: the first with a cause of its own
         # counts.
-        worth = 0 if note.reason else grade(found.pattern) if found else _ENDED_WITH.get(note.code, 0)
+        worth = 0 if note.reason else grade(found) if found else _worth(note.code)
         if worth < 2:
             return note, found
         if best is None or worth < best[0]:
@@ -156,9 +163,21 @@ def _first(
     return (best[1], best[2]) if best is not None else (None, None)
 
 
+def _worth(code: int) -> int:
+    """How far a process without a cause in its log is from one: a signal is a cause, an exit code of its own says nothing."""
+    return _ENDED_WITH.get(code, 0 if code > 128 else _SILENT)
+
+
 _STEP_CANCELLED = re.compile(r"\*\*\* STEP \S+ ON \S+ CANCELLED AT ")
-_BY_SRUN = re.compile(r"^srun: (?:error: \S+: tasks? \S+: |.*_step_signal: Terminating StepId)")
+_TERMINATING = re.compile(r"^srun: .*_step_signal: Terminating StepId")
+"""That srun ends a step."""
+_BY_SRUN = re.compile(rf"^srun: error: \S+: tasks? \S+: |{_TERMINATING.pattern}")
 """How srun reports an ended task, and that it therefore ends the step (src/api/step_launch.c, src/plugins/launch/slurm)."""
+
+_ENDED_ALONG = re.compile(
+    rf"{_STEP_CANCELLED.pattern}|^srun: error: \S+: tasks? [\d,-]+: (?:Killed|Terminated)"
+)
+"""What follows from that."""
 
 
 def _may_follow(evidence: Evidence | None) -> bool:
@@ -198,15 +217,16 @@ def _elsewhere(rest: Iterable[log_files.Log], table: Table, first: ProcessEnd | 
     chosen = ((log, SHORT if log.role else TAIL) for log in (*ordered[:MOST], *ordered[MOST:][-1:]))
     found = [_verdict(log, most, table) for log, most in chosen]
     known = [one for one in found if one is not None and not (first and one.pattern.passing)]
-    best = min(known, key=lambda one: grade(one.pattern), default=None)
-    return None if best is None or (first and grade(best.pattern)) else best
+    best = min(known, key=grade, default=None)
+    return None if best is None or (first and grade(best)) else best
 
 
 def _verdict(log: log_files.Log, most: int, table: Table) -> Evidence | None:
     """The cause in a log: the reason of dlrun's script for ending the process, else the program's last lines."""
     own = own_evidence(log)
-    found = own if own is not None and not own.pattern.consequence else verdict(tail(log, most), table, log)
-    return found or own
+    if own is not None and not own.pattern.consequence:
+        return own
+    return verdict(without_ends_by_srun(tail(log, most)), table, log.name) or own
 
 
 def _cancelled_step(log: log_files.Log | None, table: Table) -> Evidence | None:
@@ -220,8 +240,21 @@ def _cancelled_step(log: log_files.Log | None, table: Table) -> Evidence | None:
     at = next((number for number, line in enumerate(lines) if _STEP_CANCELLED.search(line)), len(lines))
     if any(_BY_SRUN.search(line) for line in lines[:at]):
         return None
-    found = verdict(lines, table, log)
+    found = verdict(lines[: at + 1], table, log.name)
     return found if found is not None and found.pattern.cause == "step-cancelled" else None
+
+
+def _heads(
+    every: Mapping[tuple[str | None, int], log_files.Log], evidence: Evidence
+) -> Iterator[tuple[str, Iterable[str]]]:
+    """Name and first lines of the logs in which the set-up before an error may have failed: its own, and the job script's."""
+    own = [log for log in every.values() if log.name == evidence.log and log.role is not None]
+    for log in (*own, *(log for log in every.values() if log.role is None)):
+        if run_number(log) > 1:  # the head of the log is of an earlier run
+            yield log.name, tail(log, TAIL)
+        else:
+            with suppress(OSError):
+                yield log.name, list(itertools.islice(log_files.text(log), HEAD))
 
 
 def _log_to_show(
@@ -239,8 +272,13 @@ def _log_to_show(
 
 
 def _last_lines(log: log_files.Log) -> tuple[str, ...]:
-    lines = (plain(line).rstrip() for line in tail(log, SHORT))
-    return tuple([line for line in lines if line.strip()][-LAST:])
+    return last_of(tail(log, SHORT))
+
+
+def last_of(lines: Iterable[str]) -> tuple[str, ...]:
+    """The last lines that are not empty, without control characters."""
+    shown = (plain(line).rstrip() for line in lines)
+    return tuple([line for line in shown if line.strip()][-LAST:])
 
 
 def tail(log: log_files.Log, most: int) -> list[str]:
@@ -251,6 +289,12 @@ def tail(log: log_files.Log, most: int) -> list[str]:
         # srun was ended by the job's script: what it then reports about the ranks follows from that.
         return lines[: lines.index(_BY_THE_JOB)]
     return lines
+
+
+def without_ends_by_srun(lines: list[str]) -> list[str]:
+    """Lines without what follows where srun ends a step after one of its tasks: others are killed, the step is cancelled."""
+    at = next((number for number, line in enumerate(lines) if _TERMINATING.search(line)), len(lines))
+    return lines[:at] + [line for line in lines[at:] if not _ENDED_ALONG.search(line)]
 
 
 def run_number(log: log_files.Log) -> int:

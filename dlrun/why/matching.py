@@ -80,17 +80,18 @@ class Table:
     def match(self, line: str) -> Match | None:
         """The known error in a line without control characters; None if there is none, or if its level is lower."""
         if line not in self._known:
-            self._known[line] = self._match(line)
+            self._known[line] = self.at_any_level(line, least=True)
         return self._known[line]
 
-    def _match(self, line: str) -> Match | None:
+    def at_any_level(self, line: str, *, least: bool = False) -> Match | None:
+        """The known error in a line, though it be a warning; least: not then."""
         words = frozenset(_WORD.findall(line.lower()))
         ours = line.startswith(_OUR_ERROR)
         if (
             found := self._site.match(line, words) or (_ours().match(line, ()) if ours else None)
         ) is not None:
             return found
-        if is_harmless(line):
+        if least and is_harmless(line):
             return None
         if (claimed := _claimed(line)) is not None:
             return claimed.match(line, words)

@@ -302,6 +302,12 @@ JOB: Mapping[str, OwnMessages] = {
             "granted {} hosts, and the job needs {}: the parallel environment's rule is not a fixed number of slots per host",
         ),
     ),
+    "terminal-tasks": OwnMessages(
+        next="start the job without `-pty`: `qrsh ... bash -i`, or a script with `qsub`",
+        messages=(
+            "this job was started with `-pty y`, so `qrsh -inherit` gives a terminal to each rank, which shows the environment: leave out `-pty`",
+        ),
+    ),
     "user-signal": OwnMessages(
         next="find its sender: a user or an administrator (`scancel --signal`, `qsig`), or an option of the job or the site (`--signal`)",
         messages=("{} ended this script: something outside the job sent it",),
@@ -347,6 +353,14 @@ JOB: Mapping[str, OwnMessages] = {
     "no-such-point": OwnMessages(
         next="submit the sweep again: the job array has more tasks than `sweep` has points",
         messages=("rank {}: the sweep has no point '{}'",),
+    ),
+    "role-alone": OwnMessages(
+        next="submit the job of all roles: `dlrun resubmit` with the directory that holds `roles/`",
+        messages=("the job of a role runs inside the job of all roles: submit that one",),
+    ),
+    "role-gpus": OwnMessages(
+        next="write `gpus_per_node` in each role: together at most the GPUs that the job is shown, by the variable in the line",
+        messages=("rank {}: GPU {} of the plan is not among those of this job, {}={}",),
     ),
     "container": OwnMessages(
         next="load the module that has it (`environment.modules`), or use another `environment.container.runtime`",

@@ -9,11 +9,21 @@ from dlrun.why.known.form import Pattern
 # ruff: noqa: E501 - a table
 EXCEPTION = Pattern(
     cause="exception",
-    regex=r"^\s*(?:(?:\[[^\]\s]{1,40}\](?:<std(?:err|out)>)?|\([^()]{0,60}\bpid=\d+[^()]{0,60}\)):?\s*){0,3}(?:what\(\): +(\S.{0,120})|((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Expired|Iteration|Failure)(?::?\s*$|: .{0,120})))",
+    regex=r"^\s*(?:(?:\[[^\]\s]{1,40}\](?:<std(?:err|out)>)?|\([^()]{0,60}\bpid=\d+[^()]{0,60}\)|ERROR [\d-]+ [\d:.,]+ \[\S+\]|(?:\d{1,6}|[a-z][\w.-]*\d)(?=: )):?\s*){0,3}(?:what\(\): +(\S.{0,120})|((?:(?:\w+\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Expired|Iteration|Failure)|Exception)|(?:\w+\.)+[A-Z]\w*(?:Invalid|Unsupported|Timeout|NotFound|Denied|Full|Empty)|(?:[a-z_]\w*\.){2,}[A-Z]\w+(?=: ))(?::?\s*$|: .{0,120})))",
     means="the program raised {1}",
     next="the whole traceback: `dlrun logs JOB --rank {rank}`",
 )
-"""The last line of a traceback, or a C++ exception, after the line prefixes of torchrun, mpirun and Ray."""
+"""The last line of a traceback, or a C++ exception, after the line prefixes of torchrun, mpirun, srun, pdsh and Ray."""
+
+FRAMED = Pattern(
+    cause="launcher",
+    regex="",
+    means="MPI or its launcher reported: {1}",
+    check="the lines below it, up to the rule",
+    next="see all of it: `dlrun logs JOB --rank all`; compare `launcher` in the site profile with `dlrun plan`, and the variables `OMPI_MCA_…` and `PRTE_MCA_…` of the job",
+    consequence=True,
+)
+"""A message between two rules that the table does not know."""
 
 COMMAND_MISSING = Pattern(
     cause="command-missing",

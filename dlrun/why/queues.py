@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dlrun import backends
-from dlrun.errors import DlrunError
 from dlrun.jobs.clusters import clients
 from dlrun.jobs.records.jobs import Job
 from dlrun.schedulers.queue_rules import QueueRules, chosen
+from dlrun.system.process import answer
 
 DEPENDENT = frozenset({"preempted", "walltime"})
 """Causes whose advice depends on the partition's rules."""
@@ -19,15 +19,10 @@ _WITHIN = 10.0
 
 def rules(job: Job, plan: Mapping[str, Any]) -> QueueRules | None:
     """The rules of a job's partition; None if the scheduler does not show them, or does not answer."""
+    if job.submitted is None:
+        return None
     scheduler = backends.scheduler(job.scheduler)
-    argv = scheduler.queue_rules()
-    if not argv or job.submitted is None:
-        return None
-    try:
-        done = clients.runner(job, _WITHIN)(argv)
-    except DlrunError:
-        return None
+    known = scheduler.parse_queue_rules(answer(clients.runner(job, _WITHIN), scheduler.queue_rules()))
     request = plan.get("request")
     named = request.get("partition") if isinstance(request, dict) else None
-    known = scheduler.parse_queue_rules(done.stdout) if done.returncode == 0 else []
     return chosen(known, named if isinstance(named, str) else None)

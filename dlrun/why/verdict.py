@@ -3,38 +3,75 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Sequence
 
-from dlrun.jobs.logs import files as log_files
-from dlrun.why.known.form import Evidence, Pattern
+from dlrun.why.known.form import Evidence
 from dlrun.why.matching import Match, Table, is_claimed, is_harmless
-from dlrun.why.patterns import EXCEPTION
+from dlrun.why.patterns import EXCEPTION, FRAMED
 
 _LONGEST = 2000
 """Characters of a line that are searched, half of them at its end: a line may list all keys of a model."""
 _NEAR = 50
 """Lines after an exception within which a consequence belongs to it."""
+_PROGRESS = 12
+"""Lines of ordinary output after which a program has continued: an error before them did not end it."""
+_WORK = 40
+"""The same where the reason of the end is unknown: a program may print more after its error."""
 _BLOCK = 200
 """Lines before an error that may belong to the same block of errors."""
 _CONTROL = re.compile(
     r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0e-\x1f\x7f-\x9f]"
 )
 _CHAINED = re.compile(
-    r"^\W*(?:\[\S+\]:?\s*)?(?:The above exception was the direct cause|During handling of the above)"
+    r"^\W*(?:\[\S+\]:?\s*|\d+: )?(?:The above exception was the direct cause|During handling of the above)"
 )
 _WRAPPER = re.compile(
     r"ChildFailedError|Engine core initialization failed|CalledProcessError|SignalException|RayTaskError|SystemExit"
+    r"|\bHccl\w+, error code is|Process(?:Exited|Raised)Exception|Inner error is reported as above"
+    r"|Caught \w+ in (?:DataLoader worker|replica|pin memory)"
+    r"|TrainingFailedError|WorkerGroupError|RaySystemError|Trials did not complete|CheckpointException ranks:"
+    r"|(?i:\b(?:see|check|inspect)\b.{0,40}\b(?:root cause|stack ?trace|traceback|previous|above|below|logs?)\b)"
 )
+"""Exceptions that only say that another process or call failed: the detail has its own line."""
+_RECOVERED = re.compile(
+    r"(?i:\b(?:re-?try(?:ing)?|trying again|skip(?:ping|ped)?|ignor(?:ing|ed)|fall(?:ing|s)? ?back|attempt \d"
+    r"|reduc(?:ing|ed)|halv(?:ing|ed)|disabl(?:ing|ed)|continu(?:ing|es?)|recovered|succeeded)\b)"
+)
+"""Words of a program that continues after an error."""
+_AFTER = 3
+"""Lines after an error in which a program may announce that it continues, or that it prints before it ends."""
+_SEVERE = frozenset(
+    ("disk-full", "gpu-broken", "gpu-memory", "memory", "quota", "shared-memory", "too-many-files")
+)
+"""Causes after which anything may fail: raised, they win over what a program's clean-up raises."""
+_ASIDE = re.compile(
+    r"^\W*(?:\[[^\]\s]{1,40}\](?:<std(?:err|out)>)?:?\s*)?"
+    r"(?:Exception ignored (?:in|on|while)\b|Error in atexit\._run_exitfuncs:|--- Logging error ---)"
+)
+"""What Python prints before an exception that ends nothing, often while it ends for another reason."""
+_CALL = re.compile(r'(.* ) File "[^"]+", line \d+')
+"""A call in a traceback; the next line, further to the right, is its source code."""
 _ABOUT_AN_ERROR = re.compile(
-    r"^\W*$|^(?:\[\S+\]:?)?\s|(?i:error|fail|fatal|abort|exception|traceback|caught|killed|signal|unable|cannot|could not)"
+    r"^\W*$|^(?:\[\S+\]:?|\d+:)?\s|(?i:error|fail|fatal|abort|exception|traceback|caught|killed|signal|unable|cannot|could not)"
 )
 """Lines within a block of errors: empty, indented, or about an error."""
+_FRAME = re.compile(r"\bframe #\d+|\[0x[0-9a-f]+\]$|^\W*[│╭╰]")
+"""Lines of a stack, as compiled code and tracebacks in boxes have them."""
+_RULE = re.compile(r"(?<!-)-{74}$")
+"""The line above and below each message of Open MPI and PRRTE (opal/util/show_help.c)."""
+_SENTENCE = re.compile(r"^(?:\[\S+\](?:<std(?:err|out)>)?:?\s*)?([A-Z]\w*(?: \S+){3,})")
+_ASIDE_OF_MPI = re.compile(
+    r"(?i:warning|performance|by default|ignored|deprecated|turn off|OpenFabrics|will (?:continue|be disabled|attempt))"
+)
+"""Words of such messages after which the job continues."""
 _WEIGHT = {
     **dict.fromkeys(("container-image", "step-cancelled"), 1),
     **dict.fromkeys(
         (
             "cancelled",
             "container",
+            "fabric",
             "launcher",
             "library-setting",
             "mpi-daemon",
@@ -51,25 +88,34 @@ _WEIGHT = {
 }
 """Cause that is a consequence -> how far it is from the cause; others 1 (a process that was killed or crashed)."""
 _RAISED = re.compile(EXCEPTION.regex)
+_LOST = re.compile(
+    r"\b(?:Connection(?:Reset|Aborted|Refused)?Error|BrokenPipeError|RemoteDisconnected|EOFError|RemoteProtocolError"
+    r"|ServerDisconnectedError|IncompleteRead|(?:Connect|Read)(?:ion)?(?:Error|Timeout)|ClientConnectorError)\b"
+)
+"""Exceptions of a program whose peer, mostly another process of the job, does not answer any more."""
 
 
-def grade(pattern: Pattern) -> int:
+def grade(found: Evidence) -> int:
     """0 for a cause, 1 for an unknown exception, 2 and more for a consequence: a killed process, a lost peer, a summary."""
-    if pattern.consequence:
-        return 1 + _WEIGHT.get(pattern.cause, 1)
-    return int(pattern is EXCEPTION)
+    if found.pattern.consequence:
+        return 1 + _WEIGHT.get(found.pattern.cause, 1)
+    if found.pattern is not EXCEPTION:
+        return 0
+    return 2 if _LOST.search(found.line) else 1
 
 
-def verdict(lines: Sequence[str], table: Table, log: log_files.Log) -> Evidence | None:
-    """The cause at the end of one log: a known error, else an exception, else a consequence; None without any.
+def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
+    """The cause at the end of one log, of this name: a known error, else an exception, else a consequence; None without any.
 
     The last block of errors counts, since a program continues after earlier ones; in it the earliest, since later ones follow
     from it; of consequences the earliest with the least grade. `passing` errors count only in an exception or if none follows.
     """
+    lines = _without_asides(_without_code(lines))
     exception: Evidence | None = None
     consequence: Evidence | None = None
-    after = distance = 0
+    after = distance = ordinary = calm = 0
     chained = False
+    printed: deque[str] = deque(maxlen=_AFTER)
     # From the end: the first match is the last message, and mostly few lines are read.
     before = iter(map(plain, reversed(lines)))
     for line in before:
@@ -79,41 +125,118 @@ def verdict(lines: Sequence[str], table: Table, log: log_files.Log) -> Evidence 
             continue
         error = _RAISED.match(line)
         match = table.match(line)
+        if match is None and error is None and not _is_about_an_error(line):
+            ordinary += 1
+            if ordinary > (_PROGRESS if exception is not None else _WORK):
+                break
+        ended = error is not None and not chained and not _continues(line, printed)
+        calm += error is None and is_harmless(line)
+        printed.append(line)
         if match and match.pattern.consequence:
             found = _evidence(log, line, match)
-            if consequence is None or (
-                distance - after <= _NEAR and grade(found.pattern) <= grade(consequence.pattern)
-            ):
-                consequence, after = found, distance
+            if consequence is None or (distance - after <= _NEAR and grade(found) <= grade(consequence)):
+                consequence, after, ordinary = found, distance, 0
         elif match and (
-            not match.pattern.passing or exception is None or (error and chained) or line.endswith("raised:")
+            not match.pattern.passing
+            or (exception is None and ordinary <= _PROGRESS)
+            or (error and chained)
+            or (ended and ((not ordinary and calm <= _AFTER) or match.pattern.cause in _SEVERE))
+            or line.endswith("raised:")
         ):
             return _earliest(before, table, log) or _evidence(log, line, match)
-        elif error and exception is None and not match and not _WRAPPER.search(error[0]):
-            if consequence is not None and distance - after > _NEAR:
+        elif (
+            error
+            and not (match or _WRAPPER.search(error[0]))
+            and (exception is None or (ended and not ordinary and calm <= _AFTER))
+        ):
+            if exception is None and consequence is not None and distance - after > _NEAR:
                 return consequence
             exception = _evidence(log, line, Match(EXCEPTION, _values(error)))
+            ordinary = calm = 0
         if error:
             chained = False
-    return exception or consequence
+    return exception or consequence or _framed([plain(line) for line in lines[-_BLOCK:]], log)
 
 
-def _earliest(before: Iterable[str], table: Table, log: log_files.Log) -> Evidence | None:
-    """The earliest cause among the lines before an error (backwards) that belong to the same block; None without one."""
+def _continues(line: str, printed: Iterable[str]) -> bool:
+    """Whether a program says in an error, or in the lines after it, that it continues."""
+    return any(map(_RECOVERED.search, (line, *printed)))
+
+
+def _framed(lines: Sequence[str], log: str) -> Evidence | None:
+    """The earliest of the messages between rules with which a log ends, as Open MPI writes them; None without one."""
     found: Evidence | None = None
+    rules = [number for number, line in enumerate(lines) if _RULE.search(line.rstrip())]
+    last = len(lines)
+    for start, end in zip(rules[-2::-1], rules[:0:-1], strict=True):
+        if last - end > _PROGRESS:
+            break
+        text = [line for line in lines[start + 1 : end] if line.strip()]
+        if text:
+            last = start
+            sentence = _SENTENCE.match(text[0])
+            if sentence and not any(map(_ASIDE_OF_MPI.search, text)):
+                found = _evidence(log, text[0], Match(FRAMED, _values(sentence)))
+    return found
+
+
+def _without_code(lines: Sequence[str]) -> list[str]:
+    """Lines without those of source code in tracebacks, which have the words of every error that they may raise."""
+    return [
+        line
+        for line, before in zip(lines, ("", *lines), strict=False)
+        if not ((at := _CALL.match(before)) and line.startswith(f"{at[1]}  "))
+    ]
+
+
+def _without_asides(lines: Sequence[str]) -> Sequence[str]:
+    """Lines without the exceptions that Python only mentions; all of them, if there is nothing else."""
+    if not any(
+        "xception ignored " in line or "exitfuncs:" in line or "Logging error" in line for line in lines
+    ):
+        return lines
+    kept: list[str] = []
+    aside = False
+    for line in map(plain, lines):
+        if _ASIDE.match(line):
+            aside = True
+        elif not aside:
+            kept.append(line)
+        elif _RAISED.match(line):
+            aside = False
+    return kept if any(map(_RAISED.match, kept)) else lines
+
+
+def _earliest(before: Iterable[str], table: Table, log: str) -> Evidence | None:
+    """The earliest cause among the lines before an error (backwards) that belong to the same block; None without one.
+
+    An exception of a severe cause belongs to it, too, though the program printed something before its clean-up failed.
+    """
+    found: Evidence | None = None
+    ordinary = 0
+    printed: deque[str] = deque(maxlen=_AFTER)
     for number, line in enumerate(before):
         match = table.match(line)
-        if match and not match.pattern.consequence and not match.pattern.passing:
-            found = _evidence(log, line, match)
-        elif not (match or _ABOUT_AN_ERROR.search(line) or is_harmless(line) or is_claimed(line)):
-            break
-        if number > _BLOCK:
+        if match and not match.pattern.consequence:
+            severe = match.pattern.cause in _SEVERE and _RAISED.match(line) and not _continues(line, printed)
+            if severe or not (match.pattern.passing or ordinary):
+                found = _evidence(log, line, match)
+        elif not (match or _is_about_an_error(line)):
+            ordinary += 1
+        printed.append(line)
+        if number > _BLOCK or ordinary > _PROGRESS:
             break
     return found
 
 
-def _evidence(log: log_files.Log, line: str, match: Match) -> Evidence:
-    return Evidence(log=log.name, line=line.strip(), pattern=match.pattern, values=match.values)
+def _is_about_an_error(line: str) -> bool:
+    """Whether a line belongs to a block of errors, or is of a library or of a level that may stand within one."""
+    found = _ABOUT_AN_ERROR.search(line) or _FRAME.search(line)
+    return found is not None or is_harmless(line) or is_claimed(line)
+
+
+def _evidence(log: str, line: str, match: Match) -> Evidence:
+    return Evidence(log=log, line=line.strip(), pattern=match.pattern, values=match.values)
 
 
 def _values(match: re.Match[str]) -> tuple[str, ...]:

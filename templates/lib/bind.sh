@@ -18,8 +18,7 @@ _dlrun_because=      # why they do
 _dlrun_alone=        # set where this rank knows its own mask only, which the launcher has given it
 _dlrun_granted=      # the hardware threads of the job; empty: found out here
 _dlrun_comm_of_node= # where they divide them: the communication cores of all ranks, in order
-_dlrun_gpu_rows=     # the GPUs of all rows of the plan, and those of all ranks where they divide what is visible
-_dlrun_gpu_names=
+_dlrun_gpu_rows='' _dlrun_gpu_names='' # the GPUs of all rows of the plan, and those of all ranks where they divide what is visible
 _dlrun_gpus_decided= # set where the GPUs of the rows do not count
 _dlrun_gpus_by=      # the variable that shows GPUs, if it is not the plan's
 _dlrun_system=/sys/devices/system _dlrun_groups=/sys/fs/cgroup _dlrun_driver=/proc/driver/nvidia _dlrun_devices=/sys/bus/pci/devices # a test has others
@@ -35,16 +34,15 @@ _dlrun_note_alone() {
 }
 
 dlrun_find_local_rank() { # sets DLRUN_LOCAL_RANK to what the innermost launcher says; empty: none. Launchers pass on the variables of outer ones
-  local name pid=$PPID first='' differ='' words=() word allowed
+  local name pid=$PPID first='' words=() word allowed
   _dlrun_rank_name=
   for name in "${_dlrun_names_of_launchers[@]}"; do
     if [[ ! ${!name-} =~ ^[0-9]+$ || ($name == SLURM_LOCALID && -z ${SLURM_STEP_NUM_TASKS-}) ]]; then continue; fi
     first=${first:-${!name}} _dlrun_rank_name=${_dlrun_rank_name:-$name}
     words+=("$name=${!name}")
-    if [[ ${!name} != "$first" ]]; then differ=1; fi
   done
   DLRUN_LOCAL_RANK=$first
-  while [[ -n $differ && -r /proc/$pid/environ ]] && ((pid > 1)); do # the launcher's own is what the nearest process above does not have
+  while [[ -r /proc/$pid/environ ]] && ((${#words[@]} > 1 && pid > 1)); do # the launcher's own is what the nearest process above does not have
     for word in "${words[@]}"; do
       if ! LC_ALL=C grep -qszxF -e "$word" "/proc/$pid/environ"; then
         DLRUN_LOCAL_RANK=${word#*=} _dlrun_rank_name=${word%%=*}
@@ -57,10 +55,12 @@ dlrun_find_local_rank() { # sets DLRUN_LOCAL_RANK to what the innermost launcher
 }
 
 dlrun_find_local_size() { # COUNT: sets DLRUN_LOCAL_SIZE to the ranks on this node by the launcher that gave the local rank, else to COUNT
-  local size=''
+  local size='' word
   case $_dlrun_rank_name in
-  OMPI_COMM_WORLD_LOCAL_RANK) size=${OMPI_COMM_WORLD_LOCAL_SIZE-} ;;
+  *_COMM_WORLD_LOCAL_RANK | DLRUN_LOCAL_RANK | PMI_LOCAL_RANK) word=${_dlrun_rank_name%RANK}SIZE size=${!word-} ;;
+  LOCAL_RANK) size=${LOCAL_WORLD_SIZE-} ;;
   MPI_LOCALRANKID) size=${MPI_LOCALNRANKS-} ;;
+  PALS_LOCAL_RANKID) size=${PALS_LOCAL_SIZE:-${PMI_LOCAL_SIZE-}} ;;
   SLURM_LOCALID) _dlrun_count_on_node "${SLURM_STEP_TASKS_PER_NODE-}" "${SLURM_NODEID:-0}" ;;
   esac
   if [[ $size =~ ^[1-9][0-9]*$ ]] && ((size > DLRUN_LOCAL_RANK)); then DLRUN_LOCAL_SIZE=$size; else DLRUN_LOCAL_SIZE=$1; fi
@@ -69,23 +69,24 @@ dlrun_find_local_size() { # COUNT: sets DLRUN_LOCAL_SIZE to the ranks on this no
 # --- The plan of the node, and the rank's row ---------------------------------------------------------------------
 
 # shellcheck disable=SC2034 # for divide.sh
-dlrun_grant() { # RANKS CPUS COMPUTE COMM LOADER THREADS [VARIABLE GPUS [CPUS_NEXT_TO_GPU...]]: the node's plan; divide what was granted instead, if that is not all of it
+dlrun_grant() { # RANKS CPUS[/KEPT_FREE] COMPUTE COMM LOADER THREADS [VARIABLE GPUS [CPUS_NEXT_TO_GPU...]]: the node's plan; divide what was granted instead, if that is not all of it
   local allowed=() missing=() cpus_of comm_of loader_of
-  _dlrun_read_grant
-  _dlrun_missing "$2"
+  _dlrun_read_part
+  _dlrun_missing "${2%/*}"
   if ((${#missing[@]} == 0)); then _dlrun_alone=; fi # a mask with the cores of all ranks was not made for one
   _dlrun_share_gpus "$1" "${7-}" "${8-}"
-  if ((${#missing[@]} == 0 && DLRUN_LOCAL_SIZE <= $1)) && [[ -z $_dlrun_gpu_names ]]; then return 0; fi
+  if ((${#missing[@]} == 0 && DLRUN_LOCAL_SIZE <= $1)) && [[ -z $_dlrun_gpu_names$_dlrun_too_few ]]; then return 0; fi
   _dlrun_shared=1
   if [[ -n $_dlrun_alone ]]; then
     _dlrun_because="the launcher has bound each rank, and what was granted to this job cannot be seen"
-  elif ((${#missing[@]})); then
-    _dlrun_because="core ${missing[0]} of the plan was not granted to this job"
+  elif ((${#missing[@]})) || [[ -n $_dlrun_too_few ]]; then
+    _dlrun_because="core ${_dlrun_lacks:-${missing[0]}} of the plan was not granted to this job"
   elif ((DLRUN_LOCAL_SIZE > $1)); then
     _dlrun_because="$DLRUN_LOCAL_SIZE ranks run here, and the plan has $1"
   else
     _dlrun_because="the job was granted other GPUs than the plan's"
   fi
+  if [[ $2 == */* && -z $_dlrun_alone ]]; then _dlrun_keep_free "${2#*/}"; fi
   _dlrun_divide "$3" "$4" "$5" "$6" "${@:9}"
   if [[ -n $_dlrun_alone ]]; then _dlrun_note_alone; else
     _dlrun_note_node "$_dlrun_because: its ranks divide CPUs $_dlrun_allowed_list${_dlrun_gpu_names:+ and GPUs $_dlrun_gpu_names}, $DLRUN_THREADS threads each"
@@ -109,7 +110,7 @@ dlrun_bind() { # THREADS CPUS [NUMACTL_OPTION]: bind to the planned cores, unles
 
 dlrun_bind_beside() { # THREADS CPUS: for a process beside the ranks, on their communication cores, if they were granted
   local allowed=() missing=()
-  _dlrun_read_grant
+  _dlrun_read_part
   _dlrun_missing "$2"
   if ((${#missing[@]} == 0)); then
     dlrun_bind "$@"
@@ -168,9 +169,7 @@ dlrun_count_threads() { # RANKS [CORES]: for a process that starts so many ranks
 }
 
 _dlrun_taskset() {
-  if [[ -n $_dlrun_cpus ]] && ! taskset -p -c "$_dlrun_cpus" $$ >/dev/null; then
-    _dlrun_note "could not be bound to cores $_dlrun_cpus"
-  fi
+  if [[ -n $_dlrun_cpus ]] && ! taskset -p -c "$_dlrun_cpus" $$ >/dev/null; then _dlrun_note "could not be bound to cores $_dlrun_cpus"; fi
 }
 
 # --- The job's grant on this node, which must be the same for all its ranks ---------------------------------------
@@ -221,12 +220,10 @@ _dlrun_read_grant() { # sets allowed, _dlrun_allowed_list and _dlrun_started_wit
   _dlrun_read_launchers
   for cpu in ${outer[@]+"${outer[@]}"}; do seen[$cpu]=1; done
   allowed=()
-  for cpu in "${numbers[@]}"; do
-    if [[ -n ${seen[$cpu]-} ]]; then allowed+=("$cpu"); fi
-  done
+  for cpu in "${numbers[@]}"; do if [[ -n ${seen[$cpu]-} ]]; then allowed+=("$cpu"); fi; done
   _dlrun_fold ${allowed[@]+"${allowed[@]}"}
   if ((${#allowed[@]} == 0)); then # they are not this user's, or in another control group
-    { _dlrun_allowed_cpus "$PPID"; } 2>/dev/null
+    { _dlrun_allowed_cpus "$_dlrun_above"; } 2>/dev/null
     if [[ "${allowed[*]-}" != "${mask[*]}" ]]; then _dlrun_alone=1; fi # else the mask was not made for this rank, and all have it
     allowed=("${mask[@]}") _dlrun_allowed_list=$list
   elif [[ $_dlrun_allowed_list != "$list" ]]; then
@@ -257,19 +254,24 @@ _dlrun_read_cpuset() { # sets numbers and numbers_list to the hardware threads o
 _dlrun_names_of_launchers=(LOCAL_RANK OMPI_COMM_WORLD_LOCAL_RANK MV2_COMM_WORLD_LOCAL_RANK MVP_COMM_WORLD_LOCAL_RANK MPI_LOCALRANKID
   DLRUN_LOCAL_RANK PALS_LOCAL_RANKID PMI_LOCAL_RANK FLUX_TASK_LOCAL_ID SLURM_LOCALID) # their local ranks; the innermost first
 
-_dlrun_read_launchers() { # sets outer to the hardware threads of this rank's launchers: this user's processes above it, up to the first without a local rank
-  local pid=$PPID name='' allowed=() numbers
-  outer=()
+_dlrun_read_launchers() { # sets outer to the hardware threads of this rank's launchers: this user's processes above it, up to the first without a local rank; _dlrun_above to what started the rank
+  local name='' allowed=() numbers own=1 word=${_dlrun_rank_name:+$_dlrun_rank_name=${!_dlrun_rank_name-}}
+  outer=() _dlrun_above=$PPID
   { read -r name </proc/$PPID/comm; } 2>/dev/null || true
-  if [[ $name == slurmstepd ]]; then # its own mask is not the job's; it names those of all tasks of this node
-    if [[ ${SLURM_CPU_BIND_TYPE-} == mask_cpu* ]]; then _dlrun_expand_masks "${SLURM_CPU_BIND_LIST-}"; fi
-    return 0
+  if [[ $name != slurmstepd ]]; then
+    while ((_dlrun_above > 1)) && { _dlrun_allowed_cpus "$_dlrun_above"; } 2>/dev/null && [[ $_dlrun_owner == "$UID" ]]; do
+      outer+=(${allowed[@]+"${allowed[@]}"})
+      # With the rank's variable and its mask it is a shell or program below the launcher.
+      if [[ -z $word || "${allowed[*]-}" != "$_dlrun_started_with" ]] || ! LC_ALL=C grep -qszxF -e "$word" "/proc/$_dlrun_above/environ"; then own=; fi
+      LC_ALL=C grep -qsz "${_dlrun_names_of_launchers[@]/#/-e^}" "/proc/$_dlrun_above/environ" || break
+      _dlrun_above=$_dlrun_parent
+    done
+    if [[ -z $own ]]; then return 0; fi
+    { read -r name <"/proc/$_dlrun_above/comm"; } 2>/dev/null || true
   fi
-  while ((pid > 1)) && { _dlrun_allowed_cpus "$pid"; } 2>/dev/null && [[ $_dlrun_owner == "$UID" ]]; do
-    outer+=(${allowed[@]+"${allowed[@]}"})
-    LC_ALL=C grep -qsz "${_dlrun_names_of_launchers[@]/#/-e^}" "/proc/$pid/environ" || break
-    pid=$_dlrun_parent
-  done
+  outer=()
+  [[ $name == slurmstepd && ${SLURM_CPU_BIND_TYPE-} == mask_cpu* ]] || return 0
+  _dlrun_expand_masks "${SLURM_CPU_BIND_LIST-}" # its own mask is not the job's; it names those of all tasks of this node
 }
 
 _dlrun_expand_masks() { # MASKS: adds to outer the hardware threads of hexadecimal masks such as 0x3,0xc
@@ -278,9 +280,7 @@ _dlrun_expand_masks() { # MASKS: adds to outer the hardware threads of hexadecim
     mask=${mask#0x}
     for ((place = 0; place < ${#mask}; place++)); do
       digit=$((16#${mask:${#mask}-place-1:1}))
-      for bit in 0 1 2 3; do
-        if ((digit >> bit & 1)); then outer+=($((4 * place + bit))); fi
-      done
+      for bit in 0 1 2 3; do if ((digit >> bit & 1)); then outer+=($((4 * place + bit))); fi; done
     done
   done
 }

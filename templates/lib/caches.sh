@@ -1,13 +1,9 @@
 # shellcheck shell=bash
-# In a rank: private directories on this node for what compilers keep, made before the program starts.
+# Private directories on this node for what compilers keep, made before the program of a rank starts; job.sh and stage.sh find them.
 
 dlrun_caches() { # BASE KEY IMAGE [VARIABLE=DIRECTORY | VARIABLE=DIRECTORY@]...: with `@` each rank has its own; IMAGE: `yes` in a container
-  local base below=$2 image=$3 name one path place=
-  for base in "$1" /tmp; do
-    if _dlrun_make_private "$base/dlrun-caches-$DLRUN_USER"; then place=$base/dlrun-caches-$DLRUN_USER && break; fi
-  done
-  shift 3
-  if [[ -z $place ]]; then
+  local below=$2 image=$3 name one path place=
+  if _dlrun_place_caches "$1"; then shift 3; else
     if ((DLRUN_LOCAL_RANK == 0)); then
       echo "dlrun: caches: $DLRUN_HOST has no directory for them that only this user can write: each tool uses its own"
     fi
@@ -26,6 +22,15 @@ dlrun_caches() { # BASE KEY IMAGE [VARIABLE=DIRECTORY | VARIABLE=DIRECTORY@]...:
   if [[ $image == yes ]]; then
     export APPTAINER_BIND="${APPTAINER_BIND:+$APPTAINER_BIND,}$DLRUN_CACHES" SINGULARITY_BIND="${SINGULARITY_BIND:+$SINGULARITY_BIND,}$DLRUN_CACHES"
   fi
+}
+
+_dlrun_place_caches() { # BASE: set place to the directory of this user's caches; false if this node has none
+  local base
+  for base in "$1" /tmp; do
+    place=$base/dlrun-caches-$DLRUN_USER
+    if _dlrun_make_private "$place"; then return 0; fi
+  done
+  return 1
 }
 
 _dlrun_make_private() { # DIRECTORY: make it, or use it if no one else could have written in it; several ranks do so at once

@@ -9,11 +9,13 @@ dlrun_check_placement() { # ACTION BINDS GPUS_PER_NODE GPUS_PER_RANK RANKS_PER_N
   _dlrun_compare_placement "${@:2}"
   if [[ -n $_dlrun_misplaced ]]; then fault=$_dlrun_misplaced${fault:+, $fault}; fi
   if [[ -n $fault ]]; then echo "dlrun: rank $DLRUN_RANK $fault"; fi
+  trap '_dlrun_forget_placement; exit 143' TERM # until the program runs
   if _dlrun_report_placement || [[ -z $fault || $1 != fail ]]; then :; else # the node's line comes first
     for ((tries = 0; tries < 100; tries++)); do
       [[ -e /dev/shm/dlrun-$UID-$DLRUN_RUN_ID/placement ]] || break
       sleep 0.1
     done
+    _dlrun_forget_placement
   fi
   if [[ -n $fault && $1 == fail ]]; then dlrun_fail 1 "placement: $fault"; fi
 }
@@ -101,8 +103,9 @@ _dlrun_compare_gpus() { # PER_NODE PER_RANK: what variables show it; without one
     shown+=" ${!name}" count=0
     IFS=, read -ra words <<<"${!name}"
     for word in ${words[@]+"${words[@]}"}; do
-      case $word in '' | -1 | NoDevFiles) ;; *) count=$((count + 1)) ;; esac
+      case $word in '' | -1 | NoDevFiles | none | void) ;; *) count=$((count + 1)) ;; esac
     done
+    if [[ $name == ZE_AFFINITY_MASK && ${ZE_FLAT_DEVICE_HIERARCHY-} == COMPOSITE && ${!name} != *.* ]]; then continue; fi # cards, of several tiles
     if ((count < $2)); then
       fault+=", $name is \`${!name}\`, fewer than $2 GPUs"
       return 0
@@ -131,9 +134,7 @@ _dlrun_report_placement() { # the last process of a node that gets here prints t
   local place=/dev/shm/dlrun-$UID-$DLRUN_RUN_ID board='' line said right=0 wrong='' handle=
   line="$DLRUN_LOCAL_RANK $fault"
   mkdir -m 700 "$place" 2>/dev/null
-  # Checked once it is open: a link that is put in its place afterwards changes nothing.
-  if { exec {handle}<"$place/."; } 2>/dev/null; then board=/proc/$BASHPID/fd/$handle; fi
-  if [[ ! -O $board || ! $board/.. -ef /dev/shm ]] || ! { printf '%s\n' "$line" >>"$board/placement"; } 2>/dev/null; then
+  if ! _dlrun_open_board || ! { printf '%s\n' "$line" >>"$board/placement"; } 2>/dev/null; then
     said=("$line") # nowhere to meet: each for itself
   else
     { mapfile -t said <"$board/placement"; } 2>/dev/null || said=() # the last one has read and removed it
@@ -156,6 +157,21 @@ _dlrun_report_placement() { # the last process of a node that gets here prints t
   local as=planned
   if [[ -n ${_dlrun_because-} ]]; then as="divided among them, because $_dlrun_because"; fi
   printf 'dlrun: %s: %s of %s as %s%s\n' "$DLRUN_HOST" "$right" "${#said[@]}" "$as" "$wrong" >&"$_dlrun_launcher"
+}
+
+_dlrun_open_board() { # sets board, handle; false if the place is somebody else's
+  # Checked once it is open: a link that is put in its place afterwards changes nothing.
+  if { exec {handle}<"$place/."; } 2>/dev/null; then board=/proc/$BASHPID/fd/$handle; fi
+  [[ -O $board && $board/.. -ef /dev/shm ]]
+}
+
+_dlrun_forget_placement() { # a rank that fails or is ended ends the others, and the last of its node may never get to its check
+  local place=/dev/shm/dlrun-$UID-$DLRUN_RUN_ID board='' handle=
+  if _dlrun_open_board; then
+    rm -f -- "$board/placement"
+    rmdir -- "$place" 2>/dev/null
+  fi
+  if [[ -n $handle ]]; then exec {handle}<&-; fi
 }
 
 # --- Progress ---------------------------------------------------------------------------------------------------

@@ -1,7 +1,20 @@
 # shellcheck shell=bash disable=SC2154 # variables of bind.sh, and of the functions that call these
 # For ranks whose planned cores or GPUs were not granted: divides what was. Follows bind.sh in every file that has it.
 
+# --- Roles that share the node: the grant of one of them --------------------------------------------------------
+
+_dlrun_parts=()   # the cores of each (place.sh)
+_dlrun_lacks=     # a core of theirs that was not granted
+_dlrun_too_few='' # set if they have more ranks than cores were granted
+
+_dlrun_read_part() { # as _dlrun_read_grant, without what belongs to other roles
+  _dlrun_read_grant
+  if ((${#_dlrun_parts[@]})) && [[ -z $_dlrun_alone ]]; then _dlrun_find_part; fi
+}
+
 # --- Division of the grant: equal parts of whole cores, in one NUMA node or package where that idles at most a core a rank and a quarter ---
+
+_dlrun_core=() # the first hardware thread of each granted core
 
 _dlrun_read_cores() { # sets _dlrun_core to the first hardware threads of the granted cores, in the order of packages, NUMA nodes and caches, and their labels
   local cpu list label path place cluster='' clusters=() numbers i
@@ -53,6 +66,16 @@ _dlrun_label() { # MAP LABEL FILE: in MAP (of the caller), label all hardware th
   for cpu_of in "${numbers[@]}"; do printf -v "$1[$cpu_of]" %s "$2"; done
 }
 
+_dlrun_keep_free() { # LIST: take these hardware threads out of allowed, unless fewer cores than ranks would be left
+  local cpu numbers kept whole=("${allowed[@]}") list=$_dlrun_allowed_list
+  _dlrun_expand "$1"
+  kept=" ${numbers[*]} " allowed=()
+  for cpu in "${whole[@]}"; do if [[ $kept != *" $cpu "* ]]; then allowed+=("$cpu"); fi; done
+  _dlrun_fold ${allowed[@]+"${allowed[@]}"}
+  if ((${#allowed[@]})); then _dlrun_read_cores; fi
+  if ((${#allowed[@]} == 0 || ${#_dlrun_core[@]} < DLRUN_LOCAL_SIZE)); then allowed=("${whole[@]}") _dlrun_allowed_list=$list; fi
+}
+
 _dlrun_divide() { # COMPUTE COMM LOADER THREADS [CPUS_NEXT_TO_GPU...]: sets _dlrun_cpus, DLRUN_THREADS and the other cores of this rank to its part of the grant
   local ranks=$DLRUN_LOCAL_SIZE total=$(($1 + $2 + $3)) size=0 parts=() rank own comm=$2 loader=$3 threads=$4 compute=$1
   local words word cpus list i
@@ -65,7 +88,7 @@ _dlrun_divide() { # COMPUTE COMM LOADER THREADS [CPUS_NEXT_TO_GPU...]: sets _dlr
     _dlrun_cpus=$_dlrun_allowed_list DLRUN_THREADS=$((threads > compute ? ${#allowed[@]} : ${#_dlrun_core[@]}))
     return 0
   fi
-  if ((${#_dlrun_core[@]} < ranks)); then return 0; fi # fewer cores than ranks: leave them to the kernel
+  if ((${#_dlrun_core[@]} < ranks)) || [[ -n $_dlrun_too_few ]]; then return 0; fi # fewer cores than ranks: leave them to the kernel
   _dlrun_part_by_gpus "$total" "${@:5}"
   if ((size == 0)); then
     _dlrun_part_by_level

@@ -2,8 +2,15 @@
 # Find the first failure: ranks write files to failures/, and their times are corrected if a node's clock is wrong. Also the
 # loss of slurmstepd. Sourced by lib/job.sh.
 
+_dlrun_matches() { # NAME PATTERN: print the files of the run's directory NAME that match; false if none do. With any shell options
+  local place=${DLRUN_RUN_DIR//\\/\\\\} # nothing in the path is a pattern
+  place=${place//\*/\\*} place=${place//\?/\\?} place=${place//\[/\\[}
+  place=${place//\(/\\(} # a pattern where extglob is set
+  compgen -G "$place/$1/$2"
+}
+
 _dlrun_some_failed() { # true if a process has written a note, or could write an empty one only, on a full disk
-  if ! compgen -G "$DLRUN_RUN_DIR/failures/*-*[0-9]" >/dev/null && [[ ! -e $DLRUN_RUN_DIR/failures/fabric ]]; then return 1; fi
+  if ! _dlrun_matches failures '*-*[0-9]' >/dev/null && [[ ! -e $DLRUN_RUN_DIR/failures/fabric ]]; then return 1; fi
   _dlrun_find_notes
   ((${#_dlrun_notes[@]}))
 }
@@ -27,7 +34,7 @@ _dlrun_is_note() { # FILE: is it named as its first line names its process, or e
 _dlrun_some_began() { # has a process of this start ended, or a log? What another node writes may be seen a minute late
   local log tries
   for ((tries = 0; tries < 60; tries++)); do
-    if compgen -G "$DLRUN_RUN_DIR/ended/*" >/dev/null; then return 0; fi # a quiet one leaves an earlier start's log as it was
+    if _dlrun_matches ended '*' >/dev/null; then return 0; fi # a quiet one leaves an earlier start's log as it was
     for log in "$DLRUN_RUN_DIR"/logs/{,0/}*-*[0-9].log; do
       if [[ -e $log && ${log##*/} != stage-* && ! $DLRUN_HOSTS -nt $log ]]; then return 0; fi
     done
@@ -66,11 +73,12 @@ _dlrun_exit() { # STATUS: exit with the code of what failed first; the launcher'
 }
 
 _dlrun_report_first_failure() { # by time alone, with its last lines
-  local first role rank host code note words line log
+  local first role rank host code note words line log job=$DLRUN_JOB_DIR
+  if [[ -e ${job%/*/*}/roles.json ]]; then job=${job%/*/*}; fi # a role's directory is in that of its job
   first=$(_dlrun_failed_first) && [[ -n $first ]] || return 0
   read -r _ role rank host code note <<<"$first"
   log=$(_dlrun_log_of "$role" "$rank")
-  dlrun_log "first failure: $role $rank on $host ended with exit code $code${note:+, $note}; by time alone, \`dlrun why ${DLRUN_JOB_DIR##*/}${DLRUN_POINT:+:$DLRUN_POINT}\` finds the cause; the end of logs/$log:"
+  dlrun_log "first failure: $role $rank on $host ended with exit code $code${note:+, $note}; by time alone, \`dlrun why ${job##*/}${DLRUN_POINT:+:$DLRUN_POINT}\` finds the cause; the end of logs/$log:"
   words=$(_dlrun_end_of "$DLRUN_RUN_DIR/logs/$log" "$role $rank" 2>/dev/null | tr -d '\0') || true
   if ((${DLRUN_RESTART:-0})); then
     words=${words#*"dlrun: run $((DLRUN_RESTART + 1))"} # text above is of an earlier run

@@ -81,7 +81,7 @@ dlrun_own_log() { _dlrun_own_log=1; } # the scheduler delivers the log only at t
 dlrun_start() { # COMMAND...: it prints the granted hosts; creates logs/, hosts and state.json; from here on the end is handled
   _dlrun_expect_own_directory
   export DLRUN_RUN_DIR=$DLRUN_JOB_DIR${DLRUN_POINT+/points/$DLRUN_POINT} # each point of a sweep has its own directory
-  export DLRUN_RUN_ID=$DLRUN_JOB_ID${DLRUN_POINT+-$DLRUN_POINT}.$DLRUN_RESTART # changes with every start
+  export DLRUN_RUN_ID=$DLRUN_JOB_ID${DLRUN_POINT+-$DLRUN_POINT}${_dlrun_of_role-}.$DLRUN_RESTART # changes with every start
   export DLRUN_HOSTS=$DLRUN_RUN_DIR/hosts
   _dlrun_name_user
   _dlrun_begin_clock

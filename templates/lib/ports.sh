@@ -86,3 +86,8 @@ _dlrun_release_ports() {
   if ((${#_dlrun_ports[@]})); then rm -f -- "${_dlrun_ports[@]}"; fi
   _dlrun_ports=()
 }
+
+dlrun_chain_port() { # OFFSET in the job's block of ports: at this port nodes send data to one another, authenticated by a secret
+  export DLRUN_STAGE_PORT=$((DLRUN_MASTER_PORT + $1))
+  (umask 077 && head -c 32 /dev/urandom | base64 >"$DLRUN_RUN_DIR/stage-secret")
+}

@@ -19,6 +19,8 @@ _dlrun_makes_way=  # set if SIGTERM may mean a preemption: the program gets its 
 _dlrun_warning_sent=       # set when the program has got its signal to save
 _dlrun_misplaced=  # where the plan has this process, if it is another place
 _dlrun_is_agent=   # set if the ranks are children of the program
+_dlrun_own_socket= # number of a socket that only this process and what it starts hold (socket.sh)
+_dlrun_holders=()  # the processes that hold it
 
 dlrun_identify() { # ROLE RANK LOCAL_RANK LOCAL_SIZE NODE PER_NODE COUNT [node]: set DLRUN_*; from here on all output goes to a log (`node`: that of its node)
   _dlrun_late=${EPOCHREALTIME:+${DLRUN_LAUNCHED:+$((${EPOCHREALTIME//[!0-9]/}000 - DLRUN_LAUNCHED))}} # ns since its launch, if clocks agree
@@ -27,6 +29,7 @@ dlrun_identify() { # ROLE RANK LOCAL_RANK LOCAL_SIZE NODE PER_NODE COUNT [node]:
   read -r DLRUN_HOST </proc/sys/kernel/hostname # $HOSTNAME may be inherited from another host
   export DLRUN_ROLE=$1 DLRUN_RANK=$2 DLRUN_LOCAL_RANK=$3 DLRUN_WORLD_SIZE=$7 DLRUN_THREADS=1 DLRUN_HOST=${DLRUN_HOST%%.*}
   _dlrun_locate "$4" "$5" "$6"
+  if [[ -n ${DLRUN_OWN_SOCKET-} ]]; then _dlrun_take_own_socket "$DLRUN_OWN_SOCKET"; fi
   _dlrun_open_log "$7" "${8-}"
   if ((${DLRUN_RESTART:-0})); then echo "dlrun: run $((DLRUN_RESTART + 1))"; fi # the text above it is from earlier runs
 }
@@ -47,6 +50,7 @@ _dlrun_share_log() { # whole lines, each with its rank before it, to a file in w
   coproc _dlrun_labels {
     trap '' HUP INT TERM USR1 USR2 # it ends when its last writer does
     unset -v GREP_OPTIONS
+    if [[ -n $_dlrun_own_socket ]]; then _dlrun_close_own_socket; fi
     LC_ALL=C exec grep -a -H --line-buffered --label="$DLRUN_ROLE $DLRUN_RANK" '' >>"$_dlrun_log" 2>&1
   }
   # shellcheck disable=SC2154 # coproc sets it
@@ -91,12 +95,14 @@ dlrun_continue_wandb() { # rank 0 of each start names the same Weights & Biases 
   fi
 }
 
-_dlrun_name_run() { # set DLRUN_TRACK_ID: the same in every start of the job, another one for each point; W&B takes 64 characters
-  local name=${DLRUN_JOB_DIR##*/} first=
+_dlrun_name_run() { # set DLRUN_TRACK_ID: the same in every start of the job, another one for each point or role; W&B takes 64 characters
+  local whole=$DLRUN_JOB_DIR role='' first='' name
+  if [[ $whole == */roles/* && -e ${whole%/roles/*}/roles.json ]]; then role=-${whole##*/} whole=${whole%/roles/*}; fi
+  name=${whole##*/}
   if [[ ! $name =~ -[0-9]{8}-[0-9]{6}-[0-9a-f]{4}$ ]]; then # a directory that the user has named: others may have the same name
-    if read -r first <"$DLRUN_JOB_DIR/.dlrun-written" && [[ $first =~ \"token\":\ *\"([0-9a-f]{8}) ]]; then name+=-${BASH_REMATCH[1]}; fi
+    if read -r first <"$whole/.dlrun-written" && [[ $first =~ \"token\":\ *\"([0-9a-f]{8}) ]]; then name+=-${BASH_REMATCH[1]}; fi
   fi
-  name=${name//[!A-Za-z0-9_.-]/-}${DLRUN_POINT:+-$DLRUN_POINT}
+  name=${name//[!A-Za-z0-9_.-]/-}$role${DLRUN_POINT:+-$DLRUN_POINT}
   if ((${#name} > 64)); then name=${name:0:30}-${name: -33}; fi
   DLRUN_TRACK_ID=$name
 }
@@ -147,22 +153,24 @@ dlrun_run() { # PROGRAM...: run it, forward SIGTERM, end all processes that it l
   if [[ -n $_dlrun_carrier ]]; then trap _dlrun_warn "$_dlrun_carrier"; fi
   _dlrun_start_standby
   for _dlrun_what in $_dlrun_watch; do
-    "$_dlrun_what" &
+    { if [[ -n $_dlrun_own_socket ]]; then _dlrun_close_own_socket; fi && "$_dlrun_what"; } &
     _dlrun_watching+=("$!")
   done
   _dlrun_wait_for_program
 }
 
 _dlrun_wait_for_program() {
-  local status waited
+  local status waited until
   while :; do
     wait "$_dlrun_child"
     status=$?
     kill -0 "$_dlrun_child" 2>/dev/null || break # a trapped signal ends `wait`, not the program
     if [[ -n $_dlrun_ending ]]; then # after a grace period, kill it and all processes that it started
-      for ((waited = 0; waited < 6 * ${DLRUN_GRACE:-10}; waited++)); do # 6 s: with `_dlrun_end_left_processes` still less than the 10 s that job.sh waits
-        kill -0 "$_dlrun_child" 2>/dev/null || break
+      _dlrun_read_up
+      until=$((_dlrun_up + 6 * ${DLRUN_GRACE:-10} * 100000000)) # 6 s: with `_dlrun_end_left_processes` still less than the 10 s that job.sh waits
+      while ((_dlrun_up < until)) && kill -0 "$_dlrun_child" 2>/dev/null; do
         sleep 0.1
+        _dlrun_read_up
       done
       if kill -0 "$_dlrun_child" 2>/dev/null; then
         _dlrun_unheard=1
@@ -199,7 +207,7 @@ _dlrun_wait_for_program() {
   exit "$status"
 }
 
-_dlrun_read_up() { # sets _dlrun_up: the ns since this node's boot, in steps of 10 ms, by a clock that cannot be set
+_dlrun_read_up() { # sets _dlrun_up: the ns since this node's boot, in steps of 10 ms, by a clock that cannot be set; pauses are longer on a busy node
   read -r _dlrun_up _ </proc/uptime
   _dlrun_up=$((10#${_dlrun_up/./} * 10000000))
 }
@@ -215,23 +223,11 @@ _dlrun_note_end() { # sets _dlrun_ended: now in ns, since the first failure and 
   fi
 }
 
-_dlrun_start_standby() { # the first rank of each node: its processes end even if what has started them, or this shell, is gone
-  local name='' parent=$PPID
-  local -a apart=()
-  if ((DLRUN_LOCAL_RANK)); then return 0; fi
-  { read -r name </proc/$PPID/comm; } 2>/dev/null || name=${SLURM_STEP_ID:+slurmstepd} # it is gone already
-  if [[ -z $name ]] && { read -r parent <"/proc/$$/stat"; } 2>/dev/null; then # a launcher's process that was there for the start alone
-    parent=${parent##*) ? } parent=${parent%% *}
-  fi
-  if [[ $name == slurmstepd ]]; then name=note; else name=; fi
-  if type -P setsid >/dev/null; then apart=(setsid); fi # an image may be without it
-  DLRUN_PROCESS='' ${apart[@]+"${apart[@]}"} "$BASH" -p "$DLRUN_JOB_DIR/lib/standby.sh" $$ "$parent" "$name" "${_dlrun_late-}" </dev/null >/dev/null 2>&1 &
-  _dlrun_standby=$!
-}
-
 _dlrun_end() { # at SIGTERM: forward it to the program; if nothing has failed and it may be a preemption, send the signal to save
+  local failed=("$DLRUN_RUN_DIR"/failures/*-*[0-9])
+  if ((BASHPID != $$)); then exit 143; fi # in a child, as in _dlrun_clean_up
   _dlrun_ending=1
-  if [[ -n $_dlrun_makes_way && -z $_dlrun_warning_sent ]] && ! compgen -G "$DLRUN_RUN_DIR/failures/*-*[0-9]" >/dev/null; then
+  if [[ -n $_dlrun_makes_way && -z $_dlrun_warning_sent && ! -e ${failed[0]} ]]; then
     _dlrun_warn
   else
     kill -TERM "$_dlrun_child" 2>/dev/null
@@ -242,13 +238,6 @@ _dlrun_find_descendants() { # set _dlrun_found to the program and all its descen
   # shellcheck source=processes.sh
   declare -F _dlrun_tree >/dev/null || source "$DLRUN_JOB_DIR/lib/processes.sh"
   _dlrun_tree "$_dlrun_child"
-}
-
-_dlrun_clean_up() {
-  if ((${#_dlrun_watching[@]})); then kill "${_dlrun_watching[@]}" 2>/dev/null; fi
-  _dlrun_end_left_processes "$DLRUN_PROCESS"
-  if [[ -n $_dlrun_standby ]]; then kill -KILL "$_dlrun_standby" 2>/dev/null; fi # nothing is left to it
-  _dlrun_close_log
 }
 
 _dlrun_count_memory_kills() { # set _dlrun_kills to the number of processes of this cgroup that the kernel's OOM killer has killed
@@ -266,26 +255,4 @@ _dlrun_count_memory_kills() { # set _dlrun_kills to the number of processes of t
       if [[ $name == oom_kill ]]; then _dlrun_kills+=" $count"; fi
     done <"$base$path/$file"
   done </proc/self/cgroup
-}
-
-_dlrun_end_left_processes() { # MARK: end all processes that the program has left, also daemonized ones: SIGTERM, then SIGKILL
-  local found tries mark none="" signal=${_dlrun_unheard:+KILL} job=${SLURM_JOB_ID:+SLURM_JOB_ID=$SLURM_JOB_ID}
-  job=${job:-${PBS_JOBID:+PBS_JOBID=$PBS_JOBID}} # the program may have submitted another
-  for ((tries = 0; tries < 25; tries++)); do
-    found=(/proc/[0-9]*/environ)
-    for mark in "DLRUN_PROCESS=$1" "DLRUN_RUN_DIR=$DLRUN_RUN_DIR" ${job:+"$job"}; do # another cluster may count as this one does
-      if ((${#found[@]})); then mapfile -t found < <(unset DLRUN_PROCESS && grep -lszxF -e "$mark" "${found[@]}"); fi
-    done
-    if ((${#found[@]} == 0)); then
-      [[ -z $none ]] || return 0
-      none=1 # a process during its exec shows no environment: look once more
-      sleep 0.01
-      continue
-    fi
-    none=
-    found=("${found[@]#/proc/}")
-    kill -s "${signal:-TERM}" "${found[@]%/environ}" 2>/dev/null
-    sleep 0.1
-    if ((tries > 20)); then signal=KILL; fi
-  done
 }

@@ -7,11 +7,11 @@ _dlrun_builtins='. : [ break builtin cd command compgen continue declare disown 
   typeset ulimit umask unset wait'
 _dlrun_programs='awk base64 bash cat cp date env find flux getent grep head id ip ls mkdir mkfifo mktemp mv numactl prlimit python3 qstat
   qsub readlink rm rmdir scancel scontrol sed sha256sum sleep sort srun ssh stat tail taskset tee timeout touch tr wc'
-_dlrun_locals='after alive all ask at_once bad base begun below cause code commit count daemon deadline dirty earlier ended exit_code file first
-  found granted host hosts how i id ids index job laid last late left letter letters line list listed locks log lost made margin
-  marks more name names node note noted now off old older own owner part parts path pid pids place places points port rank
-  reason rest role root rows running said script seed seen size sockets some span stacks started starts stat status
-  step still table text there tick tree tries try until usage version waited wall what when where words work'
+_dlrun_locals='alive all ask at_once bad base begun below cause code commit copy count daemon deadline dirty earlier ended entry exit_code failed
+  file first found from granted host hosts how i id ids index job laid last late left letter letters line links list listed locks log longest
+  lost made margin marks more name names node note noted now number off old older option options own owner part parts path pid pids place
+  places points port rank ranks reason rest role root rows running said script seed seen settled size sockets some span stacks started starts
+  stat status step still store table text there tick to tree tries try until usage version waited wall what when where words work'
 
 _dlrun_owned='DLRUN_JOB_DIR DLRUN_JOB_ID DLRUN_POINT DLRUN_PLACE DLRUN_RESTART DLRUN_NODES DLRUN_RUN_DIR DLRUN_RUN_ID DLRUN_HOSTS
   DLRUN_FIRST_HOST DLRUN_USER'
@@ -49,6 +49,7 @@ dlrun_own_shell() { # after the environment is set up: names, options, traps and
   _dlrun_reopen
   _dlrun_restore_names
   _dlrun_expect_tools
+  mapfile -t -O "${#_dlrun_beside[@]}" _dlrun_beside < <(jobs -p) # servers that set-up lines have started: they end with the job
 }
 
 _dlrun_reopen() { # what ranks and logs are written to would else be the next file that is opened

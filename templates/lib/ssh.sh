@@ -52,9 +52,12 @@ _dlrun_on_host() { # COMMAND...: what the shell on a host reads, so that nothing
     'done; kill "$_dlrun_rank"; } <&3 2>/dev/null &' \
     'wait "$_dlrun_rank"; _dlrun_status=$?; kill "$!" 2>/dev/null' \
     'if ((_dlrun_status == 137)); then # its shell was killed, and has left what it had started' \
-    '  for _dlrun_found in $(grep -lsz "^DLRUN_PROCESS=$DLRUN_RUN_ID [^ ]* $DLRUN_RANK\$" /proc/[0-9]*/environ); do' \
-    '    grep -qszxF "DLRUN_RUN_DIR=$DLRUN_RUN_DIR" "$_dlrun_found" || continue # another cluster may count as this one does' \
-    '    _dlrun_found=${_dlrun_found#/proc/}; kill -KILL "${_dlrun_found%/environ}" 2>/dev/null' \
+    '  for ((_dlrun_none = 0, _dlrun_looks = 0; _dlrun_none < 2 && _dlrun_looks < 100; _dlrun_none++, _dlrun_looks++)); do' \
+    '    for _dlrun_found in $(grep -lsz "^DLRUN_PROCESS=$DLRUN_RUN_ID [^ ]* $DLRUN_RANK\$" /proc/[0-9]*/environ); do' \
+    '      grep -qszxF "DLRUN_RUN_DIR=$DLRUN_RUN_DIR" "$_dlrun_found" || continue # another cluster may count as this one does' \
+    '      _dlrun_none=-1 # a process during its exec shows no environment: look until two looks find nothing' \
+    '      _dlrun_found=${_dlrun_found#/proc/}; kill -KILL "${_dlrun_found%/environ}" 2>/dev/null' \
+    '    done' '    sleep 0.01' \
     '  done' 'fi' 'exit "$_dlrun_status"' '}'
 }
 

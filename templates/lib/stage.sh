@@ -11,12 +11,13 @@ dlrun_stage_on() { # INDEX of this node in the job; from here on all output goes
   _dlrun_home='' _dlrun_results='' _dlrun_time=''
 }
 
-dlrun_results_to() { # DIRECTORY WHEN SECONDS: copy results there, always or after success (ok), within so many seconds
+dlrun_results_to() { # DIRECTORY WHEN SECONDS: copy results there, always or after success (ok), in so many seconds; without DIRECTORY only work/
   _dlrun_home=$1 _dlrun_results=$2 _dlrun_time=$3
 }
 
 dlrun_stage_action() { # ACTION FUNCTION: `in` calls the function, which copies data; out, clean, leave and keep handle the end
   case $1 in
+  seed) "$2" ;; # without data: only the compilers' caches
   in)
     if _dlrun_is_foreign; then exit 1; fi
     trap 'trap "" TERM; kill "$!" 2>/dev/null; wait "$!"; _dlrun_node clean --job "$_dlrun_job"; exit 143' TERM # what has come goes
@@ -25,7 +26,8 @@ dlrun_stage_action() { # ACTION FUNCTION: `in` calls the function, which copies 
     _dlrun_node clean # what jobs that are gone left behind
     "$2"
     ;;
-  out) trap '' TERM && _dlrun_copy_out ;; # where the job is asked to end, this is what is still to be done
+  out) trap '' TERM && _dlrun_copy_out work results ;; # where the job is asked to end, this is what is still to be done
+  work) trap '' TERM && _dlrun_copy_out work ;;
   clean) trap '' TERM && _dlrun_clean ;;
   leave) trap '' TERM && _dlrun_leave ;;
   keep) _dlrun_keep ;;
@@ -59,8 +61,31 @@ dlrun_relay_data_set() { # ARGUMENTS...: the same, with nodes that send the data
   dlrun_stage_data_set "$@" --hosts "$DLRUN_HOSTS" --index "$_dlrun_index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret"
 }
 
+dlrun_seed_caches() { # BASE KEY: what the user's store has for the compilers' caches of this node; without it they compile
+  local machine digest archive place words=()
+  if [[ -z ${DLRUN_COMPILED-} ]]; then return 0; fi
+  read -r machine digest archive <<<"$DLRUN_COMPILED"
+  if [[ -n ${DLRUN_STAGE_PORT-} ]]; then
+    words=(--hosts "$DLRUN_HOSTS" --index "$_dlrun_index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret")
+  fi
+  _dlrun_place_caches "$1" || return 0
+  _dlrun_node compiled-seed --into "$place/$2" --machine "$machine" --digest "$digest" --archive "$archive" \
+    --name "caches-$_dlrun_job" ${words[@]+"${words[@]}"} || touch "$DLRUN_RUN_DIR/not-seeded-$_dlrun_index"
+  _dlrun_node evict --name "caches-$_dlrun_job" || true
+}
+
 dlrun_fix_venv() { # NAME SOURCE: scripts of a staged virtual environment start its own interpreter
   if [[ ! -e $DLRUN_RUN_DIR/in-place-$1 ]]; then _dlrun_node fix-venv --name "$1" --source "$2"; fi
+}
+
+dlrun_lay_out_code() { # NAME: this node's work/, from the staged copy; that of an earlier start on this node stays
+  local work=$DLRUN_STAGE/.results-code-$_dlrun_job/work
+  if [[ -e $DLRUN_RUN_DIR/in-place-$1 || -d $work ]]; then return 0; fi
+  # No hard links: the program may change each file, and what it has not changed is known by its time.
+  if ! { _dlrun_node results --name "code-$_dlrun_job" && rm -rf -- "$work.new" &&
+    cp -a --no-preserve=links -- "$DLRUN_STAGE/$1-$_dlrun_job/data" "$work.new" && mv -T -- "$work.new" "$work"; }; then
+    _dlrun_failed 1
+  fi
 }
 
 _dlrun_node() { # COMMAND...: the node program, which needs nothing but a Python from 3.6 on; a signal does not wait for it
@@ -77,25 +102,42 @@ _dlrun_failed() { # CODE: note it for job.sh, and end
 
 # --- The end ------------------------------------------------------------------------------------------------
 
-_dlrun_copy_out() { # to the shared file system, and then they go from here
-  _dlrun_copy_results && _dlrun_node results --name "$_dlrun_job" --remove
+_dlrun_copy_out() { # work|results...: to the shared file system, and then they go from here
+  local what code=0
+  if ! _dlrun_copy_back "$@"; then return 1; fi
+  for what; do
+    what=${what/#work/code-$_dlrun_job}
+    _dlrun_node results --name "${what/#results/$_dlrun_job}" --remove || code=1
+  done
+  return "$code"
 }
 
-_dlrun_copy_results() {
-  dlrun_python "$DLRUN_JOB_DIR/node.pyz" stage-out --source "$DLRUN_RESULTS" --to "$_dlrun_home" --update --sync set --skip-special \
-    --deadline "${_dlrun_time}s"
+_dlrun_copy_back() { # work|results...: to the shared file system, in the time that there is for all of them; false if one did not arrive
+  local what from to options code=0 end=$((SECONDS + _dlrun_time))
+  for what; do
+    if [[ $what == results ]]; then
+      from=$DLRUN_RESULTS to=$_dlrun_home options=()
+    else
+      from=$DLRUN_STAGE/.results-code-$_dlrun_job/work to=$DLRUN_RUN_DIR/work
+      options=(--known "$DLRUN_JOB_DIR/code/snapshot.sha256" --known-time 946684800) # in each copy
+      if [[ ! -d $from ]]; then continue; fi
+    fi
+    dlrun_python "$DLRUN_JOB_DIR/node.pyz" stage-out --source "$from" --to "$to" --update --sync set --skip-special \
+      --deadline "$((end > SECONDS ? end - SECONDS : 1))s" ${options[@]+"${options[@]}"} || code=1
+  done
+  return "$code"
 }
 
 _dlrun_leave() { # the job was asked to end: do all that remains on this node at once; false if results remain here
-  local code=0 grace=${DLRUN_GRACE:-10} wanted=
+  local code=0 grace=${DLRUN_GRACE:-10} wanted=(work)
   # shellcheck source=standby.sh
   declare -F _dlrun_find_ranks >/dev/null || source "$DLRUN_JOB_DIR/lib/standby.sh"
-  if [[ $_dlrun_results == always && -d $DLRUN_RESULTS ]]; then wanted=1; fi
+  if [[ -n $_dlrun_home && $_dlrun_results == always && -d $DLRUN_RESULTS ]]; then wanted+=(results); fi
   if ! _dlrun_ranks_gone $((3 * grace)); then # they were asked to end, too
-    if [[ -n $wanted ]]; then _dlrun_copy_results; fi # there may be no time for more
+    _dlrun_copy_back "${wanted[@]}" # there may be no time for more
     _dlrun_ranks_gone $((4 * grace)) || _dlrun_end_ranks 0
   fi
-  if [[ -n $wanted ]]; then _dlrun_copy_out || code=1; fi
+  _dlrun_copy_out "${wanted[@]}" || code=1
   _dlrun_clean
   return "$code"
 }

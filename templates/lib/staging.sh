@@ -8,6 +8,7 @@ _dlrun_kept_nodes= # the number of nodes that it runs on
 _dlrun_missing=()  # the numbers of those that have not said that all is done
 _dlrun_to=         # the destination of results
 _dlrun_results=    # when they are copied: always or ok
+_dlrun_away=       # the directory on each node in which ranks run, if that is a copy of work/
 _dlrun_sets=()     # the variables with the paths of data sets
 _dlrun_early=0     # the number of nodes that must have enough of the data, if the training does not wait for all of it
 
@@ -15,11 +16,6 @@ dlrun_results() { # DIRECTORY WHEN: files that ranks write to DLRUN_RESULTS are 
   _dlrun_to=$1 _dlrun_results=$2
   mkdir -p -- "$1" # now, not when they are to be copied there
   export DLRUN_RESULTS=$DLRUN_STAGE/.results-${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-}
-}
-
-dlrun_chain_port() { # OFFSET in the job's block of ports: at this port nodes send data to one another, authenticated by a secret
-  export DLRUN_STAGE_PORT=$((DLRUN_MASTER_PORT + $1))
-  (umask 077 && head -c 32 /dev/urandom | base64 >"$DLRUN_RUN_DIR/stage-secret")
 }
 
 dlrun_data() { # VARIABLE NAME SOURCE: where ranks find a data set (SOURCE is empty for what is unpacked); dlrun_data.py is on PYTHONPATH
@@ -145,7 +141,7 @@ _dlrun_on_each_node() { # TENTHS ACTION: a step of stage.sh that may take so lon
 
 _dlrun_leave() { # the job was asked to end and has little time: end ranks, copy results and clean up on all nodes at once
   kill -TERM ${_dlrun_steps[@]+"${_dlrun_steps[@]}"} 2>/dev/null
-  if [[ -n $_dlrun_results && -n $_dlrun_in_place ]]; then _dlrun_announce_results; fi
+  if [[ -n $_dlrun_in_place ]]; then _dlrun_announce_copies 1; fi
   if ((${#_dlrun_keeps[@]})); then
     if [[ -z $_dlrun_keeper ]] || _dlrun_await_standby; then return 0; fi # what is on its way in goes by itself
     if [[ -n ${_dlrun_left_to_end-} ]]; then # no step can be started
@@ -153,28 +149,29 @@ _dlrun_leave() { # the job was asked to end and has little time: end ranks, copy
       return 0
     fi
   fi
-  _dlrun_on_each_node 1000 leave || [[ $_dlrun_results != always || -z $_dlrun_in_place ]] || _dlrun_results_left
+  _dlrun_on_each_node 1000 leave || [[ $_dlrun_results != always && -z $_dlrun_away || -z $_dlrun_in_place ]] || _dlrun_results_left
 }
 
-_dlrun_announce_results() {
-  if [[ $_dlrun_results == always ]]; then
+_dlrun_announce_copies() { # STATUS: what is copied from the nodes after an end with this exit code
+  if [[ -n $_dlrun_away ]]; then dlrun_log "copying what the ranks wrote beside the code to $DLRUN_RUN_DIR/work"; fi
+  if [[ $_dlrun_results == always || $_dlrun_results == ok && $1 == 0 ]]; then
     dlrun_log "copying the results to $_dlrun_to"
-  else
+  elif [[ -n $_dlrun_results ]]; then
     dlrun_log "the results stay on the nodes, in $DLRUN_RESULTS: the job did not end well"
   fi
 }
 
 _dlrun_await_standby() { # wait for what each node's standby does then; false if something did not arrive, or the step is gone
   local waited node code some=0 ask=100
-  if [[ -n ${_dlrun_left_to_end-} ]]; then ask=0; fi
+  if [[ -n ${_dlrun_left_to_end-} || -z ${SLURM_JOB_ID-} ]]; then ask=0; fi # only Slurm asks them itself
   _dlrun_missing=()
   for ((waited = 0; some < _dlrun_kept_nodes && waited < 10 * ${_dlrun_left_to_end:-100}; waited++)); do
-    if ! kill -0 "$_dlrun_keeper" 2>/dev/null && [[ -z ${_dlrun_left_to_end-} ]]; then break; fi # the standbys outlive it there
-    if ((waited == ask)) && ! compgen -G "$DLRUN_RUN_DIR/kept/notice-*" >/dev/null; then # the request was not Slurm's: a second SIGTERM would end it too early
+    if ! kill -0 "$_dlrun_keeper" 2>/dev/null && ((ask)); then break; fi # elsewhere the standbys outlive it
+    if ((waited == ask)) && ! _dlrun_matches kept 'notice-*' >/dev/null; then # the request was not Slurm's: a second SIGTERM would end it too early
       kill -TERM "$_dlrun_keeper" 2>/dev/null
     fi
     sleep 0.1
-    some=$(compgen -G "$DLRUN_RUN_DIR/kept/[0-9]*" | wc -l)
+    some=$(_dlrun_matches kept '[0-9]*' | wc -l)
   done
   for ((node = 0; node < _dlrun_kept_nodes; node++)); do # each by its name: a list of the directory may be an old one
     { read -r code <"$DLRUN_RUN_DIR/kept/$node"; } 2>/dev/null && [[ $code == 0 ]] || _dlrun_missing+=("$node")
@@ -183,11 +180,12 @@ _dlrun_await_standby() { # wait for what each node's standby does then; false if
 }
 
 _dlrun_name_missing() { # the nodes that have not said that all is done
-  local hosts names='' node
+  local hosts names='' node places
+  places=${DLRUN_RESULTS-}${DLRUN_RESULTS:+${_dlrun_away:+ and }}$_dlrun_away
   mapfile -t hosts <"$DLRUN_HOSTS"
   for node in ${_dlrun_missing[@]+"${_dlrun_missing[@]}"}; do names+=" ${hosts[node]-}"; done
-  if [[ -n $_dlrun_results && -n $_dlrun_in_place ]]; then
-    dlrun_log "no word yet of the results on:$names; its standby continues, else they stay in $DLRUN_RESULTS; see $DLRUN_RUN_DIR/logs/stage-*.log"
+  if [[ -n $_dlrun_results$_dlrun_away && -n $_dlrun_in_place ]]; then
+    dlrun_log "no word yet of the results on:$names; its standby continues, else they stay in $places; see $DLRUN_RUN_DIR/logs/stage-*.log"
   else
     dlrun_log "no word yet of the data on:$names; each node's standby removes it, else the next job there does"
   fi
@@ -195,17 +193,17 @@ _dlrun_name_missing() { # the nodes that have not said that all is done
 
 _dlrun_unstage() { # copy results, then end this job's use of the data; if that fails, the next job on the node cleans up
   if [[ -n $_dlrun_asked ]]; then return 0; fi
-  if [[ -n $_dlrun_keeper ]] && compgen -G "$DLRUN_RUN_DIR/kept/notice-*" >/dev/null; then # Slurm ends the job: its steps get the signal first
+  if [[ -n $_dlrun_keeper ]] && _dlrun_matches kept 'notice-*' >/dev/null; then # Slurm ends the job: its steps get the signal first
     _dlrun_asked=1
     _dlrun_leave
     return 0
   fi
-  if [[ -n $_dlrun_keeper && -n ${SLURM_JOB_ID-} ]] && compgen -G "$DLRUN_RUN_DIR/kept/[0-9]*" >/dev/null; then # a node has lost the
+  if [[ -n $_dlrun_keeper && -n ${SLURM_JOB_ID-} ]] && _dlrun_matches kept '[0-9]*' >/dev/null; then # a node has lost the
     scancel --quiet --signal=TERM "$SLURM_JOB_ID" # step's daemon, and done its part: Slurm would let another step wait for the lost one
     _dlrun_leave
     return 0
   fi
-  if [[ -n $_dlrun_results && -n $_dlrun_in_place ]]; then _dlrun_copy_results; fi
+  if [[ -n $_dlrun_in_place ]]; then _dlrun_copy_results; fi
   _dlrun_on_each_node 600 clean
   if [[ -n $_dlrun_keeper ]]; then
     touch "$DLRUN_RUN_DIR/kept/none" # it has nothing to do any more
@@ -214,21 +212,21 @@ _dlrun_unstage() { # copy results, then end this job's use of the data; if that 
 }
 
 _dlrun_copy_results() { # sets _dlrun_status if they do not arrive
-  local begun
-  if [[ $_dlrun_results == ok ]] && ((_dlrun_status)); then
-    dlrun_log "the results stay on the nodes, in $DLRUN_RESULTS: the job did not end well"
-    return 0
-  fi
-  dlrun_log "copying the results to $_dlrun_to"
+  local begun what=out
+  _dlrun_announce_copies "$_dlrun_status"
+  if [[ -z $_dlrun_results ]] || { [[ $_dlrun_results == ok ]] && ((_dlrun_status)); }; then what=work; fi
+  if [[ $what == work && -z $_dlrun_away ]]; then return 0; fi
   _dlrun_read_clock
   begun=$_dlrun_now
-  "${_dlrun_starts[@]}" bash -p "$DLRUN_JOB_DIR/stage.sh" out </dev/null &
+  "${_dlrun_starts[@]}" bash -p "$DLRUN_JOB_DIR/stage.sh" "$what" </dev/null &
   wait "$!" || { [[ -n $_dlrun_keeper ]] && _dlrun_await_standby; } || _dlrun_results_left
   _dlrun_read_clock
   _dlrun_returning=$((_dlrun_now - begun))
 }
 
 _dlrun_results_left() { # log where the remaining results are, and let the job fail
-  dlrun_log "not all results were copied; the rest is on the nodes, in $DLRUN_RESULTS; each node's report is in $DLRUN_RUN_DIR/logs/stage-*.log"
+  local places
+  places=${DLRUN_RESULTS-}${DLRUN_RESULTS:+${_dlrun_away:+ and }}$_dlrun_away
+  dlrun_log "not all results were copied; the rest is on the nodes, in $places; each node's report is in $DLRUN_RUN_DIR/logs/stage-*.log"
   if ((_dlrun_status == 0)); then _dlrun_status=1; fi
 }

@@ -46,28 +46,41 @@ _dlrun_find_ranks() { # [ROLE RANK]: set _dlrun_found to what the ranks of this 
   done
 }
 
+_dlrun_read_tenths() { # sets _dlrun_tenths: since this node's boot, by a clock that cannot be set; pauses are longer on a busy node
+  read -r _dlrun_tenths _ </proc/uptime
+  _dlrun_tenths=$((10#${_dlrun_tenths/./} / 10))
+}
+
 _dlrun_ranks_gone() { # TENTHS: wait until the ranks on this node have ended, at most so many tenths of a second; false if some have not
-  local waited
-  for ((waited = 0; waited < $1; waited++)); do
+  local until
+  _dlrun_read_tenths
+  until=$((_dlrun_tenths + $1))
+  while :; do
     _dlrun_find_ranks
     ((${#_dlrun_found[@]})) || return 0
+    _dlrun_read_tenths
+    ((_dlrun_tenths < until)) || return 1
     sleep 0.1
   done
-  return 1
 }
 
 _dlrun_end_ranks() { # TENTHS [ROLE RANK]: SIGTERM to all processes of the ranks on this node, or of that one; after so many tenths SIGKILL
-  local tries none='' most=$1
+  local begun asked=0 kills=0 none='' most=$1
   shift
-  for ((tries = 0; tries < most + 50; tries++)); do
+  _dlrun_read_tenths
+  begun=$_dlrun_tenths
+  while ((kills < 50)); do
     _dlrun_find_ranks "$@"
+    _dlrun_read_tenths
     if ((${#_dlrun_found[@]} == 0)); then
       [[ -z $none ]] || return 0
       none=1 # a process during its exec shows no environment: look once more
-    elif ((tries >= most)); then
+    elif ((_dlrun_tenths - begun >= most)); then
       kill -KILL "${_dlrun_found[@]}" 2>/dev/null
-    elif ((tries == 0 || tries == most / 2)); then
+      kills=$((kills + 1))
+    elif ((asked <= 2 * (_dlrun_tenths - begun) / most)); then # at once, and after half of the time
       kill -TERM "${_dlrun_found[@]}" 2>/dev/null
+      asked=$((asked + 1))
     fi
     sleep 0.1
   done

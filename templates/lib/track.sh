@@ -9,6 +9,7 @@ dlrun_track() { # PLAN: export DLRUN_TRACK_ID, DLRUN_PLAN (a digest) and DLRUN_C
   while IFS= read -r line; do
     if [[ -z $commit && $line =~ ^\ +\"commit\":\ \"([0-9a-f]{12})[0-9a-f]*\" ]]; then commit=${BASH_REMATCH[1]}; fi
     if [[ $line =~ ^\ +\"dirty\":\ true ]]; then dirty=-dirty; fi
+    if [[ $line =~ ^\ +\"dirty\":\ null ]]; then dirty=-unchecked; fi
   done <"$DLRUN_JOB_DIR/code/record.json"
   DLRUN_COMMIT=${commit:+$commit$dirty}
 }

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from .codes import CodePowerCuts
 from .ground import SHAPES, Ground
 from .runs import Faults, Kills, PowerCuts, Wrong
 from .submissions import COMMANDS, Submissions
@@ -63,16 +64,27 @@ def submissions(count: int, seed: int, commands: tuple[str, ...] = COMMANDS) -> 
         return run
 
 
+def codes(count: int, seed: int) -> "Counter[str]":
+    """The campaign of the store of code; Wrong at the first thing that must never be."""
+    with tempfile.TemporaryDirectory(prefix="dlrun-campaign-") as directory:
+        run = CodePowerCuts(Path(directory), seed)
+        try:
+            run.run(count)
+        finally:
+            run.close()
+        return run.tally
+
+
 def main() -> int:
     """Parse, run, print a tally."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=[*KINDS, "submissions"])
+    parser.add_argument("kind", choices=[*KINDS, "submissions", "code"])
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--command", choices=COMMANDS, action="append", help="of submissions; default: all")
     parser.add_argument("--shape", choices=SHAPES, help="default: all of them, most of the simple ones")
     given = parser.parse_args()
-    if given.kind in ("power-cuts", "submissions") and "DLRUN_OWN_MOUNTS" not in os.environ:
+    if given.kind in ("power-cuts", "submissions", "code") and "DLRUN_OWN_MOUNTS" not in os.environ:
         words = ["unshare", "--mount", sys.executable, "-m", "tests.campaigns", *sys.argv[1:]]
         return subprocess.run(words, env=dict(os.environ, DLRUN_OWN_MOUNTS="1"), check=False).returncode
     if given.kind == "submissions":
@@ -81,6 +93,15 @@ def main() -> int:
             sys.stdout.write(f"submissions seed {given.seed}: {number} {what}\n")
         sys.stdout.write(f"submissions seed {given.seed}: {given.count} moments, {len(run.wrong)} WRONG\n")
         return 1 if run.wrong else 0
+    if given.kind == "code":
+        try:
+            tally = codes(given.count, given.seed)
+        except Wrong as wrong:
+            sys.stdout.write(f"code seed {given.seed}: WRONG: {wrong}\n")
+            return 1
+        words = ", ".join(f"{number} {what}" for what, number in sorted(tally.items()))
+        sys.stdout.write(f"code seed {given.seed}: {words}; 0 mixed trees\n")
+        return 0
     shapes = {given.shape: 1.0} if given.shape else PARTS
     if given.kind == "power-cuts":
         shapes = {shape: part for shape, part in shapes.items() if not shape.startswith("chain")}

@@ -146,6 +146,37 @@ class Faults(Campaign):
         self.repair()
 
 
+class Disk:
+    """An ext4 file system in a file, whose power can go; needs root and a mount namespace of its own."""
+
+    def __init__(self, image: Path, place: Path) -> None:
+        self.image, self.place = image, place
+        with image.open("wb") as file:
+            file.truncate(256 << 20)
+        subprocess.run(["mkfs.ext4", "-q", image], check=True)
+        place.mkdir()
+        self.mount()
+
+    def mount(self) -> None:
+        """The power is there again."""
+        subprocess.run(["mount", "-o", "loop", self.image, self.place], check=True)
+
+    def unmount(self) -> None:
+        """Unmount, once those that were killed are gone."""
+        for _ in range(200):
+            done = subprocess.run(["umount", self.place], check=False, stderr=subprocess.DEVNULL)
+            if done.returncode == 0:
+                return
+            time.sleep(0.05)
+        insist(False, "the file system stays busy")
+
+    def cut(self) -> None:
+        """The power goes, now."""
+        descriptor = os.open(self.place, os.O_RDONLY)
+        fcntl.ioctl(descriptor, _SHUTDOWN, _NO_FLUSH)
+        os.close(descriptor)
+
+
 class PowerCuts(Campaign):
     """The file system stops in the middle of everything, and what was in memory alone is gone.
 
@@ -153,35 +184,12 @@ class PowerCuts(Campaign):
     """
 
     def __init__(self, ground: Ground) -> None:
-        self.image, self.boots = ground.root / "image", 0
-        with self.image.open("wb") as file:
-            file.truncate(256 << 20)
-        subprocess.run(["mkfs.ext4", "-q", self.image], check=True)
-        ground.disk.mkdir()
+        self.boots = 1
         self.boot_id = ground.root / "boot-id"
-        self.boot_id.write_text("boot 0\n")
+        self.boot_id.write_text("boot 1\n")
         subprocess.run(["mount", "--bind", self.boot_id, BOOT_ID], check=True)
-        self._mount(ground.disk)
+        self.disk = Disk(ground.root / "image", ground.disk)
         super().__init__(ground)
-
-    def _mount(self, where: Path) -> None:
-        self.boots += 1
-        self.boot_id.write_text(f"boot {self.boots}\n")
-        subprocess.run(["mount", "-o", "loop", self.image, where], check=True)
-
-    def _unmount(self, where: Path) -> None:
-        """Unmount, once those that were killed are gone."""
-        for _ in range(200):
-            if subprocess.run(["umount", where], check=False, stderr=subprocess.DEVNULL).returncode == 0:
-                return
-            time.sleep(0.05)
-        insist(False, "the file system stays busy")
-
-    def cut(self) -> None:
-        """The power goes, now."""
-        descriptor = os.open(self.ground.disk, os.O_RDONLY)
-        fcntl.ioctl(descriptor, _SHUTDOWN, _NO_FLUSH)
-        os.close(descriptor)
 
     def one(self) -> None:
         ground = self.ground
@@ -192,16 +200,18 @@ class PowerCuts(Campaign):
 
         def hurt(first: bool, _: str) -> None:
             if first:
-                self.cut()
+                self.disk.cut()
                 kill()
 
         ended = ground.stage(None if at_end else hurt, point)
         published = ended[0].status == 0
         if published:
             time.sleep(self.random.choice([0, 0, 0.2]))
-            self.cut()
-        self._unmount(ground.disk)
-        self._mount(ground.disk)
+            self.disk.cut()
+        self.disk.unmount()
+        self.boots += 1
+        self.boot_id.write_text(f"boot {self.boots}\n")
+        self.disk.mount()
         if published and keep == "cache":
             insist(ground.published() == ground.expected[-1], "a kept set was harmed by a power cut")
             self.tally["kept sets whole at once"] += 1

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import examples
+
 from .__main__ import campaign
 from .submissions import HERE, SSH_COMMANDS
 
@@ -34,8 +36,9 @@ def test_whatever_the_system_refuses_the_next_run_is_right(shape, count):
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount and to stop a file system")
-def test_no_power_cut_harms_what_is_used_after_it():
-    words = [sys.executable, "-m", "tests.campaigns", "power-cuts", "--count", "8", "--seed", "3"]
+@pytest.mark.parametrize(("kind", "count"), [("power-cuts", 8), ("code", 15)])
+def test_no_power_cut_harms_what_is_used_after_it(kind, count):
+    words = [sys.executable, "-m", "tests.campaigns", kind, "--count", str(count), "--seed", "3"]
     found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     if "mount" in found.stderr and found.returncode not in (0, 1):
         pytest.skip(f"cannot mount here: {found.stderr.splitlines()[-1]}")
@@ -47,7 +50,17 @@ def test_no_power_cut_harms_what_is_used_after_it():
 @pytest.mark.parametrize("commands", [HERE, SSH_COMMANDS], ids=["here", "ssh"])
 def test_no_job_without_its_record_whenever_a_command_ends(commands):
     chosen = [word for command in commands for word in ("--command", command)]
-    words = [sys.executable, "-m", "tests.campaigns", "submissions", "--count", "12", "--seed", "3", *chosen]
+    words = [
+        sys.executable,
+        "-m",
+        "tests.campaigns",
+        "submissions",
+        "--count",
+        str(examples(12)),
+        "--seed",
+        "3",
+        *chosen,
+    ]
     found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     if "mount" in found.stderr and found.returncode not in (0, 1):
         pytest.skip(f"cannot mount here: {found.stderr.splitlines()[-1]}")

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import cases
+
 SBATCH = """#!/bin/bash
 echo begun >>"$PLACE/begun"
 if [[ -e $PLACE/before ]]; then sleep 600; fi # asked, and not yet taken
@@ -98,7 +100,9 @@ def test_an_ordinary_submission(login):
     assert job_id == "1"
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", cases([signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGKILL], quick=2)
+)
 def test_signal_while_the_client_runs(login, number):
     """The lost ssh session, the impatient user, the batch system's end: the client goes on, and its answer counts."""
     (login.place / "slow").touch()
@@ -123,6 +127,7 @@ def test_signal_while_the_client_runs(login, number):
     assert len(login.queue()) == 1
 
 
+@pytest.mark.slow
 def test_client_that_was_killed_before_it_answered(login):
     """Only the queue knows the job: it is asked by the directory that the job was submitted from."""
     (login.place / "slow").touch()
@@ -170,6 +175,7 @@ def test_client_that_fails_though_the_job_is_taken(login, way):
     assert login.listed()[0][1] == "1"
 
 
+@pytest.mark.slow
 def test_nobody_can_tell_whether_it_was_taken(login):
     (login.place / "fails").touch()
     (login.place / "deaf").touch()
@@ -218,6 +224,7 @@ def test_job_that_began_names_itself(login):
     assert login.listed()[0][1] == "77"
 
 
+@pytest.mark.slow
 def test_a_study_waits_for_a_client_that_was_left_behind(login):
     """Its size is not submitted a second time, neither while the client runs nor because the queue does not list it yet."""
     (login.place / "slow").touch()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SHOW = "caches: auto\nrun: 'env | grep -E \"^(TRITON|TORCH|FLASHINFER|DLRUN_CACHES)\" | sort'\nusage: false\n"
+SHOW = "caches: auto\nrun: 'env | grep -E \"^(TRITON|TORCH|FLASHINFER|TVM|VLLM|DLRUN_CACHES)\" | sort'\nusage: false\n"
 
 
 @pytest.fixture
@@ -51,13 +51,16 @@ def installed(dlrun, *packages) -> None:
 
 
 def test_ranks_that_would_break_one_another_have_their_own(dlrun, here):
-    installed(dlrun, "flashinfer_python-0.5.2")
+    installed(dlrun, "flashinfer_python-0.5.2", "apache_tvm_ffi-0.1.15", "vllm-0.11.0")
     job = dlrun.submit(
         f"site: site.yaml\nenvironment: {{venv: env}}\nresources: {{ranks_per_node: 2}}\n{SHOW}", "--wait"
     )
     first, second = variables(job), variables(job, 1)
     assert first["FLASHINFER_WORKSPACE_BASE"] != second["FLASHINFER_WORKSPACE_BASE"]
     assert first["FLASHINFER_CUBIN_DIR"] == second["FLASHINFER_CUBIN_DIR"]
+    for name in ("TVM_FFI_CACHE_DIR", "VLLM_CACHE_ROOT"):
+        assert first[name] == second[name]
+        assert Path(first[name]).parent == Path(first["DLRUN_CACHES"])
     assert "TRITON_CACHE_DIR" not in first, "torch is known not to be installed"
 
 
@@ -79,6 +82,9 @@ def test_the_next_job_finds_what_the_first_left_and_another_environment_does_not
     installed(dlrun, "torch-2.9.0")
     other = dlrun("submit", dlrun.place / "spec.yaml", "--wait", "--set", "environment.venv=env")
     assert "entry" not in other.stdout
+    listed = dlrun("stage-data", "--list", "--site", dlrun.place / "site.yaml").stderr
+    assert listed.count("caches of compilers: ") == 2, "one for each environment"
+    assert listed.count(f"{here}/dlrun-caches-") == 2
 
 
 @pytest.mark.parametrize("trap", ["a link", "a directory that others can write"])

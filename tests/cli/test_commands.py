@@ -72,7 +72,7 @@ def test_an_unknown_command_names_the_nearest(dlrun, word, hint):
         (["logs", "x", "--color", "never"], "no such option"),
         (["--color", "purple", "list"], "invalid value for `--color`"),
         (["list", "--limit", "0"], "0 is not in the range"),
-        (["help", "me"], "invalid value"),
+        (["help", "me"], "no such command: `me`"),
         (["explain", "DLR999"], "there is no problem code `DLR999`"),
         (["explain", "resources.nodes"], "`resources.nodes` needs a spec or a job"),
         (["status", "nothing"], "no job `nothing`"),

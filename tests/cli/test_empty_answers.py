@@ -81,7 +81,7 @@ def test_why_and_top_of_it_are_errors_that_say_so(made):
 
 def test_a_rank_that_does_not_exist_and_a_failure_that_did_not_happen(dlrun):
     job = dlrun.submit("run: 'true'\nusage: false\nresources: {ranks_per_node: 1}\n", "--wait")
-    for words, says in (("--rank 7", "no log of that rank"), ("--first-failure", "failed by itself")):
+    for words, says in (("--rank 7", "no log of rank 7"), ("--first-failure", "failed by itself")):
         assert says in dlrun("logs", job, *words.split(), code=1).stderr
         assert json.loads(dlrun("logs", job, *words.split(), "--json", code=1).stdout)["logs"] == []
     assert "not measured: its spec has `usage: false`" in dlrun("usage", job).stdout

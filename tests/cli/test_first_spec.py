@@ -107,9 +107,12 @@ def test_one_text_in_brackets_is_shown_without_them(dlrun):
 
 def test_import_counts_cores_where_the_site_counts_hardware_threads(dlrun):
     (dlrun.place / "job.sh").write_text("#SBATCH --ntasks-per-node=4 -c 32\nsrun python train.py\n")
-    assert "cpus_per_rank: 16" in dlrun("import", "job.sh", "--site", "perlmutter").stdout
+    assert "cpus_per_rank: 16" in dlrun("import", "job.sh", "--site", "perlmutter", code=5).stdout
     assert "cpus_per_rank: 32" in dlrun("import", "job.sh", "--site", "generic-slurm").stdout
     assert "the nearest is `perlmutter`" in dlrun("import", "job.sh", "--site", "perlmuter", code=2).stderr
+    there = dlrun("import", "job.sh", env={"DLRUN_SITE": "", "NERSC_HOST": "perlmutter"}, code=5).stdout
+    assert "cpus_per_rank: 16" in there
+    assert "site:" not in there
 
 
 def test_the_guides_way_from_batch_file_to_dry_run_is_the_real_one(dlrun):

@@ -50,6 +50,7 @@ def start(place: Path, way: str, *words: str) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "way"), cases(itertools.product(TEXTS, WAYS), quick=2))
 def test_modules_of_python_are_pythons(tmp_path, way, text):
     for name in LIBRARY:

@@ -58,3 +58,67 @@ def test_pyz_names_a_place_that_is_not_there(tmp_path, output, says):
     assert done.returncode == 2
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+PROGRAM = (
+    "name: x\nsite: workstation\ncommand: [python, train.py]\nresources: {ranks_per_node: 1, walltime: 10m}\n"
+)
+FIRST_DAY = [
+    (("submit",), "write `dlrun submit spec.yaml`, with the file of a spec; `dlrun init` writes one"),
+    (("logs",), "write `dlrun logs latest`, or a job of `dlrun status --recent`"),
+    (("cancel",), "write `dlrun cancel latest`"),
+    (("plan", "spec.yaml", "--json=true"), "write `--json` alone"),
+    (("plan", "spec.yaml", "--set"), "write its value after it: `--set KEY=VALUE`"),
+    (("plan", "spec.yaml", "--set", "resources.nodes", "2"), "write `--set resources.nodes=2`"),
+    (("plan", "spec.yaml", "--set", "resources/nodes=2"), "the nearest key is `resources.nodes`"),
+    (("plan", "spec.yaml", "-o", "json"), "write `plan.json`, by which `dlrun submit` recognises a saved plan; `--json`"),
+    (("plan", "spec.yaml", "-o", "my plan.txt"), "write `'my plan.json'`"),
+    (("plan", "profile.yaml"), "it is a site profile: `--site ./profile.yaml` selects it"),
+    (("plan", "spec.yaml", "--site", "./spec.yaml"), "it is a training spec: `dlrun plan spec.yaml` checks it"),
+    (("site", "check", "spec.yaml"), "it is a training spec"),
+    (("plan", "spec.yaml", "--site", "profile.yam"), "for the file here write `./profile.yaml`"),
+    (("run", "train.py"), "`dlrun run -- python train.py` starts it"),
+    (("validate", "spec.yaml"), "`dlrun plan SPEC` checks a spec and starts nothing"),
+    (("version",), "`dlrun --version` prints it"),
+    (("sbatch", "spec.yaml"), "`dlrun submit SPEC` submits a job, `dlrun run` starts one"),
+    (("help", "submitt"), "a command with a similar name exists: `submit`"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"), FIRST_DAY, ids=lambda one: one[0] if isinstance(one, tuple) else ""
+)
+def test_the_way_out_of_a_wrong_command_line_is_named(dlrun, arguments, says):
+    (dlrun.place / "train.py").touch()
+    (dlrun.place / "spec.yaml").write_text(PROGRAM)
+    (dlrun.place / "profile.yaml").write_text(
+        "name: profile\nscheduler: {type: slurm}\nlauncher: {name: srun}\n"
+    )
+    told = dlrun(*arguments, code=2).stderr
+    assert says in told
+    assert told.count("error") == 1, "one cause, named once"
+
+
+@pytest.mark.parametrize(("given", "key"), [
+    (("-np", "1"), "ranks=1"), (("-n1",), "ranks=1"), (("--ntasks-per-node=1",), "ranks_per_node=1"),
+    (("--wall-time", "5m"), "walltime=5m"), (("--time=5",), "time=5"), (("--nnodes", "1"), "nodes=1"),
+])  # fmt: skip
+def test_an_option_of_another_launcher_is_taken_once(dlrun, given, key):
+    (dlrun.place / "train.py").touch()
+    (dlrun.place / "spec.yaml").write_text(
+        PROGRAM.replace("ranks_per_node: 1, ", "").replace("walltime: 10m", "nodes: 1")
+    )
+    told = dlrun("plan", "spec.yaml", *given).stderr
+    assert f"is taken as `--set resources.{key}`" in told
+    assert told.count("is taken as") == 1 + key.startswith("time"), "minutes of sbatch are named, too"
+
+
+def test_a_job_that_is_nearest_to_latest_and_help_of_a_command(dlrun):
+    (dlrun.place / "train.py").touch()
+    (dlrun.place / "spec.yaml").write_text(PROGRAM)
+    dlrun("submit", "spec.yaml", "--wait")
+    assert "the nearest is `latest`" in dlrun("why", "lastest", code=2).stderr
+    assert (
+        "no log of rank 9; there are logs of rank 0" in dlrun("logs", "latest", "--rank", "9", code=1).stderr
+    )
+    assert dlrun("help", "submit").stdout == dlrun("submit", "--help").stdout

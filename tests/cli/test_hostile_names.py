@@ -282,7 +282,7 @@ def test_a_job_for_each_trap(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("part", cases(range(2), quick=0))
 def test_jobs_for_few_variables(tmp_path, part):
     """Each variable is in two jobs, with other ones each time: what one of them does is not hidden by all the rest."""
     names = WAYS["variable"]
@@ -293,7 +293,7 @@ def test_jobs_for_few_variables(tmp_path, part):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", cases(range(4), quick=0))
 def test_a_job_for_each_name_in_set_up_lines(tmp_path, part):
     """As a variable, a function and an alias at once, as far as bash allows each."""
     ways = ("setup", "function", "alias")

@@ -273,6 +273,7 @@ def test_clean_removes_what_no_job_uses(dlrun, hub, env):
     job = job_of(submit(dlrun, env, spec(), "--wait"))
     listed = dlrun("clean", env=env).stderr
     assert f"hub: org/model@{COMMIT[:12]}: 1MB" in listed or "used by a job" in listed
+    assert "models and data sets of the hub: 1 (" in dlrun("status", "--recent", env=env).stderr
     kept = store_of(dlrun) / "models--org--model" / COMMIT
     dlrun("clean", "--yes", env=env)
     assert kept.is_dir(), "a job has it"
@@ -347,6 +348,54 @@ def test_ranks_ask_the_hub_for_nothing(dlrun, hub, env):
     for rank in (0, 1):
         assert (job / "logs" / f"rank-{rank}.log").read_text().split()[:2] == [str(len(WEIGHTS)), "refused"]
     assert len(hub.asked) == asked
+
+
+BY_NAME = """\
+import os, sys
+from huggingface_hub import hf_hub_download, snapshot_download
+print(open(hf_hub_download('org/model', 'config.json')).read().strip())
+print(len(open(snapshot_download('org/model', revision=sys.argv[1]) + '/weights.safetensors', 'rb').read()))
+print(sorted(os.listdir(snapshot_download('org/words', repo_type='dataset'))))
+print(open(hf_hub_download('other/own', 'x')).read())
+print(os.environ['HF_HUB_CACHE'])
+"""
+
+
+@pytest.mark.parametrize("place", ["staged", "in place"])
+def test_a_program_that_names_the_repository_finds_it(dlrun, hub, env, place):
+    """By its default revision, by commit and by branch; what the user's own cache has is there, too; nothing is asked."""
+    if place == "in place":
+        site = dlrun.place / "site.yaml"
+        site.write_text(site.read_text().partition("storage:")[0])
+    (dlrun.place / "by_name.py").write_text(BY_NAME)
+    own = dlrun.place / "home" / "hub" / "models--other--own"
+    (own / "refs").mkdir(parents=True)
+    (own / "refs" / "main").write_text("a" * 40)
+    (own / "snapshots" / ("a" * 40)).mkdir(parents=True)
+    (own / "snapshots" / ("a" * 40) / "x").write_text("mine")
+    text = (
+        spec().partition("run:")[0]
+        + f"command: [{sys.executable}, by_name.py, {COMMIT}]\n"
+        + f"data:\n  model: {{source: 'hf://org/model@{COMMIT}'}}\n  words: {{source: 'hf://datasets/org/words@main'}}\n"
+    )
+    job = job_of(submit(dlrun, env, text))
+    asked = len(hub.asked)
+    dlrun("logs", "-f", job, env=env)
+    assert log(job).splitlines() == ["{}", str(len(WEIGHTS)), "['train.txt']", "mine", f"{job}/hub"]
+    assert len(hub.asked) == asked
+    assert not (job / "hub").exists()
+    assert (own / "refs" / "main").read_text() == "a" * 40
+    why = dlrun("explain", "HF_HUB_CACHE", dlrun.spec(text), env=env).stdout
+    assert "what `model`, `words` names" in why
+
+
+@pytest.mark.parametrize("own", ["HF_HUB_CACHE: /mine", "HF_HUB_OFFLINE: '0'"])
+def test_a_cache_of_the_users_choice_is_kept(dlrun, hub, env, own):
+    text = spec(run="echo cache=${HF_HUB_CACHE-none}") + f"environment: {{variables: {{{own}}}}}\n"
+    job = job_of(submit(dlrun, env, text))
+    dlrun("logs", "-f", job, env=env)
+    assert log(job) == ("cache=/mine\n" if own.startswith("HF_HUB_CACHE") else "cache=none\n")
+    assert "dlrun_in_hub" not in (job / "job.sh").read_text()
 
 
 def test_staged_without_a_job(dlrun, hub, env):

@@ -152,3 +152,43 @@ def test_a_spec_is_changed_by_the_other_keys_and_need_not_be_waited_for(dlrun, h
     log = dlrun("logs", f"{job}:0").stdout
     assert "accuracy 1.5" in log
     assert "base.yaml" in dlrun("explain", "resources.walltime", job).stdout
+
+
+SUBMITIT = """\
+import os
+
+class JobEnvironment:
+    def __repr__(self):
+        names = ("JOB_ID", "GLOBALID", "LOCALID", "NODEID", "NTASKS", "JOB_NUM_NODES")
+        local = [os.environ["SUBMITIT_LOCAL_" + name] for name in names]
+        return " ".join([os.environ["SUBMITIT_EXECUTOR"], *local])
+"""
+ASKS = """\
+import hydra
+import submitit
+
+@hydra.main(version_base=None, config_path=".", config_name="config")
+def main(config):
+    print("task", config.task, "in", submitit.JobEnvironment())
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.slow
+def test_a_program_of_submitit_runs_with_one_line_changed(dlrun, hydra):
+    """The launcher in its configuration; the program itself asks submitit for its job, here a module with what that reads."""
+    (dlrun.place / "train.py").write_text(ASKS)
+    (dlrun.place / "submitit.py").write_text(SUBMITIT)
+    (dlrun.place / "config.yaml").write_text("defaults:\n  - override hydra/launcher: dlrun\n\ntask: 1\n")
+    done = hydra(
+        "-m", "task=1,2", "hydra.launcher.site=workstation", "hydra.launcher.resources.ranks_per_node=2"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (job,) = dlrun.jobs.iterdir()
+    number = json.loads((job / "submission.json").read_text())["job_id"]
+    for point, task in enumerate((1, 2)):
+        for rank in (0, 1):
+            log = dlrun("logs", f"{job}:{point}", "--rank", str(rank)).stdout
+            assert f"task {task} in local {number} {rank} {rank} 0 2 1\n" in log

@@ -51,7 +51,8 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 COMMANDS = [("submit", "spec.yaml"), ("plan", "spec.yaml"), ("list",), ("--help",)]
 
 
-@pytest.mark.parametrize(("words", "number"), cases(itertools.product(COMMANDS, SIGNALS), quick=4))
+@pytest.mark.slow
+@pytest.mark.parametrize(("words", "number"), cases(itertools.product(COMMANDS, SIGNALS), quick=2))
 def test_signal_at_some_moments(login, words, number):
     """Each moment from the first line of the program on; a longer campaign is a matter of `moments`."""
     chance = random.Random(f"{words}{number}")

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Dlrun, wait_for
+from tests.ports import free_port
 from tests.programs import works
 
 SLEEPERS = "command: [sleep, '600']\nresources: {ranks_per_node: 2}\n"
@@ -173,17 +174,9 @@ def narrow(dlrun: Dlrun, first: int, last: int) -> str:
     return "site: ./narrow.yaml\n"
 
 
-def two_free_ports() -> int:
-    """The first of two neighbouring ports that nobody has."""
-    for first in range(31000 + os.getpid() % 500 * 2, 32760, 2):
-        with suppress(OSError), socket.create_server(("", first)), socket.create_server(("", first + 1)):
-            return first
-    pytest.skip("no two neighbouring ports are free on this machine")
-
-
 @pytest.mark.slow
 def test_two_jobs_at_once_meet_at_ports_of_their_own(dlrun):
-    port = two_free_ports()
+    port = free_port("", block=2)
     spec = SLEEPERS + narrow(dlrun, port, port + 1)
     jobs = [dlrun.submit(spec), dlrun.submit(spec)]
     running(dlrun, 4)  # and none of them has bound its port yet
@@ -198,7 +191,7 @@ def test_two_jobs_at_once_meet_at_ports_of_their_own(dlrun):
 
 @pytest.mark.slow
 def test_a_port_that_somebody_else_has_is_passed_over(dlrun):
-    port = two_free_ports()
+    port = free_port("", block=2)
     spec = bash("echo port $MASTER_PORT", "ranks_per_node: 1") + narrow(dlrun, port, port + 1)
     with socket.create_server(("", port)):
         assert f"port {port + 1}" in dlrun("submit", dlrun.spec(spec), "--wait").stdout.splitlines()
@@ -229,6 +222,7 @@ def test_a_killed_rank_script_ends_the_job_too(dlrun):
     assert states(dlrun, job) == [("failed", 137)]
 
 
+@pytest.mark.slow
 def test_a_killed_job_script_takes_its_ranks_along(dlrun):
     job = dlrun.submit(SLEEPERS)
     running(dlrun)

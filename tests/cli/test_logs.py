@@ -26,6 +26,12 @@ def test_ranks_are_merged_by_time_and_the_first_failure_is_found(dlrun):
     ]
     merged = dlrun("logs", job, "--merge")
     assert "logs without timestamps are shown first: job" in merged.stderr
+    assert dlrun("logs", job, "--merge", "--tail", "2", "--rank", "0").stdout == "".join(
+        f"[rank 0] 10:00:0{second} rank 0\n" for second in (4, 6)
+    )
+    last = dlrun("logs", job, "-n", "1", "--rank", "0-1").stdout
+    assert last == "[rank 0] 10:00:06 rank 0\n[rank 1] my fault\n"
+    assert dlrun("logs", job, "--first-failure", "-n", "1").stdout == "my fault\n"
     failed = dlrun("logs", job, "--first-failure")
     assert failed.stdout.splitlines()[-1] == "my fault"
     assert "rank 1 on" in failed.stderr

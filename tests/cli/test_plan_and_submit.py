@@ -226,7 +226,10 @@ def test_logs(dlrun):
     assert "out 0" not in by_rank["job"]
     assert by_rank["all"].count("err ") == 3
     assert dlrun("logs", job, "--paths", "--rank", "2").stdout == f"{job}/logs/rank-2.log\n"
-    assert "has no log of that rank" in dlrun("logs", job, "--rank", "7", code=1).stderr
+    assert (
+        "has no log of rank 7; there are logs of rank 0-2;"
+        in dlrun("logs", job, "--rank", "7", code=1).stderr
+    )
     assert dlrun("logs", job, "--rank", "1-4,7").stderr == "no log of rank 3-4,7\n"
     for no_ranks in ("x", "3-1"):
         assert "does not name ranks" in dlrun("logs", job, "--rank", no_ranks, code=2).stderr
@@ -278,3 +281,10 @@ def test_a_directory_whose_name_slurm_would_replace(dlrun, name, sign):
         "--set",
         "resources.walltime=1h",
     )
+
+
+def test_a_plan_shows_which_network_the_profile_has(dlrun):
+    spec = dlrun.spec("command: [./train]\nresources: {nodes: 2, account: nn9999k, walltime: 1h}\n")
+    assert "network: " in dlrun("plan", spec, "--site", "olivia").stdout
+    spec = dlrun.spec("command: [./train]\nresources: {nodes: 2, account: g1, walltime: 1h}\n")
+    assert "network (Slingshot 11): " in dlrun("plan", spec, "--site", "clariden").stdout

@@ -12,6 +12,7 @@ import pytest
 
 from dlrun.usage.report_drawing import Bar, Curve, Run, Span
 from dlrun.usage.report_page import JobReport, LogEnd, Section, page
+from tests.examples import cases
 from tests.programs import need
 
 pytestmark = pytest.mark.needs("browser")
@@ -22,7 +23,7 @@ PICTURE = (
     "<rect width='1200' height='300' fill='#ffffff'/></svg>"
 )
 MEASURE = """<script>addEventListener('load', () => {
-  const broken = [...document.querySelectorAll('td:not(.long), th, .lasted')].filter(
+  const broken = [...document.querySelectorAll('td:not(.long), th, .lasted, dd .word')].filter(
     (cell) => { const range = document.createRange(); range.selectNodeContents(cell);
       const lines = [...range.getClientRects()].filter((r) => r.width && r.height > 9).map((r) => Math.round(r.bottom / 9));
       return new Set(lines).size > 1 && !cell.querySelector('.bar, svg'); }).map((cell) => cell.textContent);
@@ -54,7 +55,7 @@ def report(points: int) -> JobReport:
         facts=[("site", "perlmutter (slurm), torch started by srun"), ("command", "python train.py " + "--option=value " * 20),
                ("job directory", "/pscratch/sd/u/user/" + "very-long-directory-name/" * 4)],
         counts=[("completed", "train", 94), ("failed", "bad", 6)] if points > 1 else [], cause=[], warnings=[], timeline=runs,
-        picture=PICTURE,
+        pictures=[("", PICTURE)],
         sections=[
             Section(title="Results", header=("point", "lr", "state", "time", "throughput"), rows=results),
             Section(title="Usage", header=("rank", "node", "cores used", "over time", "memory peak", "read", "written"),
@@ -90,7 +91,7 @@ def measured(place: Path, points: int, width: int, *options: str) -> dict:
 
 
 @pytest.mark.parametrize("points", [1, POINTS])
-@pytest.mark.parametrize("width", [390, 500, 1100])
+@pytest.mark.parametrize("width", cases([390, 500, 1100], quick=1))
 def test_nothing_is_cut_and_no_cell_breaks_inside_a_word(tmp_path, points, width):
     found = measured(tmp_path, points, width)
     assert found["window"] == width
@@ -99,6 +100,7 @@ def test_nothing_is_cut_and_no_cell_breaks_inside_a_word(tmp_path, points, width
     assert found["broken"] == []
 
 
+@pytest.mark.slow
 def test_a_sweep_has_one_row_a_run_in_a_box_that_scrolls(tmp_path):
     found = measured(tmp_path, POINTS, 390)
     assert found["rows"] == POINTS
@@ -111,7 +113,8 @@ def brightness(text: str) -> float:
     return (red + green + blue) / 3
 
 
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", cases([False, True], quick=1))
 def test_colours_follow_the_reader_s(tmp_path, dark):
     found = measured(tmp_path, 1, 390, f"--blink-settings=preferredColorScheme={0 if dark else 1}")
     assert (brightness(found["ground"]) < 60) == dark
@@ -127,6 +130,7 @@ def pixels(place: Path, *options: str) -> list[float]:
     return [float(value) for value in found.flatten()[::50]]
 
 
+@pytest.mark.slow
 def test_a_picture_of_the_page_in_the_dark_is_dark_everywhere(tmp_path):
     (tmp_path / "page.html").write_text(page(report(1)), "utf-8")
     light, dark = (pixels(tmp_path, f"--blink-settings=preferredColorScheme={scheme}") for scheme in (1, 0))
@@ -134,6 +138,7 @@ def test_a_picture_of_the_page_in_the_dark_is_dark_everywhere(tmp_path):
     assert sum(value > 0.85 for value in dark) < 0.05 * len(dark), "the placement keeps a white ground"
 
 
+@pytest.mark.slow
 def test_paper_is_a4(tmp_path):
     (tmp_path / "page.html").write_text(page(report(1)), "utf-8")
     browser(tmp_path, f"--print-to-pdf={tmp_path / 'page.pdf'}")

@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 from tests.cli.conftest import wait_for
+from tests.examples import cases
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +44,10 @@ def test_a_spec_runs_and_its_sweep_point_by_point(dlrun):
     assert shown["exit_code"] == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGKILL], ids=lambda one: one.name)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "number", cases([signal.SIGINT, signal.SIGHUP, signal.SIGKILL], quick=1), ids=lambda one: one.name
+)
 def test_a_signal_ends_all_ranks_also_those_that_ignore_it(dlrun, number):
     words = [
         "run",
@@ -85,6 +89,23 @@ def test_without_an_allocation_there_are_two_ways(dlrun):
     assert "this shell is not in an allocation of slurm" in said
     assert "`--submit`" in said
     assert "`--interactive` gets an allocation first, as `salloc` does" in said
+    assert "`--site workstation` runs it on this machine" in said
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "start"),
+    [("openpbs", "qsub -I"), ("flux", "flux alloc"), ("gridengine", "qrsh bash -i")],
+)
+def test_an_allocation_that_takes_no_command_is_to_be_started_by_hand(dlrun, scheduler, start):
+    """`--interactive`, which would refuse, is not named. The shell of `qrsh` alone has no variables of its job."""
+    site = dlrun.place / "own.yaml"
+    more = ", parallel_environment: mpi" if scheduler == "gridengine" else ""
+    site.write_text(f"name: x\nscheduler: {{type: {scheduler}{more}}}\nlauncher: {{name: ssh}}\n")
+    said = dlrun("run", "--site", str(site), "--", "true", code=2).stderr
+    assert f"`{start}` gets an allocation, in which to run this" in said
+    assert "--interactive" not in said
+    said = dlrun("run", "--interactive", "--site", str(site), "--", "true", code=2).stderr
+    assert f"start `{start}`, and run this there" in said
 
 
 def test_an_allocation_that_has_ended(dlrun, tmp_path):
@@ -105,13 +126,14 @@ def test_the_change_of_a_script_is_a_patch(dlrun):
     script = dlrun.place / "train.sbatch"
     script.write_text("#!/bin/bash\n#SBATCH -N2\nsrun --cpu-bind=cores python train.py $X\necho done\n")
     ran = dlrun("import", "--run", "train.sbatch")
-    assert "+dlrun run -- python train.py $X" in ran.stdout.splitlines()
+    assert "+dlrun run --ranks-per-node 1 -- python train.py $X" in ran.stdout.splitlines()
     assert "dropped: line 3: --cpu-bind=cores: dlrun itself starts and places ranks" in ran.stderr
     dlrun("import", "--run", "train.sbatch", "-o", "new.sbatch")
     subprocess.run(["git", "apply"], input=ran.stdout, text=True, cwd=dlrun.place, check=True)
     assert script.read_text() == (dlrun.place / "new.sbatch").read_text()
-    assert "no launch line that can be changed" in dlrun("import", "--run", "new.sbatch", code=1).stderr
-    script.write_text("srun -n $N python train.py\nsrun python other.py\n")
+    unchanged = dlrun("import", "--run", "new.sbatch", code=1).stderr
+    assert "no line with a launcher that `dlrun run` replaces" in unchanged
+    script.write_text("srun -n 1-$N python train.py\nsrun python other.py\n")
     shown = json.loads(dlrun("import", "--run", "train.sbatch", "--json", code=5).stdout)["import-run"]
     assert (shown["lines"], [one["line"] for one in shown["unchanged"]]) == (1, [1])
 
@@ -136,6 +158,7 @@ def test_submit_follows_a_job_to_its_end(dlrun):
     assert [run["state"] for run in job["runs"]] == ["failed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("times", "left"), [(1, True), (2, False)])
 def test_the_second_interrupt_cancels_a_submitted_job(dlrun, times, left):
     program = ["bash", "-c", "echo begun; exec sleep 600"]
@@ -158,6 +181,7 @@ def test_the_second_interrupt_cancels_a_submitted_job(dlrun, times, left):
     wait_for(lambda: not dlrun.alive())
 
 
+@pytest.mark.slow
 def test_interactive_gets_an_allocation_and_runs_the_same_command_in_it(dlrun, tmp_path):
     """A stand-in of salloc shows its arguments; tests/cluster/test_run.py has Slurm's own."""
     (dlrun.place / "slurm.yaml").write_text("name: x\nscheduler: {type: slurm}\nlauncher: {name: srun}\n")

@@ -33,6 +33,7 @@ def tree(dlrun):
     (dlrun.place / "train.py").write_text("import lib\nprint('version', lib.VERSION)\n")
     (dlrun.place / "lib.py").write_text("VERSION = 1\n")
     (dlrun.place / ".gitignore").write_text("*.yaml\ndata/\njobs/\n*.so\n")
+    (dlrun.place / "latest.py").symlink_to("train.py")
     commit(dlrun.place)
     return dlrun.place
 
@@ -77,6 +78,7 @@ def test_a_requeue_runs_what_was_submitted_although_the_directory_is_gone(dlrun,
     again = json.loads(dlrun("resubmit", job, "--json").stdout)["job"]["directory"]
     dlrun("logs", "-f", again, code=None)
     assert "version 1" in log(Path(again), "rank-0"), "also when it is submitted again"
+    assert f"code: there is no {source} any more, which `submit_dir` names" in log(Path(again))
 
 
 @pytest.mark.slow
@@ -188,6 +190,16 @@ def test_clean_keeps_what_the_program_wrote(dlrun, tree):
     assert (job / "work" / "lib.py").exists()
 
 
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("name", [".work.new", ".work.new-judge"])
+def test_clean_removes_a_copy_that_a_killed_start_has_laid_out_in_part(dlrun, tree, name):
+    job = dlrun.submit(f"code: snapshot\nrun: python3 train.py\n{ONE}", "--wait")
+    (job / "work").rename(job / name)
+    (job / name / "lib.py").unlink()
+    dlrun("clean", job, "--yes")
+    assert not job.exists()
+
+
 @pytest.mark.slow
 @pytest.mark.needs("git")
 def test_secrets_links_submodules_and_pointers(dlrun, tree):
@@ -255,6 +267,21 @@ def test_without_git_the_code_below_the_working_directory_is_stored(dlrun):
     assert stored(job) >= {"pkg/a.py", "train.py"}
     assert "big.bin" not in stored(job)
     assert "x 1" in log(job, "rank-0")
+
+
+@pytest.mark.needs("git")
+def test_a_user_or_a_site_takes_a_snapshot_of_each_job(dlrun, tree):
+    """And a spec that names another mode has that."""
+    settings = dlrun.place / "config" / "dlrun"
+    settings.mkdir(parents=True)
+    (settings / "settings.yaml").write_text("code: snapshot\n")
+    site = "name: here\nscheduler: {type: local}\nlauncher: {name: local}\nrendezvous: {address: loopback}\n"
+    (dlrun.place / "site.yaml").write_text(f"{site}defaults: {{code: snapshot}}\n")
+    plain = f"command: [python3, train.py]\n{ONE}"
+    own = {"env": {"XDG_CONFIG_HOME": str(settings.parent)}}
+    for text, options in ((plain, own), (f"site: site.yaml\n{plain}", {})):
+        assert (dlrun.submit(text, "--wait", **options) / "work" / "lib.py").exists()
+        assert not (dlrun.submit(f"code: record\n{text}", "--wait", **options) / "work").exists()
 
 
 @pytest.mark.needs("git")
@@ -331,7 +358,7 @@ def test_a_repository_that_git_refuses_is_an_error_in_gits_words(dlrun, tree):
     assert "not a git repository" in ran.stderr
 
 
-def test_a_job_on_a_login_node_runs_in_its_copy_of_the_files(dlrun):
+def test_a_job_on_a_login_node_runs_in_copies_of_the_files(dlrun):
     (dlrun.place / "train.py").write_text("1\n")
     text = (
         "site: archer2\ncode: snapshot\ncommand: [python3, train.py]\nusage: false\n"
@@ -339,6 +366,13 @@ def test_a_job_on_a_login_node_runs_in_its_copy_of_the_files(dlrun):
     )
     page = dlrun("submit", dlrun.spec(text), "--host", "nowhere", "--dry-run").stdout
     assert "/files" in page
-    assert "dlrun_use_snapshot" not in page
+    assert "dlrun_use_snapshot" in page
+    limited = text.replace("snapshot", "{limit: 1B}")
+    ran = dlrun("submit", dlrun.spec(limited), "--host", "nowhere", "--dry-run", code=2)
+    assert "the snapshot would have 2B, and its limit is 1B; the largest files: train.py (2B)" in ran.stderr
+    bare = text.replace("python3, train.py", "'true'")
+    assert (
+        "dlrun_use_snapshot" not in dlrun("submit", dlrun.spec(bare), "--host", "nowhere", "--dry-run").stdout
+    )
     ran = dlrun("submit", dlrun.spec(f"{text}directory: /work/a\n"), "--host", "nowhere", "--dry-run", code=2)
     assert "`code: snapshot` cannot store `/work/a`, which is on the login node" in ran.stderr

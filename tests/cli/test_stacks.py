@@ -19,8 +19,10 @@ def ran(dlrun, python: str, name: str, *arguments: str) -> str:
     spec = dlrun.spec(
         f"name: {name}\nframework: torch\ncommand: [{words}]\nresources: {{ranks_per_node: 2, walltime: 10m}}\n"
     )
-    dlrun("submit", spec, "--wait")
-    return "".join(dlrun("logs", "latest", "--rank", rank).stdout for rank in "01")
+    print(dlrun("submit", spec, "--wait").stdout)
+    text = "".join(dlrun("logs", "latest", "--rank", rank).stdout for rank in "01")
+    print(text)
+    return text
 
 
 @pytest.mark.slow

@@ -402,12 +402,11 @@ def test_a_set_that_has_grown_too_large_leaves_its_earlier_version(dlrun, small)
 @pytest.mark.needs("mount", "umount")
 def test_a_disk_that_fills_up_during_the_copy(dlrun, small):
     source = random_files(dlrun.place / "other", 60, 15_000)
+    (source / "folder").mkdir()  # made when the room is found; the files follow at the rate, all at once
     words = ["stage-data", source, "--to", small, "--strategy", "copy", "--rate", "400kB"]
     with nothing_half_there(dlrun, small):
         with dlrun.start(*words) as process:
-            while not (
-                small / ".dlrun/part.other/manifest"
-            ).exists():  # the files follow at the rate, all at once
+            while not (small / ".dlrun/part.other/data/folder").exists():
                 assert process.poll() is None, process.stderr.read()
                 time.sleep(0.01)
             with suppress(OSError), (small / "filler").open("wb", buffering=0) as file:

@@ -156,6 +156,7 @@ def test_a_width_that_no_terminal_has_costs_nothing(run):
     assert run("plan spec.yaml", COLUMNS="99999999", FORCE_COLOR="1").cpu < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [lambda data: data[:100], lambda data: data[:16] + bytes(len(data) - 16)])
 def test_a_compiled_file_that_a_full_disk_cut_off_is_named(tmp_path, damage):
     def run() -> subprocess.CompletedProcess[str]:

@@ -125,6 +125,7 @@ def test_a_job_runs_as_elsewhere(dlrun, submit, name):
     assert list((dlrun.place / "local").glob("*/.results*")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("umask", cases([0o777, 0o477, 0o022], quick=1))
 def test_files_of_a_job_are_its_users_whatever_the_umask_is(dlrun, submit, umask):
     job = submit({}, umask=umask)

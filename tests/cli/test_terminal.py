@@ -61,6 +61,7 @@ def on_terminal(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_a_table_fits_the_terminal_and_names_the_columns_that_it_leaves_out(on_terminal):
     narrow, modules = on_terminal("site", "list")
     lines = [STYLE.sub("", line) for line in narrow.splitlines()]
@@ -73,6 +74,7 @@ def test_a_table_fits_the_terminal_and_names_the_columns_that_it_leaves_out(on_t
     assert "not shown" not in wide
 
 
+@pytest.mark.slow
 def test_a_state_has_its_colour_and_a_user_can_refuse_it(on_terminal, tmp_path):
     (tmp_path / "spec.yaml").write_text(SWEEP)
     on_terminal("submit", "spec.yaml", "--wait")
@@ -96,6 +98,7 @@ def test_rich_is_not_imported_where_nothing_is_drawn(on_terminal, tmp_path, argu
     assert "rich" not in on_terminal(*arguments)[1]
 
 
+@pytest.mark.slow
 def test_a_control_character_of_a_users_does_not_reach_the_terminal(on_terminal, tmp_path):
     (tmp_path / "spec.yaml").write_text(
         SWEEP.replace("lr: [1, 2]", 'lr: ["\\e[2J"]').replace("$(( {{ lr }} == 2 ))", "0")
@@ -175,6 +178,7 @@ def test_what_a_jobs_files_hold_does_not_steer_the_terminal(on_terminal, poisone
         assert "this is a bug" not in drawn, (words, drawn)
 
 
+@pytest.mark.slow
 def test_what_ranks_report_to_verify_does_not_steer_the_terminal(on_terminal, tmp_path):
     (tmp_path / "spec.yaml").write_text(
         "name: v\ncommand: [x]\nsite: workstation\nresources: {ranks_per_node: 2, walltime: 5m}\nplacement: {threads: 1}\n"
@@ -185,6 +189,7 @@ def test_what_ranks_report_to_verify_does_not_steer_the_terminal(on_terminal, tm
     assert not STEERS.search(STYLE.sub("", drawn)), drawn
 
 
+@pytest.mark.slow
 def test_the_progress_of_a_copy_is_a_bar_that_is_gone_at_the_end(on_terminal, tmp_path):
     source = tmp_path / "set"
     source.mkdir()
@@ -203,6 +208,7 @@ def test_the_progress_of_a_copy_is_a_bar_that_is_gone_at_the_end(on_terminal, tm
     assert "━" not in again, "nothing is copied, so there is no bar"
 
 
+@pytest.mark.slow
 def test_the_data_sets_of_a_machine_are_a_drawn_table(on_terminal, tmp_path):
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "file").write_bytes(b"x" * 2000)

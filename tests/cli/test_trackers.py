@@ -33,10 +33,11 @@ def commit(place) -> str:
     return shown.stdout[:12]
 
 
-def test_a_requeued_job_continues_its_run_and_has_its_tags(dlrun):
+@pytest.mark.parametrize("code", ["record", "snapshot"])
+def test_a_requeued_job_continues_its_run_and_has_its_tags(dlrun, code):
     (dlrun.place / "train.py").write_text("print(1)\n")
     head = commit(dlrun.place)
-    job = dlrun.submit(f"track: [wandb, mlflow, tensorboard]\n{TWO}{SHOW}", "--wait")
+    job = dlrun.submit(f"track: [wandb, mlflow, tensorboard]\ncode: {code}\n{TWO}{SHOW}", "--wait")
     first, second = starts(job)
     assert first == second
     assert first["WANDB_RUN_ID"] == first["WANDB_NAME"] == first["DLRUN_TRACK_ID"]
@@ -66,6 +67,33 @@ def test_each_point_of_a_sweep_has_its_own_run_in_one_group(dlrun):
     assert ids[0][0] != ids[1][0]
     assert all(len(one) <= 64 and one.endswith(f"-{point}") for point, (one, _) in enumerate(ids))
     assert {one["WANDB_RUN_GROUP"] for run in runs for one in run} == {job.name}
+
+
+OFFLINE = """\
+name: here
+scheduler: {type: local}
+launcher: {name: local}
+rendezvous: {address: loopback}
+internet: false
+"""
+
+
+def test_where_nodes_do_not_reach_the_internet_the_run_is_kept_and_its_upload_named(dlrun):
+    (dlrun.place / "site.yaml").write_text(OFFLINE)
+    begun = SHOW.replace("'env", '\'mkdir -p "$WANDB_DIR/wandb/offline-run-1"; env')
+    job = dlrun.submit(f"site: site.yaml\ntrack: wandb\n{TWO}{begun}", "--wait")
+    for rank in (0, 1):
+        first, second = starts(job, rank)
+        assert first == second
+        assert (first["WANDB_MODE"], first["WANDB_DIR"]) == ("offline", str(job))
+    said = (job / "logs" / "job.log").read_text()
+    assert said.count(f"on a host with internet: wandb sync {job}/wandb/offline-run-*") == 2
+    online = dlrun("explain", "WANDB_MODE", "spec.yaml", "--set", "site=local", code=None).stdout
+    assert "offline" not in online
+    mine = f"site: site.yaml\nenvironment: {{variables: {{WANDB_MODE: online}}}}\ntrack: wandb\n{SHOW}"
+    first, _ = starts(dlrun.submit(mine, "--wait"))
+    assert first["WANDB_MODE"] == "online"
+    assert "WANDB_DIR" not in first
 
 
 def test_what_is_set_already_is_kept(dlrun):

@@ -145,6 +145,7 @@ def test_the_trials_have_the_site_and_the_settings_of_the_shell_that_began_them(
     assert shown["complete"]
 
 
+@pytest.mark.slow
 def test_on_a_terminal_the_budget_is_asked_for(place):
     """With an estimate; what is typed is what the trials may take."""
     master, slave = pty.openpty()

@@ -74,6 +74,7 @@ def searched(dlrun, program: str, library: str, spec: str, trials: str, *options
     return float(best)
 
 
+@pytest.mark.slow
 def test_trials_are_one_array_and_a_failed_one_is_none(dlrun, monkeypatch):
     (dlrun.place / "spec.yaml").write_text(SPEC.replace("echo test", "test {{ batch }} != 32 && echo test"))
     monkeypatch.syspath_prepend(EXAMPLES)

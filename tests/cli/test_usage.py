@@ -82,12 +82,14 @@ def test_the_numbers_are_within_two_percent_of_the_kernels(dlrun):
     assert rank["cpu"] == pytest.approx(cpu, rel=0.02)  # with 0.2 s also for rank.sh and the program's end
 
 
+@pytest.mark.slow
 def test_it_can_be_turned_off(dlrun):
     job = dlrun.submit(spec(BURN.format(1), "usage: false\n"), "--wait")
     assert not (job / "usage").exists()
     assert not (job / "usage.py").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "obstacle",
     cases(

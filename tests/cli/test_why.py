@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 SITE = """\
 name: here
 scheduler: {type: local}
@@ -35,3 +39,46 @@ def test_points_of_a_sweep_are_asked_about_one_by_one(dlrun):
     assert both.stderr == ""
     assert "it ended without an error" in dlrun("why", f"{job}:0").stdout
     assert "its points are 0 to 3" in dlrun("why", f"{job}:4", code=2).stderr
+
+
+TORCH = """\
+Epoch 1
+Traceback (most recent call last):
+  File "train.py", line 1, in <module>
+torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB
+srun: error: n1: task 0: Exited with exit code 1
+"""
+LIMIT = (
+    "step 400\nslurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026-11-20T10:00:00 DUE TO TIME LIMIT ***\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "cause", "shown"),
+    [
+        (TORCH, "gpu-memory", "log:   torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"),
+        (LIMIT, "walltime", "log:   slurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026-11-20T10:00:00 DUE TO TIME LIMIT ***\n"),
+        ("x\n" * 300_000 + TORCH, "gpu-memory", "last:    File"),
+        ("one\ntwo\n\n", "unknown", "last:  one\n       two\n"),
+        ("", "unknown", "why:   it is empty\n"),
+    ],
+    ids=["torch", "slurm", "long", "unknown", "empty"],
+)  # fmt: skip
+def test_any_log_may_be_asked_about(dlrun, text, cause, shown):
+    log = dlrun.place / "slurm-5.out"
+    log.write_text(text)
+    answer = dlrun("why", "--log", "slurm-5.out")
+    assert shown in answer.stdout
+    assert "\nnext:  " in answer.stdout
+    with log.open() as stream:
+        found = dlrun("why", "--log", "-", "--json", stdin=stream)
+    assert json.loads(found.stdout)["why"][0]["cause"] == cause
+
+
+@pytest.mark.parametrize(
+    "words", [["latest", "--log", "/dev/null"], ["--log", "missing.out"], ["--log", "."]]
+)
+def test_what_is_no_log_is_said(dlrun, words):
+    answer = dlrun("why", *words, code=2)
+    assert answer.stdout == ""
+    assert answer.stderr.startswith("error: ")

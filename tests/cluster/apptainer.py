@@ -14,17 +14,39 @@ shift
 binds=()
 while [[ $1 == --* ]]; do
   case $1 in
-  --bind) binds+=(--bind "$2" "$2") && shift ;;
+  --bind) IFS=: read -r from to <<<"$2" && binds+=(--bind "$from" "${to:-$from}") && shift ;;
   --pwd) place=$2 && shift ;;
   esac
   shift
 done
 image=$1 && shift
+export APPTAINERENV_IMAGE=$image
 for name in "${!APPTAINERENV_@}"; do inside+=(--setenv "${name#APPTAINERENV_}" "${!name}"); done
 exec bwrap --ro-bind /usr /usr --symlink usr/lib /lib --symlink usr/lib64 /lib64 --symlink usr/bin /bin --proc /proc --dev /dev \\
   --tmpfs /tmp --ro-bind "$image" /image "${binds[@]}" --chdir "$place" --clearenv --setenv PATH /usr/bin "${inside[@]}" -- "$@"
 """
 """No Debian package has Apptainer. An image has an environment of its own: `--clearenv`."""
+PYXIS = """\
+#!/bin/bash
+# srun with pyxis, by bubblewrap: the container has the variables of its host, and rank.sh runs in it.
+words=() binds=() image=
+while [[ $1 == -* ]]; do
+  case $1 in
+  --container-image=*) image=${1#*=} ;;
+  --container-workdir=*) place=${1#*=} ;;
+  --container-mounts=*)
+    IFS=, read -ra mounts <<<"${1#*=}"
+    for mount in "${mounts[@]}"; do binds+=(--bind "${mount%%:*}" "${mount#*:}"); done
+    ;;
+  *) words+=("$1") ;;
+  esac
+  shift
+done
+[[ -n $image ]] || exec /usr/bin/srun "${words[@]}" "$@"
+binds=(--ro-bind /usr /usr --ro-bind /sys /sys --tmpfs /tmp --ro-bind "$image" /image "${binds[@]}" --chdir "$place")
+exec /usr/bin/srun "${words[@]}" bwrap --symlink usr/lib /lib --symlink usr/lib64 /lib64 --symlink usr/bin /bin \\
+  --proc /proc --dev /dev "${binds[@]}" --setenv PATH /usr/bin -- "$@"
+"""
 LINE = (
     "test -e /image/inside && test ! -e /etc/passwd && test -r $DLRUN_JOB_DIR/lib/job.sh && test $PWD = {0} && "
     "echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR with $MINE && "
@@ -42,13 +64,14 @@ def with_it(site: dict[str, Any]) -> dict[str, Any]:
 
 
 def install(home: Path, place: Path) -> Path:
-    """Write the stand-in to a user's `bin`, and an image to a directory; returns the image."""
-    program = home / "bin/apptainer"
-    program.parent.mkdir(exist_ok=True)
-    program.write_text(APPTAINER)
-    program.chmod(0o755)
+    """Write the stand-ins to a user's `bin`, and an image to a directory; returns the image."""
+    for name, text in (("apptainer", APPTAINER), ("srun-with-pyxis", PYXIS)):
+        program = home / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(text)
+        program.chmod(0o755)
     image = place / "image"
-    image.mkdir()
+    image.mkdir(exist_ok=True)
     (image / "inside").touch()
     return image
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cluster.errors import ClusterError
+from tests.cluster.hosts import await_true
 
 if TYPE_CHECKING:
     from tests.cluster.spec import ClusterSpec
@@ -52,8 +53,16 @@ def mount_lines(keep: Path, cluster: str, host: str) -> tuple[list[str], list[st
     return before, [f"mount --rbind {keep} {_TREE}"]
 
 
+def thaw(cluster: str) -> None:
+    """Let the processes of suspended jobs run: frozen ones do not end."""
+    for place, _, _ in os.walk(_TREE / "freezer" / cluster):
+        Path(place, "freezer.state").write_text("THAWED")
+
+
 def remove(cluster: str) -> None:
     """Delete what `build` made and what Slurm made in it."""
     for controller in _CONTROLLERS:
         for place, _, _ in os.walk(_TREE / controller / cluster, topdown=False):
+            processes = Path(place, "cgroup.procs")
+            await_true(lambda file=processes: not file.read_text(), 60, f"the processes of {place} to end")
             Path(place).rmdir()

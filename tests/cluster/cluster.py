@@ -267,6 +267,7 @@ class Cluster:
         )
 
     def _remove(self) -> None:
+        cgroups.thaw(self.root.name)
         hosts.kill_all(self.system)
         image.remove(self.root)
         cgroups.remove(self.root.name)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
 import yaml
 
-from tests.cluster import Cluster
+from tests.cluster import Cluster, ClusterSpec, NodeType, Partition
+from tests.cluster.errors import ClusterError
 from tests.cluster.hosts import await_true
 
 PYTHON = Path(sys.executable).parent
@@ -126,7 +129,14 @@ class User:
         def gone() -> bool:
             return not any(self.cluster.on(node, look, user="root").stdout for node in nodes)
 
-        await_true(gone, 60, "every process of the job to be gone")
+        try:
+            await_true(gone, 60, "every process of the job to be gone")
+        except ClusterError as error:
+            tree = ["ps", "-eo", "pid,ppid,stat,etimes,wchan:20,args", "--forest", "-ww"]
+            left = {node: self.cluster.on(node, tree, user="root").stdout for node in nodes}
+            raise ClusterError(
+                "\n".join([str(error), *(f"{n}:\n{text}" for n, text in left.items())])
+            ) from None
         for name in ("state.json", "outcome.json", "submission.json", "plan.json"):
             if (place / name).exists():
                 assert json.loads((place / name).read_text())
@@ -150,3 +160,16 @@ def whole(steps: int) -> float:
 def bash(script: str) -> list[str]:
     """A training command that is a line of bash."""
     return ["bash", "-c", script]
+
+
+@contextmanager
+def on_openpbs(name: str, site: dict[str, Any]) -> Iterator[User]:
+    """A user of an OpenPBS of two nodes and the queue `work`, with this profile."""
+    spec = ClusterSpec(
+        scheduler="pbs",
+        node_types=(NodeType(count=2),),
+        partitions=(Partition(name="work", default=True, max_time="1-00:00:00"),),
+        sshd=True,
+    )
+    with Cluster(spec, name=f"{name}-{os.getpid()}") as running:
+        yield User(running, site)

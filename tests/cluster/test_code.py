@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_no_pbs, why_not
 from tests.cluster.hosts import await_true
-from tests.cluster.jobs import User
+from tests.cluster.jobs import PYTHON, User
 
 pytestmark = [
     pytest.mark.cluster,
@@ -111,22 +113,49 @@ def test_an_edit_while_a_job_waits(alice, tree):
     assert versions(alice, job) == ["1"], "the same code, a week later"
 
 
+def test_the_directory_is_deleted_before_the_start(alice, tree):
+    """A snapshot runs nevertheless, on each node and for each point; the others end with a cause."""
+    gone = tree / "gone"
+    line = "git clone -q . gone && printf 'DLRUN_*\\n' >gone/.git/info/exclude"
+    done = alice.cluster.on("login", ["bash", "-c", line], user=alice.name, cwd=str(tree))
+    assert done.returncode == 0, done.stderr
+    spec = {"command": ["python3", "train.py"], "directory": str(gone), "resources": TWO, "hold": True}
+    jobs = {mode: alice.submit({**spec, "code": mode}) for mode in ("snapshot", "record")}
+    points = alice.submit({
+        **spec, "code": "snapshot", "resources": PLACE, "command": ["python3", "train.py", "{{ n }}"], "sweep": {"n": ["1", "2"]},
+    })  # fmt: skip
+    alice.cluster.on("login", ["rm", "-r", str(gone)], user="root", check=True)
+    alice.dlrun("release", *jobs.values(), points)
+    assert [run["state"] for run in alice.ended(jobs["snapshot"])] == ["completed"]
+    assert versions(alice, jobs["snapshot"]) == versions(alice, jobs["snapshot"], "rank-1") == ["1"]
+    assert [run["state"] for run in alice.ended(points)] == ["completed"] * 2
+    assert alice.ended(jobs["record"])[0]["state"] == "failed"
+    assert alice.why(jobs["record"])["cause"] != "unknown"
+
+
 def test_an_edit_between_requeues(alice, tree):
     """The first run fails after the edit; the second is that of the scheduler."""
-    wait = f"python3 train.py; until [ -e {tree}/go-$DLRUN_JOB_ID ]; do sleep 0.2; done; ((DLRUN_RESTART))"
+    wait = f"python3 train.py; until [ -e {tree}/go-${{DLRUN_JOB_DIR##*/}} ]; do sleep 0.2; done; ((DLRUN_RESTART))"
     common = {"run": wait, "resources": PLACE, "on_failure": {"requeue": 1, "user_error": "requeue"}}
-    jobs = {mode: alice.submit({**common, "code": mode}) for mode in ("record", "snapshot")}
+    jobs = {mode: alice.submit({**common, "code": mode}) for mode in ("record", "snapshot", "strict")}
     for job in jobs.values():
         alice.begun(job)
     edit(alice, 2)
     places = {mode: alice.job_dir(job) for mode, job in jobs.items()}
-    for job in jobs.values():
-        alice.write(f"go-{job}", "")
-    for place in places.values():
-        await_true(lambda place=place: "ended with exit code 0" in log_of(place), 180, f"{place} to end")
+    for place in places.values():  # the second run has another id on some schedulers
+        alice.write(f"go-{place.name}", "")
+    ends = dict.fromkeys(places, "ended with exit code 0") | {
+        "strict": "code: strict: lib.py changed since the submission"
+    }
+    for mode, place in places.items():
+        await_true(lambda place=place, end=ends[mode]: end in log_of(place), 180, f"{place} to end")
     found = {mode: [line.split()[1:] for line in log_of(place, "rank-0").splitlines() if "version" in line]
              for mode, place in places.items()}  # fmt: skip
-    assert found == {"record": [["1", "0"], ["2", "1"]], "snapshot": [["1", "0"], ["1", "1"]]}
+    assert found == {
+        "record": [["1", "0"], ["2", "1"]],
+        "snapshot": [["1", "0"], ["1", "1"]],
+        "strict": [["1", "0"]],
+    }
     assert (
         "lib.py changed since the submission, between runs 1 and 2"
         in alice.dlrun("status", str(places["record"])).stderr
@@ -148,34 +177,86 @@ def test_an_edit_between_the_links_of_a_chain(alice, tree):
     alice.write("long.py", script)
     done = alice.cluster.on("login", ["git", "add", "-f", "long.py"], user=alice.name, cwd=str(tree))
     assert done.returncode == 0, done.stderr
-    job = alice.submit({
-        "command": ["python3", "long.py"], "resources": {**PLACE, "walltime": "2m"}, "chain": True, "code": "snapshot",
-        "checkpoint": {"before_end": "10s", "path": "{{ run_dir }}/saved", "signal": "TERM"},
-    })  # fmt: skip
-    place = alice.job_dir(job)
-    alice.begun(job)
+    places = {}
+    for mode in ("snapshot", "record"):
+        job = alice.submit({
+            "command": ["python3", "long.py"], "resources": {**PLACE, "walltime": "2m"}, "chain": True, "code": mode,
+            "checkpoint": {"before_end": "10s", "path": "{{ run_dir }}/saved", "signal": "TERM"},
+        })  # fmt: skip
+        places[mode] = alice.job_dir(job)
+        alice.begun(job)
     edit(alice, 2)
-    await_true(lambda: "ended with exit code 0" in log_of(place), 300, "the second link to end")
-    assert log_of(place, "rank-0").count("version 1") == 2
+    for place in places.values():
+        await_true(
+            lambda place=place: "ended with exit code 0" in log_of(place), 400, "the second link to end"
+        )
+    assert log_of(places["snapshot"], "rank-0").count("version 1") == 2
+    assert "changed since" not in log_of(places["snapshot"])
+    assert [log_of(places["record"], "rank-0").count(f"version {n}") for n in (1, 2)] == [1, 1]
+    assert log_of(places["record"]).count("code: lib.py changed since the submission") == 1
 
 
 def test_an_edit_after_the_fifth_of_twenty_points(alice, tree):
-    """Every point of a snapshot is the same program; with a record, the points after the edit are marked."""
+    """Every point of a snapshot is the same program; with a record, the points after the edit are marked; or they end."""
     points = [str(n) for n in range(20)]
     run = "echo point {{ n }} && python3 train.py"
     jobs = {mode: alice.submit({"run": run, "resources": PLACE, "code": mode, "sweep": {"n": points, "at_once": 1}})
-            for mode in ("snapshot", "record")}  # fmt: skip
+            for mode in ("snapshot", "record", "strict")}  # fmt: skip
     places = {mode: alice.job_dir(job) for mode, job in jobs.items()}
     fifth = places["record"] / "points" / "5" / "logs" / "rank-0.log"
     await_true(lambda: fifth.exists() and "version" in fifth.read_text(), 400, "point 5 to run")
     edit(alice, 2)
     for job in jobs.values():
         alice.ended(job, within=400)
-    seen = {mode: [next(line.split()[1] for line in log_of(place / "points" / n, "rank-0").splitlines() if "version" in line)
-                   for n in points] for mode, place in places.items()}  # fmt: skip
+    logs = {mode: [log_of(place / "points" / n, "rank-0") for n in points] for mode, place in places.items()}
+    seen = {
+        mode: [text.partition("\nversion ")[2][:1] or "-" for text in each] for mode, each in logs.items()
+    }
     assert seen["snapshot"] == ["1"] * 20
     assert seen["record"].count("2") >= 10
+    # The edit may fall between the check of one point and the start of its program.
+    assert re.fullmatch("1+2?-+", "".join(seen["strict"]))
     rows = json.loads(alice.dlrun("results", jobs["record"], "--json").stdout)["results"]
-    assert ["2" if row["commit"].endswith("-changed") else "1" for row in rows] == seen["record"]
+    marked = ["2" if row["commit"].endswith("-changed") else "1" for row in rows]
+    assert sum(one != other for one, other in zip(marked, seen["record"], strict=True)) <= 1
     rows = json.loads(alice.dlrun("results", jobs["snapshot"], "--json").stdout)["results"]
     assert len({row["commit"] for row in rows}) == 1
+
+
+def test_a_hundred_submissions_of_one_repository_store_it_once(alice, tree):
+    """Two at a time, as people submit series; what one of them finds in the store it need not write."""
+    edit(alice, "'which no other test has'")
+    alice.write(
+        "held.yaml",
+        {
+            "name": "test",
+            "command": ["python3", "train.py"],
+            "resources": PLACE,
+            "hold": True,
+            "code": "snapshot",
+        },
+    )
+    words = f"PATH={PYTHON}:$PATH DLRUN_SITE={tree}/site.yaml dlrun submit held.yaml --parsable"
+    line = f"seq 100 | xargs -P 2 -I@ bash -c {shlex.quote(words)}"
+    done = alice.cluster.on(
+        "login", ["bash", "-c", line], user=alice.name, cwd=str(tree), timeout=1800, check=True
+    )
+    jobs = done.stdout.split()
+    assert len(set(jobs)) == 100
+    alice.dlrun("cancel", *jobs, timeout=600)
+    lists = {alice.job_dir(job) / "code" / "snapshot.sha256" for job in jobs[:3]}
+    (inode,) = {path.stat().st_ino for path in lists}
+    (version,) = {(path.parent / "snapshot").read_text().splitlines()[0] for path in lists}
+    of_jobs = [
+        path
+        for path in next(iter(lists)).parents[2].glob("*/code/snapshot.sha256")
+        if path.stat().st_ino == inode
+    ]
+    assert len(of_jobs) >= 100, "each job has a link to one list"
+    stored = [
+        path
+        for path in (Path(version).parents[1] / "objects").rglob("*")
+        if path.is_file() and path.read_bytes() == (tree / "lib.py").read_bytes()
+    ]
+    assert len(stored) == 1
+    assert stored[0].stat().st_nlink == 2, "in the store, and in the one version of all jobs"

@@ -82,6 +82,16 @@ def test_each_rank_has_its_own_cores(alice):
     assert masks == ["[0, 1, 2, 3]", "[4, 5, 6, 7]"] * 2
 
 
+def test_a_daemon_of_a_rank_does_not_keep_the_job(alice, cluster):
+    # PMI works, and the daemon has its descriptor but nothing of the environment by which processes of a rank are found.
+    daemon = "setsid -f env -i sleep 4242"
+    job = alice.submit({"command": bash(f"flux pmi --method=simple barrier && {daemon}"),
+                        "resources": resources(nodes=2, ranks_per_node=2)})  # fmt: skip
+    assert alice.ended(job)[0]["state"] == "completed", alice.log(job, "rank-0")
+    for node in cluster.spec.nodes:
+        assert cluster.on(node, "pgrep -fx 'sleep 4242'", user="alice").stdout == ""
+
+
 def test_points_of_a_sweep_are_jobs_two_at_a_time(alice):
     job = alice.submit({"command": bash("echo $0; sleep 2"), "resources": resources(),
                         "sweep": {"at_once": 2, "grid": {"x": [5, 6, 7]}}})  # fmt: skip
@@ -92,6 +102,22 @@ def test_points_of_a_sweep_are_jobs_two_at_a_time(alice):
     assert [run["state"] for run in runs] == ["completed"] * 3
     assert runs[2]["started"] >= runs[0]["ended"]
     assert sorted(path.name for path in (alice.job_dir(job) / "points").iterdir()) == ["0", "1", "2"]
+
+
+def test_points_are_submitted_from_one_request(alice, cluster):
+    # With the word in it that marks the index in the request, and held: neither is part of the other.
+    job = alice.submit({"command": bash("echo {{ x }} @dlrun-before@ $DLRUN_POINT"), "resources": resources(), "hold": True,
+                        "name": "it's five", "sweep": {"grid": {"x": [7, 8, 9]}}})  # fmt: skip
+    assert [run["state"] for run in alice.state(job)] == ["held"] * 3
+    shown = cluster.on("login", ["flux", "jobs", "-no", "{name}", *job.split(",")], user="alice")
+    assert shown.stdout.splitlines() == ["it's five"] * 3
+    alice.dlrun("release", job)
+    assert [run["state"] for run in alice.ended(job)] == ["completed"] * 3
+    for point, x in enumerate((7, 8, 9)):
+        assert (
+            f"{x} @dlrun-before@ {point}"
+            in (alice.job_dir(job) / f"points/{point}/logs/rank-0.log").read_text()
+        )
 
 
 def test_a_held_job_waits_until_it_is_released(alice):
@@ -188,3 +214,50 @@ def test_a_name_with_quotes_and_an_id_as_flux_prints_it(alice):
     printed = f"ƒ{first[1:]}"
     second = alice.submit({"command": bash("true"), "resources": resources(), "after": [printed]})
     assert [alice.ended(job)[0]["state"] for job in (first, second)] == ["completed"] * 2
+
+
+@pytest.fixture
+def closed(cluster):
+    """Commands that close a part of the cluster, which is open again afterwards."""
+    yield lambda line: cluster.on("login", line, user="alice", check=True)
+    again = "flux queue start --all --quiet; flux queue enable --all --quiet"
+    again += "; for n in n1 n2 n3; do flux resource undrain $n; done"
+    cluster.on("login", again, user="alice")
+
+
+@pytest.mark.parametrize(
+    ("close", "given", "reason"),
+    [
+        ("flux queue stop -m dinner work", {}, "queue work is stopped: dinner"),
+        ("flux resource drain n2 memory", {"hosts": ["n2"]}, "n2 is drained: memory"),
+        ("flux resource drain n1 memory", {"nodes": 3}, "n1 is drained: memory"),
+    ],
+)
+def test_a_job_that_cannot_start_now_says_why(alice, closed, close, given, reason):
+    closed(close)
+    spec = {"name": "waits", "framework": "torch", "command": bash("true"), "resources": resources(**given)}
+    before = alice.dlrun("submit", str(alice.write("waits.yaml", spec)), "--check")
+    assert reason.rpartition(": ")[2] in before.stdout
+    job = alice.submit(spec)
+    await_true(lambda: reason in str(alice.state(job)[0]["reason"]), 20, "the reason")
+    found = alice.why(job)
+    assert reason in found["means"]
+    assert "ask the centre" in found["next"]
+    alice.dlrun("cancel", job)
+
+
+def test_a_queue_that_takes_no_jobs(alice, closed):
+    closed("flux queue disable -m dinner short")
+    spec = {
+        "name": "refused",
+        "framework": "torch",
+        "command": bash("true"),
+        "resources": resources(partition="short"),
+    }
+    alice.write("wide.yaml", {**SITE, "partitions": {name: {"node_type": "n"} for name in ("work", "short")}})
+    path = alice.write("refused.yaml", spec)
+    for words in ((), ("--check",)):
+        done = alice.dlrun("submit", str(path), "--site", "./wide.yaml", *words, code=None)
+        assert done.returncode != 0
+        assert "submission to short is disabled: dinner" in done.stderr
+        assert "resources.partition" in done.stderr

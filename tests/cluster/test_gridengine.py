@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import time
 
 import pytest
@@ -145,12 +146,13 @@ def test_codes_that_grid_engine_acts_on_are_the_trainings_own(alice, code):
 
 def test_a_notice_of_the_end_is_heeded(alice):
     alice.write("notify.yaml", {**SITE, "scheduler": {**SITE["scheduler"], "directives": ["-notify"]}})
-    spec = {"command": bash("trap : USR2; while :; do sleep 0.2; done"), "resources": resources()}
+    spec = {"command": bash("trap : USR2; echo ready; while :; do sleep 0.2; done"), "resources": resources()}
     job = alice.submit(spec, "--site", "./notify.yaml")
-    await_true(lambda: "starts; rank 0" in alice.log(job), 60, "the job to begin")
+    await_true(lambda: "ready" in alice.log(job, "rank-0"), 60, "the program to begin")
     alice.dlrun("cancel", job)
     await_true(lambda: "asked to end" in alice.log(job), 50, "the notice")
-    assert alice.ended(job)[0]["state"] == "cancelled"
+    (run,) = alice.ended(job)
+    assert run["state"] == "cancelled", (run, alice.log(job), alice.log(job, "rank-0"))
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
@@ -234,3 +236,20 @@ def test_a_node_that_dies_is_named(alice, cluster):
             time.sleep(1)
     finally:
         cluster.start_node(hosts[1])
+
+
+def test_a_run_does_not_show_its_environment_in_a_terminal(alice, cluster):
+    """In a job of `qrsh -pty y` each task has a terminal, which would show the script that a rank's shell reads."""
+    run = f"DLRUN_SITE={alice.directory}/site.yaml SECRET=of-alice {PYTHON}/dlrun run --job-dir shown -- true"
+    script = alice.write("shown.sh", f"{run}\n")
+    line = f"qrsh -now no -pe mpi-8 16 -l exclusive=true -V -cwd -pty y bash {script}"
+    opened = cluster.popen(
+        "login", ["script", "-qec", line, "/dev/null"], user="alice", cwd=str(alice.directory),
+        stdin=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    said = opened.stdout.read()  # the terminal has to stay open until the end
+    opened.communicate()
+    assert (alice.directory / "shown/state.json").exists(), said
+    logs = [path.read_text() for path in (alice.directory / "shown/logs").iterdir()]
+    assert any("started with `-pty y`" in log for log in logs), said
+    assert not any("of-alice" in log for log in logs)

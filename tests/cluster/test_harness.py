@@ -195,6 +195,24 @@ def test_what_a_dead_harness_left_is_cleared():
     assert processes_of(cluster) == []
 
 
+@pytest.mark.skipif(bool(cgroups.why_not()), reason=cgroups.why_not())
+def test_one_with_a_suspended_job_goes_down():
+    """The processes of that are frozen, and do not end by a signal."""
+    cluster = Cluster(
+        ClusterSpec(node_types=(NodeType(count=1),), cgroup=True), name=f"suspended-{os.getpid()}"
+    )
+    with cluster:
+        job = cluster.on(
+            "login", "sbatch --parsable -o /dev/null --wrap 'sleep 300'", check=True
+        ).stdout.strip()
+        await_true(lambda: cluster.on("n1", ["pgrep", "-fx", "sleep 300"]).returncode == 0, 60, "the job")
+        cluster.on("login", ["scontrol", "suspend", job], user="root", check=True)
+        frozen = "grep -ls FROZEN /sys/fs/cgroup/freezer/*/*/*/*/freezer.state"
+        await_true(lambda: cluster.on("n1", frozen, user="root").returncode == 0, 60, "its cgroup to freeze")
+    assert processes_of(cluster) == []
+    assert not cluster.root.exists()
+
+
 OWNS = """\
 import sys, time
 from tests.cluster import Cluster, ClusterSpec, NodeType

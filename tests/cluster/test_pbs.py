@@ -255,6 +255,8 @@ def test_a_job_that_runs_again_is_submitted_by_the_servers_own_qsub(alice):
     place = alice.job_dir(job)
     (run,) = alice.ended(str(place))
     assert (run["state"], run["restarts"]) == ("completed", 1), alice.log(str(place))
+    assert (place / "job-id").read_text().strip() != job
+    assert alice.state(job) == alice.state(str(place)), "the id that `submit` printed still names the job"
     assert alice.log(str(place), "rank-0").splitlines().count(f"{strange}/qsub") == 2
     assert not (alice.directory / "used").exists()
 
@@ -322,7 +324,7 @@ def test_a_shell_inside_another_job_changes_nothing(alice):
         assert name in done.stderr
 
 
-def test_one_call_submits_and_one_asks_for_any_number_of_jobs(alice):
+def test_few_calls_submit_a_job_and_ask_for_any_number_of_them(alice):
     spec = {"command": bash("true"), "resources": resources(), "hold": True}
     held = [alice.submit(spec) for _ in range(3)]
     programs = alice.cluster.on("login", "dirname $(type -P qstat)", check=True).stdout.strip()
@@ -345,6 +347,7 @@ def test_one_call_submits_and_one_asks_for_any_number_of_jobs(alice):
         which,
         "qstat -t",
         "qsub job.sh",
+        "qstat -f",  # what the server has made of the request
         which,
         f"qdel {held[0]}",
     ]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 import dlrun
-from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, pbs, why_no_pbs, why_not
-from tests.cluster.jobs import User, bash
+from tests.cluster import pbs, why_no_pbs, why_not
+from tests.cluster.jobs import bash, on_openpbs
 
 _WHY_NOT = why_not() or why_no_pbs()
 pytestmark = [
@@ -30,15 +29,9 @@ ONE = {"nodes": 1, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "5m"}
 
 @pytest.fixture(scope="module")
 def alice():
-    spec = ClusterSpec(
-        scheduler="pbs",
-        node_types=(NodeType(count=2),),
-        partitions=(Partition(name="work", default=True, max_time="1-00:00:00"),),
-        sshd=True,
-    )
-    with Cluster(spec, name=f"servers-{os.getpid()}") as cluster:
-        pbs.make_server(cluster, "n2", "other")
-        yield User(cluster, SITE)
+    with on_openpbs("servers", SITE) as user:
+        pbs.make_server(user.cluster, "n2", "other")
+        yield user
 
 
 def spec(partition, script, **more):
@@ -89,7 +82,7 @@ def test_the_check_asks_the_server_of_the_partition(alice):
 
 def test_a_job_of_the_other_server_is_found_by_its_directory(alice):
     job = alice.submit(spec("other", "true", hold=True))
-    finder = (Path(dlrun.__file__).parent / "effects/transport/scripts/find_pbs.sh").read_text()
+    finder = (Path(dlrun.__file__).parent / "system/transport/scripts/find_pbs.sh").read_text()
     script = f'set -euo pipefail\n{finder}\nfind_job "$@"'
     place = str(alice.job_dir(job))
     found = alice.cluster.on("login", ["bash", "-c", script, "find", place], user="alice", check=True)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 import yaml
 
+from tests import apptainer
 from tests.cluster import Cluster, ClusterSpec, NodeType, why_no_pbs, why_not
 from tests.cluster.hosts import await_true
 from tests.cluster.laptop import PROGRAMS, Laptop, kill
@@ -204,6 +207,67 @@ def test_inherited_variables_of_login_shells_do_not_reach_the_job(laptop):
     assert "Welcome" not in done.stdout
 
 
+REGISTRY = """
+import json, threading
+from pathlib import Path
+from tests.registry import Registry, serve
+registry = Registry()
+server = serve(registry)
+registry.push("org/tool", {"a": bytes(3000000)}, "1.0")
+Path("image").write_text(f"docker://{registry.host}/org/tool@{registry.tags['org/tool:1.0']}")
+while True:
+    threading.Event().wait(0.2)
+    Path("asked.new").write_text(json.dumps(registry.asked))
+    Path("asked.new").rename("asked")
+"""
+
+
+@pytest.mark.slow
+def test_the_login_node_pulls_an_image_once_also_after_a_lost_connection(laptop, cluster):
+    """The stand-in for Apptainer pulls on the login host, and runs the ranks of two nodes."""
+    top = str(Path(__file__).parents[2])
+    laptop.there("mkdir registry; echo 'export FAKE_HOLD=$HOME/hold' >> .bash_profile; touch hold")
+    program = apptainer.PROGRAM.replace("PYTHON", sys.executable)
+    cluster.on("login", "cat > break/apptainer; chmod +x break/apptainer", input=program, check=True)
+    serve = [sys.executable, "-c", REGISTRY]
+    server = cluster.popen("login", serve, env={"PYTHONPATH": top}, cwd=str(laptop.home / "registry"))
+    running = "pgrep -u $UID -f 'apptainer [p]ull' || true"
+    try:
+        await_true(lambda: "asked" in laptop.there("ls registry").split(), 60, "the registry")
+        spec = laptop.spec(
+            "head -c 3 $IMAGE; echo at $IMAGE",
+            resources={"nodes": 2, "ranks_per_node": 2, "cpus_per_rank": 1, "walltime": "5m"},
+            environment={
+                "container": {"image": laptop.there("cat registry/image")},
+                "setup": ['PATH="$HOME/break:$PATH"'],
+            },
+        )
+        first = laptop.start("dlrun", "submit", spec, "--host", "login")
+        store = f".local/state/dlrun/jobs/.dlrun-hub-{laptop.there('id -u').strip()}"
+        begun = f"ls {store}/*/.*.parts/new-*/image.sif 2>/dev/null || true"
+        await_true(lambda: laptop.there(begun), 60, "the pull to begin")
+        kill(first)
+        first.communicate()
+        await_true(lambda: not laptop.there(running), 60, "the pull to end with its connection")
+        laptop.there("rm hold")
+        done = laptop.dlrun("submit", spec, "--host", "login", "--wait")
+        assert "pulled and converted once for all jobs" in done.stderr
+        path = laptop.there(f"ls {store}/*/*/image.sif").strip()
+        name = f"far{laptop.serial}"
+        assert f"SIFat {laptop.home}/{path}" in done.stdout
+        logs = laptop.dlrun("logs", name, "--rank", "all").stdout
+        assert logs.count(f"SIFat {laptop.home}/{path}") == 4
+        await_true(lambda: "/blobs/" in laptop.there("cat registry/asked"), 60, "the registry to write")
+        asked = json.loads(laptop.there("cat registry/asked"))
+        assert len([line for line in asked if "/blobs/" in line]) == 1, "the layers that had come are used"
+        assert not laptop.there(f"ls -d {store}/*/.*.parts 2>/dev/null || true")
+        assert f"SIFat {laptop.home}/{path}" in laptop.dlrun("resubmit", name, "--wait").stdout
+        assert laptop.there(f"stat -c %h {store}/*/*.json").strip() == "3", "the store's, and one of each job"
+    finally:
+        kill(server)
+        laptop.there("rm -f hold break/apptainer; sed -i /FAKE_HOLD/d .bash_profile")
+
+
 def test_secret_of_this_shell_reaches_the_ranks_and_no_file(laptop):
     spec = laptop.spec('echo "length ${#TOKEN}"', secrets={"TOKEN": {"env": "MY_TOKEN"}})
     done = laptop.dlrun("submit", spec, "--host", "login", "--wait", env={"MY_TOKEN": "canary-47113"})
@@ -380,6 +444,110 @@ def test_changed_files_are_another_job(laptop):
     laptop.run("echo two > work/note")
     assert "two\n" in laptop.dlrun("submit", spec, "--host", "login", "--wait").stdout
     assert len(laptop.jobs_called(f"far{laptop.serial}")) == 1
+
+
+@TRANSPORTS
+def test_only_what_changed_is_sent(laptop, transport):
+    """The second of two jobs with 40 MB gets one file; each has copies of its own."""
+    laptop.run(f"head -c 40000000 /dev/urandom > work/weights-{transport}; echo one {transport} > work/note")
+    spec = laptop.spec(
+        "cat note; cksum weights-*; rm -f weights-*; echo more >> note",
+        files=["note", f"weights-{transport}"],
+    )
+    words = ("submit", spec, "--host", "login", "--transport", transport, "--wait")
+    first = laptop.dlrun(*words)
+    laptop.run(f"echo two {transport} > work/note")
+    second = laptop.dlrun(*words)
+    assert "to `login`: note; it had 1 more (40MB)" in second.stderr
+    want = laptop.run(f"cd work && cksum weights-{transport}")
+    for done, note in ((first, f"one {transport}\n"), (second, f"two {transport}\n")):
+        assert note in done.stdout
+        assert want in done.stdout
+
+
+@pytest.mark.needs("git")
+def test_the_code_that_was_sent_is_recorded_and_compared_at_each_start(laptop):
+    """Commit and digests go with the job; an edit here changes nothing there, and what a run writes to its files is named."""
+    commit = "git -c user.name=n -c user.email=e@x commit -qm first"
+    laptop.run(
+        f"mkdir work/code && cd work/code && git init -q && echo 1 > lib && echo 1 > other && git add . && {commit}"
+    )
+    laptop.run("mv work/code/* work/code/.git work/ && echo 2 >> work/lib && ln -s $(type -P git) bin/")
+    script = "cat lib; if ((DLRUN_RESTART == 0)); then echo run >> lib; exit 1; fi"
+    more = {"files": ["lib", "other"], "on_failure": {"requeue": 1, "user_error": "requeue"}}
+    job = laptop.submit(laptop.spec(script, **more))
+    laptop.run("echo today > work/other")
+    assert laptop.ended(job)["state"] == "completed"
+    assert "lib changed since the submission, between runs 1 and 2" in laptop.dlrun("status", job).stderr
+    (row,) = json.loads(laptop.dlrun("results", job, "--json").stdout)["results"]
+    head = laptop.run("git -C work rev-parse --short=7 HEAD").strip()
+    assert row["commit"] == f"{head}-dirty-changed"
+    shown = laptop.dlrun("diff", job).stdout
+    assert "other" in shown
+    assert "lib" not in shown
+    again = json.loads(laptop.dlrun("resubmit", job, "--json").stdout)["job"]["job_id"]
+    laptop.ended(again)
+    assert "lib changed since the submission, before the first start" in laptop.dlrun("status", again).stderr
+    job = laptop.submit(laptop.spec(script, **more, code="strict"))
+    assert laptop.ended(job)["state"] == "failed"
+    assert json.loads(laptop.dlrun("why", job, "--json").stdout)["why"][0]["cause"] == "code"
+
+
+def test_each_run_of_a_snapshot_has_a_copy_of_the_sent_files(laptop, cluster):
+    """What it writes there is its own, named and brought back, and no run finds what another has written to the code."""
+    laptop.run(
+        "mkdir work/snap && cd work/snap && echo 1 >lib && mkdir sub && echo 2 >sub/tool && chmod +x sub/tool && "
+        "echo abc >.env && ln -s lib alias"
+    )
+    script = (
+        "cat alias sub/tool; if [[ -w lib ]]; then echo writable; fi; ls; "
+        "echo {{ n }} >out; echo mine >lib.new; mv -f lib.new lib; touch {{ submit_dir }}/of-{{ n }} 2>/dev/null"
+    )
+    more = {"directory": "snap", "files": ["."], "sweep": {"n": ["0", "1"], "at_once": 1}, "code": "snapshot"}
+    done = laptop.dlrun("submit", laptop.spec(script, **more), "--host", "login", "--parsable")
+    job, said = done.stdout.strip(), done.stderr
+    assert "left out, since files of such names hold secrets: .env" in said
+    laptop.dlrun("logs", "-f", job)
+    jobs = ".local/state/dlrun/jobs"
+    place = f"{jobs}/{laptop.directories_of(f'far{laptop.serial}')[0]}"
+    record = f"{jobs}/{laptop.records_of(f'far{laptop.serial}')[0]}"
+    for point in "01":
+        log = laptop.there(f"cat {place}/points/{point}/logs/rank-0.log")
+        assert log.split() == ["1", "2", "alias", "lib", "sub"]
+    assert "changed" not in laptop.dlrun("status", job).stderr
+    assert laptop.there(f"cat {place}/points/1/work/lib {place}/files/lib; ls {place}/files").split() == [
+        "mine", "1", "alias", "lib", "of-0", "of-1", "sub",
+    ]  # fmt: skip
+    assert ".env" not in laptop.there(f"find {place}")
+    laptop.dlrun("results", job, "--fetch")
+    names = set(
+        laptop.run(
+            f"cd {record} && find points files work -type f 2>/dev/null | grep -v /logs/; true"
+        ).split()
+    )
+    assert {"points/0/work/out", "points/1/work/out", "points/1/work/lib"} <= names
+    assert not {name for name in names if name.endswith("tool")}
+    laptop.dlrun("results", job, "--fetch", "out", "--to", "got")
+    assert laptop.run("cd work/got && find . -type f").split() == [f"./points/{n}/work/out" for n in "01"]
+    laptop.run("echo 9 >work/snap/lib")
+    laptop.there(f"mv {place} {place}.away")
+    again = json.loads(laptop.dlrun("resubmit", job, "--json").stdout)["job"]
+    laptop.dlrun("logs", "-f", again["job_id"])
+    laptop.there(f"mv {place}.away {place}")
+    name = again["directory"].rpartition("/")[2].partition("@")[0]
+    log = laptop.there(f"cat {jobs}/{name}/points/1/logs/rank-0.log")
+    assert log.split() == ["1", "2", "alias", "lib", "sub"]
+    done = laptop.dlrun("submit", laptop.spec(script, **more), "--host", "login", "--parsable")
+    assert "it had 1 more" in done.stderr
+    laptop.dlrun("logs", "-f", done.stdout.strip())
+    # In the store, and for three jobs as sent, as the snapshot, and in the copy of each point.
+    stored = f"find {jobs}/.dlrun-code-*/objects -type f -perm 500"
+    assert laptop.there(f"stat -c %h $({stored})").split() == [str(1 + 3 * 4)]
+    left = cluster.on("login", f"{PROGRAMS}/dlrun clean {place} --yes", check=True).stderr
+    assert "work/out" in left
+    laptop.there(f"rm {place}/points/*/work/{{out,lib}} {place}/files/of-*")
+    said = cluster.on("login", f"{PROGRAMS}/dlrun clean {place} --yes", check=True).stderr
+    assert not laptop.there(f"find {place} 2>/dev/null || true"), said
 
 
 @TRANSPORTS
@@ -644,3 +812,21 @@ def test_pbs_submits_once(pbs, stage):
     listed = pbs.there(f"qselect -N far{pbs.serial}").split()
     assert listed == [job]
     pbs.dlrun("cancel", job)
+
+
+@pytest.mark.skipif(bool(why_no_pbs()), reason=why_no_pbs())
+def test_pbs_runs_what_was_sent_although_it_is_edited_here(pbs):
+    pbs.run("mkdir work/snap && echo 1 >work/snap/lib")
+    more = {"directory": "snap", "files": ["."], "hold": True}
+    jobs = [pbs.submit(pbs.spec("cat lib", **more, code=mode)) for mode in ("record", "strict", "snapshot")]
+    pbs.run("echo 2 >work/snap/lib")
+    jobs.append(json.loads(pbs.dlrun("resubmit", jobs[-1], "--json").stdout)["job"]["job_id"])
+    pbs.dlrun("release", *jobs)
+    for job in jobs:
+        assert pbs.ended(job)["state"] == "completed"
+        assert pbs.dlrun("logs", job, "--rank", "0").stdout.splitlines()[-1] == "[rank 0] 1"
+        assert "changed" not in pbs.dlrun("status", job).stderr
+    today = json.loads(pbs.dlrun("resubmit", jobs[-1], "--code", "now", "--json").stdout)["job"]["job_id"]
+    pbs.dlrun("release", today)
+    pbs.ended(today)
+    assert pbs.dlrun("logs", today, "--rank", "0").stdout.splitlines()[-1] == "[rank 0] 2"

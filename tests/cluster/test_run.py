@@ -105,8 +105,8 @@ def test_the_exit_code_is_the_trainings_and_the_job_is_found_by_other_commands(a
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGKILL], ids=lambda one: one.name)
 @pytest.mark.parametrize("on_node", [True, False])
-def test_however_it_ends_nothing_is_left_on_any_node_after_three_seconds(alice, number, on_node):
-    """A program that ignores SIGTERM, and one that has left its rank's session."""
+def test_however_it_ends_nothing_is_left_on_any_node(alice, number, on_node):
+    """A program that ignores SIGTERM, and one that has left its rank's session; benchmarks/run.py takes the time."""
     program = f"trap '' TERM; setsid {SLEEP} & echo begun; {SLEEP}; {SLEEP}"
     words = line("--ranks-per-node", "2", "--", "bash", "-c", program)
     step = ["srun", "-N1", "-n1"] if on_node else []
@@ -123,13 +123,11 @@ def test_however_it_ends_nothing_is_left_on_any_node_after_three_seconds(alice, 
         pid = (alice.directory / "pid").read_text().strip()
         await_true(lambda: left(alice, "n2") > 0, 10, "the ranks of the second node")
         alice.cluster.on(host, ["kill", f"-{int(number)}", pid], user="alice", check=True)
-        began = time.monotonic()
         await_true(
             lambda: not any(left(alice, node) for node in ("n1", "n2", "login")),
             20,
             "the end of all processes",
         )
-        assert time.monotonic() - began < 3 + 1  # the question itself takes time
         if (
             number != signal.SIGKILL
         ):  # a step whose program is killed is killed by Slurm: the next run takes the port over
@@ -173,20 +171,60 @@ def test_ranks_of_a_part_of_a_node_divide_what_was_granted(alice):
         assert all(len(cores.split(",")) == 2 or "-" in cores for _, _, cores in ranks), done.stdout
 
 
-def test_in_a_batch_script_one_line_is_changed(alice):
-    """Everything else of the script stays: its directives, its directory, its variables, its trap."""
-    script = alice.write(
-        "own.sh",
-        "#!/bin/bash\n#SBATCH -N2 --exclusive -t 5 --output=own.log\n"
-        "trap 'echo the trap' EXIT\nmkdir -p below && cd below && export OWN=1\n"
-        "dlrun run --ranks-per-node 1 --all-ranks -- bash -c 'echo rank $RANK, OWN $OWN, in ${PWD##*/}'\n",
-    )
-    alice.cluster.on(
-        "login", ["sbatch", "--wait", str(script)], user="alice", env=environment(alice), cwd=str(alice.directory), check=True
-    )  # fmt: skip
-    log = (alice.directory / "own.log").read_text()
-    for expected in ("[rank 0] rank 0, OWN 1, in below", "[rank 1] rank 1, OWN 1, in below", "the trap"):
-        assert expected in log.splitlines()
+OWN = """\
+#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=2
+#SBATCH --exclusive -t 5
+set -eu
+trap 'echo "the trap $?"' EXIT
+mkdir -p below && cd below
+export OWN="1 2" NCCL_SOCKET_IFNAME=eth1 MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+EXTRA=(--name "a b" '*')
+
+time LINE \\
+    bash ../show.sh --lr 0.1 \\
+    "${EXTRA[@]}" 2>&1 | grep -v '^\\[job\\]'  # all of it
+echo after
+"""
+SHOWS = (
+    'echo "rank $SLURM_PROCID of $SLURM_NTASKS on $(uname -n) in ${PWD##*/}, '
+    'own $OWN over $NCCL_SOCKET_IFNAME at $MASTER_ADDR: $# $*"'
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "srun --cpu-bind=none",
+        "srun -N $SLURM_NNODES --ntasks=$((SLURM_NTASKS / 2)) --ntasks-per-node=$((SLURM_NTASKS / SLURM_NNODES / 2))",
+        "srun -n 1 -N 1",
+        "srun --ntasks=$SLURM_NTASKS \\\n    --cpus-per-task=${SLURM_CPUS_PER_TASK:-1}",
+    ],
+)
+def test_a_batch_script_and_its_one_line_change_start_the_same_ranks(alice, line):
+    """Everything else of the script stays: its directives, its directory, its variables, its trap, its pipe."""
+    alice.write("show.sh", SHOWS)
+    script = alice.write("own.sh", OWN.replace("LINE", line))
+    changed = alice.directory / f"changed-{time.monotonic_ns()}.sh"
+    alice.dlrun("init", "--from", str(script), "--run", "-o", str(changed))
+    text = changed.read_text().replace("dlrun run", "dlrun run --all-ranks")
+    before, after = OWN.split("time LINE", 1)
+    assert text.startswith(f"{before}time dlrun run --all-ranks ")
+    assert text.endswith("bash ../show.sh" + after.split("bash ../show.sh", 1)[1])
+    found = []
+    for each in (script.read_text(), text):
+        log = alice.directory / "own.log"
+        alice.cluster.on(
+            "login", ["sbatch", "--wait", f"--output={log}", str(alice.write("run.sh", each))], user="alice",
+            env=environment(alice), cwd=str(alice.directory), check=True,
+        )  # fmt: skip
+        said = log.read_text().splitlines()
+        assert said[-1] == "the trap 0"
+        assert "after" in said
+        found.append(sorted(one.partition("rank ")[2] for one in said if " own 1 2" in one))
+    # With `--all-ranks` each line begins with `[rank N] `.
+    assert found[0] == [one.partition("rank ")[2] for one in found[1]], found
+    assert found[0]
 
 
 def test_runs_in_a_row_leave_no_port_no_process_and_no_file_but_their_directories(alice):
@@ -212,6 +250,41 @@ def test_torch_trains_in_an_allocation(alice):
     done = salloc(alice, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "with 4 ranks, replicas equal" in done.stdout
+
+
+HYDRA = """\
+import os
+import hydra
+
+@hydra.main(version_base=None, config_path=".", config_name="config")
+def main(config):
+    names = ("SUBMITIT_EXECUTOR", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_JOB_NUM_NODES")
+    print("task", config.task, *(os.environ.get(name) for name in names))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_multirun_of_hydra_is_one_job_array(alice):
+    """A program that imports submitit, with the launcher of its configuration changed."""
+    pytest.importorskip("hydra", reason="hydra is not installed")
+    alice.write("submitit.py", "")
+    alice.write("multi.py", HYDRA.replace("import hydra\n", "import hydra\nimport submitit\n"))
+    alice.write("config.yaml", "defaults:\n  - override hydra/launcher: dlrun\ntask: 1\n")
+    sizes = [f"hydra.launcher.resources.{one}" for one in ("nodes=2", "ranks_per_node=1", "walltime=5m")]
+    done = alice.cluster.on(
+        "login", ["python", "multi.py", "-m", "task=1,2", *sizes], user="alice", env=environment(alice),
+        cwd=str(alice.directory), timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (job,) = (
+        one for one in json.loads(alice.dlrun("list", "--json").stdout)["jobs"] if one["name"] == "multi"
+    )
+    for point, task in enumerate((1, 2)):
+        for rank in (0, 1):
+            log = alice.dlrun("logs", f"{job['directory']}:{point}", "--rank", str(rank)).stdout
+            assert f"task {task} slurm 2 {rank} 2\n" in log
 
 
 def test_submit_from_the_login_node_follows_the_job(alice):

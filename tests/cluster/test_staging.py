@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_not
+from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, apptainer, why_not
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, User, bash
 from tests.cluster.staged import PROGRAMS, files, left_well, names, whole_and_gone, writing
@@ -38,6 +40,83 @@ def alice():
     )
     with Cluster(patient, name=f"staging-{os.getpid()}") as running:
         yield User(running, SITE)
+
+
+@pytest.mark.slow
+@pytest.mark.needs("bwrap")  # stands in for Apptainer
+def test_every_node_gets_the_image_where_the_site_wants_that(alice):
+    local = {"path": "/tmp", "size": "10GB", "images": True}
+    bob = User(alice.cluster, apptainer.with_it({**SITE, "storage": {"node_local": local}}))
+    apptainer.install(bob.cluster.home(bob.name), bob.directory)
+    image = bob.directory / "image.sif"
+    image.write_bytes(os.urandom(8_000_000))
+    job = bob.submit(
+        {
+            "command": bash("echo $DLRUN_NODE_RANK $IMAGE; sha256sum </image"),
+            "resources": {"nodes": 3, "ranks_per_node": 2, "cpus_per_rank": 1, "walltime": "5m"},
+            "environment": {"container": {"image": str(image)}},
+        }
+    )
+    (run,) = bob.ended(job)
+    assert run["state"] == "completed", bob.log(job)
+    digest = hashlib.sha256(image.read_bytes()).hexdigest()
+    for rank in range(6):
+        node, path, found, _ = bob.log(job, f"rank-{rank}").split()
+        assert node == str(rank // 2)
+        assert re.fullmatch(r"/tmp/dlrun-alice/image-[0-9a-f]{12}/data/image\.sif", path)
+        assert found == digest
+    read = [
+        json.loads((bob.job_dir(job) / "logs" / f"stage-{node}.jsonl").read_text().splitlines()[-1])
+        for node in range(3)
+    ]
+    assert [one["read"] for one in read] == [8_000_000, 0, 0], "once for all nodes"
+
+
+TOGETHER = """: >"$DLRUN_RUN_DIR/here-$DLRUN_RANK"
+until here=("$DLRUN_RUN_DIR"/here-*); ((${#here[@]} == 6)); do sleep 0.1; done
+"""
+"""The first rank that fails ends the others."""
+
+
+@pytest.mark.slow
+def test_every_node_runs_its_own_copy_of_the_code(alice):
+    """It is read once for all nodes, and what ranks write beside it comes back, also after a failure."""
+
+    def places(node: int) -> list[str]:
+        there = "find /tmp/dlrun-alice -mindepth 1 -maxdepth 1 -not -name .dlrun || true"
+        return sorted(alice.cluster.on(f"n{node}", there).stdout.split())
+
+    before = [places(node) for node in (1, 2, 3)]
+    (alice.directory / "pkg").mkdir()
+    alice.write("pkg/lib.py", "VERSION = 1\n")
+    alice.write(
+        "start.py", "import os, pkg.lib\nprint(os.getcwd(), pkg.lib.__file__, pkg.lib.VERSION, flush=True)\n"
+    )
+    job = alice.submit(
+        {
+            "run": "python3 start.py; echo $DLRUN_RANK >out-$DLRUN_RANK; " + TOGETHER + "exit 3",
+            "resources": {"nodes": 3, "ranks_per_node": 2, "cpus_per_rank": 1, "walltime": "5m"},
+            "environment": {"variables": {"PYTHONDONTWRITEBYTECODE": "1"}},
+            "hold": True,
+            "code": {"stage": True},
+        }
+    )
+    alice.write("pkg/lib.py", "VERSION = 2\n")
+    alice.dlrun("release", job)
+    place = alice.job_dir(job)
+    (run,) = alice.ended(job)
+    assert run["exit_code"] == 3, alice.log(job)
+    for rank in range(6):
+        where, file, version = alice.log(job, f"rank-{rank}").split()
+        assert re.fullmatch(r"/tmp/dlrun-alice/\.results-[^/]+/work", where)
+        assert (file, version) == (f"{where}/pkg/lib.py", "1")
+    written = [f"out-{rank}" for rank in range(6)]
+    assert sorted(path.name for path in (place / "work").glob("out-*")) == written
+    assert f"code: the program wrote to {place}/work: out-" in alice.log(job)
+    lines = [(place / "logs" / f"stage-{node}.jsonl").read_text().splitlines() for node in range(3)]
+    read = [next(one["read"] for line in of_node if "read" in (one := json.loads(line))) for of_node in lines]
+    assert [count > 0 for count in read] == [True, False, False], "once for all nodes"
+    assert [places(node) for node in (1, 2, 3)] == before, "nothing is left"
 
 
 def test_every_node_gets_the_data_and_gives_it_back(alice):

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_no_flux, why_not
+from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_no_flux, why_no_pbs, why_not
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import User, bash
 from tests.cluster.staged import files, names
@@ -14,11 +14,18 @@ from tests.cluster.staged import files, names
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
 NODES = 3
+WHY_NO = {"slurm": lambda: "", "flux": why_no_flux, "pbs": why_no_pbs}
 SITES = {
     "slurm": {"scheduler": {"type": "slurm"}, "launcher": {"name": "srun"}},
     "flux": {
         "scheduler": {"type": "flux", "exclusive": True, "gpus": "none"},
         "launcher": {"name": "flux"},
+        "partitions": {"work": {"default": True, "node_type": "n"}},
+        "node_types": {"n": {"topology": {"packages": 2, "cores": 4}}},
+    },
+    "pbs": {
+        "scheduler": {"type": "openpbs", "gpus": "none"},
+        "launcher": {"name": "ssh"},
         "partitions": {"work": {"default": True, "node_type": "n"}},
         "node_types": {"n": {"topology": {"packages": 2, "cores": 4}}},
     },
@@ -33,7 +40,7 @@ sleep 600"""
 
 @pytest.fixture(scope="module", params=SITES)
 def alice(request):
-    if request.param == "flux" and (reason := why_no_flux()):
+    if reason := WHY_NO[request.param]():
         pytest.skip(reason)
     more = {"slurm_conf": ("KillWait=15",)} if request.param == "slurm" else {}
     spec = ClusterSpec(
@@ -103,7 +110,7 @@ def test_the_end_of_the_walltime(alice):
     ended_well(alice, job)
 
 
-DAEMONS = {"slurm": "-f '^slurmstepd: .{job}[.][0-9]'", "flux": "-x flux-shell"}
+DAEMONS = {"slurm": "-f '^slurmstepd: .{job}[.][0-9]'", "flux": "-x flux-shell", "pbs": "-u alice -x sshd"}
 
 
 @pytest.mark.parametrize("first", range(2))
@@ -119,4 +126,37 @@ def test_what_has_started_the_ranks_of_one_node_is_killed(alice, first):
 def test_a_job_that_flux_kills(alice):
     job = start(alice)
     alice.cluster.on("login", f"flux job kill -s KILL {job}", user="alice", check=True)
+    ended_well(alice, job)
+
+
+@pytest.mark.parametrize("alice", ["flux"], indirect=True)
+def test_ranks_on_all_cores_start_beside_the_standby_and_end_without_a_word_of_it(alice):
+    script = 'until test -e "$DLRUN_RUN_DIR/go"; do sleep 0.2; done; echo 1 >"$0/all-$DLRUN_RANK"'
+    job = alice.submit(
+        {
+            "command": [*bash(f': >"$DLRUN_RUN_DIR/written-$DLRUN_RANK"; {script}'), "{{ results }}"],
+            "data": {"set": {"source": str(files(alice)), "strategy": "copy", "keep": "job"}},
+            "results": {"to": str(alice.directory / "all"), "before_end": "10s"},
+            "resources": {"nodes": NODES, "ranks_per_node": 8, "walltime": "5m"},
+        }
+    )
+    place = alice.job_dir(job)
+    await_true(lambda: len(list(place.glob("written-*"))) == 8 * NODES, 60, "all ranks to write")
+    waits = "pgrep -u alice -fc '/stage.sh keep$'"
+    for node in alice.hosts(job):
+        await_true(lambda on=node: alice.cluster.on(on, waits).returncode == 0, 60, "the standby to wait")
+    (place / "go").touch()
+    assert alice.ended(job)[0]["state"] == "completed"
+    assert len(list((alice.directory / "all").iterdir())) == 8 * NODES
+    assert "exception" not in alice.log(job)
+    assert "flux-job" not in alice.log(job)
+
+
+@pytest.mark.parametrize("alice", ["pbs"], indirect=True)
+@pytest.mark.parametrize("signal", ["KILL", "TERM"])
+def test_the_jobs_shell_is_ended(alice, signal):
+    """By whoever: SIGKILL leaves it no part in the end."""
+    job = start(alice)
+    script = "pgrep -u alice -f 'mom_priv/jobs/.*[.]SC$'"
+    alice.cluster.on(alice.hosts(job)[0], f"kill -{signal} $({script})", user="root", check=True)
     ended_well(alice, job)

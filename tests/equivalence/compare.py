@@ -17,7 +17,7 @@ from tests.equivalence.sandbox import scheduler_of
 ROOT = Path(__file__).parents[2]
 SITES = {"slurm": "eq-slurm", "pbs": "eq-pbs", "sge": "eq-sge", "flux": "eq-flux", "lsf": "eq-slurm"}
 OF_PROCESS = re.compile(
-    r"DLRUN_.*|PWD|OLDPWD|SHLVL|_|STAND_(?:RANK|NODE|PART|SLOTS)|SLURM_(?:PROCID|LOCALID|NODEID|STEP_ID|NTASKS.*|NPROCS|CPUS_PER_TASK|"
+    r"DLRUN_.*|PWD|OLDPWD|SHLVL|_|STAND_(?:RANK|NODE|PART|SLOTS|PENDING)|SLURM_(?:OVERLAP|MEM_PER_NODE|PROCID|LOCALID|NODEID|STEP_ID|NTASKS.*|NPROCS|CPUS_PER_TASK|"
     r"SUBMIT_DIR|GPUS_PER_NODE|JOB_NAME|TASK_PID)|SLURMD_NODENAME|OMP_NUM_THREADS|OMP_PROC_BIND|OMP_PLACES|PYTHONUNBUFFERED|"
     r"OMPI_.*|PMI_.*|PMIX_.*|PRTE_.*|SLURM_CPU_BIND|SRUN_CPUS_PER_TASK|KMP_AFFINITY|MKL_NUM_THREADS|GOMP_CPU_AFFINITY|FLUX_TASK.*|FLUX_JOB.*|"
     r"CUDA_DEVICE_ORDER|BASH_FUNC_.*|STAND_BINDS|APPTAINERENV_.*|SINGULARITYENV_.*|HOROVOD_.*|PBS_O_WORKDIR|SGE_O_WORKDIR|LS_COLORS|"
@@ -48,6 +48,8 @@ def compare(text: str, *arguments: str) -> Comparison:
     """Run a script and the job of its import, both with the same arguments."""
     with tempfile.TemporaryDirectory(prefix="equivalence") as place:
         Path(place, "script.sh").write_text(text, "utf-8")
+        names = " ".join(f"node{number}" for number in range(1, 65))
+        Path(place, "hosts").write_text(f"127.0.0.1 localhost {names}\n")
         done = subprocess.run(
             [*_sandbox(place), sys.executable, "-B", str(ROOT / "tests/equivalence/sandbox.py"), f"{place}/script.sh",
              SITES[scheduler_of(text)], place, *arguments],
@@ -77,6 +79,9 @@ def _sandbox(place: str) -> Iterator[str]:
         "--ro-bind",
         "/dev/null",
         "/etc/profile",
+        "--ro-bind",
+        f"{place}/hosts",
+        "/etc/hosts",
         "--proc",
         "/proc",
         "--ro-bind",
@@ -118,11 +123,15 @@ def _differences(result: dict) -> Iterator[str]:
             entry["env"] = {
                 k: v for k, v in entry["env"].items() if k not in {"WANDB_RUN_ID", "WANDB_RESUME"}
             }
-    left, right = _ranks(result["original"]), _ranks(_aligned(result["original"], result["dlrun"]))
+    if "\nroles:" in result["spec"]:
+        left, right = _of_roles(result)
+    else:
+        left, right = _ranks(result["original"]), _ranks(_aligned(result["original"], result["dlrun"]))
     if sorted(left) != sorted(right):
         yield f"processes: {sorted(left)} and {sorted(right)}; {result.get('job')}"[:1500]
         return
     logs = set(re.findall(r"line \d+: (?:\d|&)?>+\s*(\S+): each rank's output", result["import"]["stderr"]))
+    logs |= set(re.findall(r": \d?>+\s*(\S+?): each rank's", result["import"]["stderr"]))
     logs |= set(re.findall(r"\| ?tee (?:-a )?(\S+): each rank's output", result["import"]["stderr"]))
     logs |= set(
         re.findall(
@@ -131,6 +140,8 @@ def _differences(result: dict) -> Iterator[str]:
     )
     for key in left:
         mine, other = _by_content(left[key]), _by_content(right[key])
+        if mine.get("placed") and mine["node"] != other["node"]:
+            yield f"{key}: on {mine['node']} and {other['node']}"
         if mine["argv"] != other["argv"]:
             yield f"{key}: argv {mine['argv']} and {other['argv']}"
         if mine["cwd"] != other["cwd"]:
@@ -174,6 +185,31 @@ def _ranks(entries: list[dict]) -> dict[tuple[str, int], dict]:
         made[rank, seen.get(rank, 0)] = entry
         seen[rank] = seen.get(rank, 0) + 1
     return made
+
+
+def _of_roles(result: dict) -> tuple[dict[tuple[str, str], dict], dict[tuple[str, str], dict]]:
+    """(rank, words) -> the entry, with the ports of dlrun's servers as in the script, and addresses as names."""
+    ports = {f"DLRUN_ROLE_{role.upper()}_PORT": port for port, role in
+             re.findall(r"port (\d+): `\{\{ role\.(\w+)\.port", result["import"]["stderr"])}  # fmt: skip
+
+    def made(entries: list[dict]) -> dict[tuple[str, str], dict]:
+        found: dict[tuple[str, str], dict] = {}
+        for entry in sorted(entries, key=lambda entry: entry["node"]):
+            given = {entry["env"][name]: port for name, port in ports.items() if name in entry["env"]}
+
+            def named(text: str, given: dict[str, str] = given) -> str:
+                text = re.sub(r"(?<![\d.])10\.0\.0\.(\d+)", r"node\1", text)
+                return re.sub(r"(?<![\w.])\d{4,5}(?![\w.])", lambda m: given.get(m[0], m[0]), text)
+
+            entry["argv"] = [named(word) for word in entry["argv"]]
+            entry["env"] = {k: named(v) for k, v in entry["env"].items()}
+            key = (entry["rank"], " ".join(entry["argv"]))
+            while key in found:
+                key = (key[0], f"{key[1]} again")
+            found[key] = entry
+        return found
+
+    return made(result["original"]), made(result["dlrun"])
 
 
 def _aligned(mine: list[dict], other: list[dict]) -> list[dict]:

@@ -13,9 +13,11 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 from pathlib import Path
 
@@ -84,6 +86,8 @@ PROGRAMS = [
     "perun",
     "rsync",
     "free",
+    "nc",
+    "vllm",
 ]
 FUNCTIONS = {
     "module": '() { case $1 in load|add) export LOADED="$LOADED ${*:2}";; purge|unload|swap|use) export LOADED="$LOADED $*";; esac; }',
@@ -197,6 +201,26 @@ def tasks_of(text: str, scheduler: str) -> list[dict[str, str]]:
 
 
 def run(command: list[str], env: dict[str, str], part: str, cwd: Path) -> int:
+    """Run one side to the end of the job: programs that it leaves behind are ended once they have recorded themselves."""
+    code = started(command, env, part, cwd)
+    patience = time.monotonic() + 60
+    while time.monotonic() < patience and any(map(is_alive, Path("/stand/pending").iterdir())):
+        time.sleep(0.02)
+    for path in Path("/stand/pending").iterdir():
+        path.unlink()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if b"/stand/" in (process / "cmdline").read_bytes() and int(process.name) != os.getpid():
+                os.kill(int(process.name), signal.SIGKILL)
+    return code
+
+
+def is_alive(pending: Path) -> bool:
+    """True if the stand-in of the launcher that waits for a program's record runs."""
+    return Path("/proc", pending.name.partition("-")[0]).exists() and pending.exists()
+
+
+def started(command: list[str], env: dict[str, str], part: str, cwd: Path) -> int:
     with Path(f"/stand/out/{part}.log").open("wb") as log:
         try:
             return subprocess.run(
@@ -253,6 +277,7 @@ def prepare(text: str) -> None:
     for folder in (
         "/stand/bin",
         "/stand/out",
+        "/stand/pending",
         "/stand/sites",
         "/home/me/project",
         "/home/me/jobs",
@@ -269,6 +294,11 @@ def prepare(text: str) -> None:
         link.symlink_to("/stand/standin.py")
     for site in (HERE / "sites").glob("*.yaml"):
         Path("/stand/sites", site.name).write_text(site.read_text())
+    for path in expanded_paths(text, r"(?:\bcat|<)\s+(\"?[^\s;&|\"<>)`]+(?:key|token|keys/\w+))\b"):
+        touch(path, f"content of {path.name}\n")
+        path.chmod(0o600)
+    for path in expanded_paths(text, r"(?:source|\.)\s+([^\s;&|\"]*(?:\.env|\.secrets))\b"):
+        touch(path, "HF_TOKEN=sourced\nexport WANDB_API_KEY=sourced\n")
     for path in expanded_paths(text, r"(?:source|\.)\s+(\"?[^\s;&|\"]+\"?)"):
         touch(path, "")
     for path in expanded_paths(text, r"([\w./~${}-]+\.(?:py|sqsh|sif|simg|img))\b"):
@@ -481,7 +511,12 @@ def slurm(o: dict[str, str], submit: Path) -> dict[str, str]:
         nodes = -(-(tasks or 1) // per_node) if per_node else 2 if (tasks or 1) > 1 else 1
     if tasks is None and per_node:
         tasks = nodes * per_node
-    gres = next((part for part in (o.get("gres") or "").split(",") if part.startswith("gpu")), None)
+    asked = [
+        re.sub(r"^gres[:/]|\(.*", "", p) for p in (o.get("gres") or o.get("tres-per-node") or "").split(",")
+    ]
+    gres = next((part.replace("=", ":") for part in asked if part.startswith("gpu")), None)
+    if of_task := re.fullmatch(r"gres[:/]gpu[:=](.*)", o.get("tres-per-task") or ""):
+        o["gpus-per-task"] = of_task[1]
     gpus = count(o.get("gpus-per-node")) or (count(gres) if gres and ":" in gres else 1 if gres else None)
     if gpus is None and "gpus" in o:
         gpus = (count(o["gpus"]) or 1) // nodes

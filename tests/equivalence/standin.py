@@ -5,12 +5,14 @@ sandbox under the name of the program, with the standard library alone.
 """
 
 import hashlib
+import http.server
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 NAME = Path(sys.argv[0]).name
@@ -75,7 +77,7 @@ def main() -> int:
             )
         return 0
     if NAME == "hostname":
-        print("10.0.0.1" if {"-i", "-I", "--ip-address"} & set(ARGS) else node())
+        print(f"10.0.0.{node().removeprefix('node')}" if {"-i", "-I", "--ip-address"} & set(ARGS) else node())
         return 0
     if NAME in QUIET:
         return 0
@@ -84,7 +86,7 @@ def main() -> int:
 
 QUIET = name_set(
     "sbatch qsub squeue sacct seff wget curl pip pip3 git sleep nvcc rocm-smi qstat clear sinfo wandb huggingface-cli pbsdsh ssh scp "
-    "pkill killall activate free"
+    "pkill killall activate free nc"
 )
 
 
@@ -101,23 +103,37 @@ def execute(words) -> int:
 # ---- launchers ----------------------------------------------------------------------------------------------
 
 
-def start(words, layout, variables) -> int:
+def start(words, layout, variables, nodes=None) -> int:
     """Start the words once for each (node index, local rank), at the same time."""
     processes = []
-    signal.signal(signal.SIGTERM, lambda *_: [process.terminate() for process in processes])
+
+    def end(*_):
+        """A server that is ended has recorded itself, however soon that is."""
+        while any(p.poll() is None and path.exists() for p, path in processes):
+            time.sleep(0.02)
+        for process, _path in processes:
+            process.terminate()
+
+    signal.signal(signal.SIGTERM, end)
     for rank, (at, local) in enumerate(layout):
+        pending = Path("/stand/pending", f"{os.getpid()}-{rank}")
         env = {
             **os.environ,
             **variables(rank, at, local, len(layout)),
-            "STAND_NODE": NODES[at],
+            "STAND_NODE": (nodes or NODES)[at],
             "STAND_RANK": str(rank),
+            "STAND_PENDING": str(pending),
         }
+        pending.write_text("")
         try:
-            processes.append(subprocess.Popen(words, env=env))
+            processes.append((subprocess.Popen(words(rank) if callable(words) else words, env=env), pending))
         except OSError as error:
-            print(f"{words[0]}: {error}", file=sys.stderr)
+            print(f"{words}: {error}", file=sys.stderr)
             return 127
-    return max((process.wait() for process in processes), default=0)
+    code = max((process.wait() for process, _ in processes), default=0)
+    for _, path in processes:
+        path.unlink(missing_ok=True)
+    return code
 
 
 def spread(tasks, nodes):
@@ -127,6 +143,21 @@ def spread(tasks, nodes):
 
 def number(text):
     return int(re.sub(r"^.*:", "", text))
+
+
+def hosts_of(options, nodes, job):
+    """How many nodes a step has, and the names of the job's nodes in the order in which it has them."""
+    named = options.get("nodelist") or options.get("w")
+    first = number(options.get("relative") or options.get("r") or "0")
+    hosts = NODES[first:]
+    if named:  # without --nodes the list is completed
+        hosts = [*named.split(","), *(n for n in NODES if n not in named.split(","))]
+        nodes = (
+            nodes
+            if options.keys() & {"nodes", "N"}
+            else max(len(named.split(",")), nodes if "n" in options or "ntasks" in options else job)
+        )
+    return nodes, hosts
 
 
 def srun() -> int:
@@ -154,6 +185,7 @@ def srun() -> int:
     e = os.environ
     job = int(e["SLURM_NNODES"])
     nodes = min(number(options.get("nodes") or options.get("N") or str(job)), job)
+    nodes, hosts = hosts_of(options, nodes, job)
     tasks = options.get("ntasks") or options.get("n")
     per_node = options.get("ntasks-per-node")
     if tasks is None and per_node is None:
@@ -168,17 +200,35 @@ def srun() -> int:
         if "=" in part:
             given.update([part.split("=", 1)])
     cpus = options.get("cpus-per-task") or options.get("c") or e.get("SLURM_CPUS_PER_TASK")
+    if options.keys() & {"nodelist", "w", "relative", "r"}:
+        given["STAND_PLACED"] = "1"
     if options.get("container-image"):
         given["STAND_IMAGE"] = options["container-image"]
 
     def variables(rank, at, local, size):
         made = {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(local), "SLURM_NODEID": str(at), "SLURM_STEP_ID": "0",
-                "SLURM_NTASKS": str(size), "SLURM_NPROCS": str(size), "SLURMD_NODENAME": NODES[at], **given}  # fmt: skip
+                "SLURM_NTASKS": str(size), "SLURM_NPROCS": str(size), "SLURMD_NODENAME": hosts[at], **given}  # fmt: skip
         return made | ({"SLURM_CPUS_PER_TASK": cpus} if cpus else {})
 
     if options.get("chdir") or options.get("D"):
         os.chdir(options.get("chdir") or options["D"])
-    return start(words, layout, variables)
+    if "multi-prog" in options:
+        words = configured(Path(words[0]).read_text(), len(layout))
+    return start(words, layout, variables, hosts)
+
+
+def configured(text, tasks):
+    """The words of each rank by a configuration of `srun --multi-prog`."""
+    programs = {}
+    for line in (one for one in map(str.strip, text.splitlines()) if one and not one.startswith("#")):
+        ranks, *words = line.split()
+        numbers = range(tasks) if ranks == "*" else []
+        for part in ranks.split(",") if ranks != "*" else ():
+            first, _, last = part.partition("-")
+            numbers = [*numbers, *range(int(first), int(last or first) + 1)]
+        for offset, rank in enumerate(numbers):
+            programs.setdefault(rank, [w.replace("%t", str(rank)).replace("%o", str(offset)) for w in words])
+    return programs.__getitem__
 
 
 def mpirun() -> int:
@@ -201,8 +251,12 @@ def mpirun() -> int:
                 given.update([value.split("=", 1)])
         else:
             counts[name] = ""
-    if ":" in words:
-        words = words[: words.index(":")]
+    more = []
+    while ":" in words:
+        at = len(words) - words[::-1].index(":")
+        size, *program = words[at + 1 :]  # `-np 3 PROGRAM`
+        more.insert(0, (int(size), program))
+        words = words[: at - 1]
     per_node = counts.get("ppn") or counts.get("npernode") or counts.get("N") or counts.get("perhost")
     if match := re.match(r"ppr:(\d+):node", counts.get("map-by", "")):
         per_node = match[1]
@@ -214,6 +268,10 @@ def mpirun() -> int:
         or counts.get("c")
         or (int(per_node) if per_node else slots) * nodes
     )
+    if more:
+        each = [(tasks, words), *more]
+        every = [program for size, program in each for _ in range(size)]
+        tasks, words = len(every), every.__getitem__
     if per_node:
         layout = [(i // int(per_node), i % int(per_node)) for i in range(tasks)]
     elif tasks <= slots * nodes:
@@ -442,7 +500,7 @@ def record(words) -> int:
         and "/jobs/" in words[1]
     ):
         return subprocess.run([PYTHON, *words[1:]], check=False).returncode
-    hidden = {"STAND_PART", "STAND_NODES", "STAND_AGENT"}
+    hidden = {"STAND_PART", "STAND_NODES", "STAND_AGENT", "STAND_PLACED"}
     entry = {
         "rank": os.environ.get("STAND_RANK", "script"),
         "node": node(),
@@ -451,12 +509,34 @@ def record(words) -> int:
         "env": {k: v for k, v in os.environ.items() if k not in hidden},
         "files": files(),
         "trees": trees(words),
+        "placed": "STAND_PLACED" in os.environ,
         "pid": os.getpid(),
     }
     with Path(f"/stand/out/{os.environ['STAND_PART']}.jsonl").open("a") as out:
         out.write(json.dumps(entry) + "\n")
     write_results(words)
+    if os.environ.get("STAND_PENDING"):
+        Path(os.environ["STAND_PENDING"]).unlink(missing_ok=True)
+    text = " ".join(words)
+    port = re.search(r"--?[\w-]*port[= ](\d+)", text)
+    if port and re.search(r"serve|judge\.py|vllm", text):
+        serve(int(port[1]))
     return 0
+
+
+def serve(port):
+    """Answer requests until the end of the job, as a server does."""
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    http.server.ThreadingHTTPServer(("", port), Answer).serve_forever()
 
 
 if __name__ == "__main__":

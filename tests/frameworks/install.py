@@ -208,7 +208,8 @@ def _patched(log: Path, pip: Sequence[str], source: str, home: Path, extra: Mapp
     _run(log, [*fetch, "--dest", str(home / "source"), source], extra)
     (archive,) = (home / "source").glob("*.tar.gz")
     with tarfile.open(archive) as packed:
-        packed.extractall(home / "source", filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # Python has it from 3.11.4 on
+        packed.extractall(home / "source")
     unpacked = archive.with_name(archive.name.removesuffix(".tar.gz"))
     for listing in unpacked.rglob("CMakeLists.txt"):
         text = listing.read_text()

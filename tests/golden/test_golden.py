@@ -23,7 +23,7 @@ from tests.making import plan_in, scripts_of
 from tests.programs import need, with_venv
 
 CASES = sorted(path.parent for path in Path(__file__).parent.glob("*/spec.yaml"))
-SCRIPTS = [case / name for case in CASES for name in ("job.sh", "rank.sh")]
+SCRIPTS = [path for case in CASES for name in ("job.sh", "rank.sh") for path in case.rglob(name)]
 
 
 def made(case: Path) -> dict[str, str]:
@@ -38,6 +38,7 @@ def test_job(case, update_golden):
     for name, text in made(case).items():
         path = case / name
         if update_golden:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
         assert text == path.read_text("utf-8"), f"{path} is not what is rendered"
 

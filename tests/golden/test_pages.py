@@ -14,10 +14,14 @@ MUCH = {"slurm-srun-checked": 70}
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_page_is_short(case):
-    job, rank = (len((case / name).read_text("utf-8").splitlines()) for name in ("job.sh", "rank.sh"))
-    assert job <= MUCH.get(case.name, 62)
-    assert rank <= 40
+    jobs, ranks = ([lines(path) for path in case.rglob(name)] for name in ("job.sh", "rank.sh"))
+    assert max(jobs) <= MUCH.get(case.name, 62)
+    assert max(ranks) <= 40
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text("utf-8").splitlines())
 
 
 def test_all_golden_text_can_be_read_by_a_person():
-    assert sum(len(path.read_text("utf-8").splitlines()) for path in HERE.rglob("*.sh")) <= 5_000
+    assert sum(len(path.read_text("utf-8").splitlines()) for path in HERE.rglob("*.sh")) <= 5_300

@@ -152,7 +152,7 @@ class Case:
     """A grant (cores of the node), a plan's rows, the ranks that run, the visible GPUs, and the one rank that is asked.
 
     With a mask (cores), the launcher has bound that rank: a user's process (`parent`), Slurm, which names the masks of all ranks,
-    or a daemon of another user, whose own mask is that of the node.
+    or a daemon of another user, whose own mask is that of the node. `kept` are cores that no rank may have.
     """
 
     node: Node
@@ -163,12 +163,14 @@ class Case:
     only: int | None = None
     mask: tuple[int, ...] = ()
     launcher: str = ""
+    kept: tuple[int, ...] = ()
 
     def line(self) -> str:
         first = self.rows[0]
         whole = sorted(pu for row in self.rows for pu in (*row.cpus, *row.comm, *row.loader))
         compute = len(first.cpus) // self.node.threads
-        words = [format_list(whole), compute, len(first.comm), len(first.loader), first.threads]
+        kept = f"/{self.node.list(self.kept)}" if self.kept else ""
+        words = [f"{format_list(whole)}{kept}", compute, len(first.comm), len(first.loader), first.threads]
         if first.gpus:
             words += ["CUDA_VISIBLE_DEVICES", ",".join(gpu for row in self.rows for gpu in row.gpus)]
         shown = "-" if self.visible is None else ",".join(self.visible)

@@ -31,6 +31,8 @@ _dlrun_driver=$ROOT/nvidia _dlrun_devices=$ROOT/pci
 # found out once for the cases of one grant, which follow one another, and each name is looked up once.
 eval "_dlrun_look_for$(declare -f _dlrun_find_gpu)"
 eval "_dlrun_look_for$(declare -f _dlrun_find_gpus)"
+_dlrun_read_tiles
+_dlrun_read_tiles() { :; }
 declare -A known=()
 _dlrun_find_gpu() {
   if [[ -z ${known[$1]-} ]]; then
@@ -62,16 +64,24 @@ AMD = "GPU-{0}1cb2f5a9c1f0001"
 @dataclass(frozen=True)
 class Kind:
     """A way to name GPUs: the variable, the name of GPU {0}, whether the name says which GPU it is (else the n-th name counts
-    as the n-th GPU), the driver whose files list the GPUs, and the variable of the plan if it is another."""
+    as the n-th GPU), the driver whose files list the GPUs, the variable of the plan if it is another, the name that a rank
+    is shown if it is another, and a further variable. GPU {0} is tile {2} of card {1}."""
 
     variable: str
     name: str
     placed: bool = True
     driver: str = ""
     planned: str = ""
+    becomes: str = ""
+    beside: tuple[str, str] = ("", "")
 
     def names(self, gpus: Iterable[int]) -> str:
-        return ",".join(self.name.format(gpu) for gpu in gpus)
+        """As a scheduler writes them."""
+        return ",".join(self.name.format(gpu, *divmod(gpu, 2)) for gpu in gpus)
+
+    def shown(self, gpus: Iterable[int]) -> str:
+        """As ranks see them."""
+        return ",".join((self.becomes or self.name).format(gpu, *divmod(gpu, 2)) for gpu in gpus)
 
 
 KINDS = {
@@ -86,7 +96,9 @@ KINDS = {
     "hip": Kind("HIP_VISIBLE_DEVICES", "{}", planned="ROCR_VISIBLE_DEVICES"),
     "hip-uuid": Kind("HIP_VISIBLE_DEVICES", AMD, driver="amd", planned="ROCR_VISIBLE_DEVICES"),
     "ze": Kind("ZE_AFFINITY_MASK", "{}"),
-    "ze-tile": Kind("ZE_AFFINITY_MASK", "{}.1", placed=False),
+    "ze-tile": Kind("ZE_AFFINITY_MASK", "{1}.{2}", driver="intel", becomes="{}"),
+    "ze-tile-of-card": Kind("ZE_AFFINITY_MASK", "{1}.{2}", driver="intel", beside=("ZE_FLAT_DEVICE_HIERARCHY", "COMPOSITE")),
+    "ze-tile-unlisted": Kind("ZE_AFFINITY_MASK", "{}.1", placed=False),
 }  # fmt: skip
 
 LAYOUTS = (*((ranks, 1) for ranks in range(1, 9)), (2, 2), (4, 2))
@@ -156,6 +168,12 @@ def write_drivers(root: Path, kind: Kind) -> None:
             place = root / "pci" / address
             place.mkdir(parents=True)
             (place / "unique_id").write_text(f"{AMD.format(gpu).removeprefix('GPU-')}\n")
+        elif kind.driver == "intel" and gpu % 2 == 0:  # two tiles on each card
+            place = root / "pci" / address
+            for tile in range(2):
+                (place / f"tile{tile}").mkdir(parents=True)
+            (place / "class").write_text("0x038000\n")
+            (place / "vendor").write_text("0x8086\n")
 
 
 def shown(root: Path, lines: Iterable[str], **more: str) -> list[list[str]]:
@@ -176,7 +194,8 @@ def shown(root: Path, lines: Iterable[str], **more: str) -> list[list[str]]:
 
 def faults(root: Path, kind: Kind, every: Sequence[Case]) -> Iterator[str]:
     """What differs from the oracle, or makes ranks share a GPU though there are enough."""
-    answers = shown(root, (case.line(kind) for case in every), PLANNED=kind.planned)
+    beside = dict([kind.beside]) if kind.beside[0] else {}
+    answers = shown(root, (case.line(kind) for case in every), PLANNED=kind.planned, **beside)
     if len(answers) != len(every):
         yield f"{len(answers)} answers to {len(every)} cases"
         return
@@ -184,11 +203,11 @@ def faults(root: Path, kind: Kind, every: Sequence[Case]) -> Iterator[str]:
         wanted, as_planned = oracle(case, placed=kind.placed)
         flat = [gpu for row in wanted for gpu in row]
         enough = len(case.visible) >= case.local * case.each
-        if mine != kind.names(wanted[case.rank]):
-            yield f"{case}: is shown {mine} instead of {kind.names(wanted[case.rank])}"
-        nothing = as_planned or len(case.visible) <= case.each  # to divide
-        if of_all != ("" if nothing else kind.names(flat)):
-            yield f"{case}: knows of {of_all or 'none'} instead of {'none' if nothing else kind.names(flat)}"
+        if mine != kind.shown(wanted[case.rank]):
+            yield f"{case}: is shown {mine} instead of {kind.shown(wanted[case.rank])}"
+        nothing = as_planned or (len(case.visible) <= case.each and case.local > 1)  # to divide
+        if of_all != ("" if nothing else kind.shown(flat)):
+            yield f"{case}: knows of {of_all or 'none'} instead of {'none' if nothing else kind.shown(flat)}"
         if enough and len(set(flat)) < case.local * case.each:
             yield f"{case}: ranks share a GPU"
         if not enough and set(flat) != set(case.visible) and case.local * case.each > len(case.visible):

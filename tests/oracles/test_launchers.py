@@ -44,7 +44,7 @@ def run(argv, env):
     done = subprocess.run(
         list(map(str, argv)), env=env, capture_output=True, text=True, check=False, timeout=240
     )
-    return done.stdout + done.stderr
+    return done.stdout + done.stderr + (f"exit code {done.returncode}" if done.returncode else "")
 
 
 def masks(placement):

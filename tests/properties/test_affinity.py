@@ -169,6 +169,11 @@ def test_i12_spread_communication_cores_are_balanced_over_packages(topology, req
         assert list(rank.comm) == sorted(rank.comm, reverse=True) or len(packages) == 1
 
 
+def kept(placement, topology):
+    """The CPUs of the node that no rank may have; beside them numbers that are none's are named."""
+    return set(parse_list(placement.node.kept_free)).intersection(topology.pus())
+
+
 @MANY
 @given(topologies(), requests(), st.integers(0, 2**32))
 def test_i13_renumbering_the_cpus_renumbers_the_answer_and_nothing_else(topology, request, seed):
@@ -188,7 +193,9 @@ def test_i13_renumbering_the_cpus_renumbers_the_answer_and_nothing_else(topology
         offline=moved(topology.offline),
     )
     after = place(renumbered, request)
-    assert replace(after.node, gpu_cpus=()) == replace(before.node, gpu_cpus=())
+    numbered = {"gpu_cpus": (), "kept_free": ""}
+    assert replace(after.node, **numbered) == replace(before.node, **numbered)
+    assert sorted(moved(kept(before, topology))) == sorted(kept(after, renumbered))
     for old, new in zip(before.node.gpu_cpus, after.node.gpu_cpus, strict=True):
         assert sorted(moved(parse_list(old))) == sorted(parse_list(new))
     for old, new in zip(before.ranks, after.ranks, strict=True):

@@ -164,7 +164,9 @@ def test_every_form_gives_a_rank_the_same(topology, options, ranks, data):
             {"PMI_LOCAL_RANK": str(rank.rank), "SLURM_LOCALID": "0"},
         ):
             assert run(["bash", "-c", wrapper, "bind", *PROGRAM], directory, **started) == expected
-        one = for_rank(placement, job, rank, node.pus())
+        one = for_rank(placement, job, rank).replace(
+            "\nDLRUN_LOCAL_RANK=", f"\n{granted}DLRUN_LOCAL_RANK=", 1
+        )
         assert run(["bash", "-c", one, "bind", *PROGRAM], directory) == expected
         write_job(plan, directory)
         for folder in ("logs", "failures", "ended"):

@@ -15,7 +15,7 @@ import pytest
 
 from tests import forked
 from tests.cli.conftest import Dlrun
-from tests.examples import examples
+from tests.examples import cases, examples
 
 SETS = ("a", "b", "c")
 PLACES = {
@@ -72,7 +72,7 @@ def words_of(home: Path, chance: random.Random) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(examples(20)))
+@pytest.mark.parametrize("seed", cases(range(examples(20)), quick=0))
 def test_no_byte_of_the_user_is_lost(tmp_path, monkeypatch, preloaded, seed):
     chance, home, to = random.Random(f"staging {seed}"), tmp_path, tmp_path / "to"
     monkeypatch.setenv("DLRUN_JOBS", str(home / "jobs"))
@@ -94,7 +94,10 @@ def test_no_byte_of_the_user_is_lost(tmp_path, monkeypatch, preloaded, seed):
             source = contents(home / "set")
         words = words_of(home, chance)
         done = forked.run(words, home, before=killer(chance, longest), seconds=60)
-        killed += done.code == -signal.SIGKILL
+        if done.code == -signal.SIGKILL:
+            killed += 1
+        else:  # the machine may be quicker than it was in the beginning
+            longest *= 0.9
         assert "this is a bug" not in done.stderr, (words, done.stderr)
         assert users <= set(contents(to).values()), (words, done)
         assert contents(home / "set") == source, (words, done)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import pytest
 from dlrun import backends
 from dlrun.errors import Invalid
 from dlrun.launchers import ssh
+from dlrun.launchers.protocol import MEMBERS, Defaults
 
 
 def of_another_package(monkeypatch, name, **parts):
@@ -27,3 +29,10 @@ def test_one_that_lacks_a_part_is_named(monkeypatch):
 def test_a_whole_one_is_taken(monkeypatch):
     of_another_package(monkeypatch, "new", **vars(ssh))
     assert backends.launcher("new").NAME == "ssh"
+
+
+@pytest.mark.parametrize("name", backends.LAUNCHERS)
+def test_no_launcher_writes_what_is_the_default(name):
+    module = importlib.import_module(backends.LAUNCHERS[name])
+    optional = [part for part in MEMBERS if hasattr(Defaults, part)]
+    assert [part for part in optional if vars(module).get(part, ...) == getattr(Defaults, part)] == []

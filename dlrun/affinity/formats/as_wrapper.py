@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 
 from dlrun.affinity.formats import as_env
 from dlrun.affinity.settings import BindingContext, RankVariable, at_run_time, settings, visibility
-from dlrun.model.cpuset import format_list
 from dlrun.model.placement import Placement, RankPlacement
 from dlrun.model.topology import Topology
 from dlrun.render.binding_variables import COUNT_CORES, NAME_CORES
@@ -55,10 +54,10 @@ def emit(placement: Placement, _topology: Topology, job: BindingContext) -> str:
 
 
 def for_rank(
-    placement: Placement, job: BindingContext, rank: RankPlacement, granted: Sequence[int] = ()
+    placement: Placement, job: BindingContext, rank: RankPlacement, variable: str | None = None
 ) -> str:
-    """The script for one known rank; `granted` are the job's CPUs, of which the rank's launcher may have left it only some."""
-    known = f"\nDLRUN_LOCAL_RANK={rank.rank}\n_dlrun_granted={format_list(granted)}\n"
+    """The script for one known rank; `variable` is the launcher's with the local rank, None without a launcher."""
+    known = f"\nDLRUN_LOCAL_RANK={rank.rank}\n_dlrun_rank_name={variable or ''}\n"
     return HEAD + _library(job) + known + _body(placement, job, [rank])
 
 
@@ -70,10 +69,7 @@ def _body(placement: Placement, job: BindingContext, ranks: Sequence[RankPlaceme
     found = settings(placement, at_run_time(placement, job))
     mine = [setting for setting in found if setting.name not in COUNT_CORES]
     shown = visibility(placement, job)
-    # Where one rank is known, the number of ranks on its node is not.
-    count = len(placement.ranks)
-    size = f"dlrun_find_local_size {count}" if len(ranks) == count else f"DLRUN_LOCAL_SIZE={count}"
-    lines = [size, ""]
+    lines = [f"dlrun_find_local_size {len(placement.ranks)}", ""]
     lines += ["# --- Cores, memory, GPUs and adapter of each rank " + "-" * 70, ""]
     lines += [as_env.export(setting) for setting in mine if setting.rank is None]
     lines.append(f"dlrun_grant {' '.join(map(quote, grant_words(placement, shown)))}")

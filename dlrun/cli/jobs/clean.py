@@ -8,7 +8,7 @@ import click
 
 from dlrun.terminal.help_page import examples
 from dlrun.terminal.options import complete_jobs, json_option
-from dlrun.terminal.printing import emit, notice
+from dlrun.terminal.printing import JSON_VERSION, echo_json, notice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ def command(
     jobs in it. Only files that dlrun wrote, and that are unchanged, are removed; a directory
     with any other file, such as a checkpoint in `{{ run_dir }}`, is kept, and the file shown. With --all it goes, too. A job
     whose end is not known is kept. What a killed `dlrun submit` has left, and versions of code (`code: snapshot`), models and
-    data sets of a hub (`hf://`) that no job uses any more, are removed as well.
+    data sets of a hub (`hf://`), container images and compiled code (`caches`) that no job uses any more, are removed as well.
     """
     from dlrun.jobs.queue import clean, status
     from dlrun.jobs.records import jobs as store
@@ -80,7 +80,9 @@ def command(
     _clean_code(places, prune=yes)
     _clean_hubs(places, prune=yes)
     if as_json:
-        emit("clean", [_as_data(one, removed=one in gone) for one in listed])
+        jobs_as_data = [_as_data(one, removed=one in gone) for one in listed]
+        left = _stores_as_data(places)
+        echo_json({"version": JSON_VERSION, "clean": jobs_as_data, "stores": left}, indent=1)
         return
     _report(listed, going, gone, yes=yes)
 
@@ -113,7 +115,7 @@ def _clean_code(places: Sequence[Path], *, prune: bool) -> None:
 
 
 def _clean_hubs(places: Sequence[Path], *, prune: bool) -> None:
-    """List what was fetched from hubs beside these job directories; prune: remove what no job uses."""
+    """List what was fetched (of hubs, images) or compiled beside these job directories; prune: remove what no job uses."""
     import time
 
     from dlrun.jobs.hubs import store
@@ -127,14 +129,35 @@ def _clean_hubs(places: Sequence[Path], *, prune: bool) -> None:
                 if version.complete
                 else "not complete"
             )
-            fate = "used by a job"
+            fate = "used by a job" if version.kind != "compiled" else "kept for 30 days after its last use"
             if version.unused:
                 fate = "no job uses it: `--yes` removes it"
                 if prune:
                     fate = "removed: no job used it" if store.remove(version) else "in use now"
-            notice(f"hub: {version.name}: {version.size}, {used}, {fate}")
+            about = f" ({version.about})" if version.about else ""
+            notice(f"{version.kind}: {version.name}{about}: {version.size}, {used}, {fate}")
         if had:
-            notice(f"hub: {Bytes(sum(version.size for version in had))} in {place}")
+            notice(f"fetched and compiled: {Bytes(sum(version.size for version in had))} in {place}")
+
+
+def _stores_as_data(places: Sequence[Path]) -> list[dict[str, Any]]:
+    """What is left of hubs, images and compiled code in the stores beside these job directories."""
+    from dlrun.jobs.hubs import store
+
+    return [
+        {
+            "kind": version.kind,
+            "key": version.key,
+            "about": version.about,
+            "directory": str(version.directory),
+            "bytes": int(version.size),
+            "used": version.used,
+            "unused": version.unused,
+            "complete": version.complete,
+        }
+        for place in dict.fromkeys(map(store.beside, places))
+        for version in store.versions(place)
+    ]
 
 
 def _as_data(candidate: Candidate, *, removed: bool) -> dict[str, Any]:

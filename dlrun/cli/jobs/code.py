@@ -41,6 +41,11 @@ def command(job: str, to: Path | None, as_json: bool) -> None:
                 f"`{found.directory / 'code' / 'diff'}` what differed from it",
             )
         tree, _ = snapshot.tree_of(found.directory)
+        if found.remote is not None and not tree.is_dir():
+            raise Invalid(
+                f"the code of `{found.directory.name}` is on `{found.remote.host}`, in `{tree}`",
+                help=f"copy it from there: `scp -r {found.remote.host}:{tree} {to}`",
+            )
         if not tree.is_dir():
             raise snapshot.gone(found.directory, tree)
         store.write_out(tree, listed, to)

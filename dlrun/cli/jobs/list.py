@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from dlrun.terminal.help_page import examples
 from dlrun.terminal.options import complete_sites, json_option
 from dlrun.terminal.printing import emit, notice
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command(epilog=examples("dlrun status --recent --limit 5"))
@@ -36,7 +41,7 @@ def command(limit: int, site: str | None, as_json: bool) -> None:
         emit("jobs", [status.as_data(job, states[job.directory]) for job in chosen])
         return
     show_jobs([row_of(job, states[job.directory]) for job in chosen])
-    _show_store()
+    _show_stores({jobs.home(), *(job.directory.parent for job in chosen)})
     if not chosen:
         notice(
             f"no job of site `{site}`; `dlrun status --recent` shows all"
@@ -45,11 +50,21 @@ def command(limit: int, site: str | None, as_json: bool) -> None:
         )
 
 
-def _show_store() -> None:
-    """Report the size of the store of code, if there is one."""
-    from dlrun.jobs.code import store
-    from dlrun.jobs.records import jobs
+def _show_stores(places: set[Path]) -> None:
+    """Report what the stores in these directories of jobs have: code, images, repositories of hubs."""
+    import time
+
+    from dlrun.jobs.code import store as code
+    from dlrun.jobs.hubs import store
     from dlrun.model.units import Bytes
 
-    if (size := store.known_size(store.beside(jobs.home()))) is not None:
-        notice(f"code of jobs with a snapshot: {Bytes(size)}; `dlrun clean` shows what no job uses")
+    for place in sorted(places):
+        if (size := code.known_size(code.beside(place))) is not None:
+            notice(f"code of jobs with a snapshot: {Bytes(size)}; `dlrun clean` shows what no job uses")
+        versions = store.versions(store.beside(place))
+        for kind, what in (("image", "images of containers"), ("hub", "models and data sets of the hub"),
+                           ("compiled", "compiled code")):  # fmt: skip
+            if had := [version for version in versions if version.kind == kind]:
+                room = Bytes(sum(version.size for version in had))
+                ago = int(time.time() - had[0].used) // 86400
+                notice(f"{what}: {len(had)} ({room}), last used {ago}d ago; `dlrun clean` lists them")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -12,16 +13,21 @@ from dlrun.terminal.options import complete_jobs, json_option
 from dlrun.terminal.printing import echo, echo_log, emit, notice
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from dlrun.jobs.logs.files import Log
     from dlrun.jobs.records.jobs import Job
 
+Line = TypeVar("Line")
+
 
 @click.command(
     epilog=examples(
-        "dlrun logs latest -f --rank 0,3-5", "dlrun logs latest --merge", "dlrun logs latest --first-failure"
+        "dlrun logs latest -f --rank 0,3-5",
+        "dlrun logs latest --tail 20",
+        "dlrun logs latest --merge",
+        "dlrun logs latest --first-failure",
     )
 )
 @click.argument("job", shell_complete=complete_jobs)
@@ -34,15 +40,34 @@ if TYPE_CHECKING:
     help="Logs to show: first (job script and rank 0, the default), all, job, or ranks such as 0,3-5.",
 )
 @click.option(
+    "--role", default=None, metavar="NAME", help="Only the logs of this role of a job with `roles`."
+)
+@click.option(
     "--merge",
     is_flag=True,
     help="Merge the logs of all ranks (or those of --rank) by the timestamps in their lines.",
+)
+@click.option(
+    "-n",
+    "--tail",
+    type=click.IntRange(0),
+    default=None,
+    metavar="LINES",
+    help="Show only so many lines at the end of each log; with -f what follows, too; with --merge so many in all.",
 )
 @click.option("--first-failure", is_flag=True, help="Show the log of the process that failed first.")
 @click.option("--paths", is_flag=True, help="Print the paths of the log files instead.")
 @json_option
 def command(
-    job: str, follow: bool, wanted: str | None, merge: bool, first_failure: bool, paths: bool, as_json: bool
+    job: str,
+    follow: bool,
+    wanted: str | None,
+    role: str | None,
+    merge: bool,
+    tail: int | None,
+    first_failure: bool,
+    paths: bool,
+    as_json: bool,
 ) -> int:
     """Show the logs of JOB (directory, name, scheduler id or `latest`); `JOB:3` or `JOB:0-2,7` are points of a sweep."""
     from dlrun.cli.follow import follow_to_end, show
@@ -59,13 +84,17 @@ def command(
     which = wanted or ("all" if merge or first_failure else "first")
     selected = select(job, jobs.home())
     found, runs = selected.job, selected.runs
+    if found.roles:
+        runs = found.log_directories() if role is None else [_directory_of(found, role)]
+    elif role is not None:
+        raise Invalid(f"`{found.directory.name}` is not a job with `roles`", help="leave out `--role`")
     # `follow` and `_first_failure` copy the logs of remote jobs themselves.
     if not follow and not first_failure:
         with log_copies.of(found, which) as refresh:
             refresh(True)
     files = [log for run in runs for log in log_files.find(run, which)]
     if first_failure:
-        files = _first_failure(found, runs)
+        files = _first_failure(found, _of_first_role(found) or runs if role is None else runs)
     elif not follow:
         files = [log for log in files if log.path.exists()]
     if as_json:
@@ -80,16 +109,39 @@ def command(
         for path in dict.fromkeys(log.path for log in files):
             echo(str(path))
     elif follow:
-        follow_to_end(found, quiet=False, wanted=which, runs=runs)
+        follow_to_end(found, quiet=False, wanted=which, runs=runs, tail=tail)
     elif first_failure:
         for log in files:
-            for line in log_files.lines(log):
+            for line in _last(log_files.lines(log), tail):
                 echo_log(line)
     elif merge:
-        _merge(found, files)
+        _merge(found, files, tail)
     else:
-        show(found, which, runs=runs)
+        show(found, which, runs=runs, tail=tail)
     return 0
+
+
+def _directory_of(job: Job, role: str) -> Path:
+    """The directory of a role; raises Invalid if the job has no such role."""
+    from dlrun.errors import Invalid
+    from dlrun.model.nearest import nearest
+
+    if role in job.roles:
+        return job.directory / "roles" / role
+    near = nearest(role, job.roles)
+    hint = f"the nearest is `{near}`; " if near else ""
+    raise Invalid(
+        f"`{job.directory.name}` has no role `{role}`", help=f"{hint}its roles are {', '.join(job.roles)}"
+    )
+
+
+def _of_first_role(job: Job) -> list[Path]:
+    """The directory of the role that failed first; empty for other jobs."""
+    from dlrun.jobs.records.validation import run_state
+    from dlrun.why.endings import first_role
+
+    name = first_role(job, run_state(job.directory) or {})
+    return [job.directory / "roles" / name] if name is not None else []
 
 
 def _report_none(job: Job, which: str, *, first_failure: bool) -> int:
@@ -105,7 +157,14 @@ def _report_none(job: Job, which: str, *, first_failure: bool) -> int:
             f"{name} has no logs yet; `dlrun status {name}` shows its state, `dlrun logs -f {name}` waits for them"
         )
     else:
-        notice(f"{name} has no log of that rank yet; its logs are in {job.run_directories()[0]}/logs")
+        from dlrun.jobs.logs.files import find
+        from dlrun.model.cpuset import format_list
+
+        there = {
+            log.rank for run in job.log_directories() for log in find(run, "all") if log.role is not None
+        }
+        others = f"; there are logs of rank {format_list(there)}" if there else ""
+        notice(f"{name} has no log of rank {which}{others}; its logs are in {job.run_directories()[0]}/logs")
     return 0 if which in ("first", "all", "job") else 1
 
 
@@ -115,7 +174,13 @@ def _as_data(job: Job, files: Sequence[Log]) -> None:
     emit(
         "logs",
         [
-            {"process": log.label, "rank": log.rank, "point": point.get(log.run), "path": str(log.path)}
+            {
+                "process": log.label,
+                "rank": log.rank,
+                "point": point.get(log.run),
+                **({"role": log.run.name if log.run != job.directory else None} if job.roles else {}),
+                "path": str(log.path),
+            }
             for log in files
         ],
     )
@@ -150,7 +215,12 @@ def _name_absent(which: str, files: Sequence[Log]) -> None:
         notice(f"no log of rank {format_list(absent)}")
 
 
-def _merge(job: Job, files: Sequence[Log]) -> None:
+def _last(lines: Iterable[Line], most: int | None) -> Iterable[Line]:
+    """The last `most` of them; None: all."""
+    return lines if most is None else deque(lines, maxlen=most)
+
+
+def _merge(job: Job, files: Sequence[Log], tail: int | None) -> None:
     from dlrun.cli.follow import label, mark
     from dlrun.jobs.logs.merge import merged, without_times
 
@@ -158,5 +228,5 @@ def _merge(job: Job, files: Sequence[Log]) -> None:
     if bare:
         names = ", ".join(label(job, log) for log in bare[:8]) + (", …" if len(bare) > 8 else "")
         notice(f"logs without timestamps are shown first: {names}")
-    for log, line in merged(files):
+    for log, line in _last(merged(files), tail):
         echo_log(mark(job, log) + line)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     type=click.Choice(["same", "now"]),
     default="same",
     show_default=True,
-    help="Of a job with `code: snapshot`, run its code again, or today's.",
+    help="Of a job with `code: snapshot`, or with `files` on a login node, run its code again, or today's.",
 )
 @click.option("--wait", is_flag=True, help="Follow the job's log and exit with the job's exit code.")
 @json_option
@@ -39,6 +39,7 @@ def command(job: str, failed: bool, sets: tuple[str, ...], code: str, wait: bool
     from dlrun.jobs.queue import attempts, rerun
     from dlrun.jobs.queue.selection import select
     from dlrun.jobs.records import jobs
+    from dlrun.jobs.remote.code import files_of
 
     chosen = select(job, jobs.home())
     found, points = chosen.job, chosen.tasks
@@ -53,7 +54,7 @@ def command(job: str, failed: bool, sets: tuple[str, ...], code: str, wait: bool
             return 0
     if found.array is not None and points is not None:
         new = rerun.submit_points(found, points, notice, sets, same_code=code == "same")
-    elif sets:
+    elif sets or (code == "now" and files_of(found) is not None):
         new = _changed(found, sets, same_code=code == "same")
     else:
         plan = _without_bad_nodes(found, found.plan())
@@ -70,7 +71,7 @@ def _changed(job: Job, sets: tuple[str, ...], *, same_code: bool) -> Job:
         from dlrun.jobs.remote.destination import Destination
 
         to = Destination(host=job.remote.host, transport=job.remote.transport)
-        return remote.submit(replan.read(job, sets), to, notice=notice)
+        return remote.submit(replan.read(job, sets), to, notice=notice, files=job if same_code else None)
     from dlrun.jobs.submission.submit import submit
 
     prepared = replan.planned(job, sets)

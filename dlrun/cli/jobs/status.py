@@ -81,6 +81,8 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
     for job in chosen:
         if not any(status_studies.belongs(job, study) for study in studies):
             _show_points(job, states[job.directory])
+    for job in chosen if jobs else ():
+        _show_roles(job)
     from dlrun.jobs.code.history import History
 
     for job in chosen:
@@ -132,6 +134,29 @@ def _show_points(job: Job, states: list[JobStatus]) -> None:
     """Print the progress of a sweep."""
     if len(states) > 1:
         _show_parts(job.directory.name, Counter(str(one.state) for one in states), "points")
+
+
+def _show_roles(job: Job) -> None:
+    """Print the roles of a job with several programs."""
+    from dlrun.jobs.queue import role_states
+    from dlrun.model.hostlist import fold
+    from dlrun.terminal.column import Column
+    from dlrun.terminal.table import show
+
+    rows = [
+        (
+            one.role,
+            one.state,
+            fold(one.hosts) if one.hosts else "-",
+            f"after {one.ready_after:g} s" if one.ready_after is not None else "-",
+            str(one.restarts),
+            "-" if one.exit_code is None else str(one.exit_code),
+        )
+        for one in role_states.of(job)
+    ]
+    if rows:
+        drops = {"ROLE": 0, "STATE": 0, "NODES": 3, "READY": 2, "RESTARTS": 4, "EXIT": 1}
+        show([Column(title=name, drop=drop, state=name == "STATE") for name, drop in drops.items()], rows)
 
 
 def _show_parts(name: str, counts: Counter[str], parts: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from dlrun.errors import TO_CHECK
 from dlrun.terminal.help_page import examples
 from dlrun.terminal.options import UserPath, force_option, json_option, site_option
 from dlrun.terminal.printing import echo_data, emit, notice
+
+if TYPE_CHECKING:
+    from dlrun.importing.script import Roles
 
 
 @click.command(
@@ -22,7 +26,9 @@ from dlrun.terminal.printing import echo_data, emit, notice
 )
 @click.argument("script", type=UserPath())
 @click.argument("arguments", nargs=-1, metavar="[-- ARGUMENT...]")
-@site_option("Site profile to name in the spec.")
+@site_option(
+    "Site profile to name in the spec, and to convert for; default: not named, the profile of this cluster."
+)
 @click.option("-o", "--output", type=UserPath(), help="Write the spec here instead of printing it.")
 @click.option(
     "--run",
@@ -47,6 +53,7 @@ def command(
     text where they have the same effect. What may change the training is marked `check this` in the spec, and the exit code is
     then 5. ARGUMENTS are those with which the script is submitted.
     """
+    from dlrun.cli.specs.import_plan import check
     from dlrun.config.secrets import refuse_secrets
     from dlrun.importing import read_script
     from dlrun.importing.text import as_data, shown, spec_text
@@ -57,8 +64,10 @@ def command(
     text = read_text(script, Layer.SPEC)
     if in_script:
         return _in_script(text, script, output, force=force, as_json=as_json)
-    threads, node_local = _facts(site)
-    draft = read_script(text, script.name, threads, arguments or None, node_local=node_local)
+    where = site or _here()
+    threads, node_local, roles = _facts(where)
+    draft = read_script(text, script.name, threads, arguments or None, node_local=node_local, roles=roles)
+    check(draft, spec_text(draft, None), where)
     spec = spec_text(draft, script.name, site)
     refuse_secrets(spec, f"`{script}`")
     if as_json:
@@ -93,7 +102,7 @@ def _in_script(text: str, script: Path, output: Path | None, *, force: bool, as_
         notice(f"{kind}: line {one.line}: {first}{' …' if more else ''}: {one.because}")
     if not changed.lines and not changed.unchanged and not as_json:
         raise OperationFailed(
-            f"`{script}` has no launch line that can be changed",
+            f"`{script}` has no line with a launcher that `dlrun run` replaces (srun, mpirun, torchrun, …)",
             help=f"`dlrun init --from {shlex.quote(str(script))}` converts the whole script to a spec",
         )
     if output is not None:
@@ -107,13 +116,32 @@ def _in_script(text: str, script: Path, output: Path | None, *, force: bool, as_
     return TO_CHECK if changed.unchanged else 0
 
 
-def _facts(site: str | None) -> tuple[int, bool | None]:
-    """The scheduler's CPUs per core (1 without a site), and whether there is node-local storage (None without a site)."""
+def _here() -> str | None:
+    """The profile that describes this cluster, as `dlrun plan` finds it; None if it is a generic one."""
+    from dlrun.system.inputs.profiles import Machine, recognise
+
+    here = Machine()
+    name = here.environment.get("DLRUN_SITE") or recognise(here)[0]
+    return None if name == "workstation" or name.startswith("generic-") else name
+
+
+def _facts(site: str | None) -> tuple[int, bool | None, Roles]:
+    """The scheduler's CPUs per core (1 without a site), whether there is node-local storage, and what roles can have."""
     if site is None:
-        return 1, None
+        return 1, None, "nodes"
+    from dlrun import backends
     from dlrun.system.inputs.profiles import load_site
 
     profile = load_site(site).site
-    counted = {kind.topology.smt for kind in profile.node_types.values() if kind.topology is not None}
+    kinds = profile.node_types.values()
+    counted = {kind.topology.smt for kind in kinds if kind.topology is not None}
     threads = counted.pop() if profile.scheduler.cpus == "threads" and len(counted) == 1 else 1
-    return threads, profile.storage.node_local is not None
+    roles: Roles = "nodes"
+    if not (
+        backends.scheduler(profile.scheduler.type).ROLES_INSIDE
+        and backends.launcher(profile.launcher.name).CHOOSES_NODES
+    ):
+        roles = "none"
+    elif kinds and all(kind.topology is not None for kind in kinds):
+        roles = "shared" if profile.scheduler.exclusive else "exclusive"
+    return threads, profile.storage.node_local is not None, roles

@@ -50,4 +50,9 @@ def command(path: str, profile: bool, as_json: bool) -> None:
     marked = {key.name for key in listed if nested_schema(key.hint)[0] is not None}
     show(columns, [(f"{name} …" if name in marked and place.schema else name, *rest) for name, *rest in rows])
     if not path and not profile:
-        echo(f"Options of a framework: `dlrun keys NAME`, of {', '.join(backends.FRAMEWORKS)}.", err=True)
+        current = [name for name in backends.FRAMEWORKS if name not in backends.HISTORICAL]
+        echo(
+            f"Options of a framework: `dlrun keys NAME`, of {', '.join(current)}; "
+            f"historical: {', '.join(backends.HISTORICAL)}.",
+            err=True,
+        )

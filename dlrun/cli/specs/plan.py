@@ -44,8 +44,11 @@ def command(
     from dlrun.system.writing import refuse_existing, write_output
 
     if output is not None and output.suffix != ".json":
+        named = "plan.json" if output.name in ("json", "yaml", "text") else str(output.with_suffix(".json"))
         raise Invalid(
-            f"`{output}` does not end in .json", help="`dlrun submit` recognises a saved plan by this suffix"
+            f"`{output}` does not end in .json",
+            help=f"write `{shlex.quote(named)}`, by which `dlrun submit` recognises a saved plan; "
+            "`--json` prints it",
         )
     if output is not None:
         refuse_existing(output, force=force)

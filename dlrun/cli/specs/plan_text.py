@@ -9,6 +9,7 @@ from dlrun.jobs.submission.prepare import Prepared
 from dlrun.model.cpuset import format_list
 from dlrun.model.data import is_hub
 from dlrun.model.plan import Plan
+from dlrun.model.program import Ready
 from dlrun.model.units import many
 from dlrun.render.parts import binds_apart
 from dlrun.render.placement_table import compact
@@ -27,7 +28,7 @@ def show(prepared: Prepared) -> None:
         echo(line)
     if prepared.inputs is not None and (proved := _site_proof(prepared.inputs)):
         echo(f"  profile     {proved}")
-    for part in (_placement, _beside, _variables, _data):
+    for part in (_placement, _beside, _variables, _data) if plan.role_jobs is None else (_roles,):
         part(plan)
     if plan.cost is not None:
         echo(f"\ncost at most {at_most(plan.cost)}")
@@ -35,6 +36,9 @@ def show(prepared: Prepared) -> None:
 
 def _job(plan: Plan) -> Iterator[str]:
     request = plan.request
+    if plan.role_jobs is not None:
+        yield from _whole(plan)
+        return
     yield f"job {plan.name} on {plan.site} ({plan.scheduler}, {plan.framework} started by {plan.launch.name})"
     each = f", {request.ranks_per_node} on each" if request.nodes > 1 else ""
     yield f"  nodes       {request.nodes}"
@@ -51,8 +55,50 @@ def _job(plan: Plan) -> Iterator[str]:
         yield f"  sweep       {len(plan.points)} points{_places(plan)}"
     yield from _runs(plan)
     yield from _commands(plan)
+    if (container := plan.environment.container) is not None:
+        yield f"  image       {container.shown}"
     meet = plan.rendezvous
     yield f"  rendezvous  {meet.because}, ports {meet.first_port}-{meet.last_port}"
+
+
+def _whole(plan: Plan) -> Iterator[str]:
+    """What a job with roles asks for; the roles follow."""
+    request = plan.request
+    yield f"job {plan.name} on {plan.site} ({plan.scheduler}, {many(len(plan.each_role), 'role')})"
+    yield f"  nodes       {request.nodes}"
+    if request.partition:
+        yield f"  partition   {request.partition}"
+    if request.walltime:
+        yield f"  walltime    {request.walltime}"
+    yield from _runs(plan)
+
+
+def _roles(plan: Plan) -> None:
+    """Each role as a job of its own, with what it waits for."""
+    for role in plan.each_role:
+        echo(f"\nrole {role.name} ({role.plan.framework} started by {role.plan.launch.name})")
+        if role.beside is not None:
+            echo(f"  beside      {role.beside}, on the same nodes")
+        if role.needs:
+            echo(f"  needs       {', '.join(role.needs)}")
+        if role.ready is not None:
+            echo(f"  ready       {_when(role.ready)}, within {role.ready.within}")
+        if role.restarts:
+            echo(f"  restarts    {role.restarts}")
+        if role.ends:
+            echo("  ends        the job ends with it")
+        for line in list(_job(role.plan))[1:]:
+            echo(line)
+        for part in (_placement, _beside, _variables, _data):
+            part(role.plan)
+
+
+def _when(ready: Ready) -> str:
+    if ready.http is not None:
+        return f"`{ready.http}` is answered with {ready.status}"
+    if ready.log is not None:
+        return f"a log has a line `{ready.log}`"
+    return f"`{ready.file}` exists" if ready.file is not None else "its port accepts connections"
 
 
 def _places(plan: Plan) -> str:
@@ -80,7 +126,10 @@ def _site_proof(inputs: Inputs) -> str:
             for name in dict.fromkeys(kinds)
             if name in site.node_types
         ),
-        ("network", "fabric."),
+        (
+            f"network ({site.fabric.generation})" if site.fabric and site.fabric.generation else "network",
+            "fabric.",
+        ),
     ]
     known = proofs(inputs.loaded)
     found = [(title, [one for one in known if one.fact.startswith(prefix)]) for title, prefix in parts]
@@ -89,7 +138,7 @@ def _site_proof(inputs: Inputs) -> str:
 
 def _runs(plan: Plan) -> Iterator[str]:
     """Number of runs and their causes, the early signal, and dependencies."""
-    if plan.requeue_on and plan.requeue:
+    if plan.requeue_on and plan.requeue and plan.role is None:
         causes = ", ".join(cause.replace("_", " ") for cause in plan.requeue_on)
         chain = next((d.because for d in plan.decisions if d.key == "chain"), None)
         yield f"  runs        up to {plan.requeue + 1}: again after {causes}" + (

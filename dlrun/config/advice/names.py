@@ -44,7 +44,7 @@ FOREIGN_NAMES = {
     "scratch": "node_local", "local_storage": "node_local", "gpu_model": "gpu_type", "gpu_kind": "gpu_type", "gpu_name": "gpu_type",
     "before_script": "setup", "pre_commands": "setup", "prologue": "setup", "setup_commands": "setup", "init": "setup",
     "num_spares": "spare_nodes", "spares": "spare_nodes", "cpu_bind": "bind", "gpu_bind": "bind", "binding": "bind",
-    "hyperthreading": "smt", "hyperthreads": "smt", "numa": "bind", "loader_workers": "loader_cores",
+    "hyperthreading": "smt", "type": "name", "kind": "name", "hyperthreads": "smt", "numa": "bind", "loader_workers": "loader_cores",
 }  # fmt: skip
 """Names in schedulers and other launchers -> keys of dlrun."""
 
@@ -67,7 +67,13 @@ _TRACKER = (
     "`track: wandb` (mlflow, tensorboard) names the run; its project and settings are the program's own, or variables under "
     "`environment.variables`, and its key belongs under `secrets:`"
 )
+_OF_ROLES = (
+    "a key of one of several programs of a job: `roles: {NAME: {command: […], …}}` (docs/guide/roles.md)"
+)
+_SECTION = "write what the job requests under `resources:`; an option that has no key there: `resources: {options: {NAME: VALUE}}`"
 _ADVICE = {
+    **dict.fromkeys(("slurm", "sbatch", "pbs", "torque", "qsub", "sge", "lsf", "scheduler", "scheduler_options", "slurm_options", "sbatch_options",
+                     "slurm_args", "sbatch_args", "extra_args", "native_args", "additional_parameters"), _SECTION),
     **dict.fromkeys(("mail", "email", "mail_type", "mail_user", "notify", "notifications", "notification"), _MAIL),
     **dict.fromkeys(("batch", "batchsize", "batch_size", "global_batch", "globalbatch", "global_batchsize", "global_batch_size",
                      "train_batch_size", "micro_batch_size", "per_device_train_batch_size", "batch_size_per_gpu"), _BATCH),
@@ -75,6 +81,7 @@ _ADVICE = {
                      "strategy", "bf16", "fp16", "gradient_accumulation_steps", "steps", "config"), _OWN),
     **dict.fromkeys(("num_workers", "dataloader_num_workers", "workers_per_gpu"), _LOADERS),
     **dict.fromkeys(("output", "error", "log", "log_file", "logfile", "log_dir", "stdout", "stderr", "output_dir"), _LOGS),
+    **dict.fromkeys(("needs", "ready", "ends", "beside"), _OF_ROLES),
     **dict.fromkeys(("port", "master_port", "master_addr", "main_process_port", "main_process_ip", "rdzv_backend", "rdzv_endpoint",
                      "rdzv_id", "rendezvous_endpoint", "node_rank", "machine_rank", "coordinator_address"), _PORT),
     **dict.fromkeys(("description", "comment", "notes", "tags", "labels", "version", "author"), _NOTE),
@@ -87,6 +94,7 @@ _ADVICE = {
 """Name that is not a key -> the help line for it."""
 
 TOPOLOGY_NAMES = {
+    "queues": "partitions",
     "sockets": "packages", "threads": "smt", "threads_per_core": "smt", "hyperthreads": "smt", "cores_per_socket": "cores",
     "cores_per_package": "cores", "numa": "numa_per_package", "numa_nodes": "numa_per_package",
 }  # fmt: skip

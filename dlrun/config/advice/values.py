@@ -34,6 +34,7 @@ _SCALARS: dict[str, _Rules] = {
     "resources.gpus_per_node": (
         (_FALSE + "|none", "write `0`"),
         (_TRUE, "write `auto`, or the number"),
+        (r"0?\.[0-9]+|1/[0-9]+", "GPUs are whole: write `1`; `ranks_per_node` ranks may share it"),
         (r"([0-9]+)\s*[x*×]\s*([A-Za-z][\w.-]*)", r"write `\2:\1`"),
         (r"([A-Za-z][A-Za-z-]*[0-9]+\w*?)\s*[x*×]\s*([0-9]+)", r"write `\1:\2`"),
         (r"\[?\s*[0-9]+(?:\s*[,;]\s*[0-9]+)+\s*\]?", "write the number of GPUs; each rank gets its own"),
@@ -73,7 +74,7 @@ _SCALARS: dict[str, _Rules] = {
         (r"(\S*[/.]\S*)", r"write `checkpoint: {path: \1}`"),
     ),
     "checkpoint.signal": (
-        ("10", "write `USR1`"), ("12", "write `USR2`"), ("15", "write `TERM`"), ("1", "write `HUP`"), ("2", "write `INT`"),
+        ("10|(?:SIG)?USR", "write `USR1`"), ("12", "write `USR2`"), ("15", "write `TERM`"), ("1", "write `HUP`"), ("2", "write `INT`"),
         ("(?:SIG)?(?:KILL|STOP)|9|19", "no program can handle this one: write `USR1`, or `TERM`"),
     ),
     "environment.container.runtime": (
@@ -97,6 +98,12 @@ _SCALARS: dict[str, _Rules] = {
                      ("always|end|ended|afterany", "write `any`")),
     "framework": ((r"([A-Za-z_]+)(?:[ =<>~]+v?[0-9].*|[ ]*\(.*\))", r"write `framework: \1`; versions are those of the environment"),),
     "launcher": ((r"(srun|openmpi|hydra|intelmpi|pals|ibrun|flux|ssh)\s+-.*", r"write `launcher: \1`; its options are `launcher.options` of the site profile"),),
+    "roles.*.ready": (
+        ("https?", "write `ready: {http: /health}`, the path that answers when the program is ready"),
+        ("true|yes|port|tcp|listen(?:ing)?", "write `ready: {port: true}`"),
+        (r"[0-9].*", "write what shows that it is ready, such as `ready: {port: true}`"),
+    ),
+    "roles.*.ready.port": (("[0-9]+", "write `port: true`: dlrun chooses the port, which is `{{ role.NAME.port }}` in a command"),),
     "environment.conda": ((r"conda activate (\S+)", r"write `conda: \1`"),),
 }  # fmt: skip
 """Key -> what people write there and does not fit -> help."""
@@ -128,7 +135,9 @@ def instead(path: Path, node: Node) -> str:
 
 def _is_own(path: Path, index: int) -> bool:
     """Whether a part of a path is the user's name of something, or a number."""
-    return isinstance(path[index], int) or (index == 1 and path[0] in ("data", "after", "sweep", "metrics"))
+    return isinstance(path[index], int) or (
+        index == 1 and path[0] in ("data", "after", "sweep", "metrics", "roles")
+    )
 
 
 def _scalar(key: str, text: str) -> str:
@@ -157,6 +166,8 @@ def _first(node: Node, *names: str) -> str | None:
 
 
 def _sizes(node: Node) -> str:
+    if (hosts := _texts(node)) and not all(re.fullmatch(r"[0-9]+", name) for name in hosts):
+        return f"write `nodes: {len(hosts)}`, and the names as `hosts: [{', '.join(hosts[:3])}{', …' * (len(hosts) > 3)}]`"
     return (
         "a job has one size: `dlrun scale` runs it at several (docs/guide/scaling.md)"
         if len(_texts(node)) > 1
@@ -232,8 +243,19 @@ def _sweep(node: Node) -> str:
 
 
 def _command(node: Node) -> str:
-    program = _first(node, "program", "executable", "script", "name", "cmd")
-    return f"write the words in a list, `command: [{program}, …]`" if program else ""
+    if program := _first(node, "program", "executable", "script", "name", "cmd"):
+        return f"write the words in a list, `command: [{program}, …]`"
+    names = list(node.entries) if isinstance(node, MapNode) else []
+    rest = f", {_first(node, names[0])}" if len(names) == 1 and _first(node, names[0]) else ", …"
+    return f"write the words in a list, `command: [{names[0]}{rest}]`" if names else ""
+
+
+def _words(node: Node) -> str:
+    return (
+        "write its words in the list of `command` itself, without brackets around them"
+        if _texts(node)
+        else ""
+    )
 
 
 def _run(node: Node) -> str:
@@ -256,7 +278,7 @@ def _after(node: Node) -> str:
 _FORMS: dict[str, Callable[[Node], str]] = {
     "resources.nodes": _sizes, "batch_per_rank": _batches, "resources.gpus_per_node": _gpus, "resources.constraint": _features,
     "resources.walltime": _walltime, "hang": _walltime, "framework": _framework, "environment.modules": _modules,
-    "environment.modules.*": _modules, "environment": _environment, "sweep": _sweep, "command": _command, "run": _run, "after": _after,
+    "environment.modules.*": _modules, "environment": _environment, "sweep": _sweep, "command": _command, "command.*": _words, "run": _run, "after": _after,
 }  # fmt: skip
 """Key -> help for a list or mapping there."""
 

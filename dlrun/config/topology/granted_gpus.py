@@ -41,7 +41,7 @@ def granted(
     names = shown.split(",")
     cards = _cards(counted) if gpus[0].kind == "ze" else {}
     if cards and (environment.get("ZE_FLAT_DEVICE_HIERARCHY") == "COMPOSITE" or "." in shown):
-        return tuple(gpu for name in names for gpu in cards.get(name, ()))
+        return tuple(dict.fromkeys(gpu for name in names for gpu in cards.get(name, ())))
     if all(digits(name) for name in names):
         by_index = {gpu.index: gpu for gpu in counted}
         return tuple(by_index[int(name)] for name in names if int(name) in by_index)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from dlrun.frameworks.protocol import Setting, Shape
+from dlrun.frameworks.common import presets
+from dlrun.frameworks.protocol import Framework, Setting, Shape
 from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
 from dlrun.model.text import Shell, Text
@@ -61,3 +62,26 @@ def no_problems(
 ) -> Sequence[Problem]:
     """Empty: no known problems."""
     return ()
+
+
+class Defaults:
+    """The members of `dlrun.frameworks.protocol.Framework` that a back end may leave out; their meaning is described there."""
+
+    Options = NoOptions
+    LAUNCHERS: tuple[str, ...] = ()
+    PRESETS = presets.NONE
+
+    ports = staticmethod(no_ports)
+    comm_cores = staticmethod(no_comm_cores)
+    problems = staticmethod(no_problems)
+
+
+def completed(found: Any) -> Framework:
+    """A back end with the names of its module, and the defaults for all others of `Framework`."""
+    back_end = Defaults()
+    vars(back_end).update({name: getattr(found, name) for name in MEMBERS if hasattr(found, name)})
+    return cast("Framework", back_end)
+
+
+MEMBERS = frozenset(name for name in (*Framework.__annotations__, *vars(Framework)) if name[0] != "_")
+"""All names that a back end has."""

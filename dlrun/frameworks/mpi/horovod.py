@@ -24,7 +24,6 @@ from dlrun.model.units import many
 
 NAME = "horovod"
 TITLE = "Horovod"
-LAUNCHERS: tuple[str, ...] = ()
 LIBRARIES = ("horovod",)
 PRESETS = {
     "": Preset(library="horovod", because="Horovod's background thread shares the rank's cores"),

@@ -18,10 +18,6 @@ NAME = "ibm_ddl"
 TITLE = "IBM Distributed Deep Learning"
 LAUNCHERS = (protocol.ANY_MPI,)
 LIBRARIES = presets.MPI_LIBRARIES
-PRESETS = presets.NONE
-ports = defaults.no_ports
-comm_cores = defaults.no_comm_cores
-problems = defaults.no_problems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,6 @@ PRESETS = {
         because="MLSL's servers poll (intel/caffe scripts/set_env.sh)",
     )
 }
-ports = defaults.no_ports
 _SCRIPT = "intel/caffe scripts/run_intelcaffe.sh"
 _MLSL = "Intel MLSL, src/comm_ep.cpp"
 

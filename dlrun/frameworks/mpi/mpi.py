@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 from dlrun.frameworks import protocol
 from dlrun.frameworks.common import defaults, presets
@@ -16,9 +17,7 @@ Options = defaults.NoOptions
 LAUNCHERS = (protocol.ANY_MPI,)
 LIBRARIES = presets.MPI_LIBRARIES
 PRESETS = {"": Preset(because="any MPI program")}
-ports = defaults.no_ports
-comm_cores = defaults.no_comm_cores
-problems = defaults.no_problems
+ports, comm_cores = defaults.no_ports, defaults.no_comm_cores
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
@@ -26,27 +25,20 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
     return (Role(name="rank", place="rank", argv=tuple(command)),)
 
 
-class Library:
+def _library(name: str, title: str) -> SimpleNamespace:
     """A framework whose programs are started like any MPI program; only name and title differ."""
-
-    LAUNCHERS, LIBRARIES, PRESETS = LAUNCHERS, LIBRARIES, presets.NONE
-    Options = Options
-    ports, comm_cores = staticmethod(ports), staticmethod(comm_cores)
-    problems, roles = staticmethod(problems), staticmethod(roles)
-
-    def __init__(self, name: str, title: str) -> None:
-        self.NAME, self.TITLE = name, title
+    return SimpleNamespace(NAME=name, TITLE=title, LAUNCHERS=LAUNCHERS, LIBRARIES=LIBRARIES, roles=roles)
 
 
 # Caffe-MPI README, "Try your first MPI Caffe": its first process keeps the parameters.
-caffe_mpi = Library("caffe_mpi", "Caffe-MPI")
+caffe_mpi = _library("caffe_mpi", "Caffe-MPI")
 # Chainer documentation, Distributed training: the communicator `naive` needs no GPU.
-chainermn = Library("chainermn", "ChainerMN")
+chainermn = _library("chainermn", "ChainerMN")
 # CNTK documentation, Multiple GPUs and machines; CNTK 2.7 needs Open MPI 1.10.
-cntk = Library("cntk", "CNTK")
+cntk = _library("cntk", "CNTK")
 # NVIDIA/caffe, src/caffe/clusters.cpp; `--gpu` chooses each rank's GPUs.
-nvcaffe = Library("nvcaffe", "NVIDIA Caffe")
+nvcaffe = _library("nvcaffe", "NVIDIA Caffe")
 # Theano-MPI, theanompi/run_bsp.sh: its worker takes its device as an argument, `cuda{{ local_rank }}`.
-theano_mpi = Library("theano_mpi", "Theano-MPI")
+theano_mpi = _library("theano_mpi", "Theano-MPI")
 # TorchMPI for Lua Torch: facebookresearch/TorchMPI, docs/launchscripts.md.
-torch_mpi = Library("torch_mpi", "TorchMPI")
+torch_mpi = _library("torch_mpi", "TorchMPI")

@@ -18,7 +18,6 @@ TITLE = "oneCCL program"
 LAUNCHERS = ("intelmpi", "hydra", "srun", "pals", "ibrun")
 LIBRARIES = ("oneccl",)
 PRESETS = {"": presets.TORCH_CCL}
-ports = defaults.no_ports
 _SOURCE = "oneCCL documentation, Environment variables"
 
 

@@ -16,9 +16,8 @@ from dlrun.model.text import Shell, Text
 
 NAME = "caffeonspark"
 TITLE = "CaffeOnSpark"
-LAUNCHERS, LIBRARIES, PRESETS = spark.LAUNCHERS, spark.LIBRARIES, spark.PRESETS
 Options = spark.Options
-ports, comm_cores, problems = spark.ports, spark.comm_cores, spark.problems
+LIBRARIES, ports = spark.LIBRARIES, spark.ports
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import defaults, presets
+from dlrun.frameworks.common import defaults
 from dlrun.frameworks.common.agents import split_python
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.keys import key
@@ -19,11 +19,7 @@ from dlrun.model.units import Bytes
 
 NAME = "spark"
 TITLE = "Spark"
-LAUNCHERS: tuple[str, ...] = ()
 LIBRARIES: tuple[str, ...] = ()  # sockets of its own, which no variable controls
-PRESETS = presets.NONE
-comm_cores = defaults.no_comm_cores
-problems = defaults.no_problems
 _SOURCE = "Spark documentation, Spark Standalone Mode"
 _PAGE = protocol.port(1)
 

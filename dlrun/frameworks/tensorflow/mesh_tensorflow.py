@@ -12,11 +12,8 @@ from dlrun.model.text import Text
 NAME = "mesh_tensorflow"
 TITLE = "Mesh TensorFlow"
 Options = defaults.NoOptions
-LAUNCHERS: tuple[str, ...] = ()
 LIBRARIES = ("tensorflow",)
 PRESETS = presets.TENSORFLOW
-comm_cores = defaults.no_comm_cores
-problems = defaults.no_problems
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:

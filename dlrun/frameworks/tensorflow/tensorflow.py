@@ -21,10 +21,8 @@ from dlrun.model.text import Shell, Text
 
 NAME = "tensorflow"
 TITLE = "TensorFlow"
-LAUNCHERS: tuple[str, ...] = ()
 LIBRARIES = ("tensorflow",)
 PRESETS = presets.TENSORFLOW
-comm_cores = defaults.no_comm_cores
 _SOURCE = "TensorFlow guide, Distributed training"
 
 

@@ -18,8 +18,7 @@ from dlrun.model.text import Shell, Text
 
 NAME = "deepspeed"
 TITLE = "DeepSpeed"
-LAUNCHERS, LIBRARIES, PRESETS = env_ranks.LAUNCHERS, env_ranks.LIBRARIES, env_ranks.PRESETS
-ports, comm_cores = env_ranks.ports, env_ranks.comm_cores
+LIBRARIES, PRESETS, ports = env_ranks.LIBRARIES, env_ranks.PRESETS, env_ranks.ports
 
 
 @record(frozen=True, slots=True, kw_only=True)

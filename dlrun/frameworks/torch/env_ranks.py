@@ -11,11 +11,9 @@ from dlrun.model.problem import Problem
 from dlrun.model.text import Shell, Text
 from dlrun.model.units import many
 
-LAUNCHERS: tuple[str, ...] = ()
 LIBRARIES = presets.TORCH_LIBRARIES
 PRESETS = {"": presets.TORCH}
 ports = defaults.one_port
-comm_cores = defaults.no_comm_cores
 _TORCH = "PyTorch documentation, torch.distributed"
 
 

@@ -18,8 +18,7 @@ from dlrun.model.text import Text
 
 NAME = "lightning"
 TITLE = "PyTorch Lightning"
-LAUNCHERS, LIBRARIES, PRESETS = env_ranks.LAUNCHERS, env_ranks.LIBRARIES, env_ranks.PRESETS
-ports, comm_cores = env_ranks.ports, env_ranks.comm_cores
+LIBRARIES, PRESETS, ports = env_ranks.LIBRARIES, env_ranks.PRESETS, env_ranks.ports
 Options = defaults.NoOptions
 _SOURCE = "Lightning 2.6, fabric/plugins/environments/lightning.py"
 

@@ -67,3 +67,9 @@ def settle(used: set[object], draft: SpecDraft) -> None:
     for module in (flux, gridengine):
         if module in used:
             module.settle(draft)
+
+
+def anywhere(used: set[object]) -> tuple[str, ...]:
+    """The profile that stands for any site of a script's scheduler, and settings that it needs; empty without one."""
+    found = [getattr(module, "ANYWHERE", ()) for module in used or {slurm}]
+    return found[0] if len(found) == 1 else ()

@@ -18,6 +18,7 @@ from dlrun.importing.directives.words import (
 )
 from dlrun.importing.draft import SpecDraft
 
+ANYWHERE = ("generic-flux",)
 LINE = re.compile(r"#[^A-Za-z0-9]*(?:flux|FLUX):\s+(.*)")
 """A directive line; any characters but letters and digits may precede `flux:`."""
 

@@ -12,6 +12,7 @@ from dlrun.importing.directives.words import JOB_LOGS, OWN_ENVIRONMENT, PLACEHOL
 from dlrun.importing.draft import SpecDraft
 from dlrun.model.text import digits
 
+ANYWHERE = ("generic-gridengine", "launcher=openmpi")
 LINE = re.compile(r"#\$\s*(-.*)")
 """A directive line; Grid Engine ignores indented ones."""
 

@@ -10,11 +10,12 @@ from dlrun.importing.directives.words import JOB_LOGS, OPTION, OWN_ENVIRONMENT, 
 from dlrun.importing.draft import SpecDraft
 from dlrun.model.text import digits
 
+ANYWHERE = ("generic-openpbs", "launcher=hydra")
 LINE = re.compile(r"#PBS\s+(.*)")
 """A directive line; qsub ignores those after the first command."""
 _CHUNK = {"ppn": "slots_per_node", "mpiprocs": "slots_per_node", "ngpus": "gpus", "gpus": "gpus", "ncpus": "cpus_per_node",
           "ompthreads": "threads"}  # fmt: skip
-_UNREAD = "dlrun has no key for it"
+_UNREAD = "dlrun has no key for this option"
 Taken = str | bool
 """True: converted; a text: why the job does not need it; False: the user has to look at it."""
 

@@ -19,8 +19,18 @@ from dlrun.importing.directives.words import (
 from dlrun.importing.draft import SpecDraft
 from dlrun.model.text import digits
 
+ANYWHERE = ("generic-slurm",)
 LINE = re.compile(r"#SBATCH\s+(.*)")
 """A directive line; sbatch ignores indented ones, and those after the first command."""
+_CUT = {
+    "err": "error",
+    "out": "output",
+    "part": "partition",
+    "acc": "account",
+    "job": "job-name",
+    "cons": "constraint",
+}
+"""Options that scripts cut short, as sbatch lets them."""
 _FLAGS = {
     "exclusive", "hold", "requeue", "no-requeue", "no-kill", "contiguous", "overcommit", "oversubscribe", "parsable",
     "spread-job", "verbose", "quiet", "wait", "get-user-env", "use-min-nodes", "test-only", "reboot",
@@ -73,16 +83,26 @@ def directive(line: int, text: str, draft: SpecDraft) -> None:
     """One `#SBATCH` line (without the prefix)."""
     if text.split()[:1] in (["hetjob"], ["packjob"]):
         draft.check(
-            line, text, "a heterogeneous job: its parts are several programs or several kinds of nodes"
+            line,
+            text,
+            "a heterogeneous job: write `roles` where its parts need nodes of one kind, else a spec for each part",
+        )
+        draft.first_part_only = True
+        return
+    if draft.first_part_only:
+        draft.leave(
+            line, text, "of another part of the heterogeneous job: `nodes`, `ranks_per_node`, … of its role"
         )
         return
-    for name, value in long_options(words_of(text), SHORT, _FLAGS):
+    for written, value in long_options(words_of(text), SHORT, _FLAGS):
+        name = _CUT.get(written, written)
         shown = f"--{name}{f'={value}' if value else ''}" if name else value
         taken = _option(line, name, value, draft)
         if isinstance(taken, str):
             draft.leave(line, shown, taken)
         elif not taken:
-            draft.check(line, shown, _CHANGES_LAYOUT.get(name, "not an option of sbatch"))
+            because = draft.reasons.pop(name, "") or _CHANGES_LAYOUT.get(name, "not an option of sbatch")
+            draft.check(line, shown, because)
 
 
 def _option(line: int, name: str, value: str, draft: SpecDraft) -> str | bool:
@@ -157,13 +177,23 @@ def _memory(name: str) -> Callable[[str, SpecDraft], str | bool]:
 def _gres(value: str, draft: SpecDraft) -> str | bool:
     others = []
     for part in value.split(","):
-        kind, *more = part.split("(")[0].split(":")
+        kind, *more = re.split(r"[:=]", part.split("(")[0].removeprefix("gres:").removeprefix("gres/"))
         if kind != "gpu":
             others.append(part)
         elif "gpus" in draft.counts or not _gpus("gpus", ":".join(more) or "1", draft):
+            draft.reasons["gres"] = "GPUs of several types, or requested twice: set `resources.gpus_per_node`"
             return False
     if others:
         draft.put("resources.options.gres", ",".join(others))
+    return True
+
+
+def _tres_per_task(value: str, draft: SpecDraft) -> str | bool:
+    """`gres/gpu:a100:2`, the newer form of `--gpus-per-task`; other resources of a task are kept as they are."""
+    match = re.fullmatch(r"gres[/:]gpu[:=]([^,()]+)", value)
+    if match is not None:
+        return _gpus("gpus_per_task", match[1], draft)
+    draft.put("resources.options.tres-per-task", value)
     return True
 
 
@@ -253,7 +283,8 @@ def _requeue(_value: str, draft: SpecDraft) -> bool:
 
 _READERS: dict[str, Callable[[str, SpecDraft], str | bool]] = {
     "time": _time, "mem": _memory("mem"), "mem-per-cpu": _memory("mem-per-cpu"), "mem-per-gpu": _memory("mem-per-gpu"),
-    "gres": _gres, "exclusive": _exclusive, "hold": _flag("hold", True), "signal": _signal, "dependency": _dependency,
+    "gres": _gres, "tres-per-node": _gres, "tres-per-task": _tres_per_task,
+    "exclusive": _exclusive, "hold": _flag("hold", True), "signal": _signal, "dependency": _dependency,
     "export": _export, "array": _array, "distribution": _distribution,
     "nodelist": lambda value, draft: _hosts("hosts", value, draft),
     "exclude": lambda value, draft: _hosts("exclude", value, draft),

@@ -18,11 +18,10 @@ _UNZIP_FLAGS = re.compile(r"-[qo]+")
 
 @dataclass(frozen=True, slots=True)
 class Unpacking:
-    """What a command unpacks: the archive, the directory, and whether the command makes that."""
+    """What a command unpacks: the archive, and the directory."""
 
     archive: Word
     directory: Word
-    makes: bool = False
 
 
 def unpacking(words: Sequence[Word]) -> Unpacking | None:
@@ -92,7 +91,7 @@ def _unzip(words: Sequence[Word]) -> Unpacking | None:
     # Without its suffix `unzip` looks for other names, too.
     if archive is None or directory is None or not _text(archive).endswith(".zip"):
         return None
-    return Unpacking(archive, directory, makes=True)
+    return Unpacking(archive, directory)
 
 
 def _is_home(archive: Word, directory: Word, words: Sequence[Word]) -> bool:

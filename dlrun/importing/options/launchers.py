@@ -144,14 +144,7 @@ JSRUN = _table(
     single_dash=True,
 )
 
-CONTAINER = _table(
-    nothing="nv rocm nvccli cleanenv contain containall writable-tmpfs writable no-home fakeroot ipc pid "
-    "no-init no-privs "
-    "userns unsquash compat no-umask no-eval allow-setuid",
-    value="bind home overlay workdir env env-file pwd cwd scratch mount net network hostname app security no-mount dns",
-    short="B=bind H=home o=overlay W=workdir S=scratch e=cleanenv c=contain C=containall w=writable "
-    "f=fakeroot i=ipc p=pid u=userns",
-)
+PBSDSH = _table(nothing="o s v u E", value="c n h", single_dash=True)
 
 LAUNCHERS: Mapping[str, Table] = {
     "srun": SRUN, **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "mpiexec.slurm", "orterun", "prun", "prterun"), MPI),
@@ -179,7 +172,7 @@ PLACED: Mapping[str, frozenset[str]] = {
     "account qos constraint job-name output error mpi distribution cpu-bind mem-bind gpu-bind accel-bind "
     "hint jobid threads-per-core wait network signal reservation comment cpu-freq gpu-freq tres-bind "
     "open-mode time-min tmp licenses mail-type mail-user priority profile compress cpus-per-gpu bcast "
-    "whole tres-per-task"
+    "whole tres-per-task multi-prog"
 ),
     "flux": name_set(
     "exclusive unbuffered label-io verbose quiet time-limit setattr setopt output error queue bank "
@@ -200,6 +193,9 @@ PLACED: Mapping[str, frozenset[str]] = {
 ),
 }  # fmt: skip
 """Launcher -> options that dlrun replaces: layout on nodes and cores, logs, limits of the step."""
+
+SPAWNERS = frozenset({"pbsdsh", "blaunch"})
+"""Programs of schedulers that start others on the nodes, in an environment of their own."""
 
 OPEN_MPI = frozenset(
     {"x", "mca", "gmca", "npernode", "map-by", "bind-to", "rank-by", "report-bindings", "allow-run-as-root"}

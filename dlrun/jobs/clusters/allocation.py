@@ -53,7 +53,7 @@ def held(scheduler: str, environment: Mapping[str, str]) -> tuple[str, Granted] 
     if not found.hosts:
         raise OperationFailed(
             f"the nodes of allocation {job_id} cannot be found out: {reason.partition(chr(10))[0] or 'no answer'}",
-            help=f"it may have ended: get another with `{allocation.start}`",
+            help=f"it may have ended: get another with `{allocation.line()}`",
         )
     return job_id, found
 

@@ -65,12 +65,25 @@ _OF_STEP = re.compile(
 """Variables of one process: of a step, a launcher or a rank."""
 
 
+_OF_ALL_RANKS = re.compile(
+    r"MASTER_\w+|WORLD_SIZE|LOCAL_WORLD_SIZE|JAX_COORDINATOR_ADDRESS|JAX_NUM_PROCESSES"
+)
+"""Variables that are equal in all ranks, so that a script exports them for all."""
+_OF_RANK = ("RANK", "LOCAL_RANK", "JAX_PROCESS_ID")
+
+
 def within_allocation(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment for a job in the allocation of this shell: all but what describes a single process.
 
-    The shell may be a step (`salloc` with an interactive step, `srun --pty bash`), or a rank's own.
+    The shell may be a step (`salloc` with an interactive step, `srun --pty bash`), or a rank's own. In any other, a rendezvous
+    that a script has exported is that of its ranks, whose framework may set none.
     """
-    return {name: value for name, value in environment.items() if not _OF_STEP.fullmatch(name)}
+    is_rank = any(name in environment for name in _OF_RANK)
+    return {
+        name: value
+        for name, value in environment.items()
+        if not _OF_STEP.fullmatch(name) or (not is_rank and _OF_ALL_RANKS.fullmatch(name))
+    }
 
 
 def without_own(

@@ -133,7 +133,8 @@ def start(
         raise OperationFailed(f"cannot start the job: {error.strerror}") from None
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-    job_id = f"{process.pid}.{start_time(process.pid)}"
+    # A short job may have ended already: until `poll` below its process is a zombie.
+    job_id = f"{process.pid}.{start_time(process.pid, zombie=True)}"
     _started[:] = [one for one in (*_started, process) if one.poll() is None]
     return job_id
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,7 +71,7 @@ def _candidates(
     # The program itself, although git ignores it: it is small, and it is what is to run.
     own += [name for name in named if is_code(os.path.basename(name)) and (top / name).is_file()]  # noqa: PTH119 - text alone
     included = [name for pattern in wanted.include for name in _matching(top, pattern)]
-    left_out = [_pattern(pattern) for pattern in wanted.exclude]
+    left_out = [excluded(pattern) for pattern in wanted.exclude]
     secrets = []
     for name in dict.fromkeys([*own, *included]):
         if any(pattern.fullmatch(name) for pattern in left_out):
@@ -81,9 +81,7 @@ def _candidates(
             continue
         yield name
     if secrets:
-        chosen.notes.append(
-            f"left out, since files of such names hold secrets: {listed(secrets)}; `code: {{include: [NAME]}}` takes them"
-        )
+        chosen.notes.append(left_out_secrets(secrets))
 
 
 def _new_files(chosen: Chosen, repository: git.Repository, without: Sequence[str]) -> Iterator[str]:
@@ -113,7 +111,7 @@ def _matching(top: Path, pattern: str) -> Iterator[str]:
         raise Invalid(f"`code: include` names `{pattern}`, and nothing in `{top}` matches it")
 
 
-def _pattern(pattern: str) -> re.Pattern[str]:
+def excluded(pattern: str) -> re.Pattern[str]:
     """A pattern of `exclude`: `*` and `?` within a name, `**` over directories; what is in a directory that matches, matches."""
     text = pattern.strip("/")
     parts = re.split(r"(\*\*/|\*\*|\*|\?)", text)
@@ -150,10 +148,10 @@ def _target(root: Path, link: Path) -> str:
 def _named(plan: Plan, root: Path) -> list[str]:
     """Paths that the command names relative to the working directory and that exist, relative to the root."""
     found = []
-    for role in plan.roles:
+    for one, role in ((each, role) for each in plan.programs for role in each.roles):
         for text in (word.literal for word in role.argv):
             for word in _WORD.findall(text or ""):
-                path = os.path.normpath(os.path.join(plan.directory, word))  # noqa: PTH118 - text alone
+                path = os.path.normpath(os.path.join(one.directory, word))  # noqa: PTH118 - text alone
                 if word[0] in "/-~" or path == str(root) or not reach.is_below(path, [str(root)]):
                     continue
                 if os.path.lexists(path):
@@ -180,18 +178,28 @@ def _link_what_is_named(chosen: Chosen, named: Iterable[str]) -> None:
         chosen.notes.append(f"links that lead out of the snapshot, to what may change: {listed(out)}")
 
 
+def left_out_secrets(names: Sequence[str]) -> str:
+    """The note about files that may hold secrets."""
+    return f"left out, since files of such names hold secrets: {listed(names)}; `code: {{include: [NAME]}}` takes them"
+
+
 def _check(chosen: Chosen, wanted: Snapshot) -> None:
     if len(chosen.files) > _MOST_FILES:
         raise OperationFailed(
             f"the snapshot would have {len(chosen.files)} files, and the most is {_MOST_FILES}",
             help="leave some out: `code: {exclude: [PATTERN]}`, or a `.gitignore`",
         )
-    size = sum(seen.st_size for seen in chosen.files.values())
+    check_size({name: seen.st_size for name, seen in chosen.files.items()}, wanted)
+
+
+def check_size(sizes: Mapping[str, int], wanted: Snapshot) -> None:
+    """Raise Invalid for files (name -> bytes) that are larger together than a snapshot may be."""
+    size = sum(sizes.values())
     if size > wanted.limit:
-        largest = sorted(chosen.files, key=lambda name: -chosen.files[name].st_size)[:_SHOWN]
+        largest = sorted(sizes, key=lambda name: -sizes[name])[:_SHOWN]
         raise Invalid(
             f"the snapshot would have {Bytes(size)}, and its limit is {wanted.limit}; the largest files: "
-            + ", ".join(f"{name} ({Bytes(chosen.files[name].st_size)})" for name in largest),
+            + ", ".join(f"{name} ({Bytes(sizes[name])})" for name in largest),
             help="leave some out: `code: {exclude: [PATTERN]}` or a `.gitignore`; or allow more: `code: {limit: SIZE}`",
         )
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from dlrun.jobs.code import reach
-from dlrun.model.plan import ContainerPlan, Plan
+from dlrun.model.plan import Plan
+from dlrun.model.program import ContainerPlan
 from dlrun.system.paths import home, read_bytes
 
 _LOCKS = ("uv.lock", "pylock.toml", "poetry.lock", "pdm.lock", "pixi.lock", "conda-lock.yml", "Pipfile.lock")
@@ -40,6 +41,16 @@ def described(plan: Plan, root: Path) -> dict[str, Any]:
         with suppress(OSError):
             found["lock"][name] = sha256(read_bytes(root / name, _LARGEST_LOCK)).hexdigest()
     return found
+
+
+def named(plan: Plan, locks: Mapping[str, str]) -> dict[str, Any]:
+    """What is known of the environment of a job on another host: modules and image by their names; locks: name -> digest."""
+    container = plan.environment.container
+    return {
+        "modules": list(plan.environment.modules),
+        "image": None if container is None else _named_image(container),
+        "lock": {name: digest for name, digest in locks.items() if name in _LOCKS},
+    }
 
 
 def installed(plan: Plan) -> list[tuple[str, str, str]]:
@@ -138,10 +149,16 @@ def _image(container: ContainerPlan | None) -> dict[str, Any] | None:
     """A container's image: by its digest where its name has one, else by the size and time of its file."""
     if container is None:
         return None
-    found: dict[str, Any] = {"name": container.image}
-    if match := _DIGEST.search(container.image):
-        found["digest"] = match[1]
+    found = _named_image(container)
     with suppress(OSError):
         status = Path(container.image).stat()
         found |= {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
     return found
+
+
+def _named_image(container: ContainerPlan) -> dict[str, Any]:
+    if container.source is not None:
+        digest = container.source.digest
+        return {"name": container.source.uri} | ({"digest": digest} if digest else {})
+    match = _DIGEST.search(container.image)
+    return {"name": container.image} | ({"digest": match[1]} if match else {})

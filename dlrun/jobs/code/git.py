@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dlrun.config.secret_names import without_secrets
@@ -23,17 +24,18 @@ _USER = re.compile(r"^([a-z][a-z0-9+.-]*://)[^/@]*@", re.IGNORECASE)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
     """A working tree. root: its top directory; commit: None before the first one; branch: None if HEAD is detached;
-    remote: URL without user, password and parameters; changed: tracked files that differ from the commit; tracked: also those
-    of submodules; untracked: those that are not ignored, a repository in this one with `/`. Paths are relative to `root`.
+    remote: URL without user, password and parameters; changed: tracked files that differ from the commit, None if git did not
+    say; tracked: also those of submodules; untracked: those that are not ignored, a repository in this one with `/`. Paths are
+    relative to `root`.
     """
 
     root: Path
     commit: str | None
     branch: str | None
     remote: str | None
-    changed: tuple[str, ...]
-    tracked: tuple[str, ...]
-    untracked: tuple[str, ...]
+    changed: tuple[str, ...] | None = None
+    tracked: tuple[str, ...] = ()
+    untracked: tuple[str, ...] = ()
 
     @property
     def new(self) -> list[str]:
@@ -47,31 +49,47 @@ def root_of(directory: Path) -> Path | None:
 
 
 def repository(directory: Path, timeout: float) -> Repository | None:
-    """The working tree of a directory; None if there is none, or git is not installed or does not answer in time (seconds)."""
+    """The working tree of a directory; None if there is none, or git is not installed or does not list it in time (seconds)."""
+    found = head(directory, timeout)
+    listed = None if found is None else with_files(found, timeout)
+    return None if listed is None or listed.changed is None else listed
+
+
+def head(directory: Path, timeout: float) -> Repository | None:
+    """The working tree without its files, which takes a handful of reads, however many there are; None as for `repository`."""
     top = root_of(directory)
     if top is None:
         return None
     try:
-        options = ("--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames")
-        status = _git(top, timeout, "status", *options)
-        tracked = _git(top, timeout, "ls-files", "-z", "--cached", "--recurse-submodules").split("\0")
-        remotes = _git(top, timeout, "config", "--get-regexp", r"^remote\..*\.url$", none=True)
-        headers, changed, untracked, submodules = _parsed(status)
-        for name in submodules:  # `git status` counts their new files and does not name them
-            others = _git(top / name, timeout, "ls-files", "-z", "--others", "--exclude-standard").split("\0")
-            untracked += [f"{name}/{other}" for other in others if other]
+        commit = _git(top, timeout, "rev-parse", "--quiet", "--verify", "HEAD", none=True).strip()
+        branch = _git(top, timeout, "symbolic-ref", "--quiet", "--short", "HEAD", none=True).strip()
+        keys = r"^(remote\..*\.url|branch\..*\.remote)$"
+        named = _git(top, timeout, "config", "--get-regexp", keys, none=True)
     except (DlrunError, ValueError):
         return None
-    commit, branch = headers.get("branch.oid"), headers.get("branch.head")
-    return Repository(
-        root=top,
-        commit=None if commit == "(initial)" else commit,
-        branch=None if branch == "(detached)" else branch,
-        remote=_remote(remotes, headers.get("branch.upstream", "")),
-        changed=tuple(changed),
-        tracked=tuple(dict.fromkeys(name for name in tracked if name)),
-        untracked=tuple(untracked),
-    )
+    return Repository(root=top, commit=commit or None, branch=branch or None, remote=_remote(named, branch))
+
+
+def with_files(found: Repository, timeout: float) -> Repository:
+    """A working tree with its files, as far as git lists them within so many seconds."""
+    end = time.monotonic() + timeout
+
+    def ask(place: Path, *words: str) -> list[str]:
+        return [name for name in _git(place, end - time.monotonic(), *words).split("\0") if name]
+
+    try:
+        tracked = ask(found.root, "ls-files", "-z", "--cached", "--recurse-submodules")
+        # With submodules a file may be named twice.
+        found = replace(found, tracked=tuple(dict.fromkeys(tracked)))
+        # It looks at each file, and is slow where that is.
+        status = ask(found.root, "status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames")
+        changed, untracked, submodules = _parsed(status)
+        for name in submodules:  # `git status` counts their new files and does not name them
+            others = ask(found.root / name, "ls-files", "-z", "--others", "--exclude-standard")
+            untracked += [f"{name}/{other}" for other in others]
+    except (DlrunError, ValueError):
+        return found
+    return replace(found, changed=tuple(changed), untracked=tuple(untracked))
 
 
 def fault(directory: Path, timeout: float) -> str:
@@ -87,7 +105,7 @@ def fault(directory: Path, timeout: float) -> str:
 
 def difference(found: Repository, timeout: float) -> str:
     """The changes of tracked files since the commit, of at most 1 MiB, without large files and secrets; empty without any."""
-    names = [name for name in found.changed if _shown(found.root / name)][:_MOST_NAMED]
+    names = [name for name in found.changed or () if _shown(found.root / name)][:_MOST_NAMED]
     if not names or found.commit is None:
         return ""
     options = ("--no-color", "--no-ext-diff", "--no-textconv", "--submodule=short")
@@ -110,52 +128,38 @@ def _shown(path: Path) -> bool:
 
 
 def _git(directory: Path, timeout: float, *words: str, none: bool = False) -> str:
-    """The output of git; none: a failure is an empty answer. Raises the errors of `run`, ValueError if git fails."""
+    """The output of git; none: there may be no answer. Raises the errors of `run`, ValueError if git fails."""
     # No locks and no programs of the repository's own configuration; nothing of a git that runs this command as its hook.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     argv = ["git", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", *words]
-    done = run(argv, environment=environment, directory=directory, timeout=timeout)
-    if done.returncode and not none:
+    done = run(argv, environment=environment, directory=directory, timeout=max(0.1, timeout))
+    if done.returncode > none or done.returncode < 0:
         raise ValueError(done.stderr)
     return done.stdout
 
 
-def _parsed(status: str) -> tuple[dict[str, str], list[str], list[str], list[str]]:
-    """(headers, changed tracked files, untracked files, submodules with such) of `git status --porcelain=v2 -z`."""
-    headers: dict[str, str] = {}
+def _parsed(status: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+    """(changed tracked files, untracked files, submodules with such) of `git status --porcelain=v2 -z`."""
     changed, untracked, submodules = [], [], []
     # Fields before the path: of an ordinary change, and of an unmerged file.
     before = {"1": 8, "u": 10}
-    for line in status.split("\0"):
+    for line in status:
         kind, _, rest = line.partition(" ")
-        if kind == "#":
-            name, _, value = rest.partition(" ")
-            headers[name] = value
-        elif kind in before:
+        if kind in before:
             path = line.split(" ", before[kind])[-1]
             changed.append(path)
             if line.split(" ", 3)[2].endswith("U"):  # S<commit><changed><untracked>
                 submodules.append(path)
         elif kind == "?":
             untracked.append(rest)
-    return headers, changed, untracked, submodules
+    return changed, untracked, submodules
 
 
-def _remote(urls: str, upstream: str) -> str | None:
+def _remote(configured: str, branch: str) -> str | None:
     """The URL of the branch's remote, else of `origin`, else of the first."""
-    found = {
-        name.removeprefix("remote.").removesuffix(".url"): url
-        for name, _, url in (line.partition(" ") for line in urls.splitlines())
-    }
-    name = next((name for name in _of_upstream(upstream) if name in found), None)
-    url = found.get(name or "origin") or next(iter(found.values()), None)
-    if url is None:
-        return None
-    return without_secrets(re.split(r"[?#]", _USER.sub(r"\1", url))[0])
-
-
-def _of_upstream(upstream: str) -> Sequence[str]:
-    """The beginnings of `origin/feature/a` that may be the remote's name."""
-    parts = upstream.split("/")
-    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+    named = dict(line.split(" ", 1) for line in configured.splitlines() if " " in line)
+    urls = {name: url for name, url in named.items() if name.endswith(".url")}
+    of_branch = f"remote.{named.get(f'branch.{branch}.remote')}.url"
+    url = urls.get(of_branch) or urls.get("remote.origin.url") or next(iter(urls.values()), None)
+    return None if url is None else without_secrets(re.split(r"[?#]", _USER.sub(r"\1", url))[0])

@@ -70,11 +70,12 @@ class History:
 
     @cached_property
     def commit(self) -> str | None:
-        """The commit in seven digits, with `-dirty` if files differed from it; None without git."""
+        """The commit in seven digits, with `-dirty` if files differed from it, `-unchecked` if git did not say; None without."""
         found = self.record.get("repository")
         if not isinstance(found, dict) or not isinstance(found.get("commit"), str):
             return None
-        return str(found["commit"])[:7] + ("-dirty" if found.get("dirty") else "")
+        differs = found.get("dirty", False)
+        return str(found["commit"])[:7] + ("-unchecked" if differs is None else "-dirty" if differs else "")
 
     def commit_of_run(self, run: Path) -> str | None:
         """The commit of one run, with `-changed` if its last start found changes since the submission."""

@@ -10,6 +10,8 @@ SNAPSHOT = "code/snapshot"
 """Lines: its snapshot's directory in the store; relative to that, the working directory, and what is imported from there."""
 SNAPSHOT_LIST = "code/snapshot.sha256"
 """The list of the snapshot's files: a link to the store's own."""
+WORK = "work"
+"""In the directory of a run: its copy of the snapshot (templates/lib/snapshot.sh)."""
 LARGEST = 1 << 20
 """Bytes of the largest file that is read: programs and settings are smaller, data are not."""
 _ENDINGS = (

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +25,8 @@ DISTRIBUTIONS = f"{DIRECTORY}/distributions"
 DIFF = f"{DIRECTORY}/diff"
 _SECONDS = 2.0
 """The longest time for all of this: 2,000 files take 0.1 s on a file system that answers."""
+_OF_GIT = 0.6
+"""The part of the time that is left which git may take to list the files: the rest is for reading them."""
 _CHANGED = 50
 """Changed files that the record names."""
 
@@ -34,13 +36,28 @@ class _Findings:
     """What has been found so far: another thread fills it, which may hang in a file system."""
 
     snapshot: Mapping[str, Any] | None
+    root: Path
     repository: git.Repository | None = None
-    root: Path | None = None
     diff: str = ""
     digests: Digests = field(default_factory=Digests)
     environment: dict[str, Any] = field(default_factory=dict)
     installed: list[tuple[str, str, str]] = field(default_factory=list)
     done: bool = False
+
+    @property
+    def missing(self) -> str | None:
+        """What could not be looked at; None if all was."""
+        parts = []
+        if self.repository is not None and self.repository.changed is None:
+            parts.append("git did not say which files are new, or differ from the commit")
+        if self.digests.behind is not None:
+            parts.append(self.digests.behind)
+        if not self.done:
+            read = self.digests.complete or self.digests.behind is not None
+            parts.append(
+                f"{'the environment' if read else f'`{self.root}`'} did not answer within {_SECONDS:g} s"
+            )
+        return "; ".join(parts) or None
 
 
 def files(
@@ -57,34 +74,54 @@ def files(
     """
     if plan.code == "off":
         return {}
-    found = _Findings(snapshot=snapshot)
+    found = _Findings(snapshot=snapshot, root=Path(plan.directory))
     # A read of a hung file system cannot be interrupted; a daemon thread does not keep the program from ending.
     thread = threading.Thread(target=_find, args=(plan, found, [*outputs(plan), *without]), daemon=True)
     thread.start()
     thread.join(_SECONDS + 0.5)
-    if not found.done and found.digests.behind is None:
-        found.digests.behind = f"`{plan.directory}` did not answer within {_SECONDS:g} s"
-    if found.digests.behind is not None:
-        notice(f"warning: the code is recorded in part: {found.digests.behind}")
+    if (missing := found.missing) is not None:
+        only = "; `code: strict` compares only what was recorded" if plan.code == "strict" else ""
+        notice(f"warning: the code is recorded in part: {missing}{only}")
+    return _texts(plan, found)
+
+
+def of_sent(
+    plan: Plan, directory: Path, digests: Digests, snapshot: Mapping[str, Any] | None = None
+) -> dict[str, str]:
+    """The record of a job on a login node, in whose directory its files are; directory: where they come from, on this machine;
+    digests: of the files there, by their absolute paths; snapshot: what is known of their snapshot, which cannot change.
+    """
+    repository = git.head(directory, _SECONDS)
+    if repository is not None:
+        repository = git.with_files(repository, _SECONDS)
+    there = {os.path.relpath(path, plan.directory): digest for path, digest in digests.files.items()}
+    found = _Findings(
+        snapshot=snapshot,
+        repository=repository,
+        root=Path(plan.directory),
+        diff=git.difference(repository, _SECONDS) if repository is not None else "",
+        digests=digests if snapshot is None else Digests(complete=True),
+        environment=environment.named(plan, there),
+        done=True,
+    )
     return _texts(plan, found)
 
 
 def _find(plan: Plan, found: _Findings, without: Sequence[str]) -> None:
     deadline = time.monotonic() + _SECONDS
     directory = Path(plan.directory)
+    root, inside = directory, reach.below(directory, without)
     if found.snapshot is not None:
-        root, repository = Path(found.snapshot["root"]), None
-        inside: Iterable[str] = ()
-    else:
-        repository = git.repository(directory, _SECONDS)
-        root = repository.root if repository is not None else directory
-        inside = (
-            reach.of_repository(repository, without) if repository is not None else reach.below(root, without)
-        )
-    found.repository, found.root = repository, root
+        root, inside = Path(found.snapshot["root"]), iter([])
+    elif (head := git.head(directory, _SECONDS)) is not None:
+        # Known from here on, however long git takes for the files: it looks at each of them.
+        found.repository, root = head, head.root
+        found.repository = whole = git.with_files(head, (deadline - time.monotonic()) * _OF_GIT)
+        found.diff = git.difference(whole, (deadline - time.monotonic()) * _OF_GIT)
+        listed = whole.tracked or whole.changed is not None
+        inside = reach.of_repository(whole, without) if listed else reach.below(root, without)
+    found.root = root
     reach.read([*reach.beside(words(plan), directory, root), *inside], found.digests, deadline)
-    if repository is not None:
-        found.diff = git.difference(repository, max(0.1, deadline - time.monotonic()))
     found.environment = environment.described(plan, root)
     found.installed = [one for one in environment.installed(plan) if is_listed(one[2])]
     found.done = True
@@ -92,12 +129,13 @@ def _find(plan: Plan, found: _Findings, without: Sequence[str]) -> None:
 
 def words(plan: Plan) -> list[str]:
     """The words of a plan's commands, without those that are known only in the job."""
-    return [word for role in plan.roles for text in role.argv if (word := text.literal)]
+    argvs = (role.argv for one in plan.programs for role in one.roles)
+    return [word for argv in argvs for text in argv if (word := text.literal)]
 
 
 def outputs(plan: Plan) -> list[str]:
     """The directories of a plan's data, results and checkpoints."""
-    named = [data.source for data in plan.data]
+    named = [data.source for one in plan.programs for data in one.data]
     named += [plan.results.to] if plan.results is not None else []
     if plan.checkpoint is not None and plan.checkpoint.path is not None:
         named.append(plan.checkpoint.path.literal or "")
@@ -110,7 +148,7 @@ def outputs(plan: Plan) -> list[str]:
 def _texts(plan: Plan, found: _Findings) -> dict[str, str]:
     # A copy: the thread may still add to it.
     digests = dict(found.digests.files)
-    repository, root = found.repository, str(found.root or plan.directory)
+    repository, root = found.repository, str(found.root)
     relative = sorted((os.path.relpath(path, root), digest) for path, digest in digests.items())
     record = {
         "version": 1,
@@ -121,7 +159,7 @@ def _texts(plan: Plan, found: _Findings) -> dict[str, str]:
         "bytes": found.digests.size,
         "large": found.digests.large,
         "secret": found.digests.secret,
-        "incomplete": found.digests.behind,
+        "incomplete": found.missing,
         "repository": described(repository),
         "environment": found.environment,
         **(found.snapshot or {}),
@@ -146,7 +184,7 @@ def described(repository: git.Repository | None) -> dict[str, Any] | None:
         "commit": repository.commit,
         "branch": repository.branch,
         "remote": repository.remote,
-        "dirty": bool(repository.changed),
-        "changed": repository.changed[:_CHANGED],
+        "dirty": None if repository.changed is None else bool(repository.changed),
+        "changed": (repository.changed or ())[:_CHANGED],
         "untracked": repository.new[:_CHANGED],
     }

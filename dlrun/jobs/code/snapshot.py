@@ -18,6 +18,7 @@ from dlrun.jobs.records.validation import MOST, read_json
 from dlrun.model.data import Snapshot
 from dlrun.model.plan import Plan
 from dlrun.model.units import Bytes, many
+from dlrun.render.parts import directory_of
 from dlrun.system.paths import read_bytes
 
 _DIFF_SECONDS = 30.0
@@ -104,6 +105,28 @@ def _of_earlier(job: Path) -> Iterator[Taken]:
             linked={SNAPSHOT_LIST: job / SNAPSHOT_LIST},
             facts={key: (read_json(job / RECORD) or {}).get(key) for key in _FACTS},
         )
+
+
+def with_roles(plan: Plan, recorded: Mapping[str, str], taken: Taken) -> dict[str, str]:
+    """The files of the record and of the snapshot, and those in the directory of each role, a job of its own that reads them.
+
+    Raises Invalid for a role that works outside of the snapshot.
+    """
+    made = {**recorded, **taken.files}
+    found, root = dict(made), (taken.facts or {}).get("root")
+    for one in (role.plan for role in plan.each_role):
+        of_role = {name: text for name, text in made.items() if name != DIFF}
+        if SNAPSHOT in of_role and root is not None:
+            tree, _, *imported = of_role[SNAPSHOT].splitlines()
+            below = os.path.relpath(one.directory, root)
+            if below.split("/")[0] == "..":
+                raise Invalid(
+                    f"role `{one.role}` works in `{one.directory}`, and the snapshot is one of `{root}`",
+                    help="use a `directory` inside it, or `code: record`",
+                )
+            of_role[SNAPSHOT] = "".join(f"{line}\n" for line in (tree, below, *imported))
+        found |= {f"{directory_of(one.role or '')}/{name}": text for name, text in of_role.items()}
+    return found
 
 
 def tree_of(job: Path) -> tuple[Path, str]:

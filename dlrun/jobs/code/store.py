@@ -163,10 +163,10 @@ class _Adding:
             if first.startswith(_POINTER):
                 self.pointers.add(name)
             if len(first) < _PIECE:
-                key, new = _key(sha256(first).hexdigest(), mode), None
+                key, new = key_of(sha256(first).hexdigest(), mode), None
             else:
                 new = self._place / f".{len(self._new)}.new"
-                key = _key(_write(new, chain([first], iter(lambda: file.read(_PIECE), b"")), mode), mode)
+                key = key_of(_write(new, chain([first], iter(lambda: file.read(_PIECE), b"")), mode), mode)
         self.found[name] = key
         path = _object(self._place, key)
         if path in self._new or is_intact(path, seen.st_size, mode):
@@ -234,7 +234,8 @@ def _write(path: Path, pieces: Iterable[bytes], mode: int) -> str:
     return digest.hexdigest()
 
 
-def _key(digest: str, mode: int) -> str:
+def key_of(digest: str, mode: int) -> str:
+    """The name of a file in the store: its digest, and `x` if its owner can execute it."""
     return digest + ("x" if mode & 0o100 else "")
 
 
@@ -378,8 +379,8 @@ def _remove_tree(place: Path, tree: Path) -> bool:
 
 def _remove_parts(place: Path) -> None:
     """Remove files and trees without a name yet, which a submission that was ended has left."""
-    for path in place.glob(".*.new"):
-        if _PART.fullmatch(path.name):
+    for path in (*place.glob(".*.new"), *(place / "trees").glob(".*.new")):
+        if _PART.fullmatch(path.name) and not path.is_dir():
             path.unlink()
-    for path in (place / "trees").glob(".*.new"):
-        _remove_tree(place, path)
+        elif path.parent != place:
+            _remove_tree(place, path)

@@ -53,7 +53,7 @@ def fetched(
     directory = repository / store.key(commit, include, exclude)
     wanted = [file for file in files if _wants(file, include, exclude)]
     store.make(repository)
-    _wait(repository, source, notice)
+    store.report_if_busy(repository, source, notice)
     with store.locked(repository, _DAY):
         there = store.find(directory)
         if there is None:
@@ -88,15 +88,6 @@ def _wants(file: File, include: Sequence[str], exclude: Sequence[str]) -> bool:
     parts = path.split(b"/")
     above = (b"/".join(parts[:depth]) for depth in range(1, len(parts)))
     return chosen.includes_file(path) and all(map(chosen.includes_directory, above))
-
-
-def _wait(repository: Path, source: HubSource, notice: Callable[[str], None]) -> None:
-    """Say that another submission fetches from the same repository, if one does."""
-    try:
-        with store.locked(repository, 0.2):
-            pass
-    except OperationFailed:
-        notice(f"{source}: another submission fetches from this repository; waiting for it")
 
 
 def _fetch(

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from dlrun.errors import OperationFailed
 from dlrun.jobs.clusters.environment import secret_values
 from dlrun.jobs.hubs import fetch, store
-from dlrun.jobs.records.validation import MOST
 from dlrun.model.data import DataSet, is_hub, parse_hub
 from dlrun.model.observed import HubCopy
 from dlrun.model.plan import DataPlan, Plan
 from dlrun.model.text import Text
 from dlrun.plan.environment import DATA_PATH
-from dlrun.system.paths import read_bytes
 
 TOKEN = "HF_TOKEN"  # noqa: S105 - the name of a variable
 
@@ -83,30 +79,13 @@ def token(plan: Plan) -> str | None:
     return secret_values(replace(plan, secrets=own)).get(TOKEN)
 
 
-@contextmanager
-def held(plan: Plan) -> Iterator[tuple[Mapping[str, str], Mapping[str, Path]]]:
-    """(name -> text, name -> file of the store) of the files with which a new job directory keeps what it uses.
-
-    Within the block nothing of it is removed. Raises OperationFailed if something was removed since it was fetched.
-    """
-    linked = {
+def marks(plan: Plan) -> dict[str, Path]:
+    """Name in the job directory -> file of the store, of the files with which a new job keeps what it uses."""
+    return {
         f"hub-{data.name}.json": store.mark_of(Path(data.source))
         for data in plan.data
         if data.hub is not None
     }
-    with ExitStack() as locks:
-        for repository in sorted({mark.parent for mark in linked.values()}):
-            locks.enter_context(store.locked(repository))
-        texts = {}
-        for name, mark in linked.items():
-            try:
-                texts[name] = read_bytes(mark, MOST).decode()
-                mark.touch()  # the time of its last use
-            except OSError as error:
-                raise OperationFailed(
-                    f"`{mark}` was removed meanwhile: {error.strerror}", help="submit again"
-                ) from None
-        yield texts, linked
 
 
 def described(data: DataPlan) -> str | None:

@@ -1,4 +1,4 @@
-"""The store of what was fetched from hubs: beside the job directories, for this user alone, by repository and commit.
+"""The store of what submissions fetched: beside the job directories, for this user alone, by repository and commit or digest.
 
 `REPOSITORY/KEY` is the directory of a version, made under hidden names and renamed when it is complete; `KEY.json` beside it,
 written last, marks it as complete. A job directory has a hard link to that file, as with the snapshots of code: a version whose
@@ -11,21 +11,31 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from dlrun.errors import OperationFailed
 from dlrun.jobs.code.store import place_for as place_of_code
 from dlrun.jobs.records.lock import NAME, exclusive
-from dlrun.jobs.records.validation import read_json
+from dlrun.jobs.records.validation import MOST, read_json
 from dlrun.model.data import HubSource
 from dlrun.model.observed import HubCopy
+from dlrun.model.plan import Plan
 from dlrun.model.units import Bytes
+from dlrun.system.paths import read_bytes
 from dlrun.system.private import make_base
 
+IMAGES = "images--"
+"""The begin of the names of repositories of container images."""
+_COMPILED = "caches--"
+"""The same for what compilers have compiled: jobs write it (dlrun/node/commands/compiled_store.py), no directory keeps it."""
+_UNUSED_AFTER = 30 * 86_400.0
+"""Seconds after its last use for which that is kept."""
 _MARK = ".json"
 _SECONDS = 30.0
 """For a submission or `clean` before this one, where nothing is fetched."""
@@ -39,6 +49,11 @@ def beside(base: Path) -> Path:
 def place_for(base: Path, target: Path) -> Path:
     """The store for a job directory: in the base of jobs, or beside it if that is on another file system; it may be missing."""
     return beside(place_of_code(base, target).parent)
+
+
+def named_in(plan: Plan, base: Path, target: Path) -> dict[str, str]:
+    """The file of a job directory that names its store, for what compilers have compiled in the job."""
+    return {"store": f"{place_for(base, target)}\n"} if plan.caches is not None and plan.caches.keep else {}
 
 
 def of_repository(place: Path, source: HubSource) -> Path:
@@ -58,12 +73,21 @@ def mark_of(directory: Path) -> Path:
     return directory.with_name(directory.name + _MARK)
 
 
-def find(directory: Path) -> HubCopy | None:
-    """A complete version of this user's; None if there is none."""
+def facts_of(directory: Path) -> dict[str, Any] | None:
+    """What the mark of a complete version of this user's says; None if there is none."""
     facts = read_json(mark_of(directory))
     try:
         own = all(_is_own(one) for one in (directory.parents[1], directory.parent, directory))
-        if facts is None or not own:
+    except OSError:
+        return None
+    return facts if own else None
+
+
+def find(directory: Path) -> HubCopy | None:
+    """A complete version of a hub's repository; None if there is none."""
+    try:
+        facts = facts_of(directory)
+        if facts is None:
             return None
         return HubCopy(
             commit=directory.name[:40],
@@ -71,7 +95,7 @@ def find(directory: Path) -> HubCopy | None:
             size=Bytes(facts["bytes"]),
             files=int(facts["files"]),
         )
-    except (OSError, KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError):
         return None
 
 
@@ -108,11 +132,41 @@ def locked(directory: Path, seconds: float = _SECONDS) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def held(marks: Mapping[str, Path]) -> Iterator[tuple[Mapping[str, str], Mapping[str, Path]]]:
+    """(name -> text, name -> file) of the marks with which a new job directory keeps versions, by their names in it.
+
+    Within the block none of them is removed. Raises OperationFailed if one was removed since it was fetched.
+    """
+    with ExitStack() as locks:
+        for repository in sorted({mark.parent for mark in marks.values()}):
+            locks.enter_context(locked(repository))
+        texts = {}
+        for name, mark in marks.items():
+            try:
+                texts[name] = read_bytes(mark, MOST).decode()
+                mark.touch()  # the time of its last use
+            except OSError as error:
+                raise OperationFailed(
+                    f"`{mark}` was removed meanwhile: {error.strerror}", help="submit again"
+                ) from None
+        yield texts, marks
+
+
+def report_if_busy(directory: Path, what: object, notice: Callable[[str], None]) -> None:
+    """Report that another submission fetches from the same repository, if one does."""
+    try:
+        with locked(directory, 0.2):
+            pass
+    except OperationFailed:
+        notice(f"{what}: another submission fetches from this repository; waiting for it")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
     """A version in a store; used: time of its last use, in seconds since 1970; unused: no job directory names it.
 
-    complete: False for what a fetch has left that did not end.
+    complete: False for what a fetch has left that did not end; about: for which machine it was compiled.
     """
 
     directory: Path
@@ -120,12 +174,27 @@ class Version:
     used: float
     unused: bool
     complete: bool = True
+    about: str = ""
 
     @property
     def name(self) -> str:
-        """Repository and commit, for a line of text."""
+        """Repository and commit or digest, for a line of text."""
+        repository, _, version = self.key.partition("@")
+        return f"{repository}@{version[:12] if self.kind != 'compiled' else version}"
+
+    @property
+    def key(self) -> str:
+        """What it is kept by."""
         _, *parts = self.directory.parent.name.split("--")
-        return f"{'/'.join(parts)}@{self.directory.name.removeprefix('.')[:12]}"
+        return f"{'/'.join(parts)}@{self.directory.name.removeprefix('.')}"
+
+    @property
+    def kind(self) -> str:
+        """What it is, for a line of text."""
+        kinds = {IMAGES: "image", _COMPILED: "compiled"}
+        return next(
+            (kind for start, kind in kinds.items() if self.directory.parent.name.startswith(start)), "hub"
+        )
 
 
 def versions(place: Path) -> list[Version]:
@@ -133,29 +202,52 @@ def versions(place: Path) -> list[Version]:
     found = []
     for repository in place.glob("*--*") if place.is_dir() and _is_own(place) else ():
         for one in repository.iterdir():
-            with suppress(OSError):
+            with suppress(OSError, TypeError, ValueError):
                 if one.name.endswith((".new", ".parts")):
                     seen = one.lstat()
                     found.append(
                         Version(
-                            directory=one, size=_size(one), used=seen.st_mtime, unused=True, complete=False
+                            directory=one, size=size_of(one), used=seen.st_mtime, unused=True, complete=False
                         )
                     )
-                elif (copy := find(one)) is not None:
-                    seen = mark_of(one).lstat()
+                elif (facts := facts_of(one)) is not None:
+                    seen, size = mark_of(one).lstat(), Bytes(int(facts.get("bytes", 0)))
+                    unused = seen.st_nlink == 1
+                    if repository.name.startswith(_COMPILED):
+                        unused = time.time() - seen.st_mtime > _UNUSED_AFTER
                     found.append(
-                        Version(directory=one, size=copy.size, used=seen.st_mtime, unused=seen.st_nlink == 1)
+                        Version(
+                            directory=one,
+                            size=size,
+                            used=seen.st_mtime,
+                            unused=unused,
+                            about=str(facts.get("about") or ""),
+                        )
                     )
                 elif one.is_dir() and not one.is_symlink():
                     found.append(
-                        Version(directory=one, size=_size(one), used=0.0, unused=True, complete=False)
+                        Version(directory=one, size=size_of(one), used=0.0, unused=True, complete=False)
                     )
     return sorted(found, key=lambda version: (-version.used, str(version.directory)))
 
 
-def _size(directory: Path) -> Bytes:
+def size_of(directory: Path) -> Bytes:
+    """Bytes on disk below a directory, of what is there while others write to it."""
     paths = [Path(parent) / name for parent, _, names in os.walk(directory) for name in names]
-    return Bytes(sum(path.lstat().st_blocks * 512 for path in paths))
+    found = 0
+    for path in paths:
+        with suppress(OSError):
+            found += path.lstat().st_blocks * 512
+    return Bytes(found)
+
+
+def wipe(directory: Path) -> None:
+    """Remove a tree, whatever modes its directories have: those of an unpacked image may not be writable. Raises OSError."""
+    for parent, names, _ in os.walk(directory):
+        for path in (Path(parent) / name for name in names):
+            if not path.is_symlink():
+                path.chmod(0o700)
+    shutil.rmtree(directory)
 
 
 def remove(version: Version) -> bool:
@@ -168,7 +260,7 @@ def remove(version: Version) -> bool:
                 if mark.lstat().st_nlink > 1:
                     return False
                 mark.unlink()
-            shutil.rmtree(directory)
+            wipe(directory)
             if set(os.listdir(directory.parent)) <= {NAME}:  # noqa: PTH208 - names alone
                 shutil.rmtree(directory.parent)
     except OperationFailed:

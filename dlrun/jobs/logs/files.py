@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,12 +192,17 @@ def last_run(log: Log, most: int, number: int = 1) -> str:
 
 
 def follow(
-    logs: Callable[[], list[Log]], ended: Callable[[], bool], *, interval: float = 0.1, longest: float = 2.0
+    logs: Callable[[], list[Log]],
+    ended: Callable[[], bool],
+    *,
+    interval: float = 0.1,
+    longest: float = 2.0,
+    tail: int | None = None,
 ) -> Iterator[tuple[Log, bytes]]:
     """Yield complete lines as they are written, until `ended()` and all is read.
 
     logs(): called each round, since files appear while a job starts; interval: initial seconds between rounds, up to
-    `longest`. An incomplete last line is yielded at the end.
+    `longest`; tail: of what is there already, so many lines of each process. An incomplete last line is yielded at the end.
     """
     files: dict[Path, _Followed] = {}
     last = False
@@ -204,10 +210,17 @@ def follow(
         quiet = True
         for log in logs():
             files.setdefault(log.path, _Followed(log.path)).logs[_label(log)] = log
+        there: dict[Log, deque[bytes]] = {}
         for file in files.values():
             for found in file.new():
                 quiet = False
-                yield found
+                if tail is None:
+                    yield found
+                else:
+                    there.setdefault(found[0], deque(maxlen=tail)).append(found[1])
+        for log, kept in there.items():
+            yield from ((log, line) for line in kept)
+        tail = None
         if last:
             break
         # One more round after the end: lines may have been written between the reading and `ended`.

@@ -21,6 +21,7 @@ from dlrun.jobs.queue import replan
 from dlrun.jobs.records import spec_arguments
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import MOST
+from dlrun.jobs.remote import code as remote_code
 from dlrun.model.data import FileList, Snapshot
 from dlrun.model.json_codec import to_plain
 from dlrun.model.plan import Plan
@@ -84,10 +85,12 @@ def of_now(job: Job) -> tuple[Side, str | None]:
     """What a submission of a job's spec would give today, and why its plan cannot be made, if so."""
     plan, fault = job.plan(), None
     try:
-        plan = replan.planned(job, ()).plan
+        if job.remote is None:  # elsewhere it is planned for the facts of that host
+            plan = replan.planned(job, ()).plan
     except DlrunError as error:
         fault = error.message
-    root, repository, files = _files_now(plan)
+    root, repository, files = remote_code.today(job) if remote_code.files_of(job) else _files_now(plan)
+    software = environment.described(plan, root) if job.remote is None else environment.named(plan, files)
     return (
         Side(
             name="now",
@@ -96,7 +99,7 @@ def of_now(job: Job) -> tuple[Side, str | None]:
             files=files,
             place=root,
             facts=_facts(record.described(repository) or {}),
-            software=_software(environment.described(plan, root)),
+            software=_software(software),
         ),
         fault,
     )

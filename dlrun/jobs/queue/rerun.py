@@ -50,6 +50,11 @@ def submit_points(
     root, wanted = _root(job, points)
     if root.array is None:
         raise Invalid(f"job `{root.directory.name}` is not a sweep", help="leave out the points")
+    if root.remote is not None and not same_code:
+        raise Invalid(
+            "today's code cannot run for some points of a sweep on a login node",
+            help="submit the spec with a `sweep:` of those points",
+        )
     prepared = _prepared(root, sets) if sets else None
     plan = subset(
         prepared.plan if prepared else root.plan(),

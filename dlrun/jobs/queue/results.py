@@ -22,6 +22,7 @@ from dlrun.model.spec import Metric
 from dlrun.plan.command.pool import nodes_of_run
 from dlrun.plan.metrics.log import Reading, RunSize, read_metric
 from dlrun.plan.metrics.spec import THROUGHPUT
+from dlrun.render.parts import directory_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,14 +138,20 @@ def _before(run: Path) -> float:
 
 def metrics(plan: Plan, run: Path) -> dict[str, Reading]:
     """The values of the plan's metrics, and of the throughput, found in a run's logs."""
-    shape = RunSize(ranks=plan.request.ranks, global_batch=plan.global_batch)
     found: dict[str, Reading] = {}
     for name, metric in _wanted(plan).items():
-        for log in _logs(run):
-            if (reading := read_metric(name, metric, _lines(log), shape)) is not None:
+        for size, log in _logs(plan, run):
+            if (reading := read_metric(name, metric, _lines(log), size)) is not None:
                 found[name] = reading
                 break
     return found
+
+
+def programs(plan: Plan, run: Path) -> list[tuple[RunSize, Path]]:
+    """The size of each program of a run, and the directory of its logs; of roles, those that end the job first."""
+    roles = sorted(plan.each_role, key=lambda role: not role.ends)
+    found = [(role.plan, run / directory_of(role.name)) for role in roles] or [(plan, run)]
+    return [(RunSize(ranks=own.request.ranks, global_batch=own.global_batch), place) for own, place in found]
 
 
 def _wanted(plan: Plan) -> dict[str, Metric]:
@@ -152,13 +159,15 @@ def _wanted(plan: Plan) -> dict[str, Metric]:
     return {**plan.metrics} if THROUGHPUT in plan.metrics else {**plan.metrics, THROUGHPUT: Metric()}
 
 
-def _logs(run: Path) -> Iterator[Log]:
-    """A run's logs in the order of the search for metrics: rank 0's, the job's own, the others from the last rank."""
-    first = log_files.find(run, "first")
-    yield from (*first[1:], *first[:1])
-    for log in reversed(log_files.find(run, "all")):
-        if log not in first:
-            yield log
+def _logs(plan: Plan, run: Path) -> Iterator[tuple[RunSize, Log]]:
+    """The logs of each program in the order of the search for metrics: rank 0's, the job's own, the others from the last rank."""
+    for size, place in programs(plan, run):
+        first = log_files.find(place, "first")
+        for log in (*first[1:], *first[:1]):
+            yield size, log
+        for log in reversed(log_files.find(place, "all")):
+            if log not in first:
+                yield size, log
 
 
 def _lines(log: Log) -> Iterator[str]:

@@ -39,7 +39,7 @@ def select(word: str, base: Path) -> Selection:
     Raises Invalid if the job or the points do not exist.
     """
     name, colon, wanted = word.rpartition(":")
-    if not wanted or set(wanted) - set("0123456789,-") or not colon or jobs.is_job(Path(word)):
+    if not wanted or set(wanted) - set("0123456789,-") or not colon or jobs.load(Path(word).absolute()):
         return Selection(job=completed(jobs.find(word, base), prompt=True))
     job = completed(jobs.find(name, base), prompt=True)
     if job.array is None:

@@ -18,7 +18,7 @@ from dlrun.errors import DlrunError
 from dlrun.jobs.clusters import clients, control, identity
 from dlrun.jobs.clusters.query import QueueAnswers
 from dlrun.jobs.code.history import History
-from dlrun.jobs.queue import inside
+from dlrun.jobs.queue import inside, role_states
 from dlrun.jobs.records import jobs as records
 from dlrun.jobs.records import outcome
 from dlrun.jobs.records.jobs import Job
@@ -197,4 +197,5 @@ def as_data(job: Job, states: Sequence[JobStatus]) -> dict[str, Any]:
         "code_changed": code.changes,
         "scheduler_changed": records.changed(job),
         "runs": to_plain(states),
+        **({"roles": to_plain(role_states.of(job))} if job.roles else {}),
     }

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from dlrun.errors import DlrunError, Invalid, OperationFailed
 from dlrun.jobs.clusters import control
@@ -21,8 +21,7 @@ from dlrun.jobs.queue.recover import completed
 from dlrun.jobs.records import jobs, lock
 from dlrun.jobs.records.directories import SUBMISSION, begin, write_json
 from dlrun.jobs.records.jobs import Job
-from dlrun.jobs.records.validation import read_json, run_state
-from dlrun.model.json_codec import from_plain, to_plain
+from dlrun.jobs.records.validation import decoded, encoded, read_json, run_state
 from dlrun.model.spec import Metric
 
 RECORD = "study.json"
@@ -80,26 +79,8 @@ class Study:
         try:
             begin(self.directory, KIND, (RECORD, lock.NAME, "jobs/"))
             (self.directory / "jobs").mkdir(exist_ok=True)
-            write_json(
-                self.directory / RECORD,
-                {
-                    "version": 1,
-                    "name": self.name,
-                    "origin": str(self.origin),
-                    "spec": str(self.spec),
-                    "site": self.site,
-                    "sets": list(self.sets),
-                    "mode": self.mode,
-                    "repeat": self.repeat,
-                    "sizes": [[size.nodes, size.per_node] for size in self.sizes],
-                    "base_batch": self.base_batch,
-                    "samples": self.samples,
-                    "bound": self.bound,
-                    "metrics": to_plain(self.metrics),
-                    "host": self.host,
-                    "transport": self.transport,
-                },
-            )
+            sizes = [[size.nodes, size.per_node] for size in self.sizes]
+            write_json(self.directory / RECORD, encoded(self, sizes=sizes))
         except OSError as error:
             raise OperationFailed(f"cannot write the study `{self.directory}`: {error.strerror}") from None
 
@@ -108,33 +89,12 @@ def load(directory: Path) -> Study | None:
     """The study of a directory; None without one. Raises Invalid for an invalid record."""
     if not (directory / RECORD).exists():
         return None
-    data = read_json(directory / RECORD)
+    data = read_json(directory / RECORD) or {}
     try:
-        return _study(directory, data or {})
-    except (KeyError, TypeError, ValueError):
+        sizes = [{"nodes": nodes, "per_node": per_node} for nodes, per_node in data.get("sizes", ())]
+        return decoded(Study, data, directory=str(directory), sizes=sizes)
+    except (TypeError, ValueError):
         raise Invalid(f"`{directory / RECORD}` is not a study of this version of dlrun") from None
-
-
-def _study(directory: Path, data: dict[str, Any]) -> Study:
-    if data["version"] != 1 or data["mode"] not in ("weak", "strong"):
-        raise ValueError
-    return Study(
-        directory=directory,
-        name=str(data["name"]),
-        origin=Path(data["origin"]),
-        spec=Path(data["spec"]),
-        site=data["site"],
-        sets=tuple(str(text) for text in data["sets"]),
-        mode=data["mode"],
-        repeat=int(data["repeat"]),
-        sizes=tuple(Size(nodes=int(nodes), per_node=int(per_node)) for nodes, per_node in data["sizes"]),
-        base_batch=data["base_batch"],
-        samples=data["samples"],
-        bound=float(data["bound"]),
-        metrics=from_plain(Mapping[str, Metric] | None, data["metrics"]),  # type: ignore[arg-type]
-        host=data.get("host"),
-        transport=data.get("transport"),
-    )
 
 
 def find(word: Path) -> Study:

@@ -35,8 +35,8 @@ _STARTED = ("state.json", "failures/.dlrun")
 """A job that has begun has one of these; before that the names that it would write are not its own."""
 _BEFORE = ("logs/", "logs/job.log", ".cancel")
 """The names that exist before it begins."""
-_WORK = ("work/", ".work.new/")
-"""The copy of a snapshot in which a run works, and one that is not complete (templates/lib/snapshot.sh)."""
+_WORK = re.compile(r"(?:work|\.work\.new(?:-[^/]+)?)/")
+"""The copy of a snapshot in which a run works, and one, of a job or a role, that is not complete (templates/lib/snapshot.sh)."""
 _LAST = ("outcome.json", "state.json", "plan.json", "study.json", "tune.json", "submission.json", LIST)
 """The evidence that a job has ended, removed last: after a kill the same command continues."""
 
@@ -145,7 +145,10 @@ class _Listed:
         if path.endswith("/"):
             return path in self._directories or path in self._job or self._of_run(path)
         proof = self._files.get(path)
-        if proof is None and not (path in self._job or self._of_run(path) or self._is_unfinished(path)):
+        if proof is None and self._is_copied(path):  # links, too
+            return True
+        of_job = path in self._job or self._of_role(path)
+        if proof is None and not (of_job or self._of_run(path) or self._is_unfinished(path)):
             return False
         with suppress(OSError):
             return ownership.matches(os.path.join(self._directory, path), proof or Proof())  # noqa: PTH118 - many files
@@ -158,21 +161,38 @@ class _Listed:
             return status is not None and None in known
         return (status.st_size, status.st_mtime_ns) in known
 
+    def _of_role(self, path: str) -> bool:
+        """Whether the file has the name of a node, in the directory of a role."""
+        parts = path.split("/")
+        return parts[0] == "roles" and self._is_of_node(path, "/".join(parts[2:]))
+
     def _is_unfinished(self, path: str) -> bool:
         """Whether the file is a record, or a copy of a fetch, that a killed process had not renamed yet."""
         return path in self._parts or ownership.is_temporary(path.rpartition("/")[2], self._written.token)
 
-    def _of_run(self, path: str) -> bool:
+    def _split(self, path: str) -> tuple[str, str]:
+        """(directory of the run, name in it)."""
         run = "/".join((*path.split("/")[:2], "")) if self._sweep else ""
+        return run, path.removeprefix(run)
+
+    def _is_copied(self, path: str) -> bool:
+        """Whether the path is in a run's copy of a snapshot, as it was laid out."""
+        run, name = self._split(path)
+        match = _WORK.match(name)
+        if run not in self._begun or "work/" not in self._run or match is None:
+            return False
+        return match[0] == name or self._code.has(path, name[match.end() :])
+
+    def _of_run(self, path: str) -> bool:
+        run, name = self._split(path)
         if run not in self._runs or path == run:
             return path == run != ""
-        name = path.removeprefix(run)
         if name not in _BEFORE and run not in self._begun:
             return False
         if name in self._run:
             return self._is_as_written(path, name)
-        if name.startswith(_WORK) and "work/" in self._run:
-            return self._code.has(path, name.partition("/")[2])
+        if self._is_copied(path):
+            return True
         return self._is_of_node(path, name) or name in self._of_nodes(run) or self._is_new_state(path, name)
 
     def _is_as_written(self, path: str, name: str) -> bool:
@@ -204,7 +224,10 @@ class _Listed:
 
     def _is_of_node(self, path: str, name: str) -> bool:
         match = _OF_NODE.fullmatch(name)
-        if match is None or (match[1] or match[3]) not in self._run:
+        if match is None:
+            return False
+        place = match[1] or match[3]
+        if place not in self._run and f"{path.removesuffix(name)}{place}" not in self._job:
             return False
         try:
             with (self._directory / path).open("rb") as file:

@@ -70,6 +70,11 @@ def create(
             runs = [f"points/{index}" for index in range(names.points or 0)]
             if names.points is None or "logs/" in names.job:
                 runs.append(".")
+            runs += [
+                name[: -len("/logs/")]
+                for name in names.job
+                if isinstance(name, str) and name.endswith("/logs/")
+            ]
             for run in runs:
                 (temporary / run / "logs").mkdir(parents=True)
             # Readers never see a directory without its plan; a killed dlrun leaves only a hidden name.

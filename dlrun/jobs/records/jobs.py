@@ -16,7 +16,7 @@ from typing import Any
 
 from dlrun import backends
 from dlrun.errors import Invalid, OperationFailed
-from dlrun.jobs.records import links, ownership, validation
+from dlrun.jobs.records import id_forms, links, ownership, resubmitted, validation
 from dlrun.jobs.records.directories import ANSWER, SUBMISSION
 from dlrun.jobs.records.validation import MOST, read_json
 from dlrun.model.json_codec import from_plain
@@ -25,11 +25,9 @@ from dlrun.model.nearest import nearest
 from dlrun.model.plan import Plan
 from dlrun.model.record import record
 from dlrun.model.site import Site
-from dlrun.model.text import lazy_pattern
+from dlrun.model.text import digits, lazy_pattern
 from dlrun.system.paths import expanded, jobs_home, read_bytes
 
-_ID = "job-id"
-"""The ids of a job that resubmits itself, written by its script."""
 RERUNS = "again.json"
 """In a sweep's directory: the jobs that reran some of its points."""
 RERUN_OF = "again-of.json"
@@ -77,6 +75,7 @@ class Job:
     user: str | None = None
     pool: bool = False
     """Whether the points of the sweep run inside one job of the scheduler."""
+    roles: tuple[str, ...] = ()
 
     def shown_id(self, task: int | None = None) -> str:
         """The id for users: that of a point, or for a sweep with one job per point `FIRST +COUNT`."""
@@ -96,6 +95,10 @@ class Job:
         if self.array is None:
             return [self.directory]
         return [self.directory / "points" / str(i) for i in range(self.array)]
+
+    def log_directories(self) -> list[Path]:
+        """The directories with logs: of each run, and of each role of a job with several programs."""
+        return [*self.run_directories(), *(self.directory / "roles" / name for name in self.roles)]
 
     def shown_path(self, path: Path) -> str:
         """A path in the job directory, for users: as `HOST:PATH` if the job is on a login node."""
@@ -176,7 +179,9 @@ def load(directory: Path) -> Job | None:
         return _without_list(directory)
     plan = read_json(directory / "plan.json")
     try:
-        validation.owner(directory, directory / "plan.json", directory / SUBMISSION, directory / _ID)
+        validation.owner(
+            directory, directory / "plan.json", directory / SUBMISSION, directory / resubmitted.ID
+        )
         return _validated(directory, plan)
     except validation.DamagedRecord as damage:
         return _damaged(directory, plan, str(damage))
@@ -224,7 +229,7 @@ def _validated(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
     if not isinstance(points, list | None):
         raise validation.DamagedRecord(f"`points` is {validation.shown(points)}")
     scheduler = validation.scheduler(plan.get("scheduler"))
-    job_id = validation.job_id(_resubmitted(directory) or submission.get("job_id"), scheduler)
+    job_id = validation.job_id(resubmitted.latest(directory) or submission.get("job_id"), scheduler)
     submitting = job_id is None and submission.get("submitting") is not None
     if submitting:
         job_id = _answered(directory, scheduler)
@@ -240,6 +245,7 @@ def _validated(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
         or (validation.since(submission) if submitting else None),
         array=len(points or ()) or None,
         pool=plan.get("pool") is not None,
+        roles=validation.roles(plan),
         host=validation.text(submission, "host"),
         remote=_remote(submission),
         cluster=validation.text(submission, "cluster"),
@@ -269,20 +275,10 @@ def _begun(directory: Path, scheduler: str) -> str | None:
 def latest(job: Job) -> Job:
     """The job with its latest id: one that submits itself again has another id for each run (`dlrun_resubmit`)."""
     try:
-        found = validation.job_id(_resubmitted(job.directory), job.scheduler)
+        found = validation.job_id(resubmitted.latest(job.directory), job.scheduler)
     except validation.DamagedRecord:
         return job
     return job if found in (None, job.job_id) else replace(job, job_id=found)
-
-
-def _resubmitted(directory: Path) -> str | None:
-    """The latest id of a job that resubmits itself (continuation); None for others."""
-    try:
-        return read_bytes(directory / _ID, 1 << 20).decode("ascii").split()[-1]
-    except (FileNotFoundError, IndexError):
-        return None
-    except (OSError, ValueError):
-        raise validation.DamagedRecord(f"`{_ID}` cannot be read") from None
 
 
 def _remote(submission: Mapping[str, Any]) -> Remote | None:
@@ -316,11 +312,6 @@ def all_jobs(base: Path) -> Iterator[Job]:
         job = _load_entry(Path(entry.path))
         if job is not None and not validation.is_foreign(job.damage):
             yield job
-
-
-def is_job(path: Path) -> bool:
-    """Whether a path is a job directory."""
-    return load(path.absolute()) is not None
 
 
 class NoSuchJob(Invalid):
@@ -358,7 +349,7 @@ def _find(word: str, base: Path) -> Job:
             f"no job `{word}`: there are no jobs yet under `{base}`", help="`dlrun submit SPEC` submits one"
         )
     # Compared without the time at the end of a directory's name: users rarely type it.
-    near = nearest(word, (re.sub(r"-\d{8}-\d{6}(-\w+)?$", "", name) for name in there))
+    near = nearest(word, ("latest", *(re.sub(r"-\d{8}-\d{6}(-\w+)?$", "", name) for name in there)))
     hint = f"the nearest is `{near}`; " if near else ""
     raise NoSuchJob(
         f"no job `{word}` under `{base}`",
@@ -378,11 +369,21 @@ def _named(word: str, base: Path) -> list[Job]:
     jobs = list(all_jobs(base))
     if word == "latest":
         return jobs[:1] or named
-    same_id = [job for job in jobs if job.job_id == word or (job.job_id or "").split(".")[0] == word]
+    forms = [word, *id_forms.recorded(word, {job.scheduler for job in jobs})]
+    same_id = [job for job in jobs if any(_is_id(form, job.job_id) for form in forms)]
+    if not same_id and (digits(word[:1]) or forms[1:]):
+        earlier = ((job, one) for job in jobs for one in resubmitted.earlier(job.directory))
+        found = {job.directory: job for job, one in earlier if any(_is_id(form, one) for form in forms)}
+        same_id = list(found.values())
     matches = same_id or [job for job in jobs if job.directory.name.startswith(word)]
     if len(matches) > 1 and len({m.name for m in matches}) == 1 and matches[0].name == word:
         return matches[:1]  # a job's plain name means its newest
     return matches or named
+
+
+def _is_id(word: str, job_id: str | None) -> bool:
+    """Whether a word is this id of a scheduler, with or without the server's name."""
+    return job_id is not None and word in (job_id, job_id.split(".")[0])
 
 
 def _made(entry: os.DirEntry[str]) -> float:

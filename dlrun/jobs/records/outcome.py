@@ -61,16 +61,12 @@ def write(job: Job, statuses: Sequence[JobStatus], *, certain: bool = True) -> N
 
 def note_cancelled(job: Job, tasks: Sequence[int] | None) -> None:
     """Record that a job, or points of its sweep, were cancelled; raises OSError."""
-    asked = {*_cancelled(job), *(range(job.array or 1) if tasks is None else tasks)}
+    asked = {*cancelled_here(job), *(range(job.array or 1) if tasks is None else tasks)}
     write_json(job.directory / CANCELLED, {"version": 1, "job_id": job.job_id, "tasks": sorted(asked)})
 
 
-def cancelled_here(job: Job) -> bool:
-    """Whether `dlrun cancel` has cancelled the job or points of its sweep."""
-    return bool(_cancelled(job))
-
-
-def _cancelled(job: Job) -> Sequence[int]:
+def cancelled_here(job: Job) -> Sequence[int]:
+    """The points that `dlrun cancel` has cancelled, 0 for a job without a sweep; empty: none."""
     record = read_json(job.directory / CANCELLED) or {}
     tasks = record.get("tasks") if record.get("job_id") == job.job_id else None
     return [task for task in tasks if isinstance(task, int)] if isinstance(tasks, list) else ()
@@ -87,10 +83,10 @@ def complete(
     if known is not None and known.state in _FAILED:
         known = _with_recorded_end(known, record)
     # PBS: a task that was deleted in the queue is `finished` with exit code 0.
-    if not record and _is_only_finished(known, asked=(task or 0) in _cancelled(job)):
+    if not record and _is_only_finished(known, asked=(task or 0) in cancelled_here(job)):
         return replace(known, state=State.CANCELLED, reason="it never started")
     # Cancelled by its user, not by the scheduler because of its dependency, or by somebody else.
-    if known is not None and known.reason in (UNMET, UNNAMED) and (task or 0) in _cancelled(job):
+    if known is not None and known.reason in (UNMET, UNNAMED) and (task or 0) in cancelled_here(job):
         known = replace(known, reason=None)
     if known is not None and known.state is State.COMPLETED and _ran_nothing(record, job):
         lately = _changed_lately(run, _NFS_DELAY)
@@ -103,7 +99,7 @@ def complete(
         state, reason = State.UNKNOWN, f"{job.scheduler} has not accounted for its end yet"
     ended_by_signal = state is State.FAILED and record.get("reason") == ASKED_TO_END
     unrecorded = state in (State.LOST, State.UNKNOWN) and unasked is None
-    if (unrecorded or ended_by_signal) and (task or 0) in _cancelled(job):
+    if (unrecorded or ended_by_signal) and (task or 0) in cancelled_here(job):
         state, reason = State.CANCELLED, None
     return JobStatus(
         job_id=str(job.job_id),

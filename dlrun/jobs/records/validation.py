@@ -15,13 +15,16 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dlrun import backends
 from dlrun.errors import DlrunError, Invalid
+from dlrun.model.json_codec import from_plain, to_plain
+from dlrun.model.program import ROLE_NAME
 from dlrun.model.text import lazy_pattern
 from dlrun.system.paths import read_bytes
 
+T = TypeVar("T")
 MOST = 256 << 20
 """Maximum bytes of a record: the plan of a sweep of 10,000 points has 20 MB."""
 
@@ -66,6 +69,24 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
+def encoded(value: Any, **changes: Any) -> dict[str, Any]:
+    """A dataclass as a record for `decoded`, with these values instead of its own, and without the directory that it is in."""
+    fields = {**to_plain(value), **changes, "version": 1}
+    del fields["directory"]
+    return fields
+
+
+def decoded(kind: type[T], record: Mapping[str, Any], **known: Any) -> T:
+    """A record of version 1 as a dataclass, by the types of its fields; `known` replaces what it has.
+
+    Fields that this version does not know are ignored. Raises ValueError with the field for data of another shape.
+    """
+    if record.get("version") != 1:
+        raise ValueError("the version is not 1")
+    names = kind.__annotations__
+    return from_plain(kind, {name: value for name, value in {**record, **known}.items() if name in names})
+
+
 STATE = "state.json"
 _CLOCKS = 60.0
 """Seconds by which the clocks of nodes, file servers and login nodes may differ."""
@@ -73,8 +94,8 @@ LATEST = 253402300799
 """Seconds since 1970: the end of the year 9999."""
 
 _SHAPE: dict[str, type | tuple[type, ...]] = {
-    "state": str, "job_id": str, "host": str, "reason": str, "exit_code": int, "restarts": int, "ran": int, "earlier": int,
-    "launched": int, "staging": int, "results": int, "started": (int, float), "ended": (int, float),
+    "state": str, "job_id": str, "host": str, "reason": str, "role": str, "exit_code": int, "restarts": int, "ran": int,
+    "earlier": int, "launched": int, "staging": int, "results": int, "started": (int, float), "ended": (int, float),
 }  # fmt: skip
 
 
@@ -167,6 +188,22 @@ def names(value: object) -> tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(one, str) and _NAME.fullmatch(one) for one in value):
         return tuple(value)
     raise DamagedRecord(f"`unwanted` is {shown(value)}")
+
+
+def roles(plan: Mapping[str, Any]) -> tuple[str, ...]:
+    """Validate the names of the roles of a plan, which are names of directories; raises DamagedRecord."""
+    whole = plan.get("role_jobs")
+    if whole is None:
+        return ()
+    jobs = whole.get("jobs") if isinstance(whole, dict) else None
+    found = (
+        [job.get("name") if isinstance(job, dict) else None for job in jobs or ()]
+        if isinstance(jobs, list)
+        else [None]
+    )
+    if all(isinstance(name, str) and re.fullmatch(ROLE_NAME, name) for name in found):
+        return tuple(map(str, found))
+    raise DamagedRecord(f"`role_jobs` is {shown(whole)}")
 
 
 def indices(value: object, count: int) -> tuple[int, ...]:

@@ -27,8 +27,9 @@ _PAUSE = 1.0
 
 LOG = re.compile(r"(?:points/[0-9]+/)?logs/(?:[0-9]+/)?[^./\0][^/\0]*\.log")
 """The names of logs that a login node may write to a job's record."""
-_RECORD = re.compile(r"(?:points/[0-9]+/)?state\.json|job-id")
+_RECORD = re.compile(r"(?:points/[0-9]+/)?(?:state\.json|code-starts)|job-id")
 """The names of other files that it may write there."""
+_OF_RUNS = ("state.json", "code-starts")
 
 _ANSWER = re.compile(r"([0-9]{1,18}) ([0-9]{1,18}) (.+)", re.DOTALL)
 """What the script `pull` prints before a file's bytes: offset, number of bytes, name."""
@@ -40,7 +41,9 @@ def fetch_states(remote: Remote, jobs: Sequence[Job], *, prompt: bool = True) ->
     """Copy the state of jobs, and the latest id of those that submit themselves again, from the login node of `remote`."""
     places = {job.remote.directory: job.directory for job in jobs if job.remote is not None}
     whole = [
-        f"{glob.escape(p)}/{name}" for p in places for name in ("job-id", "state.json", "points/*/state.json")
+        f"{glob.escape(p)}/{name}"
+        for p in places
+        for name in ("job-id", *_OF_RUNS, *(f"points/*/{name}" for name in _OF_RUNS))
     ]
     transport = transport_of(remote.host, remote.transport, prompt=prompt)
 

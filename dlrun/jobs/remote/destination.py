@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 from dlrun import backends
 from dlrun.model.record import record
@@ -30,6 +31,10 @@ class Destination:
         if self.directory is None or self.directory.startswith("/"):
             return self.directory
         return f"{home}/{self.directory.removeprefix('~/')}"
+
+    def base(self, home: str, jobs: str) -> str:
+        """The directory that will have the job directory; jobs: that of all job directories."""
+        return str(PurePosixPath(self.directory_at(home) or f"{jobs}/job").parent)
 
 
 def login_of(inputs: Inputs | None) -> Destination | None:

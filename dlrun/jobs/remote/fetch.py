@@ -7,21 +7,23 @@ import re
 import stat
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.jobs.clusters.login import transport_of
+from dlrun.jobs.code.names import WORK
 from dlrun.jobs.records.directories import SUBMISSION
 from dlrun.jobs.records.fetched import FETCHED
 from dlrun.jobs.records.jobs import RERUN_OF, RERUNS, Job, Remote
 from dlrun.jobs.remote import record as remote_record
 from dlrun.jobs.remote.confined import Confined, Obstructed, is_valid_name
-from dlrun.jobs.remote.files import FILES
+from dlrun.jobs.remote.files import FILES, seconds
 from dlrun.jobs.remote.kept import Kept
 from dlrun.jobs.remote.target import RemoteFile, Target
+from dlrun.model.data import DATE, Snapshot
 from dlrun.system.transport.protocol import Transport
 from dlrun.system.transport.scripts import script
 from dlrun.system.transport.session import Session, run
@@ -58,7 +60,8 @@ def fetch(
 ) -> Fetched:
     """Copy a job's files from its login node to `to` (default: the job's local record).
 
-    names: files, directories or patterns in the job's working directory; none: all of the job directory except sent files.
+    names: files, directories or patterns in the working directory of the job, or with a snapshot of each run; none: all of the
+    job directory except sent files.
     force: replace also files that were changed here.
     step(done, all): called with bytes. Raises TransportFailed for a broken connection: received data stays, and the same
     command resumes.
@@ -69,12 +72,18 @@ def fetch(
             f"job `{job.directory.name}` ran from this machine", help=f"its files are in {job.directory}"
         )
     there, here = remote.directory, to or job.directory
-    if names:
-        there, here = job.plan().directory, to or job.directory / FILES
     _check_names(names)
+    if names and isinstance((plan := job.plan()).code, Snapshot):
+        if plan.points:
+            names = [f"points/*/{WORK}/{name}" for name in names]
+        else:
+            there, here = f"{there}/{WORK}", to or here / WORK
+    elif names:
+        there, here = plan.directory, to or job.directory / FILES
     # `./`: a name that begins with `-` would be an option of find.
     transport = transport_of(remote.host, remote.transport)
     found = listing(transport, there, [f"./{name}" for name in names] or ["."])
+    found = _with_own_times(found, job, "" if names else f"{FILES}/")
     wanted = [one for one in found if _matches(one.name, names)] if names else _written_there(found, job)
     return _copied(transport, there, here, wanted, step, Kept(job.directory, here, force=force))
 
@@ -215,28 +224,43 @@ def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 _NOT_FETCHED = frozenset({
-    "job.sh", "rank.sh", "stage.sh", "bind.sh", "usage.py", "lib", "ended", "plan.json", "spec.yaml", "site.yaml",
+    "job.sh", "rank.sh", "stage.sh", "bind.sh", "usage.py", "lib", "ended", "plan.json", "spec.yaml", "site.yaml", "code",
     SUBMISSION, remote_record.SENT, RERUNS, RERUN_OF, FETCHED,
 })  # fmt: skip
 """Files that the record has from the beginning, or that are only on this machine."""
+_COPY = re.compile(rf"({FILES}|(points/[0-9]+/)?{WORK})/")
+"""The begin of the names of sent files: as they came, and in the copies of a snapshot in which runs work."""
 
 
 def _written_there(found: Iterable[RemoteFile], job: Job) -> list[RemoteFile]:
     """The files written by the job: without unchanged sent files and dlrun's own."""
     sent = {f"{FILES}/{name}": (size, mtime) for name, size, mtime, _, link in remote_record.files(job.directory)
             if link is None}  # fmt: skip
-    links = {
-        f"{FILES}/{name}" for name, _, _, _, link in remote_record.files(job.directory) if link is not None
-    }
+    names = {name.partition("/")[2] for name in sent}
+    links = {name for name, _, _, _, link in remote_record.files(job.directory) if link is not None}
     return [
         one
         for one in found
         if not (
             one.name.partition("/")[0] in _NOT_FETCHED
             or one.name.startswith(".")
-            or (one.link and one.name in links)
+            or (one.link and _COPY.sub("", one.name) in links)
+            or (one.mtime_ns == DATE * 10**9 and _COPY.sub("", one.name) in names)
         )
         and sent.get(one.name) != (one.size, one.mtime_ns)
+    ]
+
+
+def _with_own_times(found: Iterable[RemoteFile], job: Job, prefix: str) -> list[RemoteFile]:
+    """Files that are as they were sent have the time that they have here; on the login node it is in whole seconds."""
+    sent = {f"{prefix}{name}": (size, mtime) for name, size, mtime, _, link in remote_record.files(job.directory)
+            if link is None and size is not None}  # fmt: skip
+    return [
+        replace(one, mtime_ns=known[1])
+        if (known := sent.get(one.name)) is not None
+        and (one.size, one.mtime_ns) in (known, (known[0], seconds(known[1])))
+        else one
+        for one in found
     ]
 
 

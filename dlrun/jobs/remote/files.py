@@ -9,11 +9,14 @@ import tarfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from dlrun.errors import OperationFailed
+from dlrun.jobs.code import store
 from dlrun.jobs.records import directories, ownership
+from dlrun.model.data import DATE, Snapshot
 from dlrun.model.origin import Origin
 from dlrun.model.problem import Problem
 from dlrun.model.spec import Spec
@@ -48,11 +51,13 @@ class SentFile:
 
 
 def collect(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> tuple[list[SentFile], list[Problem]]:
-    """The files of the key `files`, relative to `base`; without it those of the command; and problems."""
+    """The files of the key `files`, relative to `base`; else those of the command, and what a snapshot includes; problems."""
     problems: list[Problem] = []
     found: dict[str, SentFile] = {}
-    for index, pattern in enumerate(spec.files or _of_command(spec, base)):
-        origin = origins.get(f"files.{index}") or origins.get("files")
+    more = spec.code.include if isinstance(spec.code, Snapshot) else ()
+    named = [("files", index, name) for index, name in enumerate(spec.files or _of_command(spec, base))]
+    for key, index, pattern in (*named, *(("code.include", *one) for one in enumerate(more))):
+        origin = origins.get(f"{key}.{index}") or origins.get(key)
         parts = Path(pattern).parts
         if Path(pattern).is_absolute() or ".." in parts:
             message = f"`{pattern}` is outside the directory that the job is submitted from"
@@ -104,13 +109,46 @@ def manifest(sent: Iterable[SentFile]) -> list[list[str | int | None]]:
     return [[one.name, one.size, one.mtime_ns, one.mode, one.link] for one in sent]
 
 
+def keys(sent: Iterable[SentFile]) -> dict[str, str]:
+    """The name of each sent file in the store of code, `ab/REST`, by its name; raises OperationFailed if one cannot be read."""
+    found = {}
+    for one in sent:
+        if one.size is None or one.link is not None:
+            continue
+        try:
+            key = store.key_of(store.digest_of(one.path), one.mode)
+        except OSError as error:
+            raise _unreadable(one, error) from None
+        found[one.name] = f"{key[:2]}/{key[2:]}"
+    return found
+
+
+def digest_in(key: str) -> str:
+    """The digest in such a name."""
+    return key.replace("/", "")[:64]
+
+
+def seconds(mtime_ns: int) -> int:
+    """The time (ns) that a sent file has on the login node: whole seconds."""
+    return mtime_ns // 10**9 * 10**9
+
+
 def written_list(
-    texts: Mapping[str, str], names: WrittenNames, sent: Iterable[SentFile], place: str, token: str
+    texts: Mapping[str, str],
+    names: WrittenNames,
+    sent: Iterable[SentFile],
+    place: str,
+    token: str,
+    tree: str = "",
 ) -> str:
-    """The list of what dlrun writes in the job directory `place` of a login node (`ownership`)."""
+    """The list of what dlrun writes in the job directory `place` of a login node (`ownership`); tree: of a snapshot, in it."""
     steps = [f"{SUBMISSION}/{name}" for name in ("part", "complete", "said", "given-up")]
     attempts = [(f"{SUBMISSION}/{number}", 0, None, 0, "") for number in range(1, _ATTEMPTS)]
-    own = [(f"{FILES}/{name}", *rest) for name, *rest in manifest(sent)]
+    own = [
+        (f"{below}/{one.name}", one.size, DATE * 10**9 if tree else seconds(one.mtime_ns), one.mode, one.link)
+        for one in sent
+        for below in ((FILES, tree) if tree else (FILES,))
+    ]
     return ownership.text(
         "job",
         place,
@@ -128,11 +166,15 @@ def write_stream(
     runs: Sequence[str],
     sent: Iterable[SentFile],
     token: str,
+    keys: Mapping[str, str] | None = None,
+    missing: frozenset[str] | None = None,
 ) -> bool:
     """Write a job directory as a tar stream; False if the other end stopped reading.
 
-    Raises OperationFailed if a file cannot be read or changes meanwhile.
+    keys: of the files by name (`keys`); missing: those that the store there lacks, None if it cannot be used. Raises
+    OperationFailed if a file cannot be read or changes meanwhile.
     """
+    keys = keys or {}
     try:
         with tarfile.open(
             fileobj=cast("BinaryIO", _Pipe(write)), mode="w|", format=tarfile.PAX_FORMAT
@@ -141,13 +183,34 @@ def write_stream(
                 tar.addfile(_entry(run, kind=tarfile.DIRTYPE, mode=0o700))
             for name, text in texts.items():
                 _add_text(tar, name, text)
+            fresh: dict[str, str] = {}
+            laid: list[SentFile] = []
             for one in sent:
-                _add_file(tar, one)
+                key = keys.get(one.name)
+                if key is None or missing is None or key in missing:
+                    _add_file(tar, one, key)
+                    if key is not None and missing is not None:
+                        fresh.setdefault(key, one.name)
+                else:
+                    laid.append(one)
+                    _add_link(tar, f".laid/{one.name}", f".objects/{key}")
+            for key, name in fresh.items():
+                _add_link(tar, f".fresh/{key}", f"{FILES}/{name}")
+            if laid:
+                _add_text(tar, ".times", _times(laid))
             # Last: with the token all files before it are complete (receive.sh).
             _add_text(tar, COMPLETE, token)
     except _StoppedReading:
         return False
     return True
+
+
+def _times(laid: Iterable[SentFile]) -> str:
+    """The time of files, `@SECONDS`, and their names, each followed by NUL."""
+    by_time: dict[int, list[str]] = {}
+    for one in laid:
+        by_time.setdefault(one.mtime_ns // 10**9, []).append(f"{FILES}/{one.name}")
+    return "".join(f"{item}\0" for time, names in by_time.items() for item in (f"@{time}", *names))
 
 
 class _StoppedReading(Exception):
@@ -170,12 +233,10 @@ class _Pipe:
 def _entry(
     name: str, *, kind: bytes = tarfile.REGTYPE, mode: int, mtime_ns: int | None = None, size: int = 0
 ) -> tarfile.TarInfo:
-    """A tar header with the exact time, by which unchanged files are recognised."""
+    """A tar header; its time is in whole seconds, as files of the store get it."""
     info = tarfile.TarInfo(name)
-    seconds, fraction = divmod(time.time_ns() if mtime_ns is None else mtime_ns, 10**9)
-    info.type, info.mode, info.mtime, info.size = kind, mode, seconds, size
-    if mtime_ns is not None:
-        info.pax_headers = {"mtime": f"{seconds}.{fraction:09d}"}
+    info.type, info.mode, info.size = kind, mode, size
+    info.mtime = (time.time_ns() if mtime_ns is None else mtime_ns) // 10**9
     return info
 
 
@@ -185,7 +246,14 @@ def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
     tar.addfile(_entry(name, mode=mode, size=len(data)), io.BytesIO(data))
 
 
-def _add_file(tar: tarfile.TarFile, one: SentFile) -> None:
+def _add_link(tar: tarfile.TarFile, name: str, to: str) -> None:
+    """A hard link to another file of the directory."""
+    info = _entry(name, kind=tarfile.LNKTYPE, mode=0o600)
+    info.linkname = to
+    tar.addfile(info)
+
+
+def _add_file(tar: tarfile.TarFile, one: SentFile, key: str | None) -> None:
     name = f"{FILES}/{one.name}"
     if one.link is not None:
         info = _entry(name, kind=tarfile.SYMTYPE, mode=0o777, mtime_ns=one.mtime_ns)
@@ -198,8 +266,31 @@ def _add_file(tar: tarfile.TarFile, one: SentFile) -> None:
     # tarfile raises OSError if the file has become shorter than its header says.
     try:
         with one.path.open("rb") as file:
-            tar.addfile(_entry(name, mode=one.mode | 0o600, mtime_ns=one.mtime_ns, size=one.size), file)
+            read = _Digested(file)
+            tar.addfile(
+                _entry(name, mode=one.mode | 0o600, mtime_ns=one.mtime_ns, size=one.size),
+                cast("BinaryIO", read),
+            )
     except OSError as error:
-        raise OperationFailed(
-            f"cannot send `{one.path}`: {error.strerror or 'it changed while it was read'}"
-        ) from None
+        raise _unreadable(one, error) from None
+    if key is not None and read.digest.hexdigest() != digest_in(key):
+        raise _unreadable(one)
+
+
+class _Digested:
+    """A file whose content is added to a digest as it is read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.digest = sha256()
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, fewer only at the end."""
+        data = self._file.read(size)
+        self.digest.update(data)
+        return data
+
+
+def _unreadable(one: SentFile, error: OSError | None = None) -> OperationFailed:
+    why = (error and error.strerror) or "it has changed"
+    return OperationFailed(f"cannot send `{one.path}`: {why}")

@@ -10,17 +10,18 @@ from pathlib import Path
 from dlrun import backends
 from dlrun.errors import Invalid
 from dlrun.jobs.records import jobs
+from dlrun.jobs.remote import code as remote_code
 from dlrun.jobs.remote import files as remote_files
 from dlrun.jobs.remote.files import SentFile
 from dlrun.jobs.remote.site import site_of_host
 from dlrun.jobs.remote.steps import Facts
-from dlrun.jobs.submission.prepare import dependencies
+from dlrun.jobs.submission.prepare import dependencies, plan_inputs
 from dlrun.model.data import Snapshot, is_hub
 from dlrun.model.origin import Origin
 from dlrun.model.plan import Plan
 from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.spec import Spec
-from dlrun.plan.build import PlanInputs, build
+from dlrun.plan.build import build
 from dlrun.system.inputs import preflight
 from dlrun.system.inputs import spec as reading
 from dlrun.system.inputs.home import at_home
@@ -36,16 +37,27 @@ class RemoteInputs:
     sent: Sequence[SentFile]
     named: bool
     """Whether the site is known; if not, it is detected on the login node."""
+    notes: Sequence[str] = ()
+    """About files that are not sent."""
+
+    @property
+    def stores(self) -> bool:
+        """Whether there is a file that a snapshot can have."""
+        return any(one.size is not None and one.link is None for one in self.sent)
 
 
-def draft(inputs: Inputs | None, host: str) -> RemoteInputs:
-    """Prepare a submission without contacting the login node.
+def draft(inputs: Inputs | None, host: str, *, sends: bool = True) -> RemoteInputs:
+    """Prepare a submission without contacting the login node; sends: False if its files are there.
 
     Raises Invalid for a saved plan (None), InvalidFile with all problems of spec, profile and files.
     """
     if inputs is None:
         raise Invalid(
             "a saved plan is for the machine that it was made on", help="submit the spec itself with `--host`"
+        )
+    if inputs.roles:
+        raise Invalid(
+            "a job with `roles` cannot be sent to a login node yet", help=f"submit it on `{host}` itself"
         )
     named = inputs.spec.site is not None or bool(os.environ.get("DLRUN_SITE"))
     if not named and (name := site_of_host(host)) is not None:
@@ -56,19 +68,22 @@ def draft(inputs: Inputs | None, host: str) -> RemoteInputs:
             f"`{host}`",
             help=f"submit on `{host}`; or fetch it there (`hf download REPOSITORY --local-dir PLACE`), and name that directory",
         )
-    base = _base(inputs.spec)
-    sent, problems = remote_files.collect(inputs.spec, base, inputs.origins)
-    if inputs.spec.files or inputs.spec.directory is None:
+    base = base_of(inputs.spec)
+    sent, problems = remote_files.collect(inputs.spec, base, inputs.origins) if sends else ([], [])
+    notes: Sequence[str] = ()
+    if (wanted := wanted_snapshot(inputs.spec)) is not None:
+        sent, notes = remote_code.chosen(sent, wanted, inputs.spec.files)
+    if sends and (inputs.spec.files or inputs.spec.directory is None):
         # Paths that only the cluster has are checked there (`check_paths`).
         bare = replace(inputs.spec.environment, venv=None)
         here = replace(inputs.spec, environment=bare, data={}, secrets={})
-        problems += [*preflight.check(here, base, inputs.origins), *_left_behind(inputs, sent)]
+        problems += [*preflight.check(here, working_directory(), inputs.origins), *_left_behind(inputs, sent)]
     if any(not p.warning for p in problems):
         raise InvalidFile(problems, dict(inputs.sources))
-    return RemoteInputs(inputs=inputs, sent=sent, named=named)
+    return RemoteInputs(inputs=inputs, sent=sent, named=named, notes=notes)
 
 
-def _base(spec: Spec) -> Path:
+def base_of(spec: Spec) -> Path:
     """The base directory of sent files."""
     return expanded(spec.directory).absolute() if spec.directory else working_directory()
 
@@ -127,42 +142,45 @@ def check_paths(host: str, inputs: Inputs, facts: Facts) -> None:
         raise InvalidFile(found, dict(inputs.sources))
 
 
-def plan(drafted: RemoteInputs, home: str, directory: str, host: str) -> Plan:
-    """The plan for a job directory on a login node with the home directory `home`; raises Invalid, InvalidFile."""
+def plan(drafted: RemoteInputs, home: str, directory: str, host: str, *, stored: bool = False) -> Plan:
+    """The plan for a job on a login node with the home directory `home`; directory: the job's own, or that of the job whose files
+    it uses; stored: they are there as a snapshot, if the spec asks for one. Raises Invalid, InvalidFile.
+    """
     inputs = drafted.inputs
-    spec = _with_code(at_home(inputs.spec, home))
+    spec = _with_code(at_home(inputs.spec, home), stored=stored)
     if backends.scheduler(inputs.site.scheduler.type).ON_THIS_MACHINE:
         raise Invalid(
             f"site `{inputs.site.name}` runs jobs on the submitting machine, but `{host}` is another",
             help="name a cluster's site with `--site`",
         )
     return build(
-        PlanInputs(
-            spec=spec,
-            site=inputs.site,
-            topology=reading.topology_for_spec(inputs),
-            directory=_working_directory(spec, home, directory),
-            origins=inputs.origins,
-            notes=inputs.notes,
-            sources=inputs.sources,
+        replace(
+            plan_inputs(inputs, spec, _working_directory(spec, home, directory)),
             after=dependencies(spec, inputs.site.scheduler.type, jobs.home(), host),
         )
     )
 
 
-def _with_code(spec: Spec) -> Spec:
-    """A spec whose job runs what is sent, which is a snapshot of the `files`.
+def wanted_snapshot(spec: Spec) -> Snapshot | None:
+    """The snapshot that a spec asks for."""
+    return Snapshot() if spec.code == "snapshot" else spec.code if isinstance(spec.code, Snapshot) else None
 
-    Raises Invalid for a snapshot of a directory that only the login node has.
+
+def _with_code(spec: Spec, *, stored: bool) -> Spec:
+    """A spec without a snapshot if no file is stored.
+
+    Raises Invalid for a snapshot, or a comparison, of a directory that only the login node has.
     """
-    if spec.code != "snapshot" and not isinstance(spec.code, Snapshot):
+    mode = "snapshot" if wanted_snapshot(spec) is not None else spec.code
+    if mode not in ("snapshot", "strict"):
         return spec
     if spec.directory is not None and not spec.files:
+        does = "store" if mode == "snapshot" else "compare"
         raise Invalid(
-            f"`code: snapshot` cannot store `{spec.directory}`, which is on the login node",
+            f"`code: {mode}` cannot {does} `{spec.directory}`, which is on the login node",
             help="name the `files` to send: the job runs in a copy of them; or submit there",
         )
-    return replace(spec, code="off")
+    return replace(spec, code="record") if mode == "snapshot" and not stored else spec
 
 
 def _working_directory(spec: Spec, home: str, directory: str) -> str:

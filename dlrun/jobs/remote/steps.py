@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias, cast
 from dlrun.errors import OperationFailed
 from dlrun.jobs.clusters.environment import clean
 from dlrun.jobs.submission.remarks import remarks
+from dlrun.model.data import DATE
 from dlrun.schedulers.protocol import Scheduler
 from dlrun.schedulers.refusals import client_message
 from dlrun.system.process import Completed
@@ -24,6 +25,10 @@ _SUBMITTING = 450.0
 
 _SETTLING = 40.0
 """Time limit in seconds for finding a job: its scheduler can need half a minute."""
+
+
+_UNUSED = 30 * 24 * 60
+"""Minutes after which a sent file that no job has used goes from the store of a login node."""
 
 
 class NotTaken(OperationFailed):
@@ -82,23 +87,44 @@ def send(
     needed: str,
     token: str,
     jobs: str,
-    write: Callable[[Callable[[bytes], bool]], bool],
+    write: Callable[[Callable[[bytes], bool], frozenset[str] | None], bool],
+    keys: Sequence[str] = (),
+    tree: str = "",
 ) -> Sending:
     """Create the job directory atomically from the stream of `write`.
 
+    keys: of the files to send, as the store of code names them; `write` gets those that it lacks, or None without a store; tree:
+    directory below the job's for a snapshot of these files.
     Returns `sent`; `there` if an earlier attempt created it, `taken` if the name is in use, `blocked` if its hidden name is,
     `missing` if the directory `needed` does not exist. Abandoned parts in `jobs` are removed. Raises NotTaken without space.
     """
-    text = script("receive", directory=directory, needed=needed, token=token, jobs=jobs)
+    wanted = "".join(f"{key}\n" for key in keys).encode()
+    text = script(
+        "stored",
+        "receive",
+        directory=directory,
+        needed=needed,
+        token=token,
+        jobs=jobs,
+        keys=len(wanted),
+        date=DATE,
+        unused=_UNUSED,
+        tree=tree,
+    )
     with Session(transport, text) as session:
+        session.write(wanted)
         try:
-            reply = session.line()
+            reply, _, size = session.line().partition(" ")
+            missing = None
+            if reply == "store":
+                numbers = session.exactly(int(size)).split()
+                missing = frozenset(keys[int(number)] for number in numbers)
         except OperationFailed:
             _check_stored(session, directory)
             raise
-        if reply != "send":
+        if reply not in ("send", "store"):
             return cast("Sending", reply)
-        complete = write(session.write)
+        complete = write(session.write, missing)
         session.end()
         result = session.read()
         _check_stored(session, directory)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
@@ -17,16 +17,19 @@ from dlrun.jobs.clusters.environment import check_secrets
 from dlrun.jobs.clusters.login import client
 from dlrun.jobs.records import contents, directories, jobs, ownership
 from dlrun.jobs.records.jobs import Job, Remote
+from dlrun.jobs.remote import code as remote_code
 from dlrun.jobs.remote import files as remote_files
+from dlrun.jobs.remote import images
 from dlrun.jobs.remote import record as remote_record
 from dlrun.jobs.remote import steps as remote_steps
 from dlrun.jobs.remote.destination import Destination
 from dlrun.jobs.remote.files import SentFile
+from dlrun.jobs.remote.images import RemoteImage
 from dlrun.jobs.remote.steps import Facts
 from dlrun.jobs.submission.taken import changes
 from dlrun.model.plan import Plan
 from dlrun.model.site import Site
-from dlrun.model.units import Bytes
+from dlrun.model.units import Bytes, many
 from dlrun.render.written_names import written_names
 from dlrun.system.process import Completed
 from dlrun.system.transport.protocol import Transport
@@ -38,12 +41,13 @@ Notice: TypeAlias = Callable[[str], None]
 class Payload:
     """The data to send: plan, texts of the job directory by name, and files of the working tree.
 
-    site: the plan's profile, None for a saved plan.
+    keys: of these files in the store of code, by name; site: the plan's profile, None for a saved plan.
     """
 
     plan: Plan
     texts: dict[str, str]
     sent: tuple[SentFile, ...] = ()
+    keys: Mapping[str, str] = field(default_factory=dict)
     site: Site | None = None
 
 
@@ -61,6 +65,12 @@ def carry_out(
     record: directory of the local record, old or new (default: a new one, or that of an equal interrupted submission). Raises
     TransportFailed for a broken connection, Invalid or OperationFailed if the job cannot be submitted.
     """
+    image, first = None, load_for(facts.jobs).plan
+    if images.source_of(first) is not None:
+        check_destination(first, to, facts)
+        image = images.pulled(transport, to.base(facts.home, facts.jobs), first, notice)
+    if image is not None:
+        load_for = _with(image, load_for)
     found = _interrupted(to, facts, load_for, notice, record)
     load, remote, record = found or _new(to, facts, load_for, record)
     if found:
@@ -72,6 +82,8 @@ def carry_out(
             notice(f"warning: {warning}")
         token = remote_record.token(record)
         _send(transport, load, remote, token, facts.jobs, notice)
+        if image is not None:
+            images.keep(transport, remote.directory, image)
         job_id, printed = _hand_over(transport, load.plan, remote, token, remote_record.attempts(record))
     except (remote_steps.NotTaken, Invalid) as error:
         # After other errors the record stays, to be resumed; also if an earlier attempt may have succeeded.
@@ -95,6 +107,17 @@ def carry_out(
     if not Path(remote.directory).exists():
         _record_there(transport, remote.directory, load.plan, facts, job)
     return job
+
+
+def _with(image: RemoteImage, load_for: Callable[[str], Payload]) -> Callable[[str], Payload]:
+    """Loads whose plan has an image of the login node's store."""
+
+    def changed(place: str) -> Payload:
+        load = load_for(place)
+        plan, texts = image.in_plan(load.plan, load.texts, place)
+        return replace(load, plan=plan, texts=texts)
+
+    return changed
 
 
 def _cluster(transport: Transport, load: Payload, facts: Facts, notice: Notice) -> str | None:
@@ -173,21 +196,31 @@ def _send(transport: Transport, load: Payload, remote: Remote, token: str, own: 
     """Send the job directory, unless an earlier attempt has; raises Invalid for an unusable destination."""
     plan = load.plan
     names = written_names(plan)
-    written = remote_files.written_list(load.texts, names, load.sent, remote.directory, token)
+    tree = remote_code.tree(load.texts, remote.directory) if load.sent else ""
+    written = remote_files.written_list(load.texts, names, load.sent, remote.directory, token, tree)
     texts = {**load.texts, ownership.LIST: written}
     runs = [f"points/{point.index}/logs" for point in plan.points]
     if not runs or plan.pool is not None:
         runs.append("logs")
+    keys = load.keys
+    unknown: list[frozenset[str] | None] = [None]
+
+    def write(send: Callable[[bytes], bool], missing: frozenset[str] | None) -> bool:
+        unknown[:] = [missing]
+        return remote_files.write_stream(
+            send, texts, [*runs, remote_files.FILES], load.sent, token, keys, missing
+        )
+
     own_place = plan.directory == f"{remote.directory}/{remote_files.FILES}"
     outcome = remote_steps.send(
         transport,
         remote.directory,
-        needed="" if own_place else plan.directory,
+        needed="" if own_place or tree else plan.directory,  # a snapshot runs without its first directory
         token=token,
         jobs=own,
-        write=lambda write: remote_files.write_stream(
-            write, texts, [*runs, remote_files.FILES], load.sent, token
-        ),
+        keys=tuple(dict.fromkeys(keys.values())),
+        tree=tree,
+        write=write,
     )
     if outcome == "missing":
         raise Invalid(
@@ -205,10 +238,29 @@ def _send(transport: Transport, load: Payload, remote: Remote, token: str, own: 
             help="name another directory with `--job-dir`, or move it",
         )
     if outcome == "sent" and load.sent:
-        files = [one for one in load.sent if one.size is not None]
-        size = Bytes(sum(one.size or 0 for one in files))
-        first = ", ".join(one.name for one in files[:3]) + (", …" if len(files) > 3 else "")
-        notice(f"sent {len(files)} file{'s' if len(files) != 1 else ''} ({size}) to `{remote.host}`: {first}")
+        notice(_sent(load.sent, keys, unknown[0], remote.host))
+
+
+def _sent(
+    sent: Sequence[SentFile], keys: Mapping[str, str], missing: frozenset[str] | None, host: str
+) -> str:
+    """What was sent, and what the login node had already."""
+    files: list[SentFile] = []
+    had: list[SentFile] = []
+    for one in sent:
+        key = keys.get(one.name)
+        there = missing is not None and key is not None and key not in missing
+        if one.size is not None:
+            (had if there else files).append(one)
+    if not files:
+        return f"`{host}` has all {many(len(had), 'file')} already"
+    first = ", ".join(one.name for one in files[:3]) + (", …" if len(files) > 3 else "")
+    text = f"sent {many(len(files), 'file')} ({_size(files)}) to `{host}`: {first}"
+    return text + (f"; it had {len(had)} more ({_size(had)})" if had else "")
+
+
+def _size(files: Sequence[SentFile]) -> Bytes:
+    return Bytes(sum(one.size or 0 for one in files))
 
 
 def _hand_over(

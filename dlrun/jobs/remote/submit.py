@@ -15,6 +15,9 @@ from dlrun.errors import DlrunError, OperationFailed
 from dlrun.jobs.clusters import login
 from dlrun.jobs.records import spec_arguments
 from dlrun.jobs.records.jobs import Job, Remote
+from dlrun.jobs.remote import code as remote_code
+from dlrun.jobs.remote import files as remote_files
+from dlrun.jobs.remote import images
 from dlrun.jobs.remote import plan as remote_plan
 from dlrun.jobs.remote import site as remote_site
 from dlrun.jobs.remote import steps as remote_steps
@@ -51,16 +54,26 @@ def preview(inputs: Inputs | None, to: Destination, *, notice: Callable[[str], N
         with closing(open_transport(to.host, to.transport)) as transport:
             draft, facts = ask(transport, draft)
         home, base = facts.home, facts.jobs
-    return payload_of(draft, to, home, to.directory_at(home) or f"{base}/{draft.inputs.spec.name}")
+    place = to.directory_at(home) or f"{base}/{draft.inputs.spec.name}"
+    return payload_of(draft, to, home, place, stored=draft.stores)
 
 
-def submit(inputs: Inputs | None, to: Destination, *, notice: Callable[[str], None]) -> Job:
-    """Submit a spec on a login node, or resume the same submission after an interruption.
+def submit(
+    inputs: Inputs | None, to: Destination, *, notice: Callable[[str], None], files: Job | None = None
+) -> Job:
+    """Submit a spec on a login node, or resume the same submission after an interruption; files: the job whose files it runs in.
 
     Raises TransportFailed for a broken connection (the submission can be resumed), AuthenticationFailed, Invalid, or
     OperationFailed if the scheduler refuses the job.
     """
-    draft, to = begin(inputs, to)
+    if files is not None and remote_code.files_of(files) is None:
+        files = None  # its code is in a directory of the login node
+    draft, to = begin(inputs, to, sends=files is None)
+    for note in draft.notes:
+        notice(f"code: {note}")
+    stored = draft.stores if files is None else remote_code.is_stored(files)
+    if files is not None and not stored and remote_plan.wanted_snapshot(draft.inputs.spec):
+        notice("code: the files were not sent as a snapshot: all runs share them, as with `code: record`")
     with closing(open_transport(to.host, to.transport)) as transport:
         draft, facts = ask(transport, draft)
         remote_plan.check_paths(to.host, draft.inputs, facts)
@@ -68,7 +81,27 @@ def submit(inputs: Inputs | None, to: Destination, *, notice: Callable[[str], No
             notice(
                 "warning: `log_link` has no effect for a job on a login node; `dlrun logs` shows its log here"
             )
-        return carry_out(transport, to, facts, lambda place: payload_of(draft, to, facts.home, place), notice)
+        keys = remote_files.keys(draft.sent)
+
+        def load_for(place: str) -> Payload:
+            load = payload_of(draft, to, facts.home, place, files, stored=stored)
+            if files is not None:
+                texts, sent, keys_there = remote_code.parts_of_rerun(files, load.texts, place)
+                return replace(load, texts=texts, sent=sent, keys=keys_there)
+            code = remote_code.files(load.plan, load.sent, keys, remote_plan.base_of(draft.inputs.spec))
+            return replace(load, keys=keys, texts=load.texts | code)
+
+        return carry_out(transport, to, facts, load_for, notice)
+
+
+def fetch(inputs: Inputs | None, to: Destination, *, notice: Callable[[str], None]) -> list[str]:
+    """Pull the image that a job needs on the login node, and submit nothing; returns its path there. Raises like `submit`."""
+    draft, to = begin(inputs, to)
+    with closing(open_transport(to.host, to.transport)) as transport:
+        draft, facts = ask(transport, draft)
+        load = payload_of(draft, to, facts.home, f"{facts.jobs}/{draft.inputs.spec.name}")
+        image = images.pulled(transport, to.base(facts.home, facts.jobs), load.plan, notice)
+    return [] if image is None else [image.copy.path]
 
 
 def check_with_scheduler(inputs: Inputs | None, to: Destination, *, notice: Callable[[str], None]) -> str:
@@ -113,17 +146,19 @@ def resubmit(job: Job, remote: Remote, plan: Plan, notice: Callable[[str], None]
     """Submit the plan of a job, or a part of it, on its login node again; raises like `submit`."""
     to = Destination(host=remote.host, transport=remote.transport)
     kept = spec_arguments.copied_files(job.directory)
+
+    def load_for(place: str) -> Payload:
+        texts = files(plan, None, Path(place)) | kept
+        if remote_code.files_of(job) is None:
+            return Payload(plan=plan, texts=texts)
+        texts, sent, keys = remote_code.parts_of_rerun(job, texts, place)
+        return Payload(plan=plan, texts=texts, sent=sent, keys=keys)
+
     with closing(open_transport(to.host, to.transport)) as transport:
         facts = remote_steps.probe(
             transport, (backends.scheduler(plan.scheduler).CLIENT,), (), _place_of(job)
         )
-        return carry_out(
-            transport,
-            to,
-            facts,
-            lambda place: Payload(plan=plan, texts=files(plan, None, Path(place)) | kept),
-            notice,
-        )
+        return carry_out(transport, to, facts, load_for, notice)
 
 
 def _place_of(job: Job) -> str | None:
@@ -135,16 +170,28 @@ def _place_of(job: Job) -> str | None:
         return None
 
 
-def payload_of(draft: RemoteInputs, to: Destination, home: str, directory: str) -> Payload:
-    """The data to send for a job directory of the login node with the home directory `home`."""
-    plan = remote_plan.plan(draft, home, directory, to.host)
+def payload_of(
+    draft: RemoteInputs,
+    to: Destination,
+    home: str,
+    directory: str,
+    files_of: Job | None = None,
+    *,
+    stored: bool = False,
+) -> Payload:
+    """The data to send for a job directory of the login node with the home directory `home`; files_of: an earlier job;
+    stored: the files are a snapshot there.
+    """
+    earlier = remote_code.files_of(files_of) if files_of is not None else None
+    there = directory if earlier is None else earlier.removesuffix(f"/{remote_files.FILES}")
+    plan = remote_plan.plan(draft, home, there, to.host, stored=stored)
     texts = files(plan, draft.inputs, Path(directory))
     return Payload(plan=plan, texts=texts, sent=tuple(draft.sent), site=draft.inputs.site)
 
 
-def begin(inputs: Inputs | None, to: Destination) -> tuple[RemoteInputs, Destination]:
+def begin(inputs: Inputs | None, to: Destination, *, sends: bool = True) -> tuple[RemoteInputs, Destination]:
     """(draft of the submission, destination with the user's or the site's transport), without a connection."""
-    draft = remote_plan.draft(inputs, to.host)
+    draft = remote_plan.draft(inputs, to.host, sends=sends)
     login = draft.inputs.site.login
     if draft.named and login is not None and to.transport is None:
         to = replace(to, transport=login.transport)

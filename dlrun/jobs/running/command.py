@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dlrun.config.block_text import block
+from dlrun.plan.command.command_line import literal
 from dlrun.system.inputs.spec import Inputs, load_spec
 
 FILE = "command-line.yaml"
@@ -26,12 +27,17 @@ def command_inputs(words: Sequence[str], *, sets: Sequence[str], site: str | Non
 
 def spec_text(words: Sequence[str]) -> str:
     """The YAML text of the spec of a command."""
-    values: dict[str, Any] = {"name": name_of(words), "command": list(words)}
+    # What is typed in a shell, or stands in a script, has no expressions.
+    values: dict[str, Any] = {"name": name_of(words), "command": [literal(word) for word in words]}
     if not _is_plain(words):
         from dlrun.importing import command_draft  # noqa: PLC0415 - a parser of bash, for launchers alone
 
         draft = command_draft(shlex.join(words), name_of(words))
         values = dict(draft.values)
+        if "command" in values:
+            values["command"] = [literal(word) for word in values["command"]]
+        if "run" in values:
+            values["run"] = literal(values["run"])
         resources = {key: value for key, value in values.get("resources", {}).items() if key != "nodes"}
         values = {**values, "resources": resources} if resources else _without(values, "resources")
     return "\n".join(block(values, {})) + "\n"

@@ -21,7 +21,9 @@ def run_in_allocation(inputs: Inputs) -> int:
     scheduler = backends.scheduler(inputs.site.scheduler.type)
     allocation = scheduler.ALLOCATION
     if allocation is None or allocation.without is None:
-        way = f"start `{allocation.start}`, and run this there" if allocation else "leave out `--interactive`"
+        way = (
+            f"start `{allocation.line()}`, and run this there" if allocation else "leave out `--interactive`"
+        )
         raise Invalid(f"{scheduler.NAME} gives no allocation for one command", help=way)
     start = shlex.split(allocation.start)
     words = [*start, *options(prepare(inputs.path, inputs=inputs).plan, allocation.without), *own_command()]

@@ -53,4 +53,4 @@ def _start(allocation: Allocation, plan: Plan, gpus: int, cpus: int) -> str:
         "cpus": -(-cpus // request.ranks_per_node), "node_cpus": cpus,
     }  # fmt: skip
     size = allocation.size + (allocation.gpus if gpus else "")
-    return f"{allocation.start} {size.format(**values)}"
+    return allocation.line(size.format(**values))

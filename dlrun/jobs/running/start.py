@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from dlrun import backends
@@ -35,7 +36,7 @@ def planned(read: Read, sets: tuple[str, ...]) -> tuple[Plan, Inputs]:
 
     Raises NoAllocation outside of an allocation of the site's scheduler, Invalid for one that is too small, InvalidFile.
     """
-    inputs = read(sets)
+    inputs = _keeping(read(sets))
     name = inputs.site.scheduler.type
     if backends.scheduler(name).ON_THIS_MACHINE:
         return prepare(inputs.path, inputs=inputs).plan, inputs
@@ -44,18 +45,28 @@ def planned(read: Read, sets: tuple[str, ...]) -> tuple[Plan, Inputs]:
         raise no_allocation(name, backends.scheduler(name).ALLOCATION)
     held = Held(job_id=found[0], scheduler=name, granted=found[1])
     if setting := partition_setting(inputs, held):
-        inputs = read((*sets, *setting))
+        inputs = _keeping(read((*sets, *setting)))
     inputs = fitted(inputs, held, time.time())
     plan = prepare(inputs.path, inputs=inputs).plan
     check(plan, inputs, held)
     return plan, inputs
 
 
+def _keeping(inputs: Inputs) -> Inputs:
+    """The inputs for a job whose shell is this one: what it exports for the fabric's libraries has priority."""
+    if inputs.site.fabric is None:
+        return inputs
+    return replace(inputs, site=replace(inputs.site, fabric=replace(inputs.site.fabric, when_set="keep")))
+
+
 def no_allocation(name: str, allocation: Allocation | None) -> NoAllocation:
     """The error outside of an allocation."""
     ways = "`--submit` submits a job and follows it"
-    if allocation is not None:
-        ways += f"; `--interactive` gets an allocation first, as `{allocation.start}` does"
+    if allocation is not None and allocation.without is None:
+        ways += f"; `{allocation.line()}` gets an allocation, in which to run this"
+    elif allocation is not None:
+        ways += f"; `--interactive` gets an allocation first, as `{allocation.line()}` does"
+    ways += "; `--site workstation` runs it on this machine"
     return NoAllocation(f"this shell is not in an allocation of {name}", help=ways)
 
 

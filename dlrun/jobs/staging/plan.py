@@ -24,7 +24,8 @@ from dlrun.model.keys import DATA_NAME
 from dlrun.model.placement import PlacementOptions
 from dlrun.model.plan import Plan
 from dlrun.model.problem import InvalidFile
-from dlrun.model.spec import Environment, OnFailure, Resources, Spec, Sweep
+from dlrun.model.program import Environment
+from dlrun.model.spec import OnFailure, Resources, Spec, Sweep
 from dlrun.model.text import Shell, Text, digits, expanding
 from dlrun.model.units import Bytes
 from dlrun.plan.data.sets import is_fetched, secrets_of, unsupported
@@ -189,7 +190,7 @@ def _only_data(spec: Spec, asked: StagingRequest, nodes: int | None) -> Spec:
         resources=_resources(spec.resources, asked, nodes),
         placement=PlacementOptions(), environment=Environment(), sweep=Sweep(), checkpoint=None, chain=False,
         on_failure=OnFailure(), after=(), hold=False, secrets=used, metrics={}, verify="off", fabric_check="off",
-        usage=False, track=(),
+        usage=False, track=(), code="off",
     )  # fmt: skip
 
 

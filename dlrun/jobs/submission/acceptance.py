@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlrun.errors import DlrunError, OperationFailed
+from dlrun.errors import OperationFailed
 from dlrun.model.plan import Plan
 from dlrun.schedulers.protocol import Acceptance
 from dlrun.schedulers.refusals import client_message
-from dlrun.system.process import Runner
+from dlrun.system.process import Runner, answer
 
 
 def judged(acceptance: Acceptance, plan: Plan, runner: Runner) -> str:
@@ -17,8 +17,8 @@ def judged(acceptance: Acceptance, plan: Plan, runner: Runner) -> str:
     Raises OperationFailed with all reasons against the job, or if the first query fails.
     """
     first, *others = acceptance.questions(plan.request)
-    answers = [_required(runner, first), *(_optional(runner, argv) for argv in others)]
-    user, groups = _optional(runner, ("id", "-un")).strip(), _optional(runner, ("id", "-Gn")).split()
+    answers = [_required(runner, first), *(answer(runner, argv) for argv in others)]
+    user, groups = answer(runner, ("id", "-un")).strip(), answer(runner, ("id", "-Gn")).split()
     judgement = acceptance.judge(plan.request, answers, user, groups)
     if not judgement.problems:
         return judgement.accepted
@@ -35,12 +35,3 @@ def _required(runner: Runner, argv: Sequence[str]) -> str:
         reason = client_message(done.stderr or done.stdout) or f"exit code {done.returncode}"
         raise OperationFailed(f"`{' '.join(argv)}` failed: {reason}")
     return done.stdout
-
-
-def _optional(runner: Runner, argv: Sequence[str]) -> str:
-    """The output of a client; empty if it fails or is missing."""
-    try:
-        done = runner(argv)
-    except DlrunError:
-        return ""
-    return "" if done.returncode else done.stdout

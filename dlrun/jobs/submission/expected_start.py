@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlrun.errors import DlrunError
 from dlrun.model.plan import Plan
 from dlrun.schedulers.protocol import Scheduler
 from dlrun.schedulers.queue_rules import QueueRules, chosen
-from dlrun.system.process import Completed, Runner
+from dlrun.system.process import Completed, Runner, answer
 
 
 def expected_start(
@@ -40,14 +39,7 @@ def expected_start(
 
 def _rules(scheduler: Scheduler, ask: Runner) -> list[QueueRules]:
     """What the queues allow; empty if the scheduler does not show it, or does not answer: the check itself has succeeded."""
-    asking = scheduler.queue_rules()
-    if not asking:
-        return []
-    try:
-        done = ask(asking)
-    except DlrunError:
-        return []
-    return scheduler.parse_queue_rules(done.stdout) if done.returncode == 0 else []
+    return scheduler.parse_queue_rules(answer(ask, scheduler.queue_rules()))
 
 
 def _start(scheduler: Scheduler, done: Completed) -> str | None:

@@ -17,8 +17,9 @@ from dlrun.jobs.submission.template_cache import cached
 from dlrun.model.plan import Plan
 from dlrun.model.text import visible
 from dlrun.plan.runtime_checks import SAMPLER, programs
-from dlrun.render.parts import library
-from dlrun.render.script import plan_json, scripts
+from dlrun.render.pages import pages
+from dlrun.render.parts import directory_of, library
+from dlrun.render.script import plan_json
 from dlrun.resources import directory as resource
 from dlrun.resources import text
 from dlrun.system.inputs.spec import Inputs
@@ -33,6 +34,8 @@ _SYSTEM = tuple(
 """Paths of the library in Linux distributions (Debian's multiarch, Red Hat, SUSE, Arch)."""
 BUNDLE = "node.pyz"
 """All node programs in one file."""
+COORDINATOR = ("roles.py", "role.py", "role_ports.py", "ready.py", "coordinator.py")
+"""The program that runs the roles of a job, and its modules."""
 
 
 def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
@@ -40,25 +43,19 @@ def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
     _check_setup_lines(plan)
     _check_place(plan, directory)
     compiled, templates = cached(), resource("templates")
-    made = scripts(plan, str(directory), templates, compiled)
+    made = pages(plan, str(directory), templates, compiled)
     # Saved before the later steps, which may fail: the compiled templates are valid.
     compiled.save()
     if inputs is None:
         _check_scripts(made)
-    made |= library_files(plan, templates)
-    made["plan.json"] = plan_json(plan)
-    of_roles = [name for role in plan.roles for name in role.files]
-    wanted = dict.fromkeys([*of_roles, *programs(plan)])
-    for name in (name for name in wanted if name not in (BUNDLE, SAMPLER)):
-        made[name] = _node_program(name)
-    if "stage.sh" in made or BUNDLE in wanted:
-        made[BUNDLE] = _archive("content")
-    if SAMPLER in wanted:
-        made[SAMPLER] = _archive("sampler")
-    if "stage.sh" in made:
-        made |= _hash_library()
-    if any(data.strategy != "in_place" for data in plan.data):
-        made["python/dlrun_data.py"] = text(_NODE / "dlrun_data.py")
+    made |= _beside_pages(plan, made, templates)
+    for role in plan.each_role:
+        place = directory_of(role.name)
+        of_role = {
+            name.removeprefix(f"{place}/"): made[name] for name in made if name.startswith(f"{place}/")
+        }
+        beside = _beside_pages(role.plan, of_role, templates)
+        made |= {f"{place}/{name}": text for name, text in beside.items()}
     if inputs is not None:
         # Values that are secrets were refused; comments and overridden values may still have some.
         for name, path in (("spec.yaml", inputs.path), ("site.yaml", inputs.loaded.path)):
@@ -66,6 +63,27 @@ def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
         made[spec_arguments.SETTINGS] = spec_arguments.text(
             working_directory(), inputs.loaded.path, inputs.layers.sets
         )
+    return made
+
+
+def _beside_pages(plan: Plan, pages: Mapping[str, str], templates: Path) -> dict[str, str]:
+    """The files that the pages of a plan need beside them: the library, the plan, node programs."""
+    made = library_files(plan, templates)
+    made["plan.json"] = plan_json(plan)
+    if plan.role_jobs is not None:
+        return made | {name: _node_program(name) for name in COORDINATOR}
+    of_roles = [name for role in plan.roles for name in role.files]
+    wanted = dict.fromkeys([*of_roles, *programs(plan)])
+    for name in (name for name in wanted if name not in (BUNDLE, SAMPLER)):
+        made[name] = _node_program(name)
+    if "stage.sh" in pages or BUNDLE in wanted:
+        made[BUNDLE] = _archive("content")
+    if SAMPLER in wanted:
+        made[SAMPLER] = _archive("sampler")
+    if "stage.sh" in pages:
+        made |= _hash_library()
+    if any(data.strategy != "in_place" for data in plan.data):
+        made["python/dlrun_data.py"] = text(_NODE / "dlrun_data.py")
     return made
 
 
@@ -91,6 +109,8 @@ def _archive(which: str) -> str:
 def _check_setup_lines(plan: Plan) -> None:
     """Raise Invalid for set-up lines that are not whole commands: they would take lines of the page that follow into theirs."""
     owners = {"the site profile": plan.environment.site_setup, "the spec": plan.environment.setup}
+    for role in plan.each_role:
+        owners[f"role `{role.name}`"] = role.plan.environment.setup
     for owner, lines in owners.items():
         if lines and (fault := _syntax_error("\n".join(lines) + "\n")):
             place = fault.removeprefix("bash: ")
@@ -116,7 +136,7 @@ def _syntax_error(script: str) -> str:
 def _check_scripts(scripts: Mapping[str, str]) -> None:
     """Raise Invalid for a script with a syntax error: a plan read from its file may have been edited."""
     for name, script in scripts.items():
-        if fault := _syntax_error(script):
+        if name.endswith(".sh") and (fault := _syntax_error(script)):
             raise Invalid(
                 f"the saved plan gives a `{name}` that bash cannot read: {fault}",
                 help="correct its `shell` parts, or create it again with `dlrun plan -o`",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from dlrun import backends
+from dlrun.config.load import RoleInputs
 from dlrun.errors import Invalid
 from dlrun.model.data import is_hub
 from dlrun.model.observed import HubCopy
@@ -84,22 +85,24 @@ def prepare(
     loaded = inputs or reading.load_spec(path, sets=sets, site=site, options=backends.framework_options)
     own_home, here = home(), working_directory()
     spec = at_home(loaded.spec, str(own_home)) if own_home is not None else loaded.spec
-    problems = preflight.check(spec, here, loaded.origins)
+    problems = preflight.check(spec, here, loaded.origins) if not loaded.roles else []
+    roles = {}
+    for name, role in loaded.roles.items():
+        of_role = at_home(role.spec, str(own_home)) if own_home is not None else role.spec
+        found = preflight.check(of_role, here, role.origins)
+        problems += [one for one in found if one not in problems]
+        roles[name] = replace(role, spec=of_role)
     try:
-        plan = build(
-            PlanInputs(
-                spec=spec,
-                site=loaded.site,
-                topology=reading.topology_for_spec(loaded),
-                directory=str(here / (spec.directory or "")),
-                origins=loaded.origins,
-                notes=loaded.notes,
-                sources=loaded.sources,
+        plan = build_plan(
+            replace(
+                plan_inputs(loaded, spec, str(here / (spec.directory or ""))),
                 installed=read_installed(spec, here),
                 after=dependencies(spec, loaded.site.scheduler.type, base) if spec.after else (),
                 measured=measure_data(spec, here) if loaded.site.storage.node_local else {},
                 hubs=_in_store(loaded),
-            )
+            ),
+            roles,
+            here,
         )
     except InvalidFile as error:
         # All problems at once: those of the plan and those of missing files.
@@ -109,6 +112,36 @@ def prepare(
     return Prepared(
         plan=replace(plan, warnings=(*plan.warnings, *map(sentence, problems))) if problems else plan,
         inputs=loaded,
+    )
+
+
+def plan_inputs(inputs: Inputs, spec: Spec, directory: str) -> PlanInputs:
+    """What the plan of a spec is made of, without anything that this machine or earlier jobs have; directory: of the command."""
+    return PlanInputs(
+        spec=spec,
+        site=inputs.site,
+        topology=reading.topology_for_spec(inputs),
+        directory=directory,
+        origins=inputs.origins,
+        notes=inputs.notes,
+        sources=inputs.sources,
+    )
+
+
+def build_plan(inputs: PlanInputs, roles: Mapping[str, RoleInputs], here: Path) -> Plan:
+    """The plan of a job with one program, or with these roles; raises InvalidFile."""
+    if not roles:
+        return build(inputs)
+    from dlrun.plan.role_jobs.build import RolePlanInputs, build_all  # noqa: PLC0415 - most jobs have one program
+
+    return build_all(
+        inputs,
+        {
+            name: RolePlanInputs(
+                spec=role.spec, directory=str(here / (role.spec.directory or "")), origins=role.origins
+            )
+            for name, role in roles.items()
+        },
     )
 
 
@@ -143,6 +176,7 @@ def dependencies(
                 # Flux's ids begin with a letter, as names do: names come first, and lower-case words are not ids.
                 if not _is_id(after.job, scheduler):
                     raise
+                job_id = backends.scheduler(scheduler).recorded(job_id) or job_id
                 found.append(Dependency(job_id=job_id, when=after.when, cluster=None))
                 continue
             if host is not None and (job.remote is None or job.remote.host != host):
@@ -157,4 +191,5 @@ def dependencies(
 def _is_id(word: str, scheduler: str) -> bool:
     """Whether a word has the form of the scheduler's job ids, and is not a plain word."""
     is_word = word.isascii() and word.isalpha() and word.islower()
-    return not is_word and re.fullmatch(backends.scheduler(scheduler).ID, word) is not None
+    back_end = backends.scheduler(scheduler)
+    return not is_word and (re.fullmatch(back_end.ID, word) or back_end.recorded(word)) is not None

@@ -22,6 +22,8 @@ from dlrun.jobs.clusters.query import BUSY
 from dlrun.jobs.code import record as code_record
 from dlrun.jobs.code import snapshot
 from dlrun.jobs.hubs import needed as hubs
+from dlrun.jobs.hubs import store
+from dlrun.jobs.images import needed as images
 from dlrun.jobs.records import contents, directories, jobs, links, process_mark, spec_arguments, submitter
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.submission import log_link
@@ -72,10 +74,9 @@ def submit(
     there = _cluster(plan, inputs, notice)
     base = jobs.base_for(inputs.site if inputs else None)
     target = (directory or directories.new_directory(base, plan.name)).absolute()
-    plan = hubs.fetched(plan, base.absolute(), target, notice)
-    made = files(plan, inputs, target)
-    # The job has copies of spec and profile: later changes of these concern other jobs.
-    own = [inputs.path, inputs.loaded.path] if inputs is not None else []
+    plan = fetched(plan, base.absolute(), target, notice)
+    made = files(plan, inputs, target) | store.named_in(plan, base.absolute(), target)
+    own = [inputs.path, inputs.loaded.path] if inputs is not None else []  # the job has copies of these
     apart = [*map(os.path.abspath, own), str(jobs.home()), str(base.absolute()), str(target)]
     if keep is not None:
         made |= spec_arguments.copied_files(keep)
@@ -99,8 +100,9 @@ def submit(
     }
     with ExitStack() as stored:
         taken = stored.enter_context(snapshot.taken(plan, base.absolute(), target, apart, code, notice))
-        kept, linked = stored.enter_context(hubs.held(plan))
-        made |= {**code_record.files(plan, notice, apart, taken.facts), **taken.files, **kept}
+        kept, linked = stored.enter_context(store.held({**hubs.marks(plan), **images.marks(plan)}))
+        made |= snapshot.with_roles(plan, code_record.files(plan, notice, apart, taken.facts), taken)
+        made |= kept
         # A signal between the scheduler's answer and the record would lose the job's id.
         with delayed_signals("waiting for the scheduler's answer before dlrun exits") as received:
             directories.create(target, made, written_names(plan), linked={**taken.linked, **linked})
@@ -126,6 +128,11 @@ def submit(
             f"not passed to the job (inherited from another job or launcher): {', '.join(sorted(removed))}"
         )
     return Submitted(job=job, removed=removed)
+
+
+def fetched(plan: Plan, base: Path, target: Path, notice: Callable[[str], None]) -> Plan:
+    """The plan with what it needs from elsewhere in the store: repositories of a hub, images. Raises Invalid, OperationFailed."""
+    return images.fetched(hubs.fetched(plan, base, target, notice), base, target, notice)
 
 
 def _recorded(target: Path, submission: dict[str, Any], plan: Plan, notice: Callable[[str], None]) -> Job:
@@ -158,8 +165,9 @@ def _note_changes(
 
 def _has_environment(plan: Plan) -> bool:
     """Whether the job has its own Python environment or container."""
-    named = plan.environment
-    return any(one is not None for one in (named.venv, named.conda, named.container, named.staged))
+    plans = (each.environment for each in (plan, *plan.programs))
+    named = [(one.venv, one.conda, one.container, one.staged) for one in plans]
+    return any(one is not None for each in named for one in each)
 
 
 def check_with_scheduler(

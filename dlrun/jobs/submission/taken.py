@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dlrun import backends
-from dlrun.errors import DlrunError
 from dlrun.model.plan import Plan
 from dlrun.schedulers.taken import differences
-from dlrun.system.process import Runner
+from dlrun.system.process import Runner, answer
 
 
 def changes(plan: Plan, job_id: str, runner: Runner) -> list[str]:
@@ -17,13 +16,7 @@ def changes(plan: Plan, job_id: str, runner: Runner) -> list[str]:
     It never fails: the job is submitted already.
     """
     scheduler = backends.scheduler(plan.scheduler)
-    argv = scheduler.taken(job_id)
-    if not argv:
-        return []
-    try:
-        done = runner(argv)
-    except DlrunError:
-        return []
-    found = scheduler.parse_taken(done.stdout) if done.returncode == 0 else None
+    shown = answer(runner, scheduler.taken(job_id))
+    found = scheduler.parse_taken(shown) if shown else None
     request = plan.request if plan.pool is None else replace(plan.request, nodes=plan.pool.nodes)
     return list(differences(request, found)) if found is not None else []

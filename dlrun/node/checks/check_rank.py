@@ -128,6 +128,7 @@ def describe_rank() -> Dict[str, Any]:
         "gpu_devices": gpu_devices(),
         "given_gpus": environment.get("DLRUN_GPUS"),
         "gpus": {name: environment[name] for name in VISIBLE if name in environment},
+        "cards": environment.get("ZE_FLAT_DEVICE_HIERARCHY") == "COMPOSITE",
         "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "locked_memory": resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
         "online": kernel_list("cpu/online"),

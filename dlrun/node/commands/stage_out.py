@@ -6,10 +6,11 @@ atomically; other files are kept. A file that changes during the copy is reporte
 
 import argparse
 import os
+import re
 import sys
 import time
 from array import array
-from typing import List, Optional
+from typing import List, Optional, Set
 
 from ..blocks import hashing, journal
 from ..blocks.blocks import Blocks
@@ -48,6 +49,18 @@ def arguments(argv: List[str]) -> argparse.Namespace:
     effort_options(parser)
     parser.add_argument("--update", action="store_true", help="DIR may exist: copy new and changed files")
     parser.add_argument(
+        "--known",
+        metavar="LIST",
+        help="DIR has the files that LIST (of sha256sum) names: copy those that have changed",
+    )
+    parser.add_argument(
+        "--known-time",
+        type=int,
+        default=0,
+        metavar="SECONDS",
+        help="their time unless they have changed, since 1970",
+    )
+    parser.add_argument(
         "--sync", choices=("none", "set", "file"), default="file", help="when to flush to disk (file)"
     )
     parser.add_argument(
@@ -68,6 +81,7 @@ class StageOut:
         self.worker_count = given.worker_count or max(1, min(MAX_WORKERS, usable_cores()))
         self.end = time.monotonic() + given.deadline if given.deadline is not None else None
         self.target = ResultsDirectory(given.to)
+        self.known = _listed(given.known) if given.known is not None else set()
         self.progress = Progress(os.fsdecode(self.target.name), given.json, given.quiet, given.interval)
         self.notes: List[str] = []
         self.copied = 0
@@ -94,6 +108,7 @@ class StageOut:
         """
         manifest, findings = survey.survey(self.source, self.walk)
         self.notes = survey.lost_properties(findings, self.walk)
+        manifest = self._without_known(manifest)
         root = self._open_existing()
         if root is not None:
             there = unchanged_files(root, manifest)
@@ -124,6 +139,16 @@ class StageOut:
                 self.notes.append(message.format(text.names(kept)))
             build.abandon()
         return fault
+
+    def _without_known(self, manifest: Manifest) -> Manifest:
+        """The manifest without known files that nothing has written to; one that has got hard links is not among them."""
+        linked = set(manifest.hard)
+
+        def wanted(entry: int) -> bool:
+            dated = manifest.kinds[entry] == FILE and manifest.mtimes[entry] == self.given.known_time * 10**9
+            return not dated or entry in linked or manifest.path(entry) not in self.known
+
+        return subset(manifest, wanted) if self.known else manifest
 
     def _open_existing(self) -> Optional[int]:
         if not self.target.exists():
@@ -182,6 +207,20 @@ class StageOut:
         self.progress.log("{} in {}".format(text.size(self.copied), text.seconds(seconds)))
         if not self.given.json:
             sys.stdout.write(os.fsdecode(self.target.path) + "\n")
+
+
+def _listed(path: str) -> Set[bytes]:
+    """The names in a list of sha256sum(1), which escapes line feeds and backslashes."""
+    names = set()
+    with open(path, "rb") as file:
+        for line in file:
+            name = line.rstrip(b"\n").partition(b"  ")[2]
+            if line.startswith(b"\\"):
+                name = re.sub(
+                    rb"\\(.)", lambda found: b"\n" if found.group(1) == b"n" else found.group(1), name
+                )
+            names.add(name)
+    return names
 
 
 def _finished_files(build: Build) -> Manifest:

@@ -20,7 +20,8 @@ def finish(root: int, manifest: Manifest, large: List[int]) -> List[str]:
     """
     directories = DirectoryCache(root)
     try:
-        _finish_large_files(directories, manifest, large)
+        for entry in large:
+            finish_large_file(manifest, entry, directories(manifest.dirs[manifest.parents[entry]]))
         lost = _set_attributes(directories, manifest)
         _create_links(directories, manifest)
     finally:
@@ -34,11 +35,6 @@ def finish(root: int, manifest: Manifest, large: List[int]) -> List[str]:
         raise Damaged(message, "another program changed it; run again")
     _finish_directories(root, manifest)
     return lost
-
-
-def _finish_large_files(directories: DirectoryCache, manifest: Manifest, large: List[int]) -> None:
-    for entry in large:
-        finish_large_file(manifest, entry, directories(manifest.dirs[manifest.parents[entry]]))
 
 
 def finish_large_file(manifest: Manifest, entry: int, directory: int) -> None:

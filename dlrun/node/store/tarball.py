@@ -33,12 +33,11 @@ def header(name: bytes, kind: bytes, mode: int, size: int, seconds: int, target:
     longer = b""
     for text, letter in ((target, b"K"), (name, b"L")):
         if len(text) > _NAME:
-            longer += _plain(b"././@LongLink", letter, 0, len(text) + 1, 0, b"") + _padded(text + b"\0")
+            whole = text + b"\0"
+            longer += (
+                _plain(b"././@LongLink", letter, 0, len(whole), 0, b"") + whole + bytes(-len(whole) % UNIT)
+            )
     return longer + _plain(name[:_NAME], kind, mode, size, seconds, target[:_NAME])
-
-
-def _padded(data: bytes) -> bytes:
-    return data + bytes(-len(data) % UNIT)
 
 
 def _plain(name: bytes, kind: bytes, mode: int, size: int, seconds: int, target: bytes) -> bytes:

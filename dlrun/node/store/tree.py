@@ -47,17 +47,15 @@ def remove_unwanted(root: int, manifest: Manifest, keep: Set[int]) -> None:
         try:
             os.fchmod(descriptor, 0o700)
             for name in map(os.fsencode, os.listdir(descriptor)):
-                if name in below_it[directory] and _is_directory(descriptor, name):
+                if name in below_it[directory] and stat.S_ISDIR(
+                    os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode
+                ):
                     os.chmod(name, 0o700, dir_fd=descriptor)
                     todo.append(directory + b"/" + name if directory else name)
                 elif name not in stay.get(directory, ()):
                     remove_tree(descriptor, name)
         finally:
             os.close(descriptor)
-
-
-def _is_directory(directory: int, name: bytes) -> bool:
-    return stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
 
 
 def make_directories(root: int, manifest: Manifest) -> None:

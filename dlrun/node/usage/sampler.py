@@ -94,11 +94,12 @@ class Recording:
 class Sampler:
     """The samples of one run on one node."""
 
-    def __init__(self, environment: Dict[str, str], log: str = "", saves: str = "") -> None:
+    def __init__(self, environment: Dict[str, str], ending: "Ending", log: str = "", saves: str = "") -> None:
         self._run = environment["DLRUN_RUN_ID"]
         self._host = environment["DLRUN_HOST"]
-        self._began = time.monotonic()
-        self._suspended = 0.0
+        self._began = self._checked = time.monotonic()
+        self._suspended = self._counted = 0.0
+        self._ending = ending
         self._id = "{}.{}".format(os.getpid(), int(time.time()))
         place = os.path.join(environment["DLRUN_RUN_DIR"], DIRECTORY, self._host + ".jsonl")
         self.file = Recording(place)
@@ -140,6 +141,7 @@ class Sampler:
         self._check_saving()
         if not self._placed and self._ranks.ranks:
             self._avoid_rank_cores()
+        self.check_suspended()
         elapsed = time.monotonic() - self._began
         for name, rank in sorted(self._ranks.ranks.items()):
             if not rank.announced and rank.main:
@@ -220,14 +222,23 @@ class Sampler:
         usual = next((pause for until, pause in _PAUSES if elapsed < until), _LAST_PAUSE)
         return max(usual, cost / _MAX_CPU_SHARE)
 
-    def check_suspended(self, late: float) -> None:
-        """Stop the clock of the samples for a wait that ended `late` seconds too late, if the job was suspended."""
-        if late < _SUSPENDED:
+    def check_suspended(self, wait: Optional[float] = None) -> None:
+        """Stop the clock of the samples for the time since the last call, if the job was suspended meanwhile.
+
+        After a wait of so many seconds, one that ended too late is enough. Reading and writing may be slow by themselves: after
+        those, the process must also have been continued.
+        """
+        now, before = time.monotonic(), self._counted
+        late = now - self._checked - (wait or 0.0)
+        self._checked, self._counted = now, self._ranks.cpu_time()
+        continued = self._ending.continued()
+        if late < _SUSPENDED or (wait is None and not continued):
             return
-        before, elapsed = self._ranks.cpu_time(), time.monotonic() - self._began - late
+        elapsed = now - self._began - late
         self._ranks.update_cpu_time()
+        self._counted = self._ranks.cpu_time()
         # What they computed in the second before they were stopped is among it; idle programs wake up at times.
-        if (self._ranks.cpu_time() - before) / late <= 0.02 + 0.5 * before / max(1.0, elapsed):
+        if (self._counted - before) / late <= 0.02 + 0.5 * before / max(1.0, elapsed):
             self._began += late
             self._suspended += late
 
@@ -269,7 +280,7 @@ def _folded(numbers: List[int]) -> str:
 
 
 class Ending:
-    """Waits for SIGTERM.
+    """Waits for SIGTERM, and knows of SIGCONT.
 
     Not by `signal.sigtimedwait`: if the process is stopped and continued meanwhile, as Slurm does to suspend a job, and the
     time is over then, it returns a structure that nothing was written to (CPython, `signal_sigtimedwait_impl`).
@@ -277,18 +288,34 @@ class Ending:
 
     def __init__(self) -> None:
         self._readable, writable = os.pipe()
+        os.set_blocking(self._readable, False)
         os.set_blocking(writable, False)
+        self._signals: Set[int] = set()
         signal.set_wakeup_fd(writable)
-        signal.signal(signal.SIGTERM, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            signal.signal(number, lambda *_: None)
+
+    def _read(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._signals.update(os.read(self._readable, 4096))
 
     def wait(self, seconds: float) -> bool:
-        """Wait for so many seconds at most; True once the signal has arrived."""
-        return bool(select.select([self._readable], [], [], max(0.0, seconds))[0])
+        """Wait for so many seconds at most; True once SIGTERM has arrived."""
+        select.select([self._readable], [], [], max(0.0, seconds))
+        self._read()
+        return signal.SIGTERM in self._signals
+
+    def continued(self) -> bool:
+        """Whether the process was continued since the last call."""
+        self._read()
+        found = signal.SIGCONT in self._signals
+        self._signals.discard(signal.SIGCONT)
+        return found
 
 
 def record(environment: Dict[str, str], parent: int, ending: Ending, log: str = "", saves: str = "") -> None:
     """Sample until SIGTERM arrives or the parent process has ended."""
-    sampler = Sampler(environment, log, saves)
+    sampler = Sampler(environment, ending, log, saves)
     sampler.begin()
     ended = False
     while not ended and sampler.file.open:
@@ -297,9 +324,10 @@ def record(environment: Dict[str, str], parent: int, ending: Ending, log: str = 
         due = time.monotonic() + sampler.pause(_own_cpu() - before)
         while not ended and time.monotonic() < due:
             left = due - time.monotonic()
-            pause, began = min(_GLANCE_INTERVAL, left), time.monotonic()
+            pause = min(_GLANCE_INTERVAL, left)
+            sampler.check_suspended()
             ended = ending.wait(pause) or os.getppid() != parent
-            sampler.check_suspended(time.monotonic() - began - pause)
+            sampler.check_suspended(pause)
             if not ended and left > _GLANCE_INTERVAL:
                 sampler.update_cpu_time()
     sampler.sample(last=True)

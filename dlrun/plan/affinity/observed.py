@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from dlrun.model.cpuset import format_list
 from dlrun.model.placement import MemoryBinding
+from dlrun.model.topology import VISIBILITY
 
 UNKNOWN = "unknown"
 """Value for a memory policy that the kernel does not report."""
@@ -58,17 +59,24 @@ def too_few_cpus(mask: Collection[int], threads: int | None) -> str | None:
     return f"may use CPUs {format_list(mask)}, fewer than its {threads} threads"
 
 
-NO_GPU = ("", "-1", "NoDevFiles")
+NO_GPU = ("", "-1", "NoDevFiles", "none", "void")
 """Values of a visibility variable that mean no GPU."""
 
 
 def wrong_gpus(
-    per_rank: int, per_node: int, given: str | None, seen: Mapping[str, str], devices: Sequence[int] | None
+    per_rank: int,
+    per_node: int,
+    given: str | None,
+    seen: Mapping[str, str],
+    devices: Sequence[int] | None,
+    *,
+    cards: bool = False,
 ) -> tuple[str, bool] | None:
     """Message if a rank's GPUs differ and True if a variable is the cause, else None.
 
     `given`: `VARIABLE=INDEXES` as set by the rank's script from the granted GPUs; `seen`: the visibility variables of the
-    process; `devices`: (openable, existing) NVIDIA devices (None: the node has none).
+    process; `devices`: (openable, existing) NVIDIA devices (None: the node has none); `cards`: Level Zero counts cards, of
+    several tiles, where its variable names no tile.
     """
     if not per_rank:
         return None
@@ -78,6 +86,8 @@ def wrong_gpus(
             actual = f"is {seen[name]}" if name in seen else "is not set"
             return f"{name} {actual}, not {value}", True
     for name, value in seen.items():
+        if cards and name == VISIBILITY["ze"] and "." not in value:
+            continue
         if sum(word not in NO_GPU for word in value.split(",")) < per_rank:
             return f"{name} is `{value}`, fewer than {per_rank} GPUs", True
     if devices is None or any(

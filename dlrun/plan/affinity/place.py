@@ -216,7 +216,14 @@ def _summary(topology: Topology, usable: Usable) -> NodeSummary:
         gpu_kind=topology.gpus[0].kind if topology.gpus else "",
         nics=tuple(nic.name for nic in topology.nics),
         gpu_cpus=_next_to_gpus(topology),
+        kept_free=format_list(_kept_free(topology, usable)),
     )
+
+
+def _kept_free(topology: Topology, usable: Usable) -> list[int]:
+    """Reserved and isolated PUs, and the numbers between those of the node that a description leaves out."""
+    known = {*topology.pus(), *topology.offline}
+    return sorted(usable.kept.union(set(range(max(topology.pus()) + 1)) - known))
 
 
 def _next_to_gpus(topology: Topology) -> tuple[str, ...]:

@@ -14,12 +14,14 @@ from dlrun.model.topology import Core, Topology
 @record(frozen=True, slots=True, kw_only=True)
 class Usable:
     """Usable cores in order, without PUs that are not allowed; `packages` with granted cores; `because` as text;
-    `trimmed` if the allowed mask has only some of the hardware threads of most cores."""
+    `trimmed` if the allowed mask has only some of the hardware threads of most cores; `kept` are the PUs of reserved and isolated
+    cores."""
 
     cores: tuple[Core, ...]
     packages: tuple[int, ...]
     because: str
     trimmed: bool = False
+    kept: frozenset[int] = frozenset()
 
 
 def usable_cores(topology: Topology, reserve: Reserve) -> Usable:
@@ -59,7 +61,13 @@ def usable_cores(topology: Topology, reserve: Reserve) -> Usable:
         out.append(f"only {format_list(allowed)} allowed")
     because = f"{len(cores)} of {len(topology.cores)} cores" + (f" ({'; '.join(out)})" if out else "")
     packages = tuple(sorted({core.package for core in granted}))
-    return Usable(cores=_ordered(cores, topology), packages=packages, because=because, trimmed=trimmed)
+    return Usable(
+        cores=_ordered(cores, topology),
+        packages=packages,
+        because=because,
+        trimmed=trimmed,
+        kept=frozenset(blocked),
+    )
 
 
 def numa_spans_packages(topology: Topology) -> bool:

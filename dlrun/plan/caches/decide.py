@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hashlib import sha256
 
+from dlrun.model.data import CachePlan, CachesPlan
 from dlrun.model.observed import Installed
-from dlrun.model.plan import CachePlan, CachesPlan
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text, expanding
@@ -20,7 +20,9 @@ def decide(spec: Spec, site: Site, layout: Layout, installed: Installed, ledger:
         return None
     ledger.take("caches", spec.caches)
     local = site.storage.node_local
-    base = Text.of(Shell("${TMPDIR:-/tmp}")) if local is None else expanding(local.path)
+    # By nodes, whose compilers may break one another there.
+    shared = local is not None and local.scope == "job"
+    base = Text.of(Shell("${TMPDIR:-/tmp}")) if local is None or shared else expanding(local.path)
     chosen = []
     for cache in CACHES:
         if cache.variable in (
@@ -39,7 +41,8 @@ def decide(spec: Spec, site: Site, layout: Layout, installed: Installed, ledger:
             f"cache-of-{cache.each}",
             f"{why}; {cache.because}; otherwise in {cache.default} [{cache.source}]",
         )
-    return CachesPlan(base=base, key=_key(spec, installed), caches=tuple(chosen))
+    keep = bool(chosen) and not (shared or spec.sweep.nodes is not None)
+    return CachesPlan(base=base, key=_key(spec, installed), caches=tuple(chosen), keep=keep)
 
 
 def _used(cache: Cache, layout: Layout, installed: Installed) -> str | None:
@@ -60,5 +63,11 @@ def _key(spec: Spec, installed: Installed) -> str:
     """A name for the environment: not all tools tell entries of another version of themselves apart."""
     named = spec.environment
     image = named.container.image if named.container is not None else None
-    parts = (named.modules, named.venv, named.conda, image, (installed.packages or {}).get("torch"))
+    packages = installed.packages or {}
+    versions = [
+        (name, packages[name])
+        for name in sorted({c.package for c in CACHES if c.package})
+        if name in packages
+    ]
+    parts = (named.modules, named.venv, named.conda, image, versions)
     return sha256(repr(parts).encode("utf-8", "surrogateescape")).hexdigest()[:12]

@@ -19,19 +19,25 @@ from dlrun.plan.roles import BackEnds
 
 @record(frozen=True, slots=True, kw_only=True)
 class Known:
-    """The sources of values in `{{ }}`; `threads` is None where it is known only on the node."""
+    """The sources of values in `{{ }}`; `threads` is None where it is known only on the node; `peers` are the job's roles."""
 
     spec: Spec
     layout: Layout
     threads: int | None
     data: Sequence[DataPlan]
     directory: str
+    peers: Sequence[str] = ()
 
 
 def global_batch(spec: Spec, layout: Layout) -> int | None:
     """Samples per step over all ranks; None without `batch_per_rank`."""
     return spec.batch_per_rank * layout.ranks if spec.batch_per_rank is not None else None
 
+
+ROLE_VALUES = ("address", "host", "hosts", "port")
+"""What `{{ role.NAME.VALUE }}` can be: HOST:PORT, the first host, all hosts with commas, the port on the first host."""
+ROLE_VARIABLE = "DLRUN_ROLE_{}_{}"
+"""The variable of such a value."""
 
 _VALUES: Mapping[str, Callable[[Known], Any]] = {
     "name": lambda known: known.spec.name,
@@ -51,14 +57,28 @@ _VALUES: Mapping[str, Callable[[Known], Any]] = {
     "results": lambda known: Shell("$DLRUN_RESULTS") if known.spec.results else None,
     "batch_per_rank": lambda known: known.spec.batch_per_rank,
     "global_batch": lambda known: global_batch(known.spec, known.layout),
+    "role": lambda known: {name: _of_role(name) for name in known.peers} or None,
 }
 """Name in `{{ }}` -> its value (None: undefined in this job), without the parameters of a sweep."""
+
+
+def _of_role(name: str) -> Mapping[str, Shell]:
+    """The values of a role, which the job exports when it has divided its nodes."""
+    return {
+        value: Shell(f"${{{ROLE_VARIABLE.format(name.upper(), value.upper())}}}") for value in ROLE_VALUES
+    }
+
 
 _RANK_ONLY = ("threads", "data", "results")
 """Names valid only in the command: when variables are set, they are not known yet."""
 
 RESERVED = frozenset(_VALUES)
 """Names that are constant over a sweep and therefore not allowed as parameters."""
+
+
+def literal(word: str) -> str:
+    """A word of a command in which `{{` stands for itself."""
+    return word.replace("{{", "{{ '{{' }}")
 
 
 def commands(known: Known, sweep: Sequence[Mapping[str, str]], ledger: Ledger) -> list[tuple[Text, ...]]:

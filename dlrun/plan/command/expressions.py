@@ -178,6 +178,13 @@ def _walk(node: ast.expr, values: Mapping[str, Value], source: str) -> Any:
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
             convert = _known if name == "str" else _number
             return _FUNCTIONS[name](*(convert(_walk(a, values, source), source) for a in args))
+        case ast.BinOp(op=ast.BitOr(), right=ast.Name(id=name) | ast.Call(func=ast.Name(id=name))):
+            way_out = f"write `{name}(…)` around the value" if name in _FUNCTIONS else _ALLOWED
+            raise ExpressionError(
+                f"`| {name}` is a filter of Jinja, which an expression does not have", help=way_out
+            )
+        case _:
+            pass
     raise ExpressionError(
         f"`{source}` is not allowed in an expression",
         help=_ALLOWED,

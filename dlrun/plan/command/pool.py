@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from dlrun import backends
 from dlrun.launchers.protocol import Step
+from dlrun.model.data import Snapshot
 from dlrun.model.placement import PoolPlan
 from dlrun.model.plan import Binding, Cost, DataPlan, Plan, RolePlan
 from dlrun.model.site import Site
@@ -123,7 +124,8 @@ def check(spec: Spec, site: Site, ledger: Ledger) -> None:
         "resources.spare_nodes": wanted.spare_nodes > 0,
         "launcher": spec.launcher != "auto",
         "results": spec.results is not None,
-        "environment.stage": spec.environment.stage,
+        "environment.stage": bool(spec.environment.stage),
+        "code.stage": isinstance(spec.code, Snapshot) and spec.code.stage,
         "verify": spec.verify != "off",
         "placement.bind": spec.placement.bind == "scheduler",
     }
@@ -187,6 +189,12 @@ def plan(spec: Spec, site: Site) -> PoolPlan | None:
     """The job of all points; None if they are a job array, or there are none."""
     if spec.sweep.nodes is None:
         return None
+    start, unset = starting(site)
+    return PoolPlan(nodes=spec.sweep.nodes, places=spec.sweep.points_per_node, start=start, unset=unset)
+
+
+def starting(site: Site) -> tuple[tuple[Text, ...], tuple[str, ...]]:
+    """The arguments before a program that the job starts on one of its nodes, and the variables that they would read."""
     steps = backends.scheduler(site.scheduler.type).STEPS
     start: tuple[Text, ...] = ()
     unset: tuple[str, ...] = ()
@@ -196,7 +204,7 @@ def plan(spec: Spec, site: Site) -> PoolPlan | None:
             nodes=1, first_only=True, per_node=1, count=1, scheduler=site.scheduler.type, wait=True
         )  # `wait`: it leaves cores and memory to the points beside it
         start, unset = started(launcher, step, settings_of(launcher, site)), launcher.UNSET
-    return PoolPlan(nodes=spec.sweep.nodes, places=spec.sweep.points_per_node, start=start, unset=unset)
+    return start, unset
 
 
 def tasks(spec: Spec, points: Sequence[object]) -> int:

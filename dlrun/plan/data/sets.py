@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal
 
-from dlrun.model.data import DataSet, NodeLocal, is_hub
+from dlrun.model.data import DataSet, NodeLocal, ResultsPlan, is_hub
 from dlrun.model.observed import DataSize, HubCopy
-from dlrun.model.plan import DataPlan, ResultsPlan
+from dlrun.model.plan import DataPlan
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text, expanding
@@ -132,10 +131,6 @@ def _more_than_all(start: str, data: DataSet, measured: DataSize | None) -> str:
     return str(size) if size is not None and size < Bytes.parse(start) else ""
 
 
-ENVIRONMENT = "environment"
-"""Name of the staged venv among the data sets of a node."""
-
-
 def _check_sources(sets: Mapping[str, DataSet], local: NodeLocal | None, ledger: Ledger) -> None:
     for name, data in sets.items():
         if data.unpack and (refused := not_unpacked(data, local, fetched=is_fetched(data.source))):
@@ -223,51 +218,6 @@ def _fetch_first(source: str) -> str:
     found = _URL.match(source)
     command = _CLIENTS.get(found[1].lower() if found else "", "rclone copyto REMOTE:PATH DIRECTORY")
     return f"fetch it once to the shared file system, then stage that: `{command}`"
-
-
-def place_environment(spec: Spec, site: Site, data: Sequence[DataPlan], ledger: Ledger) -> DataPlan | None:
-    """The venv as a data set for `environment.stage: true`, else None."""
-    wanted = spec.environment
-    if not wanted.stage:
-        return None
-    if wanted.venv is None:
-        ledger.problem(
-            "DLR092",
-            "`stage: true` needs a venv, but the spec sets none",
-            "environment.stage",
-            help="set it with `venv:`; conda environments and containers cannot be staged",
-        )
-        return None
-    if any(one.name == ENVIRONMENT for one in data):
-        ledger.problem(
-            "DLR092",
-            f"`{ENVIRONMENT}` is reserved for the staged venv",
-            f"data.{ENVIRONMENT}",
-            help="give the data set another name",
-        )
-    there = site.storage.node_local is not None
-    because = (
-        "Python imports from node-local storage, which relieves the shared file system"
-        if there
-        else "there is no node-local storage in the site profile"
-    )
-    strategy: Literal["in_place", "copy"] = "copy" if there else "in_place"
-    ledger.decide(
-        "environment.stage", strategy, "staging", because, origin=ledger.origin("environment.stage")
-    )
-    if not there:
-        return None
-    return DataPlan(
-        name=ENVIRONMENT,
-        source=wanted.venv,
-        strategy=strategy,
-        path=Text.of(Shell("$DLRUN_DATA_ENVIRONMENT")),
-        because=because,
-        variable="DLRUN_DATA_ENVIRONMENT",
-        # Later jobs use the same environment, and copy only files that changed.
-        keep="cache",
-        fallback=True,
-    )
 
 
 def place_results(spec: Spec, site: Site, walltime: Duration | None, ledger: Ledger) -> ResultsPlan | None:

@@ -9,7 +9,13 @@ from dlrun.model.units import Bytes
 
 def stage_words(data: DataPlan, request: Request, quota: Bytes | None) -> tuple[Text, ...]:
     """The arguments after `stage`, without directory, job and hosts; `quota` in bytes is for all data sets of a node."""
-    words: list[Word] = ["--name", data.name, "--source", data.source, "--strategy", data.strategy]
+    name, source = Text.of(data.name), Text.of(data.source)
+    if data.is_code:  # each run has its own
+        name, source = (
+            Text.of(f"{data.name}-", Shell("$_dlrun_job")),
+            Text.of(Shell("$DLRUN_RUN_DIR"), "/work"),
+        )
+    words: list[Word] = ["--name", name, "--source", source, "--strategy", data.strategy]
     if data.checksums is not None:
         words += ["--checksums", data.checksums]
     if data.version is not None:

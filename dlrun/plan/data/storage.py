@@ -6,30 +6,35 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
 
-from dlrun.model.data import NodeLocal
-from dlrun.model.observed import DataSize, HubCopy
-from dlrun.model.plan import DataPlan, ResultsPlan
+from dlrun.model.data import CachesPlan, NodeLocal, ResultsPlan
+from dlrun.model.observed import DataSize, HubCopy, Installed
+from dlrun.model.plan import DataPlan
 from dlrun.model.record import record
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Text
 from dlrun.model.units import Bytes
-from dlrun.plan.data.sets import place_data, place_environment, place_results, stage_directory
+from dlrun.plan.caches import decide as caches
+from dlrun.plan.data.sets import place_data, place_results, stage_directory
+from dlrun.plan.data.software import place_software, with_code
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout, usable_memory
 from dlrun.plan.roles import BackEnds, stage_keep, stage_launch
+
+_UNKNOWN = Installed()
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class NodeStorage:
     """The decisions about node-local storage.
 
-    `asking` are directives, `lines` further lines of the script; `launch` starts one process on each node (empty: none).
+    `staged` is the venv or the image; `asking` are directives, `lines` further lines of the script; `launch` starts one
+    process on each node (empty: none).
     `keep` starts, beside the training, the process that waits for the end of the job (empty: it can be started then).
     """
 
     data: tuple[DataPlan, ...]
-    venv: DataPlan | None
+    staged: DataPlan | None
     results: ResultsPlan | None
     asking: tuple[str, ...]
     lines: tuple[str, ...]
@@ -37,6 +42,7 @@ class NodeStorage:
     launch: tuple[Text, ...]
     keep: tuple[Text, ...]
     scope: Literal["node", "job"]
+    caches: CachesPlan | None
     quota: Bytes | None
 
 
@@ -48,36 +54,41 @@ def decide(
     measured: Mapping[str, DataSize],
     ledger: Ledger,
     hubs: Mapping[str, HubCopy] = MappingProxyType({}),
+    installed: Installed = _UNKNOWN,
 ) -> NodeStorage:
     """All decisions about node-local storage, in the order of their dependencies."""
     local = site.storage.node_local
     data = place_data(spec, site, layout.nodes, measured, ledger, memory=usable_memory(layout), hubs=hubs)
-    venv = place_environment(spec, site, data, ledger)
+    staged = place_software(spec, site, data, ledger)
+    kept = caches.decide(spec, site, layout, installed, ledger)
     results = place_results(spec, site, layout.walltime, ledger)
-    sets = (*data, *filter(None, (venv,)))
+    data, results = with_code(spec, site, data, results, layout.walltime, ledger)
+    sets = (*data, *filter(None, (staged,)))
     together = site.scheduler.arithmetic == "whole_job" or (local is not None and local.scope == "job")
-    asking, lines = _ask_for_storage(spec, local, layout.nodes if together else 1, ledger)
+    used = bool(sets) or results is not None
+    asking, lines = _ask_for_storage(spec, local, layout.nodes if together else 1, ledger, used=used)
     directory = stage_directory(site, sets, results)
     return NodeStorage(
         data=data,
-        venv=venv,
+        staged=staged,
         results=results,
         asking=asking,
         lines=lines,
         directory=directory,
-        launch=stage_launch(site, layout, choice) if directory is not None else (),
+        launch=stage_launch(site, layout, choice) if directory is not None or (kept and kept.keep) else (),
         keep=stage_keep(site, layout, choice) if directory is not None else (),
         scope=local.scope if local else "node",
+        caches=kept,
         quota=local.quota if local and directory is not None else None,
     )
 
 
 def _ask_for_storage(
-    spec: Spec, local: NodeLocal | None, nodes: int, ledger: Ledger
+    spec: Spec, local: NodeLocal | None, nodes: int, ledger: Ledger, *, used: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Directives and other script lines that request node-local storage; `{gb}` is the size for `nodes` nodes together."""
     wanted = spec.resources.node_local
-    if local is None or not (wanted or spec.data or spec.results or spec.environment.stage):
+    if local is None or not (wanted or used):
         return (), ()
     texts = ([local.request] if local.request else [], list(local.lines))
     if wanted is None and any("{gb}" in text for kind in texts for text in kind):

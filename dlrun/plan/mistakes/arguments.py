@@ -20,6 +20,8 @@ _WORDS_OF_SHELLS = {
 }  # fmt: skip
 """First words that a shell understands and no program has, or that only change the shell that they run in -> the way out."""
 _BRACES = re.compile(r"(?<![{$])\{\s*([A-Za-z_]\w*)\s*\}(?!\})")
+_DOLLAR = re.compile(r"\$(\{\{[^{}]*\}\})")
+"""An expression as GitHub Actions writes it."""
 _TWO_WORDS = re.compile(r"(--?[A-Za-z][\w.-]*)\s+([^\s-]\S*)")
 """An option with its value in one argument."""
 
@@ -65,6 +67,11 @@ def check(spec: Spec, points: Sequence[Mapping[str, str]], ledger: Ledger) -> No
             ledger.problem(
                 "DLR121", f"`{one[1]} {one[3]}` gives all ranks the same value, but each rank needs its own", key, "command",
                 help=f"write `{{{{ {value} }}}}` in place of `{one[3]}`, or leave the option out", warning=True,
+            )  # fmt: skip
+        if found := _DOLLAR.search(word):
+            ledger.problem(
+                "DLR100", f"the `$` before `{found[1]}` is passed to the program", key, "command",
+                help=f"write `{found[1]}`, without `$`", warning=True,
             )  # fmt: skip
         if found := _OTHER_TEMPLATES.search(word):
             ledger.problem(

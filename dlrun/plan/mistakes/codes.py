@@ -128,5 +128,10 @@ MISTAKE_CODES: dict[str, tuple[str, str]] = {
         "and MPICH PMI-2 (`--mpi=pmi2`; Intel MPI also Slurm's library in `I_MPI_PMI_LIBRARY`); `srun --mpi=list` shows what this Slurm "
         "has. Under the launcher of another MPI, ranks are alone; their own launcher needs none of this.",
     ),
+    "DLR145": (
+        "a comment that may be part of the value",
+        "In YAML ` #` begins a comment: `name: run #3` is the name `run`. Quote a value that contains it. A comment with a blank after "
+        "`#` is not reported.",
+    ),
 }
 """Code -> title, explanation."""

@@ -102,6 +102,11 @@ def _typography(spec: Spec, ledger: Ledger) -> None:
         if spec.run is not None
         else {f"command.{index}": word for index, word in enumerate(spec.command)}
     )
+    if (found := _TYPOGRAPHIC.search(spec.name)) is not None:
+        ledger.problem(
+            "DLR112", f"`{found[0].strip()}` is a typographic character, and a part of the name", "name",
+            help="leave it out: a name needs no quotes", warning=True,
+        )  # fmt: skip
     for place, text in places.items():
         if (found := _TYPOGRAPHIC.search(text)) is not None:
             plain = _PLAIN_FORMS[found[0].strip()]

@@ -129,9 +129,20 @@ def _shell(spec: Spec, found: Sequence[Statement], ledger: Ledger) -> None:
     _activation(found, "run", ledger)
 
 
+_OF_CONDA = re.compile(r"conda|mamba|forge|python|torch|tensorflow", re.IGNORECASE)
+"""In the names of modules whose files may define the functions of conda."""
+
+
+def _defines(one: Statement) -> bool:
+    first = one.words[0] if one.words else ""
+    if first in {"module", "ml"}:
+        return any(map(_OF_CONDA.search, one.words[1:]))
+    return first in {"source", "."} or any("hook" in word for word in one.words)
+
+
 def _activation(found: Sequence[Statement], key: str, ledger: Ledger) -> None:
-    """`conda activate` needs the functions of conda, which a job's shell has only if a line before reads them."""
-    if any("conda.sh" in word or "hook" in word for one in found for word in one.words):
+    """`conda activate` needs the functions of conda, which a job's shell has only after a file or module of conda."""
+    if any(_defines(one) for one in found):
         return
     for name in _activated(found):
         ledger.problem(

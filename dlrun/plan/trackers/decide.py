@@ -6,7 +6,7 @@ from dlrun.model.plan import Variable
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.plan.decisions import Ledger
-from dlrun.plan.trackers.table import SETTINGS
+from dlrun.plan.trackers.table import OFFLINE_MODE, SETTINGS
 
 EVERY = "track-every-rank"
 """The rule of a variable that every rank gets, in contrast to rank 0 only."""
@@ -19,6 +19,7 @@ def decide(spec: Spec, site: Site, points: int, ledger: Ledger) -> tuple[Variabl
         return ()
     ledger.take("track", ", ".join(spec.track))
     own = {*spec.environment.variables, *site.environment.variables, *spec.environment.drop, *spec.secrets}
+    offline = site.internet is False and OFFLINE_MODE not in own
     chosen = [
         Variable(
             name=one.variable,
@@ -28,7 +29,10 @@ def decide(spec: Spec, site: Site, points: int, ledger: Ledger) -> tuple[Variabl
             source=one.source,
         )
         for one in SETTINGS
-        if one.tracker in spec.track and one.variable not in own and (points or not one.of_sweep)
+        if one.tracker in spec.track
+        and one.variable not in own
+        and (points or not one.of_sweep)
+        and (offline or not one.offline)
     ]
     for variable in chosen:
         ledger.decide(f"variables.{variable.name}", str(variable.value), variable.rule, variable.because)

@@ -6,6 +6,8 @@ from dlrun.model.record import record
 from dlrun.model.spec import Tracker
 from dlrun.model.text import Shell, Text, Word
 
+DIRECTORY = "TENSORBOARD_LOGGING_DIR"
+OFFLINE_MODE, OFFLINE_DIRECTORY = "WANDB_MODE", "WANDB_DIR"
 _RUN = Shell("$DLRUN_TRACK_ID")
 _JOB = Shell("$DLRUN_JOB_ID")
 _PLAN = Shell("$DLRUN_PLAN")
@@ -14,7 +16,8 @@ _WANDB = "https://docs.wandb.ai/guides/track/environment-variables/"
 
 @record(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One variable of one tracker, for rank 0 only unless `every` rank gets it; `of_sweep`: only in sweeps.
+    """One variable of one tracker, for rank 0 only unless `every` rank gets it; `of_sweep`: only in sweeps; `offline`: only where
+    nodes do not reach the internet.
 
     The literal piece `{site}` of its value becomes the name of the site profile.
     """
@@ -26,6 +29,7 @@ class Setting:
     source: str
     every: bool = False
     of_sweep: bool = False
+    offline: bool = False
 
     def text(self, site: str) -> Text:
         """The value for a job on this site."""
@@ -73,6 +77,24 @@ SETTINGS = (
         source=_WANDB,
     ),
     Setting(
+        tracker="wandb",
+        variable=OFFLINE_MODE,
+        value=("offline",),
+        because="the nodes of this site do not reach the internet; `wandb sync` uploads the run after the end of the job",
+        source=_WANDB,
+        every=True,
+        offline=True,
+    ),
+    Setting(
+        tracker="wandb",
+        variable=OFFLINE_DIRECTORY,
+        value=(Shell("$DLRUN_RUN_DIR"),),
+        because="what `wandb sync` uploads lies in one directory for all starts of a run",
+        source=_WANDB,
+        every=True,
+        offline=True,
+    ),
+    Setting(
         tracker="mlflow",
         variable="MLFLOW_RUN_CONTEXT",
         value=(
@@ -84,7 +106,7 @@ SETTINGS = (
     ),
     Setting(
         tracker="tensorboard",
-        variable="TENSORBOARD_LOGGING_DIR",
+        variable=DIRECTORY,
         value=(Shell("$DLRUN_RUN_DIR"), "/tensorboard"),
         because="a directory that all starts of a run share; transformers 5 reads it, other programs pass it to SummaryWriter",
         source="https://github.com/huggingface/transformers/blob/main/src/transformers/integrations/integration_utils.py",

@@ -27,6 +27,30 @@ flux queue list --no-header --format='{queuem}|{limits.timelimit}|{limits.max.nn
       bad = 1; print "requested nnodes (" nodes ") exceeds policy limit of " $3 " for queue " $1
     }
     END {exit bad}' >&2 || exit
+queue=$(of queue)
+status=$(flux queue status ${queue:+"$queue"} 2>/dev/null | sed "s/^[^ ]*: \(Job\|Scheduling\)/\1/")
+disabled=$(printf '%s\n' "$status" | sed -n 's/^Job submission is disabled/is disabled/p' | head -n 1)
+if [ -n "$disabled" ]; then
+  echo "job submission${queue:+ to $queue} $disabled" >&2
+  exit 1
+fi
+stopped=$(printf '%s\n' "$status" | sed -n 's/^Scheduling is stopped/is stopped/p' | head -n 1)
+if [ -n "$stopped" ]; then echo "would wait: ${queue:+queue }${queue:-the scheduler} $stopped"; fi
+lost=$(flux resource status --no-header --format='{state}|{nodelist}|{reason}' |
+  while IFS='|' read -r state nodes reason; do
+    case $state in drain* | offline | *\*) echo "$nodes|$nodes${reason:+: $reason}" ;; esac
+  done)
+hosts=$(sed -n 's/^# flux: --requires=host:\([^ ]*\).*/\1/p' job.sh | tail -n 1)
+if [ -n "$hosts" ]; then
+  printf '%s\n' "$lost" | while IFS='|' read -r nodes why; do
+    if [ -n "$(flux hostlist --intersect "$hosts" "${nodes:-}" 2>/dev/null)" ]; then echo "would wait: not up: $why"; fi
+  done
+fi
+up=$(flux resource list --states=up --no-header --format='{nnodes}' | awk '{n += $1} END {print n + 0}')
+nodes=$(of nodes)
+if [ "${nodes:-0}" -gt "$up" ]; then
+  echo "would wait: it needs $nodes nodes, and $up are up; not up: $(printf '%s\n' "$lost" | cut -d'|' -f2- | paste -sd ,)"
+fi
 bank=$(of bank)
 if [ -n "$bank" ]; then echo "bank not checked: $bank"; fi
 """

@@ -12,7 +12,7 @@ from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.units import many
 from dlrun.schedulers.directive_list import DirectiveList, with_gpu_type, with_value
-from dlrun.schedulers.flux.ids import each, plain
+from dlrun.schedulers.flux.ids import each, recorded
 from dlrun.schedulers.flux.options import OPTIONS
 
 PREFIX = "# flux:"
@@ -153,7 +153,7 @@ def _when(draft: DirectiveList) -> None:
     for one in request.after:
         # A sweep's id lists the ids of its points, each of which is a job of Flux.
         for job_id in each([one.job_id]):
-            draft.add(f"--dependency={_WHEN[one.when]}:{plain(job_id) or job_id}", "dependencies", "after")
+            draft.add(f"--dependency={_WHEN[one.when]}:{recorded(job_id) or job_id}", "dependencies", "after")
     if request.hold:
         draft.add("--urgency=0", "submitted on hold", "hold")
 

@@ -15,14 +15,15 @@ from dlrun.model.text import Shell
 from dlrun.schedulers.flux.check import TEXT as CHECK
 from dlrun.schedulers.flux.directives import PREFIX, array, directives
 from dlrun.schedulers.flux.ending import parse_ending as ending_of
-from dlrun.schedulers.flux.ids import ID, each, plain
+from dlrun.schedulers.flux.ids import ID, each, plain, recorded
 from dlrun.schedulers.flux.options import OPTIONS
+from dlrun.schedulers.flux.pending import LOOK
 from dlrun.schedulers.flux.states import FORMAT, parse
 from dlrun.schedulers.protocol import Allocation, Probe
 from dlrun.schedulers.refusals import every_line_matches
 from dlrun.schedulers.taken import Taken
 
-__all__ = ["ID", "OPTIONS", "PREFIX", "array", "directives"]
+__all__ = ["ID", "OPTIONS", "PREFIX", "array", "directives", "recorded"]
 
 NAME = "flux"
 CLIENT = "flux"
@@ -55,6 +56,12 @@ REFUSALS = {
         "no Flux instance answers here: submit on a login node of the cluster"
     ),
     r"not a valid queue|Invalid queue": "name a queue under resources.partition; `flux queue list` lists them",
+    r"job submission (to \S+ )?is disabled": (
+        "no jobs are taken there now: ask the centre when they are again, or name another queue under resources.partition"
+    ),
+    r"host '\S+' not found|invalid hosts": (
+        "correct the names under resources.hosts and resources.exclude: `flux resource list` lists the nodes of this instance"
+    ),
     r"exceeds policy limit": (
         "the request exceeds a limit of the queue: shorten resources.walltime or request less; `flux queue list` shows limits"
     ),
@@ -138,7 +145,9 @@ def identified(stdout: str) -> str | None:
 
 
 def estimate(output: str) -> str | None:
-    """The part that a check cannot verify; a start time is only known for pending jobs (`dlrun status`)."""
+    """What keeps the job from starting now, or what a check cannot verify; a time is only known for pending jobs."""
+    if waits := re.search(r"^would wait: (.+)$", output, re.MULTILINE):
+        return f"none as it is now: {waits[1]}"
     match = re.search(r"^bank not checked: (.+)$", output, re.MULTILINE)
     return f"unknown; bank `{match[1]}` is checked only when the job is submitted" if match else None
 
@@ -156,8 +165,8 @@ def parse_taken(stdout: str) -> Taken | None:
 
 
 def queue(job_ids: Sequence[str]) -> Sequence[str]:
-    """One `flux jobs` for any number of jobs; ended jobs are listed until the instance purges them."""
-    return ("flux", "jobs", "--no-header", f"--format={FORMAT}", *each(job_ids))
+    """One `flux jobs` for any number of jobs, and why some wait; ended jobs are listed until the instance purges them."""
+    return ("bash", "-c", LOOK, "flux", FORMAT, *each(job_ids))
 
 
 def parse_queue(stdout: str) -> Sequence[JobStatus]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from dlrun.model.text import digits
+
 _DIGITS = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 """Bitcoin's base 58, which Flux uses."""
 ONE = rf"(?:[fƒ][{_DIGITS}]{{1,12}}|[0-9]{{1,20}})"
@@ -26,3 +28,23 @@ def plain(text: str) -> str | None:
 def each(job_ids: Iterable[str]) -> Sequence[str]:
     """The job ids in a mixture of job and sweep ids."""
     return [one for job_id in job_ids for one in job_id.split(",")]
+
+
+_OTHERS = re.compile(r"0x([0-9a-f]{1,16})|(?:job\.)?((?:[0-9a-f]{4}\.){3}[0-9a-f]{4})")
+"""The forms `hex`, and `dothex` and `kvs`, of `flux job id --to=…`."""
+
+
+def recorded(word: str) -> str | None:
+    """An id in any form that Flux writes, but for words, in the form of records; None for other texts."""
+    if other := _OTHERS.fullmatch(word):
+        return _in_base_58(int((other[1] or other[2]).replace(".", ""), 16))
+    found = plain(word)
+    return _in_base_58(int(found)) if found and digits(found) else found
+
+
+def _in_base_58(number: int) -> str:
+    text = ""
+    while number or not text:
+        number, rest = divmod(number, 58)
+        text = _DIGITS[rest] + text
+    return f"f{text}"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dlrun.model.job import UNMET, JobStatus, State
 from dlrun.model.text import digits
 from dlrun.schedulers.flux.ids import plain
+from dlrun.schedulers.flux.pending import MARK, Facts, facts, reason
 
 FIELDS = {
     "job": "{id.f58plain}",
@@ -44,21 +45,23 @@ _RESULTS = {
 
 def parse(stdout: str) -> Sequence[JobStatus]:
     """The jobs in the output of `flux jobs` with FORMAT."""
-    rows = (line.split("|", len(FIELDS) - 1) for line in stdout.splitlines())
+    lines = stdout.splitlines()
+    known = facts([line for line in lines if line.startswith(MARK)])
+    rows = (line.split("|", len(FIELDS) - 1) for line in lines if not line.startswith(MARK))
     fields = (dict(zip(FIELDS, row, strict=True)) for row in rows if len(row) == len(FIELDS))
-    return [status for row in fields if (status := _status(row))]
+    return [status for row in fields if (status := _status(row, known))]
 
 
-def _status(row: Mapping[str, str]) -> JobStatus | None:
+def _status(row: Mapping[str, str], known: Facts) -> JobStatus | None:
     job_id = plain(row["job"])
     if job_id is None:
         return None
-    state, reason = _ended(row) if row["state"] == "INACTIVE" else _open(row)
+    state, why = _ended(row) if row["state"] == "INACTIVE" else _open(row, known)
     code, signal = _ending(row["wait_status"]) if state.final else (None, None)
     return JobStatus(
         job_id=job_id,
         state=state,
-        reason=reason,
+        reason=why,
         exit_code=code,
         signal=signal,
         nodes=row["nodes"] or None,
@@ -67,7 +70,7 @@ def _status(row: Mapping[str, str]) -> JobStatus | None:
     )
 
 
-def _open(row: Mapping[str, str]) -> tuple[State, str | None]:
+def _open(row: Mapping[str, str], known: Facts) -> tuple[State, str | None]:
     """State of a job that has not ended, and the reason why it is pending."""
     state = _OPEN.get(row["state"], State.UNKNOWN)
     if state is State.UNKNOWN:
@@ -78,7 +81,9 @@ def _open(row: Mapping[str, str]) -> tuple[State, str | None]:
         return State.HELD, None
     if row["waits_for"]:
         return state, f"waits for {row['waits_for']}"
-    return state, f"expected to start at {row['estimate']}" if row["estimate"] else None
+    if row["estimate"]:
+        return state, f"expected to start at {row['estimate']}"
+    return state, reason(row["job"], known)
 
 
 def _ended(row: Mapping[str, str]) -> tuple[State, str | None]:

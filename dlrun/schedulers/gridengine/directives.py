@@ -86,7 +86,11 @@ def _slots(draft: DirectiveList) -> None:
     # Where the site does not count CPUs, a slot is a rank.
     slots = share if site.cpus != "none" else request.ranks_per_node
     environment = (site.parallel_environment or "").replace("{slots}", str(slots))
-    if environment:
+    if complexes.nodes:
+        draft.add(
+            f"-l {complexes.nodes}={request.nodes}", f"{many(request.nodes, 'node')} of this kind", "nodes"
+        )
+    elif environment:
         asked = f"{many(slots, 'slot')} on each of {many(request.nodes, 'node')}"
         draft.add(f"-pe {environment} {slots * request.nodes}", asked, "nodes")
         # Without a reservation, smaller jobs take free slots first and a job of several whole nodes may never start.
@@ -156,7 +160,7 @@ def _who(draft: DirectiveList) -> None:
     request = draft.request
     if request.partition:
         draft.add(f"-q {_plain(draft, request.partition, 'partition')}", "the queue", "partition")
-    if request.account:
+    if request.account and not draft.refused("account"):
         option = draft.site.account.option or "-P"
         account = _plain(draft, request.account, "account")
         draft.add(with_value(option, account), "the project to charge", "account")

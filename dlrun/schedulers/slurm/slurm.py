@@ -48,6 +48,7 @@ WRITES_IN_PLACE = True
 PATTERNS = r"%[0-9]*[A-Za-z%]|\\"
 REPORTS_LOST_NODES = True
 POINTS_INSIDE = True
+ROLES_INSIDE = True
 FINDER = "find_slurm"
 STEPS = "srun"
 LAUNCHER = "srun"

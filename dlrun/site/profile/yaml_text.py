@@ -25,6 +25,10 @@ class ProfileDraft:
     files: dict[str, str] = field(default_factory=dict)
 
 
+_LONGEST = 255
+"""Characters of a name. YAML has no key of more than 1,024 (YAML 1.2.2, 7.4.3), and no cluster has names near that."""
+
+
 def sources(cite: str, note: str = "") -> list[dict[str, str]]:
     """The profile's `sources`: one, of today."""
     today = date.today().isoformat()  # noqa: DTZ011 - the admin's own day
@@ -33,10 +37,31 @@ def sources(cite: str, note: str = "") -> list[dict[str, str]]:
 
 def profile_yaml(draft: ProfileDraft, head: Sequence[str] = ()) -> str:
     """The profile as YAML, with the facts not detected at its end; head: comment lines."""
-    lines = [*(f"# {line}" for line in head), *block(draft.values, draft.comments)]
-    if draft.unseen:
-        lines += ["", "# Not detected, and left out:", *(f"#   - {visible(line)}" for line in draft.unseen)]
+    values, dropped = _with_short_names(draft.values)
+    lines = [*(f"# {line}" for line in head), *block(values, draft.comments)]
+    unseen = [*draft.unseen, *dropped]
+    if unseen:
+        lines += ["", "# Not detected, and left out:", *(f"#   - {visible(line)}" for line in unseen)]
     if draft.aside:
         head_line = "# The login node, for information only (compute nodes may differ):"
         lines += ["", head_line, *(f"#   - {visible(line)}" for line in draft.aside)]
     return "\n".join(lines) + "\n"
+
+
+def _with_short_names(values: Any) -> tuple[Any, list[str]]:
+    """Values without the entries whose names are too long for a key of YAML, and a line for each of those."""
+    dropped: list[str] = []
+
+    def kept(value: Any) -> Any:
+        if isinstance(value, list):
+            return [kept(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        dropped.extend(
+            f"what is called `{name[:20]}…`, a name of {len(name)} characters"
+            for name in value
+            if len(str(name)) > _LONGEST
+        )
+        return {name: kept(item) for name, item in value.items() if len(str(name)) <= _LONGEST}
+
+    return kept(values), dropped

@@ -30,7 +30,7 @@ def run(plan: Plan) -> Job:
     if not job_id:
         message = f"this shell is not in an allocation of {plan.scheduler}"
         raise Invalid(
-            message, help=f"get one with `{allocation.start}`, or leave out `--here` to submit a job"
+            message, help=f"get one with `{allocation.line()}`, or leave out `--here` to submit a job"
         )
     has, wants = nodes(allocation, os.environ), granted(plan.request).nodes
     if has != wants:

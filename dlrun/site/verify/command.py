@@ -73,7 +73,7 @@ def table_of(ranks: Sequence[Checked]) -> tuple[tuple[str, ...], list[tuple[str,
     """Header and rows; there are columns for GPUs and adapters if the plan has any."""
     from dlrun.model.cpuset import format_list
 
-    with_gpus = any(one.planned.gpus or (one.report or {}).get("gpus") for one in ranks)
+    with_gpus = any(one.planned.gpus or _gpus(one) != "-" for one in ranks)
     with_nics = any(one.planned.nic for one in ranks)
     header = ["RANK", "HOST", "CPUS", "MEMORY"]
     header += ["GPUS"] * with_gpus + ["ADAPTER"] * with_nics
@@ -92,7 +92,9 @@ def table_of(ranks: Sequence[Checked]) -> tuple[tuple[str, ...], list[tuple[str,
 
 def _gpus(one: Checked) -> str:
     seen = (one.report or {}).get("gpus") or {}
-    return ";".join(dict.fromkeys(seen.values())) or "-"
+    # Flux writes -1 where a job has no GPU, older Slurm NoDevFiles.
+    shown = (value for value in seen.values() if value not in ("-1", "NoDevFiles"))
+    return ";".join(dict.fromkeys(shown)) or "-"
 
 
 def _adapter(one: Checked) -> str:

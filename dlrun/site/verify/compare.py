@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dlrun.model.cpuset import format_list, parse_list
 from dlrun.model.placement import Placement, RankPlacement
 from dlrun.model.plan import FabricCheck, Plan
+from dlrun.model.topology import VISIBILITY
 from dlrun.plan.affinity.observed import (
     UNKNOWN,
     memory,
@@ -225,10 +226,12 @@ def _gpus(plan: Plan, place: RankPlacement | None, report: Report) -> list[Diffe
     variable, request = plan.binding.gpu_variable, plan.request
     per_node = request.gpus_per_node or 0
     given = report.get("given_gpus")
-    if given is None and variable and place is not None and place.gpus:
+    cards = bool(report.get("cards"))
+    left = cards and variable == VISIBILITY["ze"]  # to the user, who lets Level Zero count cards
+    if given is None and variable and not left and place is not None and place.gpus:
         given = f"{variable}={','.join(map(str, place.gpus))}"
     per_rank = per_node // request.ranks_per_node
-    wrong = wrong_gpus(per_rank, per_node, given, report["gpus"], report.get("gpu_devices"))
+    wrong = wrong_gpus(per_rank, per_node, given, report["gpus"], report.get("gpu_devices"), cards=cards)
     if wrong is None:
         return []
     what, by_variable = wrong

@@ -93,6 +93,10 @@ def _directory(text: str, base: Path, why: str, origins: Mapping[str, Origin]) -
     return problem("DLR032", f"the working directory `{text}` {why}", "directory", origins, other)
 
 
+_SOURCE = re.compile(r"^(?:source|\.)\s+")
+"""How a shell activates an environment."""
+
+
 def _environment(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator[Problem]:
     """Check the virtual environment and the container image."""
     venv, container = spec.environment.venv, spec.environment.container
@@ -101,7 +105,7 @@ def _environment(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Itera
         why = fault(path / "bin" / "activate", directory=False)
         if path.name in ("activate", "python", "python3") and path.parent.name == "bin":
             yield problem("DLR033", f"`{venv}` is a file of a virtual environment, not its directory", key, origins,
-                           f"write `venv: {venv.rpartition('/bin/')[0]}`")  # fmt: skip
+                           f"write `venv: {_SOURCE.sub('', venv).rpartition('/bin/')[0]}`")  # fmt: skip
         elif (unexpanded := _VARIABLE.search(venv)) is not None:
             yield _unexpanded(venv, unexpanded, key, origins)
         elif not visible(path):

@@ -19,7 +19,7 @@ from dlrun.config.nodes import short
 from dlrun.config.secrets import hide
 from dlrun.config.sites import Profile, ProfileText, Surroundings
 from dlrun.config.source import MAX_BYTES
-from dlrun.model.nearest import nearest
+from dlrun.model.nearest import SLIP, nearest
 from dlrun.model.origin import Layer
 from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.record import record
@@ -111,6 +111,10 @@ def locate(name: str, here: Machine, base: Path, *, after: Path | None = None) -
     if fault(base / f"{name}.yaml", directory=False) is None:
         return Problem(
             message=f"there is no site `{short(name)}`", help=f"for the file here write `./{name}.yaml`"
+        )
+    if "." in name and (file := nearest(name, [one.name for one in yaml_files(base)], cutoff=SLIP)):
+        return Problem(
+            message=f"there is no site `{short(name)}`", help=f"for the file here write `./{file}`"
         )
     near = (
         _CENTRES.get(name.lower())

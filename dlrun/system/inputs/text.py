@@ -48,9 +48,12 @@ def _instead(path: Path, layer: Layer) -> str:
     if os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises for a name with a NUL
         inside = yaml_files(path)
         return f"name a file in it, such as `{inside[0]}`" if inside else "name a file"
-    files = {p.stem: p for p in yaml_files(path.parent)}
+    above = path.parent if path.parent.is_dir() else path.parent.parent
+    files = {p.stem: p for p in yaml_files(above)}
     if near := nearest(path.stem, files):
         return f"the nearest is `{files[near]}`"
+    if above != path.parent:
+        return f"there is no directory `{short(str(path.parent), 200)}`"
     if layer is Layer.SPEC and path.suffix in _YAML:
         return "`dlrun init` writes a first spec, `dlrun init --from SCRIPT` one from a batch script"
     return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,10 +50,11 @@ class DirectoryTree:
             return None
 
 
-def live_topology(root: Path = Path("/")) -> Topology:
+def live_topology(root: Path = Path("/"), *, environment: Mapping[str, str] | None = None) -> Topology:
     """This machine, with the CPUs and GPUs that this process may use.
 
-    Raises OperationFailed if the system does not show its CPUs.
+    environment: variables that may hide GPUs, by default those of this process. Raises OperationFailed if the system does not
+    show its CPUs.
     """
     tree = DirectoryTree(root)
     try:
@@ -66,7 +68,8 @@ def live_topology(root: Path = Path("/")) -> Topology:
     if not found.gpus:
         return found
     usable, uuids = _usable_gpus(root, found), _gpu_names(tree)
-    return replace(found, gpus=granted(found.gpus, os.environ, usable=usable, uuids=uuids))
+    shown = os.environ if environment is None else environment
+    return replace(found, gpus=granted(found.gpus, shown, usable=usable, uuids=uuids))
 
 
 def _usable_gpus(root: Path, found: Topology) -> frozenset[str] | None:

@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -35,6 +36,8 @@ class Child:
         self._host = host
         self._timeout = timeout
         self._failure = failure
+        # A descriptor that one thread closes within the write of another may be a new stream's by then.
+        self._writing = threading.Lock()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         try:
             self._process = subprocess.Popen(
@@ -61,7 +64,8 @@ class Child:
             if not select.select([], [self._input], [], self._timeout)[1]:
                 raise self._timed_out()
             try:
-                view = view[os.write(self._input.fileno(), view[:_CHUNK]) :]
+                with self._writing:
+                    view = view[os.write(self._input.fileno(), view[:_CHUNK]) :]
             except BlockingIOError:
                 continue
             except (BrokenPipeError, ConnectionError):
@@ -69,7 +73,7 @@ class Child:
 
     def end(self) -> None:
         """Close its standard input."""
-        with suppress(OSError):
+        with suppress(OSError), self._writing:
             self._input.close()
 
     def read(self) -> bytes:

@@ -89,6 +89,7 @@ def _job_plan(tuning: Tuning) -> Plan:
         stage_launch=(),
         stage_keep=(),
         stage_lines=(),
+        caches=None,
         fabric_check=None,
         node_checks=None,
         verify="off",

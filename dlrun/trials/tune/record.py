@@ -12,7 +12,7 @@ from pathlib import Path
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.jobs.records import lock
 from dlrun.jobs.records.directories import begin, write_json
-from dlrun.jobs.records.validation import read_json
+from dlrun.jobs.records.validation import decoded, encoded, read_json
 from dlrun.model.json_codec import from_plain, to_plain
 from dlrun.system.writing import append_to, replace
 from dlrun.trials.tune.candidates import Candidate
@@ -48,25 +48,11 @@ class Tuning:
 
     def save(self) -> None:
         """Write the tuning to its directory; raises OperationFailed."""
-        whole = {
-            name: getattr(self, name)
-            for name in ("name", "site", "nodes", "length", "startup", "repeat", "budget")
-        }
         try:
             begin(self.directory, KIND, (RECORD, TRIALS, SPEC, lock.NAME, "trials/"))
             (self.directory / "trials").mkdir(exist_ok=True)
             replace(self.directory / SPEC, self.spec.read_bytes())
-            write_json(
-                self.directory / RECORD,
-                {
-                    "version": 1,
-                    **whole,
-                    "origin": str(self.origin),
-                    "spec": str(self.spec),
-                    "sets": list(self.sets),
-                    "candidates": to_plain(self.candidates),
-                },
-            )
+            write_json(self.directory / RECORD, encoded(self))
         except OSError as error:
             raise OperationFailed(f"cannot write `{self.directory}`: {error.strerror}") from None
 
@@ -129,25 +115,9 @@ def load(directory: Path) -> Tuning | None:
     """The tuning of a directory; None without one. Raises Invalid for an invalid record."""
     if not (directory / RECORD).exists():
         return None
-    data = read_json(directory / RECORD) or {}
-    if data.get("version") != 1:
-        data = {}
     try:
-        return Tuning(
-            directory=directory,
-            name=str(data["name"]),
-            origin=Path(data["origin"]),
-            spec=Path(data["spec"]),
-            site=data["site"],
-            sets=tuple(str(text) for text in data["sets"]),
-            nodes=int(data["nodes"]),
-            length=float(data["length"]),
-            startup=float(data["startup"]),
-            repeat=int(data["repeat"]),
-            budget=float(data["budget"]),
-            candidates=from_plain(tuple[Candidate, ...], data["candidates"]),
-        )
-    except (KeyError, TypeError, ValueError):
+        return decoded(Tuning, read_json(directory / RECORD) or {}, directory=str(directory))
+    except ValueError:
         raise Invalid(
             f"`{directory / RECORD}` is not a tuning of this version of dlrun",
             help="choose another directory with `--out`",

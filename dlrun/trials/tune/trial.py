@@ -11,8 +11,9 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from dlrun.jobs.hubs import store
 from dlrun.jobs.queue.results import metrics
-from dlrun.jobs.records import directories
+from dlrun.jobs.records import directories, jobs
 from dlrun.jobs.submission.files import files
 from dlrun.model.plan import Plan
 from dlrun.model.text import digits
@@ -39,7 +40,8 @@ def run(
     All its processes have ended when this returns or raises (KeyboardInterrupt).
     """
     target = _directory(tuning, coming)
-    directories.create(target, files(plan, None, target), written_names(plan))
+    made = files(plan, None, target) | store.named_in(plan, jobs.home(), target)
+    directories.create(target, made, written_names(plan))
     began = time.monotonic()
     # end_with: if dlrun is killed, the kernel ends the script (PR_SET_PDEATHSIG).
     with append_to(target / "logs" / "job.log") as log:

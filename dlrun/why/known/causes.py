@@ -39,6 +39,11 @@ CAUSES: Mapping[str, Advice] = {
         check="which agent ended first: `dlrun logs JOB --rank all`",
         next="find why the first agent ended; give every start its own id (`--rdzv-id`), which dlrun does where it starts the agents",
     ),
+    "no-libuv": Advice(
+        means="this PyTorch was built without libuv, which its rendezvous uses by default since 2.4",
+        check="`USE_LIBUV=0 python -m torch.distributed.run --standalone --no-python true` succeeds",
+        next="set `environment.variables: {USE_LIBUV: '0'}`: the other back end of TCPStore does the same",
+    ),
     "port-in-use": Advice(
         means="a port was taken by another process of the node",
         check="`ss -ltnp` on the node",

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dlrun.why.known.form import Advice
 
 _LOADERS = "use fewer loader processes, or `torch.multiprocessing.set_sharing_strategy('file_system')`"
-_CACHE = "keep compilers' caches on node-local storage: set the variable that names the cache, such as `environment.variables: {TRITON_CACHE_DIR: /tmp/cache}`"
+_CACHE = "`caches: auto` keeps compilers' caches on node-local storage; or set the variable that names the cache, such as `environment.variables: {TRITON_CACHE_DIR: /tmp/cache}`"
+_SET_UP = ("environment-module", "environment")
 
 # ruff: noqa: E501 - a table
 MACHINE: Mapping[str, Advice] = {
@@ -27,6 +28,7 @@ MACHINE: Mapping[str, Advice] = {
         means="the program found no GPU that it can use",
         check="`nvidia-smi` (or `rocm-smi`) on a node of the job, and `echo $CUDA_VISIBLE_DEVICES` there",
         next="check `resources.gpus_per_node`, and that the environment's build fits the driver: `dlrun explain resources.gpus_per_node JOB`",
+        roots=("gpu-busy", "driver-old", "driver-mismatch", "fabric-manager"),
     ),
     "gpu-number": Advice(
         means="a rank selected a GPU by a number that it does not have: there are more ranks on the node than GPUs that each of them sees",
@@ -108,7 +110,7 @@ MACHINE: Mapping[str, Advice] = {
     "cache-quota": Advice(
         means="a disk quota is used up by a cache below the home directory",
         check="`du -sh ~/.cache ~/.triton ~/.apptainer` shows what takes the space",
-        next="move the cache: `environment.variables: {XDG_CACHE_HOME: /scratch/cache}`, or `HF_HOME`, `TRITON_CACHE_DIR`, `PIP_CACHE_DIR`, `APPTAINER_CACHEDIR` alone",
+        next="`caches: auto` moves those of compilers to node-local storage; or move it: `environment.variables: {XDG_CACHE_HOME: /scratch/cache}`, or `HF_HOME`, `TRITON_CACHE_DIR`, `PIP_CACHE_DIR`, `APPTAINER_CACHEDIR` alone",
     ),
     "cache-file": Advice(
         means="a cache of compiled code is on a network file system, where the ranks replace files below one another",
@@ -118,12 +120,12 @@ MACHINE: Mapping[str, Advice] = {
     "cache-database": Advice(
         means="a database of a cache is damaged: several nodes wrote it on a network file system",
         check="`df -T` of the cache's directory; MIOpen has its own below `~/.config/miopen`",
-        next="remove the damaged file, and keep the cache on node-local storage: `environment.variables: {MIOPEN_USER_DB_PATH: /tmp/miopen, MIOPEN_CUSTOM_CACHE_DIR: /tmp/miopen}`",
+        next="remove the damaged file, and keep the cache on node-local storage: `caches: auto`, or `environment.variables: {MIOPEN_USER_DB_PATH: /tmp/miopen, MIOPEN_CUSTOM_CACHE_DIR: /tmp/miopen}`",
     ),
     "cache-lock": Advice(
         means="the ranks wait for the lock of an extension's build directory, which a killed job has left",
         check="`ls ~/.cache/torch_extensions/*/*/lock` with no job that builds",
-        next="remove the `lock` file, and give each job its own: `environment.variables: {TORCH_EXTENSIONS_DIR: /tmp/extensions}`",
+        next="remove the `lock` file, and keep the directory on node-local storage: `caches: auto`, or `environment.variables: {TORCH_EXTENSIONS_DIR: /tmp/extensions}`",
     ),
     "file-locks": Advice(
         means="a file could not be locked: its file system has no locks, or another process holds it",
@@ -194,9 +196,11 @@ MACHINE: Mapping[str, Advice] = {
         named="Python has no module `{1}` in the job's environment",
         check="`python -c 'import sys; print(sys.executable)'` in the job's environment, and `pip list` there",
         next="install it there, or name the right `environment.venv`, `conda` or `container`",
+        roots=_SET_UP,
     ),
     "environment-module": Advice(
         means="an environment module could not be loaded",
+        named="the environment module {1} could not be loaded",
         check="`module load` of the same names on a compute node",
         next="`module avail` on the cluster shows the names; correct `environment.modules`",
     ),
@@ -205,12 +209,14 @@ MACHINE: Mapping[str, Advice] = {
         named="the shared library `{1}` is missing or too old on the node",
         check="`ldd` of the program, or of the Python module's `.so`, on a compute node",
         next="load the module that provides it (`environment.modules`), or build for this system",
+        roots=_SET_UP,
     ),
     "build-mismatch": Advice(
         means="a compiled library does not fit another one that it is loaded with: they are of different builds or versions",
         named="a compiled library does not fit another one that it is loaded with: `{1}`",
         check="`ldd` of the library that the line names, `pip list`, and `LD_LIBRARY_PATH` in the job",
         next="install builds of one version again together, and remove others from `LD_LIBRARY_PATH` and `environment.modules`",
+        roots=_SET_UP,
     ),
     "illegal-instruction": Advice(
         means="the program was built for a CPU that this node does not have",
@@ -222,18 +228,21 @@ MACHINE: Mapping[str, Advice] = {
         named="the program in the first line of a script (`{1}`) does not exist on the node; with Windows line ends (CRLF) its name ends with a carriage return",
         check="`file FILE` shows CRLF; `head -1 FILE` shows the program",
         next="`sed -i 's/\\r$//' FILE` if `file FILE` shows CRLF; otherwise correct its first line (`#!/bin/bash`)",
+        roots=_SET_UP,
     ),
     "command-missing": Advice(
         means="a command does not exist or cannot be run on the node",
         named="`{1}` does not exist or cannot be run on the node",
         check="`command -v` of it in the job's environment on a compute node",
         next="give its full path, or the environment that has it",
+        roots=_SET_UP,
     ),
     "compiler": Advice(
         means="the program compiles code while it runs, and the compiler, or a part of it, is missing or failed on the node",
         named="the program compiles code while it runs, and this is missing or failed on the node: {1}",
         check="`which gcc nvcc ninja ptxas` in the job's environment on a compute node",
         next="load a compiler (and CUDA) with `environment.modules`, or build the extension beforehand",
+        roots=_SET_UP,
     ),
     "environment": Advice(
         means="the job's environment does not exist on the node",
@@ -258,7 +267,7 @@ MACHINE: Mapping[str, Advice] = {
         means="the container's image is missing, damaged, or could not be fetched or converted on the node",
         named="the container's image is missing, damaged, or could not be fetched or converted on the node: {1}",
         check="`ls -l` of the image on a compute node, or `apptainer inspect` (enroot: `enroot import`) of it there",
-        next="correct `environment.container.image`; fetch and convert it on a login node beforehand, onto a file system that the nodes see",
+        next="correct `environment.container.image`; an image of Apptainer is pulled and converted once by `dlrun submit --fetch` (without `environment.container.fetch: job`), one of enroot on a login node (`enroot import`), onto a file system that the nodes see",
     ),
     "container": Advice(
         means="the container could not be started on the node",
@@ -288,6 +297,12 @@ MACHINE: Mapping[str, Advice] = {
         check="log in with the same token on a login node (`hf auth whoami`, `wandb login`)",
         next="give the token under `secrets:`",
     ),
+    "licence": Advice(
+        means="a program got no licence: its server does not answer the node, or all licences are in use",
+        named="a program got no licence: {1}",
+        check="`lmutil lmstat -a` with the program's `LM_LICENSE_FILE` on a compute node",
+        next="name the server (`environment.variables: {LM_LICENSE_FILE: PORT@HOST}`, or the program's own variable), or submit again when a licence is free; centres often have a scheduler option for them (`--licenses`)",
+    ),
     "not-found": Advice(
         means="a web server was reached and has nothing at this address (404): the name, the file or the revision is wrong",
         check="open the address that the log shows",
@@ -296,17 +311,17 @@ MACHINE: Mapping[str, Advice] = {
     "hub-limit": Advice(
         means="a service limits requests (429): many ranks asked it at once",
         check="count the ranks that download: each asks for itself",
-        next="download once beforehand, and set `environment.variables: {HF_HUB_OFFLINE: 1}`; or let rank 0 download first",
+        next="name it under `data` (as `hf://ORG/NAME`): `dlrun submit` downloads it once for all ranks, and sets `HF_HUB_OFFLINE`; other services: download once beforehand, or let rank 0 download first",
     ),
     "hub-offline": Advice(
         means="a file of a hub is not in the local cache, and the node is offline or set to be",
         check="`ls $HF_HOME/hub` on a compute node, and the variables `HF_HUB_OFFLINE` and `HF_HOME` in the job",
-        next="download it on the login node with the same `HF_HOME`, which the compute nodes must see",
+        next="name it under `data` (as `hf://ORG/NAME`), and `dlrun submit` downloads it; or download it on the login node with the same `HF_HOME`, which the compute nodes must see",
     ),
     "tracking": Advice(
         means="the experiment tracker (such as Weights & Biases) could not be reached or did not start",
         check="whether compute nodes reach its server; whether another rank starts it as well",
-        next="`environment.variables: {WANDB_MODE: offline}`, then `wandb sync` on a login node",
+        next="`environment.variables: {WANDB_MODE: offline}`, then `wandb sync` on a login node; a site profile with `internet: false` makes `track: wandb` do that",
     ),
 }
 """Cause -> what it means, how to verify it, and the way out."""

@@ -67,6 +67,7 @@ WRITERS = (
                     "failure 'out of memory'",
                 ),
                 source=_NCCL + "include/checks.h",
+                anywhere=True,
             ),
             Form(
                 cause="gpu-shared",
@@ -85,6 +86,7 @@ WRITERS = (
                     "failure 'invalid device ordinal'",
                 ),
                 source=_NCCL + "include/checks.h",
+                anywhere=True,
             ),
             Form(
                 cause="driver-old",
@@ -93,11 +95,13 @@ WRITERS = (
                     "failure 'driver shutting down'",
                 ),
                 source=_NCCL + "include/checks.h",
+                anywhere=True,
             ),
             Form(
                 cause="fabric-manager",
                 texts=("failure 'system not yet initialized'", "Cuda failure 802"),
                 source=_NCCL + "include/checks.h",
+                anywhere=True,
             ),
             Form(
                 cause="device-assert",
@@ -107,6 +111,7 @@ WRITERS = (
                     "failure 'device-side assert triggered'",
                 ),
                 source=_NCCL + "include/checks.h",
+                anywhere=True,
             ),
             Form(
                 cause="gpu-broken",
@@ -116,6 +121,7 @@ WRITERS = (
                     "Cuda failure 'unknown error'",
                 ),
                 source=_NCCL + "include/checks.h",
+                anywhere=True,
             ),
             Form(
                 cause="locked-memory",
@@ -154,6 +160,16 @@ WRITERS = (
                 anywhere=True,
             ),
             Form(cause="too-many-files", texts=("Too many open files",), source=_NCCL + "misc/socket.cc"),
+            Form(
+                cause="port-in-use",
+                texts=("Call to bind failed : Address already in use",),
+                source=_NCCL + "misc/socket.cc",
+            ),
+            Form(
+                cause="driver-mismatch",
+                texts=("failed: Driver/library version mismatch",),
+                source=_NCCL + "misc/nvmlwrap.cc",
+            ),
             Form(
                 cause="too-many-threads",
                 texts=(
@@ -217,6 +233,7 @@ WRITERS = (
                     "NCCL_{} : invalid value",
                     "Error : ring {} does not loop back to start",
                     "Could not find a NCCL tuner",
+                    "Invalid NCCL_COMM_ID {1}, please use format",
                     "no algorithm/protocol available",
                 ),
                 source=_NCCL + "graph/tuning.cc",
@@ -237,21 +254,31 @@ WRITERS = (
                     "Call to ibv_modify_qp failed with error {}",
                     "Call to ibv_{} failed with error",
                     "Call to ibv_{} failed",
-                    "NET/IB : Got completion from peer {} with status=12",
-                    "NET/IB : Got completion from peer {} with error",
                     "NET/IB : Got async event : local catastrophic",
+                    "Got async event : {1}",
                     "Got async fatal event",
                     "NET/IB : No device found",
                     "NET/OFI Unable to",
-                    "NET/OFI Request {} completed with error",
                     "NET/OFI Couldn't open",
                     "fi_{} failed",
                     "Failed to open libibverbs.so",
                     "NET/IB : Unable to open device",
-                    "got completion {} with error 12",
-                    "got completion {} with error",
                 ),
                 source=_NCCL + "transport/net_ib/common.cc",
+            ),
+            Form(
+                cause="fabric",
+                texts=(
+                    "NET/IB : Got completion from peer {} with status=",
+                    "NET/IB : Got completion from peer {} with error",
+                    "NET/OFI Request {} completed with error",
+                    "got completion {} with error 12",
+                    "got completion {} with error",
+                    "Got completion with error {1}",
+                    "got completion with status {1}",
+                ),
+                source=_NCCL + "transport/net_ib/common.cc",
+                consequence=True,
             ),
             Form(
                 cause="gpu-library",
@@ -259,6 +286,16 @@ WRITERS = (
                 source=_NCCL + "include/checks.h",
                 means="a CUDA call of NCCL failed",
                 next="see the words after `failure` in the line; `environment.variables: {NCCL_DEBUG: INFO}` shows what led to it",
+            ),
+            Form(
+                cause="ranks",
+                texts=(
+                    "Bootstrap Root : mismatch in rank count from procs {1}",
+                    "Bootstrap Root : rank {1} has already checked in",
+                ),
+                source=_NCCL + "bootstrap.cc",
+                means="ranks of one group were given different numbers of ranks, or two have the same number",
+                next="compare RANK and WORLD_SIZE of each rank: one launcher alone starts them (`dlrun plan` shows which)",
             ),
             Form(
                 cause="collective-mismatch",
@@ -276,16 +313,6 @@ WRITERS = (
                 means="NCCL found no network device of the kind that it was set to",
             ),
             Form(
-                cause="fabric",
-                texts=(
-                    "NET/IB : Got async event : port error",
-                    "Got async event : {1}",
-                    "Got completion with error {1}",
-                    "got completion with status {1}",
-                ),
-                source="https://github.com/NVIDIA/nccl/issues/905",
-            ),
-            Form(
                 cause="memory",
                 texts=(
                     "Failed to malloc {} bytes",
@@ -295,15 +322,9 @@ WRITERS = (
             ),
             Form(
                 cause="communication",
-                texts=(),
+                texts=("Test NCCL failure {1}",),
                 regex=r"\b[NR]CCL WARN (?!.*(?:falling back|not supported|NCCL_IGNORE|will be|is deprecated|MSCCL|Could not find a path|may hang|environment|No plugin|Failed to open lib|Missing \"|NUMA auto|Could not get NUMA))(.+)",
                 source=_NCCL + "include/debug.h",
-                consequence=True,
-            ),
-            Form(
-                cause="communication",
-                texts=("Test NCCL failure {1}",),
-                source="https://github.com/NVIDIA/nccl-tests",
                 consequence=True,
             ),
         ),
@@ -321,6 +342,7 @@ WRITERS = (
                     "Unable to resolve hostname to a (local) address",
                     "ifa != nullptr. Unable to find interface for: {1}",
                     "rv != -1. Unable to find address for: {1}",
+                    "ss1.ss_family == ss2.ss_family",
                 ),
                 source="https://github.com/pytorch/gloo/blob/main/gloo/transport/tcp/device.cc",
             ),

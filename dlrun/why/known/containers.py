@@ -1,4 +1,4 @@
-"""Errors of container runtimes: Apptainer and Singularity, enroot with pyxis, Podman, Docker, Charliecloud, Shifter, Sarus."""
+"""Errors of the container runtimes of clusters: Apptainer and Singularity, enroot with pyxis."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WRITERS = (
     Writer(
         name="Apptainer and Singularity",
         source=_APPTAINER,
-        line=r"^\W*(?:\[\S+\]:? ?|\S+: )?FATAL:  +",
+        line=r"^\W*(?:\[\S+\]:? ?|\S+: )?(?:FATAL:  +|ERROR  : )",
         forms=(
             Form(
                 cause="container",
@@ -40,7 +40,7 @@ WRITERS = (
                 texts=("no space left on device",),
                 source=_APPTAINER + "issues/1033",
                 means="the runtime's cache or temporary directory is full",
-                next="point `APPTAINER_CACHEDIR` and `APPTAINER_TMPDIR` to a place with room, or convert the image on a login node beforehand",
+                next="remove `environment.container.fetch: job`, and `dlrun submit` converts the image once, where there is room; or point `APPTAINER_CACHEDIR` and `APPTAINER_TMPDIR` to a place with room",
             ),
             Form(
                 cause="quota",
@@ -64,10 +64,45 @@ WRITERS = (
                 source=_APPTAINER + "issues/778",
             ),
             Form(
+                cause="hub-limit",
+                texts=("toomanyrequests", "Too Many Requests"),
+                source="https://docs.docker.com/docker-hub/usage/",
+                means="the registry limits requests (429): each rank pulled the image by itself",
+                next="remove `environment.container.fetch: job`: `dlrun submit`, or `dlrun submit --fetch` before it, pulls the image once for all ranks and jobs",
+            ),
+            Form(
+                cause="no-network",
+                texts=(
+                    "dial tcp: lookup {}: no such host",
+                    "dial tcp {}: i/o timeout",
+                    "dial tcp {}: connect: connection refused",
+                    "dial tcp {}: connect: network is unreachable",
+                    "dial tcp {}: connect: no route to host",
+                    "TLS handshake timeout",
+                ),
+                source="https://github.com/golang/go/blob/master/src/net/net.go",
+                means="the node cannot reach the registry of the image",
+                check="`curl -I https://registry-1.docker.io/v2/` on a compute node",
+                next="remove `environment.container.fetch: job`: `dlrun submit`, or `dlrun submit --fetch` before it, pulls the image on the login node",
+            ),
+            Form(
+                cause="container-image",
+                texts=(
+                    "requested access to the resource is denied",
+                    "unauthorized: {}",
+                    "authentication required",
+                ),
+                source="https://apptainer.org/docs/user/latest/docker_and_oci.html",
+                means="the registry refused the image: it does not exist there, or needs credentials",
+                check="`dlrun submit --fetch SPEC` pulls it, and submits nothing",
+                next="correct `environment.container.image`; credentials are in `APPTAINER_DOCKER_USERNAME` and `APPTAINER_DOCKER_PASSWORD` (under `secrets`), or kept by `apptainer registry login`",
+            ),
+            Form(
                 cause="container-image",
                 texts=(
                     "could not open image {1}",
                     "image format not recognized",
+                    "Unknown image format/type: {1}",
                     "image file {1} not found",
                     "while extracting {1}: root filesystem extraction failed",
                     "root filesystem extraction failed",
@@ -82,12 +117,16 @@ WRITERS = (
                     "unable to read sif",
                     "while loading SIF",
                     "no image partition",
-                    "requested access to the resource is denied",
                     "manifest unknown",
                     "the image's architecture ({1})",
                     "failed to retrieve path for {1}: lstat",
                 ),
                 source=_APPTAINER + "blob/main/internal/pkg/runtime/engine/apptainer/prepare_linux.go",
+            ),
+            Form(
+                cause="container",
+                texts=("no loop devices available",),
+                next="exclude the node (`resources.exclude`) and submit again; a directory (`apptainer build --sandbox`) needs no loop device",
             ),
             Form(
                 cause="container-mount",
@@ -103,6 +142,20 @@ WRITERS = (
                     "mount destination",
                 ),
                 source=_APPTAINER + "blob/main/internal/pkg/runtime/engine/apptainer/container_linux.go",
+            ),
+            Form(
+                cause="container",
+                texts=('exec: "{}nvidia-container-cli": ', "while finding nvidia-container-cli"),
+                source="https://github.com/NVIDIA/libnvidia-container",
+                means="the runtime is set to use NVIDIA's container tools, and the node does not have them",
+                next="give `--nv` without `--nvccli`, or exclude the node (`resources.exclude`)",
+            ),
+            Form(
+                cause="container",
+                texts=("exec /.singularity.d/{1} failed: no such file or directory",),
+                source="https://github.com/apptainer/singularity/issues/2386",
+                means="the image has no `/bin/sh` that runs here: it is not complete, or for another kind of CPU",
+                check="`apptainer inspect` of the image shows its architecture",
             ),
             Form(
                 cause="gpu-library",
@@ -248,6 +301,11 @@ WRITERS = (
             ),
             Form(
                 cause="container-image",
+                texts=('a container with name "{1}" does not exist',),
+                source=_PYXIS + "issues/172",
+            ),
+            Form(
+                cause="container-image",
                 texts=("pyxis: failed to import docker image",),
                 source=_PYXIS + "blob/master/pyxis_slurmstepd.c",
                 consequence=True,
@@ -269,126 +327,6 @@ WRITERS = (
                 regex=r"\[ERROR\]|pyxis: (?!importing|imported|creating|printing)",
                 source=_PYXIS + "blob/master/pyxis_slurmstepd.c",
                 consequence=True,
-            ),
-        ),
-    ),
-    Writer(
-        name="Podman and Docker",
-        source="https://github.com/containers/podman",
-        forms=(
-            Form(
-                cause="driver-old",
-                texts=("requirement error: unsatisfied condition: cuda>={1}",),
-                source="https://github.com/NVIDIA/libnvidia-container/blob/main/src/nvc_container.c",
-            ),
-            Form(
-                cause="container-namespace",
-                texts=("fuse: device not found, try 'modprobe fuse' first", "Error: OCI permission denied"),
-                source="https://github.com/libfuse/libfuse",
-            ),
-            Form(
-                cause="container-image",
-                texts=(
-                    'Error: short-name "{1}" did not resolve to an alias',
-                    "Error: initializing source docker://{1}: ",
-                    "manifest for {1} not found",
-                    "Unable to find image '{1}' locally",
-                    "Error: {1}: image not known",
-                    "pull access denied for {1}",
-                    "Error: reading manifest {1}",
-                    "manifest unknown",
-                    "Trying to pull {}...Error",
-                ),
-                source="https://github.com/containers/podman/blob/main/troubleshooting.md",
-                passing=True,
-            ),
-            Form(
-                cause="container-namespace",
-                texts=(
-                    "cannot set up namespace using",
-                    "there might not be enough IDs available in the namespace",
-                    "cannot re-exec process to join the existing user namespace",
-                    "potentially insufficient UIDs or GIDs available in user namespace",
-                    "newuidmap: write to uid_map failed",
-                    "kernel does not support overlay fs",
-                    "cannot clone: Operation not permitted",
-                ),
-                source="https://github.com/containers/podman/blob/main/troubleshooting.md",
-            ),
-            Form(
-                cause="container-mount",
-                texts=("Error: statfs {1}: no such file or directory", "invalid mount config for type"),
-                source="https://github.com/containers/podman",
-            ),
-            Form(
-                cause="gpu-library",
-                texts=(
-                    'could not select device driver "" with capabilities: [[gpu]]',
-                    "unresolvable CDI devices {1}",
-                    "nvidia-container-cli: initialization error",
-                    "nvidia-container-cli: {1}",
-                ),
-                source="https://github.com/NVIDIA/libnvidia-container",
-                means="the GPUs of the node could not be made available in the container",
-                next="exclude the node (`resources.exclude`), submit again, and report it to the centre",
-            ),
-            Form(
-                cause="container",
-                texts=(
-                    "OCI runtime error: {1}",
-                    'Error for command "{}": {1}',
-                    "Error: crun: {1}",
-                    "Error: runc: {1}",
-                    "OCI runtime create failed: {1}",
-                    "docker: Error response from daemon: {1}",
-                    "Cannot connect to the Docker daemon at",
-                ),
-                source="https://github.com/containers/crun",
-            ),
-        ),
-    ),
-    Writer(
-        name="Charliecloud, Shifter and Sarus",
-        source="https://github.com/hpc/charliecloud",
-        forms=(
-            Form(
-                cause="container-namespace",
-                texts=(
-                    "squashfs-mount: Failed to unshare the mount namespace",
-                    "unable to exec '{}.squashfs:{1}'",
-                ),
-                source="https://docs.cscs.ch/software/uenv/",
-            ),
-            Form(
-                cause="container-mount",
-                texts=("ch-run[{}]: error: can't bind: {1}", "can't bind: source not found: {1}"),
-                source="https://github.com/hpc/charliecloud/blob/main/bin/ch_core.c",
-            ),
-            Form(
-                cause="container-namespace",
-                texts=("error: can't init user+mount namespaces",),
-                source="https://github.com/hpc/charliecloud/blob/main/bin/ch_core.c",
-            ),
-            Form(
-                cause="container-image",
-                texts=(
-                    "ch-run[{}]: error: can't stat image",
-                    "ch-run[{}]: error: can't find image",
-                    "FAILED to lookup docker image {1}",
-                    "Image {1} is not available. Attempting",
-                    "failed to find image: {1}",
-                ),
-                source="https://github.com/NERSC/shifter",
-            ),
-            Form(
-                cause="container",
-                texts=(
-                    "ch-run[{}]: error: {1}",
-                    "FAILED to setup image",
-                    "shifter: {}setupRoot failed",
-                    "[ERROR] Failed to mount squashfs",
-                ),
-                source="https://github.com/hpc/charliecloud",
             ),
         ),
     ),

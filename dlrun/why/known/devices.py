@@ -1,4 +1,4 @@
-"""Errors of GPUs: CUDA and its libraries, the driver, ROCm, other accelerators."""
+"""Errors of GPUs: CUDA and its libraries, the driver, ROCm, SYCL."""
 
 from __future__ import annotations
 
@@ -25,6 +25,13 @@ WRITERS = (
                 next="set `environment.variables: {MV2_CUDA_IPC: 0}`, or let each rank see all GPUs of its node",
             ),
             Form(
+                cause="gpu-library",
+                texts=("GTL_DEBUG: [{}] hsa_amd_ipc_{1}", "GTL_DEBUG: [{}] cuIpc{1}"),
+                source="https://github.com/quokka-astro/quokka/pull/284",
+                means="Cray MPICH could not share a GPU's memory with another rank of the node",
+                next="let each rank see all GPUs of its node, or `environment.variables: {MPICH_GPU_IPC_ENABLED: 0}`",
+            ),
+            Form(
                 cause="no-gpu",
                 texts=(
                     "Please double check that GPU passthrough is enabled",
@@ -37,8 +44,13 @@ WRITERS = (
                 texts=(
                     "No supported GPU(s) detected to run this container",
                     "requires device with capability",
+                    "No operator found for `memory_efficient_attention_forward`",
+                    "compute capability {1} or higher required",
+                    "compute capability {1} or higher is required",
                     "only supports compute capability",
                     "does not support bf16",
+                    "Your setup doesn't support bf16/gpu",
+                    "--tf32 requires Ampere",
                     "Bfloat16 is only supported on GPUs with compute capability",
                     "is only supported on {} GPUs",
                 ),
@@ -52,6 +64,8 @@ WRITERS = (
                     "is less than desired GPU memory utilization",
                 ),
                 source="https://github.com/vllm-project/vllm/blob/main/vllm/v1/core/kv_cache_utils.py",
+                means="a GPU has not enough free memory for the engine's weights and its cache",
+                next="change `gpu_memory_utilization` or `max_model_len`, use more GPUs (`tensor_parallel_size`), and end what else uses the GPU",
             ),
             Form(
                 cause="gpu-broken",
@@ -75,6 +89,7 @@ WRITERS = (
                 texts=(
                     "Cannot re-initialize CUDA in forked subprocess",
                     "Cannot re-initialize XPU in forked subprocess",
+                    "Lightning can't create new processes if CUDA is already initialized",
                     "Poison fork",
                 ),
                 source="https://pytorch.org/docs/stable/notes/multiprocessing.html",
@@ -129,6 +144,8 @@ WRITERS = (
                 cause="gpu-number",
                 texts=(
                     "invalid device ordinal",
+                    "You requested gpu: {1}",
+                    "But your machine only has: {1}",
                     "CUDA_ERROR_INVALID_DEVICE",
                     "hipErrorInvalidDevice",
                     "Attempting to deserialize object on CUDA device {1} but torch.cuda.device_count()",
@@ -189,6 +206,8 @@ WRITERS = (
                     "was not compiled for the selected target",
                     "FlashAttention only supports {1} GPUs or newer",
                     "ptxas {}: error   : Value 'sm_{}' is not defined",
+                    "Value 'sm_{}' is not defined for option 'gpu-name'",
+                    "No dot product attention support for the provided inputs",
                 ),
                 source=_TORCH + "torch/cuda/__init__.py",
             ),
@@ -215,6 +234,9 @@ WRITERS = (
                     "Failed to allocate {} bytes on GPU",
                     "NPU out of memory",
                     "cudaErrorMemoryAllocation",
+                    "cudaMalloc failed: out of memory",
+                    "OutOfMemoryError: Out of memory allocating {} bytes (allocated so far",
+                    "Triton Error [{}]: out of memory",
                 ),
                 regex=r"(?:CUDA|HIP|XPU) out of memory|(?<!ray\.exceptions\.)\bOutOfMemoryError: (?:CUDA|HIP|XPU|Allocation|.*GPU)|RESOURCE_EXHAUSTED: .*(?:Out of memory|out of memory|allocat)|ResourceExhaustedError.*OOM when allocating|OOM when allocating tensor",
                 source=_TORCH + "c10/cuda/CUDACachingAllocator.cpp",
@@ -255,6 +277,8 @@ WRITERS = (
                     "Loaded runtime CuDNN library: {} but source was compiled with",
                     "DNN library is not found",
                     "DNN library initialization failed",
+                    "but JAX was built against version",
+                    "Failed to get convolution algorithm",
                     "Unable to load any of {libcudnn",
                     "Could not load library libcudnn{}. Error: {1}",
                     "Could not load library {1}. Error",
@@ -274,6 +298,7 @@ WRITERS = (
                     "no CUDA-capable device is detected",
                     "Found no NVIDIA driver on your system",
                     "CUDA_ERROR_NO_DEVICE",
+                    "hipErrorNoDevice",
                     "No HIP GPUs are available",
                     "Torch not compiled with CUDA enabled",
                     "no ROCm-capable device is detected",
@@ -286,8 +311,11 @@ WRITERS = (
                     "NVMLError_LibraryNotFound",
                     "NVIDIA-SMI couldn't find libnvidia-ml.so library",
                     "Failed to initialize NVML: Unknown Error",
+                    "Failed to initialize NVML: Insufficient Permissions",
                     "Can't initialize NVML",
                     "No supported GPU was found",
+                    "No supported gpu backend found!",
+                    "CUDAAccelerator` can not run on your system",
                     "no supported devices found for platform CUDA",
                     "Unable to initialize backend 'cuda'",
                     "Unknown backend: 'gpu' requested",
@@ -296,12 +324,14 @@ WRITERS = (
                     "requires a GPU",
                     "Unable to open /dev/kfd read-write",
                 ),
+                regex=r"(?:Error|Exception): .*(?i:\b(?:cuda|rocm|gpus?) (?:is|are) (?:not |un)available|\bno (?:cuda |usable )?gpus? (?:was |were )?(?:found|available|detected))",
                 source=_TORCH + "torch/csrc/utils/device_lazy_init.cpp",
             ),
             Form(
                 cause="device-assert",
                 texts=(
                     "Memory access fault by GPU node-{} ",
+                    "Memory critical error by agent node-{} ",
                     "device-side assert triggered",
                     "an illegal memory access was encountered",
                     "CUDA_ERROR_ILLEGAL_ADDRESS",
@@ -352,6 +382,8 @@ WRITERS = (
                     "CUDA error: operation not permitted",
                     "CUDA error: operation not supported",
                     "CUDA error: {1}",
+                    "Cuda driver error {1} in call at file",
+                    "CUDA driver error: {1}",
                     "HIP error: {1}",
                     "XPU error: {1}",
                     "Native API failed. Native API returns: {1}",
@@ -359,40 +391,6 @@ WRITERS = (
                 source="https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
                 passing=True,
                 consequence=True,
-            ),
-        ),
-    ),
-    Writer(
-        name="Gaudi, Ascend and oneCCL",
-        source="https://docs.habana.ai/",
-        line=r"\bsyn(?:Status|Device|Node|Graph)\w*|\bHABANA_LOGS\b|\bhabana_frameworks\b|\bHCCL\b|\|CCL_(?:ERROR|WARN)\||\boneCCL: |\bERR0[0-9]\d{3} DIST\b|\bE[IJ]\d{4}: ",
-        forms=(
-            Form(
-                cause="no-gpu",
-                texts=("synDeviceAcquire{1} failed", "Device acquire failed"),
-                source="https://github.com/HabanaAI/hccl_demo/issues/44",
-                check="`hl-smi` (Gaudi) or `npu-smi info` (Ascend) on a node of the job",
-                anywhere=True,
-            ),
-            Form(
-                cause="gpu-library",
-                texts=(
-                    "synNodeCreateWithId failed",
-                    "Graph compile failed. synStatus",
-                    "synStatus 26 [Generic failure]",
-                    "synStatus={}Generic failure",
-                ),
-                source="https://github.com/huggingface/optimum-habana/issues/1426",
-                means="the device's compiler rejected an operation of the program, or fits neither its driver nor its build",
-                check="the files below `$HABANA_LOGS`",
-                anywhere=True,
-            ),
-            Form(
-                cause="communication",
-                texts=("Collective call returned error",),
-                anywhere=True,
-                regex=r"process_group_hccl|\|CCL_ERROR\| (.+)|oneCCL: (\S+ .*EXCEPTION.*)|(DIST call hccl api failed.*)|\bE[IJ]\d{4}: (.+)",
-                source="https://github.com/uxlfoundation/oneCCL",
             ),
         ),
     ),

@@ -66,6 +66,28 @@ WRITERS = (
                 anywhere=True,
             ),
             Form(
+                cause="segmentation-fault",
+                texts=("Caught signal 11 (Segmentation fault",),
+                source="https://github.com/openucx/ucx/blob/master/src/ucs/debug/debug.c",
+                consequence=True,
+                anywhere=True,
+            ),
+            Form(
+                cause="shared-memory",
+                texts=("Caught signal 7 (Bus error",),
+                source="https://github.com/openucx/ucx/blob/master/src/ucs/debug/debug.c",
+                means="a process crashed (SIGBUS): a mapped file or shared memory was truncated, or is full",
+                consequence=True,
+                anywhere=True,
+            ),
+            Form(
+                cause="abort",
+                texts=("Caught signal 6 (Aborted",),
+                source="https://github.com/openucx/ucx/blob/master/src/ucs/debug/debug.c",
+                consequence=True,
+                anywhere=True,
+            ),
+            Form(
                 cause="library-setting",
                 texts=("Invalid gid[{1}] on", "invalid value for {1}:", "Invalid value for UCX_{1}"),
                 source="https://github.com/openucx/ucx/issues/4966",
@@ -115,6 +137,16 @@ WRITERS = (
                 anywhere=True,
             ),
             Form(
+                cause="fabric-provider",
+                texts=(
+                    "ucp_ep_create({}) failed: Destination is unreachable",
+                    "no {} transport to {1} - Destination is unreachable",
+                ),
+                source="https://github.com/openucx/ucx/blob/master/src/ucp/wireup/select.c",
+                means="UCX found no transport by which both nodes can talk",
+                check="`ucx_info -d` on both nodes, and `UCX_TLS`, `UCX_NET_DEVICES` in the job",
+            ),
+            Form(
                 cause="peer-lost",
                 texts=(
                     "Transport retry count exceeded",
@@ -150,7 +182,7 @@ WRITERS = (
     Writer(
         name="libfabric",
         source="https://github.com/ofiwg/libfabric",
-        line=r"\blibfabric:\d+|\bfi_getinfo\b|OFI (?:fi_)?getinfo|\bofi_init\.|\bCXI[_ ]|cxip?_|\bfi_\w+\(?\)? failed|psm[23]_|\bPSM[23]|hfi1?_|\bOPX\b|\bfi_cq_\w+|BTL OFI",
+        line=r"\blibfabric:\d+|\bfi_getinfo\b|OFI (?:fi_)?getinfo|\bofi_init\.|\bCXI[_ ]|cxip?_|\bfi_\w+\(?\)? failed|psm[23]_|\bPSM[23]|hfi1?_|\bOPX\b|\bfi_cq_\w+|BTL OFI|MPIDI_OFI_handle_cq_error|OFI poll failed",
         forms=(
             Form(
                 cause="fabric",
@@ -198,19 +230,27 @@ WRITERS = (
                     "fi_domain: Function not implemented",
                     "OFI domain creation failed",
                     "OFI endpoint open failed",
-                    "OFI poll failed",
                     "OFI Event queue",
                     "PSM2 Endpoint",
-                    "Endpoint could not be reached",
                     "ep_connect",
-                    "Request Canceled, Source NIC",
-                    "ENTRY_NOT_FOUND",
-                    "UNDELIVERABLE",
                     "fi_endpoint failed",
                     "Detected CXI error",
                 ),
                 regex=r"libfabric:\d+:.*(?:error|failed|fatal)",
                 source="https://github.com/ofiwg/libfabric/tree/main/prov",
+            ),
+            Form(
+                cause="fabric",
+                texts=(
+                    "OFI poll failed",
+                    "MPIDI_OFI_handle_cq_error",
+                    "UNDELIVERABLE",
+                    "Request Canceled, Source NIC",
+                    "Endpoint could not be reached",
+                    "ENTRY_NOT_FOUND",
+                ),
+                source="https://github.com/pmodels/mpich/blob/main/src/mpid/ch4/netmod/ofi/ofi_events.c",
+                consequence=True,
             ),
             Form(
                 cause="fabric",
@@ -259,6 +299,8 @@ WRITERS = (
                     "ibv_open_device",
                     "got completion with error",
                     "local catastrophic error",
+                    "Health issue observed, {1}",
+                    "device's health compromised",
                     "mlx5: {}: got completion with error",
                 ),
                 regex=r"ibv_\w+.*(?:failed|error|[Uu]nreachable|timed out)",

@@ -14,13 +14,15 @@ from dataclasses import dataclass
 class Advice:
     """What a cause means, how to verify that it is the cause, and the way out.
 
-    means, named: without and with the thing that the line names (`{1}`).
+    means, named: without and with the thing that the line names (`{1}`). roots: causes that lead to this one, whatever is
+    printed in between, and though programs may only warn of them.
     """
 
     means: str
     check: str
     next: str
     named: str | None = None
+    roots: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,10 @@ class Pattern:
             return self.named.replace("{1}", values[0])
         return self.means.replace("{1}", values[0] if values else "it")
 
+    def way_out(self, values: tuple[str, ...]) -> str:
+        """`next`, with the first of the groups' values."""
+        return self.next.replace("{1}", values[0] if values else "it")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
@@ -141,6 +147,7 @@ def _word(text: str) -> str:
         match[0]
         for number, part in enumerate(parts)
         for match in re.finditer(r"[a-z0-9_]+", part)
-        if (match.start() > 0 or number == 0) and (match.end() < len(part) or number == len(parts) - 1)
+        if (match.start() > 0 or number == 0)
+        and (match.end() < len(part) or (number == len(parts) - 1 and not match[0].endswith("_")))
     ]
     return max(words, key=len, default="")

@@ -26,6 +26,7 @@ WRITERS = (
                     "RegisterTask{}DEADLINE_EXCEEDED",
                 ),
                 source=_JAX,
+                consequence=True,
             ),
             Form(
                 cause="collective-mismatch",
@@ -59,7 +60,7 @@ WRITERS = (
                     "JAX requires {1} version",
                     "Unable to load cuSPARSE",
                     "XLA requires ptxas",
-                    "INTERNAL: cuSolver internal error",
+                    "cuSolver internal error",
                     "INTERNAL: no supported devices",
                 ),
                 source="https://docs.jax.dev/en/latest/installation.html",
@@ -99,12 +100,17 @@ WRITERS = (
             Form(
                 cause="rendezvous",
                 texts=(
-                    "Could not start gRPC server",
                     "TF_CONFIG is set incorrectly",
                     "Invalid task_type",
                     "UnavailableError: Collective ops is aborted by: Could not connect",
                 ),
                 source="https://www.tensorflow.org/guide/distributed_training",
+            ),
+            Form(
+                cause="port-in-use",
+                texts=("Could not start gRPC server",),
+                source="https://www.tensorflow.org/guide/distributed_training",
+                consequence=True,
             ),
             Form(
                 cause="peer-lost",
@@ -130,6 +136,7 @@ WRITERS = (
                 texts=(
                     "failed to allocate {} from device: CUDA_ERROR_OUT_OF_MEMORY",
                     "Allocator (GPU_{}_bfc) ran out of memory trying to allocate",
+                    "ResourceExhaustedError: {} failed to allocate memory",
                 ),
                 source="https://www.tensorflow.org/guide/gpu",
                 passing=True,
@@ -149,6 +156,7 @@ WRITERS = (
                 cause="ranks",
                 texts=(
                     "The number of required GPUs exceeds the total number of available GPUs in the placement group",
+                    "The number of required GPUs exceeds the total number of available GPUs in the cluster",
                     "Cannot provide a placement group of {1} within",
                 ),
                 source="https://github.com/vllm-project/vllm/blob/main/vllm/v1/executor/ray_utils.py",
@@ -204,9 +212,17 @@ WRITERS = (
                 consequence=True,
             ),
             Form(
+                cause="communication",
+                texts=("ncclCommInitRank failed: {1}",),
+                source="https://github.com/horovod/horovod/issues/1651",
+                means="NCCL could not be initialised between the ranks; its own message is with `NCCL_DEBUG=INFO`",
+                next="`environment.variables: {NCCL_DEBUG: INFO}`, and see the first `NCCL WARN` of each rank: `dlrun logs JOB --rank all`",
+                consequence=True,
+            ),
+            Form(
                 cause="peer-lost",
                 texts=(
-                    "HorovodInternalError",
+                    "HorovodInternalError: {1}",
                     "Horovod has been shut down",
                     "This was caused by an exception on one of the ranks",
                 ),
@@ -223,6 +239,7 @@ WRITERS = (
                     "Mismatched data types",
                 ),
                 source="https://horovod.readthedocs.io/en/stable/troubleshooting_include.html",
+                consequence=True,
                 means="Horovod was not built for this framework or with this library",
                 next="`horovodrun --check-build` in the job's environment; build it again with `HOROVOD_WITH_…=1`",
             ),
@@ -236,14 +253,6 @@ WRITERS = (
                 ),
                 source="https://horovod.readthedocs.io/en/stable/troubleshooting_include.html",
             ),
-            Form(
-                cause="peer-lost",
-                texts=("ncclCommInitRank failed: {1}",),
-                source="https://github.com/horovod/horovod/issues/1651",
-                means="NCCL could not be initialised between the ranks; its own message is with `NCCL_DEBUG=INFO`",
-                next="`environment.variables: {NCCL_DEBUG: INFO}`, and see the first `NCCL WARN` of each rank: `dlrun logs JOB --rank all`",
-                consequence=True,
-            ),
         ),
     ),
     Writer(
@@ -256,6 +265,25 @@ WRITERS = (
                 source="https://github.com/dmlc/ps-lite/blob/master/src/van.cc",
                 means="MXNet's scheduler could not bind to its address, which must be an IP address of its own node",
                 next="let dlrun start the roles (`framework: mxnet`); correct `fabric.interfaces` in the site profile",
+            ),
+            Form(
+                cause="rank-variables",
+                texts=('Environment::Get()->find("{1}")',),
+                source="https://github.com/dmlc/ps-lite/blob/master/src/postoffice.cc",
+            ),
+            Form(
+                cause="build-mismatch",
+                texts=("compile with USE_DIST_KVSTORE=1 to use {1}",),
+                source="https://github.com/apache/mxnet/blob/master/src/kvstore/kvstore.cc",
+                means="this MXNet was built without its parameter server (`USE_DIST_KVSTORE`), which {1} needs",
+                check="`python -c 'import mxnet.runtime as r; print(r.Features())'` in the job's environment",
+                next="install a build that has it, or use Horovod's `DistributedTrainer`",
+            ),
+            Form(
+                cause="communication",
+                texts=("(External) NCCL error({}), {1}",),
+                source="https://github.com/PaddlePaddle/Paddle",
+                consequence=True,
             ),
             Form(
                 cause="gpu-memory",

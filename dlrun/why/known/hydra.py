@@ -101,7 +101,6 @@ WRITERS = (
                     "unable to run bstrap_proxy on {1}",
                     "HYD_pmcd_pmi_wait_for_childs_completion",
                     "unable to get host address for {1}",
-                    "unable to resolve host address",
                     "check for firewalls!",
                     "control_cb ({}): assert (!closed) failed",
                 ),
@@ -133,8 +132,6 @@ WRITERS = (
             Form(
                 cause="fabric",
                 texts=(
-                    "MPIDI_OFI_handle_cq_error",
-                    "OFI poll failed",
                     "OFI Event queue",
                     "OFI call tsend",
                     "OFI tagged",
@@ -142,6 +139,21 @@ WRITERS = (
                     "ucx_init",
                 ),
                 source="https://github.com/pmodels/mpich/tree/main/src/mpid/ch4/netmod",
+            ),
+            Form(
+                cause="abort",
+                texts=("Assertion failed in file {} at line {}: {1}",),
+                source="https://github.com/pmodels/mpich/issues/7200",
+                means="a check in MPI failed: {1}",
+                next="see the calls below the line; update MPI (`environment.modules`), and report it to the centre if it recurs",
+                consequence=True,
+            ),
+            Form(
+                cause="mpi-init",
+                texts=("Attempting to use an MPI routine {} MPI", "function was called before MPI_INIT"),
+                source="https://github.com/pmodels/mpich/blob/main/src/binding",
+                means="the program calls MPI before it is initialised, or after its end: often two MPI libraries are loaded",
+                consequence=True,
             ),
             Form(
                 cause="peer-lost",

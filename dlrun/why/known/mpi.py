@@ -71,12 +71,14 @@ WRITERS = (
                     "PMI_Init returned",
                     "PMI2 init failed",
                     "PMIx_Init failed",
+                    "PMI2_Job_GetId returned",
+                    "PMIX ERROR: {} in file server/pmix_server.c",
                     "PMII_singinit: execv failed",
-                    "PMIX ERROR: {} in file",
                     "PMI_KVS_Get returned",
                     "pmix_init failed for some reason",
                     "opal_pmix_base_select failed",
                     "mpi/pmix: unable to load",
+                    "PMIX ERROR: PMIX TEMPORARILY UNAVAILABLE",
                     "mpi/pmi2: failed to",
                     "couldn't find the specified plugin name for mpi/",
                     "Invalid MPI type '{1}', --mpi=list for acceptable types",
@@ -112,11 +114,6 @@ WRITERS = (
                 source="https://www.mpi-forum.org/docs/",
             ),
             Form(
-                cause="mpi-daemon",
-                texts=("ORTE: UNABLE TO SEND MESSAGE TO {1}", "No OOB path to target"),
-                source="https://github.com/open-mpi/ompi/issues/12359",
-            ),
-            Form(
                 cause="fabric-provider",
                 texts=(
                     "selected pml {1}, but peer",
@@ -126,15 +123,6 @@ WRITERS = (
                 source="https://github.com/open-mpi/ompi/issues/12475",
                 means="the nodes chose different network transports of Open MPI: their adapters or their installations differ",
                 next="compare `ompi_info` and `ibstat` of the nodes that the line names; set one transport: `environment.variables: {OMPI_MCA_pml: ucx}`",
-            ),
-            Form(
-                cause="mpi-slots",
-                texts=(
-                    "Your job failed to map",
-                    "Either no mapper was available",
-                    "not enough resources to map",
-                ),
-                source="https://github.com/openpmix/prrte/blob/master/src/mca/rmaps/base/help-prte-rmaps-base.txt",
             ),
             Form(
                 cause="launcher",
@@ -151,9 +139,24 @@ WRITERS = (
             ),
             Form(
                 cause="library-setting",
+                texts=("Read -1, expected {}, errno = {1}",),
+                source="https://github.com/open-mpi/ompi/issues/4948",
+                means="a rank may not read another one's memory on the same node, as Open MPI does for long messages",
+                next="`environment.variables: {OMPI_MCA_btl_vader_single_copy_mechanism: none}`, or let each rank see all GPUs of its node",
+                passing=True,
+            ),
+            Form(
+                cause="library-setting",
                 texts=("Error in hcoll init", "component {1} is not available but requested in hierarchy"),
                 source="https://docs.nvidia.com/networking/display/hpcxv217/hcoll",
                 next="switch HCOLL off: `environment.variables: {OMPI_MCA_coll_hcoll_enable: 0}`",
+            ),
+            Form(
+                cause="launcher",
+                texts=('usable "srun" command in its path', 'parameter "plm_rsh_agent" was set to a path'),
+                source="https://github.com/open-mpi/ompi/blob/v4.1.x/orte/mca/plm/slurm/help-plm-slurm.txt",
+                means="mpirun does not find the program by which it starts the other nodes (`srun`, `ssh`), as inside a container",
+                next="start the ranks with the scheduler's launcher (`launcher: srun`), without `mpirun` in the container",
             ),
             Form(
                 cause="mpi-root",
@@ -167,6 +170,10 @@ WRITERS = (
             Form(
                 cause="mpi-slots",
                 texts=(
+                    "Your job failed to map",
+                    "Either no mapper was available",
+                    "not enough resources to map",
+                    "There are no allocated resources for the application",
                     "There are not enough slots available",
                     "More processes requested than permitted",
                     "Your job has requested more processes than the ppr for",
@@ -190,9 +197,11 @@ WRITERS = (
                     "ORTE was unable to reliably start one or more daemons",
                     "PRTE was unable to reliably start one or more daemons",
                     "was unable to reliably start one or more daemons",
+                    "was unable to complete a TCP connection",
+                    "ORTE: UNABLE TO SEND MESSAGE TO {1}",
+                    "No OOB path to target",
                     "An ORTE daemon has unexpectedly failed after launch",
                     "A PRTE daemon has unexpectedly failed after launch",
-                    "An internal error has occurred in ORTE",
                     "ORTE does not know how to route a message to the specified daemon",
                     "A daemon (pid {}) died unexpectedly",
                     "A daemon died unexpectedly with status",
@@ -203,6 +212,7 @@ WRITERS = (
             Form(
                 cause="mpi-daemon",
                 texts=(
+                    "An internal error has occurred in ORTE",
                     "ORTE has lost communication with a remote daemon",
                     "PRTE has lost communication with a remote daemon",
                     "has lost communication with a remote daemon",
@@ -254,11 +264,12 @@ WRITERS = (
             Form(
                 cause="fabric-provider",
                 texts=(
-                    "No components were able to be opened in the pml framework",
                     "No components were able to be opened in the",
+                    "Open MPI failed an OFI Libfabric library call",
                     "PML {1} cannot be selected",
                     "At least one pair of MPI processes are unable to reach each other for",
                     "mca_pml_base_select",
+                    "mca_bml_base_btl_array_get_next: invalid array size",
                     "The requested component {1} was not found",
                     "A requested component was not found, or was unable to be opened",
                 ),
@@ -295,6 +306,7 @@ WRITERS = (
                     "*** An error occurred in MPI_Init",
                     "*** An error occurred in MPI_Init_thread",
                     "orte_ess_init failed",
+                    "But I couldn't open the help file",
                     "ompi_mpi_init: ompi_rte_init failed",
                 ),
                 source=_OMPI + "ompi/runtime/help-mpi-runtime.txt",
@@ -321,11 +333,7 @@ WRITERS = (
             ),
             Form(
                 cause="segmentation-fault",
-                texts=(
-                    "exited on signal 11 (Segmentation fault)",
-                    "*** Process received signal ***",
-                    "Signal: Segmentation fault (11)",
-                ),
+                texts=("exited on signal 11 (Segmentation fault)", "Signal: Segmentation fault (11)"),
                 source=_OMPI + "opal/util/stacktrace.c",
                 consequence=True,
             ),

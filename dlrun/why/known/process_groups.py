@@ -146,6 +146,7 @@ WRITERS = (
                     "No backend type associated with device type cpu",
                     "No backend type associated with device type cuda",
                     "No backend type associated with device type {1}",
+                    "Tensors must be CUDA and dense",
                 ),
                 source=_TORCH + "torch/csrc/distributed/c10d/ProcessGroup.hpp",
                 means="a tensor is on a device for which the process group has no back end",
@@ -164,6 +165,19 @@ WRITERS = (
                 anywhere=True,
             ),
             Form(
+                cause="no-libuv",
+                texts=("use_libuv was requested but PyTorch was buil{} without libuv support",),
+                anywhere=True,
+                source="https://github.com/pytorch/pytorch/issues/148283",
+            ),
+            Form(
+                cause="collective-timeout",
+                texts=("wait timeout after {}timeout_dump", "failed to pass monitoredBarrier"),
+                source=_TORCH + "torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp",
+                consequence=True,
+                anywhere=True,
+            ),
+            Form(
                 cause="rendezvous",
                 texts=(
                     "The client socket has timed out after {} while trying to connect to",
@@ -177,6 +191,7 @@ WRITERS = (
                     "wait for default_pg to be initialized timed out",
                 ),
                 source=_TORCH + "torch/csrc/distributed/c10d/socket.cpp",
+                consequence=True,
                 anywhere=True,
             ),
             Form(

@@ -313,7 +313,12 @@ WRITERS = (
             # The excluded Xids are those of program errors (NVIDIA/k8s-device-plugin, internal/rm/health.go).
             Form(
                 cause="gpu-broken",
-                texts=("Xid ({}): 79, {1}", "GPU has fallen off the bus", "NVRM: RmInitAdapter failed"),
+                texts=(
+                    "Xid ({}): 79, {1}",
+                    "GPU has fallen off the bus",
+                    "NVRM: RmInitAdapter failed",
+                    "*ERROR* ring {1} timeout",
+                ),
                 regex=r"(uncorrectable (?:NVLink|ECC) error|NVRM: Xid \(\S+\): (?!(?:13|31|43|45|68|109)\b)\d+|CUDA_ERROR_ECC_UNCORRECTABLE|fallen off the bus|HSA_STATUS_ERROR_HARDWARE\w*|amdgpu: GPU reset|amdgpu .*ring \w+ timeout|[Uu]ncorrectable hardware error)",
                 source="https://docs.nvidia.com/deploy/xid-errors/",
             ),

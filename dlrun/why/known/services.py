@@ -59,6 +59,18 @@ WRITERS = (
                 passing=True,
             ),
             Form(
+                cause="file-missing",
+                texts=(
+                    "HFValidationError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': '{1}'",
+                    "HFValidationError: {1}",
+                    "Incorrect path_or_model_id: '{1}'",
+                    "Error no file named {} found in directory {1}.",
+                ),
+                regex=r"OSError: ((?:/|\.{1,2}/|~)\S*) does not appear to have a file named",
+                source="https://github.com/huggingface/transformers/blob/main/src/transformers/utils/hub.py",
+                means="a model's directory, or a file in it, does not exist: {1}",
+            ),
+            Form(
                 cause="not-found",
                 texts=(
                     "RepositoryNotFoundError",
@@ -73,7 +85,6 @@ WRITERS = (
                     "does not appear to have a file named {1}",
                     "HfHubHTTPError: 404",
                     "Entry Not Found for url",
-                    "HFValidationError: {1}",
                 ),
                 source=_HUB + "errors.py",
                 passing=True,
@@ -111,6 +122,7 @@ WRITERS = (
                     "Please install {1} to use",
                     "but it was not found in your environment",
                 ),
+                regex=r"(?:ImportError|ModuleNotFoundError): (?!.*(?:cannot import|undefined symbol|but found|incompatib)).*\bpip3? install (?:-\S+ )*[\"']?([A-Za-z][\w.-]*)",
                 source="https://github.com/huggingface/transformers/blob/main/src/transformers/utils/import_utils.py",
             ),
         ),
@@ -172,7 +184,11 @@ WRITERS = (
             Form(cause="disk-full", texts=("No space left on device",), source="https://docs.wandb.ai/"),
             Form(
                 cause="tracking",
-                texts=("Connection to wandb service failed", "W&B process failed to launch"),
+                texts=(
+                    "Connection to wandb service failed",
+                    "W&B process failed to launch",
+                    "W&B process {} did not respond",
+                ),
                 regex=r"\bwandb\.[\w.]+(?:Error|Failed|Exception)\b",
                 source="https://github.com/wandb/wandb/issues/2701",
             ),
@@ -200,6 +216,17 @@ WRITERS = (
                 next="name what needs no proxy: `environment.variables: {no_proxy: 'localhost,.cluster'}`, or drop `http_proxy` and `https_proxy`",
             ),
             Form(
+                cause="no-network",
+                texts=(
+                    "requests.exceptions.JSONDecodeError: {1}",
+                    "aiohttp.client_exceptions.ContentTypeError: {1}",
+                ),
+                source="https://docs.python-requests.org/en/latest/api/#exceptions",
+                means="a web service answered with something other than JSON: often the page of a proxy or of a login",
+                check="open the address with `curl` on a compute node",
+                next="download beforehand and work offline, or correct the address and the proxy (`https_proxy`)",
+            ),
+            Form(
                 cause="no-access",
                 texts=(
                     "S3 error: 403 ({1})",
@@ -208,6 +235,20 @@ WRITERS = (
                     "S3 error: 401 ({1})",
                 ),
                 source="https://github.com/s3tools/s3cmd",
+            ),
+            Form(
+                cause="no-access",
+                texts=(
+                    "google.api_core.exceptions.Forbidden: 403 {1}",
+                    "google.api_core.exceptions.Unauthorized: 401 {1}",
+                    "azure.core.exceptions.ClientAuthenticationError: {1}",
+                ),
+                source="https://cloud.google.com/storage/docs/troubleshooting",
+            ),
+            Form(
+                cause="not-found",
+                texts=("google.api_core.exceptions.NotFound: 404 {1}",),
+                source="https://cloud.google.com/storage/docs/troubleshooting",
             ),
             Form(
                 cause="not-found",
@@ -247,6 +288,44 @@ WRITERS = (
                     "An error occurred (NoSuchBucket) when calling the",
                 ),
                 source="https://boto3.amazonaws.com/v1/documentation/api/latest/guide/error-handling.html",
+            ),
+            Form(
+                cause="no-network",
+                texts=(),
+                regex=r"Max retries exceeded with url.*Connection refused|openai\.APIConnectionError: (.+)",
+                source="https://docs.python-requests.org/en/latest/api/#exceptions",
+                means="a server that the program calls does not run at this address, or not yet",
+                check="`curl` of the address on the node that called it",
+                next="see the server's own log; start it before the program and wait until it answers (`roles:` with `needs`), and correct the host and port",
+                passing=True,
+            ),
+            Form(
+                cause="rendezvous",
+                texts=(),
+                regex=r"^\W*(?:\[\S+\]:?\s*)?socket\.gaierror: \[Errno -\d+\] ",
+                source="https://docs.python.org/3/library/socket.html#socket.gaierror",
+                means="the name of a host could not be resolved on the node",
+                check="`getent hosts NAME` on the node, with the name that the program asks for (often its own host's)",
+                next="use addresses, or the names that dlrun gives (DLRUN_MASTER_ADDR); report a node that does not know its own name to the centre",
+                passing=True,
+            ),
+            Form(
+                cause="hub-limit",
+                texts=(
+                    "An error occurred (SlowDown) when calling the",
+                    "An error occurred (ThrottlingException) when calling the",
+                    "openai.RateLimitError: {1}",
+                ),
+                source="https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html",
+                next="let fewer ranks ask at once, or download once beforehand",
+            ),
+            Form(
+                cause="no-network",
+                texts=("[SSL: WRONG_VERSION_NUMBER]", "[SSL: UNEXPECTED_EOF_WHILE_READING]"),
+                source="https://docs.python.org/3/library/ssl.html",
+                means="what answers at the address does not speak TLS: often a proxy, or a server of plain HTTP",
+                next="correct the scheme (http or https) of the address, and `https_proxy` and `no_proxy` in `environment.variables`",
+                passing=True,
             ),
             Form(
                 cause="no-access",

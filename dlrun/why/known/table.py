@@ -21,21 +21,47 @@ from dlrun.why.known import (
 )
 from dlrun.why.known.causes import CAUSES
 from dlrun.why.known.form import Pattern, Writer, patterns_of
+from dlrun.why.known.programs import (
+    accelerators,
+    batch,
+    datasets,
+    engines,
+    formats,
+    interpreter,
+    licences,
+    models,
+    packages,
+    processes,
+    tools,
+    trainers,
+)
 
 WRITERS: tuple[Writer, ...] = (
     *communication.WRITERS,
     *process_groups.WRITERS,
     *fabrics.WRITERS,
     *containers.WRITERS,
+    *engines.WRITERS,
     *slurm.WRITERS,
     *schedulers.WRITERS,
+    *batch.WRITERS,
     *mpi.WRITERS,
     *hydra.WRITERS,
     *compilers.WRITERS,
     *devices.WRITERS,
+    *accelerators.WRITERS,
+    *trainers.WRITERS,
+    *models.WRITERS,
+    *processes.WRITERS,
+    *datasets.WRITERS,
     *training.WRITERS,
     *frameworks.WRITERS,
     *services.WRITERS,
+    *formats.WRITERS,
+    *interpreter.WRITERS,
+    *packages.WRITERS,
+    *tools.WRITERS,
+    *licences.WRITERS,
     *python.WRITERS,
     *files.WRITERS,
 )

@@ -26,14 +26,17 @@ WRITERS = (
                     "RendezvousTimeoutError",
                     "RendezvousConnectionError",
                     "The connection to the C10d store has failed",
+                    "connect() timed out",
                     "RendezvousStateError",
                 ),
                 source=_TORCH + "elastic/rendezvous/api.py",
+                consequence=True,
             ),
             Form(
                 cause="terminated",
                 texts=(
                     "SignalException: Process {} got signal: {1}",
+                    "lightning.{}.SIGTERMException",
                     "Signal 15 (SIGTERM) received by PID",
                     "exitcode : -15",
                     "died with <Signals.SIGTERM",
@@ -87,10 +90,7 @@ WRITERS = (
             ),
             Form(
                 cause="ranks",
-                texts=(
-                    "error: unrecognized arguments: --local-rank={1}",
-                    "unrecognized arguments: --local_rank={1}",
-                ),
+                texts=("unrecognized arguments: --local{}rank={1}",),
                 source=_TORCH + "launch.py",
                 means="the program does not know the option `--local-rank`, which the old torch launcher adds",
                 next="read `LOCAL_RANK` from the environment in the program, or add the option to its parser",
@@ -139,7 +139,6 @@ WRITERS = (
                 cause="rendezvous",
                 texts=(
                     "Could not find any running Ray instance",
-                    "ray.exceptions.RaySystemError",
                     "Failed to connect to GCS",
                     "Unable to connect to GCS",
                     "Could not connect to Ray",
@@ -166,6 +165,14 @@ WRITERS = (
             ),
             Form(cause="no-network", texts=("Temporary failure in name resolution",)),
             Form(
+                cause="environment",
+                texts=("RuntimeEnvSetupError", "Failed to set up runtime environment"),
+                source="https://docs.ray.io/en/latest/ray-core/handling-dependencies.html",
+                means="Ray could not build the environment of its tasks (`runtime_env`) on a node",
+                check="the logs of `runtime_env` below Ray's session directory",
+                next="install the packages in the job's environment beforehand, and give Ray no `runtime_env` that needs the internet",
+            ),
+            Form(
                 cause="gpu-memory",
                 texts=("CUDA out of memory", "torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError"),
                 source=_RAY,
@@ -184,6 +191,7 @@ WRITERS = (
                     "A worker died or was killed while executing a task",
                     "ray.exceptions.ObjectLostError",
                     "Raylet is terminated",
+                    "have not registered within the timeout",
                     "The node with node id: {} has been marked dead",
                     "connection error code {}. End of file",
                 ),
@@ -194,9 +202,9 @@ WRITERS = (
             ),
             Form(
                 cause="peer-lost",
-                texts=("ray.exceptions.RayTaskError",),
+                texts=("ray.exceptions.RayTaskError({1}): ", "ray.exceptions.RayTaskError"),
                 source=_RAY + "python/ray/exceptions.py",
-                means="a task of Ray raised an exception",
+                means="a task of Ray raised an exception: {1}",
                 next="the lines above have the exception's own traceback",
                 consequence=True,
             ),
@@ -216,7 +224,12 @@ WRITERS = (
             ),
             Form(
                 cause="peer-lost",
-                texts=("Some Ray subprocesses exited unexpectedly", "raylet [exit code={1}]"),
+                texts=(
+                    "Some Ray subprocesses exited unexpectedly",
+                    "raylet [exit code={1}]",
+                    "Ray processes died unexpectedly",
+                    "raylet died with exit code {1}",
+                ),
                 source="https://github.com/vllm-project/vllm-ascend/issues/946",
                 means="a process of Ray on the node ended",
                 next="see the logs below Ray's session directory (`logs/raylet.err`, `logs/gcs_server.err`)",
@@ -312,8 +325,8 @@ WRITERS = (
                     "should be divisible by world size",
                     "must be divisible by world_size",
                     "You set `--nodes={}` in Lightning, but",
-                    "You requested gpu: {1}",
                     "does not match the number of processes launched",
+                    "perhaps you have fewer shards than workers",
                 ),
                 source="https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/parallel_state.py",
             ),
@@ -354,7 +367,7 @@ WRITERS = (
             Form(
                 cause="configuration",
                 texts=(),
-                regex=r"(?:AssertionError|ValueError): (.*\b(?:(?i:divisible by|multiple of|parallelism|(?:tensor|pipeline|sequence|context|expert|data)[ _-](?:model[ _-])?parallel\w*|(?:micro|global)[ _-]?batch\w*|gradient[ _]accumulation\w*|seq(?:uence)?[ _-]len\w*)|ZeRO|FSDP)\b.*)",
+                regex=r"(?:AssertionError|ValueError): (.*\b(?:(?i:divisible by|multiple of|parallelism|(?:tensor|pipeline|sequence|context|expert|data)[ _-](?:model[ _-])?parallel\w*|(?:micro|global)[ _-]?batch\w*|gradient[ _]accumulation\w*|seq(?:uence)?[ _-]len\w*)|ZeRO)\b.*)",
                 source="https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/training/arguments.py",
                 means="settings of the program do not fit one another, or the number of ranks: {1}",
                 passing=True,
@@ -364,7 +377,6 @@ WRITERS = (
                 texts=(
                     "You set `devices={}` in Lightning, but",
                     "You set `num_nodes={}` in Lightning, but",
-                    "But your machine only has: {1}",
                     "number of tasks per node configured in SLURM {1}",
                     "number of nodes configured in SLURM {1}",
                 ),

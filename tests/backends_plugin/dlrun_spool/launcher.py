@@ -15,6 +15,7 @@ UNSET: tuple[str, ...] = ()
 PLACE = "allocation"
 MPI = False
 STEPS = False
+APART = False
 CHOOSES_NODES = False
 ONE_LAYOUT = False
 ENROOT = False

@@ -17,6 +17,7 @@ import pytest
 from dlrun import backends
 from dlrun.config.hints import keys
 from dlrun.plan.roles import can_start
+from tests.examples import cases
 from tests.library import OF_PAGES
 from tests.making import plan_in, scripts_of
 from tests.programs import need, with_venv
@@ -98,7 +99,7 @@ def started(text: str) -> str:
 
 
 @pytest.mark.parametrize("site", SITES)
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", cases(ROWS, quick=12))
 def test_example(row, site, update_golden):
     place, plan = HERE / "rows" / row, row_plan(row, site)
     if site == "openpbs" and plan.launch.name == "ssh":

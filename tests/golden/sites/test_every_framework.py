@@ -6,13 +6,14 @@ import pytest
 
 from dlrun import backends
 from dlrun.model.problem import InvalidFile
+from tests.examples import cases
 from tests.golden.sites.test_sites import CASES
 from tests.making import plan_in, scripts_of
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", cases(CASES, quick=0), ids=lambda case: case.name)
 def test_a_job_of_every_framework(case, tmp_path):
     spec = (case / "spec.yaml").read_text("utf-8").replace("intelcaffe:", "ignored:")
     (tmp_path / "spec.yaml").write_text(

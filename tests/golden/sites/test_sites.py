@@ -13,6 +13,7 @@ import pytest
 from dlrun.config.document import parse
 from dlrun.model.origin import Layer, Origin
 from dlrun.resources import directory as resource
+from tests.examples import cases
 from tests.golden.test_golden import made
 from tests.making import plan_in
 
@@ -62,7 +63,7 @@ def test_job(case, update_golden):
     assert text.count("/rank.sh") >= 1
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", cases(CASES, quick=12), ids=lambda case: case.name)
 def test_the_centres_example_item_by_item(case):
     published = read(case / "published.yaml")
     plan = plan_in(case)

@@ -20,14 +20,14 @@
 POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-points-inside # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_source pool start local # parts of lib/ that this job uses
+dlrun_source coordinator pool start local # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's name for this job
 export DLRUN_RESTART="${SLURM_RESTART_COUNT:-0}" # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=1 # how many nodes run ranks
 if (($# == 0)); then # the job itself; for each point it runs this script again, with the point and its place as arguments
-  dlrun_pool_hosts scontrol show hostnames "$SLURM_JOB_NODELIST"
+  dlrun_granted_hosts scontrol show hostnames "$SLURM_JOB_NODELIST"
   unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV SLURM_NTASKS_PER_NODE # would change where points start
   dlrun_pool 8 4 0 14400 0 - 0 - srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block \
     --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --nodelist="$DLRUN_FIRST_HOST" --overlap --mem=0 # points, places on each node, at once, walltime, seconds before its end, signal, requeues, how; what starts a point on a node

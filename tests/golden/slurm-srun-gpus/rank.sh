@@ -6,7 +6,7 @@ source "$DLRUN_JOB_DIR/lib/rank.sh"
 dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" "${SLURM_STEP_TASKS_PER_NODE-}" "${SLURM_NODEID-}" 4 16 # role, rank, local rank, ranks on this node, node, planned ranks on a node, ranks
 
 # --- Cores: whole nodes of known topology (gpu)
-dlrun_grant 4 1-15,17-31,33-47,49-63,65-79,81-95,97-111,113-127 15 0 0 15 CUDA_VISIBLE_DEVICES 0,1,2,3 48-63,112-127 32-47,96-111 16-31,80-95 0-15,64-79 # the whole node: if not all of it was granted, its ranks divide what was
+dlrun_grant 4 1-15,17-31,33-47,49-63,65-79,81-95,97-111,113-127/0,16,32,48,64,80,96,112 15 0 0 15 CUDA_VISIBLE_DEVICES 0,1,2,3 48-63,112-127 32-47,96-111 16-31,80-95 0-15,64-79 # the whole node: if not all of it was granted, its ranks divide what was
 case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memory
 0) dlrun_bind 15 49-63,113-127 --preferred=3; dlrun_show_gpus CUDA_VISIBLE_DEVICES 0 ;;
 1) dlrun_bind 15 33-47,97-111 --preferred=2; dlrun_show_gpus CUDA_VISIBLE_DEVICES 1 ;;

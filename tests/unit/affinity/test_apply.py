@@ -44,6 +44,7 @@ def bash(script, *, path=None, **environment):
         ("", "0,1", ""),  # the job has none
         ("-1", "0,1", "-1"),
         ("NoDevFiles", "0,1", "NoDevFiles"),
+        ("none", "0,1", "none"),
     ],
 )
 def test_a_rank_sees_its_gpus_within_what_the_scheduler_shows_it(shown, planned, left):
@@ -53,6 +54,45 @@ def test_a_rank_sees_its_gpus_within_what_the_scheduler_shows_it(shown, planned,
     script = f"dlrun_grant 2 {MINE} 1 0 0 1 CUDA_VISIBLE_DEVICES {planned}; dlrun_show_gpus CUDA_VISIBLE_DEVICES {own}"
     done = bash(f"{script}; printenv CUDA_VISIBLE_DEVICES", **given)
     assert done.stdout == f"{left}\n"
+
+
+ONE_GPU = f"""
+rank() {{
+  dlrun_find_local_rank
+  dlrun_find_local_size 2
+  dlrun_grant 2 {MINE} 1 0 0 1 CUDA_VISIBLE_DEVICES "$1"
+  dlrun_show_gpus CUDA_VISIBLE_DEVICES "${{1:DLRUN_LOCAL_RANK * 2:(${{#1}} - 1) / 2}}"
+  echo "sees $CUDA_VISIBLE_DEVICES"
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "own", "planned", "says"),
+    [
+        ("1", None, "0,1", "GPUs 1,1,"),  # of the job, which has one for both
+        ("1", None, "0,1,2,3", "GPUs 1,1,"),
+        ("none", None, "0,1", ""),
+        ("0,1", "1", "0,1", ""),  # the launcher shows each its own
+        ("0,1", "GPU-aa", "0,1", ""),
+    ],
+)
+def test_ranks_that_share_the_jobs_gpus_say_so(tmp_path, given, own, planned, says):
+    """The same value may be a rank's own GPU, which the launcher has set, or the job's, which the launcher has, too."""
+    script = tmp_path / "rank.sh"
+    script.write_text(f"set -uo pipefail\n{library()}\n{ONE_GPU}\nrank {planned}\n")
+    mine = "" if own is None else f"CUDA_VISIBLE_DEVICES={own}"
+    each = f"OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=$rank {mine} bash {script}"
+    done = subprocess.run(
+        ["bash", "-c", f"for rank in 0 1; do {each}; done"],
+        env={"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": given},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.splitlines() == [f"sees {own or given}"] * 2, done.stderr
+    assert (says in done.stderr) if says else (done.stderr == "")
 
 
 @pytest.mark.parametrize(
@@ -124,18 +164,28 @@ def test_where_the_planned_cores_were_not_granted_ranks_share_what_was():
 
 @pytest.mark.skipif(os.geteuid() != 0 or "," not in MINE, reason="needs root and two CPUs")
 @pytest.mark.parametrize("daemon_too", [False, True], ids=["the rank", "and the daemon"])
-def test_a_rank_that_a_daemon_of_another_user_has_bound_stays_where_it_is(daemon_too):
-    """What the daemon may use is not the job's grant; only a mask that both have was not made for this rank."""
+@pytest.mark.parametrize("below", [False, True], ids=["started by it", "below a shell"])
+@pytest.mark.parametrize("form", ["wrapper", "exec"])
+def test_a_rank_that_a_daemon_of_another_user_has_bound_stays_where_it_is(daemon_too, below, form):
+    """What the daemon may use is not the job's grant; only a mask that both have was not made for this rank. A shell between
+    them has the rank's mask, which says nothing about those of the other ranks."""
     first = MINE.partition(",")[0]
+    how = "dlrun_find_local_rank"
+    if form == "exec":  # as `for_rank` writes it
+        how = "DLRUN_LOCAL_RANK=0; _dlrun_rank_name=PALS_LOCAL_RANKID"
     script = (
-        f'{library()}\ndlrun_grant 2 {MINE} 1 0 0 1; echo "$_dlrun_cpus;$DLRUN_THREADS;$_dlrun_shared"; exit'
+        f"{library()}\n{how}\ndlrun_find_local_size 2\n"
+        f'dlrun_grant 2 {MINE} 1 0 0 1; echo "$_dlrun_cpus;$DLRUN_THREADS;$_dlrun_shared"; exit'
     )
-    rank = ["setpriv", "--reuid=65534", "--clear-groups", "bash", "-c", script]
-    shell = ["bash", "-c", '"$@"; exit $?', "daemon"]
+    rank = ["bash", "-c", script]
+    if below:
+        rank = ["bash", "-c", '"$@"; exit $?', "shell", *rank]
+    rank = ["setpriv", "--reuid=65534", "--clear-groups", *rank]
+    shell = ["bash", "-c", 'PALS_LOCAL_RANKID=0 "$@"; exit $?', "daemon"]
     bound = ["taskset", "-c", first]
     done = subprocess.run(
         [*bound, *shell, *rank] if daemon_too else [*shell, *bound, *rank],
-        env={"PATH": os.environ["PATH"], "DLRUN_LOCAL_RANK": "0", "DLRUN_LOCAL_SIZE": "2"},
+        env={"PATH": os.environ["PATH"]},
         capture_output=True,
         text=True,
         check=True,
@@ -143,6 +193,40 @@ def test_a_rank_that_a_daemon_of_another_user_has_bound_stays_where_it_is(daemon
     )
     assert done.stdout == (";1;1\n" if daemon_too else f"{first};1;1\n")
     assert ("what was granted to this job cannot be seen: they stay so" in done.stderr) != daemon_too
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or "," not in MINE, reason="needs root and two CPUs")
+@pytest.mark.parametrize("below", [False, True], ids=["started by it", "below a shell"])
+def test_what_slurm_says_of_all_tasks_counts_below_a_shell_too(tmp_path, below):
+    """slurmstepd runs as root, and its own mask is not the job's: it names the masks of all tasks of the node."""
+    (tmp_path / "slurmstepd").symlink_to(shutil.which("bash"))
+    tmp_path.chmod(0o755)
+    masks = ",".join(hex(1 << int(cpu)) for cpu in MINE.split(","))
+    script = (
+        f"{library()}\ndlrun_find_local_rank\ndlrun_find_local_size 2\n"
+        f'dlrun_grant 2 {MINE} 1 0 0 1; echo "$_dlrun_allowed_list;$_dlrun_shared"; exit'
+    )
+    rank = ["bash", "-c", script]
+    if below:
+        rank = ["bash", "-c", '"$@"; exit $?', "shell", *rank]
+    rank = ["taskset", "-c", MINE.partition(",")[0], "setpriv", "--reuid=65534", "--clear-groups", *rank]
+    daemon = "SLURM_LOCALID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_TASKS_PER_NODE=2"
+    done = subprocess.run(
+        [tmp_path / "slurmstepd", "-c", f'{daemon} "$@"; exit $?', "slurmstepd", *rank],
+        env={
+            "PATH": os.environ["PATH"],
+            "SLURM_CPU_BIND_TYPE": "mask_cpu:",
+            "SLURM_CPU_BIND_LIST": masks,
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    allowed, shared = done.stdout.strip().split(";")
+    assert parse_list(allowed) == tuple(map(int, MINE.split(",")))
+    assert not shared
+    assert "take all of the job's CPUs" in done.stderr
 
 
 BOUND = """

@@ -43,7 +43,8 @@ class Case:
 def in_python(case: Case) -> list[str]:
     """What `dlrun verify` finds."""
     seen = {name: case.environment[name] for name in VISIBLE if name in case.environment}
-    gpus = wrong_gpus(case.gpus[1], case.gpus[0], case.given, seen, case.devices)
+    cards = case.environment.get("ZE_FLAT_DEVICE_HIERARCHY") == "COMPOSITE"
+    gpus = wrong_gpus(case.gpus[1], case.gpus[0], case.given, seen, case.devices, cards=cards)
     found = [
         wrong_threads(4, case.environment.get("OMP_NUM_THREADS")),
         wrong_cpus(parse_list(case.cpus), [parse_list(case.allowed)]),
@@ -60,7 +61,7 @@ def in_bash(cases: list[Case]) -> list[list[str]]:
         may, total = case.devices or (0, 0)
         option = case.memory.numactl()
         lines = [
-            f"unset {' '.join(VISIBLE)} OMP_NUM_THREADS",
+            f"unset {' '.join(VISIBLE)} OMP_NUM_THREADS ZE_FLAT_DEVICE_HIERARCHY",
             *(f"export {name}='{value}'" for name, value in case.environment.items()),
             f"_dlrun_count_gpus() {{ may={may} total={total}; }}",
             f"_dlrun_granted={case.allowed} _dlrun_gpus='{case.given or ''}' maps='{case.maps}' DLRUN_THREADS=4",
@@ -164,6 +165,24 @@ CASES = {
     "GPU: parts of one": (
         replace(RIGHT, gpus=(7, 1), given=None, environment=cuda("MIG-aa"), devices=(1, 1)),
         [],
+    ),
+    "GPU: a card of several tiles": (
+        replace(
+            RIGHT,
+            gpus=(4, 2),
+            given=None,
+            environment=cuda(None, ZE_AFFINITY_MASK="1", ZE_FLAT_DEVICE_HIERARCHY="COMPOSITE"),
+        ),
+        [],
+    ),
+    "GPU: one tile of a card": (
+        replace(
+            RIGHT,
+            gpus=(4, 2),
+            given=None,
+            environment=cuda(None, ZE_AFFINITY_MASK="1.0", ZE_FLAT_DEVICE_HIERARCHY="COMPOSITE"),
+        ),
+        ["ZE_AFFINITY_MASK is `1.0`, fewer than 2 GPUs"],
     ),
     "GPU: not NVIDIA's": (replace(RIGHT, given=None, environment=cuda(None), devices=None), []),
     "GPU: none asked": (replace(RIGHT, gpus=(0, 0), given=None, environment=cuda("")), []),

@@ -364,6 +364,22 @@ def test_inside_a_smaller_set_of_cpus_only_those_are_used():
     assert (shared.returncode, shared.stdout.count("as planned")) == (0, 2)
 
 
+@TWO_CPUS
+def test_the_table_and_verify_have_what_exec_does_with_a_part_of_the_node():
+    """One core of two: the communication core of the plan of the whole node has no room there, and the rank computes."""
+    last, options = str(PAIR[-1]), ("--ranks-per-node", 1, "--comm-cores", 1)
+    script = "echo $DLRUN_CPUS $OMP_NUM_THREADS ${DLRUN_COMM_CPUS-none}"
+    done = run(*options, "--exec", "bash", "-c", script, cpus=last)
+    shown = json.loads(run(*options, "--format", "json", cpus=last).stdout)
+    (rank,) = shown["ranks"]
+    assert done.stdout.split() == [format_list(rank["mask"]), str(rank["threads"]), "none"], done.stderr
+    assert (rank["comm"], rank["memory"]["policy"]) == ([], "none")
+    (warning,) = shown["warnings"]
+    assert f"of the plan was not granted to this job: its ranks divide CPUs {last}" in warning
+    seen = run(*options, "--verify", cpus=last)
+    assert (seen.returncode, "as planned" in seen.stdout) == (0, True), seen.stdout + seen.stderr
+
+
 def test_a_plan_that_does_not_fit_this_machine_stops_with_a_reason(tmp_path, stampede2):
     done = run("--topology", stampede2, "--ranks-per-node", 2, "--exec", "true")
     assert done.returncode == 2
@@ -371,6 +387,7 @@ def test_a_plan_that_does_not_fit_this_machine_stops_with_a_reason(tmp_path, sta
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.needs("mpirun.openmpi")
 @TWO_CPUS
 def test_the_wrapper_and_exec_bind_what_a_real_mpirun_starts(tmp_path):
@@ -524,6 +541,7 @@ def test_gpus_are_shown_as_the_site_wants_it(tmp_path, policy, options, sets, fo
     assert "CUDA_DEVICE_ORDER=PCI_BUS_ID" in body, "ranks still count GPUs in one order"
 
 
+@pytest.mark.slow
 def test_a_topology_file_goes_with_the_sites_policy_and_not_with_a_node_type(tmp_path):
     (tmp_path / "gpus.yaml").write_text(GPU_SITE.replace("POLICY", "scheduler"))
     (tmp_path / "node.yaml").write_text("{packages: 1, cores: 4, gpus: {numa: [0]}}\n")

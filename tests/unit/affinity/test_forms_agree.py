@@ -87,7 +87,7 @@ def test_variables_are_the_same_in_every_form(machine, preset):
             {"OMPI_COMM_WORLD_LOCAL_RANK": str(last.rank), "SLURM_LOCALID": "0"},
         ):
             assert shell(wrapper, launcher) == expected
-        single = for_rank(placement, job, last, node.pus()).replace(
+        single = for_rank(placement, job, last).replace(
             "\nDLRUN_LOCAL_RANK=", f"\n{granted}DLRUN_LOCAL_RANK=", 1
         )
         assert shell(single, {}) == expected
@@ -121,6 +121,7 @@ def dlrun(*words, directory, **environment):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_real_ranks_are_the_same_in_every_form(tmp_path):
     """--exec by itself and under a launcher, the wrapper, and a submitted job's rank.sh."""
     node = replace(live_topology(), gpus=(), nics=())

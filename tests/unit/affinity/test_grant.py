@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -39,6 +40,21 @@ def test_each_rank_takes_its_part_by_the_rule(tmp_path, name):
     for case, rows in zip(every, run(tmp_path, node, every), strict=True):
         assert rows == oracle(case), case
         assert list(sound(case, rows)) == []
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_cores_that_are_kept_free_are_as_if_they_were_not_granted(tmp_path, name):
+    """Unless the ranks would have fewer cores than there are ranks."""
+    node, chance, every = NODES[name], random.Random(f"kept {name}"), []
+    for granted in chance.sample(grants(node), examples(400)):
+        ranks, comm, loader = chance.choice(combinations(node))
+        lost = set(range(node.count)) - set(granted)
+        kept = tuple(sorted(chance.sample(granted, min(len(granted), chance.randint(1, 4)))))
+        if lost:  # else the plan is taken
+            every.append(Case(node, granted, plan(node, ranks, comm, loader), ranks, kept=kept))
+    for case, rows in zip(every, run(tmp_path, node, every), strict=True):
+        left = tuple(core for core in case.granted if core not in case.kept)
+        assert rows == oracle(replace(case, granted=left if len(left) >= case.local else case.granted)), case
 
 
 @pytest.mark.parametrize("launcher", ["", *LAUNCHERS])

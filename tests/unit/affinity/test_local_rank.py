@@ -12,9 +12,9 @@ import pytest
 
 from dlrun.affinity.bind import library
 from dlrun.affinity.formats.registry import format_named
+from dlrun.affinity.local_rank import LOCAL_RANK
 from dlrun.affinity.settings import BindingContext
 from dlrun.model.cpuset import format_list, parse_list
-from dlrun.model.local_rank import LOCAL_RANK
 from dlrun.model.placement import PlacementRequest
 from dlrun.plan.affinity import place
 from dlrun.system.inputs.topology import live_topology
@@ -78,6 +78,8 @@ def test_the_table_of_variables_is_the_librarys_too():
 
 PYTHON = f"{sys.executable} -c 'from dlrun.affinity.bind import local_rank; print(local_rank())'"
 LIBRARY = "bash -c 'set -u; source \"$LIB/bind.sh\"; dlrun_find_local_rank; echo $DLRUN_LOCAL_RANK'"
+OPEN_MPI = "OMPI_COMM_WORLD_LOCAL_RANK"
+VARIABLE = PYTHON.replace("local_rank", "launcher_variable")
 STALE = [(stale, own) for stale in LOCAL_RANK for own in LOCAL_RANK if stale != own]
 
 
@@ -124,6 +126,17 @@ def test_a_local_rank_left_over_in_the_shell_does_not_count_in_python(stale, own
     assert started(PYTHON, {"SLURM_STEP_NUM_TASKS": "2"}, {stale: "0"}, own) == ["0", "1"]
 
 
+SIZE = LIBRARY.replace(
+    "echo $DLRUN_LOCAL_RANK", 'source "$LIB/locate.sh"; dlrun_find_local_size 8; echo $DLRUN_LOCAL_SIZE'
+)
+
+
+def test_the_rank_whose_number_is_that_of_the_left_over_one_counts_the_ranks_as_the_others_do():
+    """Otherwise it divides the grant by another number than they do, and has cores that they have, too."""
+    assert started(SIZE, {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, {"LOCAL_RANK": "0"}, OPEN_MPI) == ["2", "2"]
+    assert started(VARIABLE, {}, {"LOCAL_RANK": "0"}, OPEN_MPI) == [OPEN_MPI, OPEN_MPI]
+
+
 @pytest.mark.parametrize("form", ["wrapper", "exec"])
 def test_ranks_with_a_stale_local_rank_have_cores_of_their_own(wrapper, form):
     script, cpus = wrapper
@@ -147,6 +160,13 @@ def test_ranks_with_a_stale_local_rank_have_cores_of_their_own(wrapper, form):
         ("OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=2", 2),
         ("MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2", 2),
         ("PALS_LOCAL_RANKID=1", 8),
+        ("PALS_LOCAL_RANKID=1 PALS_LOCAL_SIZE=2", 2),
+        ("PMI_LOCAL_RANK=1 PMI_LOCAL_SIZE=2", 2),
+        ("MV2_COMM_WORLD_LOCAL_RANK=1 MV2_COMM_WORLD_LOCAL_SIZE=2", 2),
+        ("MVP_COMM_WORLD_LOCAL_RANK=1 MVP_COMM_WORLD_LOCAL_SIZE=2", 2),
+        ("LOCAL_RANK=1 LOCAL_WORLD_SIZE=2", 2),
+        ("LOCAL_RANK=3 LOCAL_WORLD_SIZE=2", 8),
+        ("FLUX_TASK_LOCAL_ID=1", 8),
     ],
 )
 def test_the_local_size_is_of_the_launcher_that_gave_the_local_rank(variables, size):

@@ -78,6 +78,7 @@ def test_a_machine_that_is_too_small_is_named(machine, ranks, doubted):
     assert any("only one rank" in doubt for doubt in doubts) == (ranks == 1)
 
 
+@pytest.mark.slow
 def test_real_ranks_are_measured_each_way(monkeypatch):
     if len(live_topology().cores) < 2 or len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two cores")

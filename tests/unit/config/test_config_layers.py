@@ -10,7 +10,8 @@ from dlrun.config.document import parse
 from dlrun.config.nodes import ScalarNode
 from dlrun.config.wording import yaml_text
 from dlrun.model.origin import Layer, Origin
-from dlrun.model.spec import Secret, Spec
+from dlrun.model.program import Secret
+from dlrun.model.spec import Spec
 
 BASE = "name: x\ncommand: [python, train.py]\n"
 

@@ -15,6 +15,7 @@ from dlrun.config.decode import decode
 from dlrun.config.document import parse
 from dlrun.config.hints import keys, read
 from dlrun.config.nodes import ListNode, ScalarNode
+from dlrun.config.programs import with_roles
 from dlrun.config.secrets import faulty_secrets
 from dlrun.config.source import decode_bytes
 from dlrun.model.origin import Layer, Origin
@@ -82,8 +83,10 @@ def test_what_we_ship_is_accepted_by_both(schema, path):
     if "extends" in document.root.entries:  # whole only with what it extends
         assert load_profile(path, Machine()).site is not None
         return
-    decoded = decode(document.root, schema, options=backends.framework_options)
-    assert decoded.problems == ()
+    root, roles, faults = with_roles(document.root)
+    assert faults == []
+    for one in (root, *roles.values()):
+        assert decode(one, schema, options=backends.framework_options).problems == ()
 
 
 def accepted(schema, text):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlrun.config.document import parse
-from dlrun.config.secret_names import looks_secret
+from dlrun.config.secret_names import holds_secret, looks_secret, masked
 from dlrun.config.secrets import faulty_secrets, hide, mask, plain_secrets
 from dlrun.model.origin import Layer, Origin
 
@@ -17,6 +17,7 @@ FILE = Origin(layer=Layer.SPEC, name="spec.yaml")
     [
         "HF_TOKEN", "WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "PGPASSWORD", "MYSQL_PASSWORD",
         "apiKey", "hf_token", "COMET_APIKEY", "GITHUB_PAT", "KEY", "SSH_PASSPHRASE", "TOKENS", "GITHUBTOKEN",
+        "HF_TOKEN_READ", "API_KEY_2", "PASSWORD_DB", "SECRET_KEY_BASE", "TOKEN_GITHUB", "APIKEY_OPENAI",
     ],
 )  # fmt: skip
 def test_secret(name):
@@ -29,10 +30,36 @@ def test_secret(name):
         "KEYBOARD", "MONKEY", "TOKENIZERS_PARALLELISM", "HF_TOKENIZER", "NCCL_IB_PKEY", "UCX_IB_PKEY", "FI_KEY",
         "I_MPI_KEY", "OMPI_MCA_keyval_parser", "MAX_TOKENS", "TOKENS_PER_BATCH", "AWS_SHARED_CREDENTIALS_FILE",
         "SSH_KEY_PATH", "PATH", "SECRETARY", "KEYS_DIR", "MASTER_PORT", "", "_",
+        "TOTAL_TOKENS", "NUM_TOKENS", "TRAIN_TOKENS", "KEY_FRAMES", "TOKENIZER", "PAD_TOKEN",
     ],
 )  # fmt: skip
 def test_harmless(name):
     assert not looks_secret(name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TOKENS=2_000_000",
+        "VALID_TOKENS=1e9",
+        "TOKENS=20B",
+        "TOKEN_DROPOUT=0.1",
+        "API_KEY=/home/me/key",
+        "HF_TOKEN=~/.hf",
+        "USE_KEY=true",
+    ],
+)
+def test_counts_paths_and_switches_are_no_secrets(text):
+    name, _, value = text.partition("=")
+    assert not holds_secret(name, value)
+    assert masked(text) == text
+
+
+@pytest.mark.parametrize("text", ["PGPASSWORD=12345678", "HF_TOKEN=abc", "API_KEY=/aB3+Zx9Qw7Er5Ty1Ui2"])
+def test_other_values_are(text):
+    name, _, value = text.partition("=")
+    assert holds_secret(name, value)
+    assert value not in masked(text)
 
 
 def test_plain_values_are_problems_and_empty_ones_are_not():

@@ -39,6 +39,7 @@ NO_PATH = {
     "storage.node_local.path": "expands on the node: `expanding`, below",
     "storage.shared": "mount points, compared with those of the nodes",
     "fabric.name": "a name",
+    "roles.ready.http": "a path on a web server",
     "sources.cite": "a citation",
     "sources.covers": "keys",
 }
@@ -69,6 +70,8 @@ ABOUT_FILES = re.compile(r"\b(?:paths?|director(?:y|ies)|mount points?)\b|(?<!lo
 
 def text_of(name: str, value: str) -> str:
     """A spec's lines with this one path key."""
+    if name.startswith("roles."):
+        return f"roles: {{r: {{command: [a], {text_of(name.removeprefix('roles.'), value)}}}}}"
     forms = {
         "data.source": f"data: {{d: {{source: {value}, strategy: in_place}}}}",
         "data.checksums": f"data: {{d: {{source: /data, strategy: copy, checksums: {value}}}}}",
@@ -91,7 +94,8 @@ def test_every_key_about_files_is_a_path_or_has_a_reason():
         and str in scalars(schema, name)
         and ABOUT_FILES.search(field.metadata.get("doc", ""))
     }
-    assert about == set(NO_PATH)
+    of_roles = {name for name in about if name.removeprefix("roles.") in NO_PATH}
+    assert about == {*NO_PATH, *of_roles}
 
 
 def scalars(schema: type, name: str) -> tuple[type, ...]:
@@ -113,7 +117,7 @@ def test_a_path_at_home(name, written, tmp_path, monkeypatch):
     values = [
         path
         for place, path in model_keys.paths(spec)
-        if re.sub(r"\.\d+$|(?<=data)\.d|(?<=secrets)\.S", "", place) == name
+        if re.sub(r"\.\d+$|(?<=data)\.d|(?<=secrets)\.S|(?<=roles)\.r", "", place) == name
     ]
     assert [value.removesuffix(":/in") for value in values] == ["~/x"]
     out = [

@@ -12,8 +12,8 @@ from dlrun import backends
 from dlrun.config import foreign_options
 from dlrun.config.decode import decode
 from dlrun.config.document import parse
+from dlrun.config.programs import with_command
 from dlrun.config.secrets import refuse_secrets
-from dlrun.config.shell_command import with_command
 from dlrun.importing import read_script
 from dlrun.importing.text import spec_text
 from dlrun.model.origin import Layer, Origin
@@ -21,6 +21,10 @@ from dlrun.model.spec import Spec
 from tests.examples import examples
 
 HERE = Path(__file__).parent / "scripts"
+
+HETEROGENEOUS = (
+    "a heterogeneous job: write `roles` where its parts need nodes of one kind, else a spec for each part"
+)
 
 
 def spec_of(text):
@@ -72,6 +76,16 @@ def test_a_whole_script(name):
         ("#SBATCH -N2 --gpus=8", "gpus_per_node", "4"),
         ("#SBATCH --ntasks-per-node=4 --gpus-per-task=1", "gpus_per_node", "4"),
         ("#SBATCH --gpus-per-node=a100:4", "gpus_per_node", "4"),
+        ("#SBATCH --tres-per-node=gres/gpu:a100:2", "gpus_per_node", "2"),
+        ("#SBATCH --ntasks-per-node=4 --tres-per-task=gres/gpu:1", "gpus_per_node", "4"),
+        ("#SBATCH --gres=gres:gpu:3", "gpus_per_node", "3"),
+        ("#SBATCH --gres=gpu:1g.10gb:2", "gpu_type", "1g.10gb"),
+        (
+            "#SBATCH --gres=gpu:nvidia_a100_80gb_pcie_1g.10gb:1(S:0)",
+            "gpu_type",
+            "nvidia_a100_80gb_pcie_1g.10gb",
+        ),
+        ("#SBATCH -N2 -G h100:8", "gpu_type", "h100"),
         ("#SBATCH --cpus-per-task=4 --mem-per-cpu=2G", "memory_per_node", "8GiB"),
         ("#SBATCH --exclusive", "exclusive", "True"),
         ("#SBATCH -C 'a100&nvlink'", "constraint", "a100&nvlink"),
@@ -239,7 +253,10 @@ def test_every_way_to_a_log_file_is_called_one(redirection):
         ("#SBATCH --account=", "a placeholder: write the value under `resources.account`"),
         ("#PBS -A [code]", "a placeholder: write the value under `resources.account`"),
         ("#SBATCH -N 1-4", "the number is chosen when the job starts: set it in `resources`"),
-        ("#SBATCH hetjob", "a heterogeneous job: its parts are several programs or several kinds of nodes"),
+        (
+            "#SBATCH hetjob",
+            "a heterogeneous job: write `roles` where its parts need nodes of one kind, else a spec for each part",
+        ),
         ("#BSUB -n 4", "a directive of LSF, for which dlrun has no back end"),
     ],
 )
@@ -273,6 +290,16 @@ def test_an_agent_is_replaced_only_if_dlrun_starts_the_same_ranks(
     )
 
 
+def test_options_that_are_cut_short_are_those_of_sbatch():
+    text = "#SBATCH -N 1 --part=gpu --err=a.err --out=a.out\nsrun python t.py\n"
+    assert checks(text) == []
+    assert spec_of(text).resources.partition == "gpu"
+
+
+def test_a_variable_that_is_unset_is_not_read():
+    assert checks("#SBATCH -N 1\nunset SLURM_EXPORT_ENV\nbash prepare.sh\nsrun python t.py\n") == []
+
+
 def test_agents_in_each_of_several_tasks_are_marked():
     assert any(
         "agents on each node" in because for because in checks("#SBATCH -N 1 -n 4\nsrun torchrun t.py\n")
@@ -282,17 +309,32 @@ def test_agents_in_each_of_several_tasks_are_marked():
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("srun python a.py\nsrun python b.py\n", "a launcher in the script's own shell"),
+        ("srun python a.py\nsrun python b.py\n", "one of 2 launches after one another"),
+        ("run() {\nsrun python a.py $1\n}\nrun x\n", "a function starts the ranks"),
+        (
+            "if [ $A = 1 ]; then srun python a.py; else srun python b.py; fi\n",
+            "which launch runs is decided when",
+        ),
+        ("A=$(srun -n1 hostname)\npython a.py\npython b.py $A\n", "a step of the scheduler"),
+        (
+            "#SBATCH -N 2\ntorchrun --nnodes 2 --nproc_per_node 4 t.py\n",
+            "torchrun on the first of 2 nodes alone",
+        ),
+        ("#SBATCH -N 2\ntorchrun-all.sh t.py\n", "if it starts ranks on the others itself"),
+        (
+            "#SBATCH -N 1\n#SBATCH hetjob\n#SBATCH -N 2\nsrun python a.py\n",
+            "write `roles` where its parts need",
+        ),
         ("srun python a.py\ncp model.pt ~/\n", "dlrun runs nothing after the training"),
-        ("#SBATCH -N 2\npython a.py\n", "the launch uses 1 of 2 nodes"),
+        ("#SBATCH -N 2\npython a.py\n", "the script starts it on the first of 2 nodes alone"),
         ("#SBATCH -n 8\nsrun python a.py\n", "the number of nodes is not in the script"),
         ("trap 'cp -r $TMPDIR/out .' EXIT\nsrun python a.py\n", "dlrun copies results itself: `results: .`"),
         ("trap 'rm -r $TMPDIR/out' EXIT\nsrun python a.py\n", "dlrun's job has its own traps"),
         ('srun python a.py "$@"\n', "arguments of the script"),
         ("srun python a.py --id $SLURM_ARRAY_TASK_ID\n", "the script has no array"),
         ("srun $OPTIONS python a.py\n", "whether this is the program or options"),
-        ("srun --multi-prog a.conf\n", "dlrun has no key for it"),
-        ("srun -N1 a : -N1 b\n", "several programs in one launch"),
+        ("srun --multi-prog a.conf\n", "the programs of its file are not in the script"),
+        ("srun -N1 a : -N1 b\n", "programs of one launch are one MPI world"),
         ("srun python a.py < input\n", "a launcher in the script's own shell"),
         ("export HF_TOKEN=hf_abcdefgh\nsrun python a.py\n", "its value is not copied into the spec"),
         ("#!/usr/bin/env python\nprint(1)\n", "not a script of bash or sh"),
@@ -403,6 +445,14 @@ def test_lines_before_the_training():
     assert spec.command == ("python", "t.py")
 
 
+def test_several_exports_on_one_line_are_as_on_several():
+    environment = spec_of(
+        "export OMP_NUM_THREADS=1 B='two words' C=\nexport D=$B E=5\nsrun python t.py\n"
+    ).environment
+    assert dict(environment.variables) == {"OMP_NUM_THREADS": "1", "C": ""}
+    assert environment.setup == ("export B='two words'", "export D=$B E=5")
+
+
 def test_order_that_the_keys_cannot_keep_stays_in_lines_of_set_up():
     environment = spec_of(
         script("module use /apps", "module load cuda", "source env/bin/activate", "export B=$PATH/x")
@@ -435,6 +485,132 @@ def test_loops_and_arrays_are_sweeps():
     )
     assert dict(array.sweep.zip) == {"lr": ("1", "2", "3"), "task": ("0", "1", "2")}
     assert array.sweep.at_once == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "launched"),
+    [
+        ("python t.py --lr $lr &", False),
+        ("CUDA_VISIBLE_DEVICES=$lr python t.py &", False),
+        ("srun -n1 python t.py --lr $lr &", True),
+        ("(cd run_$lr; python t.py --lr $lr)", False),
+        ("mkdir -p run_$lr && srun python t.py --lr $lr", True),
+        ("for s in 1 2; do srun python t.py --lr $lr -s $s & done; wait", True),
+    ],
+)
+def test_a_loop_is_no_sweep_if_its_programs_run_beside_one_another_or_lines_of_set_up_have_its_value(
+    body, launched
+):
+    """A sweep is several jobs, and their set-up knows no parameter."""
+    text = f"#!/bin/bash\n#SBATCH -N 1 -t 10\nfor lr in 1 2; do\n  {body}\ndone\nwait\n"
+    draft = read_script(text, "job.sh")
+    assert "sweep" not in draft.values
+    assert body in draft.get("run")
+    assert bool(draft.to_check) == launched
+
+
+CONFIGURED = "#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=2 -t 10\ncat > p.conf <<EOF\n{}EOF\n{}srun --multi-prog p.conf\n"
+
+
+def test_several_programs_of_one_launch_are_chosen_by_the_rank():
+    """The ranks of one launch are one MPI world: as roles they would be several."""
+    mpi = read_script(
+        "#SBATCH -N 2 --ntasks-per-node=2 -t 10\nmpirun -np 1 python a.py : -np 3 python b.py 'x y'\n",
+        "job.sh",
+    )
+    assert mpi.to_check == []
+    assert mpi.get("command") == [
+        "bash", "-c", "case \"$DLRUN_RANK\" in\n  0) exec python a.py ;;\n  *) exec python b.py 'x y' ;;\nesac"]  # fmt: skip
+    file = read_script(CONFIGURED.format("0 python a.py\n1-2 python b.py %t/%o\n3 ./c\n", ""), "job.sh")
+    assert file.to_check == []
+    assert file.get("command")[2].splitlines()[2:4] == [
+        '  1|2) exec python b.py "$DLRUN_RANK"/"$((DLRUN_RANK - 1))" ;;', "  *) exec ./c ;;"]  # fmt: skip
+    assert (file.get("resources.nodes"), file.get("resources.ranks_per_node")) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CONFIGURED.format("0 python a.py $USER\n* python b.py\n", ""),
+        CONFIGURED.format("0 python 'a b.py'\n* python b.py\n", ""),
+        CONFIGURED.format("0,2 python a.py %o\n* python b.py\n", ""),
+        CONFIGURED.format("0 python a.py\n0-3 python b.py\n", ""),
+        CONFIGURED.format("0 python a.py\n* python b.py\n", "echo '4 python c.py' >> p.conf\n"),
+        "#SBATCH -N 2 -n 4 -t 10\nsrun -n 4 --multi-prog p.conf\n",
+        "#SBATCH -N 2 -n 4 -t 10\nmpirun -np $A python a.py : -np 3 python b.py\n",
+        "#SBATCH -N 2 -n 4 -t 10\nmpirun -np 1 -x A=1 python a.py : -np 3 python b.py\n",
+        "#SBATCH -N 2 -n 4 -t 10\nmpirun -np 1 python a.py : -np 3 -ppn 2 python b.py\n",
+        "#SBATCH -N 2 -n 4 -t 10\nsrun -n 1 python a.py : -n 3 python b.py\n",
+    ],
+)
+def test_programs_whose_ranks_or_words_are_not_known_are_to_be_checked(text):
+    assert [why for why in checks(text) if "program" in why]
+
+
+def test_numbers_of_another_part_of_a_heterogeneous_job_are_not_those_of_the_first():
+    text = "#SBATCH -N 1 -n 1 -t 10\n#SBATCH hetjob\n#SBATCH -N 4 --gpus-per-node=4 -p gpu\nsrun --het-group=0 python a.py &\n"
+    draft = read_script(text, "job.sh")
+    assert draft.get("resources") == {"nodes": 1, "ranks_per_node": 1, "walltime": "10m"}
+    assert any("a heterogeneous job" in entry.because for entry in draft.to_check)
+
+
+def test_programs_that_the_scheduler_starts_on_the_nodes_have_not_the_script_s_environment():
+    for nodes in (1, 2):
+        text = f"#PBS -l select={nodes}:ncpus=4\n#PBS -l walltime=10\npbsdsh -- bash -c 'python t.py'\n"
+        assert any("without modules and variables of the script" in why for why in checks(text))
+
+
+@pytest.mark.parametrize(
+    ("directives", "step", "restored"),
+    [
+        (
+            "-N 2",
+            "srun hostname > h",
+            ["export SLURM_NTASKS=2 SLURM_NPROCS=2", "unset SLURM_NTASKS_PER_NODE"],
+        ),
+        (
+            "-N 2 --ntasks-per-node=1",
+            "srun -N1 hostname > h",
+            ["export SLURM_NTASKS=2 SLURM_NPROCS=2", "export SLURM_NTASKS_PER_NODE=1"],
+        ),
+        ("-N 2 --ntasks-per-node=4", "srun hostname > h", []),
+        (
+            "-N 2",
+            "srun uname -n > h",
+            ["export SLURM_NTASKS=2 SLURM_NPROCS=2", "unset SLURM_NTASKS_PER_NODE"],
+        ),
+        (
+            "-N 2",
+            "export H=$(srun uname -n | head -n 9)X",
+            ["export SLURM_NTASKS=2 SLURM_NPROCS=2", "unset SLURM_NTASKS_PER_NODE"],
+        ),
+        ("-N 2", "srun -n 2 hostname > h", []),
+    ],
+)
+def test_a_step_of_set_up_has_as_many_tasks_as_the_job_of_the_script(directives, step, restored):
+    """And not as many as dlrun's job has, which requests its ranks as tasks."""
+    draft = read_script(
+        f"#SBATCH {directives} -t 10\n{step}\nsrun -n 8 --ntasks-per-node=4 python t.py\n", "job.sh"
+    )
+    assert draft.to_check == []
+    setup = draft.get("environment.setup")
+    assert setup[: len(restored)] == restored
+    assert step in setup
+    assert sum("SLURM_NTASKS" in line for line in setup) == len(restored)
+
+
+def test_a_step_of_set_up_with_more_tasks_than_dlrun_requests_is_to_be_checked():
+    text = "#SBATCH -N 2 -n 16 -t 10\nsrun hostname > h\nsrun -n 2 python t.py\n"
+    assert [why for why in checks(text) if "as many tasks as the job" in why]
+
+
+def test_parameters_are_in_the_order_of_the_script():
+    """And not in that of a set, which differs from one call to the next."""
+    names = ["zeta", "lr", "wd", "beta", "alpha", "drop"]
+    lines = [f"{name}=$((SLURM_ARRAY_TASK_ID * {factor}))" for factor, name in enumerate(names, start=2)]
+    words = " ".join(f"--{name} ${name}" for name in reversed(names))
+    spec = spec_of("\n".join(["#SBATCH --array=0-1", *lines, f"srun python t.py {words}", ""]))
+    assert [name for name in spec.sweep.zip if name in names] == names
 
 
 def test_arguments_of_the_script():
@@ -814,7 +990,7 @@ def test_launches_beside_one_another_are_kept_and_to_be_checked():
     text = "#SBATCH -N 1 -n 2\nsrun -n 1 python a.py &\nsrun -n 1 python b.py &\nwait\n"
     draft = read_script(text, "job.sh")
     assert [entry.line for entry in draft.to_check] == [2, 3]
-    assert all("started beside others" in entry.because for entry in draft.to_check)
+    assert all("started beside other programs" in entry.because for entry in draft.to_check)
     assert "srun -n 1 python a.py &\nsrun -n 1 python b.py &\nwait" in draft.values["run"]
 
 
@@ -823,3 +999,33 @@ def test_words_of_a_path_are_no_variables():
     assert checks(text.format("mkdir -p /x/NekRS-ML/exe")) == []
     assert any("set by the shell" in because for because in checks(text.format("mkdir -p /x/$LABEL")))
     assert any("set by the shell" in because for because in checks(text.format("let A=LABEL*2; touch $A")))
+
+
+@pytest.mark.parametrize(
+    "read", ["cat ~/.wandb_key", "< ~/.wandb_key", 'cat "$HOME/.wandb_key"', "cat ${HOME}/.wandb_key"]
+)
+def test_a_secret_that_is_read_from_a_file_is_one_of_the_spec(read):
+    text = script("#SBATCH -n1", f"export WANDB_API_KEY=$({read})", "mkdir -p out")
+    assert spec_of(text).secrets["WANDB_API_KEY"].file == "~/.wandb_key"
+    assert "WANDB_API_KEY" not in "".join(spec_of(text).environment.setup)
+    assert checks(text) == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["export HF_TOKEN=$(cat ~/.t)", "huggingface-cli login"],
+        ["export HF_TOKEN=$(cat ~/.t)", "export B=x$HF_TOKEN"],
+        ["export HF_TOKEN=$(cat ~/.t | tr -d x)"],
+        ["export HF_TOKEN=$(cat $PLACE/t)"],
+        ["HF_TOKEN=$(cat ~/.t)", "export HF_TOKEN"],
+        ["source ~/.secrets"],
+        ["source .env"],
+    ],
+)
+def test_a_secret_that_lines_may_need_stays_with_them(lines):
+    text = script("#SBATCH -n1", *lines)
+    spec = spec_of(text)
+    assert spec.secrets == {}
+    assert lines[0] in spec.environment.setup
+    assert "kept in `setup`" in left(text)[3, lines[0]]

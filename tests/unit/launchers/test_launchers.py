@@ -13,6 +13,7 @@ EVEN = Step(nodes=2, first_only=False, per_node=4, count=8, scheduler="slurm")
 FIRST = Step(nodes=1, first_only=True, per_node=1, count=1, scheduler="slurm", beside=True)
 BOUND = Step(nodes=2, first_only=False, per_node=4, count=8, scheduler="slurm", bound=True, cores=6, cpus=12)
 BOUND_SOMEHOW = Step(nodes=2, first_only=False, per_node=4, count=8, scheduler="slurm", bound=True)
+WAITING = Step(nodes=2, first_only=False, per_node=1, count=2, scheduler="flux", wait=True)
 
 UNEVEN = "srun --nodes=2 --ntasks=7 --distribution=plane=4 --kill-on-bad-exit=1 --export=ALL --cpu-bind=none"
 FLUX = "dlrun_flux flux --nodes=2 --ntasks={} -o cpu-affinity=off -o gpu-affinity=off -o mpibind=off -o exit-on-error"
@@ -27,6 +28,7 @@ SRUN = "srun --nodes=2 --ntasks={} --ntasks-per-node=4 --distribution=block --ki
         ("srun", EVEN, {}, SRUN.format(8) + " --cpu-bind=none"),
         ("flux", EVEN, {}, FLUX.format("8")),
         ("flux", ALL, {}, FLUX.format("7 --taskmap=manual:[[0,1,4,1],[1,1,3,1]]")),
+        ("flux", WAITING, {}, FLUX.format("2").replace("dlrun_flux", "dlrun_flux_beside")),
         ("srun", BOUND, {}, SRUN.format(8) + " --cpus-per-task=12 --cpu-bind=cores"),
         ("srun", BOUND_SOMEHOW, {}, SRUN.format(8) + " --cpu-bind=cores"),
         ("srun", FIRST, {"program": "/opt/srun"},

@@ -52,7 +52,7 @@ def test_a_file_that_cannot_be_read_ends_no_rank(tmp_path):
 def test_what_a_killed_rank_leaves_is_ended(tmp_path):
     """Its shell could not do that itself."""
     call(tmp_path, "_dlrun_record running")
-    leaves = "bash -c \"DLRUN_PROCESS='7.0 rank 1' sleep 601 & echo \\$!; kill -KILL \\$\\$\""
+    leaves = "env DLRUN_PROCESS='7.0 rank 1' bash -c 'sleep 601 & echo $!; kill -KILL $$'"
     with shell_on_a_node(tmp_path, leaves) as rank:
         left = Path("/proc", rank.stdout.readline().strip())
         assert rank.wait(60) == 137

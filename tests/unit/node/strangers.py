@@ -81,10 +81,8 @@ class Strangers:
     def _bother(self, number):
         while not self._over.is_set():
             for data in list(NOISE.values())[number % 2 :: 2]:
-                with contextlib.suppress(OSError):
-                    connection = self._open()
+                with contextlib.suppress(OSError), self._open() as connection:
                     connection.sendall(data)
                     if number % 3 == 0:  # reset, not an orderly end
                         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-                    connection.close()
             time.sleep(0.005)

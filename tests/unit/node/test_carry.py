@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from dlrun.node import carry
 
+from tests.ports import free_port
+
 PROGRAM = Path(carry.__file__)
 _LINKS: list[socket.socket] = []
 """Ends of this test, closed with their tunnel."""
@@ -55,10 +57,15 @@ def tunnel(port: int, words: list[str]):
     )
     assert far.stdout.read(len(carry.READY)) == carry.READY
     sent = far.stdin.fileno()
+    # Threads of connections outlive the tunnel: they must not write to what has the number next.
+    writing = threading.Lock()
 
     def write(data: bytes) -> None:
-        while data:
-            data = data[os.write(sent, data) :]
+        with writing:
+            if far.stdin.closed:
+                raise BrokenPipeError
+            while data:
+                data = data[os.write(sent, data) :]
 
     near = carry.Carrier(lambda: os.read(far.stdout.fileno(), 1 << 16), write, refused=words.append)
     thread = threading.Thread(target=near.run, daemon=True)
@@ -71,7 +78,8 @@ def tunnel(port: int, words: list[str]):
     thread.join(10)
     assert not thread.is_alive()
     assert far.wait(10) == 0
-    far.stdin.close()
+    with writing:
+        far.stdin.close()
     far.stdout.close()
 
 
@@ -122,10 +130,8 @@ def test_one_that_does_not_read_stops_no_other():
 
 
 def test_a_port_on_which_nothing_listens_is_said():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
     words: list[str] = []
-    with tunnel(port, words) as near:
+    with tunnel(free_port(), words) as near:
         assert begun(near).recv(1) == b""
         assert words == ["Connection refused"]
 

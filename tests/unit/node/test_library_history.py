@@ -49,6 +49,8 @@ def reported(*paths: Path) -> list[str]:
     return [f"{what.strip()} is from 3.{minor}" for what, minor in found if int(minor) > 6]
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_nothing_is_newer():
     paths = [path for path in sorted(NODE.rglob("*.py")) if path != ELSEWHERE]
     assert len(paths) > 100

@@ -20,6 +20,8 @@ def python(request, monkeypatch):
     monkeypatch.setattr(programs, "PYTHON", machine.python(request.param))
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_early_files_go_with_their_job_and_the_set_stays_known(tmp_path, python):
     before = odd(tmp_path / "source")
     words = (*staging(tmp_path / "source", tmp_path / "to"), "--job", "7", "--json")

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from dlrun.model.observed import Installed
-from dlrun.model.spec import Environment, Spec
+from dlrun.model.program import Environment
+from dlrun.model.spec import Spec
 from dlrun.plan.caches.decide import decide
 from dlrun.plan.caches.table import CACHES
 from dlrun.plan.decisions import Ledger

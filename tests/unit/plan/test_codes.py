@@ -243,6 +243,10 @@ FAULTS = [
          "fewer `points_per_node`", LOCAL),
     Case("DLR140", "sweep: {nodes: 1, a: [1]}", "1, a", "flux cannot run the points", "are a job array",
          "name: f\nscheduler: {type: flux}\nlauncher: {name: flux}\n"),
+    Case("DLR142", "roles: {judge: {command: [a]}, b: {command: [b], needs: [jugde]}}\n", "jugde", "which is not in `roles`",
+         "the nearest is `judge`", BARE),
+    Case("DLR143", "roles: {a: {command: [a]}}\nhang: 10m", "10m", "when one of its servers has nothing to do",
+         "the role that trains", BARE),
     Case("DLR085", "metrics: {a: '['}", "'['}", "not a regular expression", "single quotes"),
     Case("DLR085", "metrics: {a: 'b'}", "'b'}", "has no group", "parentheses"),
     Case("DLR085", "metrics: {a: {pattern: (b), json: b}}", "(b), json", "are given", "one of them"),
@@ -284,6 +288,10 @@ FAULTS = [
          "40m are reserved for copying the results", "increase the walltime"),
     Case("DLR092", "environment: {conda: base, stage: true}\nresources: {nodes: 2}", "true}", "the spec sets none",
          "set it with `venv:`"),
+    Case("DLR092", "environment: {stage: true, container: {image: 'docker://a/b:1', fetch: job}}\nresources: {nodes: 1}", "true,",
+         "each rank pulls it by itself", "remove `fetch: job`"),
+    Case("DLR092", "environment: {stage: true, container: {image: 'a#b:1', runtime: enroot}}\nresources: {nodes: 2}", "true,",
+         "pyxis imports it", "name a file"),
     Case("DLR092", "environment: {venv: /v, stage: true}\ndata: {environment: /x/y}\nresources: {nodes: 2}", "/x/y",
          "is reserved for the staged venv", "another name"),
     Case("DLR091", "launcher: pals\nresources: {nodes: 2, spare_nodes: 1}", "1}", "on every granted node",
@@ -311,6 +319,13 @@ WARNINGS = [
     Case("DLR126", "sweep: {x: 1-4}\ncommand: [a, '{{ x }}']", None, "`x` has one value, `1-4`", "`x: [1, 4]`", BARE),
     Case("DLR112", "command: [python, train.py, \u2013lr, '1']\nresources: {nodes: 2}", "\u2013lr", "is a typographic character",
          "write `--`"),
+    Case("DLR144",
+         "resources: {nodes: 2, ranks_per_node: 2}\n"
+         "environment: {container: {image: 'docker://pytorch/pytorch:2.9', fetch: job}}", None,
+         "each of the 4 ranks pulls and converts `docker://pytorch/pytorch:2.9`",
+         "`apptainer pull pytorch.sif docker://pytorch/pytorch:2.9`", BARE),
+    Case("DLR144", "resources: {nodes: 2}\nenvironment: {container: {image: 'oras://a.io:5000/x@sha256:aa', fetch: job}}", None,
+         "each of the 2 ranks", "write `image: x.sif`", BARE),
     Case("DLR068", "resources: {nodes: 2, ranks_per_node: 2}", "2}", "cores per rank are not set", "`cpus_per_rank`", BARE),
     Case("DLR016", "resources: {nodes: 2, ranks_per_node: 8}", None, "8 ranks share 4 GPUs on each node",
          "use `ranks_per_node: auto`"),
@@ -377,6 +392,14 @@ def test_warning(case, tmp_path):
 
 
 @pytest.mark.parametrize(
+    "before", ["module load conda", "ml Miniforge3", "source ~/conda/etc/profile.d/conda.sh", ". ~/.bashrc"]
+)
+def test_conda_whose_functions_a_line_before_may_define(before, tmp_path):
+    plan = plan_of(tmp_path, f"environment: {{setup: ['{before}', conda activate x]}}", BARE)
+    assert not [w for w in plan.warnings if "DLR131" in w]
+
+
+@pytest.mark.parametrize(
     "run",
     [
         "U=$T python t.py",
@@ -398,6 +421,19 @@ def test_all_faults_come_at_once_sorted_by_place(tmp_path):
     with pytest.raises(InvalidFile) as raised:
         plan_of(tmp_path, spec, SITE)
     assert [p.code for p in raised.value.problems] == ["DLR015", "DLR014", "DLR018", "DLR028"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "environment: {container: {image: docker://a/b:1, fetch: job}}\nresources: {ranks_per_node: 1, nodes: 1}",
+        "environment: {container: {image: docker://a/b:1}}\nresources: {nodes: 2}",
+        "environment: {container: {image: a.sif}}\nresources: {nodes: 2}",
+        "environment: {container: {image: docker://a/b:1, runtime: enroot}}\nresources: {nodes: 2}",
+    ],
+)
+def test_an_image_that_is_converted_once_is_no_fault(spec, tmp_path):
+    assert not any("DLR144" in warning for warning in plan_of(tmp_path, spec, BARE).warnings)
 
 
 def test_a_plan_without_faults_has_no_warnings(tmp_path):

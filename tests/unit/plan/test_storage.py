@@ -10,9 +10,9 @@ SPEC = "command: [x]\nresources: {{nodes: 4, ranks_per_node: 1, walltime: 1h{mor
 DATA = "data: {set: {source: /scratch/set, strategy: copy}}\n"
 
 
-def made(place, *, launcher="srun", local="path: /local", more="", what=DATA):
+def made(place, *, launcher="srun", local="path: /local", more="", what=DATA, scheduler="slurm"):
     site = (
-        f"name: there\nscheduler: {{type: slurm}}\nlauncher: {{name: {launcher}}}\n"
+        f"name: there\nscheduler: {{type: {scheduler}}}\nlauncher: {{name: {launcher}}}\n"
         f"storage:\n  node_local: {{{local}}}\n"
     )
     return plan_of(place, SPEC.format(more=more, what=what), site)
@@ -66,6 +66,30 @@ def test_beside_the_training_a_step_of_slurm_waits_for_the_end(tmp_path, launche
     assert more <= set(keep)
 
 
+@pytest.mark.parametrize("scheduler", ["openpbs", "torque"])
+def test_beside_the_training_what_ssh_starts_waits_where_there_are_no_steps(tmp_path, scheduler):
+    plan = made(tmp_path, launcher="ssh", scheduler=scheduler)
+    assert plan.stage_keep == plan.stage_launch
+    assert str(plan.stage_keep[0]) == "dlrun_ssh"
+    assert made(tmp_path, launcher="openmpi", scheduler=scheduler).stage_keep == ()
+
+
 def test_nothing_waits_where_steps_can_be_started_at_the_end(tmp_path):
     assert made(tmp_path, launcher="ssh").stage_keep == ()
     assert made(tmp_path, what="").stage_keep == ()
+
+
+@pytest.mark.parametrize(
+    ("what", "seconds"), [("", 120), ("code: {stage: true}\n", 180), ("results: /r\n", 420)]
+)
+def test_the_early_signal_comes_before_what_is_written_is_copied(tmp_path, what, seconds):
+    plan = made(tmp_path, what=f"checkpoint: {{before_end: 2m}}\n{what}")
+    assert plan.request.signal_before == seconds
+
+
+def test_relative_paths_are_those_of_the_submission_where_commands_run_elsewhere(tmp_path):
+    what = "data: {set: {source: set, strategy: copy}}\nresults: out\n"
+    plan = made(tmp_path, what=what)
+    assert (plan.data[0].source, plan.results.to) == ("set", "out")
+    plan = made(tmp_path, what=f"{what}code: snapshot\n")
+    assert (plan.data[0].source, plan.results.to) == (f"{plan.directory}/set", f"{plan.directory}/out")

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dlrun.model.spec import Environment, Secret, Spec
+from dlrun.model.program import Environment, Secret
+from dlrun.model.spec import Spec
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.trackers.decide import FIRST, decide
 from dlrun.plan.trackers.table import SETTINGS
@@ -18,16 +19,26 @@ PAGE = Path(__file__).parents[3] / "docs" / "guide" / "trackers.md"
 WANDB = {"WANDB_RUN_ID", "WANDB_RESUME", "WANDB_NAME", "WANDB_TAGS"}
 
 
-def chosen(*track, points=0, of_site=None, secrets=None, **environment):
+def chosen(*track, points=0, of_site=None, secrets=None, internet=None, **environment):
     spec = Spec(
         name="run", command=("x",), track=track, environment=Environment(**environment), secrets=secrets or {}
     )
-    site = SimpleNamespace(name="here", environment=SimpleNamespace(variables=of_site or {}))
+    site = SimpleNamespace(
+        name="here", internet=internet, environment=SimpleNamespace(variables=of_site or {})
+    )
     ledger = Ledger({})
     found = decide(spec, site, points, ledger)
     names = {decision.key.removeprefix("variables.") for decision in ledger.decisions} - {"track"}
     assert names == {one.name for one in found}
     return {one.name: one for one in found}
+
+
+def test_nodes_without_internet_are_offline():
+    offline = {"WANDB_MODE", "WANDB_DIR"}
+    assert set(chosen("wandb", internet=False)) == WANDB | offline
+    assert set(chosen("wandb", internet=True)) == WANDB
+    assert set(chosen("wandb", internet=False, variables={"WANDB_MODE": "online"})) == WANDB
+    assert not offline & set(chosen("mlflow", internet=False))
 
 
 @pytest.mark.parametrize(

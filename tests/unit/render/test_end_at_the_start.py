@@ -10,6 +10,7 @@ from tests.library import BASH, LIBRARY
 
 RANK = """\
 source {library}/rank.sh
+source {library}/left.sh
 _dlrun_count_memory_kills() {{ kill -TERM "$$"; }} # what runs between the trap and the start of the program
 dlrun_run sleep 60
 """

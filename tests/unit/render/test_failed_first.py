@@ -29,10 +29,11 @@ def failed_first(place) -> tuple[int, list[int]]:
     return int(said[2]), [one.rank for one in notes(place)]
 
 
-@pytest.fixture
-def place(tmp_path):
-    (tmp_path / "failures").mkdir()
-    return tmp_path
+@pytest.fixture(params=["plain", "b\\c [x] *? +(y)"])
+def place(request, tmp_path):
+    """The directory of a run, also one whose name would be a pattern."""
+    (tmp_path / request.param / "failures").mkdir(parents=True)
+    return tmp_path / request.param
 
 
 def test_a_note_for_which_there_was_no_space_changes_no_exit_code(place):
@@ -45,7 +46,7 @@ def test_a_record_is_written_over_the_one_before_where_no_new_file_can_be(place)
     lines = (
         "_dlrun_record requeued; mkdir .state.$$; rm() { :; }; _dlrun_record running; _dlrun_record ended 1"
     )
-    call(place, f"cd {place}; _dlrun_earlier=0 _dlrun_launched_when=null; {lines}")
+    call(place, f'cd "$DLRUN_RUN_DIR"; _dlrun_earlier=0 _dlrun_launched_when=null; {lines}')
     text = (place / "state.json").read_text()
     assert json.loads(text)["state"] == "ended"
     assert text.count("version") == 1

@@ -9,13 +9,13 @@ import pytest
 from tests.library import call
 
 
-def kept(tmp_path: Path, keeper: str, step: str = ":", most: int = 50) -> str:
+def kept(tmp_path: Path, keeper: str, step: str = ":", most: int = 50, slurm: bool = True) -> str:
     """What `_dlrun_await_standby` answers where `keeper` has started the waiting step; `step` runs in place of `most` pauses."""
     (tmp_path / "kept").mkdir()
     script = f"""\
     set +e
     dlrun_source staging
-    paused=0 _dlrun_kept_nodes=2
+    paused=0 _dlrun_kept_nodes=2 {"SLURM_JOB_ID=7" if slurm else ""}
     sleep() {{ ((++paused < {most})) || {{ echo waits; exit; }}; {step}; }}
     {keeper}
     if _dlrun_await_standby; then echo all; else echo "not all, told $(cat "$DLRUN_RUN_DIR/signalled" 2>/dev/null)"; fi
@@ -49,6 +49,16 @@ def test_a_step_that_slurm_asked_but_no_busy_node_has_heard_yet_is_not_asked_aga
     """`srun` ends a step at once that it is asked to end a second time."""
     later = f'if ((paused == 95)); then touch "$DLRUN_RUN_DIR/kept/notice-1"; fi; if ((paused == 120)); then {BOTH.format(0)}; fi'
     assert kept(tmp_path, ALIVE, later, most=200) == "all"
+
+
+def test_where_slurm_asks_nobody_the_step_is_asked_at_once_and_the_nodes_may_outlive_it(tmp_path):
+    own = """\
+    (trap 'echo TERM >"$DLRUN_RUN_DIR/signalled"; exit' TERM; : >"$DLRUN_RUN_DIR/ready"; while :; do command sleep 0.1; done) &
+    _dlrun_keeper=$!
+    until [[ -e $DLRUN_RUN_DIR/ready ]]; do command sleep 0.1; done"""
+    asked = "until [[ -s $DLRUN_RUN_DIR/signalled ]]; do command sleep 0.1; done"
+    later = f"{asked}; if ((paused == 40)); then {BOTH.format(0)}; fi"
+    assert kept(tmp_path, own, later, slurm=False) == "all"
 
 
 @pytest.mark.slow

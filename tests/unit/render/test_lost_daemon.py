@@ -18,6 +18,7 @@ from tests.library import BASH, LIBRARY
 
 RANK = """\
 source {library}/rank.sh
+source {library}/left.sh
 echo "$$" >{place}/shell
 dlrun_run sleep 600
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 import shlex
@@ -15,6 +16,7 @@ from dlrun.errors import OperationFailed
 from dlrun.model.job import UNMET, State
 from dlrun.model.plan import Dependency
 from dlrun.model.units import Bytes
+from dlrun.schedulers.outlook import outlook
 from tests.fakebin import CAPTURED
 from tests.unit.schedulers.making import faults, lines, request, site
 
@@ -41,7 +43,7 @@ HERE = CAPTURED / "flux"
         ({"hold": True, "requeue": True}, {"exclusive": True},
          ["-o output.mode=append", "--nodes=2", "--exclusive", "--urgency=0"]),
         ({"after": (Dependency(job_id="fA,ƒB", when="ok"), Dependency(job_id="12", when="not_ok"))}, {"exclusive": True},
-         ["--nodes=2", "--exclusive", "--dependency=afterok:fA", "--dependency=afterok:fB", "--dependency=afternotok:12"]),
+         ["--nodes=2", "--exclusive", "--dependency=afterok:fA", "--dependency=afterok:fB", "--dependency=afternotok:fD"]),
         ({"options": {"setattr": "a b", "-o": "fastload"}}, {"exclusive": True},
          ["--nodes=2", "--exclusive", "--setattr='a b'", "-o fastload"]),
     ],
@@ -139,6 +141,54 @@ def test_what_a_job_waits_for(jobs):
     assert jobs["runs"].ended is None
 
 
+WAITS = "fA|SCHED|||16|||||||\n"
+UP = "dlrun:nodes avail|tuo[1,3]|\n"
+DRAINED = "dlrun:nodes drained|tuo2|bad | memory\n"
+
+
+def waits(said, named=(), nodes=2):
+    constraints = (
+        {"and": [{"hostlist": list(named)}, {"properties": ["work"]}]} if named else {"properties": ["work"]}
+    )
+    asked = {
+        "resources": [{"type": "node", "count": nodes}],
+        "attributes": {"system": {"queue": "work", "constraints": constraints}},
+    }
+    (one,) = flux.parse_queue(f"{WAITS}{said}dlrun:asks fA {json.dumps(asked)}\n")
+    return one.reason, outlook(one.reason)
+
+
+@pytest.mark.parametrize(
+    ("said", "named", "nodes", "reason", "never"),
+    [
+        ("dlrun:queue work: Scheduling is stopped: dinner\n" + UP, (), 1, "queue work is stopped: dinner", False),
+        ("dlrun:queue Scheduling is stopped\n" + UP, (), 1, "the scheduler is stopped", False),
+        ("dlrun:queue short: Scheduling is stopped\n" + UP, (), 2,
+         "waits for nodes that are in use, or for jobs before it", False),
+        (UP + DRAINED, (), 3, "it needs 3 nodes, and 2 are up: tuo2 is drained: bad | memory", False),
+        (UP + DRAINED, ("tuo[2-3]",), 2, "it needs 2 nodes, and of those that it names 1 are up: tuo2 is drained: bad | memory",
+         False),
+        (UP + "dlrun:nodes avail*|tuo[4-5]|\n", (), 3, "it needs 3 nodes, and 2 are up: tuo[4-5] are not up", False),
+        (UP, (), 3, "it can never run: it needs 3 nodes, and there are 2", True),
+        ("", (), 3, None, False),
+    ],
+)  # fmt: skip
+def test_why_a_job_waits_and_whether_it_can_start(said, named, nodes, reason, never):
+    found, its = waits(said, named, nodes)
+    assert (found, its.never) == (reason, never)
+    if reason and "in use" not in reason:
+        assert its.next != outlook("waits for nodes that are in use, or for jobs before it").next
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["dlrun:asks", "dlrun:asks fA {", "dlrun:nodes", "dlrun:nodes x|[|", 'dlrun:asks fA {"resources": 5}'],
+)
+def test_damaged_lines_about_waiting_jobs_are_ignored(text):
+    (one,) = flux.parse_queue(f"{WAITS}{text}\n")
+    assert one.state is State.PENDING
+
+
 def test_a_dependency_that_can_never_be_met():
     (status,) = flux.parse_queue((HERE / "dependency.txt").read_text("utf-8"))
     assert (status.state, status.reason) == (State.CANCELLED, UNMET)
@@ -198,6 +248,8 @@ def test_forgotten_and_ended_jobs_are_no_failure():
     [
         ("flux-batch: ERROR: 'nope' is not a valid queue", "flux queue list"),
         ("flux-batch: ERROR: dependency: afterok: job fh5dash failed or was canceled", "after"),
+        ("flux-batch: ERROR: job submission to short is disabled: maintenance", "resources.partition"),
+        ("invalid jobspec: host constraint contains invalid hosts: host 'n9' not found", "resources.hosts"),
         ("flux batch: error: unrecognized arguments: --badopt", "directive"),
         (
             "flux-batch: ERROR: requested duration (2h) exceeds policy limit of 1h for queue pdebug",

@@ -33,6 +33,7 @@ HERE = CAPTURED / "gridengine"
          {"complexes": Complexes(gpu="gpu", memory="mem_free", gpus_counted="host", memory_counted="host")},
          ["-pe mpi-2 4", "-l gpu=3", "-l mem_free=1024M"]),
         ({"exclusive": True}, {}, ["-pe mpi-2 4", "-l excl=true"]),
+        ({"cpus_per_node": 192, "gpus_per_node": 4}, {"gpus": "none", "complexes": Complexes(nodes="node_f")}, ["-l node_f=2"]),
         ({"nodes": 1, "ranks": 1, "ranks_per_node": 1}, {"parallel_environment": None}, []),
         ({"partition": "gpu.q", "account": "ai", "reservation": "7"}, {}, ["-pe mpi-2 4", "-q gpu.q", "-P ai", "-ar 7"]),
         ({"hosts": ("n1", "n3"), "constraint": "avx512=1"}, {}, ["-pe mpi-2 4", "-l avx512=1", "-l hostname=n1|n3"]),
@@ -47,6 +48,18 @@ HERE = CAPTURED / "gridengine"
 def test_directives(asked, at, expected):
     here = site("gridengine", **{**PE, "complexes": ALL, **at})
     assert [x for x in lines(gridengine, request(**asked), here) if x not in COMMON] == expected
+
+
+def test_an_account_that_the_site_forbids_is_not_written():
+    assert "-P ai" not in lines(
+        gridengine, request(account="ai"), site("gridengine", **PE, forbidden=("account",))
+    )
+
+
+def test_nodes_that_are_counted_need_no_parallel_environment_and_reserve_no_slots():
+    found = lines(gridengine, request(), site("gridengine", gpus="none", complexes=Complexes(nodes="node_f")))
+    assert "-l node_f=2" in found
+    assert not [line for line in found if line.startswith("-pe") or line == "-R y"]
 
 
 @pytest.mark.parametrize(

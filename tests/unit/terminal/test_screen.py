@@ -74,6 +74,16 @@ def test_the_newest_line_of_a_log_with_long_lines_is_seen(screen):
     assert "Enter: all ranks" in shown[-1]
 
 
+def test_the_log_of_a_role_is_its_own(screen):
+    logs = screen.logs.parent / "roles/train/logs"
+    logs.mkdir(parents=True)
+    (logs / "rank-0.log").write_text("of train\n")
+    (screen.logs / "rank-0.log").write_text("of the job\n")
+    shown = screen(look(replace(rank(0), rank="train/rank-0")), "enter")
+    assert "of train" in shown
+    assert "of the job" not in shown
+
+
 def test_what_there_is_none_of_takes_no_column(screen):
     assert "GPU" not in screen(look(rank(0)))[2].split()
     shown = screen(look(rank(0, gpus="0", busy=57.0), rank(1)))

@@ -130,7 +130,7 @@ def test_what_others_wrote_is_text_on_a_page():
         JobReport(
             title=hostile, state=hostile, good=None, facts=[(hostile, hostile)], cause=[hostile], warnings=[hostile],
             timeline=[], counts=[],
-            picture=None, sections=[Section(title=hostile, header=[hostile], rows=[[hostile]])],
+            pictures=[], sections=[Section(title=hostile, header=[hostile], rows=[[hostile]])],
             logs=[SimpleNamespace(name=hostile, text=hostile, before=0)], made=hostile,
         )
     ).encode()  # fmt: skip

@@ -163,6 +163,16 @@ def test_a_cancelled_step_is_named_where_all_ranks_were_killed(tmp_path, monkeyp
         (tmp_path / "failures" / f"rank-{rank}").write_text(f"179523000000000000{rank} rank {rank} n1 137\n")
     failed = JobStatus(job_id="8", state=State.FAILED, exit_code=137)
     assert answer(job_of(tmp_path), failed, tmp_path).cause == "step-cancelled"
+    # On a busy node no rank has the time to note its end, and srun reports it after the cancellation.
+    for rank in (0, 1):
+        (tmp_path / "failures" / f"rank-{rank}").rename(tmp_path / f"rank-{rank}")
+    step = (tmp_path / "logs/job.log").read_text()
+    (tmp_path / "logs/job.log").write_text(f"{step}srun: error: n1: task 0: Killed\n")
+    (tmp_path / "state.json").write_text('{"version": 1, "state": "ended", "exit_code": 137}')
+    assert answer(job_of(tmp_path), failed, tmp_path).cause == "step-cancelled"
+    (tmp_path / "state.json").unlink()
+    for rank in (0, 1):
+        (tmp_path / f"rank-{rank}").rename(tmp_path / "failures" / f"rank-{rank}")
     # srun itself cancels the step, and the second rank with it, after the first one was killed.
     (tmp_path / "logs/job.log").write_text(
         "srun: error: n1: task 0: Killed\nsrun: launch/slurm: _step_signal: Terminating StepId=8.0\n"

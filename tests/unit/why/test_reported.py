@@ -14,7 +14,7 @@ from dlrun.why.known.causes import CAUSES
 from dlrun.why.known.table import WRITERS, of_writer
 from dlrun.why.matching import Table
 from dlrun.why.verdict import plain
-from tests.unit.why.reported import CASES, Case
+from tests.unit.why.reported import CASES, JOBS, Case
 
 LOST = (
     """[rank0]: torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.cpp:94
@@ -30,6 +30,7 @@ torch.distributed.elastic.multiprocessing.api.SignalException: Process 87 got si
 )
 """What ranks print that only lost another one, or were ended with it."""
 SYMPTOMS = {
+    "communication",
     "peer-lost",
     "collective-timeout",
     "terminated",
@@ -62,6 +63,7 @@ def asked(run: Path, logs: dict[int, str], order: list[int]) -> Cause:
 def test_the_cause_the_way_out_and_the_evidence(case, tmp_path):
     found = asked(tmp_path, {0: case.log}, [0])
     assert found.cause == case.cause, (found.means, found.line)
+    assert case.line in (found.line or "")
     assert case.way.lower() in found.next.lower()
     assert found.last == tuple([plain(line) for line in case.log.splitlines() if line.strip()][-3:])
     assert found.last[-1].strip()[:90] in plain("\n".join(lines(job_of(tmp_path), found)))
@@ -77,6 +79,85 @@ def test_the_rank_that_only_lost_another_is_not_the_first(case, tmp_path):
     assert found.first is not None
     assert found.first.rank == 3
     assert found.last_log == "logs/rank-3.log"
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.case.name)
+def test_a_job_of_several_ranks(job, tmp_path):
+    """The ends are noted in the order of the file: the rank with the root is not the first of them."""
+    found = asked(tmp_path, job.logs, job.order)
+    assert found.cause == job.case.cause, (found.means, found.line)
+    assert job.case.line in (found.line or "")
+    assert job.case.way.lower() in found.next.lower()
+    assert found.first is not None
+    assert found.first.rank == job.first
+
+
+def test_the_code_that_a_traceback_shows_is_not_what_was_raised(tmp_path):
+    log = """[1,0]<stderr>:Traceback (most recent call last):
+[1,0]<stderr>:  File "/w/store.py", line 31, in put
+[1,0]<stderr>:    raise StoreError("No space left on device" if full else reason)
+[1,0]<stderr>:store.StoreError: the server is closed
+"""
+    found = asked(tmp_path, {0: log}, [0])
+    assert (found.cause, found.line) == (
+        "exception",
+        "[1,0]<stderr>:store.StoreError: the server is closed",
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        ("Using the `Trainer` with `DeepSpeed` requires it: run `pip install deepspeed`", "missing-module"),
+        ("cannot import name 'Shard' from 'torch': try `pip install -U torch`", "build-mismatch"),
+        ("ext.so: undefined symbol: _ZN3c10; reinstall with `pip install flash-attn`", "build-mismatch"),
+    ],
+)
+def test_a_package_to_install_is_missing_unless_the_error_is_about_one_that_is_there(
+    message, cause, tmp_path
+):
+    assert asked(tmp_path, {0: f"ImportError: {message}\n"}, [0]).cause == cause
+
+
+RULE = "-" * 74
+WARNED = f"""{RULE}
+By default, for Open MPI 4.0 and later, infiniband ports on a device
+are not used by default.
+{RULE}
+"""
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        WARNED,
+        f"{RULE}\nThe specified mapping policy is not recognized:\n{RULE}\n" + "step\n" * 20,
+        f"{RULE}\nop name ........ installed .. compatible\n{RULE}\nasync_io ... [NO] ... [OKAY]\n",
+    ],
+)
+def test_what_stands_between_rules_is_the_cause_only_at_the_end_and_if_it_is_an_error(log, tmp_path):
+    assert asked(tmp_path, {0: log}, [0]).cause == "unknown"
+
+
+def test_a_module_that_the_script_did_not_load_is_why_a_rank_has_no_library(tmp_path):
+    missing = (
+        "./train: error while loading shared libraries: libcudart.so.12: cannot open shared object file\n"
+    )
+    run = tmp_path / "run"
+    (run / "logs").mkdir(parents=True)
+    (run / "failures").mkdir()
+    (run / "logs" / "job.log").write_text(
+        'Lmod has detected the following error:  The following module(s) are unknown: "cuda/12.4"\n'
+    )
+    (run / "logs" / "rank-0.log").write_text("step 1\n" * 50 + missing)
+    (run / "failures" / "rank-0").write_text("1795230000000000000 rank 0 n0 127\n")
+    found = answer(job_of(run), JobStatus(job_id="8", state=State.FAILED, exit_code=127), run)
+    assert (found.cause, found.log) == ("environment-module", "logs/job.log")
+    assert "cuda/12.4" in found.means
+    assert "libcudart.so.12" in found.means
+    (run / "logs" / "job.log").write_text("modules are loaded\n")
+    found = answer(job_of(run), JobStatus(job_id="8", state=State.FAILED, exit_code=127), run)
+    assert found.cause == "missing-library"
 
 
 def test_there_are_many_and_each_has_its_source():

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # the arguments are assigned before the script
 # Create a job directory from a tar stream, atomically. Arguments: directory, token, needed, jobs (base of job directories).
 # Prints `there` if an earlier attempt created it, `taken` if its name is in use, `blocked` if its hidden name is, `missing`
-# without the directory `needed`; else `send`, reads the stream, and prints `complete`.
+# without the directory `needed`; else `send`, or what `offer` prints (stored.sh), reads the stream, and prints `complete`.
 # Exit codes: 73 cannot write there, 74 the stream was incomplete or could not be written.
 umask 077
 base=${directory%/*} new=${directory%/*}/.${directory##*/}.new
@@ -44,11 +44,17 @@ if [[ -e $new || -L $new ]]; then
 fi
 begin && cd -- "$made" && mv -T -- "$made" "$new" || exit 73
 own() { [[ . -ef $new ]]; } # a later attempt may have removed this part, and created its own
-echo send
-if tar -x -f - && own && [[ $(cat -- "$mark" 2>/dev/null) == "$token" ]] &&
+if ((keys)); then head -c "$keys" >.keys || exit 73; fi
+if ((keys == 0)) || ! offer; then
+  rm -rf -- .objects .keys
+  echo send
+fi
+if tar -x -f - && own && lay_out && [[ $(cat -- "$mark" 2>/dev/null) == "$token" ]] &&
   { mv -T -- "$new" "$directory" || [[ -d $directory ]]; }; then
   echo complete
 else
+  trap '' HUP INT TERM # of the connection that ends: half of it removed would stay for days
   if own; then throw_away "$new"; fi
+  if ((keys)); then leave_no_empty_store; fi
   exit 74
 fi

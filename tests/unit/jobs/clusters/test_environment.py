@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.jobs.clusters.environment import NEEDED, clean, without_own
+from dlrun.jobs.clusters.environment import NEEDED, clean, within_allocation, without_own
 
 
 @pytest.mark.parametrize(
@@ -111,3 +111,16 @@ def test_dlruns_own_environment_is_no_part_of_a_job_that_has_one():
     other = {"PATH": "/home/a/other/bin:/bin", "VIRTUAL_ENV": "/home/a/other"}
     assert without_own(other, "/home/a/venv", "/usr") == other
     assert without_own(given, "/usr", "/usr") == given
+
+
+def test_a_script_exports_its_rendezvous_to_all_ranks_and_a_rank_its_own_to_none():
+    exported = {
+        "MASTER_ADDR": "n1",
+        "MASTER_PORT": "29500",
+        "WORLD_SIZE": "8",
+        "HOME": "/home/me",
+        "SLURM_PROCID": "0",
+    }
+    kept = {name: value for name, value in exported.items() if name != "SLURM_PROCID"}
+    assert within_allocation(exported) == kept
+    assert within_allocation({**exported, "RANK": "3"}) == {"HOME": "/home/me"}

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -127,3 +128,22 @@ def test_a_supervisor_that_does_not_end_is_killed_with_every_process_below_it(tm
             not Path(f"/proc/{below}").exists() or "Z" in Path(f"/proc/{below}/stat").read_text().split()[2]
         )
     )
+
+
+def test_a_job_that_has_ended_before_its_id_is_read_has_the_id_that_it_wrote(tmp_path, monkeypatch):
+    """On a busy machine a short job ends first; `submit --wait` would wait for another id for ever."""
+    (tmp_path / "job.sh").write_text("exit 0\n")
+    began = []
+
+    def ended_at_once(*words, **more):
+        process = subprocess.Popen(*words, **more)
+        began.append(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19])
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        return process
+
+    with monkeypatch.context() as patched:
+        patched.setattr(local, "subprocess", SimpleNamespace(Popen=ended_at_once, DEVNULL=subprocess.DEVNULL))
+        job_id = local.start(tmp_path, walltime=60, points=None, environment=dict(os.environ))
+    pid, _, started = job_id.partition(".")
+    assert (pid.isdigit(), started) == (True, began[0])
+    assert not local.alive(job_id)

@@ -17,6 +17,7 @@ from dlrun.errors import OperationFailed
 from dlrun.jobs.code import store
 from dlrun.jobs.code.choose import Chosen
 from dlrun.model.data import DATE, FileList
+from tests.examples import chosen
 
 TOP = Path(__file__).parents[4]
 ADD = """
@@ -76,6 +77,60 @@ def test_a_kill_at_any_moment_leaves_whole_versions_only(tmp_path):
     left = store.use(place, prune=True)
     assert (left.versions, left.size) == (0, 0), "no job uses any of them"
     assert not list(place.rglob(".*.new"))
+
+
+ENDED = 9
+"""The exit code of a process that ended at a step."""
+
+
+def ends_at(step: int, place: Path, root: Path) -> bool:
+    """Store a version in a process that ends at its `step`th call that touches a file, as by SIGKILL; whether it did."""
+    if (child := os.fork()) == 0:
+        left = [step]
+
+        def count(event, _):
+            if event == "open" or event.startswith(("os.", "shutil.")):
+                left[0] -= 1
+                if left[0] == 0:
+                    os._exit(ENDED)
+
+        sys.addaudithook(count)
+        try:
+            add(place, root)
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == ENDED
+
+
+def test_a_kill_at_each_step_leaves_whole_versions_only(tmp_path):
+    """Of a new version, of one that has files of an earlier one, and of one that is made again since it was damaged."""
+    root = filled(tmp_path / "root", 6)
+    (root / "run.sh").write_text("x")
+    (root / "run.sh").chmod(0o755)
+    steps = 0
+    for kind in ("new", "second", "damaged"):
+        for step in chosen(range(1, 400), quick=100):
+            place = tmp_path / f"{kind}-{step}"
+            if kind != "new":
+                held = add(place, root)
+                os.link(held.list, tmp_path / f"of-a-job-{kind}-{step}")
+            if kind == "second":
+                (root / "d0" / "0.py").write_text(kind)
+            elif kind == "damaged":
+                (held.tree / "d0" / "1.py").unlink()
+            ended = ends_at(step, place, root)
+            steps += ended
+            # One that was damaged before is found at the start of a job, by its list.
+            assert all(is_whole(tree) for tree in trees(place) if kind != "damaged" or tree != held.tree)
+            version = add(place, root)
+            assert is_whole(version.tree)
+            assert not list(place.rglob(".*.new"))
+            (root / "d0" / "0.py").write_bytes(random.Random(0).randbytes(1000))
+            if not ended:
+                break
+        else:
+            pytest.fail("storing a version has no end")
+    assert steps > 40
 
 
 FULL = """

@@ -174,6 +174,27 @@ def test_the_log_of_a_node_is_followed_rank_by_rank(shared):
 
 
 @pytest.mark.parametrize(
+    ("tail", "there"),
+    [
+        (0, []),
+        (1, [(7, b"alone\n"), (1001, b"and its end\n"), (1000, b"more\n")]),
+        (2, [(7, b"alone\n"), (1001, b"long rank 1003:three\n"), (1001, b"and its end\n"),
+             (1000, b"zero\n"), (1000, b"more\n")]),
+    ],
+)  # fmt: skip
+def test_following_begins_with_the_last_lines_of_each_process(shared, tail, there):
+    found = log_files.find(shared, "7,1000-1001")
+    path = found[-1].path
+    steps = iter([lambda: path.write_bytes(path.read_bytes() + b"rank 1000:new\nrank 1000:newest\n")])
+    followed = log_files.follow(
+        lambda: found, lambda: [step() for step in steps] == [], interval=0.0, tail=tail
+    )
+    assert [(log.rank, line) for log, line in followed] == [
+        *there, (1000, b"new\n"), (1000, b"newest\n")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
     ("name", "most"),
     [("rank-0-99999999999", 0), ("rank-0-999999999", 1 << 16), ("rank-²", 0), ("rank-7-3", 0)],
 )

@@ -193,3 +193,16 @@ def test_of_links_that_lead_nowhere_only_those_to_jobs_are_removed(tmp_path):
         (tmp_path / name).symlink_to(target)
     assert links.forget_lost(tmp_path) == 1
     assert {path.name for path in tmp_path.iterdir() if path.is_symlink()} == set(own)
+
+
+def test_a_job_that_submitted_itself_again_is_found_by_each_of_its_ids(tmp_path):
+    chained = make(tmp_path, "net-1", job_id="4.login")
+    (chained / ".followed").write_text("4.login\n5.login\n")
+    (chained / "job-id").write_text("6.login\n")
+    for word in ("4", "4.login", "5", "5.login", "6", "6.login"):
+        found = jobs.find(word, tmp_path)
+        assert (found.directory, found.job_id) == (chained, "6.login"), word
+    newer = make(tmp_path, "net-2", job_id="5.login")
+    assert jobs.find("5", tmp_path).directory == newer, "an id that a job has now comes first"
+    with pytest.raises(Invalid, match="no job `7`"):
+        jobs.find("7", tmp_path)

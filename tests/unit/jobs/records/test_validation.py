@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -12,7 +13,10 @@ import pytest
 from dlrun.errors import Invalid
 from dlrun.jobs.clusters import local
 from dlrun.jobs.queue import attempts, status
-from dlrun.jobs.records import directories, jobs
+from dlrun.jobs.queue import study as studies
+from dlrun.jobs.queue.study import Size, Study
+from dlrun.jobs.records import directories, jobs, validation
+from dlrun.model.spec import Metric
 from dlrun.render.written_names import WrittenNames
 
 PLAN = {"name": "a", "site": "s", "scheduler": "slurm"}
@@ -191,3 +195,33 @@ def test_only_the_jobs_own_supervisor_is_ended(tmp_path):
     finally:
         victim.kill()
         victim.wait()
+
+
+STUDY = Study(
+    directory=Path("/studies/one"), name="a", origin=Path("/home/ada"), spec=Path("/home/ada/spec.yaml"), site=None,
+    sets=("epochs=1",), mode="weak", repeat=2, sizes=(Size(nodes=1), Size(nodes=2, per_node=4)),
+    metrics={"throughput": Metric(pattern=r"(\d+) samples/s")},
+)  # fmt: skip
+
+
+def test_a_study_is_read_as_it_was_written_wherever_its_directory_is_now(tmp_path):
+    dataclasses.replace(STUDY, directory=tmp_path / "one").save()
+    (tmp_path / "one").rename(tmp_path / "two")
+    assert studies.load(tmp_path / "two") == dataclasses.replace(STUDY, directory=tmp_path / "two")
+
+
+def test_of_a_record_later_fields_are_ignored_and_earlier_ones_have_their_defaults():
+    record = json.loads(json.dumps(validation.encoded(STUDY, sizes=[])))
+    assert "directory" not in record
+    del record["host"], record["transport"]
+    found = validation.decoded(Study, record | {"of_a_later_version": 1}, directory="/studies/one")
+    assert found == dataclasses.replace(STUDY, sizes=())
+
+
+@pytest.mark.parametrize("change", [
+    {"version": 2}, {"mode": "odd"}, {"repeat": "2"}, {"spec": 5}, {"spec": "a\0b"}, {"sets": "x"},
+])  # fmt: skip
+def test_a_record_of_another_shape_is_not_decoded(change):
+    record = json.loads(json.dumps(validation.encoded(STUDY, sizes=[]))) | change
+    with pytest.raises(ValueError, match=next(iter(change))):
+        validation.decoded(Study, record, directory="/studies/one")

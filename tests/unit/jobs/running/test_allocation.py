@@ -124,6 +124,7 @@ def test_the_words_of_a_command_arrive_as_they_are(planned):
         "",
         "two\nlines",
         "{x}",
+        "{{ nodes }}",
         "'",
         '"',
         "é",
@@ -131,6 +132,9 @@ def test_the_words_of_a_command_arrive_as_they_are(planned):
     plan = planned(granted(), words=words)
     assert plan.name == "a"
     assert [word.literal for word in plan.roles[0].argv] == list(words)
+    # A program by its name may be a launcher, and is read as a line of bash.
+    plan = planned(granted(), words=("echo", "{{dataset}}", "a b"))
+    assert plan.roles[0].argv[-1].literal.endswith("echo '{{dataset}}' 'a b'")
 
 
 def test_a_launcher_in_the_command_sets_ranks_and_framework(planned):

@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from dlrun import backends
 from dlrun.errors import Invalid
 from dlrun.jobs.records import directories
+from dlrun.jobs.records.jobs import find
 from dlrun.jobs.submission.prepare import dependencies
 from dlrun.model.spec import After, Spec
 from dlrun.render.written_names import WrittenNames
@@ -27,9 +29,27 @@ def base(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("word", ["fe3mg4rb", "ƒe3mg4rb", "37228642304", "fXyZ"])
+FORMS = (
+    "ƒR4v9MqyH",
+    "fR4v9MqyH",
+    "0x3054c9000000",
+    "job.0000.3054.c900.0000",
+    "0000.3054.c900.0000",
+    "53140707606528",
+)
+"""As `flux job id --to=…` prints one id."""
+
+
+@pytest.mark.parametrize("word", FORMS)
 def test_ids_as_flux_prints_them(base, word):
-    assert ids(word, "flux", base) == [word]
+    (found,) = ids(word, "flux", base)
+    assert backends.scheduler("flux").recorded(found) == "fR4v9MqyH"
+
+
+@pytest.mark.parametrize("word", FORMS)
+def test_a_job_of_flux_is_found_by_each_form_of_its_id(base, word):
+    directories.write_json(base / "fB2-1" / directories.SUBMISSION, {"job_id": "fR4v9MqyH", "submitted": 1.0})
+    assert find(word, base).directory.name == "fB2-1"
 
 
 def test_names_come_before_ids(base):

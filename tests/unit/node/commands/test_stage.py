@@ -301,6 +301,8 @@ def test_progress_is_told_in_lines_and_in_json(tmp_path, source):
     assert {event["version"] for event in events} == {1}
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_rate_limit_is_kept(tmp_path, source):
     began = time.monotonic()
     total = sum(path.stat().st_size for path in source.rglob("*") if path.is_file())

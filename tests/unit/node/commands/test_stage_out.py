@@ -31,6 +31,8 @@ def until_copying(shared):
         time.sleep(0.01)
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_new_destination_appears_whole(tmp_path):
     before = odd(tmp_path / "local")
     (tmp_path / "shared").mkdir()
@@ -65,6 +67,29 @@ def test_an_update_brings_only_what_is_new(tmp_path, results):
     assert os.listdir(tmp_path / "shared") == ["run"]
 
 
+def test_known_files_are_copied_only_once_they_are_written_to(tmp_path):
+    """Code that was laid out there is not what a program wrote; a copy of it with its time is, under another name."""
+    local = tmp_path / "local"
+    names = [b"same", b"changed", b"back\\slash", b"line\nfeed", b"linked", b"sub/same"]
+    for name in names:
+        write(os.fsencode(local) + b"/" + name, b"code")
+        os.utime(os.fsencode(local) + b"/" + name, (1000, 1000))
+    escaped = [rb"\%s  back\\slash" % (b"0" * 64), rb"\%s  line\nfeed" % (b"0" * 64)]
+    plain = [b"0" * 64 + b"  " + name for name in (b"same", b"changed", b"linked", b"sub/same")]
+    (tmp_path / "list").write_bytes(
+        b"".join(line + b"\n" for line in (b'# link ["a", "b"]', *plain, *escaped))
+    )
+    (local / "changed").write_bytes(b"more")
+    write(os.fsencode(local / "saved"), b"code")
+    os.utime(local / "saved", (1000, 1000))
+    os.link(local / "linked", local / "other")
+    (tmp_path / "shared" / "run").mkdir(parents=True)
+    out(tmp_path, local, "--update", "--known", tmp_path / "list", "--known-time", "1000").done()
+    found = {path.name for path in (tmp_path / "shared" / "run").rglob("*") if path.is_file()}
+    assert found == {"changed", "saved", "linked", "other"}
+    assert "No such file" in out(tmp_path, local, "--update", "--known", tmp_path / "none").err
+
+
 def test_an_update_follows_no_link_in_the_destination(tmp_path, results):
     (tmp_path / "victim").mkdir()
     (tmp_path / "shared" / "run").mkdir()
@@ -85,6 +110,8 @@ os.open = opened
 """  # whenever the log is opened to be read, it has become longer
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_file_that_is_being_written_is_left_and_the_others_arrive(tmp_path, results):
     log, shared = results / "d1" / "log", tmp_path / "shared" / "run"
     write(os.fsencode(log), b"line")

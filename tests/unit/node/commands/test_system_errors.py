@@ -42,7 +42,7 @@ CALLS = ["mkdir", "open", "rename", "fchmod", "utime", "pwrite", "ftruncate", "l
 FAULTS = itertools.product(CALLS, [0, 3], ["EIO", "ENOSPC", "EDQUOT", "EROFS"])
 
 
-@pytest.mark.parametrize(("call", "after", "fault"), cases(FAULTS, quick=14))
+@pytest.mark.parametrize(("call", "after", "fault"), cases(FAULTS, quick=6))
 def test_any_call_may_fail(tmp_path, source, call, after, fault):
     prelude = FAULTY.format(call=call, after=after, number=getattr(errno, fault))
     failed = stage(tmp_path, source, prelude=prelude)
@@ -63,6 +63,8 @@ def test_a_full_disk_means_in_place_where_that_was_asked_for(tmp_path, source, c
     assert (tmp_path / "why").read_text()
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize(
     ("number", "words"), [(5, "input/output error"), (116, "stale file handle"), (13, "permission denied")]
 )
@@ -133,6 +135,8 @@ def test_a_staging_directory_that_cannot_be_written_is_named_in_full():
     assert "`/sys/.dlrun`" in found.err
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("command", ["list", "clean", "stage-out"])
 def test_other_commands_report_what_the_system_refuses(tmp_path, source, command):
     assert stage(tmp_path, source).status == 0

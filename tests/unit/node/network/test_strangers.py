@@ -21,7 +21,7 @@ from tests.unit.node.trees import snapshot
 FEW_DESCRIPTORS = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))"
 
 
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("victim", cases([0, 1], quick=1))
 def test_staging_goes_on_among_strangers(nodes, source, victim):  # noqa: F811
     """With fewer descriptors than they have connections, before any node is there and until all is copied."""
     group = nodes(3)
@@ -53,6 +53,8 @@ Downstream._call = call
 """  # the first calls for data are dropped: the listener made room for strangers of the same address
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_call_for_data_that_is_dropped_is_made_again(nodes, source):  # noqa: F811
     """It ends neither the conversation of the two nodes nor the first one's part: one reads, for both."""
     group = nodes(2)
@@ -81,6 +83,8 @@ Downstream._beat = beat
 """  # the connection on which they agree breaks once, a moment after the nodes have met
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_connection_that_breaks_is_no_dead_node(nodes, source):  # noqa: F811
     """The first node calls again at once; nobody reads the source for it."""
     group = nodes(2)
@@ -104,6 +108,8 @@ downstream.unpack_status = unpack
 """  # the connection breaks as the second node reports that it is done
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_connection_that_breaks_at_the_end_is_no_dead_node(nodes, source):  # noqa: F811
     """Who is done stays until the node before it has heard so."""
     group = nodes(2)
@@ -201,7 +207,7 @@ def test_verify_among_strangers(tmp_path, port):
         others = [check(tmp_path, rank, 3, port) for rank in (1, 2)]
         found = [report(one) for one in (first, *others)]
     assert [one.get("sum") for one in found] == [6, 6, 6]
-    assert all("round_trip" in one for one in found[1:])
+    assert all("round_trip" in one for one in found[1:]), found
 
 
 def test_secret_of_verify_is_for_the_user_alone(tmp_path, port):

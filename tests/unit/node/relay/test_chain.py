@@ -165,6 +165,8 @@ def test_every_node_has_exactly_the_source_and_it_is_read_once(tmp_path, nodes, 
     assert found[0].done()["shape"] == shape
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_progress_names_the_node_that_has_least(nodes, source):
     group = nodes(3)
     group.begin_held(source, "--interval", "0.1s")
@@ -178,6 +180,8 @@ def test_progress_names_the_node_that_has_least(nodes, source):
     assert all(0 <= one["bytes_done"] <= data_size(source) for one in last)
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_warm_nodes_copy_nothing(nodes, source):
     group = nodes(3)
     group.stage(source)
@@ -185,6 +189,7 @@ def test_warm_nodes_copy_nothing(nodes, source):
     assert [(result.done()["how"], result.done()["read"]) for result in found] == [("warm", 0)] * 3
 
 
+@pytest.mark.slow
 def test_a_node_that_lost_its_copy_gets_it_from_the_others(nodes, source):
     group = nodes(3)
     group.stage(source)
@@ -195,7 +200,9 @@ def test_a_node_that_lost_its_copy_gets_it_from_the_others(nodes, source):
     assert snapshot(group.data(2)) == snapshot(source)
 
 
-@pytest.mark.parametrize("victim", cases([0, 1, 2, 3], quick=2), ids="node {}".format)
+@pytest.mark.slow
+@pytest.mark.each_python
+@pytest.mark.parametrize("victim", cases([0, 1, 2, 3], quick=1), ids="node {}".format)
 def test_the_chain_heals_around_a_node_that_dies(nodes, source, victim):
     group = nodes(4)
     group.begin_held(source)
@@ -220,6 +227,7 @@ def test_the_chain_heals_around_a_node_that_dies(nodes, source, victim):
     assert snapshot(group.data(victim)) == snapshot(source)
 
 
+@pytest.mark.slow
 def test_two_nodes_die_one_after_the_other(nodes, source):
     group = nodes(5)
     group.begin_held(source)
@@ -300,6 +308,8 @@ def test_the_secret_is_on_no_command_line_and_in_no_output(nodes, source):
         assert "0123456789abcdef" not in found.out + found.err
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_node_without_room_stops_all_before_the_first_byte(nodes, source):
     group = nodes(3)
     small = (
@@ -317,6 +327,8 @@ def test_a_node_without_room_stops_all_before_the_first_byte(nodes, source):
         assert not group.published(node)
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_what_does_not_fit_one_node_is_read_in_place_by_all(nodes, source):
     group = nodes(3)
     small = (
@@ -336,6 +348,8 @@ def test_what_does_not_fit_one_node_is_read_in_place_by_all(nodes, source):
         assert not group.published(node)
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_disk_that_fails_midway_takes_only_its_node_out(nodes, source):
     group = nodes(3)
     failing = (
@@ -358,6 +372,8 @@ def test_a_disk_that_fails_midway_takes_only_its_node_out(nodes, source):
     assert snapshot(group.data(2)) == snapshot(source)
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_slow_node_is_found_and_named(nodes, source):
     """The third node's disk takes nothing until the others have waited for it far longer than they worked."""
     group = nodes(4)
@@ -384,6 +400,7 @@ Sender._send = send
 """
 
 
+@pytest.mark.slow
 def test_the_first_node_dies_after_it_has_read_everything_and_sent_nothing(nodes, source):
     """It has said what the whole is; who leads then must still read what has not come."""
     group = nodes(3)
@@ -416,6 +433,8 @@ def test_damage_on_the_way_is_noticed_and_mended(nodes, source):
         assert snapshot(group.data(node)) == snapshot(source)
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_source_that_changes_is_published_nowhere(nodes, source):
     group = nodes(3)
     many = [source / f"zz{number}" for number in range(12)]  # more than what is read before the gate
@@ -440,6 +459,7 @@ def test_a_missing_source_is_told_by_every_node(tmp_path, nodes):
         assert "does not exist" in found.err
 
 
+@pytest.mark.slow
 def test_two_jobs_on_overlapping_nodes_copy_once_each(tmp_path, nodes, source):
     """The second job passes data on where the first one copies, and neither waits for the other in a circle."""
     first = nodes(3)
@@ -494,6 +514,7 @@ def test_nodes_whose_clocks_are_hours_apart(nodes, source):
         assert run("clean", "--to", group.root / f"node{node}", "--all").out == ""
 
 
+@pytest.mark.slow
 def test_several_readers_are_several_chains(nodes, source):
     group = nodes(5)
     found = group.stage(source, "--readers", "2")

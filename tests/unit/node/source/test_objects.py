@@ -115,6 +115,8 @@ def test_only_changed_objects_are_fetched(tmp_path, bucket, stage):
     assert {path.name for path in (tmp_path / "node" / ".dlrun").iterdir()} == {"lock.set", "used.set"}
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_an_object_that_was_uploaded_again_is_fetched(tmp_path, bucket, stage):
     """Of the same size, with another ETag or with the same."""
     stage().done()
@@ -126,6 +128,8 @@ def test_an_object_that_was_uploaded_again_is_fetched(tmp_path, bucket, stage):
     assert contents(tmp_path / "node" / "set" / "data") == contents(bucket)
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_published_file_that_was_written_to_is_fetched_again(tmp_path, bucket, stage, kept):
     data = tmp_path / "node" / "set" / "data"
@@ -141,6 +145,8 @@ def test_a_published_file_that_was_written_to_is_fetched_again(tmp_path, bucket,
     assert contents(data) == contents(bucket)
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_client_that_cannot_fetch_some_fetches_all(tmp_path, bucket, stage):
     data = tmp_path / "node" / "set" / "data"
     stage().done()
@@ -156,6 +162,8 @@ def test_a_client_that_cannot_fetch_some_fetches_all(tmp_path, bucket, stage):
     assert snapshot(data) != before
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("then", ["old", "as before"])
 def test_a_killed_fetch_harms_nothing(tmp_path, bucket, stage, then):
     data = tmp_path / "node" / "set" / "data"
@@ -173,6 +181,8 @@ def test_a_killed_fetch_harms_nothing(tmp_path, bucket, stage, then):
     assert contents(data) == contents(bucket)
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_most_has_changed(tmp_path, bucket, stage):
     stage().done()
     fetched(tmp_path)
@@ -182,6 +192,7 @@ def test_most_has_changed(tmp_path, bucket, stage):
     assert fetched(tmp_path) == sorted(NAMES)
 
 
+@pytest.mark.slow
 def test_over_several_nodes_only_changed_objects_are_fetched_and_travel(tmp_path, bucket, nodes):  # noqa: F811
     three = nodes(3)
     for one in three.stage("s3://bucket/set"):

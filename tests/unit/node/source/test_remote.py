@@ -80,6 +80,8 @@ def stage(tmp_path, source, *more):
     return run("stage", "--source", source, "--to", tmp_path / "to", "--name", "set", "--json", *more)
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_file_of_a_web_server_is_fetched_once_and_again_when_it_changes(tmp_path, web):
     there, copy = tmp_path / "web" / "one file.tar", tmp_path / "to" / "set" / "data" / "one file.tar"
     assert stage(tmp_path, web + "/one%20file.tar").done()["how"] == "copied"
@@ -364,6 +366,8 @@ def test_a_client_that_leaves_something_out_is_told(tmp_path, bucket):
     assert not (tmp_path / "to" / "set").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_damaged_copy_is_fetched_again(tmp_path, web):
     copy = tmp_path / "to" / "set" / "data" / "one file.tar"
     stage(tmp_path, web + "/one%20file.tar").done()

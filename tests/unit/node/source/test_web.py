@@ -371,6 +371,8 @@ def test_a_secret_that_cannot_be_used(server, monkeypatch, value):
     assert CANARY not in fault.value.message
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_nothing_of_a_url_is_in_files_and_messages(server, tmp_path, monkeypatch):
     url = f"{server.url}?X-Amz-Signature={CANARY}"
     server.rules = {"HEAD": signed, "GET": signed}

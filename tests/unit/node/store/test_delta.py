@@ -54,6 +54,8 @@ def test_only_changed_files_are_read_and_copied(stage, source, data):
     assert stage("--verify").done()["how"] == "warm"
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("what", ["file", "directory"])
 def test_a_renamed_file_costs_nothing_but_its_name(stage, source, data, what):
     stage().done()
@@ -70,6 +72,8 @@ def test_a_renamed_file_costs_nothing_but_its_name(stage, source, data, what):
     assert run("verify", "--to", data.parents[1], "--name", "set").status == 0
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_file_that_was_renamed_and_rewritten_with_its_old_time_is_copied(stage, source, data):
     stage().done()
     (source / "d0" / "f000").rename(source / "d5" / "a")
@@ -81,6 +85,8 @@ def test_a_file_that_was_renamed_and_rewritten_with_its_old_time_is_copied(stage
     assert snapshot(data) == snapshot(source)
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_file_that_others_can_write_is_not_shared(stage, source, data, tmp_path):
     for name, mode in (("d0/f000", 0o666), ("d1/f100", 0o664), ("d2/f200", 0o644), ("large", 0o646)):
         (source / name).chmod(mode)
@@ -99,6 +105,8 @@ def test_a_file_that_others_can_write_is_not_shared(stage, source, data, tmp_pat
     assert snapshot(data) == snapshot(source)
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("name", ["d0/f001", "large"])
 def test_a_published_file_that_was_rewritten_with_its_old_time_is_not_passed_on(stage, source, data, name):
     stage().done()
@@ -120,6 +128,7 @@ def test_a_mode_or_a_time_alone_is_changed_in_a_copy(stage, source, data):
     assert snapshot(data) == snapshot(source)
 
 
+@pytest.mark.slow
 def test_over_several_nodes_only_what_changed_travels(nodes, source):  # noqa: F811
     three = nodes(3)
     three.stage(source)

@@ -123,6 +123,8 @@ def test_a_tree_of_odd_names_is_complete_in_the_end_and_known_again_after_the_jo
     assert (tmp_path / "started").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_reader_that_wrote_through_a_link_is_found_after_the_job(tmp_path, source):
     run(*words(tmp_path, source)).done()
     path = data(tmp_path) / "shard-0"
@@ -137,6 +139,8 @@ def test_a_reader_that_wrote_through_a_link_is_found_after_the_job(tmp_path, sou
     assert (tmp_path / "to" / "set" / "data" / "shard-0").read_bytes() == (source / "shard-0").read_bytes()
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_links_of_a_job_that_is_gone_are_removed_by_the_next(tmp_path, source):
     program = start_held(tmp_path / "gate", *words(tmp_path, source))
     until((tmp_path / "started").exists)
@@ -176,6 +180,8 @@ def test_help_of_every_command(command):
     assert "usage: node.pyz" in run(command, "--help").out
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_file_that_the_training_put_beside_early_ones_stays(tmp_path, source):
     run(*words(tmp_path, source)).done()
     (data(tmp_path) / "labels.cache").write_bytes(b"mine")

@@ -34,6 +34,8 @@ def names(node):
     return [entry["name"] for entry in found["sets"]]
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_the_list_names_the_next_to_go_first(tmp_path, node):
     assert names(node) == ["a", "b", "c"]
     assert run("stage", "--source", tmp_path / "a", "--to", node, "--name", "a").status == 0
@@ -57,6 +59,7 @@ def test_a_quota_evicts_the_least_recently_used(tmp_path, node):
     assert names(node) == ["c", "d"]
 
 
+@pytest.mark.slow
 def test_a_set_in_use_is_never_evicted(tmp_path, node):
     run("stage", "--source", tmp_path / "a", "--to", node, "--name", "a", "--job", "5", "--lasting", "1h")
     assert names(node) == ["b", "c", "a"]
@@ -72,6 +75,7 @@ def test_a_set_in_use_is_never_evicted(tmp_path, node):
     assert names(node) == ["b"]
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_set_is_its_owners(tmp_path, node):
     """It has the files of a set, a manifest among them, but dlrun has no record of it."""
     shutil.copytree(node / "a", node / "mine", symlinks=True)
@@ -84,6 +88,8 @@ def test_a_copy_of_a_set_is_its_owners(tmp_path, node):
     assert (node / "mine" / "data" / "f").stat().st_size == 100_000
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_set_that_is_being_copied_is_not_evicted(node):
     area = Area(str(node))
     lock = area.try_lock(b"a")
@@ -93,6 +99,8 @@ def test_a_set_that_is_being_copied_is_not_evicted(node):
     assert not (node / "a").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_room_on_the_disk_is_made_by_eviction_but_not_in_vain(node, monkeypatch):
     area = Area(str(node))
     full = 1000
@@ -106,6 +114,7 @@ def test_room_on_the_disk_is_made_by_eviction_but_not_in_vain(node, monkeypatch)
         eviction.make_room(area, 50_000, 1, 60_000, b"new")
 
 
+@pytest.mark.slow
 def test_what_a_dead_job_kept_for_itself_goes_when_the_next_one_comes(tmp_path, node):
     common = ("--to", node, "--keep", "job", "--lasting")
     run("stage", "--source", tmp_path / "a", "--name", "a", *common, "0.2s", "--job", "dead")
@@ -120,6 +129,7 @@ def test_what_a_dead_job_kept_for_itself_goes_when_the_next_one_comes(tmp_path, 
     assert [use.job for use in uses.all_uses(area)] == ["alive"]
 
 
+@pytest.mark.slow
 def test_the_end_of_a_job_removes_what_it_kept_for_itself(tmp_path, node):
     run("stage", "--source", tmp_path / "a", "--to", node, "--name", "a", "--keep", "job", "--job", "1")
     run("stage", "--source", tmp_path / "b", "--to", node, "--name", "b", "--keep", "cache", "--job", "1")
@@ -133,6 +143,8 @@ def test_the_end_of_a_job_removes_what_it_kept_for_itself(tmp_path, node):
     assert not (tmp_path / "never-made").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_half_built_sets_and_rubbish_are_cleaned_up(node):
     control = node / ".dlrun"
     for name in ("new.7", "new.8"):
@@ -164,6 +176,8 @@ def wrong(monkeypatch):
     return by
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("hours", cases([-30, -5, 5, 30], quick=2))
 def test_a_clock_that_is_wrong_or_put_right_ends_no_use(node, wrong, hours):
     area = Area(str(node))
@@ -178,6 +192,8 @@ def test_a_clock_that_is_wrong_or_put_right_ends_no_use(node, wrong, hours):
     assert [entry.name for entry in eviction.evict(area, lambda: False)] == [b"c"]
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("hours", [-30, 30])
 def test_what_was_used_last_goes_last_whatever_the_clock_says(node, wrong, hours):
     area = Area(str(node))
@@ -192,6 +208,8 @@ def test_what_was_used_last_goes_last_whatever_the_clock_says(node, wrong, hours
     assert names(node) == ["b", "c", "a"]
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("hours", [-60, 60])
 def test_the_age_of_what_was_left_is_that_of_the_storage(node, wrong, hours):
     area = Area(str(node))
@@ -203,6 +221,8 @@ def test_the_age_of_what_was_left_is_that_of_the_storage(node, wrong, hours):
     assert left == {"part.set", "buffer.set@7", "pack.set@7"}
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_verify_finds_what_was_damaged_later(node):
     assert run("verify", "--to", node, "--name", "a").status == 0
     path = node / "a" / "data" / "f"
@@ -239,8 +259,10 @@ def test_rubbish_that_another_job_removes_at_the_same_time_goes(tmp_path, after,
     assert not (tmp_path / "taken/sub/f").exists() or after != "listdir"
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize(
-    "where", cases(["data/labels.cache", "data/new/x", "mine", "bin/mine", "data/f", ".hidden"], quick=3)
+    "where", cases(["data/labels.cache", "data/new/x", "mine", "bin/mine", "data/f", ".hidden"], quick=1)
 )
 def test_a_set_with_a_file_of_the_user_is_kept_whole(tmp_path, node, where):
     """A training may put a cache beside its data, or change it."""
@@ -256,6 +278,8 @@ def test_a_set_with_a_file_of_the_user_is_kept_whole(tmp_path, node, where):
     assert names(node) == ["a"]
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_link_or_a_changed_name_is_not_followed(tmp_path, node):
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -278,6 +302,8 @@ def test_a_new_version_leaves_what_the_user_put_into_the_old_one(tmp_path, node)
     assert names(node)[-1] == "a"
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_directory_of_the_user_is_not_replaced_by_a_set_of_its_name(tmp_path, node):
     (node / "mine" / "data").mkdir(parents=True)
     (node / "mine" / "thesis.tex").write_text("mine")

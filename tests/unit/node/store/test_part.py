@@ -56,6 +56,8 @@ def test_what_fits_is_copied_small_files_first_and_all_is_read(tmp_path, source)
     assert stage(tmp_path, source, "--room", "2MB").done()["how"] == "warm"
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_part_is_made_anew_once_more_of_it_fits_and_whole_when_wanted(tmp_path, source):
     stage(tmp_path, source, "--room", "2MB").done()
     grown = stage(tmp_path, source, "--room", "6MB").done()
@@ -66,6 +68,8 @@ def test_a_part_is_made_anew_once_more_of_it_fits_and_whole_when_wanted(tmp_path
     assert stage(tmp_path, source, "--room", "2MB").done()["how"] == "warm", "more than was asked for"
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_file_of_the_source_that_is_gone_or_new_is_seen(tmp_path, source):
     stage(tmp_path, source, "--room", "2MB").done()
     (source / "d1" / "large-again").unlink()
@@ -86,6 +90,8 @@ def test_what_fits_is_whole_and_of_what_does_not_fit_at_all_nothing_is_made(tmp_
     assert not (tmp_path / "to" / "set").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_every_node_has_the_part_that_fits_the_smallest(source, nodes):  # noqa: F811 - a fixture
     group = nodes(3)
     for node, room in enumerate(("9MB", "2MB", "9MB")):
@@ -110,6 +116,8 @@ def test_training_can_begin_with_links_at_once(tmp_path, source):
     assert content(early) == content(source)
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
 @pytest.mark.needs("mkfs.ext4", "mount", "umount")
 def test_a_full_disk_has_room_for_others_and_a_killed_copy_goes_on(tmp_path):

@@ -38,6 +38,8 @@ def test_a_set_stays_where_its_successor_has_too_many_files(tmp_path, source):
     assert found.stdout.count(" f") == FILES - 1
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("change", ["new", "rewritten"])
 def test_a_set_stays_where_its_successor_is_too_large(tmp_path, source, change):
     write(os.fsencode(source / "large"), os.urandom(14 << 20))
@@ -49,6 +51,8 @@ def test_a_set_stays_where_its_successor_is_too_large(tmp_path, source, change):
     assert f" {14 << 20} " in found.stdout, found.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_set_makes_way_where_the_disk_holds_only_one_and_its_successor_is_known_to_fit(tmp_path, source):
     write(os.fsencode(source / "large"), os.urandom(14 << 20))
     add = 'head -c 15M /dev/zero | tr "\\0" x > "$SOURCE/large"; '
@@ -58,6 +62,8 @@ def test_a_set_makes_way_where_the_disk_holds_only_one_and_its_successor_is_know
     assert "the previous version was removed first" in found.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("strategy", ["copy", "pack"])
 def test_a_set_is_whole_while_its_successor_is_built_and_after_that_is_killed(tmp_path, source, strategy):
     write(os.fsencode(source / "large"), os.urandom(9 << 20))
@@ -98,6 +104,8 @@ Area.discard = discard
 """
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("strategy", ["copy", "pack"])
 def test_the_next_run_removes_the_old_version_that_a_kill_left_also_where_it_copies_nothing(
     tmp_path, source, strategy

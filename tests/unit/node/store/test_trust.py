@@ -43,6 +43,8 @@ def as_if_older(data):
     os.utime(data.parent / "manifest")
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("name", ["d1/f1", "large"])
 @pytest.mark.parametrize("where", ["source", "copy"])
 def test_a_file_rewritten_in_place_with_its_old_time_is_noticed(stage, source, data, where, name):
@@ -73,6 +75,8 @@ def test_verify_reads_a_warm_set_and_copies_what_is_damaged(stage, source, data,
     assert stage("--verify").done()["how"] == "warm"
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_verify_reads_a_warm_pack(stage, source, data):
     stage("--strategy", "pack").done()
     (data / "set.tar").chmod(0o644)  # it is published read-only
@@ -175,6 +179,8 @@ def test_a_copy_that_is_damaged_and_in_use_is_named(stage, data):
     assert "in use by job 17" in refused.err
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_pack_is_published_read_only(stage, data):
     stage("--strategy", "pack").done()
     assert {oct(path.stat().st_mode & 0o222) for path in [data, *data.iterdir()]} == {"0o0"}

@@ -42,6 +42,8 @@ def stage(tmp_path, source, *more):
     return run("stage", "--source", source, "--to", tmp_path / "to", "--name", "set", "--json", *more)
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("strategy", ["copy", "pack"])
 def test_the_digest_is_that_of_sha256sum_and_can_be_pinned(tmp_path, source, strategy):
     strategy = ("--strategy", strategy)
@@ -61,6 +63,8 @@ def test_a_copy_that_was_not_proved_is_proved_when_that_is_asked(tmp_path, sourc
     assert (found["how"], found["digest"]) == ("warm", digest_of(source))
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_changed_source_is_not_published_under_a_pinned_version(tmp_path, source):
     pinned = digest_of(source)
     stage(tmp_path, source, "--version", pinned).done()

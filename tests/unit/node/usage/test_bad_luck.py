@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from dlrun.node import bundle
@@ -109,7 +110,7 @@ def rank(place: Path, program: str) -> Iterator[tuple[int, sampler.Sampler]]:
     ]
     with subprocess.Popen(line, env=marked, stdout=subprocess.PIPE, start_new_session=True) as shell:
         pid = int(shell.stdout.readline())
-        look = sampler.Sampler(marked)
+        look = sampler.Sampler(marked, SimpleNamespace(continued=lambda: False))
         look.begin()
         try:
             yield pid, look
@@ -155,7 +156,7 @@ def test_a_node_without_any_of_it(tmp_path, monkeypatch):
     monkeypatch.setattr(procfs, "read", lambda path: None)
     monkeypatch.setattr(procfs, "names", lambda path: [])
     before = os.sched_getaffinity(0)
-    look = sampler.Sampler(environment(tmp_path))
+    look = sampler.Sampler(environment(tmp_path), SimpleNamespace(continued=lambda: False))
     look.begin()
     look.sample()
     look.sample(last=True)

@@ -61,6 +61,16 @@ def decoded(draft: ProfileDraft) -> Site:
     return found.value
 
 
+@pytest.mark.parametrize(("length", "is_kept"), [(255, True), (256, False), (20_000, False)])
+def test_a_profile_has_no_name_that_yaml_cannot_read(length, is_kept):
+    draft = ProfileDraft(values={"partitions": {"gpu": {"max_nodes": 2}, "x" * length: {"max_nodes": 3}}})
+    text = profile_yaml(draft)
+    document = parse(text, Origin(layer=Layer.SITE, name="draft.yaml"))
+    assert document.problems == ()
+    assert len(document.root.get("partitions").entries) == 1 + is_kept
+    assert (f"a name of {length} characters" in text) is not is_kept
+
+
 def slurm():
     return site_slurm.cluster(
         site_slurm.config(CONFIG), site_slurm.records(PARTITIONS), site_slurm.records(NODES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlrun.model.plan import FabricCheck
+from dlrun.site.verify.command import table_of
 from dlrun.site.verify.compare import compare_check
 from dlrun.site.verify.job import reports
 from dlrun.site.verify.report import grouped
@@ -321,3 +322,22 @@ def test_fewer_cpus_than_threads_are_a_difference_where_the_scheduler_binds(tmp_
     assert [[its.what for its in one.differences] for one in compare_check(plan, found, HOSTS)] == [
         [], [], [], ["may use CPUs 0-1, fewer than its 4 threads"],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ["-1", "NoDevFiles"])
+def test_a_job_without_gpus_has_no_column_for_them_whatever_the_scheduler_writes(tmp_path, value):
+    site = SITE.replace("gpus: {count: 2, numa: [0, 1]}, ", "")
+    plan = plan_of(tmp_path, "resources: {ranks_per_node: 1, exclusive: true, walltime: 1h}", site)
+    report = {
+        "host": "n1",
+        "rank": 0,
+        "local_rank": 0,
+        "threads": "4",
+        "memory": "none",
+        "mask": [0],
+        "sum": 1,
+    }
+    for shown, columns in ((value, 0), ("1", 1)):
+        seen = {**report, "clock": 0.01, "gpus": {"CUDA_VISIBLE_DEVICES": shown}}
+        found = compare_check(plan, {0: seen}, ["n1"])
+        assert table_of(found)[0].count("GPUS") == columns, shown

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dlrun.model.observed import Installed
-from dlrun.model.spec import Environment, Spec
+from dlrun.model.program import Environment
+from dlrun.model.spec import Spec
 from dlrun.system.inputs.installed import read_installed
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from dlrun.model.data import DataSet
 from dlrun.model.origin import Layer, Origin
-from dlrun.model.spec import Container, Environment, Resources, Secret, Spec
+from dlrun.model.program import Container, Environment, Secret
+from dlrun.model.spec import Resources, Spec
 from dlrun.system.inputs.preflight import check
 
 PLACE = Origin(layer=Layer.SPEC, name="spec.yaml", line=1, column=1)

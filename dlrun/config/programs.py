@@ -1,0 +1,116 @@
+"""The programs in a spec's tree: `run:`, shell text, as a `command:` that runs bash; and each of `roles` as a spec of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from dlrun.config.decode import framework_of
+from dlrun.config.layers import merge
+from dlrun.config.nodes import Entry, ListNode, MapNode, Node, ScalarNode
+from dlrun.model.keys import names
+from dlrun.model.problem import Problem
+from dlrun.model.program import Role
+from dlrun.model.spec import SHELL
+
+_LINKS = ("needs", "ready", "ends", "restarts", "beside")
+"""Keys of a role about the others, which a spec does not have."""
+_SIZE = ("nodes", "ranks_per_node", "cpus_per_rank", "gpus_per_node")
+"""Keys of a role that are keys of `resources` in a spec."""
+_OF_JOB = (
+    "command", "run", "roles", "after", "chain", "checkpoint", "code", "hang", "hold", "log_link", "metrics", "on_failure",
+    "results", "sweep", "track",
+)  # fmt: skip
+"""Keys of a spec that its roles do not take over."""
+_RESOURCES_OF_JOB = ("nodes", "ranks", "spare_nodes", "hosts", "exclude")
+
+
+def with_command(root: MapNode) -> tuple[MapNode, Problem | None]:
+    """The tree of a spec or a role with `run:` converted to `command:`; a `command:` that is one text is treated as `run:`."""
+    run, command = root.get("run"), root.get("command")
+    if isinstance(run, ScalarNode) and not run.is_null:
+        if command is not None:
+            return root, Problem(
+                message="`run` and `command` are both given, but a job has one command",
+                origin=run.origin,
+                width=run.width,
+                help="keep `run:` for shell text, or `command:` for a list of arguments",
+            )
+        text = run
+    elif run is None and isinstance(command, ScalarNode) and not command.is_null:
+        text = command
+    else:
+        return root, None
+    words = tuple(ScalarNode(text=word, origin=text.origin) for word in SHELL)
+    made = ListNode(items=(*words, dataclasses.replace(text, plain=False)), origin=text.origin)
+    return _with(_with(root, "command", made), "run", text), None
+
+
+def with_roles(root: MapNode) -> tuple[MapNode, Mapping[str, MapNode], list[Problem]]:
+    """The tree of the job, with a command in place of those of its roles, and the tree of a spec for each role."""
+    roles = root.get("roles")
+    if not isinstance(roles, MapNode) or not roles.entries:
+        return root, {}, []
+    problems = [
+        Problem(
+            message=f"`{name}` and `roles` are both given, but a job with roles runs their commands",
+            origin=given.origin,
+            width=given.width,
+            help=f"move `{name}` into one of the roles",
+        )
+        for name in ("command", "run")
+        if (given := root.get(name)) is not None and not (name == "command" and root.get("run") is not None)
+    ]
+    problems += [
+        Problem(
+            message=f"`resources.{name}` and `roles` are both given, but the job has the nodes of its roles",
+            origin=given.origin,
+            width=given.width,
+            help="write `nodes` in each role (default: 1)",
+        )
+        for name in ("nodes", "ranks")
+        if (given := root.get("resources", name)) is not None
+    ]
+    base = _without(root, _OF_JOB)
+    resources = root.get("resources")
+    if isinstance(resources, MapNode):
+        base = _with(base, "resources", _without(resources, _RESOURCES_OF_JOB))
+    parts, entries = {}, dict(roles.entries)
+    for name, entry in roles.entries.items():
+        if not isinstance(entry.value, MapNode):
+            continue
+        role, both = with_command(entry.value)
+        problems += [both] if both else []
+        entries[name] = dataclasses.replace(entry, value=role)
+        if role.get("command") is not None:
+            parts[name] = _spec_of(role, base)
+    command = ListNode(items=(ScalarNode(text="true", origin=roles.origin),), origin=roles.origin)
+    job = _with(_without(root, ("command", "run")), "command", command)
+    return _with(job, "roles", dataclasses.replace(roles, entries=entries)), parts, problems
+
+
+def _spec_of(role: MapNode, base: MapNode) -> MapNode:
+    """The tree of a role as that of a spec, over the rest of the file."""
+    if role.get("framework") is not None and framework_of(base) != framework_of(role):
+        base = _without(base, (framework_of(base),))  # options of another framework than the role's
+    size = {name: role.entries[name] for name in _SIZE if name in role.entries}
+    of_job = [name for name in Role.OF_JOB if name in role.entries and name not in names(Role)]
+    # What is wrong with the job's resources is then found at one place for all roles.
+    given = base.entries.get("resources")
+    place = given.key if given is not None else ScalarNode(text="resources", origin=base.origin)
+    resources = MapNode(entries=size, origin=place.origin if given is None else given.value.origin)
+    own = _without(role, (*_LINKS, *_SIZE, *of_job))
+    own = dataclasses.replace(own, entries={**own.entries, "resources": Entry(key=place, value=resources)})
+    merged = merge(base, own)
+    assert isinstance(merged, MapNode)  # noqa: S101 - mappings merge to a mapping
+    return merged
+
+
+def _with(root: MapNode, name: str, value: Node) -> MapNode:
+    entry = Entry(key=ScalarNode(text=name, origin=value.origin), value=value)
+    return dataclasses.replace(root, entries={**root.entries, name: entry})
+
+
+def _without(root: MapNode, dropped: tuple[str, ...]) -> MapNode:
+    kept = {name: entry for name, entry in root.entries.items() if name not in dropped}
+    return dataclasses.replace(root, entries=kept)

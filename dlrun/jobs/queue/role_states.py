@@ -1,0 +1,49 @@
+"""How each role of a job with several programs is, as the job's own program (node/roles.py) has recorded it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlrun.jobs.records.jobs import Job
+from dlrun.jobs.records.validation import read_json
+from dlrun.model.record import record
+
+RECORD = "role.json"
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class RoleState:
+    """A role: `waiting` for others, `starting`, `ready`, `running` or `ended`; its hosts, and HOST:PORT on the first.
+
+    ready_after: seconds from its start until it was ready.
+    """
+
+    role: str
+    state: str = "waiting"
+    hosts: tuple[str, ...] = ()
+    address: str | None = None
+    ready_after: float | None = None
+    restarts: int = 0
+    exit_code: int | None = None
+    cause: str | None = None
+
+
+def of(job: Job) -> list[RoleState]:
+    """The roles of a job in the order of their nodes; empty for other jobs."""
+    return [_state(name, read_json(job.directory / "roles" / name / RECORD) or {}) for name in job.roles]
+
+
+def _state(name: str, found: dict[str, Any]) -> RoleState:
+    """A record with the values that have their type: a killed job may leave anything."""
+    hosts = found.get("hosts")
+    texts = {key: value for key in ("state", "address", "cause") if isinstance(value := found.get(key), str)}
+    ready = found.get("ready_after")
+    restarts, code = found.get("restarts"), found.get("exit_code")
+    return RoleState(
+        role=name,
+        **texts,
+        hosts=tuple(map(str, hosts)) if isinstance(hosts, list) else (),
+        ready_after=float(ready) if isinstance(ready, int | float) else None,
+        restarts=restarts if isinstance(restarts, int) else 0,
+        exit_code=code if isinstance(code, int) else None,
+    )

@@ -1,0 +1,168 @@
+"""The record of the code that is sent to a login node, and what it would be today.
+
+The files are in the job's own directory there. As on this machine they are compared at each start of the job
+(templates/lib/code.sh), which finds what an earlier run has written to them, and what a power cut has damaged. Of a snapshot
+they are links to the store of code there, and again in a directory of which each run gets a copy of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+from dlrun.jobs.code import choose, git, record, store
+from dlrun.jobs.code.names import LARGEST, RECORD, SNAPSHOT, SNAPSHOT_LIST, is_listed, is_secret
+from dlrun.jobs.code.reach import Digests
+from dlrun.jobs.records import spec_arguments
+from dlrun.jobs.records.jobs import Job
+from dlrun.jobs.records.validation import read_json
+from dlrun.jobs.remote import record as remote_record
+from dlrun.jobs.remote.files import FILES, SentFile, digest_in
+from dlrun.model.data import FileList, Snapshot
+from dlrun.model.plan import Plan
+from dlrun.system.paths import read_bytes
+
+_TREES = "code/trees"
+"""In the job directory on the login node: the files of its snapshot, by the digest of their list."""
+_MOST = 64 << 20
+_SECONDS = 60.0
+
+
+def files(plan: Plan, sent: Sequence[SentFile], keys: Mapping[str, str], base: Path) -> dict[str, str]:
+    """Name -> text of the record for the job directory; empty with `code: off`, or if nothing is sent.
+
+    keys: of the sent files (`remote.files.keys`); base: their directory on this machine.
+    """
+    if plan.code == "off" or not keys:
+        return {}
+    if isinstance(plan.code, Snapshot):
+        return _snapshot(plan, sent, keys, base)
+    found = Digests(complete=True)
+    for one in sent:
+        if (key := keys.get(one.name)) is None or not is_listed(one.name):
+            continue
+        if is_secret(one.path.name):
+            found.secret += 1
+        elif (one.size or 0) > LARGEST:
+            found.large += 1
+        else:
+            found.size += one.size or 0
+            found.files[f"{plan.directory}/{one.name}"] = digest_in(key)
+    return record.of_sent(plan, base, found)
+
+
+def chosen(
+    sent: Sequence[SentFile], wanted: Snapshot, named: Sequence[str]
+) -> tuple[list[SentFile], list[str]]:
+    """The files of a snapshot among those to send, and notes about the others; named: exact names, which may be of secrets.
+
+    Raises Invalid if they are larger than the limit.
+    """
+    left_out = [choose.excluded(pattern) for pattern in wanted.exclude]
+    left = [one for one in sent if not any(pattern.fullmatch(one.name) for pattern in left_out)]
+    allowed = {os.path.normpath(name) for name in (*named, *wanted.include)}
+    secrets = [
+        one.name
+        for one in left
+        if one.size is not None and is_secret(one.path.name) and one.name not in allowed
+    ]
+    found = [one for one in left if one.name not in secrets]
+    choose.check_size({one.name: one.size or 0 for one in found}, wanted)
+    return found, [choose.left_out_secrets(secrets)] if secrets else []
+
+
+def _snapshot(plan: Plan, sent: Sequence[SentFile], keys: Mapping[str, str], base: Path) -> dict[str, str]:
+    text = FileList(
+        files={name: digest_in(key) for name, key in keys.items()},
+        links={one.name: one.link for one in sent if one.link is not None},
+        executable=frozenset(name for name, key in keys.items() if key.endswith("x")),
+    ).text()
+    digest = sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+    place = plan.directory.removesuffix(f"/{FILES}")
+    found = Digests(files={f"{plan.directory}/{name}": digest_in(key) for name, key in keys.items()})
+    facts = {
+        "digest": digest,
+        "files": len(keys),
+        "bytes": sum(one.size or 0 for one in sent if one.name in keys),
+    }
+    texts = record.of_sent(plan, base, found, facts)
+    return texts | {SNAPSHOT: f"{place}/{_TREES}/{digest}\n.\n", SNAPSHOT_LIST: text}
+
+
+def tree(texts: Mapping[str, str], place: str) -> str:
+    """The directory, in the job directory `place` of the login node, of the snapshot that these texts name, or empty."""
+    path = texts.get(SNAPSHOT, "").partition("\n")[0]
+    return path.removeprefix(f"{place}/") if path.startswith(f"{place}/") else ""
+
+
+def is_stored(job: Job) -> bool:
+    """Whether the files of a job were sent as a snapshot."""
+    return (job.directory / SNAPSHOT).exists()
+
+
+def kept(job: Job) -> dict[str, str]:
+    """The record of a job, for one that runs in the same files again."""
+    texts = {}
+    for name in (RECORD, record.LIST, record.DIFF, SNAPSHOT, SNAPSHOT_LIST):
+        with suppress(OSError):
+            texts[name] = read_bytes(job.directory / name, _MOST).decode("utf-8", "surrogateescape")
+    return texts
+
+
+def parts_of_rerun(
+    job: Job, texts: Mapping[str, str], place: str
+) -> tuple[dict[str, str], tuple[SentFile, ...], dict[str, str]]:
+    """(texts, files to send, their keys) for a job in the directory `place` that runs the code of `job` again.
+
+    A snapshot becomes the new job's own, from the store there: what that lacks is sent if it is here as it was.
+    """
+    made = {**texts, **kept(job)}
+    if not is_stored(job):
+        return made, (), {}
+    known, (old, *more) = FileList.parse(made[SNAPSHOT_LIST]), made[SNAPSHOT].splitlines()
+    how = spec_arguments.read(job.directory)
+    here = how.directory if how is not None else Path()
+    sent = [
+        SentFile(name=name, path=here / name, size=size, mtime_ns=mtime, mode=mode, link=link)
+        for name, size, mtime, mode, link in remote_record.files(job.directory)
+    ]
+    keys = {
+        name: f"{key[:2]}/{key[2:]}"
+        for name, digest in known.files.items()
+        for key in [store.key_of(digest, 0o500 if name in known.executable else 0o400)]
+    }
+    first = "".join(f"{line}\n" for line in (f"{place}/{_TREES}/{Path(old).name}", *more))
+    return made | {SNAPSHOT: first}, tuple(sent), keys
+
+
+def today(job: Job) -> tuple[Path, git.Repository | None, dict[str, str]]:
+    """(directory, working tree, name -> digest) of the sent files of a job as they are on this machine now."""
+    how = spec_arguments.read(job.directory)
+    place = how.directory if how is not None else Path()
+    digests = {}
+    for name in _recorded(job):
+        with suppress(OSError):
+            digests[name] = store.digest_of(place / name)
+    return place, git.repository(place, _SECONDS), digests
+
+
+def _recorded(job: Job) -> Iterable[str]:
+    """The names of the files with digests in a job's record."""
+    top = job.plan().directory
+    for name in (SNAPSHOT_LIST, record.LIST):
+        with suppress(OSError):
+            text = read_bytes(job.directory / name, _MOST).decode("utf-8", "surrogateescape")
+            names = FileList.parse(text).files
+            yield from (os.path.relpath(one, top) if one.startswith("/") else one for one in names)
+
+
+def files_of(job: Job) -> str | None:
+    """The directory on the login node with the files that were sent, for this job or one before it; None for other jobs."""
+    if job.remote is None:
+        return None
+    recorded = (read_json(job.directory / RECORD) or {}).get("directory")
+    place = job.plan().directory
+    return place if place in (f"{job.remote.directory}/{FILES}", recorded) else None

@@ -1,0 +1,199 @@
+"""`compiled-find`, `compiled-seed`, `compiled-save`: entries of compilers' caches, from the user's store to nodes, and back.
+
+A job that cannot have them compiles, as without a store: every failure is one line, and the exit status of `compiled-seed`.
+"""
+
+import contextlib
+import errno
+import os
+import shutil
+import sys
+import time
+from typing import List
+
+from ..common import text
+from ..common.errors import NodeError
+from ..common.machine import machine
+from ..store.area import Area, set_name
+from . import stage
+from .compiled_archive import DamagedArchive, Entries, latest
+from .compiled_entries import complete_entries
+from .compiled_store import Store
+from .options import Parser, duration, size
+
+_LIMIT = 2 << 30  # bytes of an archive
+_LOCK_SECONDS = 30.0
+
+
+def _log(line: str) -> None:
+    sys.stdout.write("dlrun: caches: {}\n".format(line))
+
+
+def _reason(fault: Exception) -> str:
+    if isinstance(fault, NodeError):
+        return fault.message
+    return os.strerror(fault.errno) if isinstance(fault, OSError) and fault.errno else str(fault)
+
+
+# --- Before the ranks ---------------------------------------------------------------------------------------
+
+
+def find(argv: List[str]) -> int:
+    """`compiled-find`: write machine, digest and path of the newest archive for this machine; nothing without one."""
+    parser = Parser(
+        "compiled-find", "Find what compilers have compiled for this machine in the user's store."
+    )
+    _store_options(parser)
+    parser.add_argument("--out", required=True, metavar="FILE", help="file for machine, digest and path")
+    given = parser.parse_args(argv)
+    name, _ = machine()
+    try:
+        store = Store(given.store, given.key)
+    except FileNotFoundError:
+        return 0
+    except (NodeError, OSError) as fault:
+        _log("the store is not used: {}".format(_reason(fault)))
+        return 0
+    try:
+        version = store.newest(name)
+        if version is not None:
+            store.use(version)
+            with open(given.out, "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write("{} {} {}\n".format(name, version.digest, version.path))
+    except OSError as fault:
+        _log("the store is not used: {}".format(_reason(fault)))
+    finally:
+        _log_notes(store)
+        store.close()
+    return 0
+
+
+def seed(argv: List[str]) -> int:
+    """`compiled-seed`: stage the archive, by `stage` with the further arguments, and add its files to the caches' directory."""
+    parser = Parser(
+        "compiled-seed", "Stage an archive of compiled entries, and add them to the caches of this node."
+    )
+    parser.add_argument("--into", required=True, metavar="DIR", help="directory of the caches on this node")
+    parser.add_argument("--machine", required=True, help="for which the entries were compiled")
+    parser.add_argument("--archive", required=True, metavar="FILE", help="in the user's store")
+    parser.add_argument("--digest", required=True, help="of the archive")
+    parser.add_argument("--name", required=True, help="of the data set")
+    parser.add_argument("--to", required=True, metavar="DIR", help="staging directory")
+    given, rest = parser.parse_known_args(argv)
+    words = ["--name", given.name, "--to", given.to, "--source", given.archive, "--unpack", "--keep", "cache"]
+    words += ["--checksums", "sha256:" + given.digest, "--sync", "none", "--join-timeout", "60s"]
+    began = time.monotonic()
+    umask = os.umask(0o077)
+    os.umask(umask)
+    try:
+        stage.main([*words, *rest])
+        os.umask(umask)
+        if machine()[0] != given.machine:
+            _log("this node is of another kind than the first: it compiles by itself")
+            return 0
+        count, room = _add_all(Area(given.to, make=False).data_path(set_name(given.name)), given.into)
+    except (NodeError, OSError) as fault:
+        _log("this node compiles by itself: {}".format(_reason(fault)))
+        return 1
+    took = text.seconds(time.monotonic() - began)
+    _log("{} in {} from the user's store in {}".format(text.size(room), text.count(count, "file"), took))
+    return 0
+
+
+def check(argv: List[str]) -> int:
+    """`compiled-check`: leave an archive with another digest aside."""
+    parser = Parser(
+        "compiled-check", "Compare an archive with its digest, and leave it aside if it is damaged."
+    )
+    _store_options(parser)
+    given = parser.parse_args(argv)
+    with contextlib.suppress(NodeError, OSError):
+        store = Store(given.store, given.key)
+        version = store.newest(machine()[0])
+        if version is not None and store.is_damaged(version):
+            store.set_aside(version.name)
+        _log_notes(store)
+        store.close()
+    return 0
+
+
+def _add_all(source: str, target: str) -> "tuple[int, int]":
+    """Add the files of a directory that another has not: links where both are on one file system. Returns files and bytes."""
+    count = room = 0
+    os.makedirs(target, 0o700, exist_ok=True)
+    for directory, _, names in os.walk(source):
+        place = os.path.join(target, os.path.relpath(directory, source))
+        os.makedirs(place, 0o700, exist_ok=True)
+        for name in names:
+            path = os.path.join(directory, name)
+            with contextlib.suppress(FileExistsError):
+                _link(path, os.path.join(place, name))
+            count, room = count + 1, room + os.lstat(path).st_size
+    return count, room
+
+
+def _link(path: str, new: str) -> None:
+    try:
+        os.link(path, new)
+    except OSError as fault:
+        if fault.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+        part = "{}.tmp.{}".format(new, os.getpid())
+        shutil.copy2(path, part)
+        os.replace(part, new)
+
+
+# --- While they run, and at the end -------------------------------------------------------------------------
+
+
+def save(argv: List[str]) -> int:
+    """`compiled-save`: add the new entries of this node's caches to the user's store."""
+    parser = Parser("compiled-save", "Add what compilers have compiled on this node to the user's store.")
+    _store_options(parser)
+    parser.add_argument("--from", required=True, metavar="DIR", dest="root", help="directory of the caches")
+    parser.add_argument("--settled", type=duration, default=0.0, metavar="TIME", help="only what is this old")
+    parser.add_argument("--limit", type=size, default=_LIMIT, metavar="SIZE", help="of the archive (2GiB)")
+    given = parser.parse_args(argv)
+    try:
+        found = complete_entries(given.root, given.settled)
+        if found:
+            _save(given.store, given.key, given.root, found, given.limit)
+    except (NodeError, OSError) as fault:
+        _log("what was compiled is not kept: {}".format(_reason(fault)))
+        return 1
+    return 0
+
+
+def _save(path: str, key: str, root: str, found: Entries, limit: int) -> None:
+    store = Store(path, key, make=True)
+    try:
+        if not store.lock(_LOCK_SECONDS):
+            _log("what was compiled is not kept: another job is writing to {}".format(store.path))
+            return
+        kind = machine()
+        old = store.newest(kind[0])
+        known = store.entries(old) if old is not None else {}
+        wanted = latest(dict(known, **found), limit)
+        new = [path for path in wanted if known.get(path) != wanted[path]]
+        if new:
+            try:
+                store.add(kind, wanted, root, found, old)
+            except DamagedArchive:
+                if old is not None:
+                    store.set_aside(old.name)
+                store.add(kind, latest(found, limit), root, found, None)
+            room = text.size(sum(wanted[path][0] for path in new))
+            _log("{} in {} added to {}".format(room, text.count(len(new), "file"), store.path))
+        _log_notes(store)
+    finally:
+        store.close()
+
+
+def _store_options(parser: Parser) -> None:
+    parser.add_argument("--store", required=True, metavar="DIR", help="the user's store")
+    parser.add_argument("--key", required=True, help="of the environment")
+
+
+def _log_notes(store: Store) -> None:
+    for note in store.notes:
+        _log(note)

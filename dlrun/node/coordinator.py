@@ -1,0 +1,150 @@
+"""What a program that runs parts of a job has of the whole: signals, the walltime, the job's record and another start.
+
+Used by pool.py, for the points of a sweep, and by roles.py, for several programs; in a job directory it is beside them.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, Dict, Iterable
+
+SIGNAL_DELAY = 5.0
+"""Seconds within which a scheduler signals all programs of a job."""
+PAUSE = 1.0
+"""Maximum seconds between two looks at the files that cancel parts; the end of a process is seen at once."""
+
+
+class Coordinator:
+    """A job: its directory, how long it may run, what it was asked, and its record."""
+
+    def __init__(self, directory: str, walltime: float) -> None:
+        self.directory = directory
+        self.walltime = walltime  # seconds; 0: unknown
+        self.before = 0.0  # seconds before its end at which nothing more starts
+        self.requeues = 0  # how often the job may start again
+        self.requeue = ""  # the shell text for that
+        self.earlier = int(os.environ.get("DLRUN_RESTART") or 0)
+        self.begun = time.monotonic()
+        self.started = int(time.time())
+        self.closing = False  # the end of the walltime is near: no more parts start
+        self.has_warned = False
+        self.reason = ""  # why it was asked to end
+        self.code = 0
+
+    def listen(self) -> None:
+        """Let signals wake `wait`, and be asked and warned by them."""
+        os.set_blocking(_WOKEN, False)
+        signal.set_wakeup_fd(_WOKEN)
+        signal.signal(signal.SIGCHLD, noticed)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self.asked)
+        for number in (signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, self.warned)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def asked(self, number: int, frame: Any) -> None:  # noqa: ARG002 - what a signal handler is given
+        """The handler of SIGTERM and SIGINT."""
+        self.reason = self.reason or ("timed out" if self.is_over() else "cancelled")
+
+    def warned(self, number: int, frame: Any) -> None:  # noqa: ARG002 - what a signal handler is given
+        """The handler of the scheduler's early signal, which counts where the walltime is unknown."""
+        self.closing = self.closing or not self.walltime
+
+    def left(self) -> float:
+        """Seconds until the end of the walltime."""
+        return self.walltime - (time.monotonic() - self.begun) if self.walltime else float("inf")
+
+    def is_over(self) -> bool:
+        """True in the last tenth of the walltime, at most a minute: the job began earlier than this program."""
+        return self.left() <= min(60.0, self.walltime / 10)
+
+    def look_at_time(self) -> bool:
+        """End the job at the end of its walltime; True, once, as soon as what runs has to be warned of it."""
+        if self.left() <= 0:  # schedulers may still let programs run, but start no others
+            self.reason = self.reason or "timed out"
+        if self.before and self.left() <= self.before:
+            self.closing = True
+        is_news = self.closing and not self.has_warned
+        self.has_warned = self.closing
+        return is_news
+
+    def warn(self, name: str, concerned: str, processes: Iterable[Any]) -> None:
+        """Send the signal of this name to processes, which the log describes so."""
+        text = "dlrun: the walltime ends in about {} s: SIG{} to {}"
+        log_line(text.format(int(self.before), name, concerned))
+        for process in processes:
+            process.send_signal(getattr(signal, "SIG" + name))
+
+    def await_signal(self) -> None:
+        """Where the scheduler has signalled a part of the job, this program may get the signal a moment later."""
+        until = time.monotonic() + SIGNAL_DELAY
+        while not self.reason and time.monotonic() < until:
+            wait(0.2)
+
+    def request_restart(self, why: str = "") -> bool:
+        """Request another start of the job if one is left, with this text in the log; True if it follows."""
+        if self.earlier >= self.requeues or not self.requeue:
+            return False
+        log_line("dlrun: {}another start of the job follows".format(why))
+        self.record("requeued")
+        environment = dict(os.environ, DLRUN_RUN_DIR=self.directory)
+        if subprocess.call(["bash", "-c", self.requeue], env=environment) == 0:
+            return True
+        log_line("dlrun: the job could not be started again")
+        return False
+
+    def record(self, state: str) -> None:
+        """Write the record of the job itself."""
+        over = state != "running"
+        with contextlib.suppress(OSError):  # a full disk: the scheduler has the end, too
+            write_state(self.directory, {
+                "version": 1, "state": state, "job_id": os.environ["DLRUN_JOB_ID"], "host": os.uname().nodename.partition(".")[0],
+                "started": self.started, "ended": int(time.time()) if over else None, "exit_code": self.code if over else None,
+                "reason": self.reason or None, **self.details(),
+            })  # fmt: skip
+
+    def details(self) -> Dict[str, Any]:
+        """What else the record of the job has."""
+        return {}
+
+
+def log_line(text: str) -> None:
+    """A line of the job's log."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def write_state(directory: str, state: Dict[str, Any], name: str = "state.json") -> None:
+    """Write a record atomically."""
+    temporary = os.path.join(directory, ".state.pool")
+    with open(temporary, "w") as stream:
+        json.dump(state, stream)
+        stream.write("\n")
+    os.rename(temporary, os.path.join(directory, name))
+
+
+def read_state(directory: str) -> Dict[str, Any]:
+    """The record that job.sh keeps in a directory; empty if there is none."""
+    try:
+        with open(os.path.join(directory, "state.json"), "rb") as stream:
+            return dict(json.loads(stream.read().decode("utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def noticed(number: int, frame: Any) -> None:
+    """The handler of SIGCHLD: with one, the signal wakes `wait`."""
+
+
+def wait(most: float = PAUSE) -> None:
+    """Until a signal comes, such as SIGCHLD at the end of a process, but at most so many seconds."""
+    if select.select([_WAKE], [], [], most)[0]:
+        os.read(_WAKE, 1 << 16)
+
+
+_WAKE, _WOKEN = os.pipe()

@@ -1,0 +1,320 @@
+"""The plan of a job with several programs: one allocation, and in it a job of its own for each role.
+
+Each role is planned as for `dlrun run` on its part of the allocation, so that framework, launcher, placement and checks are
+those of any other job; what the scheduler is asked for is the sum of their nodes.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from dlrun import backends
+from dlrun.launchers.protocol import Step
+from dlrun.model.data import Snapshot
+from dlrun.model.origin import Origin
+from dlrun.model.placement import CpuShare, GpuShare
+from dlrun.model.plan import Plan, RoleJob, RoleJobs, Variable
+from dlrun.model.problem import InvalidFile, Problem
+from dlrun.model.record import record
+from dlrun.model.site import Site
+from dlrun.model.spec import Spec
+from dlrun.model.text import Shell, Text
+from dlrun.model.topology import DEVICE_ORDER, VISIBILITY, Topology
+from dlrun.plan.build import PlanInputs, build, sentence
+from dlrun.plan.command import pool
+from dlrun.plan.decisions import Ledger
+from dlrun.plan.role_jobs import order, shares, supported
+from dlrun.plan.role_jobs.order import ends
+from dlrun.plan.trackers.decide import EVERY
+from dlrun.plan.trackers.table import DIRECTORY
+from dlrun.schedulers.allocation import is_inside, name_in
+
+PLAIN_SSH = ("ssh", "-o", "BatchMode=yes")
+_OF_ENDING = ("checkpoint", "on_failure", "chain")
+"""Keys of the whole job that its roles follow, too."""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class RolePlanInputs:
+    """A role as a spec of its own, its working directory, and where the keys of that spec were set."""
+
+    spec: Spec
+    directory: str
+    origins: Mapping[str, Origin]
+
+
+def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
+    """The plan of a job of these roles (without roles: `build`); raises InvalidFile with all problems found."""
+    if not roles:
+        return build(inputs)
+    ledger = Ledger(inputs.origins, inputs.notes)
+    wanted = inputs.spec.roles
+    order.check(wanted, ledger)
+    shares.check(wanted, ledger)
+    supported.check(inputs.spec, inputs.site, ledger)
+    on_nodes = shares.groups(wanted, one_node=supported.is_one_node(inputs.site))
+    parts = _divide(inputs, roles, on_nodes, ledger)
+    plans = _plans(inputs, parts, ledger)
+    _stop(ledger, inputs)
+    supported.check_plans(plans, on_nodes, inputs.site, ledger)
+    _stop(ledger, inputs)
+    plans = {
+        name: replace(plan, cpu_shares=_cpu_shares(name, plans, on_nodes)) for name, plan in plans.items()
+    }
+    ending = ends(wanted)
+    main = plans[ending[0]]
+    copied = isinstance(main.code, Snapshot)
+    ready = {
+        name: order.ready_of(name, wanted, roles[name].directory, ledger, snapshot=copied) for name in wanted
+    }
+    start, unset = pool.starting(inputs.site)
+    if not start and not supported.is_one_node(inputs.site):
+        start = _over_ssh(inputs.site)
+    jobs = [
+        RoleJob(
+            name=name,
+            plan=plans[name],
+            needs=role.needs,
+            ready=ready[name],
+            ends=name in ending,
+            restarts=role.restarts,
+            beside=_owner(name, on_nodes),
+        )
+        for name, role in wanted.items()
+    ]
+    job = build(_of_job(inputs, roles, plans, on_nodes, ending[0]))
+    secrets = {one.name: one for plan in plans.values() for one in plan.secrets}
+    of_roles = [f"{name}: {line}" for name, plan in plans.items() for line in plan.warnings]
+    return replace(
+        job,
+        roles=main.roles,
+        binding=main.binding,
+        environment=replace(job.environment, staged=None),
+        secrets=tuple(secrets.values()),
+        data=(),
+        track=(),
+        hang=None,
+        usage=any(plan.usage for plan in plans.values()),
+        warnings=tuple(
+            dict.fromkeys([*_own_warnings(job, plans), *of_roles, *map(sentence, ledger.problems)])
+        ),
+        role_jobs=RoleJobs(jobs=tuple(jobs), start=start, unset=unset),
+    )
+
+
+def _over_ssh(site: Site) -> tuple[Text, ...]:
+    """The arguments before a program that is started by ssh on one of the nodes: a shell there reads it, with its arguments."""
+    launcher = backends.launcher(site.launcher.name)
+    step = Step(nodes=1, first_only=True, per_node=1, count=1, scheduler=site.scheduler.type)
+    words = [str(word) for word in launcher.command(launcher.start(step, site.launcher))] or PLAIN_SSH
+    code = f'printf "%q " "$@" | {shlex.join(words)} "$0" bash -p -s'
+    return (*map(Text.of, ("bash", "-p", "-c", code)), Text.of(Shell("$DLRUN_FIRST_HOST")))
+
+
+def _divide(
+    inputs: PlanInputs,
+    roles: Mapping[str, RolePlanInputs],
+    on_nodes: Mapping[str, Sequence[str]],
+    ledger: Ledger,
+) -> dict[str, PlanInputs]:
+    """The inputs for the plan of each role: as a job inside the allocation, with the part of a node that it has."""
+    scheduler = inputs.site.scheduler
+    if is_inside(scheduler.type):
+        return {}
+    site = inputs.site
+    if not supported.is_one_node(site):
+        if backends.scheduler(scheduler.type).ALLOCATION is None:
+            return {}
+        site = replace(site, scheduler=replace(scheduler, type=name_in(scheduler.type)))
+    services = set(roles) - set(ends(inputs.spec.roles))
+    specs = {
+        name: _of_role(role.spec, inputs.spec, name, service=name in services) for name, role in roles.items()
+    }
+    of_job = {key: at for key, at in inputs.origins.items() if key.partition(".")[0] in _OF_ENDING}
+    nodes: dict[str, Topology | None] = dict.fromkeys(specs, inputs.topology)
+    for names in on_nodes.values():
+        known = [name for name in names if name in specs]
+        if len(known) < 2:
+            continue
+        found = shares.divide(known, specs, inputs.topology, ledger)
+        for name in known:
+            if name in found:
+                specs[name], nodes[name] = found[name].spec, found[name].topology
+            else:
+                del specs[name]
+    return {
+        name: replace(
+            inputs,
+            spec=spec,
+            site=site,
+            topology=nodes[name],
+            directory=roles[name].directory,
+            origins={**roles[name].origins, **of_job},
+            notes=(),
+            after=(),
+            role=name,
+            peers=tuple(roles),
+        )
+        for name, spec in specs.items()
+    }
+
+
+def _plans(inputs: PlanInputs, parts: Mapping[str, PlanInputs], ledger: Ledger) -> dict[str, Plan]:
+    """The plan of each role; adds the problems of all of them."""
+    plans = {}
+    for name, part in parts.items():
+        try:
+            share = _gpu_share(inputs.topology, part.topology, inputs.site)
+            plan = build(part)
+            # Its own job counts the starts of both, and roles.py those of the whole job.
+            starts = plan.requeue + inputs.spec.roles[name].restarts if plan.requeue_on else plan.requeue
+            plans[name] = replace(
+                plan, gpu_share=share, requeue=starts, track=_track(plan, name, inputs.spec)
+            )
+        except InvalidFile as error:
+            known = {(p.origin, p.message) for p in ledger.problems}
+            ledger.problems += [p for p in error.problems if (p.origin, p.message) not in known]
+    return plans
+
+
+def _track(plan: Plan, name: str, job: Spec) -> tuple[Variable, ...]:
+    """The run of a tracker belongs to the first role that ends the job; what every rank gets is the same in all roles."""
+    own = name in ends(job.roles)[:1]
+    inside = Text.of(Shell("${DLRUN_JOB_DIR%/roles/*}"), "/tensorboard")
+    return tuple(
+        replace(one, value=inside) if one.name == DIRECTORY else one
+        for one in plan.track
+        if own or one.rule == EVERY
+    )
+
+
+def _owner(name: str, on_nodes: Mapping[str, Sequence[str]]) -> str | None:
+    """The role whose nodes a role is on; None: they are its own."""
+    return next((owner for owner, names in on_nodes.items() if name in names and name != owner), None)
+
+
+def _gpu_share(whole: Topology | None, part: Topology | None, site: Site) -> GpuShare | None:
+    """What shows a role its GPUs alone; None where its node has none, or it has the whole node."""
+    if whole is None or part is None or part is whole or not whole.gpus:
+        return None
+    kind = whole.gpus[0].kind
+    variable = site.gpu_binding.variable or VISIBILITY[kind]
+    indexes = tuple(gpu.index for gpu in part.gpus)
+    if not indexes and variable == VISIBILITY["ze"]:
+        return None  # an empty mask shows all of them
+    return GpuShare(variable=variable, indexes=indexes, order=DEVICE_ORDER.get(kind, ())[:2])
+
+
+def _cpu_shares(
+    name: str, plans: Mapping[str, Plan], on_nodes: Mapping[str, Sequence[str]]
+) -> tuple[CpuShare, ...]:
+    """The cores of all bound roles on the nodes of a role; empty where it is not bound, or has them alone."""
+    names = next(names for names in on_nodes.values() if name in names)
+    placed = {
+        other: placement for other in names if (placement := plans[other].binding.placement) is not None
+    }
+    if name not in placed or len(placed) == 1:
+        return ()
+    return tuple(
+        CpuShare(
+            own=other == name,
+            ranks=len(placement.ranks),
+            cores=sum(len((*rank.cores, *rank.comm, *rank.loader)) for rank in placement.ranks),
+            cpus=placement.cpus(),
+        )
+        for other, placement in placed.items()
+    )
+
+
+def _of_role(spec: Spec, job: Spec, name: str, *, service: bool) -> Spec:
+    """The spec of a role: a service has one process on each of its nodes, unless the spec sets another number.
+
+    The early signal is for those that end the job: a server has nothing to save.
+    """
+    resources, role = spec.resources, job.roles[name]
+    if service and role.ranks_per_node is None:
+        resources = replace(resources, ranks_per_node=1)
+    return replace(
+        spec,
+        resources=resources,
+        # The site's default for images would copy them to the nodes of all roles.
+        environment=replace(spec.environment, stage=bool(spec.environment.stage)),
+        code=job.code,
+        track=job.track,
+        hang=role.hang,
+        checkpoint=None if service else job.checkpoint,
+        on_failure=job.on_failure,
+        chain=job.chain,
+    )
+
+
+def _of_job(
+    inputs: PlanInputs,
+    roles: Mapping[str, RolePlanInputs],
+    plans: Mapping[str, Plan],
+    on_nodes: Mapping[str, Sequence[str]],
+    main: str,
+) -> PlanInputs:
+    """The inputs of the whole job: the program of the role that ends it, on the nodes of all roles.
+
+    Each node is requested as the role that uses most of one needs it, or whole, with the GPUs of all roles that share it.
+    """
+    spec, role = inputs.spec, roles[main]
+    widest = max(plans, key=lambda name: supported.width(plans[name]))
+    of_widest, request = roles[widest].spec.resources, plans[widest].request
+    resources = replace(
+        spec.resources,
+        nodes=sum(plans[name].request.nodes for name in on_nodes),
+        ranks_per_node=request.ranks_per_node,
+        cpus_per_rank=of_widest.cpus_per_rank,
+        gpus_per_node=request.gpus_per_node or 0,
+    )
+    if any(len(names) > 1 for names in on_nodes.values()):
+        gpus = [sum(plans[name].request.gpus_per_node or 0 for name in names) for names in on_nodes.values()]
+        resources = replace(resources, ranks_per_node=1, cpus_per_rank="auto", gpus_per_node=max(gpus))
+    origins = {key: origin for key, origin in role.origins.items() if not key.startswith("resources")}
+    sizes = {
+        f"resources.{name}": roles[widest].origins.get(f"resources.{name}")
+        for name in ("ranks_per_node", "cpus_per_rank", "gpus_per_node")
+    }
+    nodes = inputs.origins.get("roles")
+    return replace(
+        inputs,
+        spec=replace(
+            role.spec,
+            resources=resources,
+            after=spec.after,
+            hold=spec.hold,
+            log_link=spec.log_link,
+            code=spec.code,
+            metrics=spec.metrics,
+            checkpoint=spec.checkpoint,
+            on_failure=spec.on_failure,
+            chain=spec.chain,
+            hang=None,
+            data={},
+        ),
+        directory=role.directory,
+        origins={
+            **origins,
+            **{key: origin for key, origin in inputs.origins.items() if key not in origins},
+            **{key: origin for key, origin in sizes.items() if origin is not None},
+            **({"resources.nodes": nodes} if nodes is not None else {}),
+        },
+        peers=tuple(roles),
+    )
+
+
+def _own_warnings(job: Plan, plans: Mapping[str, Plan]) -> list[str]:
+    """The warnings of the whole job that its roles do not have."""
+    known = {line for plan in plans.values() for line in plan.warnings}
+    return [line for line in job.warnings if line not in known]
+
+
+def _stop(ledger: Ledger, inputs: PlanInputs) -> None:
+    """Raise InvalidFile with all problems found so far, if one of them is an error."""
+    problems: list[Problem] = ledger.problems
+    if any(not one.warning for one in problems):
+        raise InvalidFile(problems, dict(inputs.sources))

@@ -1,0 +1,144 @@
+"""What a job with roles cannot have yet: keys of the whole job, schedulers, launchers, and shares of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dlrun import backends
+from dlrun.model.data import Snapshot
+from dlrun.model.plan import Plan
+from dlrun.model.site import Site
+from dlrun.model.spec import Spec
+from dlrun.plan.decisions import Ledger
+from dlrun.schedulers.allocation import is_inside
+
+CODE = "DLR143"
+
+
+def check(spec: Spec, site: Site, ledger: Ledger) -> None:
+    """Add a problem for each key of the whole job, and for a scheduler, that jobs with roles do not support yet."""
+    scheduler = backends.scheduler(site.scheduler.type)
+    if is_inside(site.scheduler.type):
+        ledger.problem(
+            CODE,
+            "a job with roles cannot run in an allocation that exists already yet",
+            "roles",
+            help="submit it, with `dlrun submit`",
+        )
+    elif not scheduler.ROLES_INSIDE:
+        ledger.problem(
+            CODE,
+            f"{site.scheduler.type} cannot run several roles in one job yet",
+            "roles",
+            help="submit a job for each program, or select a site with Slurm or OpenPBS",
+        )
+    sweep, wanted = spec.sweep, spec.resources
+    unknown = {
+        "sweep": bool(sweep.list or sweep.zip or sweep.grid),
+        "results": spec.results is not None,
+        "environment.stage": bool(spec.environment.stage),
+        "code.stage": isinstance(spec.code, Snapshot) and spec.code.stage,
+        "resources.spare_nodes": wanted.spare_nodes > 0,
+        "resources.node_local": wanted.node_local is not None,
+    }
+    for key in (key for key, is_set in unknown.items() if is_set):
+        ledger.problem(
+            CODE,
+            f"`{key}` cannot be used yet in a job with roles",
+            key,
+            help="remove it, or submit the program as a job of its own",
+        )
+    repeats = "on_failure" if spec.on_failure.requeue else "chain" if spec.chain else None
+    if repeats is not None and scheduler.REQUEUE is None:
+        ledger.problem(
+            CODE,
+            f"a job with roles cannot be started again on {site.scheduler.type} yet",
+            repeats,
+            help=f"remove `{repeats}`",
+        )
+    if spec.hang is not None:
+        ledger.problem(
+            CODE,
+            "`hang` of a whole job would end it when one of its servers has nothing to do",
+            "hang",
+            help="write it in the role that trains",
+        )
+
+
+def check_plans(
+    plans: Mapping[str, Plan], on_nodes: Mapping[str, Sequence[str]], site: Site, ledger: Ledger
+) -> None:
+    """Add a problem where a role's launcher, data or share of a node cannot be had inside one allocation."""
+    one_node = is_one_node(site)
+    for names in on_nodes.values():
+        _check_sharing({name: plans[name] for name in names} if len(names) > 1 else {}, one_node, ledger)
+    widest = max(plans, key=lambda name: width(plans[name]), default="")
+    for name, plan in plans.items():
+        launcher = backends.launcher(plan.launch.name)
+        if not launcher.CHOOSES_NODES and not one_node:
+            ledger.problem(
+                CODE,
+                f"launcher `{launcher.NAME}` starts ranks on all nodes of an allocation, not on those of role `{name}`",
+                f"roles.{name}.launcher",
+                f"roles.{name}:",
+                help="use another `launcher`, such as `srun` or `ssh`",
+            )
+        for data in plan.data:
+            if data.strategy != "in_place" or data.hub is not None:
+                ledger.problem(
+                    CODE,
+                    f"data set `{data.name}` of role `{name}` would be copied to its nodes, which roles cannot do yet",
+                    f"roles.{name}.data.{data.name}",
+                    f"data.{data.name}",
+                    help="add `strategy: in_place` to it",
+                )
+        if plan.environment.staged is not None:
+            ledger.problem(
+                CODE,
+                f"the venv or image of role `{name}` would be copied to its nodes, which roles cannot do yet",
+                f"roles.{name}.environment.stage",
+                help="remove `stage`",
+            )
+        if not (plan.request.exclusive or one_node) and width(plan)[1] > width(plans[widest])[1]:
+            ledger.problem(
+                CODE,
+                f"role `{name}` uses more cores of a node than `{widest}`, which uses more GPUs",
+                f"roles.{name}.cpus_per_rank",
+                f"roles.{name}:",
+                help="add `exclusive: true` to `resources`: then each role has whole nodes",
+            )
+
+
+def _check_sharing(plans: Mapping[str, Plan], one_node: bool, ledger: Ledger) -> None:
+    """Add a problem where roles of the same nodes could not be kept apart there."""
+    for name, plan in plans.items():
+        if not (plan.request.exclusive or one_node):
+            ledger.problem(
+                CODE,
+                f"role `{name}` shares a node of which the job may get a part only",
+                f"roles.{name}.beside",
+                "resources.exclusive",
+                "roles",
+                help="add `exclusive: true` to `resources`, or give each role nodes of its own",
+            )
+            return
+        if plan.binding.mode in ("job", "scheduler"):
+            ledger.problem(
+                CODE,
+                f"ranks of role `{name}` would take cores of the other roles on its node: {plan.binding.because}",
+                f"roles.{name}.placement.bind",
+                "placement.bind",
+                f"roles.{name}:",
+                help="remove `placement.bind`: each role then gets cores of its own",
+            )
+
+
+def is_one_node(site: Site) -> bool:
+    """Whether all roles are on one node, since the site's scheduler has no more."""
+    return backends.scheduler(site.scheduler.type).MOST_NODES == 1
+
+
+def width(plan: Plan) -> tuple[int, int]:
+    """The GPUs and CPUs of a node that a role uses."""
+    request = plan.request
+    return request.gpus_per_node or 0, (request.cpus_per_rank or 0) * request.ranks_per_node

@@ -1,0 +1,38 @@
+"""Errors of the library datasets: columns that differ, processes that map."""
+
+from __future__ import annotations
+
+from dlrun.why.known.form import Form, Writer
+
+_HF = "https://github.com/huggingface/"
+
+# ruff: noqa: E501 - a table
+WRITERS = (
+    Writer(
+        name="datasets",
+        source=_HF + "datasets",
+        forms=(
+            Form(
+                cause="file-damaged",
+                texts=(
+                    "The features can't be aligned because",
+                    "Couldn't cast array of type {1} to",
+                    "CastError: Couldn't cast",
+                    "ArrowInvalid: Schema at index {1} was different",
+                ),
+                source=_HF + "datasets/blob/main/src/datasets/table.py",
+                means="the files of a data set do not have the same columns, or types of them",
+                check="the columns of each file (`pyarrow.parquet.read_schema`)",
+                next="load files of one kind together (`data_files`), or give `features` for all of them",
+            ),
+            Form(
+                cause="loader",
+                texts=("One of the subprocesses has abruptly died during map operation",),
+                source=_HF + "datasets/blob/main/src/datasets/utils/py_utils.py",
+                means="a process that maps a data set ended; often it was killed for memory",
+                next="run `map` once with `num_proc=1` to see its own error; use fewer processes, or more `resources.memory_per_node`",
+                consequence=True,
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,132 @@
+"""Errors of other container runtimes: Podman, Docker, Charliecloud, Shifter, Sarus."""
+
+from __future__ import annotations
+
+from dlrun.why.known.form import Form, Writer
+
+WRITERS = (
+    Writer(
+        name="Podman and Docker",
+        source="https://github.com/containers/podman",
+        forms=(
+            Form(
+                cause="driver-old",
+                texts=(
+                    "requirement error: unsatisfied condition: cuda>={1}",
+                    "unsupported CUDA version: driver {} < image {1}",
+                ),
+                source="https://github.com/NVIDIA/libnvidia-container/blob/main/src/nvc_container.c",
+            ),
+            Form(
+                cause="container-namespace",
+                texts=("fuse: device not found, try 'modprobe fuse' first", "Error: OCI permission denied"),
+                source="https://github.com/libfuse/libfuse",
+            ),
+            Form(
+                cause="container-image",
+                texts=(
+                    'Error: short-name "{1}" did not resolve to an alias',
+                    "Error: initializing source docker://{1}: ",
+                    "manifest for {1} not found",
+                    "Unable to find image '{1}' locally",
+                    "Error: {1}: image not known",
+                    "pull access denied for {1}",
+                    "Error: reading manifest {1}",
+                    "manifest unknown",
+                    "Trying to pull {}...Error",
+                ),
+                source="https://github.com/containers/podman/blob/main/troubleshooting.md",
+                passing=True,
+            ),
+            Form(
+                cause="container-namespace",
+                texts=(
+                    "cannot set up namespace using",
+                    "there might not be enough IDs available in the namespace",
+                    "cannot re-exec process to join the existing user namespace",
+                    "potentially insufficient UIDs or GIDs available in user namespace",
+                    "newuidmap: write to uid_map failed",
+                    "kernel does not support overlay fs",
+                    "cannot clone: Operation not permitted",
+                ),
+                source="https://github.com/containers/podman/blob/main/troubleshooting.md",
+            ),
+            Form(
+                cause="container-mount",
+                texts=("Error: statfs {1}: no such file or directory", "invalid mount config for type"),
+                source="https://github.com/containers/podman",
+            ),
+            Form(
+                cause="gpu-library",
+                texts=(
+                    'could not select device driver "" with capabilities: [[gpu]]',
+                    "unresolvable CDI devices {1}",
+                    "nvidia-container-cli: initialization error",
+                    "nvidia-container-cli: {1}",
+                ),
+                source="https://github.com/NVIDIA/libnvidia-container",
+                means="the GPUs of the node could not be made available in the container",
+                next="exclude the node (`resources.exclude`), submit again, and report it to the centre",
+            ),
+            Form(
+                cause="container",
+                texts=(
+                    "OCI runtime error: {1}",
+                    'Error for command "{}": {1}',
+                    "Error: crun: {1}",
+                    "Error: runc: {1}",
+                    "OCI runtime create failed: {1}",
+                    "docker: Error response from daemon: {1}",
+                    "Cannot connect to the Docker daemon at",
+                ),
+                source="https://github.com/containers/crun",
+                consequence=True,
+            ),
+        ),
+    ),
+    Writer(
+        name="Charliecloud, Shifter and Sarus",
+        source="https://github.com/hpc/charliecloud",
+        forms=(
+            Form(
+                cause="container-namespace",
+                texts=(
+                    "squashfs-mount: Failed to unshare the mount namespace",
+                    "unable to exec '{}.squashfs:{1}'",
+                ),
+                source="https://docs.cscs.ch/software/uenv/",
+            ),
+            Form(
+                cause="container-mount",
+                texts=("ch-run[{}]: error: can't bind: {1}", "can't bind: source not found: {1}"),
+                source="https://github.com/hpc/charliecloud/blob/main/bin/ch_core.c",
+            ),
+            Form(
+                cause="container-namespace",
+                texts=("error: can't init user+mount namespaces",),
+                source="https://github.com/hpc/charliecloud/blob/main/bin/ch_core.c",
+            ),
+            Form(
+                cause="container-image",
+                texts=(
+                    "ch-run[{}]: error: can't stat image",
+                    "ch-run[{}]: error: can't find image",
+                    "FAILED to lookup docker image {1}",
+                    "Image {1} is not available. Attempting",
+                    "failed to find image: {1}",
+                ),
+                source="https://github.com/NERSC/shifter",
+            ),
+            Form(
+                cause="container",
+                texts=(
+                    "ch-run[{}]: error: {1}",
+                    "FAILED to setup image",
+                    "shifter: {}setupRoot failed",
+                    "[ERROR] Failed to mount squashfs",
+                ),
+                source="https://github.com/hpc/charliecloud",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,51 @@
+"""Errors of what installs and finds packages: pip, uv, Spack, git, submitit."""
+
+from __future__ import annotations
+
+from dlrun.why.known.form import Form, Writer
+
+WRITERS = (
+    Writer(
+        name="packages",
+        source="https://pip.pypa.io/en/stable/",
+        forms=(
+            Form(
+                cause="environment",
+                texts=(
+                    "ERROR: Could not find a version that satisfies the requirement {1}",
+                    "ERROR: No matching distribution found for {1}",
+                    "error: externally-managed-environment",
+                    "error: Failed to fetch: {1}",
+                    "No solution found when resolving dependencies",
+                ),
+                source="https://pip.pypa.io/en/stable/topics/dependency-resolution/",
+                means="a package could not be installed in the job: the node has no internet, or there is none for this Python",
+                check="the same command on a login node",
+                next="install the environment beforehand on a login node, and name it with `environment.venv` or `conda`",
+                passing=True,
+            ),
+            Form(
+                cause="permission",
+                texts=("fatal: detected dubious ownership in repository at '{1}'",),
+                source="https://git-scm.com/docs/git-config#Documentation/git-config.txt-safedirectory",
+                next="`environment.setup: [git config --global --add safe.directory '*']`, or take git out of the command",
+                passing=True,
+            ),
+            Form(
+                cause="command-missing",
+                texts=('Could not detect "{1}", are you indeed on a slurm cluster',),
+                source="https://github.com/haoyi-duan/WorldScore/issues/10",
+                means="the program submits jobs of its own (submitit), and `{1}` is not where it runs",
+                next="run it on a login node, or let it train directly in this job, without submitting another one",
+            ),
+            Form(
+                cause="environment-module",
+                texts=("==> Error: Spec '{1}' matches no installed packages",),
+                source="https://spack.readthedocs.io/",
+                means="Spack has no such package on this system: {1}",
+                next="`spack find` on the cluster shows the names; correct the line of `environment.setup`",
+                passing=True,
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,152 @@
+"""Errors of libraries that shape a training: DeepSpeed's and Lightning's set-up, FSDP."""
+
+from __future__ import annotations
+
+from dlrun.why.known.form import Form, Writer
+
+WRITERS = (
+    Writer(
+        name="training libraries",
+        source="https://lightning.ai/docs/pytorch/stable/",
+        forms=(
+            Form(
+                cause="configuration",
+                texts=(
+                    "You set `--ntasks={1}` in your SLURM bash script, but this variable is not supported",
+                ),
+                source="https://github.com/Lightning-AI/pytorch-lightning/blob/master/src/lightning/fabric/plugins/environments/slurm.py",
+                means="Lightning rejects SLURM_NTASKS where the number of ranks on each node is not set",
+                next="let dlrun start the ranks (`framework: lightning`), without `--ntasks` in `scheduler_options`",
+            ),
+            Form(
+                cause="file-missing",
+                texts=("Expected a string path to an existing deepspeed config{}Received: {1}",),
+                source="https://github.com/deepspeedai/DeepSpeed/blob/master/deepspeed/runtime/config.py",
+            ),
+            Form(
+                cause="file-exists",
+                texts=("Checkpoint directory {1} already exists",),
+                source="https://github.com/huggingface/accelerate/issues/1374",
+                next="set `accelerator.project_configuration.iteration` after a restart, or give each run its own directory",
+            ),
+            Form(
+                cause="file-exists",
+                texts=("ValueError: Destination {1} already exists.",),
+                source="https://github.com/google/orbax",
+            ),
+            Form(
+                cause="checkpoint-damaged",
+                texts=("{1} is not a distributed checkpoint",),
+                source="https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/dist_checkpointing/serialization.py",
+                means="a checkpoint has no `metadata.json`: it was not written to its end, or is of another format",
+            ),
+            Form(
+                cause="configuration",
+                texts=("is greater than the derived max_model_len", "had unknown keys ({1})"),
+                source="https://github.com/vllm-project/vllm/blob/main/vllm/config/model.py",
+            ),
+            Form(
+                cause="configuration",
+                texts=("Dataset scripts are no longer supported, but found {1}",),
+                source="https://github.com/huggingface/datasets/issues/7693",
+                means="the installed `datasets` (4.0 and later) does not run scripts of data sets: {1}",
+                next="use the data set in Parquet, or install `datasets` below 4.0 in the job's environment",
+            ),
+            Form(
+                cause="ranks",
+                texts=("ElasticityIncompatibleWorldSize: {1}", "{1}, rank should be in the interval"),
+                source="https://github.com/deepspeedai/DeepSpeed/blob/master/deepspeed/elasticity/elasticity.py",
+            ),
+            Form(
+                cause="configuration",
+                texts=(
+                    "Hostfile contains a bad entry: {1}, unable",
+                    "Hostfile is not formatted correctly",
+                    "No slot {1} specified on host",
+                ),
+                source="https://github.com/deepspeedai/DeepSpeed/blob/master/deepspeed/launcher/runner.py",
+                means="DeepSpeed's own launcher cannot read its list of hosts",
+                next="let dlrun start the ranks (`framework: deepspeed`) instead of the `deepspeed` command",
+            ),
+            Form(
+                cause="configuration",
+                texts=(
+                    "Please correct the following DeepSpeed config values that mismatch TrainingArguments",
+                ),
+                source="https://huggingface.co/docs/transformers/main/deepspeed",
+                means="DeepSpeed's configuration file and the arguments of the training differ",
+                next="set the values that the lines below name to `auto` in DeepSpeed's configuration file",
+            ),
+            Form(
+                cause="configuration",
+                texts=("You must use `--same_network` or",),
+                source="https://github.com/huggingface/accelerate/blob/main/src/accelerate/utils/launch.py",
+                means="accelerate's own launcher was not given the address of the first node",
+                next="let dlrun start the ranks (`framework: accelerate`) instead of the `accelerate` command",
+            ),
+            Form(
+                cause="not-a-number",
+                texts=(
+                    "probability tensor contains either `inf`, `nan` or element < 0",
+                    "to satisfy the constraint {}, but found invalid values",
+                ),
+                source="https://github.com/pytorch/pytorch/blob/main/torch/distributions/distribution.py",
+                means="the model's output is not a number (NaN), so that nothing can be drawn from it",
+            ),
+            Form(
+                cause="port-in-use",
+                texts=("TensorBoard could not bind to port {1}",),
+                source="https://github.com/tensorflow/tensorboard",
+                means="TensorBoard's port was taken by another process of the node",
+                next="start it with `--port 0`, and not inside of the training's job",
+                passing=True,
+            ),
+            Form(
+                cause="abort",
+                texts=("crashed with exit code -6",),
+                regex=r"Container rank \d+ status failed cmd .* code -6\b",
+                source="https://github.com/mosaicml/composer/blob/main/composer/cli/launcher.py",
+                consequence=True,
+            ),
+            Form(
+                cause="segmentation-fault",
+                texts=("crashed with exit code -11",),
+                regex=r"Container rank \d+ status failed cmd .* code -11\b",
+                source="https://github.com/mosaicml/composer/blob/main/composer/cli/launcher.py",
+                consequence=True,
+            ),
+            Form(
+                cause="killed",
+                texts=("crashed with exit code -9",),
+                regex=r"Container rank \d+ status failed cmd .* code -9\b",
+                source="https://github.com/mosaicml/composer/blob/main/composer/cli/launcher.py",
+                consequence=True,
+            ),
+            Form(
+                cause="killed",
+                texts=("ProcessExitedException: process {} terminated with signal SIGKILL",),
+                source="https://github.com/pytorch/pytorch/blob/main/torch/multiprocessing/spawn.py",
+                consequence=True,
+            ),
+            Form(
+                cause="segmentation-fault",
+                texts=("ProcessExitedException: process {} terminated with signal SIGSEGV",),
+                source="https://github.com/pytorch/pytorch/blob/main/torch/multiprocessing/spawn.py",
+                consequence=True,
+            ),
+            Form(
+                cause="abort",
+                texts=("ProcessExitedException: process {} terminated with signal SIGABRT",),
+                source="https://github.com/pytorch/pytorch/blob/main/torch/multiprocessing/spawn.py",
+                consequence=True,
+            ),
+            Form(
+                cause="configuration",
+                texts=("Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`",),
+                source="https://pytorch.org/docs/stable/fsdp.html",
+                means="FSDP was given frozen and trained parameters in one unit",
+                next="`FullyShardedDataParallel(…, use_orig_params=True)`, or wrap frozen and trained modules apart",
+            ),
+        ),
+    ),
+)

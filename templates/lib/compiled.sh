@@ -1,0 +1,60 @@
+# shellcheck shell=bash disable=SC2154 # variables of lib/job.sh
+# In job.sh: the compilers' caches of each node begin with what the user's store has, and what they have in addition goes there.
+
+_dlrun_compiled=()          # the words that name the store and the environment
+_dlrun_save=()              # the command that saves, but for --settled
+_dlrun_save_interval=600    # seconds
+_dlrun_save_at=             # the time of the next, in seconds since the start
+_dlrun_saved_at_warning=
+
+dlrun_keep_compiled() { # BASE KEY: of the caches; the entries for this machine in the user's store are those that nodes begin with
+  local store place=
+  unset -v DLRUN_COMPILED
+  rm -f -- "$DLRUN_RUN_DIR/compiled" "$DLRUN_RUN_DIR"/not-seeded*
+  { read -r store <"$DLRUN_JOB_DIR/store"; } 2>/dev/null || store=${DLRUN_JOB_DIR%/*}/.dlrun-hub-$EUID
+  if [[ $_dlrun_host != "${DLRUN_FIRST_HOST%%.*}" ]] || ! _dlrun_place_caches "$1"; then return 0; fi
+  _dlrun_compiled=(--store "$store" --key "$2")
+  _dlrun_compiled_in=$place/$2
+  _dlrun_save=(bash -p "$DLRUN_JOB_DIR/lib/python.sh" "$DLRUN_JOB_DIR/node.pyz" compiled-save "${_dlrun_compiled[@]}" --from "$_dlrun_compiled_in")
+  _dlrun_on_event second _dlrun_save_at_times
+  _dlrun_on_event gone _dlrun_save_at_end
+  if [[ -d $store && (! -O $store || -d $store/caches--$2) ]]; then
+    dlrun_python "$DLRUN_JOB_DIR/node.pyz" compiled-find "${_dlrun_compiled[@]}" --out "$DLRUN_RUN_DIR/compiled" || true
+    { read -r DLRUN_COMPILED <"$DLRUN_RUN_DIR/compiled" && export DLRUN_COMPILED; } 2>/dev/null || true # machine, digest, path
+  fi
+}
+
+dlrun_seed_compiled() { # COMMAND...: a step of stage.sh on each node for these entries alone; without one they came with the data
+  local failed
+  [[ -n ${DLRUN_COMPILED-} ]] || return 0
+  if (($#)); then
+    "$@" bash -p "$DLRUN_JOB_DIR/stage.sh" seed </dev/null &
+    _dlrun_steps=("$!")
+    wait "$!" || touch "$DLRUN_RUN_DIR/not-seeded"
+    _dlrun_steps=()
+  fi
+  failed=("$DLRUN_RUN_DIR"/not-seeded*)
+  if [[ -e ${failed[0]} ]]; then
+    dlrun_log "caches: compiled entries did not reach all nodes, which compile by themselves; see $DLRUN_RUN_DIR/logs/stage-*.log"
+    dlrun_python "$DLRUN_JOB_DIR/node.pyz" compiled-check "${_dlrun_compiled[@]}" || true
+  else
+    dlrun_log "caches: the nodes begin with the compiled entries of earlier jobs"
+  fi
+}
+
+_dlrun_save_at_times() { # at the signal to save a checkpoint, and at intervals
+  _dlrun_read_clock
+  if [[ -n ${_dlrun_warning_sent-} && -z $_dlrun_saved_at_warning ]]; then _dlrun_saved_at_warning=1 _dlrun_save_at=0; fi
+  if ((_dlrun_now < ${_dlrun_save_at:=$((_dlrun_now + _dlrun_save_interval))})); then return 0; fi
+  _dlrun_save_at=$((_dlrun_now + _dlrun_save_interval))
+  dlrun_start_watcher "${_dlrun_save[@]}" --settled 10s
+}
+
+_dlrun_save_at_end() { # what was written in the last seconds before a failure may not be complete
+  local longest=120 settled=10
+  if ((_dlrun_status == 0)); then settled=0; fi
+  if [[ -n ${_dlrun_warning_sent-} ]]; then longest=10; fi
+  if [[ -n $_dlrun_asked ]]; then longest=5; fi
+  [[ -d $_dlrun_compiled_in ]] || return 0
+  timeout -k 5 "$longest" "${_dlrun_save[@]}" --settled "${settled}s" </dev/null || true
+}

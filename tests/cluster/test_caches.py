@@ -1,0 +1,172 @@
+"""What compilers have compiled comes from the user's store to every node, and new entries go there, on a real Slurm.
+
+Between jobs the nodes' caches are removed, as where `/tmp` belongs to the job.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import Cluster, ClusterSpec, NodeType, why_not
+from tests.cluster.hosts import await_true
+from tests.cluster.jobs import PYTHON, User, bash
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(bool(why_not()), reason=why_not()),
+    pytest.mark.needs("cc"),
+]
+
+SITE = {
+    "name": "test-caches",
+    "scheduler": {"type": "slurm"},
+    "launcher": {"name": "srun"},
+    "storage": {"node_local": {"path": "/tmp", "size": "10GB"}},
+}
+RESOURCES = {"nodes": 3, "ranks_per_node": 2, "cpus_per_rank": 1, "walltime": "5m"}
+HOLD = """
+trap '' TERM
+"$0" compile.py "$@"
+if ((DLRUN_RESTART)); then exit; fi
+: >"$DLRUN_RUN_DIR/compiled-$DLRUN_RANK"
+until [[ -e $DLRUN_RUN_DIR/go ]]; do sleep 0.2; done
+"""
+"""Once it has compiled, the first run waits."""
+COMPILE = """
+import ctypes, os, subprocess, sys
+place = os.environ["TORCH_EXTENSIONS_DIR"]
+for name in sys.argv[1:]:
+    library = f"{place}/{name}-{os.environ['LOCAL_RANK']}.so"
+    there = os.path.exists(library)
+    if not there:
+        source = f"int step(void) {{ return {len(name)}; }}".encode()
+        subprocess.run(["cc", "-shared", "-xc", "-", "-o", library + ".tmp"], input=source, check=True)
+        os.rename(library + ".tmp", library)
+    assert ctypes.CDLL(library).step() == len(name)
+    print("found" if there else "compiled", name, flush=True)
+"""
+"""A program that compiles what it calls, unless its cache has it."""
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    spec = ClusterSpec(node_types=(NodeType(count=3),), sshd=True)
+    with Cluster(spec, name=f"caches-{os.getpid()}") as running:
+        yield running
+
+
+@pytest.fixture
+def alice(cluster):
+    user = User(cluster, SITE)
+    user.write("compile.py", COMPILE)
+    yield user
+    empty(user)
+    cluster.on("login", "rm -rf ~/.local/state/dlrun", user=user.name)
+
+
+def empty(user) -> None:
+    """As if the nodes' storage had belonged to the job."""
+    for node in user.cluster.spec.nodes:
+        user.cluster.on(node, "rm -rf /tmp/dlrun-*", user="root", check=True)
+
+
+def submit(user, *names: str, **spec) -> str:
+    command = [str(PYTHON / "python"), "compile.py", *names]
+    return user.submit({"command": command, "resources": RESOURCES, "caches": "auto", **spec})
+
+
+def run(user, *names: str, **spec) -> tuple[str, list[list[str]]]:
+    """A job on empty nodes: its id, and what each rank has said."""
+    empty(user)
+    job = submit(user, *names, **spec)
+    (only,) = user.ended(job)
+    assert only["state"] == "completed", user.log(job)
+    return job, [user.log(job, f"rank-{rank}").splitlines() for rank in range(6)]
+
+
+def versions(user, job: str) -> list[Path]:
+    """The complete ones in the store, the oldest first."""
+    marks = user.job_dir(job).parent.glob(".dlrun-hub-*/caches--*/*.json")
+    return [
+        mark.with_suffix("") for mark in sorted(marks, key=lambda mark: json.loads(mark.read_text())["saved"])
+    ]
+
+
+def test_a_second_job_compiles_nothing(alice):
+    home = alice.cluster.home(alice.name)
+    before = {path for path in home.rglob("*") if path.is_file()}
+    _, said = run(alice, "one", "two")
+    assert said == [["compiled one", "compiled two"]] * 6
+    job, said = run(alice, "one", "two")
+    assert said == [["found one", "found two"]] * 6, alice.log(job)
+    assert "the nodes begin with the compiled entries of earlier jobs" in alice.log(job)
+    read = []
+    for node in range(3):
+        lines = (alice.job_dir(job) / "logs" / f"stage-{node}.jsonl").read_text().splitlines()
+        read.append(sum(json.loads(line).get("read", 0) for line in lines))
+    assert [count > 0 for count in read] == [True, False, False], "once for all nodes"
+    assert len(versions(alice, job)) == 1, "nothing new was compiled"
+    _, said = run(alice, "one", "three")
+    assert said == [["found one", "compiled three"]] * 6
+    _, said = run(alice, "three", "two")
+    assert said == [["found three", "found two"]] * 6
+    after = {path for path in home.rglob("*") if path.is_file()}
+    assert not {path for path in after - before if "dlrun" not in str(path)}
+
+
+def test_a_run_after_a_requeue_compiles_nothing(alice):
+    """The program fails; its files were complete for longer than the seconds in which they may not be."""
+    failing = f"""{HOLD}
+    until [[ -z $(find "$TORCH_EXTENSIONS_DIR" -newermt '-12 seconds' -type f) ]]; do sleep 1; done
+    exit 75
+    """
+    empty(alice)
+    spec = {
+        "command": [*bash(failing), str(PYTHON / "python"), "one"],
+        "resources": RESOURCES,
+        "caches": "auto",
+        "on_failure": {"requeue": 1, "user_error": "requeue"},
+    }
+    job = alice.submit(spec)
+    place = alice.job_dir(job)
+    await_true(
+        lambda: all((place / f"compiled-{rank}").exists() for rank in range(6)), 60, "all ranks to compile"
+    )
+    (place / "go").touch()
+    await_true(lambda: "another follows" in alice.log(job), 90, "the run to end")
+    await_true(lambda: versions(alice, job), 60, "an archive")
+    empty(alice)
+    (only,) = alice.ended(job, within=300)
+    assert only["state"] == "completed", alice.log(job)
+    for rank in range(6):
+        assert alice.log(job, f"rank-{rank}").splitlines()[-1] == "found one"
+
+
+@pytest.mark.parametrize("fault", ["damaged", "another user's", "a node that fails"])
+def test_a_job_starts_without_the_store(alice, fault):
+    job, said = run(alice, "one")
+    (version,) = versions(alice, job)
+    if fault == "damaged":
+        content = bytearray((version / "cache.tar").read_bytes())
+        content[2048] ^= 1
+        (version / "cache.tar").write_bytes(content)
+        expected = ["compiled one"], "is damaged, and left aside"
+    elif fault == "another user's":
+        os.chown(version / "cache.tar", 12345, -1)
+        expected = ["compiled one"], "belongs to another user (uid 12345)"
+    else:  # while it saves: what it has written so far stays hidden
+        left = version.parent / f".{version.name[:-13]}-77.new"
+        left.mkdir()
+        (left / "cache.tar").write_bytes((version / "cache.tar").read_bytes()[:700])
+        os.chown(left, version.stat().st_uid, -1)
+        expected = ["found one"], "the nodes begin with the compiled entries"
+    job, said = run(alice, "one")
+    assert said == [expected[0]] * 6, alice.log(job)
+    assert expected[1] in alice.log(job)
+    job, said = run(alice, "one", "two")
+    assert said == [["found one", "compiled two"]] * 6, alice.log(job)
+    assert not list(version.parent.glob(".x86*77.new")), "removed by the next that saves"

@@ -1,0 +1,307 @@
+"""Several programs in one job, on a real Slurm: addresses, order, the end, the first cause, and nothing that stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from dlrun.model.cpuset import parse_list
+from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, cgroups, why_not
+from tests.cluster.hosts import await_true
+from tests.cluster.jobs import SLURM_SITE, User
+
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "roles"
+NODES = [f"n{number}" for number in range(1, 4)]
+SERVER = """\
+import os, sys, time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Answer(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(f"scored by {os.uname().nodename}".encode())
+
+time.sleep(2)
+print("listens", flush=True)
+HTTPServer(("0.0.0.0", int(sys.argv[1])), Answer).serve_forever()
+"""
+TRAINER = """\
+import os, sys, time, urllib.request
+
+rank = os.environ["RANK"]
+for step in range(int(sys.argv[2])):
+    with urllib.request.urlopen(f"http://{sys.argv[1]}/score", timeout=20) as answer:
+        print("step", step, "rank", rank, "on", os.uname().nodename, answer.read().decode(), flush=True)
+    time.sleep(1)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    spec = ClusterSpec(
+        node_types=(NodeType(count=len(NODES), gpus=2),),
+        partitions=(Partition(name="work", default=True, node_types=("n",)),),
+        cgroup=not cgroups.why_not(),
+        slurm_conf=("KillWait=5", "OverTimeLimit=0"),
+    )
+    with Cluster(spec, name=f"roles-{os.getpid()}") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def alice(cluster):
+    user = User(cluster, SLURM_SITE)
+    user.write("server.py", SERVER)
+    user.write("trainer.py", TRAINER)
+    return user
+
+
+def submit(alice, steps, *, order=("judge", "train"), train=None, **judge):
+    """Submit a training that asks a judge so often; order: of the roles and so of their nodes; others: keys of the roles."""
+    roles = {
+        "judge": {
+            "framework": "mpi",
+            "command": ["python3", "server.py", "{{ role.judge.port }}"],
+            "ready": {"http": "/health", "within": "1m"},
+            **judge,
+        },
+        "train": {
+            "command": ["python3", "trainer.py", "{{ role.judge.address }}", str(steps)],
+            "nodes": 2,
+            "ranks_per_node": 2,
+            "needs": ["judge"],
+            **(train or {}),
+        },
+    }
+    path = alice.write(
+        f"roles-{steps}.yaml",
+        json.dumps(
+            {
+                "name": "roles",
+                "resources": {"walltime": "5m", "exclusive": True},
+                "roles": {name: roles[name] for name in order},
+            }
+        ),
+    )
+    return alice.dlrun("submit", str(path), "--parsable").stdout.strip()
+
+
+def test_a_training_asks_its_judge(alice):
+    job = submit(alice, 5)
+    (run,) = alice.ended(job, 120)
+    assert (run["state"], run["exit_code"]) == ("completed", 0), alice.log(job)
+    directory = alice.job_dir(job)
+    logs = sorted((directory / "roles/train/logs").glob("rank-*.log"))
+    lines = [log.read_text().splitlines() for log in logs]
+    assert [len([line for line in each if line.startswith("step")]) for each in lines] == [5] * 4
+    assert {line.split()[5] for each in lines for line in each if line.startswith("step")} == {"n2", "n3"}
+    assert {line.split()[-1] for each in lines for line in each if line.startswith("step")} == {"n1"}
+    assert alice.scontrol(job)["NumNodes"] == "3"
+    shown = alice.dlrun("logs", job, "--role", "train", "--rank", "0,2").stdout
+    assert "[train/rank 2] step 4 rank 2" in shown
+    assert "listens" not in shown
+    assert "[judge/rank 0] listens" in alice.dlrun("logs", job).stdout
+    alice.left_nothing(job, NODES)
+    removed = alice.dlrun("clean", str(directory), "--yes").stderr
+    assert not directory.exists(), removed
+
+
+def test_a_judge_that_is_killed_is_the_cause(alice):
+    job = submit(alice, 200)
+    log = alice.job_dir(job) / "roles/train/logs/rank-0.log"
+    await_true(lambda: log.exists() and "step 1 " in log.read_text(), 90, "the training to begin")
+    alice.cluster.on("n1", ["pkill", "-KILL", "-f", "server.py"])
+    (run,) = alice.ended(job, 60)
+    assert run["state"] == "failed", alice.log(job)
+    assert "dlrun: role judge" in alice.log(job)
+    record = json.loads((alice.job_dir(job) / "state.json").read_text())
+    assert (record["role"], record["exit_code"]) == ("judge", 137), alice.log(job)
+    why = alice.why(job)
+    assert (why["role"], why["exit_code"], why["first"]["host"]) == ("judge", 137, "n1"), why
+    assert why["next"].count("--role judge") == why["next"].count("dlrun logs")
+    assert "why:   role judge: " in alice.dlrun("why", job).stdout
+    assert "listens" in alice.dlrun("logs", job, "--first-failure").stdout
+    alice.left_nothing(job, NODES)
+
+
+def test_a_judge_starts_again_as_often_as_is_allowed(alice):
+    job = submit(alice, 1000, restarts=1)
+    log = alice.job_dir(job) / "roles/judge/logs/rank-0.log"
+    await_true(lambda: log.exists() and "listens" in log.read_text(), 90, "the judge to listen")
+    alice.cluster.on("n1", ["pkill", "-KILL", "-f", "server.py"])
+    await_true(lambda: "(1 of 1)" in alice.log(job), 60, "the judge to start again")
+    alice.dlrun("cancel", job)
+    (run,) = alice.ended(job, 60)
+    assert run["state"] in ("cancelled", "failed"), alice.log(job)
+    alice.left_nothing(job, NODES)
+
+
+def test_a_judge_that_never_listens_is_the_cause(alice):
+    hangs = ["python3", "-c", "import time; time.sleep(600)"]
+    job = submit(alice, 3, command=hangs, ready={"http": "/health", "within": "5s"})
+    (run,) = alice.ended(job, 90)
+    assert (run["state"], run["exit_code"]) == ("failed", 1), alice.log(job)
+    record = json.loads((alice.job_dir(job) / "state.json").read_text())
+    assert record["cause"] == "role judge was not ready within 5 s: last answer: connection refused"
+    assert not (alice.job_dir(job) / "roles/train/logs/rank-0.log").exists(), "what needs it has not begun"
+    alice.left_nothing(job, NODES)
+
+
+def test_a_training_that_fails_ends_its_judge(alice):
+    job = submit(alice, "no number")
+    (run,) = alice.ended(job, 120)
+    assert (run["state"], run["exit_code"]) == ("failed", 1), alice.log(job)
+    why = alice.why(job)
+    assert (why["role"], why["cause"]) == ("train", "exception"), why
+    assert "ValueError" in why["line"]
+    assert "role judge was ended" in alice.log(job)
+    (job_as_data,) = json.loads(alice.dlrun("status", job, "--json").stdout)["jobs"]
+    assert [(role["role"], role["state"]) for role in job_as_data["roles"]] == [
+        ("judge", "ended"),
+        ("train", "ended"),
+    ]
+    assert "after" in alice.dlrun("status", job).stdout
+    alice.left_nothing(job, NODES)
+
+
+def test_roles_beside_one_another_have_cores_and_gpus_of_their_own(alice):
+    types = {"n": {"topology": {"packages": 2, "cores": 4, "gpus": {"count": 2, "numa": [0, 1]}}}}
+    alice.write("gpus.yaml", {**SLURM_SITE, "node_types": types})
+    show = "echo part $(uname -n) $(taskset -c -p $BASHPID | sed 's/.*: //') gpu $CUDA_VISIBLE_DEVICES"
+    roles = {
+        "train": {
+            "run": f"{show}\npython3 trainer.py {{{{ role.judge.address }}}} 2",
+            "nodes": 2,
+            "gpus_per_node": 1,
+            "needs": ["judge"],
+        },
+        "judge": {
+            "run": f"{show}\nexec python3 server.py {{{{ role.judge.port }}}}",
+            "beside": "train",
+            "gpus_per_node": 1,
+        },
+    }
+    path = alice.write(
+        "beside.yaml",
+        {
+            "name": "beside",
+            "site": "./gpus.yaml",
+            "resources": {"walltime": "5m", "exclusive": True},
+            "roles": roles,
+        },
+    )
+    job = alice.dlrun("submit", str(path), "--parsable").stdout.strip()
+    (run,) = alice.ended(job, 120)
+    assert (run["state"], run["exit_code"]) == ("completed", 0), alice.log(job)
+    assert alice.scontrol(job)["NumNodes"] == "2"
+    found = {}
+    for name in ("train", "judge"):
+        for log in (alice.job_dir(job) / f"roles/{name}/logs").glob("rank-*.log"):
+            (line,) = [line.split() for line in log.read_text().splitlines() if line.startswith("part")]
+            found[name, line[1]] = (parse_list(line[2]), line[4])
+    assert sorted(found) == [("judge", "n1"), ("train", "n1"), ("train", "n2")]
+    for cpus, _ in found.values():
+        assert len(cpus) == 4
+    assert not set(found["judge", "n1"][0]) & set(found["train", "n1"][0])
+    assert found["train", "n1"] == found["train", "n2"]
+    assert [gpu for _, gpu in (found["train", "n1"], found["judge", "n1"])] == ["0", "1"]
+    alice.left_nothing(job, NODES)
+
+
+LEARNER = """\
+import os, signal, sys, time, urllib.request
+
+step = int(open("saved").read()) if os.path.exists("saved") else 0
+
+def save(number, frame):
+    print("saves", step, flush=True)
+    if os.environ["RANK"] == "0":
+        with open("saved", "w") as file:
+            file.write(str(step))
+    sys.exit(0)
+
+signal.signal(signal.SIGUSR1, save)
+print("begins at", step, "restart", os.environ["DLRUN_RESTART"], flush=True)
+while step < 1000 and (step == 0 or os.environ["DLRUN_RESTART"] == "0"):
+    urllib.request.urlopen(f"http://{sys.argv[1]}/score", timeout=20).read()
+    step += 1
+    time.sleep(0.5)
+print("learned", flush=True)
+"""
+
+
+def test_before_the_walltime_the_training_saves_and_the_job_goes_on(alice):
+    alice.write("learner.py", LEARNER)
+    spec = {
+        "name": "saves",
+        "resources": {"walltime": "1m", "exclusive": True},
+        "checkpoint": {"signal": "USR1", "before_end": "30s"},
+        "on_failure": {"requeue": 2},
+        "roles": {
+            "judge": {"run": "exec python3 server.py {{ role.judge.port }}"},
+            "train": {
+                "command": ["python3", "learner.py", "{{ role.judge.address }}"],
+                "nodes": 2,
+                "ranks_per_node": 1,
+                "needs": ["judge"],
+            },
+        },
+    }
+    job = alice.dlrun("submit", str(alice.write("saves.yaml", spec)), "--parsable").stdout.strip()
+    await_true(lambda: "another start of the job follows" in alice.log(job), 120, "the next start")
+    (run,) = alice.ended(job, 240)
+    assert (run["state"], run["exit_code"]) == ("completed", 0), alice.log(job)
+    for rank in ("0", "1"):
+        log = alice.dlrun("logs", job, "--role", "train", "--rank", rank).stdout
+        saved = [
+            line.split()[-1] for line in log.splitlines() if " saves " in line or line.startswith("saves")
+        ]
+        begun = [line.split("begins at ")[1] for line in log.splitlines() if "begins at" in line]
+        assert begun[0] == "0 restart 0"
+        assert begun[1].endswith(" restart 1")
+        assert int(saved[0]) > 0
+        assert len(begun) == 2, log
+        assert log.count("learned") == 1
+    assert "SIGUSR2 to role train" in alice.log(job)
+    assert "SIG" not in (alice.job_dir(job) / "roles/judge/logs/job.log").read_text(), (
+        "a server has nothing to save"
+    )
+    alice.left_nothing(job, NODES)
+
+
+def test_a_failure_of_the_program_starts_the_job_again_if_that_is_allowed(alice):
+    fails = "echo start $DLRUN_RESTART; sleep 2; exit $((DLRUN_RESTART ? 0 : 3))"
+    spec = {
+        "name": "again",
+        "resources": {"walltime": "5m", "exclusive": True},
+        "on_failure": {"requeue": 1, "user_error": "requeue"},
+        "roles": {
+            "judge": {"run": "exec python3 server.py {{ role.judge.port }}"},
+            "train": {"run": f"{fails} # {{{{ role.judge.address }}}}", "needs": ["judge"]},
+        },
+    }
+    job = alice.dlrun("submit", str(alice.write("again.yaml", spec)), "--parsable").stdout.strip()
+    await_true(lambda: "another start of the job follows" in alice.log(job), 120, "the next start")
+    (run,) = alice.ended(job, 240)
+    assert (run["state"], run["exit_code"]) == ("completed", 0), alice.log(job)
+    log = alice.dlrun("logs", job, "--role", "train").stdout
+    assert "start 0" in log, log
+    assert "start 1" in log, log
+    alice.left_nothing(job, NODES)
+
+
+def test_the_example(alice):
+    for name in ("spec.yaml", "judge.py", "train.py"):
+        alice.write(name, (EXAMPLE / name).read_text())
+    job = alice.dlrun("submit", "spec.yaml", "--parsable").stdout.strip()
+    (run,) = alice.ended(job, 120)
+    assert (run["state"], run["exit_code"]) == ("completed", 0), alice.log(job)
+    for rank in ("0", "1"):
+        assert "step 400 mean reward" in alice.dlrun("logs", job, "--role", "train", "--rank", rank).stdout
+    alice.left_nothing(job, NODES)

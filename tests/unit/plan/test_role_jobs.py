@@ -1,0 +1,291 @@
+"""Jobs with several programs: what is planned for each role, what is asked of the scheduler, and what is refused, where."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from dlrun.model.problem import InvalidFile
+from dlrun.model.units import Duration
+from dlrun.plan.role_jobs.order import ends
+from dlrun.render.parts import library
+from tests.making import SLURM, plan_of, scripts_of
+
+SITE = (
+    SLURM
+    + """\
+partitions: {work: {default: true, node_type: n, exclusive: true, min_nodes: 2, max_nodes: 4}}
+node_types: {n: {memory: 180GiB, topology: {packages: 2, cores: 8, gpus: {count: 4, numa: [0, 0, 1, 1]}}}}
+"""
+)
+SHARED = SITE.replace("exclusive: true", "exclusive: false")
+TWO = """\
+resources: {walltime: 1h}
+environment: {variables: {A: spec, B: spec}}
+roles:
+  judge:
+    command: [judge, "{{ role.judge.port }}"]
+    environment: {variables: {B: judge}}
+  train:
+    run: train {{ role.judge.address }} {{ role.judge.hosts }}
+    nodes: 2
+    needs: [judge]
+"""
+
+
+def jobs(plan):
+    return {role.name: role for role in plan.role_jobs.jobs}
+
+
+def fault(tmp_path, text, site=SITE):
+    """The one error of a spec, with the text at its place."""
+    with pytest.raises(InvalidFile) as raised:
+        plan_of(tmp_path, text, site)
+    errors = [problem for problem in raised.value.problems if not problem.warning]
+    assert len(errors) == 1, errors
+    at = errors[0].origin
+    line = (tmp_path / "spec.yaml").read_text().splitlines()[at.line - 1]
+    return errors[0].code, errors[0].message, errors[0].help, line[at.column - 1 :]
+
+
+def test_the_job_asks_for_the_nodes_of_all_roles(tmp_path):
+    plan = plan_of(tmp_path, TWO, SITE)
+    assert (plan.request.nodes, plan.request.walltime) == (3, Duration(3600))
+    assert "--nodes=3" in [one.text for one in plan.directives]
+    assert {name: role.plan.request.nodes for name, role in jobs(plan).items()} == {"judge": 1, "train": 2}
+    assert plan.cost.node_hours == 3
+
+
+def test_each_role_is_a_job_with_the_rest_of_the_spec(tmp_path):
+    roles = jobs(plan_of(tmp_path, TWO, SITE))
+    judge, train = roles["judge"].plan, roles["train"].plan
+    own = {v.name: v.value.literal for v in judge.variables if v.name in "AB"}
+    assert own == {"A": "spec", "B": "judge"}
+    assert {v.name: v.value.literal for v in train.variables if v.name in "AB"} == {"A": "spec", "B": "spec"}
+    assert (judge.request.ranks_per_node, train.request.ranks_per_node) == (1, 4)
+    assert judge.role == "judge"
+    assert train.directives == ()
+    assert "--nodelist=" in str(train.roles[0].launch)
+
+
+def test_a_service_may_have_several_processes(tmp_path):
+    plan = plan_of(tmp_path, TWO.replace("  judge:\n", "  judge:\n    ranks_per_node: 2\n"), SITE)
+    assert jobs(plan)["judge"].plan.request.ranks_per_node == 2
+
+
+def test_a_port_that_is_used_says_when_a_role_is_ready(tmp_path):
+    roles = jobs(plan_of(tmp_path, TWO, SITE))
+    assert roles["judge"].ready.port
+    assert roles["train"].ready is None
+    assert [name for name, role in roles.items() if role.ends] == ["train"]
+
+
+def test_a_role_without_any_sign_that_it_is_ready_is_a_warning(tmp_path):
+    plan = plan_of(tmp_path, "roles: {a: {command: [a]}, b: {command: [b], needs: [a]}}", SITE)
+    assert any("role `a` has no `ready`" in line for line in plan.warnings)
+
+
+def test_what_the_program_on_the_nodes_reads(tmp_path):
+    ready = "    ready: {file: up, within: 2m}\n    restarts: 3\n    ends: true\n    command: [judge"
+    plan = plan_of(tmp_path, TWO.replace("    command: [judge", ready), SITE)
+    made = json.loads(scripts_of(plan)["roles.json"])
+    assert (made["version"], made["walltime"]) == (1, 3600)
+    judge, train = made["roles"]
+    assert judge == {
+        "name": "judge",
+        "nodes": 1,
+        "needs": [],
+        "ends": True,
+        "restarts": 3,
+        "ports": 1,
+        "ready": {"file": "/home/ada/project/up"},
+        "within": 120,
+    }
+    assert (train["needs"], train["ready"], train["ends"], train["nodes"]) == (["judge"], None, False, 2)
+
+
+ENDING = """\
+checkpoint: {signal: TERM, before_end: 3m}
+on_failure: {requeue: 2, user_error: requeue}
+"""
+
+
+PBS = SITE.replace("type: slurm", "type: openpbs").replace("{name: srun}", "{name: ssh}")
+
+
+def test_without_steps_of_the_scheduler_programs_are_started_by_ssh(tmp_path):
+    plan = plan_of(tmp_path, TWO, PBS)
+    assert any("select=3:" in one.text for one in plan.directives), "one select for all roles"
+    *words, host = plan.role_jobs.start
+    assert [part.code for part in host.parts] == ["$DLRUN_FIRST_HOST"]
+    ssh = tmp_path / "ssh"
+    ssh.write_text('#!/bin/bash\necho "on $1"\nshift\nexec "$@"\n')
+    ssh.chmod(0o755)
+    odd = ["two words", "a\nline", "$HOME'\"", ""]
+    ran = subprocess.run(
+        [*(word.literal for word in words), "n2", "printf", "<%s>", *odd],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert ran.stdout == "on n2\n" + "".join(f"<{word}>" for word in odd)
+
+
+@pytest.mark.parametrize("key", ["on_failure: {requeue: 1}", "chain: true"])
+def test_where_the_job_itself_submits_its_next_run_roles_cannot(tmp_path, key):
+    code, message, _, _ = fault(tmp_path, f"{TWO}{key}\n", PBS)
+    assert (code, "cannot be started again on openpbs yet" in message) == ("DLR143", True)
+
+
+def test_the_early_signal_is_for_the_roles_that_end_the_job(tmp_path):
+    plan = plan_of(tmp_path, TWO.replace("  judge:\n", "  judge:\n    restarts: 3\n") + ENDING, SITE)
+    assert {"--signal=B:USR1@180", "--requeue"} <= {one.text for one in plan.directives}
+    made = scripts_of(plan)
+    whole = json.loads(made["roles.json"])
+    assert [role.get("signal") for role in whole["roles"]] == [None, "USR1"]
+    assert (whole["before"], whole["requeues"], "timed_out" in whole["requeue_on"]) == (180, 2, True)
+    assert whole["requeue"].startswith("scontrol requeue")
+    lines = {name: made[f"roles/{name}/job.sh"].splitlines() for name in ("judge", "train")}
+    causes = "timed_out preempted node_failed user_error"
+    for name, times in (("judge", 5), ("train", 2)):
+        found = [line.partition(" # ")[0] for line in lines[name] if line.startswith("dlrun_requeue")]
+        assert found == [f"dlrun_requeue {times} '{causes}' touch \"$DLRUN_RUN_DIR/.again\""], (
+            "as often as both can start it"
+        )
+    assert not [line for line in lines["judge"] if line.startswith(("dlrun_checkpoint", "dlrun_end_before"))]
+    (saves,) = [line for line in lines["train"] if line.startswith("dlrun_checkpoint")]
+    assert saves.startswith("dlrun_checkpoint TERM USR1 180 '' scheduler 'the ranks'")
+    assert len(made["job.sh"].splitlines()) <= 90
+
+
+def test_a_chain_is_requeued_at_the_limit_of_the_partition(tmp_path):
+    site = SITE.replace("max_nodes: 4", "max_nodes: 4, max_walltime: 30m")
+    plan = plan_of(tmp_path, TWO + "chain: true\n", site)
+    whole = json.loads(scripts_of(plan)["roles.json"])
+    assert (whole["walltime"], whole["requeues"], whole["requeue_on"]) == (1800, 1, ["timed_out"])
+    assert whole["before"] == 30
+
+
+def test_expressions_are_variables_of_the_job(tmp_path):
+    made = scripts_of(plan_of(tmp_path, TWO, SITE))
+    assert "${DLRUN_ROLE_JUDGE_PORT}" in made["roles/judge/rank.sh"]
+    assert 'train "${DLRUN_ROLE_JUDGE_ADDRESS}" "${DLRUN_ROLE_JUDGE_HOSTS}"' in made["roles/train/rank.sh"]
+
+
+def test_the_pages_of_a_job_with_two_roles_are_short(tmp_path):
+    plan = plan_of(tmp_path, TWO, SITE)
+    made = scripts_of(plan)
+    assert len(made["job.sh"].splitlines()) <= 90
+    assert "roles" in library(plan)
+    assert "roles" in library(jobs(plan)["judge"].plan)
+
+
+def test_on_shared_nodes_each_is_as_wide_as_the_widest_role(tmp_path):
+    text = TWO.replace("    nodes: 2\n", "    nodes: 2\n    gpus_per_node: 2\n    ranks_per_node: 2\n")
+    text = text.replace("  judge:\n", "  judge:\n    gpus_per_node: 0\n    cpus_per_rank: 1\n")
+    plan = plan_of(tmp_path, text, SHARED)
+    assert (plan.request.gpus_per_node, plan.request.ranks_per_node) == (2, 2)
+
+
+def test_options_of_a_framework_belong_to_the_roles_that_have_it(tmp_path):
+    text = TWO.replace("resources", "torch: {agent: true}\nresources").replace(
+        "  judge:\n", "  judge:\n    framework: mpi\n"
+    )
+    roles = jobs(plan_of(tmp_path, text, SITE))
+    assert [one.name for one in roles["train"].plan.roles] == ["agent"]
+    own = text.replace("torch: {agent: true}\n", "").replace(
+        "    nodes: 2\n", "    nodes: 2\n    torch: {agent: true}\n"
+    )
+    assert jobs(plan_of(tmp_path, own, SITE))["train"].plan.roles == roles["train"].plan.roles
+
+
+def test_secrets_of_roles_are_those_of_the_job(tmp_path):
+    plan = plan_of(tmp_path, TWO.replace("  judge:\n", "  judge:\n    secrets: {KEY: {env: KEY}}\n"), SITE)
+    assert [one.name for one in plan.secrets] == ["KEY"]
+    assert jobs(plan)["train"].plan.secrets == ()
+
+
+ROLE = "roles: {a: {command: [a]}, b: {command: [b], needs: [a]"
+FAULTS = [
+    ("DLR142", "roles: {judge: {command: [a]}, b: {command: [b], needs: [jugde]}}", "jugde]", "needs `jugde`", "`judge`"),
+    ("DLR142", "roles: {a: {command: [a], needs: [a]}}", "a]}}", "needs itself", "none"),
+    ("DLR142", "roles: {a: {command: [a], needs: [b]}, b: {command: [b], needs: [a]}}", "[b]}", "can start", "remove one"),
+    ("DLR142", "roles: {a: {command: [a]}, A: {command: [b]}}", "A: ", "the same variables", "upper and lower"),
+    ("DLR142", ROLE + ", ready: {port: true, log: x}}}", "{port", "has `port` and `log`", "one of them"),
+    ("DLR142", ROLE + ", ready: {within: 1m}}}", "{within", "has none", "{port: true}"),
+    ("DLR143", "roles: {a: {command: [a]}}\nsweep: {x: [1, 2]}", "{x", "`sweep` cannot be used yet", "remove it"),
+    ("DLR143", "roles: {a: {command: [a]}}\nhang: 10m", "10m", "one of its servers", "the role that trains"),
+    ("DLR143", "roles: {a: {command: [a]}}\nresources: {spare_nodes: 1}", "1}", "spare_nodes` cannot", "remove it"),
+    ("DLR143", "roles: {a: {command: [a], launcher: pals}}", "pals", "on all nodes of an allocation", "`srun` or `ssh`"),
+    ("DLR015", "roles: {a: {command: [a], nodes: 3}, b: {command: [b], nodes: 2}}", "{a", "5 nodes exceed", "at most 4"),
+    ("DLR029", "roles: {judge: {command: [a, '{{ role.jugde.port }}']}}", "'{{", "unknown name `jugde`", "nearest is `judge`"),
+    ("DLR029", "roles: {judge: {command: [a, '{{ role.judge.adress }}']}}", "'{{", "`adress`", "nearest is `address`"),
+    ("", "roles: {a: {command: [a], walltime: 1h}}", "walltime", "is a key of the whole job", "outside of `roles`"),
+    ("", "roles: {a: {command: [a], resources: {nodes: 2}}}", "resources", "is a key of the whole job", "itself has `nodes`"),
+    ("", "roles: {a: {command: [a], nodse: 2}}", "nodse", "unknown key `nodse` in `roles.a`", "nodes"),
+    ("", "roles: {a: {nodes: 2}}", "a: ", "`command` is missing in `roles.a`", "add `command:`"),
+    ("", "roles: {a-b: {command: [a]}}", "a-b", "cannot be a name in `roles`", ""),
+    ("", "roles: {a: {command: [a]}}\ncommand: [b]", "[b]", "`command` and `roles` are both given", "into one of the roles"),
+    ("", "roles: {a: {command: [a]}}\nresources: {nodes: 4}", "4}", "`resources.nodes` and `roles`", "in each role"),
+    ("", "roles: {a: {command: [a], run: b}}", "b}", "`run` and `command` are both given", "keep `run:`"),
+    ("", "roles: {a: {command: [a], framework: torhc}}", "torhc", "torhc", "torch"),
+    ("", "roles: {a: {command: [a], torch: {agnet: true}}}", "agnet", "unknown key `agnet`", "agent"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "text", "at", "message", "help_"), FAULTS, ids=[one[1] for one in FAULTS])
+def test_what_is_wrong_is_said_once_and_at_its_place(tmp_path, code, text, at, message, help_):
+    found = fault(tmp_path, text)
+    assert found[0] == code
+    assert message in found[1]
+    assert help_ in (found[2] or "")
+    assert found[3].startswith(at)
+
+
+@pytest.mark.parametrize(("before", "at"), [("resources: {walltime: 1h}", "{walltime"), ("", "name:")])
+def test_what_the_whole_job_lacks_is_said_once(tmp_path, before, at):
+    site = SITE.replace("type: slurm", "type: slurm, required: [account]")
+    text = f"name: x\n{before}\nroles: {{a: {{command: [a]}}, b: {{command: [b]}}}}\n"
+    code, message, _, found = fault(tmp_path, text, site)
+    assert (code, found.startswith(at)) == ("DLR020", True)
+    assert "requires `account`" in message
+
+
+@pytest.mark.parametrize(
+    ("site", "message"),
+    [
+        ("name: f\nscheduler: {type: flux}\nlauncher: {name: flux}\n", "flux cannot run several roles"),
+    ],
+)
+def test_other_schedulers_are_refused(tmp_path, site, message):
+    found = fault(tmp_path, "roles: {a: {command: [a]}}", site)
+    assert found[0] == "DLR143"
+    assert message in found[1]
+
+
+def test_staged_data_is_refused(tmp_path):
+    site = SITE + "storage: {node_local: {path: /local, size: 1TB}}\n"
+    text = "roles: {a: {command: [a]}, b: {command: [b]}}\ndata: {d: {source: /d, strategy: copy}}"
+    with pytest.raises(InvalidFile) as raised:
+        plan_of(tmp_path, text, site)
+    assert {p.code for p in raised.value.problems if not p.warning} == {"DLR143"}
+    assert "add `strategy: in_place`" in raised.value.problems[-1].help
+
+
+def test_a_role_that_needs_more_cores_than_the_one_with_gpus_needs_whole_nodes(tmp_path):
+    one = "{command: [a], gpus_per_node: 1, cpus_per_rank: 1, ranks_per_node: 1}"
+    text = f"roles: {{a: {one}, b: {{command: [b], gpus_per_node: 0}}}}"
+    code, message, help_, _ = fault(tmp_path, text, SHARED)
+    assert code == "DLR143"
+    assert "uses more cores" in message
+    assert "`exclusive: true`" in help_
+
+
+def test_the_roles_that_nobody_needs_end_the_job():
+    class Some:
+        def __init__(self, *needs, ends=False):
+            self.needs, self.ends = needs, ends
+
+    assert ends({"a": Some(), "b": Some("a"), "c": Some("a")}) == ("b", "c")
+    assert ends({"a": Some(ends=True), "b": Some("a")}) == ("a",)

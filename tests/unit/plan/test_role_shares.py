@@ -1,0 +1,181 @@
+"""Roles that share nodes: the part of each, never two of one core or GPU, and what is refused, where."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from dlrun.resources import directory as resource
+from tests.making import LOCAL, SLURM, plan_of, scripts_of
+from tests.unit.plan.test_role_jobs import SHARED, SITE, TWO, fault, jobs
+
+BESIDE = """\
+resources: {walltime: 1h}
+roles:
+  judge: {command: [judge], beside: train, gpus_per_node: 1}
+  store: {command: [store], beside: train, gpus_per_node: 0, cpus_per_rank: 2, ready: {port: true}}
+  train: {command: [train], nodes: 2, needs: [judge, store], gpus_per_node: 3}
+"""
+
+
+def parts(plan):
+    """Role -> the hardware threads and the GPUs of its ranks."""
+    placed = {name: role.plan.binding.placement for name, role in jobs(plan).items()}
+    return {
+        name: (
+            [cpu for rank in one.ranks for cpu in rank.mask],
+            [gpu for rank in one.ranks for gpu in rank.gpus],
+        )
+        for name, one in placed.items()
+    }
+
+
+def test_roles_beside_one_another_divide_the_node(tmp_path):
+    plan = plan_of(tmp_path, BESIDE, SITE)
+    assert (plan.request.nodes, plan.request.gpus_per_node) == (2, 4)
+    found = parts(plan)
+    cores = [cpu for cpus, _ in found.values() for cpu in cpus]
+    assert len(cores) == len(set(cores)), "no core is in two parts"
+    assert {name: gpus for name, (_, gpus) in found.items()} == {
+        "judge": [3],
+        "store": [],
+        "train": [0, 1, 2],
+    }
+    assert {name: len(cpus) for name, (cpus, _) in found.items()} == {"judge": 4, "store": 2, "train": 9}
+    assert min(found["judge"][0]) >= 8, "next to its GPU"
+    assert len(jobs(plan)["train"].plan.roles[0].argv) == 1
+    assert jobs(plan)["train"].plan.request.ranks == 6
+
+
+def test_each_role_is_shown_its_gpus_by_its_page(tmp_path):
+    made = scripts_of(plan_of(tmp_path, BESIDE, SITE))
+    lines = {
+        name: [
+            line.partition(" #")[0]
+            for line in made[f"roles/{name}/rank.sh"].splitlines()
+            if "show_part" in line
+        ]
+        for name in ("judge", "store", "train")
+    }
+    order = "CUDA_DEVICE_ORDER PCI_BUS_ID"
+    assert lines == {
+        "judge": [f"dlrun_show_part CUDA_VISIBLE_DEVICES 3 {order}"],
+        "store": [f"dlrun_show_part CUDA_VISIBLE_DEVICES '' {order}"],
+        "train": [f"dlrun_show_part CUDA_VISIBLE_DEVICES 0,1,2 {order}"],
+    }
+    assert [role.get("beside") for role in json.loads(made["roles.json"])["roles"]] == [
+        "train",
+        "train",
+        None,
+    ]
+
+
+SHOW = 'source "$1"; dlrun_fail() { exit "$1"; }; DLRUN_RANK=4; {}; env | grep -E "^CUDA_" | sort'
+
+
+@pytest.mark.parametrize(
+    ("given", "indexes", "shown"),
+    [
+        (None, "1,2", "1,2"),
+        ("GPU-a,GPU-b,GPU-c", "1,2", "GPU-b,GPU-c"),
+        ("0,1", "''", ""),
+        (None, "''", ""),
+        ("3", "1", None),
+    ],
+)
+def test_a_role_is_shown_its_part_of_the_gpus_of_the_job(given, indexes, shown):
+    call = f"dlrun_show_part CUDA_VISIBLE_DEVICES {indexes} CUDA_DEVICE_ORDER PCI_BUS_ID"
+    variables = {"PATH": os.environ["PATH"], **({} if given is None else {"CUDA_VISIBLE_DEVICES": given})}
+    ran = subprocess.run(
+        # twice: a rank that an agent starts inherits what the agent is shown
+        ["bash", "-uc", SHOW.replace("{}", f"{call}; {call}"), "bash", resource("templates") / "lib/place.sh"],
+        env=variables, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if shown is None:
+        assert ran.returncode == 2
+        assert (
+            "rank 4: GPU 1 of the plan is not among those of this job, CUDA_VISIBLE_DEVICES=3" in ran.stdout
+        )
+    else:
+        assert ran.stdout == f"CUDA_DEVICE_ORDER=PCI_BUS_ID\nCUDA_VISIBLE_DEVICES={shown}\n"
+
+
+def test_roles_share_whole_nodes_of_known_topology_only(tmp_path):
+    code, message, help_, _ = fault(tmp_path, BESIDE, SHARED)
+    assert (code, "may get a part only" in message, "`exclusive: true`" in help_) == ("DLR143", True, True)
+    code, message, _, _ = fault(tmp_path, BESIDE, SLURM)
+    assert (code, "of unknown topology" in message) == ("DLR142", True)
+
+
+def test_on_a_single_machine_all_roles_share_it(tmp_path):
+    own = LOCAL + "node_types: {n: {topology: {packages: 1, cores: 6, gpus: {count: 2, numa: [0, 0]}}}}\n"
+    plan = plan_of(tmp_path, TWO.replace("    nodes: 2\n", ""), own)
+    found = parts(plan)
+    assert {name: gpus for name, (_, gpus) in found.items()} == {"judge": [0], "train": [1]}
+    assert [len(cpus) for cpus, _ in found.values()] == [3, 3]
+    assert not set(found["judge"][0]) & set(found["train"][0])
+    assert [role.beside for role in jobs(plan).values()] == [None, "judge"]
+    assert plan.role_jobs.start == ()
+
+
+def test_on_a_machine_of_few_cores_roles_are_not_bound(tmp_path):
+    own = LOCAL + "node_types: {n: {topology: {packages: 1, cores: 1}}}\n"
+    plan = plan_of(tmp_path, TWO.replace("    nodes: 2\n", ""), own)
+    assert [role.plan.binding.mode for role in jobs(plan).values()] == ["none", "none"]
+    assert [role.plan.request.threads for role in jobs(plan).values()] == [1, 1]
+    assert any("need at least 2 cores" in line for line in plan.warnings)
+
+
+def test_a_program_alone_needs_no_launcher_of_mpi(tmp_path):
+    own = LOCAL + "node_types: {n: {topology: {packages: 1, cores: 6}}}\n"
+    text = "framework: mpi\n" + TWO.replace("    nodes: 2\n", "    ranks_per_node: 1\n")
+    assert [role.plan.framework for role in jobs(plan_of(tmp_path, text, own)).values()] == ["mpi", "mpi"]
+    assert fault(tmp_path, text.replace("ranks_per_node: 1", "ranks_per_node: 2"), own)[0] == "DLR028"
+
+
+FAULTS = [
+    ("DLR142", "b: {command: [b], beside: c}", "c}", "beside `c`, which is not", "the other roles"),
+    ("DLR142", "b: {command: [b], beside: b}", "b}", "beside itself", "another role"),
+    (
+        "DLR142",
+        "b: {command: [b], beside: a}, c: {command: [c], beside: b}",
+        "b}",
+        "no nodes of its own",
+        "`beside: a`",
+    ),
+    ("DLR142", "b: {command: [b], nodes: 2, beside: a}", "a}", "has 2 nodes, and `a`", "at most `nodes: 1`"),
+    ("DLR142", "b: {command: [b], gpus_per_node: 5, beside: a}", "5,", "for 5 GPUs of its 4", "0 for one"),
+    (
+        "DLR142",
+        "b: {command: [b], gpus_per_node: 1, beside: a}, c: {command: [c], beside: a}",
+        "a}",
+        "3 GPUs of a node",
+        "0 for one",
+    ),
+    (
+        "DLR142",
+        "b: {command: [b], gpus_per_node: 2, cpus_per_rank: 8, beside: a}",
+        "8,",
+        "need at least 18 cores",
+        "fewer",
+    ),
+    (
+        "DLR143",
+        "b: {command: [b], beside: a, placement: {bind: job}}",
+        "job}",
+        "role `b` would take cores",
+        "remove",
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "more", "at", "message", "help_"), FAULTS, ids=[one[1] for one in FAULTS])
+def test_what_cannot_share_a_node_is_said_once_and_at_its_place(tmp_path, code, more, at, message, help_):
+    found = fault(tmp_path, f"roles: {{a: {{command: [a]}}, {more}}}")
+    assert found[0] == code
+    assert message in found[1]
+    assert help_ in (found[2] or "")
+    assert found[3].startswith(at)
