@@ -1,8 +1,8 @@
 /* Loaded into every program on a compute node (/etc/ld.so.preload): CPU masks over the CPUs that the node claims.
  *
  * The real machine may have two CPUs and the node 128, so masks are kept in files and the kernel is never asked.
- * /run/affinity/cpus holds the number of CPUs (no file: this host is real, do nothing); /run/affinity/TID holds
- * a thread's start time and mask. As with the kernel's, a mask is inherited by threads and children, survives
+ * /run/affinity/cpus holds the number of CPUs (no file: this host is real, do nothing); /run/affinity/TID.STARTED
+ * holds a thread's mask: the time of its start tells it from a later thread of the same id. As with the kernel's, a mask is inherited by threads and children, survives
  * exec, and can be read and set from other processes. Cpus_allowed_list of /proc/self/status and /proc/PID/status is as it;
  * statically linked programs see none.
  */
@@ -22,11 +22,6 @@
 #include <unistd.h>
 
 #define BYTES 128 /* 1,024 CPUs, as cpu_set_t */
-
-struct record {
-    unsigned long long started;
-    unsigned char mask[BYTES];
-};
 
 static int cpus;
 static unsigned char all[BYTES];
@@ -56,37 +51,32 @@ static unsigned long long start_time(pid_t tid) {
     return at ? strtoull(at, NULL, 10) : 0;
 }
 
+static void path_of(char path[64], pid_t tid) {
+    snprintf(path, 64, "/run/affinity/%d.%llu", tid, start_time(tid));
+}
+
 static int load(pid_t tid, unsigned char *mask) {
     char path[64];
-    struct record record;
-    snprintf(path, sizeof path, "/run/affinity/%d", tid);
-    if (slurp(path, &record, sizeof record) != sizeof record || record.started != start_time(tid))
-        return 0;
-    memcpy(mask, record.mask, BYTES);
-    return 1;
+    path_of(path, tid);
+    return slurp(path, mask, BYTES) == BYTES;
 }
 
 /* Write a record at once. `first`: only if there is none yet, for a parent may have set its child's mask
- * before the child came to writing down what it inherited. */
+ * before the child came to writing down what it inherited; both may do so at the same time. */
 static void store(pid_t tid, const unsigned char *mask, int first) {
-    char path[64], fresh[64];
-    unsigned char present[BYTES];
-    struct record record = {start_time(tid), {0}};
-    memcpy(record.mask, mask, BYTES);
-    snprintf(path, sizeof path, "/run/affinity/%d", tid);
-    snprintf(fresh, sizeof fresh, "/run/affinity/%d.%d", tid, self());
+    char path[64], fresh[80];
+    path_of(path, tid);
+    snprintf(fresh, sizeof fresh, "%s.%d", path, self());
     int fd = open(fresh, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0)
         return;
     fchmod(fd, 0666);
-    int written = write(fd, &record, sizeof record) == sizeof record;
+    int written = write(fd, mask, BYTES) == BYTES;
     close(fd);
-    if (written && !first)
+    if (written && first)
+        link(fresh, path); /* fails when there is one */
+    else if (written)
         rename(fresh, path);
-    else if (written && !load(tid, present)) {
-        unlink(path); /* of an earlier thread of that id */
-        link(fresh, path); /* fails when somebody was quicker */
-    }
     unlink(fresh);
 }
 

@@ -332,6 +332,26 @@ def test_masks_are_kept_as_the_kernel_keeps_them(cluster):
     assert seen[5:] == ["{3, 5} {7} {3, 5}", "{3, 5}", "Invalid argument"]
 
 
+def test_a_mask_set_while_its_process_begins_is_kept(cluster):
+    """As Slurm binds a task: the mask comes from the parent while the child writes down what it inherited."""
+    program = """if True:
+        import os
+        lost = 0
+        for _ in range(1000):
+            reading, writing = os.pipe()
+            child = os.fork()
+            if not child:
+                os.read(reading, 1)
+                os._exit(os.sched_getaffinity(0) != {1})
+            os.sched_setaffinity(child, {1})
+            os.write(writing, b"x")
+            lost += os.waitpid(child, 0)[1] != 0
+            os.close(reading), os.close(writing)
+        print(lost)
+    """
+    assert cluster.on("n1", ["python3", "-uc", program], check=True).stdout == "0\n"
+
+
 def test_node_shows_the_topology_that_it_claims(cluster):
     rows = cluster.on("n1", ["lscpu", "-p=CPU,CORE,SOCKET,NODE"], check=True).stdout.splitlines()
     places = [tuple(map(int, row.split(","))) for row in rows if not row.startswith("#")]
