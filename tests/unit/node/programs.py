@@ -45,6 +45,12 @@ Writer.write = write
 """  # nothing is written before the gate is open
 
 
+NO_SPARE = """
+from dlrun.node.store import room
+room.SPARE = 0
+"""  # strategy `part` without the share of the disk that is left to others: the machine's own disk may be fuller than that
+
+
 def prepared(words, prelude):
     """The command of a node program that runs some Python before it in its process."""
     if not prelude:
@@ -76,15 +82,15 @@ class Result:
         return last
 
 
-def start_held(gate, *arguments):
+def start_held(gate, *arguments, prelude=""):
     """Start a node program that reads the first two blocks, and the rest once the file `gate` is there."""
-    return start(*arguments, prelude=HELD_READER.format(gate=str(gate)))
+    return start(*arguments, prelude=prelude + HELD_READER.format(gate=str(gate)))
 
 
-def run(*arguments, **options):
-    """Run a node program to its end."""
+def run(*arguments, prelude=None, **options):
+    """Run a node program to its end; `prelude` is Python that runs before it."""
     found = subprocess.run(
-        command(*arguments),
+        prepared(command(*arguments), prelude),
         capture_output=True,
         text=True,
         env=environment(),

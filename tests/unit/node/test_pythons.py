@@ -9,7 +9,7 @@ import pytest
 from tests import programs as machine
 from tests.examples import cases
 from tests.unit.node import programs
-from tests.unit.node.programs import run, staging, start_held
+from tests.unit.node.programs import NO_SPARE, run, staging, start_held
 from tests.unit.node.relay.test_chain import until
 from tests.unit.node.trees import odd, snapshot, write
 
@@ -45,12 +45,12 @@ def test_a_killed_copy_of_what_fits_is_continued(tmp_path, python):
         "--workers",
         "1",
     )
-    killed = start_held(tmp_path / "gate", *words)
+    killed = start_held(tmp_path / "gate", *words, prelude=NO_SPARE)
     part = tmp_path / "to" / ".dlrun" / "part.set"
     until(lambda: any(path.stat().st_size for path in part.glob("journal.*")))
     os.killpg(killed.pid, signal.SIGKILL)
     killed.communicate()
-    done = run(*words).done()
+    done = run(*words, prelude=NO_SPARE).done()
     assert 0 < done["copied"] < 5 * (5 << 20), "what had been copied is kept"
 
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.unit.node.programs import run, staging, start_held
+from tests.unit.node.programs import NO_SPARE, run, staging, start_held
 from tests.unit.node.relay.test_chain import Nodes, nodes, until  # noqa: F401 - a fixture
 from tests.unit.node.trees import write
 
@@ -31,7 +31,7 @@ def stage(tmp_path, source, *more):
         "part",
         "--json",
     )
-    return run(*words, *more)
+    return run(*words, *more, prelude=NO_SPARE)
 
 
 def content(root):
@@ -95,7 +95,7 @@ def test_what_fits_is_whole_and_of_what_does_not_fit_at_all_nothing_is_made(tmp_
 def test_every_node_has_the_part_that_fits_the_smallest(source, nodes):  # noqa: F811 - a fixture
     group = nodes(3)
     for node, room in enumerate(("9MB", "2MB", "9MB")):
-        group.begin(node, source, "--strategy", "part", "--room", room)
+        group.begin(node, source, "--strategy", "part", "--room", room, prelude=NO_SPARE)
     done = [group.end(node).done() for node in range(3)]
     for node in range(3):
         assert here(group.data(node)) == ["f0", "f1", "f2", "f3", "small-again"]
@@ -106,7 +106,7 @@ def test_every_node_has_the_part_that_fits_the_smallest(source, nodes):  # noqa:
 def test_training_can_begin_with_links_at_once(tmp_path, source):
     program = start_held(tmp_path / "gate", "stage", "--source", source, "--to", tmp_path / "to", "--name", "set",
                          "--strategy", "part", "--room", "5MB", "--job", "7", "--workers", "1", "--start", "100%",
-                         "--started", tmp_path / "started")  # fmt: skip
+                         "--started", tmp_path / "started", prelude=NO_SPARE)  # fmt: skip
     early = tmp_path / "to" / ".early-7" / "set" / "data"
     until((early / "d1" / "f5").is_symlink)
     assert (early / "d1" / "f5").read_bytes() == (source / "d1" / "f5").read_bytes()
