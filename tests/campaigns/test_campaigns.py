@@ -29,6 +29,7 @@ def test_nothing_torn_is_published_wherever_a_copy_is_killed(shape, count):
     assert campaign("kills", shape, count, 20261122)["killed"] == count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "count"), shapes(("pack", 10), ("copy", 15), ("chain", 2)))
 def test_whatever_the_system_refuses_the_next_run_is_right(shape, count):
     assert campaign("faults", shape, count, 20261122)["repaired"] == count + 1

@@ -100,6 +100,7 @@ def test_an_ordinary_submission(login):
     assert job_id == "1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number", cases([signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGKILL], quick=2)
 )

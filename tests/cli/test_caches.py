@@ -30,6 +30,7 @@ def variables(job, rank=0) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("dlrun"))
 
 
+@pytest.mark.slow
 def test_each_tool_has_a_private_directory_before_the_ranks_start(dlrun, here):
     job = dlrun.submit(f"site: site.yaml\nresources: {{ranks_per_node: 2}}\n{SHOW}", "--wait")
     first, second = variables(job), variables(job, 1)
@@ -50,6 +51,7 @@ def installed(dlrun, *packages) -> None:
     (dlrun.place / "env/bin/activate").write_text("")
 
 
+@pytest.mark.slow
 def test_ranks_that_would_break_one_another_have_their_own(dlrun, here):
     installed(dlrun, "flashinfer_python-0.5.2", "apache_tvm_ffi-0.1.15", "vllm-0.11.0")
     job = dlrun.submit(
@@ -87,6 +89,7 @@ def test_the_next_job_finds_what_the_first_left_and_another_environment_does_not
     assert listed.count(f"{here}/dlrun-caches-") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trap", ["a link", "a directory that others can write"])
 def test_a_directory_that_another_could_have_written_is_not_used(dlrun, here, trap):
     user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()

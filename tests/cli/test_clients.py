@@ -106,7 +106,11 @@ ODD = (
 
 @pytest.mark.parametrize(
     ("scheduler", "mark", "answer"),
-    [("openpbs", "#PBS", "12.server\n"), ("torque", "#PBS", "13.server\n"), ("gridengine", "#$", "14\n")],
+    [
+        ("openpbs", "#PBS", "12.server\n"),
+        pytest.param("torque", "#PBS", "13.server\n", marks=pytest.mark.slow),
+        pytest.param("gridengine", "#$", "14\n", marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.parametrize("sweep", ["", pytest.param("sweep: {x: [1, 2]}\n", marks=pytest.mark.slow)])
 def test_the_log_is_in_the_job_directory_whatever_its_name_is(dlrun, clients, scheduler, mark, answer, sweep):

@@ -61,6 +61,7 @@ def test_what_changes_before_a_requeue_is_named_everywhere(dlrun, tree):
     assert text in page.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git")
 def test_points_of_a_sweep_before_and_after_an_edit(dlrun, tree):
     job = dlrun.submit(
@@ -72,6 +73,7 @@ def test_points_of_a_sweep_before_and_after_an_edit(dlrun, tree):
     assert [run["commit"].endswith("-changed") for run in runs] == [False, False, True, True]
 
 
+@pytest.mark.slow
 def test_a_strict_job_ends_with_the_name_of_the_file(dlrun):
     """Also without git: what is below the working directory and looks like code is compared."""
     (dlrun.place / "a program.py").write_text("print('first')\n")
@@ -89,6 +91,7 @@ def test_a_strict_job_ends_with_the_name_of_the_file(dlrun):
     assert json.loads(dlrun("why", job, "--json").stdout)["why"][0]["cause"] == "code"
 
 
+@pytest.mark.slow
 def test_the_points_of_a_strict_sweep_end_after_an_edit(dlrun):
     (dlrun.place / "lib.py").write_text("VERSION = 1\n")
     job = dlrun.submit(
@@ -114,6 +117,7 @@ def test_large_files_are_counted_and_not_read(dlrun, tree):
     assert "table.py" not in recorded
 
 
+@pytest.mark.slow
 def test_a_file_that_is_gone_has_changed(dlrun):
     (dlrun.place / "train.py").write_text("import os\nos.unlink('train.py')\nos._exit(3)\n")
     job = dlrun.submit(
@@ -160,6 +164,7 @@ def test_off_records_and_compares_nothing(dlrun):
     assert "dlrun_check_code" not in (job / "job.sh").read_text()
 
 
+@pytest.mark.slow
 def test_clean_removes_the_record(dlrun):
     (dlrun.place / "train.py").write_text("print(1)\n")
     job = dlrun.submit(f"command: [python3, train.py]\n{ONE}", "--wait")

@@ -39,6 +39,7 @@ def test_said_before_and_at_the_end(dlrun):
     assert job["used"]["units"] == pytest.approx(7200 * job["used"]["node_hours"])
 
 
+@pytest.mark.slow
 def test_without_a_walltime_there_is_no_most(dlrun):
     spec = dlrun.spec("command: ['true']\nresources: {ranks_per_node: 1}\n")
     assert "the cost is unknown without a walltime" in dlrun("plan", spec, "--cost", code=2).stderr
@@ -66,6 +67,7 @@ def test_what_a_failed_run_used_is_counted_when_it_ran_again(dlrun):
     assert line.endswith("node-hours in runs that ran again")
 
 
+@pytest.mark.slow
 def test_results_show_three_digits_of_what_was_spent(dlrun):
     (dlrun.place / "billed.yaml").write_text(SITE.format(unit="credits", per="node", factor=7200))
     job = dlrun.submit(
@@ -105,6 +107,7 @@ def test_use_and_its_bound_count_every_run(dlrun):
     assert used >= 6, "three runs of two seconds each"
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_counts_until_its_last_sign_of_life(dlrun):
     job = dlrun.submit("run: 'echo here; sleep 600'\nresources: {ranks_per_node: 1}\n")
     wait_for(

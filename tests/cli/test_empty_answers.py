@@ -79,6 +79,7 @@ def test_why_and_top_of_it_are_errors_that_say_so(made):
         assert NEVER in made(name, "made", code=2).stderr
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_exist_and_a_failure_that_did_not_happen(dlrun):
     job = dlrun.submit("run: 'true'\nusage: false\nresources: {ranks_per_node: 1}\n", "--wait")
     for words, says in (("--rank 7", "no log of rank 7"), ("--first-failure", "failed by itself")):

@@ -131,6 +131,7 @@ hang: 10m
 """
 
 
+@pytest.mark.slow
 def test_what_a_program_wrote_beside_the_records_of_its_job_is_there_after_a_restart(dlrun):
     """`{{ run_dir }}` is where checkpoints go: only what has dlrun's mark is removed from it."""
     job = dlrun.submit(KEEPS, "--wait", code=3)

@@ -186,6 +186,7 @@ def test_a_link_to_the_log_where_the_job_was_submitted(dlrun):
     assert "`log_link` takes a file name without a path" in wrong
 
 
+@pytest.mark.slow
 def test_answers_of_requests_and_names_of_logs_as_json(dlrun):
     job = dlrun.submit("run: 'sleep 600'\nresources: {ranks_per_node: 1}\n")
     (done,) = json.loads(dlrun("cancel", job, "--json").stdout)["cancel"]

@@ -107,6 +107,7 @@ def test_one_request_a_file_and_none_for_the_second_job(dlrun, hub, env):
     assert not dlrun("clean", "--yes", env=env).stderr.count("removed: no job")
 
 
+@pytest.mark.slow
 def test_a_branch_is_resolved_and_its_commit_recorded(dlrun, hub, env):
     ran = submit(dlrun, env, spec("hf://org/model", run="cat {{ data.model }}/sub/tokens.txt"), "--wait")
     assert f"`main` of org/model is commit {COMMIT}" in ran.stderr
@@ -123,6 +124,7 @@ def test_a_branch_is_resolved_and_its_commit_recorded(dlrun, hub, env):
     assert "a b c" in log(Path(again)), "the commit of the first submission"
 
 
+@pytest.mark.slow
 def test_in_place_where_there_is_no_node_local_storage(dlrun, hub, env):
     text = spec().replace("site: ./site.yaml", "site: workstation")
     job = job_of(submit(dlrun, env, text, "--wait"))
@@ -130,6 +132,7 @@ def test_in_place_where_there_is_no_node_local_storage(dlrun, hub, env):
     assert "offline=1" in log(job)
 
 
+@pytest.mark.slow
 def test_a_data_set_and_a_choice_of_its_files(dlrun, hub, env):
     run = "ls {{ data.model }}; ls {{ data.model }} | wc -l"
     job = job_of(submit(dlrun, env, spec("hf://datasets/org/words@main", run=run), "--wait"))
@@ -139,6 +142,7 @@ def test_a_data_set_and_a_choice_of_its_files(dlrun, hub, env):
     assert not any("weights" in line for line in hub.asked), "what staging would leave out is not fetched"
 
 
+@pytest.mark.slow
 def test_a_cut_connection_goes_on_where_it_was_cut(dlrun, hub, env):
     hub.cuts = 2
     ran = submit(dlrun, env, spec())
@@ -151,6 +155,7 @@ def test_a_cut_connection_goes_on_where_it_was_cut(dlrun, hub, env):
     assert kept.joinpath("weights.safetensors").read_bytes() == WEIGHTS
 
 
+@pytest.mark.slow
 def test_a_killed_submission_is_resumed_by_the_next(dlrun, hub, env):
     hub.repositories["models/org/model"].files = {"a.txt": b"a", "weights.safetensors": WEIGHTS}
     hub.cuts, hub.after = 1, "30"
@@ -167,6 +172,7 @@ def test_a_killed_submission_is_resumed_by_the_next(dlrun, hub, env):
     assert (store_of(dlrun) / "models--org--model" / COMMIT / "weights.safetensors").read_bytes() == WEIGHTS
 
 
+@pytest.mark.slow
 def test_a_hub_that_limits_requests_is_waited_for_as_long_as_it_says(dlrun, hub, env):
     hub.limits = 2
     ran = submit(dlrun, env, spec())
@@ -195,6 +201,7 @@ def test_a_gated_model_needs_the_token_which_is_written_nowhere(dlrun, hub, env)
         assert not path.is_file() or hub.token.encode() not in path.read_bytes(), path
 
 
+@pytest.mark.slow
 def test_the_token_of_the_shell(dlrun, hub, env):
     hub.repositories["models/org/model"].gated = True
     submit(dlrun, {**env, "HF_TOKEN": hub.token}, spec())
@@ -219,6 +226,7 @@ def test_what_is_not_there(dlrun, hub, env, source, says, code):
     assert not list(dlrun.jobs.glob("run*"))
 
 
+@pytest.mark.slow
 def test_without_a_network_only_a_commit_that_is_there(dlrun, hub, env):
     submit(dlrun, env, spec())
     away = {**env, "HF_ENDPOINT": "http://127.0.0.1:9"}
@@ -252,6 +260,7 @@ class Lying(dict):
         return b"[]\n" if name == "config.json" else content
 
 
+@pytest.mark.slow
 def test_a_plan_says_what_is_there_and_fetches_nothing(dlrun, hub, env):
     name = dlrun.spec(spec())
     assert "hf://org/model" in dlrun("plan", name, env=env).stdout
@@ -269,6 +278,7 @@ def test_a_plan_says_what_is_there_and_fetches_nothing(dlrun, hub, env):
     assert len(hub.asked) == asked
 
 
+@pytest.mark.slow
 def test_clean_removes_what_no_job_uses(dlrun, hub, env):
     job = job_of(submit(dlrun, env, spec(), "--wait"))
     listed = dlrun("clean", env=env).stderr
@@ -329,6 +339,7 @@ def test_a_job_of_several_nodes_has_a_directory_to_read(dlrun, hub, env, tmp_pat
     assert "hf://" not in stage
 
 
+@pytest.mark.slow
 def test_ranks_ask_the_hub_for_nothing(dlrun, hub, env):
     (dlrun.place / "train.py").write_text(
         "import sys\nfrom huggingface_hub import snapshot_download\nfrom huggingface_hub.errors import OfflineModeIsEnabled\n"
@@ -361,6 +372,7 @@ print(os.environ['HF_HUB_CACHE'])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["staged", "in place"])
 def test_a_program_that_names_the_repository_finds_it(dlrun, hub, env, place):
     """By its default revision, by commit and by branch; what the user's own cache has is there, too; nothing is asked."""
@@ -389,6 +401,7 @@ def test_a_program_that_names_the_repository_finds_it(dlrun, hub, env, place):
     assert "what `model`, `words` names" in why
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", ["HF_HUB_CACHE: /mine", "HF_HUB_OFFLINE: '0'"])
 def test_a_cache_of_the_users_choice_is_kept(dlrun, hub, env, own):
     text = spec(run="echo cache=${HF_HUB_CACHE-none}") + f"environment: {{variables: {{{own}}}}}\n"
@@ -398,6 +411,7 @@ def test_a_cache_of_the_users_choice_is_kept(dlrun, hub, env, own):
     assert "dlrun_in_hub" not in (job / "job.sh").read_text()
 
 
+@pytest.mark.slow
 def test_staged_without_a_job(dlrun, hub, env):
     ran = dlrun("stage-data", f"hf://org/model@{COMMIT}", "--to", dlrun.place / "to", env=env)
     assert (dlrun.place / "to" / "model" / "data" / "weights.safetensors").read_bytes() == WEIGHTS

@@ -111,6 +111,7 @@ def test_a_digest_in_the_name_is_not_asked_for_again(dlrun, registry, env):
     assert container_of(other)["image"] == container_of(job)["image"]
 
 
+@pytest.mark.slow
 def test_a_tag_that_moves_is_another_image_and_resubmit_keeps_the_first(dlrun, registry, env):
     uri = f"docker://{registry.host}/org/tool:1.0"
     first = job_of(submit(dlrun, env, spec(uri), "--wait"))
@@ -125,6 +126,7 @@ def test_a_tag_that_moves_is_another_image_and_resubmit_keeps_the_first(dlrun, r
     assert (again / "image.json").stat().st_nlink == 3
 
 
+@pytest.mark.slow
 def test_two_submissions_pull_once(dlrun, registry, env):
     hold = dlrun.place / "hold"
     hold.touch()
@@ -145,6 +147,7 @@ def test_two_submissions_pull_once(dlrun, registry, env):
     assert len(kept(dlrun)) == 1
 
 
+@pytest.mark.slow
 def test_what_a_killed_submission_left_is_not_taken(dlrun, registry, env):
     hold = dlrun.place / "hold"
     hold.touch()
@@ -178,6 +181,7 @@ def test_an_interrupted_submission_ends_the_pull(dlrun, registry, env):
     assert not list(dlrun.jobs.glob("run*")), "nothing was submitted"
 
 
+@pytest.mark.slow
 def test_a_file_of_another_length_is_pulled_again(dlrun, registry, env):
     text = spec(f"docker://{registry.host}/org/tool:1.0")
     submit(dlrun, env, text)
@@ -202,6 +206,7 @@ def test_without_a_runtime(dlrun, registry, env):
     assert not kept(dlrun)
 
 
+@pytest.mark.slow
 def test_without_a_network_only_what_is_there(dlrun, registry, env):
     uri, digest = f"docker://{registry.host}/org/tool", registry.tags["org/tool:1.0"]
     submit(dlrun, env, spec(f"{uri}:1.0"))
@@ -224,6 +229,7 @@ def test_a_registry_that_limits_requests(dlrun, registry, env):
     assert len(registry.asked) == 1
 
 
+@pytest.mark.slow
 def test_a_private_image_and_its_credentials(dlrun, registry, env):
     registry.token = "of-the-test"
     uri = f"docker://{registry.host}/org/tool:1.0"
@@ -242,6 +248,7 @@ def test_a_private_image_and_its_credentials(dlrun, registry, env):
     registry.token = None
 
 
+@pytest.mark.slow
 def test_oras_and_a_file_of_a_server(dlrun, registry, env):
     digest = registry.push_file("org/file", b"SIF of oras", "2")
     job = job_of(submit(dlrun, env, spec(f"oras://{registry.host}/org/file:2"), "--wait"))
@@ -260,6 +267,7 @@ def test_oras_and_a_file_of_a_server(dlrun, registry, env):
     )
 
 
+@pytest.mark.slow
 def test_a_plan_says_what_is_there_and_pulls_nothing(dlrun, registry, env):
     uri = f"docker://{registry.host}/org/tool:1.0"
     name = dlrun.spec(spec(uri))
@@ -277,6 +285,7 @@ def test_a_plan_says_what_is_there_and_pulls_nothing(dlrun, registry, env):
     assert "in the store, at `" in dlrun("submit", pinned, "--check", env=env, code=None).stderr
 
 
+@pytest.mark.slow
 def test_fetched_without_a_job_and_shown(dlrun, registry, env):
     uri = f"docker://{registry.host}/org/tool:1.0"
     name = dlrun.spec(spec(uri))
@@ -322,6 +331,7 @@ def far(dlrun, env, tmp_path):
     return submit_far
 
 
+@pytest.mark.slow
 def test_a_login_node_pulls_once_for_all_ranks_and_jobs(dlrun, registry, env, far):
     uri, digest = f"docker://{registry.host}/org/tool:1.0", registry.tags["org/tool:1.0"]
     path = Path(far(spec(uri), "--fetch").stdout.strip())
@@ -349,6 +359,7 @@ def test_a_login_node_pulls_once_for_all_ranks_and_jobs(dlrun, registry, env, fa
     assert path.exists(), "a job there uses it"
 
 
+@pytest.mark.slow
 def test_a_login_node_keeps_a_file_of_a_server_by_its_content(dlrun, registry, env, far):
     registry.push_file("org/file", b"SIF of oras", "2")
     served = digest_of(b"SIF of oras")
@@ -447,6 +458,7 @@ def test_pulled_by_apptainer_itself(dlrun, registry, env):
     assert "cannot be pulled: While making image from oci registry" in said
 
 
+@pytest.mark.slow
 def test_clean_lists_images_and_removes_what_no_job_uses(dlrun, registry, env):
     job = job_of(submit(dlrun, env, spec(f"docker://{registry.host}/org/tool:1.0"), "--wait"))
     (path,) = kept(dlrun)
@@ -463,6 +475,7 @@ def test_clean_lists_images_and_removes_what_no_job_uses(dlrun, registry, env):
     assert not list(store_of(dlrun).glob("*"))
 
 
+@pytest.mark.slow
 def test_roles_with_one_image_pull_it_once(dlrun, registry, env):
     uri = f"docker://{registry.host}/org/tool:1.0"
     container = f"environment: {{container: {{image: '{uri}'}}}}"

@@ -90,6 +90,7 @@ def test_a_file_is_no_directory_of_trials(tmp_path, words):
     assert (tmp_path / "file").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_an_edited_plan_does_not_stop_the_search_for_the_cause(tmp_path):
     spec = "name: a\ncommand: [bash, -c, 'exit 3']\nsite: workstation\n"
     (tmp_path / "spec.yaml").write_text(spec)
@@ -107,6 +108,7 @@ def test_an_edited_plan_does_not_stop_the_search_for_the_cause(tmp_path):
     assert "dlrun logs 'run 1'" in forked.run(["why", "run 1"], tmp_path, jobs).stdout
 
 
+@pytest.mark.slow
 def test_a_job_is_cancelled_without_psutil(tmp_path):
     """`dlrun.pyz` has no compiled packages."""
     (tmp_path / "spec.yaml").write_text("name: a\ncommand: [sleep, '600']\nsite: workstation\n")

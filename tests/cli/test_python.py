@@ -54,6 +54,7 @@ def test_a_job_from_its_plan_to_its_results(capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_and_one_that_is_cancelled(capfd):
     job = api.run(["bash", "-c", "exit 3"], resources__ranks_per_node=1)
     assert (job.state, job.exit_code) == ("failed", 3)

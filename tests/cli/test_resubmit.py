@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 SWEEP = """\
 run: |
   echo {{ lr }} $DLRUN_RANK
@@ -30,6 +32,7 @@ def test_a_changed_setting_joins_those_of_the_first_submission(dlrun):
     assert "a2 b1" in again.stdout
 
 
+@pytest.mark.slow
 def test_failed_points_run_again_with_more(dlrun):
     first = dlrun.submit(SWEEP)
     dlrun("logs", "-f", first, code=None)
@@ -39,6 +42,7 @@ def test_failed_points_run_again_with_more(dlrun):
     assert {one["parameters"]["lr"]: one["state"] for one in runs} == {"1": "completed", "2": "completed"}
 
 
+@pytest.mark.slow
 def test_what_cannot_be_changed_is_named(dlrun):
     first = dlrun.submit(SWEEP)
     dlrun("logs", "-f", first, code=None)

@@ -47,6 +47,7 @@ def test_they_come_after_a_failure_too(run):
     assert (to / "checkpoint").read_text() == "model\n"
 
 
+@pytest.mark.slow
 def test_after_a_failure_they_stay_where_that_is_wanted(dlrun, run):
     job, to = run('echo model >"$DLRUN_RESULTS/checkpoint"; exit 7', results=", when: ok", code=7)
     assert list(to.iterdir()) == []
@@ -67,6 +68,7 @@ def test_they_come_before_the_walltime_ends(run):
     assert log.index("ending the ranks") < log.index("copying the results")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_brought_is_told_and_fails_the_job(dlrun, run):
     job, to = run('mkdir "$DLRUN_RESULTS/name"; echo 1 >"$DLRUN_RESULTS/name/f"; rmdir "{0}"; echo file >"{0}"'.format(
         dlrun.place / "my results" / "here"), code=1)  # fmt: skip
@@ -80,6 +82,7 @@ def test_a_walltime_without_room_for_them_is_refused(dlrun):
     assert "5m are reserved for copying the results, but the walltime is only 6m" in ran.stderr
 
 
+@pytest.mark.slow
 def test_a_failed_wait_ends_with_the_cause_and_status_counts_points(dlrun):
     spec = dlrun.spec("run: 'exit {{ code }}'\nsweep: {code: [0, 3, 0]}\nresources: {ranks_per_node: 1}\n")
     done = dlrun("submit", spec, "--wait", code=3)

@@ -70,6 +70,7 @@ def test_each_role_has_cores_of_its_own(dlrun):
     assert not job.exists()
 
 
+@pytest.mark.slow
 def test_the_ranks_of_all_roles_are_watched_while_they_run(dlrun):
     metrics = "metrics: {loss: 'loss: ([0-9.]+)'}\n"
     job = dlrun.submit(

@@ -251,6 +251,7 @@ def test_a_data_set_is_fetched_with_credentials_that_stand_nowhere(dlrun, guarde
     assert C.encode() not in everything_below(dlrun.jobs.parent)
 
 
+@pytest.mark.slow
 def test_credentials_that_have_expired(dlrun, guarded):
     guarded.gate.set()
     url = f"http://127.0.0.1:{guarded.server_port}"

@@ -123,6 +123,7 @@ def test_a_changed_variable_of_dlrun_is_reported(dlrun):
     assert "a set-up line has changed DLRUN_NODES, which is dlrun's: it is 1 again" in run(dlrun, job).stdout
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_job_directory_does_not_write_to_the_first(dlrun):
     job, _ = rendered(dlrun, "true")
     copy = shutil.copytree(job, dlrun.place / "copy")

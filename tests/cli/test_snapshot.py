@@ -181,6 +181,7 @@ def test_a_hundredth_submission_stores_nothing_and_clean_removes_what_no_job_use
     assert list((store_of(dlrun) / "trees").iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git")
 def test_clean_keeps_what_the_program_wrote(dlrun, tree):
     job = dlrun.submit(f"code: snapshot\nrun: python3 train.py; echo 1 >result.txt\n{ONE}", "--wait")
@@ -269,6 +270,7 @@ def test_without_git_the_code_below_the_working_directory_is_stored(dlrun):
     assert "x 1" in log(job, "rank-0")
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git")
 def test_a_user_or_a_site_takes_a_snapshot_of_each_job(dlrun, tree):
     """And a spec that names another mode has that."""

@@ -49,6 +49,7 @@ def test_a_source_comes_whole_and_is_recognised_the_second_time(dlrun, source, l
     assert done[-1]["stage"]["reports"]["set"]["files"] == 20
 
 
+@pytest.mark.slow
 def test_a_spec_says_what_is_staged_and_how(dlrun, source, local):
     spec = dlrun.spec(
         "command: [x]\nenvironment: {venv: /nowhere/at/all}\n"
@@ -91,6 +92,7 @@ def test_what_the_plan_refuses_is_told_without_the_generated_spec(dlrun, local):
     assert "warning" not in ran.stderr, "of cores and the like, which staging does not need"
 
 
+@pytest.mark.slow
 def test_a_chosen_strategy_has_its_reason_from_where_it_was_chosen(dlrun, source, local):
     assert (
         "set: pack: from `--strategy`\n"
@@ -100,11 +102,13 @@ def test_a_chosen_strategy_has_its_reason_from_where_it_was_chosen(dlrun, source
     assert "one: copy: from the spec\n" in dlrun("stage-data", spec, "--to", local).stderr
 
 
+@pytest.mark.slow
 def test_a_file_with_several_names_counts_once(dlrun, source, local):
     os.link(source / "sub" / "1.bin", source / "again.bin")
     assert "its 20KB in 20 files" in dlrun("stage-data", source, "--to", local).stderr
 
 
+@pytest.mark.slow
 def test_a_file_of_a_web_server_is_staged(dlrun, local, tmp_path):
     (tmp_path / "web").mkdir()
     (tmp_path / "web" / "one.tar").write_bytes(b"content")
@@ -184,6 +188,7 @@ def test_every_action_on_sets_has_json(dlrun, source, local):
     }
 
 
+@pytest.mark.slow
 def test_a_job_of_its_own_brings_the_data(dlrun, source, local):
     spec = dlrun.spec(f"command: [x]\ndata: {{one: {{source: '{source}', strategy: copy, keep: job}}}}\n")
     ran = dlrun("stage-data", spec, "--submit", "--wait", "--to", local)
@@ -191,6 +196,7 @@ def test_a_job_of_its_own_brings_the_data(dlrun, source, local):
     assert contents(local / "one" / "data") == contents(source), "kept: that is what the job was for"
 
 
+@pytest.mark.slow
 def test_a_job_of_its_own_is_followed_by_machines(dlrun, source, local):
     spec = dlrun.spec(f"command: [x]\ndata: {{one: {{source: '{source}', strategy: copy}}}}\n")
     ran = dlrun("stage-data", spec, "--submit", "--wait", "--to", local, "--json")
@@ -202,6 +208,7 @@ def test_a_job_of_its_own_is_followed_by_machines(dlrun, source, local):
     assert {line["version"] for line in (first, *events, last)} == {1}
 
 
+@pytest.mark.slow
 def test_a_job_that_could_not_stage_has_no_last_document(dlrun, source, local):
     spec = dlrun.spec(f"command: [x]\ndata: {{one: {{source: '{source}', strategy: copy, size: 1GB}}}}\n")
     ran = dlrun("stage-data", spec, "--submit", "--wait", "--to", local, "--json", code=1)
@@ -303,6 +310,7 @@ def test_a_quota_makes_room_by_what_was_used_longest_ago(dlrun, source, local):
     assert [one["name"] for one in listed] == ["two", "three"]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_staged_is_told_with_a_way_that_this_command_has(dlrun, source, local):
     os.mkfifo(source / "pipe")
     ran = dlrun("stage-data", source, "--to", local, code=1)
@@ -312,6 +320,7 @@ def test_what_cannot_be_staged_is_told_with_a_way_that_this_command_has(dlrun, s
     assert len(contents(local / "set" / "data")) == 20
 
 
+@pytest.mark.slow
 def test_an_interrupt_is_told_once_with_what_stays(dlrun, source, local):
     words = ["stage-data", source, "--to", local]
     with dlrun.start(*words, "--rate", "10B", start_new_session=True) as process:
@@ -381,7 +390,10 @@ def one_error(stderr: str, *texts: str) -> None:
 
 
 @pytest.mark.needs("mount", "umount")
-@pytest.mark.parametrize("strategy", ["copy", "pack", "shard"])
+@pytest.mark.parametrize(
+    "strategy",
+    ["copy", pytest.param("pack", marks=pytest.mark.slow), pytest.param("shard", marks=pytest.mark.slow)],
+)
 def test_what_does_not_fit_the_disk_is_refused_before_the_first_byte(dlrun, small, strategy):
     random_files(dlrun.place / "large", 8, 1_000_000)
     with nothing_half_there(dlrun, small):
@@ -390,6 +402,7 @@ def test_what_does_not_fit_the_disk_is_refused_before_the_first_byte(dlrun, smal
         assert ran.stdout == ""
 
 
+@pytest.mark.slow
 @pytest.mark.needs("mount", "umount")
 def test_a_set_that_has_grown_too_large_leaves_its_earlier_version(dlrun, small):
     random_files(dlrun.place / "earlier", 1, 3_000_000)
@@ -399,6 +412,7 @@ def test_a_set_that_has_grown_too_large_leaves_its_earlier_version(dlrun, small)
         )
 
 
+@pytest.mark.slow
 @pytest.mark.needs("mount", "umount")
 def test_a_disk_that_fills_up_during_the_copy(dlrun, small):
     source = random_files(dlrun.place / "other", 60, 15_000)
@@ -450,6 +464,7 @@ def endless() -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.slow
 @pytest.mark.needs("mount", "umount")
 def test_a_download_that_fills_the_disk_is_removed(dlrun, small, endless):
     with nothing_half_there(dlrun, small):
@@ -458,6 +473,7 @@ def test_a_download_that_fills_the_disk_is_removed(dlrun, small, endless):
         assert "fetching it with Python" in ran.stderr
 
 
+@pytest.mark.slow
 def test_a_source_that_is_refused_leaves_nothing(dlrun, local, endless, monkeypatch):
     monkeypatch.setattr(Endless, "etag", "")
     one_error(
@@ -467,6 +483,7 @@ def test_a_source_that_is_refused_leaves_nothing(dlrun, local, endless, monkeypa
     assert [path.name for path in local.rglob("*")] == [".dlrun", "lock.web"]
 
 
+@pytest.mark.slow
 def test_clean_removes_the_part_of_a_download_that_was_killed(dlrun, source, local):
     dlrun("stage-data", source, "--to", local)
     part = local / ".dlrun" / "fetch.web" / "data"

@@ -63,6 +63,7 @@ def log(job, name="job"):
 AGAIN = "on_failure: {requeue: 1, user_error: requeue}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["copy", "in_place"])
 def test_relative_paths_are_those_of_the_submission(dlrun, staged, strategy):
     (dlrun.place / "set").mkdir()
@@ -75,6 +76,7 @@ def test_relative_paths_are_those_of_the_submission(dlrun, staged, strategy):
         assert not (job / "work" / "out0").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("results", [False, True])
 def test_the_next_run_finds_what_the_first_wrote_and_results_have_no_code(dlrun, staged, results):
     job = staged(AGAIN + ("results: {to: out}\n" if results else ""), 0)
@@ -93,6 +95,7 @@ def test_the_next_run_finds_what_the_first_wrote_and_results_have_no_code(dlrun,
     shutil.rmtree(job)
 
 
+@pytest.mark.slow
 def test_results_that_stay_after_a_failure_keep_nothing_else(dlrun, staged):
     job = staged("results: {to: out, when: ok}\n", 1)
     assert (job / "work" / "written").read_text() == "x"

@@ -43,6 +43,7 @@ def submitted(dlrun, venv: Path, size: str) -> str:
     return (job / "logs" / "rank-0.log").read_text()
 
 
+@pytest.mark.slow
 def test_the_program_and_scripts_run_from_the_copy(dlrun, venv):
     told = submitted(dlrun, venv, "100GB")
     copies = [path.parent for path in (dlrun.place / "local").glob("dlrun-*/environment/data/bin")]

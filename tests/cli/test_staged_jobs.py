@@ -57,6 +57,7 @@ def test_a_job_cancelled_at_work_brings_its_results_and_leaves_no_data(dlrun, lo
     assert not dlrun.alive()
 
 
+@pytest.mark.slow
 def test_a_job_cancelled_while_its_data_comes_leaves_none(dlrun, local):
     many = f"  many: {{source: '{dlrun.place}/many', strategy: copy, rate: 20kB}}\n"  # some minutes
     job = dlrun.submit(spec(dlrun, "true", many))

@@ -116,7 +116,7 @@ def test_there_are_sixty():
     assert len(SURROUNDINGS) >= 60
 
 
-@pytest.mark.parametrize("name", cases(SURROUNDINGS, quick=5))
+@pytest.mark.parametrize("name", cases(SURROUNDINGS, quick=3))
 def test_a_job_runs_as_elsewhere(dlrun, submit, name):
     submit(SURROUNDINGS[name](dlrun.place))
     for rank in (0, 1):
@@ -134,6 +134,7 @@ def test_files_of_a_job_are_its_users_whatever_the_umask_is(dlrun, submit, umask
         assert not path.stat().st_mode & 0o022, path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line", cases(["set +h", "set +h -x", "umask 0777", "POSIXLY_CORRECT=1; set +h"], quick=2)
 )
@@ -143,6 +144,7 @@ def test_shell_options_of_a_setup_line_are_not_the_librarys(dlrun, submit, line)
     assert (dlrun.place / "results" / "part-1").read_text() == "data\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", cases([9, 11, 14, 20], quick=1))
 def test_a_low_limit_of_open_files_is_named(dlrun, submit, most):
     (dlrun.place / "spec.yaml").write_text(f"{SPEC}environment: {{setup: [ulimit -n {most}]}}\n")

@@ -223,6 +223,7 @@ def test_the_data_sets_of_a_machine_are_a_drawn_table(on_terminal, tmp_path):
     assert empty == ""
 
 
+@pytest.mark.slow
 def test_a_followed_job_has_a_status_line_below_its_log(on_terminal, tmp_path):
     (tmp_path / "spec.yaml").write_text(
         "name: slow\nsite: workstation\ncommand: [bash, -c, 'echo first; sleep 1; echo last']\n"

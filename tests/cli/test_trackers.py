@@ -33,6 +33,7 @@ def commit(place) -> str:
     return shown.stdout[:12]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", ["record", "snapshot"])
 def test_a_requeued_job_continues_its_run_and_has_its_tags(dlrun, code):
     (dlrun.place / "train.py").write_text("print(1)\n")
@@ -78,6 +79,7 @@ internet: false
 """
 
 
+@pytest.mark.slow
 def test_where_nodes_do_not_reach_the_internet_the_run_is_kept_and_its_upload_named(dlrun):
     (dlrun.place / "site.yaml").write_text(OFFLINE)
     begun = SHOW.replace("'env", '\'mkdir -p "$WANDB_DIR/wandb/offline-run-1"; env')
@@ -107,6 +109,7 @@ def test_what_is_set_already_is_kept(dlrun):
     assert {**own, "WANDB_NAME": "module", "WANDB_RESUME": "allow"}.items() <= first.items()
 
 
+@pytest.mark.slow
 def test_jobs_in_directories_of_one_name_have_different_runs(dlrun):
     spec = dlrun.spec(f"track: wandb\n{SHOW}")
     ids = set()

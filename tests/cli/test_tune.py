@@ -83,6 +83,7 @@ def test_it_goes_on_where_it_was_killed_and_leaves_no_process(place):
     assert not place.alive()
 
 
+@pytest.mark.slow
 def test_the_budget_is_kept(place):
     (place.place / "train.sh").write_text(ENDLESS)
     many = "workers=" + ",".join(map(str, range(1, 11)))
@@ -117,12 +118,14 @@ def test_other_mistakes_are_named(place):
     assert "the spec has a sweep" in place("tune", "spec.yaml", code=2).stderr
 
 
+@pytest.mark.slow
 def test_a_changed_spec_is_not_mixed_with_the_trials_of_another(place):
     place(*WORDS, "--repeat", "1", "--try", "workers=1")
     place.spec(SPEC + "# changed\n")
     assert "the spec has changed" in place(*WORDS, code=2).stderr
 
 
+@pytest.mark.slow
 def test_the_trials_have_the_site_and_the_settings_of_the_shell_that_began_them(place):
     """What the job itself runs (`--inside`) has neither DLRUN_SITE nor DLRUN_SET_*."""
     spec = SPEC.replace("placement: {threads: 2}\n", "")

@@ -176,6 +176,7 @@ def test_where_the_time_went(dlrun):
     assert ", saving " in shown
 
 
+@pytest.mark.slow
 def test_the_time_of_staging_and_of_results(dlrun):
     (dlrun.place / "site.yaml").write_text(
         "name: here\nscheduler: {type: local}\nlauncher: {name: local}\nrendezvous: {address: loopback}\n"
@@ -242,6 +243,7 @@ def test_verdicts_are_explained(dlrun):
     assert "source:    PyTorch" in shown
 
 
+@pytest.mark.slow
 def test_top_prints_lines_where_there_is_no_terminal(dlrun):
     job = dlrun.submit(
         spec("import time\nfor i in range(600): print('step', i, flush=True); time.sleep(0.2)")

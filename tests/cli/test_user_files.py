@@ -146,7 +146,9 @@ def test_nothing_is_written_through_a_link(project, run, name, dangling):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize("size", [0, 60, 700])
+@pytest.mark.parametrize(
+    "size", [pytest.param(0, marks=pytest.mark.slow), 60, pytest.param(700, marks=pytest.mark.slow)]
+)
 def test_on_a_full_disk_the_old_file_stays(project, run, name, size):
     file = project / COMMANDS[name][1]
     if name != "tune":

@@ -106,6 +106,7 @@ def test_without_the_key_scripts_hold_nothing_of_it(dlrun):
     assert "as planned" not in (job / "logs" / "job.log").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["PYTHONHOME of elsewhere", "a Python that needs PYTHONHOME"])
 def test_ranks_report_whatever_python_their_environment_has(dlrun, kind):
     """A module may set PYTHONHOME for its own Python, which does not run isolated: another one reports then."""

@@ -26,6 +26,7 @@ def test_a_failure_of_the_sites_own_is_named(dlrun):
     assert "next:  ask for fluent with `--licenses`" in shown
 
 
+@pytest.mark.slow
 def test_points_of_a_sweep_are_asked_about_one_by_one(dlrun):
     job = dlrun.submit("command: [bash, -c, 'exit {{ x }}']\nsweep: {x: [0, 3, 4, 5]}\n", "--wait", code=None)
     first = dlrun("why", job)

@@ -100,6 +100,7 @@ HARDWARE = (
 )
 
 
+@pytest.mark.slow
 def test_an_xid_of_the_hardware(dlrun):
     program = f"print({HARDWARE!r})\nraise RuntimeError('CUDA error: unspecified launch failure')\n"
     assert why(dlrun, spec(dlrun, sys.executable, program)) == "gpu-broken"

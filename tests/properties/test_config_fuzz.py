@@ -21,7 +21,7 @@ ROUNDS = 10
 EACH = examples(1000)
 
 
-@pytest.mark.parametrize("seed", cases(range(ROUNDS), quick=4))
+@pytest.mark.parametrize("seed", cases(range(ROUNDS), quick=2))
 def test_mutated_specs(seed, tmp_path):
     chance = random.Random(seed)
     here = Machine(environment={"PATH": ""}, home=tmp_path, root=tmp_path, host="laptop")
@@ -38,6 +38,7 @@ def test_mutated_specs(seed, tmp_path):
     assert min(good, bad) > EACH // 50  # the mutations are neither harmless nor all fatal
 
 
+@pytest.mark.slow
 def test_mutated_profiles(tmp_path):
     chance = random.Random(0)
     here = Machine(environment={"PATH": ""}, home=tmp_path, root=tmp_path, host="laptop")

@@ -140,6 +140,7 @@ def base(tmp_path, monkeypatch) -> Path:
     return tmp_path / "jobs"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", cases(range(examples(40)), quick=2))
 def test_no_file_of_the_user_is_lost(base, tmp_path, preloaded, ended, seed):
     chance = random.Random(seed)
@@ -188,6 +189,7 @@ def full() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", cases(range(examples(40)), quick=1))
 @pytest.mark.parametrize("how", ["killed", "full"])
 def test_nor_by_a_kill_or_on_a_full_disk(base, tmp_path, preloaded, ended, how, seed):

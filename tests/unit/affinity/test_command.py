@@ -244,6 +244,7 @@ def test_verify_starts_ranks_and_reads_them_back():
     assert "as planned" in one.stdout
 
 
+@pytest.mark.slow
 @TWO_CPUS
 def test_verify_as_a_rank_finds_a_wrong_mask_and_a_missing_memory_policy(tmp_path):
     first, second = PAIR
@@ -420,6 +421,7 @@ def test_the_wrapper_and_exec_bind_what_a_real_mpirun_starts(tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_measure_times_a_command_and_keeps_the_computed_answer(tmp_path):
     spec = tmp_path / "spec.yaml"
     spec.write_text("name: x\n")

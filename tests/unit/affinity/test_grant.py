@@ -99,6 +99,7 @@ def of_gpus(count: int, alone: bool) -> list[tuple[Case, list[tuple[str, ...]]]]
     return every
 
 
+@pytest.mark.slow
 def test_ranks_of_a_node_have_gpus_of_their_own_whichever_were_granted(tmp_path):
     every = of_gpus(examples(600), alone=False)
     for (case, gpus), rows in zip(every, run(tmp_path, every[0][0].node, [c for c, _ in every]), strict=True):

@@ -44,6 +44,7 @@ def shape(node: Topology) -> tuple[int, int, int, int]:
     return len(node.packages()), len(node.cpu_nodes()), len(node.cores), len(node.pus())
 
 
+@pytest.mark.slow
 def test_power9_tree_has_gpu_memory_as_nodes_of_its_own(tree):
     node = tree("nvidiagpunumanodes")
     assert shape(node) == (2, 2, 8, 32)
@@ -52,6 +53,7 @@ def test_power9_tree_has_gpu_memory_as_nodes_of_its_own(tree):
     assert (memory.policy, memory.nodes) == ("strict", (0,))  # never the GPUs' own
 
 
+@pytest.mark.slow
 def test_tree_with_cpu_0_and_its_node_offline(tree):
     node = tree("offline-cpu0-node0")
     assert 0 not in node.pus()
@@ -72,6 +74,7 @@ def test_tree_with_a_node_for_every_package(tree):
     assert shape(tree("16amd64-8n2c-cpusets")) == (8, 8, 15, 15)
 
 
+@pytest.mark.slow
 def test_tree_with_memory_only_nodes_near_several(tree):
     node = tree("fakememinitiators-1np2c+1npp+gi")
     near = {n.id: n.near for n in node.numa_nodes if n.id not in node.cpu_nodes()}

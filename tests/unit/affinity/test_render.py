@@ -83,6 +83,7 @@ def test_what_the_user_set_is_respected_and_said():
     assert kept(placement, BindingContext()) == ()
 
 
+@pytest.mark.slow
 @pytest.mark.needs
 @pytest.mark.parametrize("machine", cases(["stampede2", "lumi-g", "two-cpus"], quick=1))
 def test_the_wrapper_is_clean_shell(machine, tmp_path):

@@ -63,6 +63,7 @@ def test_list(capsys):
     assert any(line.startswith("workstation ") for line in lines)
 
 
+@pytest.mark.slow
 def test_list_names_broken_profiles_and_goes_on(capsys, machine):
     (machine / "broken.yaml").write_text("name: [\n")
     (machine / "binary.yaml").write_bytes(b"\0")

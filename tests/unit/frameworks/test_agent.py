@@ -243,6 +243,7 @@ exit 3
 """
 
 
+@pytest.mark.slow
 def test_a_rank_whose_connection_is_lost_ends(tmp_path):
     """As sshd leaves it: nobody signals it, and no sweep of this node's finds it."""
     job = horovodrun_job(

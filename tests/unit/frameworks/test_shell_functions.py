@@ -268,6 +268,7 @@ def test_services_that_do_not_listen_are_killed_and_the_exit_code_is_the_trainin
     assert not processes.matching(f"sleep {long}")
 
 
+@pytest.mark.slow
 def test_the_jobs_exit_code_is_that_of_the_service_that_failed(tmp_path):
     act = "if [[ $DMLC_ROLE == server ]]; then exit 5; else sleep 979; fi"
     done = run_job(

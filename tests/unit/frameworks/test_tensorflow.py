@@ -18,6 +18,7 @@ def config(place, spec, role, rank, **more):
     return json.loads(run_process(place, f"{spec}\n{command}", role, rank, **more).rpartition("TF=")[2])
 
 
+@pytest.mark.slow
 def test_workers_have_ports_side_by_side_on_every_node(tmp_path):
     spec = "framework: tensorflow\nresources: {nodes: 2, ranks_per_node: 2, ranks: 3}"
     workers = ["n1:20000", "n1:20001", "n2:20000"]

@@ -28,6 +28,7 @@ def shell_on_a_node(tmp_path, command: str) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "after",
     [('"running"', '"ended"'), ('"restarts": 0', '"restarts": 1')],
@@ -44,11 +45,13 @@ def test_a_rank_ends_when_its_job_is_over(tmp_path, after):
         assert rank.wait(60) == 143
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_read_ends_no_rank(tmp_path):
     with shell_on_a_node(tmp_path, "sleep 4") as rank:
         assert rank.wait(60) == 0
 
 
+@pytest.mark.slow
 def test_what_a_killed_rank_leaves_is_ended(tmp_path):
     """Its shell could not do that itself."""
     call(tmp_path, "_dlrun_record running")

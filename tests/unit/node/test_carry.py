@@ -117,6 +117,8 @@ def test_what_is_sent_comes_back_and_each_direction_ends_by_itself():
             sender.join()
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_one_that_does_not_read_stops_no_other():
     def pour(link: socket.socket) -> None:
         with suppress(OSError):

@@ -225,6 +225,8 @@ def test_a_lane_is_given_all_blocks_one_by_one_and_then_the_end():
     assert tokens.next() is None
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_walk_of_a_slow_source_is_wide(tmp_path, monkeypatch):
     before = odd(tmp_path / "tree")
     for number in range(600):
@@ -389,6 +391,8 @@ def in_python(code, **variables):
     return subprocess.run(words, capture_output=True, text=True, check=True, env=environment).stdout.strip()
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_the_one_file_is_the_same_every_time():
     code = (
         "import hashlib; from dlrun.node import bundle; print(hashlib.sha256(bundle.archive()).hexdigest())"

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import dlrun.node
+import pytest
 
 POOL = Path(dlrun.node.__file__).parent / "pool.py"
 SCRIPT = """\
@@ -102,6 +103,8 @@ def test_at_its_end_it_ends_what_runs_and_says_so_of_what_waits(tmp_path):
     assert not places[2].exists(), "no more than `at_once` at a time"
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_at_the_walltime_nothing_more_is_started(tmp_path):
     job(tmp_path, 3)
     (tmp_path / "slow").touch()
@@ -157,6 +160,8 @@ def test_what_is_left_at_the_walltime_goes_on_in_the_next_start(tmp_path):
     assert "warned" in (tmp_path / "points/0/place").read_text()
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_what_is_left_has_ended_where_no_start_follows(tmp_path):
     job(tmp_path, 3)
     (tmp_path / "slow").touch()

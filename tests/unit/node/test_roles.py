@@ -206,6 +206,8 @@ def test_roles_start_in_order_with_addresses_and_services_end_with_the_job(tmp_p
     assert "DLRUN_ROLE_MAIN_PART_PORT" not in seen
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize(
     ("how", "ready", "last"),
     [
@@ -231,6 +233,8 @@ def test_a_role_that_is_not_ready_in_time_ends_the_job_with_its_last_answer(tmp_
     assert job.record("main")["state"] == "ended"
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_nothing_listens(tmp_path):
     job = Job(tmp_path / "job", role("judge", "exec sleep 60", ports=1, ready={"port": True}, within=1))
     assert "not ready within 1 s: last answer: connection refused" in job.run()
@@ -319,6 +323,8 @@ def server_of(job: Job, name: str) -> int:
     raise AssertionError(job.log.read_text())
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("needs", [["judge"], []])
 def test_a_service_may_end_only_where_nobody_needs_it(tmp_path, needs):
     run = "echo up; " + UNTIL.format("go")
@@ -339,6 +345,8 @@ def test_a_service_may_end_only_where_nobody_needs_it(tmp_path, needs):
         assert job.code == 0
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_the_process_that_failed_first_is_the_cause_whatever_is_seen_first(tmp_path):
     job = Job(
         tmp_path / "job",
@@ -371,6 +379,8 @@ def test_a_service_that_ignores_its_end_is_killed_and_is_no_failure(tmp_path):
     assert job.record("judge")["stopped"]
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("how", ["TERM", "INT", "job", "role"])
 def test_it_can_be_cancelled(tmp_path, how):
     job = Job(tmp_path / "job", server("judge"), role("main", "exec sleep 60", needs=["judge"], ends=True))
@@ -400,6 +410,8 @@ def test_roles_that_the_scheduler_signalled_first_are_no_failure(tmp_path):
     assert (job.record()["reason"], job.record()["cause"]) == ("cancelled", None)
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_if_it_is_killed_the_roles_end(tmp_path):
     job = Job(tmp_path / "job", server("judge"), role("main", "exec sleep 60", needs=["judge"], ends=True))
     job.start()
@@ -448,6 +460,8 @@ def test_what_an_earlier_start_has_asked_for_is_over(tmp_path):
     assert (job.code, job.record()["state"]) == (0, "ended"), said
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize(("causes", "state"), [(["timed_out"], "requeued"), (["user_error"], "ended")])
 def test_the_end_of_the_walltime_is_a_cause_of_its_own(tmp_path, causes, state):
     more = {"requeues": 1, "requeue": "true", "requeue_on": causes}

@@ -93,9 +93,9 @@ def check(node, found, planned, kept=frozenset()):
     ("first", "second", "reserve"),
     [
         ("ranks_per_node: 1", "ranks_per_node: 1", "none"),
-        ("ranks_per_node: 2", "ranks_per_node: 1", "none"),
-        ("cpus_per_rank: 4", "ranks_per_node: 2", "none"),
-        ("ranks_per_node: 1", "ranks_per_node: 2", "0"),
+        pytest.param("ranks_per_node: 2", "ranks_per_node: 1", "none", marks=pytest.mark.slow),
+        pytest.param("cpus_per_rank: 4", "ranks_per_node: 2", "none", marks=pytest.mark.slow),
+        pytest.param("ranks_per_node: 1", "ranks_per_node: 2", "0", marks=pytest.mark.slow),
     ],
 )
 def test_no_core_is_shared_whatever_was_granted(tmp_path, first, second, reserve):
@@ -110,6 +110,7 @@ def test_no_core_is_shared_whatever_was_granted(tmp_path, first, second, reserve
     check(node, bound(tmp_path, node, ranks, subsets), planned, kept)
 
 
+@pytest.mark.slow
 def test_three_roles_with_gpus_share_what_was_granted_of_a_node(tmp_path):
     plan = plan_of(tmp_path, BESIDE, SITE)
     node = Node(packages=2, numa=1, cores=8, threads=1)

@@ -67,6 +67,7 @@ def gone(session: int) -> bool:
     return not processes.of_session(session)
 
 
+@pytest.mark.slow
 def test_a_rank_whose_daemon_is_gone_before_its_program_runs_ends_too(tmp_path):
     wait = "until [[ -e {place}/go ]]; do sleep 0.05; done\ndlrun_run"
     running = daemon(tmp_path, "slurmstepd", RANK.replace("dlrun_run", wait))
@@ -109,7 +110,14 @@ def of_run(place: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("which", ["daemon", "shell", "both"])
-@pytest.mark.parametrize("name", ["flux-shell", "orted", "slurmstepd"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("flux-shell", marks=pytest.mark.slow),
+        pytest.param("orted", marks=pytest.mark.slow),
+        "slurmstepd",
+    ],
+)
 def test_nothing_of_a_rank_stays_when_what_started_it_is_killed_or_its_shell(tmp_path, name, which):
     running = daemon(tmp_path, name, STUBBORN, DLRUN_GRACE=1)
     shell = int((tmp_path / "shell").read_text())
@@ -132,6 +140,7 @@ def test_a_rank_that_ends_leaves_no_standby(tmp_path):
     until(lambda: not of_run(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("requeued", [False, True])
 def test_a_job_whose_daemon_is_killed_ends_and_reports_it(tmp_path, requeued):
     again = "dlrun_source endings\ndlrun_requeue 1 node_failed touch {place}/again\n" if requeued else ""

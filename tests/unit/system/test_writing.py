@@ -149,6 +149,7 @@ for turn in range(10**6):
 """
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_the_old_file_or_the_new_one(tmp_path):
     path = tmp_path / "spec.yaml"
     path.write_text("b" * 300_000)

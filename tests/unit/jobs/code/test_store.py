@@ -102,6 +102,7 @@ def ends_at(step: int, place: Path, root: Path) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == ENDED
 
 
+@pytest.mark.slow
 def test_a_kill_at_each_step_leaves_whole_versions_only(tmp_path):
     """Of a new version, of one that has files of an earlier one, and of one that is made again since it was damaged."""
     root = filled(tmp_path / "root", 6)

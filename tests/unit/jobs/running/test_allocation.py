@@ -69,6 +69,7 @@ def test_all_nodes_with_the_partitions_hardware_and_the_time_that_is_left(planne
     assert "--nodelist" not in text
 
 
+@pytest.mark.slow
 def test_some_of_the_nodes(planned):
     for setting, hosts in (("resources.nodes=2", "n1 n2"), ("resources.hosts=['n[2-3]']", "n2 n3")):
         text = scripts_of(planned(granted(), setting), "/job")["job.sh"]

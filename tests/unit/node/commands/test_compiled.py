@@ -11,6 +11,7 @@ import pytest
 from tests.unit.node.programs import command, environment
 
 KEY = "env"
+LATER = [pytest.mark.slow, pytest.mark.each_python]
 
 
 @pytest.fixture
@@ -179,6 +180,8 @@ def test_a_full_store_is_reported_and_has_what_it_had(store, tmp_path, limit):
     assert not list((store / f"caches--{KEY}").glob(".*.new"))
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_damaged_archive_is_left_aside(store, tmp_path):
     save(store, entries(tmp_path / "a", one="1"))
     damaged = archive(store)
@@ -214,7 +217,9 @@ def test_a_damaged_archive_is_not_added_to(store, tmp_path, what):
     assert found(store, tmp_path) == ("", {"inductor/two": "2"})
 
 
-@pytest.mark.parametrize("part", ["store", "key", "version", "archive", "mark"])
+@pytest.mark.parametrize(
+    "part", ["store", "archive", *(pytest.param(part, marks=LATER) for part in ("key", "version", "mark"))]
+)
 @pytest.mark.parametrize("how", ["a link", "open to others", "another user's"])
 def test_what_another_could_have_put_there_is_refused(store, tmp_path, part, how):
     save(store, entries(tmp_path / "a", one="1"))
@@ -240,6 +245,8 @@ def test_what_another_could_have_put_there_is_refused(store, tmp_path, part, how
         assert found(store, tmp_path)[1] == {"inductor/two": "2"}
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_versions_that_no_job_uses_go(store, tmp_path):
     save(store, entries(tmp_path / "a", one="1"))
     (first,) = marks(store)

@@ -41,6 +41,8 @@ def test_a_new_destination_appears_whole(tmp_path):
     assert os.listdir(tmp_path / "shared") == ["run"], "nothing else is left"
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_an_existing_destination_is_not_touched_unless_asked(tmp_path, results):
     write(os.fsencode(tmp_path / "shared" / "run" / "kept"), b"kept")
     refused = out(tmp_path, results)

@@ -21,6 +21,8 @@ from tests.unit.node.trees import snapshot
 FEW_DESCRIPTORS = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))"
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("victim", cases([0, 1], quick=1))
 def test_staging_goes_on_among_strangers(nodes, source, victim):  # noqa: F811
     """With fewer descriptors than they have connections, before any node is there and until all is copied."""

@@ -107,6 +107,8 @@ def test_a_file_that_was_changed_in_place_is_copied_again(tmp_path):
     assert snapshot(tmp_path / "node" / "set" / "data") == snapshot(source)
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_the_last_line_has_the_number_of_files(tmp_path):
     write(os.fsencode(tmp_path / "source" / "f"), b"data")
     words = staging(tmp_path / "source", tmp_path / "node")

@@ -97,6 +97,8 @@ def test_a_file_of_a_web_server_is_fetched_once_and_again_when_it_changes(tmp_pa
     )
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_connection_that_breaks_is_made_again_where_it_broke(tmp_path, web):
     Handler.breaks = 2
     stage(tmp_path, web + "/one%20file.tar").done()
@@ -106,6 +108,8 @@ def test_a_connection_that_breaks_is_made_again_where_it_broke(tmp_path, web):
     assert Handler.asked == [None, "bytes=1500000-", "bytes=2250000-"]
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_the_first_node_fetches_for_all(tmp_path, web, nodes):  # noqa: F811 - a fixture
     group = nodes(3)
     for result in group.stage(web + "/one%20file.tar"):
@@ -411,6 +415,8 @@ def test_headers_that_cannot_be(tmp_path, headers):
     assert (tmp_path / "f.bin").read_bytes() == b"abcd"
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("answer", [b"SSH-2.0-x\r\n", b"HTTP/1.1 200 OK\r\n" + b"a" * 100000, b""])
 def test_an_answer_that_is_not_http(answer):
     with pytest.raises(SourceFault, match="cannot be read"):

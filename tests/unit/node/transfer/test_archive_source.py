@@ -135,6 +135,8 @@ def test_a_zip_file_arrives_as_unzip_leaves_it(tmp_path):
     assert stat.S_IMODE((data(tmp_path) / "run.sh").stat().st_mode) == 0o755
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_an_archive_that_has_not_changed_is_not_unpacked_again(tmp_path):
     archive = tar(tmp_path / "x.tar", ("a", b"one"))
     assert unpack(tmp_path, archive).done()["how"] == "copied"

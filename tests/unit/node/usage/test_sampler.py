@@ -182,6 +182,8 @@ def test_a_process_that_detaches_itself_still_counts(tmp_path):
     assert max(row(record)["cpu"] for record in found if record.get("ranks", {}).get("rank-0")) >= 1
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_it_ends_with_the_process_that_started_it(tmp_path):
     script = " ".join(f"'{word}'" for word in SAMPLER) + " $$ & echo $!"
     started = subprocess.run(
@@ -198,6 +200,8 @@ def test_it_ends_with_the_process_that_started_it(tmp_path):
     assert time.monotonic() < until
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
 def test_signals_for_the_job_do_not_end_it(tmp_path, name):
     with subprocess.Popen([*SAMPLER, str(os.getpid())], env=environment(tmp_path)) as sampler:
@@ -334,6 +338,8 @@ def test_it_runs_on_cores_that_no_rank_owns(sampling, monkeypatch, of_ranks, exp
     assert bound[-1] == expected
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_real_sampler_leaves_the_core_of_a_rank(tmp_path):
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:

@@ -78,6 +78,7 @@ def test_ranks_that_are_asked_for(job, there):
     assert len(list((job.directory / "logs").iterdir())) == 12
 
 
+@pytest.mark.slow
 def test_logs_of_nodes_and_of_more_than_a_thousand_ranks(far, job):
     """Of a rank, the log of its node alone comes, from the directory of its thousand."""
     (far.tree / "spec.yaml").write_text(

@@ -103,7 +103,7 @@ CHAINS = {
 
 
 @pytest.mark.parametrize("how", CHAINS)
-@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_no_chain_of_links_leads_out(job, home, host, how, times):
     """Neither within one fetch, nor by links that an earlier one made."""
     before = outside(home, job.directory)

@@ -73,6 +73,7 @@ def is_as_sent(job, tree):
     return True
 
 
+@pytest.mark.slow
 def test_only_what_changed_is_sent(far, tree):
     first = submitted(far)
     assert is_as_sent(first, tree)
@@ -154,6 +155,7 @@ def test_dlrun_there_uses_the_same_files(far, tree):
         assert store.add(store_of(far), Chosen(root=tree, repository=None, files=files)).added == 0
 
 
+@pytest.mark.slow
 def test_what_no_job_uses_goes_after_a_month(far, tree, monkeypatch):
     submitted(far)
     held = objects(far)

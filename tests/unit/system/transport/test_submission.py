@@ -210,6 +210,7 @@ def test_place_that_is_taken_is_not_touched(far):
     assert far.records() == []
 
 
+@pytest.mark.slow
 def test_stream_cut_anywhere_makes_no_directory(far, tmp_path):
     """Also between two files, where tar itself sees nothing wrong."""
     from dlrun.jobs.remote import files as remote_files
@@ -506,6 +507,7 @@ def test_another_dlrun_that_still_sends_is_left_alone(far, monkeypatch):
     assert not completed(record_of(far)).submitting
 
 
+@pytest.mark.slow
 def test_what_was_settled_as_not_submitted_is_not_submitted_later(far, monkeypatch):
     """The script of a killed dlrun may begin late; the same command is a new submission of the same job."""
     late = []
@@ -568,6 +570,7 @@ def full(*_):
 PROFILE = "name: there\nscheduler: {type: slurm}\nlauncher: {name: srun}\nstorage: {jobs: $SCRATCH/dlrun}\n"
 
 
+@pytest.mark.slow
 def test_jobs_are_made_where_the_sites_profile_has_them(far, tmp_path):
     site = tmp_path / "there.yaml"
     site.write_text(PROFILE)
