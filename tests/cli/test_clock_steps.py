@@ -91,9 +91,8 @@ def told(job: Path) -> int:
     return (job / "logs" / "job.log").read_text().count(" was set ")
 
 
-@pytest.mark.parametrize(
-    "step", [pytest.param(s, marks=() if s == -3600 else pytest.mark.slow) for s in STEPS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("step", STEPS)
 def test_the_walltime_is_neither_cut_short_nor_extended(clock, step):
     job = clock.submit("command: [bash, -c, 'touch begun; sleep 600']\n", "--set", "resources.walltime=10s")
     began = begun(clock.dlrun)
@@ -115,7 +114,8 @@ def test_the_walltime_is_neither_cut_short_nor_extended(clock, step):
     assert told(job) == 1
 
 
-@pytest.mark.parametrize("step", [pytest.param(s, marks=() if s == -60 else pytest.mark.slow) for s in STEPS])
+@pytest.mark.slow
+@pytest.mark.parametrize("step", STEPS)
 def test_the_signal_to_save_comes_before_the_end_and_the_job_is_requeued(clock, step):
     (clock.dlrun.place / "saver.py").write_text(SAVER)
     job = clock.submit(
