@@ -162,6 +162,7 @@ def test_a_script_of_bsub_is_imported(dlrun, tmp_path):
     assert "check this" not in found
 
 
+@pytest.mark.slow
 def test_a_cluster_is_detected(dlrun):
     found = dlrun("site", "detect")
     assert "type: lsf" in found

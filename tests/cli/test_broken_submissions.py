@@ -190,6 +190,7 @@ def test_nobody_can_tell_whether_it_was_taken(login):
     assert login.run("status", name)[1].split()[9] == "1"
 
 
+@pytest.mark.slow
 def test_record_that_cannot_be_written(login, monkeypatch):
     """The disk is full when the scheduler has answered: the id is printed, and is in the client's answer."""
     begin = (

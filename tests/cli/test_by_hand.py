@@ -10,6 +10,7 @@ import pytest
 SPEC = "command: [bash, -c, 'echo rank $DLRUN_RANK; exit {code}']\nresources: {{ranks_per_node: 2}}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [0, 3])
 def test_commands_know_a_job_that_was_submitted_by_hand(dlrun, code):
     dlrun("render", dlrun.spec(SPEC.format(code=code)), "-o", "by-hand")

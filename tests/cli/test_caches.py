@@ -66,6 +66,7 @@ def test_ranks_that_would_break_one_another_have_their_own(dlrun, here):
     assert "TRITON_CACHE_DIR" not in first, "torch is known not to be installed"
 
 
+@pytest.mark.slow
 def test_what_is_set_is_kept(dlrun, here):
     job = dlrun.submit(
         "site: site.yaml\nenvironment: {variables: {TRITON_CACHE_DIR: /mine}, setup: ['export TORCH_EXTENSIONS_DIR=/too']}\n"

@@ -153,6 +153,7 @@ def test_what_the_client_prints_besides_the_id_is_shown_and_kept(dlrun, clients)
     assert "printed: moved to partition low" in shown.stderr
 
 
+@pytest.mark.slow
 def test_what_the_scheduler_changed_is_shown_and_kept(dlrun, clients):
     """A submission plug-in gives the job another partition and half of the time."""
     clients.answer("sbatch", "4711\n")

@@ -103,6 +103,7 @@ def test_the_points_of_a_strict_sweep_end_after_an_edit(dlrun):
     assert "lib.py changed since the submission, between points 1 and 2" in dlrun("why", job).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git")
 def test_large_files_are_counted_and_not_read(dlrun, tree):
     for name in ("weights.bin", "table.py"):  # neither is of the disk
@@ -129,6 +130,7 @@ def test_a_file_that_is_gone_has_changed(dlrun):
     assert (job / "code-starts").read_text().endswith(f"- {dlrun.place}/train.py\n")
 
 
+@pytest.mark.slow
 def test_a_package_that_was_replaced_is_named(dlrun):
     place = dlrun.place / "venv" / "lib" / "python3.11" / "site-packages"
     (place / "torch-2.9.0.dist-info").mkdir(parents=True)
@@ -146,6 +148,7 @@ def test_a_package_that_was_replaced_is_named(dlrun):
     assert "code: torch 2.9.0 (package) changed since the submission" in job_log(job)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git")
 def test_a_lock_file_is_of_the_environment(dlrun, tree):
     (tree / "uv.lock").write_text("version = 1\n")
@@ -157,6 +160,7 @@ def test_a_lock_file_is_of_the_environment(dlrun, tree):
     assert "environment" in {row["section"] for row in rows if "uv.lock" in row["name"]}
 
 
+@pytest.mark.slow
 def test_off_records_and_compares_nothing(dlrun):
     (dlrun.place / "train.py").write_text("print(1)\n")
     job = dlrun.submit(f"code: off\ncommand: [python3, train.py]\n{ONE}", "--wait")

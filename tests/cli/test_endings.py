@@ -138,6 +138,7 @@ def test_what_a_program_wrote_beside_the_records_of_its_job_is_there_after_a_res
     assert (job / "dump" / "mine").read_text() == (job / "abort" / "mine").read_text() == "0\n0\n"
 
 
+@pytest.mark.slow
 def test_a_name_that_the_job_needs_is_not_taken_from_what_has_it(dlrun):
     job = dlrun.submit("command: [/bin/true]\nresources: {ranks_per_node: 1}\nhang: 10m\n", "--wait")
     shutil.rmtree(job / "stacks")

@@ -76,6 +76,7 @@ def test_what_the_training_wrote_stays_unless_it_is_asked_for(dlrun):
     assert not job.exists()
 
 
+@pytest.mark.slow
 def test_running_and_small_and_unknown_ones_stay(dlrun):
     job = dlrun.submit("command: [sleep, '600']\nresources: {ranks_per_node: 1}\n")
     aged(job, 40)

@@ -35,6 +35,7 @@ def test_the_nearest_job_is_named(dlrun):
     assert "the nearest" not in dlrun("logs", "resnet50", code=2).stderr
 
 
+@pytest.mark.slow
 def test_a_dry_run_and_a_script_go_into_a_file_as_into_a_pipe(dlrun):
     spec = dlrun.spec(SPEC)
     for command in (("submit", spec, "--dry-run"), ("render", spec)):

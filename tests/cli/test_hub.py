@@ -236,6 +236,7 @@ def test_without_a_network_only_a_commit_that_is_there(dlrun, hub, env):
     assert f"in the store: `@{COMMIT}`" in ran.stderr
 
 
+@pytest.mark.slow
 def test_content_that_is_not_what_the_hub_lists(dlrun, hub, env):
     hub.repositories["models/org/model"].files = Lying(FILES)
     ran = submit(dlrun, env, spec(), code=1)
@@ -320,6 +321,7 @@ storage: {node_local: {path: /local, size: 1GB}}
 """
 
 
+@pytest.mark.slow
 def test_a_job_of_several_nodes_has_a_directory_to_read(dlrun, hub, env, tmp_path):
     clients = Clients(tmp_path / "clients")
     clients.answer("sbatch", "4711\n")

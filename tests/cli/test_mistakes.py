@@ -173,6 +173,7 @@ def test_a_script_that_cannot_be_run_is_named_before_it_waits_in_a_queue(place, 
     assert "ran" in place("submit", spec, "--wait").stdout
 
 
+@pytest.mark.slow
 def test_a_spec_with_line_ends_of_windows_and_a_byte_order_mark_is_read(place):
     text = "\ufeff" + RUN.replace("./site.yaml", "workstation") + "run: |\n  cd .\n  echo ran\n"
     text = text.replace("command: [python, train.py]\n", "").replace("\n", "\r\n")

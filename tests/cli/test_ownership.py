@@ -63,6 +63,7 @@ OF_A_TRAINING = (
 """Files of a training, with names such as dlrun's: for other jobs, or in dlrun's directories."""
 
 
+@pytest.mark.slow
 def test_what_the_training_wrote_stays_wherever_it_is(dlrun):
     made = " && ".join(f"mkdir -p $(dirname {name}) && echo mine >{name}" for name in OF_A_TRAINING[:8])
     spec = f"run: 'cd {{{{ run_dir }}}} && {made}'\nresources: {{ranks_per_node: 1}}\n"

@@ -13,6 +13,7 @@ from dlrun.jobs.clusters.environment import clean
 SPEC = "command: [echo, 'it''s', $HOME, '{{ world_size }}']\nresources: {ranks_per_node: 2, walltime: 5m}\n"
 
 
+@pytest.mark.slow
 def test_a_dry_run_prints_what_submit_writes(dlrun):
     spec = dlrun.spec(SPEC)
     shown = dlrun("submit", spec, "--dry-run", "--job-dir", "here")
@@ -235,6 +236,7 @@ def test_logs(dlrun):
         assert "does not name ranks" in dlrun("logs", job, "--rank", no_ranks, code=2).stderr
 
 
+@pytest.mark.slow
 def test_directory_is_where_the_command_runs(dlrun):
     (dlrun.place / "sub").mkdir()
     ran = dlrun("submit", dlrun.spec("command: [pwd]\ndirectory: sub\n"), "--wait")

@@ -77,6 +77,7 @@ def test_a_page_is_one_file_that_loads_nothing(dlrun):
     assert "cannot write" in dlrun("report", "latest", "-o", "/proc/x.html", code=1).stderr
 
 
+@pytest.mark.slow
 def test_a_page_shows_no_secret(dlrun):
     (dlrun.place / "careless.sh").write_text(
         "echo HF_TOKEN=hf_1234567890abcdef\necho https://u:canary@h/f?X-Amz-Signature=canary\n"

@@ -22,6 +22,7 @@ def on_this_machine(monkeypatch):
 SHOW = 'echo "rank $RANK of $WORLD_SIZE, $*"'
 
 
+@pytest.mark.slow
 def test_a_command_runs_with_its_output_and_exit_code(dlrun):
     ran = dlrun(
         "run", "--ranks-per-node", "2", "--", "bash", "-c", f"{SHOW}; exit 3", "x", "--lr", "a b", code=3
@@ -33,6 +34,7 @@ def test_a_command_runs_with_its_output_and_exit_code(dlrun):
     assert [job["name"] for job in json.loads(dlrun("list", "--json").stdout)["jobs"]] == ["both", "bash"]
 
 
+@pytest.mark.slow
 def test_a_spec_runs_and_its_sweep_point_by_point(dlrun):
     spec = dlrun.spec(
         "command: [echo, 'x is {{ x }}']\nsweep: {grid: {x: [1, 2]}}\nresources: {ranks_per_node: 1}\n"

@@ -125,6 +125,7 @@ def test_a_variable_that_is_not_set_stops_the_submission(dlrun):
     assert not dlrun.jobs.exists()
 
 
+@pytest.mark.slow
 def test_a_file_that_others_may_read_stops_the_submission(dlrun):
     token = dlrun.place / "token"
     name = dlrun.spec(f"command: ['true']\nsecrets: {{HF_TOKEN: {{file: {token}}}}}\n")
@@ -139,6 +140,7 @@ def test_a_file_that_others_may_read_stops_the_submission(dlrun):
     dlrun("submit", name, "--wait")
 
 
+@pytest.mark.slow
 def test_a_command_that_fails_ends_the_job_and_says_why(dlrun):
     script = dlrun.place / "print-it"
     script.write_text("#!/bin/sh\necho canary-on-stdout\nexit 4\n")

@@ -112,6 +112,7 @@ def test_a_changed_setting_keeps_the_code(dlrun, tree):
     assert "variables.A.value: - -> b" in found
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git")
 def test_what_the_program_writes_is_its_own_and_is_named(dlrun, tree):
     (tree / "sub").mkdir()

@@ -128,6 +128,7 @@ def test_exit_code_and_output(far):
     wait_for(lambda: not far.alive())
 
 
+@pytest.mark.slow
 def test_a_failing_rank_takes_the_others_along(far):
     process, _ = start(
         far, "((RANK == 1)) || exec sleep 600; until [[ -e fail ]]; do sleep 0.1; done; exit 5"

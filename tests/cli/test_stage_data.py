@@ -61,6 +61,7 @@ def test_a_spec_says_what_is_staged_and_how(dlrun, source, local):
     assert sorted(contents(local / "one" / "data")) == sorted(f"sub/{n}.bin" for n in (1, *range(10, 20)))
 
 
+@pytest.mark.slow
 def test_a_set_that_a_training_starts_with_a_part_of_is_staged_as_a_whole(dlrun, source, local):
     dlrun.place.joinpath("early.yaml").write_text(
         f"name: a\ncommand: ['true']\ndata: {{s: {{source: {source}, strategy: copy, start: 2 files}}}}\n"
@@ -76,6 +77,7 @@ def test_a_url_is_refused_in_the_words_that_were_typed(dlrun, local):
     assert "yaml" not in ran.stderr
 
 
+@pytest.mark.slow
 def test_a_variable_in_the_destination_is_that_of_this_machine(dlrun, source, local):
     ran = dlrun("stage-data", source, "--to", "$SCRATCH_HERE/deeper", env={"SCRATCH_HERE": str(local.parent)})
     assert ran.stdout.splitlines() == [str(local.parent / "deeper" / "set" / "data")]

@@ -98,6 +98,7 @@ def test_where_nodes_do_not_reach_the_internet_the_run_is_kept_and_its_upload_na
     assert "WANDB_DIR" not in first
 
 
+@pytest.mark.slow
 def test_what_is_set_already_is_kept(dlrun):
     own = {"WANDB_RUN_ID": "mine", "WANDB_TAGS": ""}
     lines = "\n".join(f"    {name}: '{value}'" for name, value in own.items())

@@ -232,6 +232,7 @@ def test_the_runs_of_a_study_are_a_table(dlrun):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_job_that_was_not_measured(dlrun):
     dlrun.submit(spec("pass", "usage: false\n"), "--wait")
     assert "not measured: its spec has `usage: false`" in dlrun("usage").stdout

@@ -16,6 +16,7 @@ sweep: {lr: [1, 2]}
 """
 
 
+@pytest.mark.slow
 def test_ranks_report_in_place_of_the_training(dlrun):
     ran = dlrun("verify", dlrun.spec(SPEC), "--json")
     ranks = json.loads(ran.stdout)["verify"]["ranks"]
@@ -83,6 +84,7 @@ def test_ranks_elsewhere_than_planned_end_the_job(dlrun):
     assert not dlrun.alive()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.cpu_count() < 2, reason="needs two cores to place two ranks on")
 def test_cores_that_were_not_granted_are_named_and_the_granted_ones_divided(dlrun):
     site(dlrun, 4096)
@@ -91,6 +93,7 @@ def test_cores_that_were_not_granted_are_named_and_the_granted_ones_divided(dlru
     assert re.search(r"2 of 2 as divided among them, because core \d+ of the plan was not granted", log), log
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.cpu_count() < 2, reason="needs two cores to place two ranks on")
 def test_a_warning_ends_nothing(dlrun):
     site(dlrun, 2)
@@ -99,6 +102,7 @@ def test_a_warning_ends_nothing(dlrun):
     assert "trained" in (job / "logs" / "rank-1.log").read_text()
 
 
+@pytest.mark.slow
 def test_without_the_key_scripts_hold_nothing_of_it(dlrun):
     site(dlrun, 2)
     job = dlrun.submit(TRAINING, "--wait")

@@ -153,6 +153,7 @@ def test_texts_that_hurt_elsewhere_through_ssh(tmp_path):
     assert not marker.exists()
 
 
+@pytest.mark.slow
 @FEW
 @given(NAMES)
 @example("'; touch /tmp/dlrun-test-pwned; '")

@@ -354,6 +354,7 @@ def test_exec_as_a_rank_becomes_the_command():
     assert done.stdout.split(":")[1].split() == [format_list(last.mask), str(last.threads)]
 
 
+@pytest.mark.slow
 @TWO_CPUS
 def test_inside_a_smaller_set_of_cpus_only_those_are_used():
     last = PAIR[-1]

@@ -257,6 +257,7 @@ def test_a_rank_has_the_same_in_every_form(tmp_path, name, grant):
     assert [(cpus, comm) for cpus, comm, _ in shown] == [(cpus, words[1]) for cpus, words in answers]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "visible", "lost"), [(2, (2, 0), 5), (4, (3, 0, 2, 1), 1)])
 def test_reserved_cores_are_no_ranks_in_any_form(tmp_path, ranks, visible, lost):
     forms = Forms(tmp_path, KINDS["cuda"], ranks, {*range(12)} - {lost}, reserved=RESERVED)

@@ -49,6 +49,7 @@ def test_what_the_plan_leaves_open_does_not_differ():
     assert wrong_memory(MemoryBinding(), "strict", (3,)) is None
 
 
+@pytest.mark.slow
 def test_the_memory_policy_of_a_watched_command_is_compared(monkeypatch):
     """`--preferred=0` was planned, and the kernel reports `prefer:1` for the command."""
     node = replace(live_topology(), allowed=tuple(sorted(os.sched_getaffinity(0))))

@@ -279,6 +279,7 @@ def test_a_line_is_masked_by_name_and_by_form():
     assert masked("HF_TOKEN: abc") == "HF_TOKEN: ***"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [

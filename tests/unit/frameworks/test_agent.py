@@ -225,6 +225,7 @@ def test_what_a_killed_job_left_of_its_environment_goes_with_the_next_start(tmp_
     assert not (tmp_path / "environment").exists()
 
 
+@pytest.mark.slow
 def test_a_rank_of_horovodrun_that_fails_is_named(tmp_path):
     long = only(972)
     job = horovodrun_job(tmp_path, HOROVODRUN, f"if ((DLRUN_RANK)); then exit 7; else sleep {long}; fi")

@@ -12,6 +12,7 @@ from tests.unit.frameworks.making import COMMAND, problems, roles, run_process, 
 PS = paddle.Options(mode="parameter_server", servers_per_node=1)
 
 
+@pytest.mark.slow
 def test_paddle_trainers_find_themselves_in_the_list(tmp_path):
     spec = (
         'framework: paddle\ncommand: [bash, -c, "echo $PADDLE_TRAINER_ID $PADDLE_CURRENT_ENDPOINT '

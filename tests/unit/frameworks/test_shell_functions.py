@@ -289,6 +289,7 @@ exec sleep 980
 """A `spark-class` whose master ends as soon as it was seen, and whose workers never register."""
 
 
+@pytest.mark.slow
 def test_a_service_that_fails_while_another_comes_up_ends_the_job(tmp_path):
     """Nobody waits for minutes until workers have found a master that is gone."""
     (tmp_path / "spark-class").write_text(MASTER)

@@ -216,6 +216,7 @@ _WORDS = """srun mpirun -n 4 python train.py $A ${B} ' " \\ | && > # if fi expor
 ( ) { } module load $(( )) -env torchrun apptainer exec ="""
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300))
 @given(
     st.lists(

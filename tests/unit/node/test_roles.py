@@ -257,6 +257,8 @@ def test_a_file_from_before_the_start_makes_no_role_ready(tmp_path):
     assert job.code == 0
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_line_of_an_earlier_start_makes_no_role_ready(tmp_path):
     run = UNTIL.format("go") + "printf 're'; sleep 0.3; echo ady; exec sleep 60"
     job = Job(
@@ -289,6 +291,8 @@ def test_a_role_that_ends_before_it_is_ready_is_the_cause(tmp_path):
     assert job.record("other")["cause"] is None
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_service_is_restarted_at_its_address_and_then_ends_the_job(tmp_path):
     job = Job(
         tmp_path / "job",
@@ -508,6 +512,8 @@ def test_ports_that_are_taken_are_left_out(tmp_path):
         assert reserved.exists(), "another job's"
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("claimed", [False, True], ids=["", "also-by-one-that-is-gone"])
 def test_a_port_that_a_killed_job_had_reserved_is_free_again(tmp_path, claimed):
     gone = subprocess.Popen(["true"])
@@ -529,6 +535,8 @@ def test_a_port_that_a_killed_job_had_reserved_is_free_again(tmp_path, claimed):
     assert list(shelf.iterdir()) == []
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_without_a_free_port_the_job_ends_with_that_cause(tmp_path):
     with socket.create_server(("", 0)) as held:
         taken = held.getsockname()[1]

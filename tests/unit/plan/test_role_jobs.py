@@ -88,6 +88,7 @@ def test_a_role_without_any_sign_that_it_is_ready_is_a_warning(tmp_path):
     assert any("role `a` has no `ready`" in line for line in plan.warnings)
 
 
+@pytest.mark.slow
 def test_what_the_program_on_the_nodes_reads(tmp_path):
     ready = "    ready: {file: up, within: 2m}\n    restarts: 3\n    ends: true\n    command: [judge"
     plan = plan_of(tmp_path, TWO.replace("    command: [judge", ready), SITE)

@@ -241,6 +241,7 @@ def test_snellius_interface_is_the_partitions(tmp_path, partition, interface):
     assert found.cost.an_hour == {"gpu_a100": 8 * 128, "gpu_h100": 8 * 192}[partition]
 
 
+@pytest.mark.slow
 def test_a_country_has_one_code():
     centres = {load_site(name, here=NOWHERE).site.centre or "" for name in SHIPPED}
     assert not [centre for centre in centres if centre.endswith(", GB")], "the others have `UK`"

@@ -117,6 +117,7 @@ def test_a_flood_of_starts_is_bounded(tmp_path, monkeypatch):
     assert sum(map(len, decoded)) < 40_000
 
 
+@pytest.mark.slow
 def test_of_the_latest_two_samples_are_kept(tmp_path):
     write(tmp_path, long(4000))
     (one,) = samples.recordings(tmp_path, latest=True)

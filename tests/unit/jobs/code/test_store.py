@@ -150,6 +150,7 @@ assert is_whole(add(disk / "store", root).tree)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.needs("unshare", "mount")
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount a small file system")
 def test_a_full_disk_leaves_no_version_and_the_next_attempt_is_whole(tmp_path):

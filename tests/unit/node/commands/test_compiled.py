@@ -88,6 +88,8 @@ def test_times_are_kept_to_the_nanosecond(store, tmp_path):
     assert copy.stat().st_mtime_ns == 1_700_000_000_123_456_789
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_what_is_not_complete_is_left_out(store, tmp_path):
     place = entries(tmp_path / "a", one="1", written="", new="n")
     os.utime(place / "inductor/one", (1e9, 1e9))
@@ -110,6 +112,8 @@ def test_what_is_not_complete_is_left_out(store, tmp_path):
     assert "inductor/late" not in files
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_jobs_that_save_at_once_lose_nothing(store, tmp_path):
     savers = []
     for number in range(4):

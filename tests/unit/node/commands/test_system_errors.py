@@ -76,6 +76,8 @@ def test_a_source_that_cannot_be_read_did_not_change(tmp_path, source, number, w
     assert "changed" not in found.err
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @as_root
 def test_a_file_that_cannot_be_read_is_found_before_anything_is_copied(open_path):  # noqa: F811
     for number in range(5):

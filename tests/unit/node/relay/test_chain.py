@@ -295,6 +295,8 @@ def test_a_stranger_learns_nothing_and_changes_nothing(tmp_path, nodes, source):
     assert snapshot(group.data(1)) == snapshot(source)
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_the_secret_is_on_no_command_line_and_in_no_output(nodes, source):
     group = nodes(2)
     group.begin_held(source)
@@ -523,6 +525,8 @@ def test_several_readers_are_several_chains(nodes, source):
         assert snapshot(group.data(node)) == snapshot(source)
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_wrong_arguments_are_told(tmp_path, nodes, source):
     group = nodes(2)
     assert (

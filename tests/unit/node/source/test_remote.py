@@ -347,6 +347,8 @@ def bucket(tmp_path, monkeypatch):
     return tmp_path / "list"
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 @pytest.mark.parametrize("after", ["2026 1 e 70000 a\n2026 1 e 5 b\n", "2026 2 e 5 b\n"])
 def test_what_a_killed_client_has_left_is_not_taken_for_the_source(tmp_path, bucket, after):
     """A file with holes, and one that the source has no more."""

@@ -50,6 +50,8 @@ def test_the_list_names_the_next_to_go_first(tmp_path, node):
     assert "100 kB" in run("list", "--to", node).out
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_quota_evicts_the_least_recently_used(tmp_path, node):
     write(os.fsencode(tmp_path / "d" / "f"), os.urandom(100_000))
     found = run(
@@ -291,6 +293,8 @@ def test_a_link_or_a_changed_name_is_not_followed(tmp_path, node):
     assert (outside / "mine").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_a_new_version_leaves_what_the_user_put_into_the_old_one(tmp_path, node):
     (node / "a" / "data" / "labels.cache").write_bytes(b"mine")
     write(os.fsencode(tmp_path / "a" / "g"), os.urandom(1000))

@@ -140,6 +140,8 @@ def test_checksums_that_cannot_be_used(tmp_path, source, content, said):
     assert "no such file" in stage(tmp_path, source, "--checksums", "NONE").err
 
 
+@pytest.mark.slow
+@pytest.mark.each_python
 def test_all_nodes_prove_their_copies(tmp_path, source, nodes):  # noqa: F811 - a fixture
     group = nodes(3)
     for result in group.stage(source, "--version", "compute"):

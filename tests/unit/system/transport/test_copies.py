@@ -66,6 +66,7 @@ def test_copies_go_on_where_they_ended(job, there):
     assert (job.directory / "logs/job.log").read_bytes() == b"abcd456789"
 
 
+@pytest.mark.slow
 def test_ranks_that_are_asked_for(job, there):
     for rank in range(12):
         (there / f"logs/rank-{rank}.log").touch()

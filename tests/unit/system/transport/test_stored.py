@@ -97,6 +97,7 @@ def test_a_job_may_change_its_files(far, tree):
     assert is_as_sent(submitted(far), tree)
 
 
+@pytest.mark.slow
 def test_a_file_that_was_damaged_in_the_store_is_sent_again(far, tree):
     """Size, mode and date are right: a power cut has taken its content."""
     submitted(far)

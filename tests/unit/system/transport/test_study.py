@@ -87,6 +87,7 @@ def test_runs_are_submitted_there_and_read_from_there(far, study, monkeypatch):
     assert [run.as_run.throughput for run in measured_runs(study)] == [50, 50, 100, 100]
 
 
+@pytest.mark.slow
 def test_a_speed_that_the_last_rank_prints_is_found_there(far, study, monkeypatch):
     wire(monkeypatch, None)
     go_on(study, far)

@@ -119,6 +119,7 @@ def test_attempt_that_died_is_found_in_the_queue(far, monkeypatch):
     assert len(far.calls()) == 2
 
 
+@pytest.mark.slow
 def test_queue_that_does_not_answer_leaves_it_open(far, monkeypatch):
     monkeypatch.setattr("dlrun.jobs.remote.submission.remote_steps.submit", died)
     with pytest.raises(TransportFailed):
@@ -196,6 +197,7 @@ def test_refused_job_leaves_nothing(far):
     assert far.directories() == far.records() == []
 
 
+@pytest.mark.slow
 def test_new_submission_of_a_job_that_is_through_is_another_job(far):
     assert [far.submit().job_id, far.submit().job_id] == ["1", "2"]
     assert len(far.directories()) == 2
@@ -383,6 +385,7 @@ def aged(path, files):
     os.utime(path, (1, 1))
 
 
+@pytest.mark.slow
 def test_nothing_is_removed_that_is_not_dlruns(far):
     """Beside a job directory lie the user's things, whatever their names; among the jobs, too."""
     far.jobs.mkdir(parents=True)
@@ -432,6 +435,7 @@ def test_refused_job_takes_only_its_own_directory(far, monkeypatch):
     assert (there / "thesis").exists()
 
 
+@pytest.mark.slow
 def test_fault_of_the_second_attempt_keeps_the_record(far, monkeypatch):
     """The first may have been taken: a secret that is missing now says nothing of that job."""
     with (far.tree / "spec.yaml").open("a") as spec:
