@@ -177,23 +177,29 @@ def test_an_edit_between_the_links_of_a_chain(alice, tree):
     alice.write("long.py", script)
     done = alice.cluster.on("login", ["git", "add", "-f", "long.py"], user=alice.name, cwd=str(tree))
     assert done.returncode == 0, done.stderr
-    places = {}
-    for mode in ("snapshot", "record"):
+    places, jobs = {}, {}
+    for mode in ("snapshot", "record", "strict"):
         job = alice.submit({
             "command": ["python3", "long.py"], "resources": {**PLACE, "walltime": "2m"}, "chain": True, "code": mode,
             "checkpoint": {"before_end": "10s", "path": "{{ run_dir }}/saved", "signal": "TERM"},
         })  # fmt: skip
-        places[mode] = alice.job_dir(job)
+        jobs[mode], places[mode] = job, alice.job_dir(job)
         alice.begun(job)
     edit(alice, 2)
-    for place in places.values():
+    for mode in ("snapshot", "record"):
         await_true(
-            lambda place=place: "ended with exit code 0" in log_of(place), 400, "the second link to end"
+            lambda mode=mode: "ended with exit code 0" in log_of(places[mode]), 400, "the second link to end"
         )
+    refused = "code: strict: lib.py changed since the submission"
+    await_true(lambda: refused in log_of(places["strict"]), 400, "the second link to be refused")
+    assert alice.ended(jobs["strict"])[-1]["state"] == "failed"
     assert log_of(places["snapshot"], "rank-0").count("version 1") == 2
     assert "changed since" not in log_of(places["snapshot"])
     assert [log_of(places["record"], "rank-0").count(f"version {n}") for n in (1, 2)] == [1, 1]
     assert log_of(places["record"]).count("code: lib.py changed since the submission") == 1
+    assert log_of(places["strict"]).count(refused) == 1
+    assert log_of(places["strict"], "rank-0").count("version") == 1
+    assert alice.why(jobs["strict"])["cause"] == "code"
 
 
 def test_an_edit_after_the_fifth_of_twenty_points(alice, tree):
