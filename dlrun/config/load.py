@@ -217,10 +217,11 @@ def _over(root: MapNode, assignments: Iterable[Assignment], problems: list[Probl
 
 
 def _add(known: list[Problem], problems: Iterable[Problem]) -> None:
-    """Add problems, except at places that already have one."""
-    # A value that could not be parsed would be reported again, as missing or of the wrong type.
-    places = {p.origin for p in known if p.origin is not None and p.origin.line}
-    known += islice((p for p in problems if p.origin not in places), MAX_PROBLEMS)
+    """Add problems, except those that are known, or at places that already have one."""
+    # A value that could not be parsed would be reported again, as missing or of the wrong type; and each role has the
+    # rest of the spec, with what is wrong there. A missing `name`, or a flag, has no line.
+    places, seen = {p.origin for p in known if p.origin is not None and p.origin.line}, set(known)
+    known += islice((p for p in problems if p.origin not in places and p not in seen), MAX_PROBLEMS)
 
 
 def _of_another_kind(path: Path, text: str) -> str | None:

@@ -77,3 +77,14 @@ def test_without_a_spec_nothing_else_counts():
     with pytest.raises(InvalidFile) as caught:
         layers({}, sets=["resources.nodes"])
     assert [problem.message for problem in caught.value.problems] == ["no `spec.yaml`"]
+
+
+def test_what_is_wrong_with_the_rest_of_the_spec_is_reported_once_for_all_roles():
+    roles = "roles:\n  a: {command: [a]}\n  b: {command: [b], needs: [a], ready: {port: 3}}\n"
+    found = layers({"spec.yaml": roles}, sets=["resources.walltime=abc", "resources.colour=red"])
+    with pytest.raises(InvalidFile) as raised:
+        values(found, chosen("a", 1))
+    messages = [problem.message for problem in raised.value.problems]
+    assert [one for one in messages if "times)" in one] == []
+    assert messages.count("`name` is missing") == 1
+    assert len(messages) == len(set(messages)), messages
