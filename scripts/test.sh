@@ -79,7 +79,7 @@ if ! (($#)); then
   echo "another package of the group whole, which is named as skipped (scripts/test.sh --all runs them)"
   beside types mypy
   # Once beside the types what each process would do again: pytest rewrites and compiles every module of the tests at its first run.
-  pytest -q --collect-only "${own[@]}" >/dev/null || true # the run itself says what is wrong
+  pytest -q --collect-only "${own[@]}" >/dev/null || true # the run itself reports what is wrong
   DLRUN_EXAMPLES=0.1 pytest -q -n "$workers" --dist worksteal ${passed:+"--passed=$passed"} "${own[@]}" -m 'not slow' || failed=1
   reported
   exit "$failed"
