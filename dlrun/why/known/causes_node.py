@@ -153,6 +153,7 @@ MACHINE: Mapping[str, Advice] = {
         named="a file does not exist: {1}",
         check="`ls -l` of the path on a compute node",
         next="check the path on a compute node; relative paths start at the spec's `directory`",
+        roots_of_path=("permission", "read-only", "disk-full", "quota"),
     ),
     "file-exists": Advice(
         means="a file or directory existed already: another rank, or an earlier run, created it",

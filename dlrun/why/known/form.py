@@ -15,7 +15,8 @@ class Advice:
     """What a cause means, how to verify that it is the cause, and the way out.
 
     means, named: without and with the thing that the line names (`{1}`). roots: causes that lead to this one, whatever is
-    printed in between, and though programs may only warn of them.
+    printed in between, and though programs may only warn of them. roots_of_path: the same where their line names the path that
+    this one names, or a directory above it.
     """
 
     means: str
@@ -23,6 +24,7 @@ class Advice:
     next: str
     named: str | None = None
     roots: tuple[str, ...] = ()
+    roots_of_path: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
