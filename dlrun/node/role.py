@@ -38,7 +38,7 @@ class Role:
         self.beside = str(entry.get("beside") or "")
         self.directory = os.path.join(directory, "roles", self.name)
         self.program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ready.py")
-        self.grace = grace
+        self.grace = grace + float(entry.get("copies") or 0)  # its results are copied, too
         self.hosts: List[str] = []
         self.host = ""  # the address of the first
         self.port = 0

@@ -12,7 +12,7 @@ from dlrun import __version__, backends
 from dlrun.model.plan import Plan, RoleJob
 from dlrun.model.program import Ready
 from dlrun.model.units import many
-from dlrun.render.parts import before_end, directory_of, job_parts
+from dlrun.render.parts import END_SIGNAL, before_end, directory_of, job_parts
 from dlrun.render.script import by_hand, environment_of, scripts
 
 ROLES = "roles.json"
@@ -69,10 +69,20 @@ def _as_data(role: RoleJob) -> dict[str, object]:
         "restarts": role.restarts,
         **({"beside": role.beside} if role.beside is not None else {}),
         "ports": 1,
-        **({"signal": role.plan.checkpoint.carrier} if role.plan.checkpoint is not None else {}),
+        **dict(_ending(role.plan)),
         "ready": dict(_ready(role.ready)) if role.ready is not None else None,
         "within": int(role.ready.within) if role.ready is not None else None,
     }
+
+
+def _ending(plan: Plan) -> Iterator[tuple[str, object]]:
+    """The signal of a role before the end of the walltime, and the seconds that copying its results may take."""
+    if plan.checkpoint is not None:
+        yield "signal", plan.checkpoint.carrier
+    elif plan.results is not None:
+        yield "signal", END_SIGNAL
+    if plan.results is not None:
+        yield "copies", int(plan.results.before_end)
 
 
 def _where(role: RoleJob) -> str:

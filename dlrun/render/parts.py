@@ -15,6 +15,8 @@ from dlrun.schedulers.allocation import is_inside
 
 _JOB = ("job", "processes", "failures", "records", "shell", "ports", "python", "code")
 """The parts that every `job.sh` needs: `job` sources the others."""
+END_SIGNAL = "USR2"
+"""The signal at which the job of a role without a checkpoint ends its ranks and copies their results."""
 
 
 def directory_of(role: str) -> str:
@@ -125,10 +127,14 @@ def pool_line(plan: Plan) -> list[object]:
 
 
 def before_end(plan: Plan) -> int:
-    """Seconds before the end of the walltime at which what runs inside a job saves its state, or is ended; 0: it is not."""
+    """Seconds before the end of the walltime at which what runs saves its state, or is ended; 0: it is not.
+
+    With those in which results are copied.
+    """
+    copies = int(plan.results.before_end) if plan.results is not None else 0
     if plan.checkpoint is not None:
-        return int(plan.checkpoint.before_end)
-    return time_to_end(plan) if "timed_out" in plan.requeue_on else 0
+        return int(plan.checkpoint.before_end) + copies
+    return time_to_end(plan) + copies if copies or "timed_out" in plan.requeue_on else 0
 
 
 def time_to_end(plan: Plan) -> int:

@@ -201,12 +201,11 @@ def _checked(plan: Plan) -> RolePlan:
 
 def _ending(plan: Plan, *, early: bool) -> str:
     """The line that signals or ends the ranks before the walltime's end; empty without one. early: the scheduler signals."""
-    checkpoint, wall, results = plan.checkpoint, plan.request.walltime, plan.results
-    reserve = int(results.before_end) if results else 0
+    checkpoint, wall, due_before = plan.checkpoint, plan.request.walltime, parts.before_end(plan)
     within = plan.pool is not None or plan.role is not None  # another program has the job's time
     if checkpoint is not None:
         before = int(checkpoint.before_end)
-        due = str(int(wall) - before - reserve) if wall and not within else ""
+        due = str(int(wall) - due_before) if wall and not within else ""
         sender = "scheduler" if early or within else "job"
         words = (checkpoint.signal, checkpoint.carrier, str(before), due, sender)
         to = "rank 0" if checkpoint.to == "first" else "the ranks"
@@ -215,10 +214,12 @@ def _ending(plan: Plan, *, early: bool) -> str:
             "start, sender, receivers"
         )
         return f"dlrun_checkpoint {join((*words, to))} # {comment}"
-    if wall and not within and (results or "timed_out" in plan.requeue_on):
-        before = parts.time_to_end(plan)
+    if plan.role is not None and plan.results is not None:
+        comment = "at this signal of roles.py, before the end of the walltime, the ranks are ended, so that results can be copied"
+        return f"dlrun_end_at {parts.END_SIGNAL} {parts.time_to_end(plan)} # {comment}"
+    if wall and not within and due_before:
         comment = "the ranks are ended so many seconds before the end of the walltime, which is so long after the start"
-        return f"dlrun_end_before {before} {int(wall) - before - reserve} # {comment}"
+        return f"dlrun_end_before {parts.time_to_end(plan)} {int(wall) - due_before} # {comment}"
     return ""
 
 

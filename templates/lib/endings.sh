@@ -15,6 +15,14 @@ dlrun_end_before() { # SECONDS DUE: the ranks are ended DUE seconds after the st
   _dlrun_before=$1 _dlrun_due=$2 _dlrun_warn_at=$2
 }
 
+dlrun_end_at() { # SIGNAL SECONDS: the ranks are ended when it comes, SECONDS before the job has to be over
+  _dlrun_end_signal=$1 _dlrun_before=$2 _dlrun_due=
+  _dlrun_on_event arm _dlrun_trap_end
+  _dlrun_event arm
+}
+
+_dlrun_trap_end() { trap _dlrun_warned "$_dlrun_end_signal"; }
+
 dlrun_checkpoint() { # SIGNAL CARRIER SECONDS DUE FROM TO: the early signal; FROM is `scheduler` if that sends CARRIER, else `job`
   _dlrun_signal=$1 _dlrun_carrier=$2 _dlrun_before=$3 _dlrun_due=$4 _dlrun_to=$6
   if [[ $5 == scheduler ]]; then

@@ -12,6 +12,7 @@ from dlrun.model.cpuset import parse_list
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, cgroups, why_not
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import SLURM_SITE, User
+from tests.cluster.staged import names
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -294,6 +295,87 @@ def test_a_failure_of_the_program_starts_the_job_again_if_that_is_allowed(alice)
     assert "start 0" in log, log
     assert "start 1" in log, log
     alice.left_nothing(job, NODES)
+
+
+WRITER = """\
+import os, sys, time, urllib.request
+
+urllib.request.urlopen(f"http://{sys.argv[1]}/score", timeout=20).read()
+with open(f"{sys.argv[2]}/{os.environ['RANK']}", "w") as file:
+    file.write(os.uname().nodename)
+print("has written", flush=True)
+time.sleep(float(sys.argv[3]))
+"""
+
+
+def writing(alice, name, seconds, walltime="5m"):
+    """Submit a training of two nodes that writes results there and runs on; its id and their destination."""
+    alice.write("local.yaml", {**SLURM_SITE, "storage": {"node_local": {"path": "/tmp", "size": "10GB"}}})
+    alice.write("writer.py", WRITER)
+    command = ["python3", "writer.py", "{{ role.judge.address }}", "{{ results }}", str(seconds)]
+    spec = {
+        "name": name,
+        "site": "./local.yaml",
+        "resources": {"walltime": walltime, "exclusive": True},
+        "results": {"to": f"results-{name}", "before_end": "20s"},
+        "roles": {
+            "judge": {"run": "exec python3 server.py {{ role.judge.port }}"},
+            "train": {"command": command, "nodes": 2, "ranks_per_node": 1, "needs": ["judge"]},
+        },
+    }
+    job = alice.dlrun("submit", str(alice.write(f"{name}.yaml", spec)), "--parsable").stdout.strip()
+    return job, alice.directory / f"results-{name}"
+
+
+def await_written(alice, job):
+    logs = [alice.job_dir(job) / f"roles/train/logs/rank-{rank}.log" for rank in (0, 1)]
+    await_true(lambda: all(log.exists() and "has written" in log.read_text() for log in logs), 90, "results")
+
+
+def arrived(alice, job, to):
+    """The results of both ranks are there, and nothing of them on the nodes."""
+    log = (alice.job_dir(job) / "roles/train/logs/job.log").read_text()
+    assert {path.name: path.read_text() for path in to.iterdir()} == {"0": "n2", "1": "n3"}, log
+    assert "not all results" not in log
+    for node in NODES:
+        assert not [name for name in names(alice, node) if name.startswith(".results")]
+    alice.left_nothing(job, NODES)
+
+
+def test_results_are_copied_before_the_services_end(alice):
+    job, to = writing(alice, "done", 0)
+    (run,) = alice.ended(job, 120)
+    assert (run["state"], run["exit_code"]) == ("completed", 0), alice.log(job)
+    log = alice.log(job)
+    assert log.index("role train ended with exit code 0") < log.index("role judge was ended")
+    arrived(alice, job, to)
+
+
+def test_results_are_copied_before_the_walltime_ends(alice):
+    job, to = writing(alice, "late", 1000, walltime="1m")
+    (run,) = alice.ended(job, 180)
+    assert run["state"] == "timed out", alice.log(job)
+    assert "SIGUSR2 to role train" in alice.log(job)
+    arrived(alice, job, to)
+
+
+def test_results_are_copied_where_a_service_has_failed(alice):
+    job, to = writing(alice, "lost", 1000)
+    await_written(alice, job)
+    alice.cluster.on("n1", ["pkill", "-KILL", "-f", "server.py"])
+    (run,) = alice.ended(job, 120)
+    assert run["state"] == "failed", alice.log(job)
+    assert alice.why(job)["role"] == "judge"
+    arrived(alice, job, to)
+
+
+def test_results_are_copied_where_the_job_is_cancelled(alice):
+    job, to = writing(alice, "cancelled", 1000)
+    await_written(alice, job)
+    alice.dlrun("cancel", job)
+    alice.ended(job, 120)
+    await_true(lambda: len(list(to.iterdir())) == 2, 60, "the results of both nodes")
+    arrived(alice, job, to)
 
 
 def test_the_example(alice):

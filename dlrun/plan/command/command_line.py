@@ -139,6 +139,9 @@ def _instead(argument: str, error: expressions.ExpressionError, names: Mapping[s
     name, hint = error.name, error.help
     if name in ("batch_per_rank", "global_batch"):
         return f"set `batch_per_rank:` to define it; {hint}"
+    if name == "results":
+        ending = "; a role has it if the job ends with that role (`ends: true`)" if "role" in names else ""
+        return f"set `results: DIRECTORY`, where the files are copied{ending}"
     if re.search(r"\{\{\s*data\.", argument) and not names.get("data"):
         return (
             f"a data set has its name under `data:`, as in `data: {{{name}: {{source: …}}}}`"

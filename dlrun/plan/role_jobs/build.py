@@ -6,13 +6,14 @@ those of any other job; what the scheduler is asked for is the sum of their node
 
 from __future__ import annotations
 
+import posixpath
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dlrun import backends
 from dlrun.launchers.protocol import Step
-from dlrun.model.data import Snapshot
+from dlrun.model.data import Results, Snapshot
 from dlrun.model.origin import Origin
 from dlrun.model.placement import CpuShare, GpuShare
 from dlrun.model.plan import Plan, RoleJob, RoleJobs, Variable
@@ -32,7 +33,7 @@ from dlrun.plan.trackers.table import DIRECTORY
 from dlrun.schedulers.allocation import is_inside, name_in
 
 PLAIN_SSH = ("ssh", "-o", "BatchMode=yes")
-_OF_ENDING = ("checkpoint", "on_failure", "chain")
+_OF_ENDING = ("checkpoint", "on_failure", "chain", "results")
 """Keys of the whole job that its roles follow, too."""
 
 
@@ -130,7 +131,11 @@ def _divide(
         site = replace(site, scheduler=replace(scheduler, type=name_in(scheduler.type)))
     services = set(roles) - set(ends(inputs.spec.roles))
     specs = {
-        name: _of_role(role.spec, inputs.spec, name, service=name in services) for name, role in roles.items()
+        name: replace(
+            _of_role(role.spec, inputs.spec, name, service=name in services),
+            results=_results(inputs, name),
+        )
+        for name, role in roles.items()
     }
     of_job = {key: at for key, at in inputs.origins.items() if key.partition(".")[0] in _OF_ENDING}
     nodes: dict[str, Topology | None] = dict.fromkeys(specs, inputs.topology)
@@ -171,7 +176,11 @@ def _plans(inputs: PlanInputs, parts: Mapping[str, PlanInputs], ledger: Ledger) 
             # Its own job counts the starts of both, and roles.py those of the whole job.
             starts = plan.requeue + inputs.spec.roles[name].restarts if plan.requeue_on else plan.requeue
             plans[name] = replace(
-                plan, gpu_share=share, requeue=starts, track=_track(plan, name, inputs.spec)
+                plan,
+                gpu_share=share,
+                requeue=starts,
+                track=_track(plan, name, inputs.spec),
+                stage_lines=(),  # the job has them
             )
         except InvalidFile as error:
             known = {(p.origin, p.message) for p in ledger.problems}
@@ -225,6 +234,16 @@ def _cpu_shares(
             cpus=placement.cpus(),
         )
         for other, placement in placed.items()
+    )
+
+
+def _results(inputs: PlanInputs, name: str) -> Results | None:
+    """The results of a role, if the job ends with it; several such roles have a directory each: both have a rank 0."""
+    wanted, ending = inputs.spec.results, ends(inputs.spec.roles)
+    if wanted is None or name not in ending:
+        return None
+    return replace(
+        wanted, to=posixpath.join(inputs.directory, wanted.to, *([name] if len(ending) > 1 else []))
     )
 
 
@@ -293,6 +312,7 @@ def _of_job(
             checkpoint=spec.checkpoint,
             on_failure=spec.on_failure,
             chain=spec.chain,
+            results=spec.results,
             hang=None,
             data={},
         ),

@@ -35,11 +35,9 @@ def check(spec: Spec, site: Site, ledger: Ledger) -> None:
     sweep, wanted = spec.sweep, spec.resources
     unknown = {
         "sweep": bool(sweep.list or sweep.zip or sweep.grid),
-        "results": spec.results is not None,
         "environment.stage": bool(spec.environment.stage),
         "code.stage": isinstance(spec.code, Snapshot) and spec.code.stage,
         "resources.spare_nodes": wanted.spare_nodes > 0,
-        "resources.node_local": wanted.node_local is not None,
     }
     for key in (key for key, is_set in unknown.items() if is_set):
         ledger.problem(

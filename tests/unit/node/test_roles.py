@@ -17,6 +17,7 @@ from typing import Any
 import dlrun.node
 import pytest
 from dlrun.jobs.submission.files import COORDINATOR
+from dlrun.node.role import Role
 
 from tests import processes
 from tests.ports import free_port
@@ -564,3 +565,8 @@ def test_on_one_machine_all_roles_have_it(tmp_path):
     )
     said = job.run(hosts="localhost")
     assert job.code == 0, said
+
+
+def test_a_role_whose_results_are_copied_has_time_for_that():
+    assert Role("/job", {"name": "train", "copies": 300}, 15.0).grace == 315.0
+    assert Role("/job", {"name": "judge"}, 15.0).grace == 15.0

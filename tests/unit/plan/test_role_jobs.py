@@ -160,6 +160,52 @@ def test_the_early_signal_is_for_the_roles_that_end_the_job(tmp_path):
     assert len(made["job.sh"].splitlines()) <= 90
 
 
+LOCAL = "storage: {node_local: {path: /local}}\n"
+CREATED = LOCAL.replace("}}", ", lines: ['#BB create {gb}']}}")
+RESULTS = "results: {to: out, before_end: 5m}\n"
+
+
+def ended_for_results(made):
+    """Of each role the signal and the seconds for the copy, and the seconds before the end of the walltime."""
+    whole = json.loads(made["roles.json"])
+    return [(role.get("signal"), role.get("copies")) for role in whole["roles"]], whole["before"]
+
+
+def test_results_are_copied_from_the_role_that_ends_the_job(tmp_path):
+    text = TWO.replace("{walltime: 1h}", "{walltime: 1h, node_local: 20GB}") + RESULTS
+    plan = plan_of(tmp_path, text, SITE + CREATED)
+    made, train = scripts_of(plan), jobs(plan)["train"].plan
+    assert jobs(plan)["judge"].plan.results is None
+    assert train.results.to == f"{plan.directory}/out"
+    assert {name for name in made if name.endswith("stage.sh")} == {"roles/train/stage.sh"}
+    assert ended_for_results(made) == ([(None, None), ("USR2", 300)], 330)
+    assert "dlrun_end_at USR2 30 " in made["roles/train/job.sh"]
+    assert "dlrun_end_" not in made["roles/judge/job.sh"]
+    assert [name for name, text in made.items() if "#BB create 20" in text] == ["job.sh"], "for the whole job"
+
+
+def test_the_results_come_after_the_checkpoint(tmp_path):
+    made = scripts_of(plan_of(tmp_path, TWO + RESULTS + ENDING, SITE + LOCAL))
+    assert ended_for_results(made) == ([(None, None), ("USR1", 300)], 480)
+    assert "dlrun_end_" not in made["roles/train/job.sh"]
+
+
+def test_several_roles_that_end_the_job_have_a_directory_of_results_each(tmp_path):
+    text = "roles: {a: {command: [a, '{{ results }}']}, b: {command: [b]}}\nresults: /scratch/17\n"
+    plan = plan_of(tmp_path, text, SITE + LOCAL)
+    assert {name: role.plan.results.to for name, role in jobs(plan).items()} == {
+        "a": "/scratch/17/a",
+        "b": "/scratch/17/b",
+    }
+
+
+def test_a_service_has_no_results(tmp_path):
+    text = TWO.replace("[judge, ", "[judge, '{{ results }}', ") + RESULTS
+    code, _, help_, at = fault(tmp_path, text, SITE + LOCAL)
+    assert (code, at.startswith("'{{ results")) == ("DLR029", True)
+    assert "if the job ends with that role" in help_
+
+
 def test_a_chain_is_requeued_at_the_limit_of_the_partition(tmp_path):
     site = SITE.replace("max_nodes: 4", "max_nodes: 4, max_walltime: 30m")
     plan = plan_of(tmp_path, TWO + "chain: true\n", site)
@@ -220,6 +266,7 @@ FAULTS = [
     ("DLR143", "roles: {a: {command: [a]}}\nresources: {spare_nodes: 1}", "1}", "spare_nodes` cannot", "remove it"),
     ("DLR143", "roles: {a: {command: [a], launcher: pals}}", "pals", "on all nodes of an allocation", "`srun` or `ssh`"),
     ("DLR015", "roles: {a: {command: [a], nodes: 3}, b: {command: [b], nodes: 2}}", "{a", "5 nodes exceed", "at most 4"),
+    ("DLR029", "roles: {a: {command: [a, '{{ results }}']}}", "'{{", "name `results`", "set `results: DIRECTORY`"),
     ("DLR029", "roles: {judge: {command: [a, '{{ role.jugde.port }}']}}", "'{{", "unknown name `jugde`", "nearest is `judge`"),
     ("DLR029", "roles: {judge: {command: [a, '{{ role.judge.adress }}']}}", "'{{", "`adress`", "nearest is `address`"),
     ("", "roles: {a: {command: [a], walltime: 1h}}", "walltime", "is a key of the whole job", "outside of `roles`"),
