@@ -144,7 +144,10 @@ def agent_of(words: tuple[Word, ...]) -> tuple[str | None, tuple[Word, ...], tup
 
 def mentions_agent(words: tuple[Word, ...]) -> bool:
     """True if an agent may be somewhere in the words, such as in the text of `bash -c`."""
-    text = " ".join(w.shell for w in words)
+    # The value of an option, such as `--run-name gpt-no-torchrun`, starts nothing.
+    text = re.sub(
+        r"(?<=\s)(--[\w-]+)[\s=]+[\w-]*-torchrun(?![\w./-])", r"\1", " ".join(w.shell for w in words)
+    )
     return (
         re.search(
             r"\b(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate[ .]|deepspeed\s+(?!--)|horovodrun)",

@@ -40,13 +40,19 @@ def allocation(draft: SpecDraft, *, slurm: bool) -> dict[str, int | None]:
     return found
 
 
+_SMALL = 16
+"""Cores of a job that are on one node: PBS puts `-l ncpus` into one chunk, and sites that spread it do so by whole nodes."""
+
+
 def nodes_of(draft: SpecDraft) -> int | None:
     """The number of nodes of the job; None if the scheduler chooses it."""
     counts = draft.counts
     if "nodes" in counts:
         return counts["nodes"]
     tasks, per_node = counts.get("tasks", 1), counts.get("tasks_per_node")
-    if "cpus_of_job" in counts or counts.get("all_gpus", 1) > 8:
+    if counts.get("cpus_of_job", 0) > _SMALL and counts.get("all_gpus") != 1:
+        return None
+    if counts.get("all_gpus", 1) > 8:
         return None
     if per_node:
         return -(-tasks // per_node)
@@ -221,8 +227,9 @@ def put(
     draft.sizes[""] = Size(layout.nodes, ranks, per_node, gpus)
     if cpus is None and "cpus_per_gpu" in counts and gpus:
         cpus = counts["cpus_per_gpu"] * gpus // layout.tasks_per_node
-    if cpus is None and "cpus_per_node" in counts:
-        cpus = counts["cpus_per_node"] // layout.tasks_per_node or None
+    of_node = counts.get("cpus_per_node", counts.get("cpus_of_job") if layout.nodes == 1 else None)
+    if cpus is None and of_node:
+        cpus = of_node // layout.tasks_per_node or None
     if cpus is None and "slots_per_node" in counts and "slots" in counts:
         cpus = counts["slots_per_node"] // layout.tasks_per_node or None
     if cpus and ranks_per_node:
@@ -239,7 +246,9 @@ def put(
         _put(draft, launch, "gpus_per_node", f"{kind}:{gpus}" if kind else gpus, *of)
     if cpus:
         of_threads = f"{cpus} hardware threads in the batch script" if threads_per_core > 1 else ""
-        of = ("cpus_per_task", "cpus_per_gpu", "cpus_per_node", "slots_per_node", "slots", "cores of a slot")
+        of = (
+            "cpus_per_task", "cpus_per_gpu", "cpus_per_node", "cpus_of_job", "slots_per_node", "slots", "cores of a slot",
+        )  # fmt: skip
         _put(draft, launch, "cpus_per_rank", max(1, cpus // threads_per_core), *of, comment=of_threads)
     shares = {"KiB mem-per-cpu": (cpus or 1) * per_node, "KiB mem-per-gpu": gpus or 1}
     for name, times in shares.items():

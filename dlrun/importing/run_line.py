@@ -21,6 +21,7 @@ from dlrun.importing.draft import Left, SpecDraft
 from dlrun.importing.launch import BY_STATUS, OPEN_NUMBER, Launch, decompose
 from dlrun.importing.statement import Form, Statement
 from dlrun.importing.syntax import statements
+from dlrun.importing.text import places, starts_of_lines
 from dlrun.importing.values import Values
 from dlrun.importing.words import Word, program
 
@@ -66,7 +67,7 @@ class _Refused(Exception):
 def with_run(text: str) -> Changed:
     """The script with `dlrun run` in place of its launchers. Raises OperationFailed without tree-sitter."""
     changed = Changed(text)
-    starts = _starts_of_lines(text)
+    starts = starts_of_lines(text)
     values = Values({})
     job = _Job(text)
     found = list(_launches(statements(text), values))
@@ -111,29 +112,18 @@ def _launches(
             yield from _launches(part.parts, values, one)
 
 
-def _starts_of_lines(text: str) -> list[int]:
-    starts = [0]
-    for line in text.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    return starts
-
-
 def _places(text: str, start: int, words: tuple[Word, ...]) -> list[tuple[int, int]]:
     """Where each word of a command begins and ends in the text. Raises _Refused if they are not there."""
-    places: list[tuple[int, int]] = []
-    for word in words:
-        after = places[-1][1] if places else start
-        found = text.find(word.source, after) if word.source else -1
-        if found < 0 or (places and text[after:found].replace("\\\n", "").strip()):
-            raise _Refused("its words are not as they are written")
-        places.append((found, found + len(word.source)))
-    return places
+    found = places(text, start, words)
+    if found is None:
+        raise _Refused("its words are not as they are written")
+    return found
 
 
 def _line(one: _Found, launch: Launch, job: _Job, text: str, start: int) -> tuple[int, int, str]:
     """The part of the text that is replaced, up to the program's first word that stays, and what replaces it."""
     command = one.command
-    places = _places(text, start, command.words)
+    at = _places(text, start, command.words)
     words = launch.agent.words if launch.agent is not None else launch.words
     kept = 0
     while kept < min(len(words), len(command.words)) and words[-1 - kept] == command.words[-1 - kept]:
@@ -150,8 +140,8 @@ def _line(one: _Found, launch: Launch, job: _Job, text: str, start: int) -> tupl
         *(word.source or word.shell for word in words[: len(words) - kept]),
     ]
     if kept:
-        return places[first][0], places[-kept][0], " ".join(new) + " "
-    return places[first][0], places[-1][1], " ".join(new)
+        return at[first][0], at[-kept][0], " ".join(new) + " "
+    return at[first][0], at[-1][1], " ".join(new)
 
 
 def _first(command: Statement, launch: Launch) -> int:

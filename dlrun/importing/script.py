@@ -9,7 +9,7 @@ from typing import Literal
 
 from dlrun.importing import layout, node_local, program, secrets
 from dlrun.importing.agents import kept_as_program, mentions_agent
-from dlrun.importing.blocks import branches, sweep
+from dlrun.importing.blocks import branches, one_task, sweep
 from dlrun.importing.commands import Role, copy_back, ends, is_unknown, prints, role_of
 from dlrun.importing.draft import SpecDraft
 from dlrun.importing.framework import framework_of
@@ -112,7 +112,17 @@ class Body:
             if peeled is None or sum(role_of(p, values) in _STARTED for p in self.statements[at].all()) > 1:
                 return at, None
             behind = [*peeled.after, *self.statements[at + 1 :]]
-            if launched or all(ends(s) for s in behind) or self._copies_back(at, peeled, behind, values):
+            if (
+                all(map(ends, behind))
+                or self._copies_back(at, peeled, behind, values)
+                or (
+                    launched
+                    and (
+                        copy_back(p for s in behind for p in s.all())
+                        or not self._in_one_task(self.statements)
+                    )
+                )
+            ):
                 self.values = values
                 return at, peeled
             return at, None
@@ -126,6 +136,10 @@ class Body:
         before = [*self.statements[:at], *peeled.before]
         found = node_local.converted(self.draft, before, behind, words, self._start(), values)
         return found is not None and not found[0].uncertain
+
+    def _in_one_task(self, script: list[Statement]) -> list[Statement] | None:
+        """The statements without launchers, if the only task of the job can run them; None otherwise."""
+        return one_task.without_launchers(script, self.draft, self._start()) if self.slurm else None
 
     def _candidates(self) -> tuple[list[tuple[int, Values]], list[tuple[int, Values]]]:
         """Statements with a launch, and those with another program, each with the values of variables there."""
@@ -336,6 +350,7 @@ class Body:
             skipped += 1
         draft.line = 0
         rest = secrets.left_out(self.statements[skipped:], draft)
+        rest = self._in_one_task(rest) or rest
         text = "\n".join(s.source for s in rest)
         if nodes != 1:
             draft.check(

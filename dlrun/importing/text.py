@@ -8,6 +8,7 @@ from typing import Any
 from dlrun.config.block_text import block
 from dlrun.config.secret_names import masked
 from dlrun.importing.draft import Left, SpecDraft
+from dlrun.importing.words import Word
 from dlrun.model.text import visible
 
 
@@ -63,3 +64,23 @@ def _entry(left: Left) -> dict[str, Any]:
 
 def _listed(entries: Sequence[Left]) -> Iterator[str]:
     return (f"#   {shown(entry)}" for entry in entries)
+
+
+def starts_of_lines(text: str) -> list[int]:
+    """Where each line begins, and where the text ends."""
+    starts = [0]
+    for line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    return starts
+
+
+def places(text: str, start: int, words: tuple[Word, ...]) -> list[tuple[int, int]] | None:
+    """Where each word of a command begins and ends in the text, from a place on; None if they are not there as written."""
+    found: list[tuple[int, int]] = []
+    for word in words:
+        after = found[-1][1] if found else start
+        at = text.find(word.source, after) if word.source else -1
+        if at < 0 or (found and text[after:at].replace("\\\n", "").strip()):
+            return None
+        found.append((at, at + len(word.source)))
+    return found

@@ -552,7 +552,7 @@ def pbs(text: str, submit: Path) -> dict[str, str]:
         nodes = max(1, int(cpus[1]) // 48)
     detail = select[2] if select else ""
     slots = re.search(r"(?:mpiprocs|ppn)=(\d+)", detail)
-    gpus = re.search(r"n?gpus=(\d+)", detail)
+    gpus = re.search(r"n?gpus=(\d+)", detail if select else lines)
     each = int(slots[1]) if slots else 1
     name = re.search(r"-N\s+(\S+)", lines)
     Path("/tmp/nodefile").write_text("".join(f"node{i}\n" * each for i in range(1, nodes + 1)))

@@ -99,6 +99,9 @@ def test_a_whole_script(name):
         ("#SBATCH --gres=gpu:1g.10gb:2,nvme:1600", "gpu_type", "1g.10gb"),
         ("#PBS -l select=2:ncpus=48:mpiprocs=4:ngpus=4:mem=180gb", "gpus_per_node", "4"),
         ("#PBS -l select=2:mem=180gb", "memory_per_node", "180GiB"),
+        ("#PBS -l ncpus=12,ngpus=1", "nodes", "1"),
+        ("#PBS -l ncpus=12,ngpus=1", "cpus_per_rank", "12"),
+        ("#PBS -l ncpus=12,ngpus=1", "gpus_per_node", "1"),
         ("#PBS -l walltime=5400", "walltime", "1h30m"),
         ("#PBS -W group_list=abc", "account", "abc"),
         ("#PBS -P abc", "account", "abc"),
@@ -495,7 +498,7 @@ def test_loops_and_arrays_are_sweeps():
         ("CUDA_VISIBLE_DEVICES=$lr python t.py &", False),
         ("srun -n1 python t.py --lr $lr &", True),
         ("(cd run_$lr; python t.py --lr $lr)", False),
-        ("mkdir -p run_$lr && srun python t.py --lr $lr", True),
+        ("mkdir -p run_$lr && srun -n2 python t.py --lr $lr", True),
         ("for s in 1 2; do srun python t.py --lr $lr -s $s & done; wait", True),
     ],
 )
