@@ -149,6 +149,11 @@ def is_unknown(command: Statement, values: Values) -> bool:
     return bool(first) and first not in _PREPARES | _SETS_UP and not prints(command)
 
 
+def runs_program(command: Statement) -> bool:
+    """True if a command starts a program that may be a training, or that dlrun does not know: it may read any variable."""
+    return role_of(command, Values({})) is Role.PROGRAM or is_unknown(command, Values({}))
+
+
 def is_helper(words: tuple[Word, ...]) -> bool:
     """True if what a launcher starts is not a training: `hostname`, `cp`, `python -c`."""
     if not words:

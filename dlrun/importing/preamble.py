@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from dlrun.importing import secrets
 from dlrun.importing.agents import IN_LOG
-from dlrun.importing.commands import copy_back, moves_output, prints, pure_assignment
+from dlrun.importing.commands import copy_back, moves_output, prints, pure_assignment, runs_program
 from dlrun.importing.draft import SpecDraft
 from dlrun.importing.options import name_set
 from dlrun.importing.secrets import files
@@ -25,16 +25,7 @@ RENDEZVOUS = name_set(
     "MASTER_ADDR MASTER_PORT WORLD_SIZE RANK LOCAL_RANK NODE_RANK GROUP_RANK LOCAL_WORLD_SIZE"
 )
 """Rendezvous variables of torch, which dlrun sets for each rank."""
-PLACED = frozenset(
-    [
-        "OMP_PLACES",
-        "OMP_PROC_BIND",
-        "KMP_AFFINITY",
-        "GOMP_CPU_AFFINITY",
-        "SRUN_CPUS_PER_TASK",
-        "SLURM_CPU_BIND",
-    ]
-)
+PLACED = name_set("OMP_PLACES OMP_PROC_BIND KMP_AFFINITY GOMP_CPU_AFFINITY SRUN_CPUS_PER_TASK SLURM_CPU_BIND")
 """Variables that dlrun derives from the placement of ranks."""
 THREADS = frozenset({"OMP_NUM_THREADS", "MKL_NUM_THREADS"})
 _SUBMIT_DIRECTORY = frozenset({"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "SGE_O_WORKDIR", "FLUX_SUBMIT_DIR"})
@@ -219,7 +210,9 @@ class Preamble:
         return ["set +e +o pipefail", *(_LOGIN if self.login else ()), *(s.source for s in self.kept)]
 
     def _leave_rendezvous(self) -> None:
-        for statement in list(self.kept):
+        """Leave out what dlrun sets for each rank, unless a program before the training may read it."""
+        programs = [i for i, s in enumerate(self.kept) if any(map(runs_program, s.all()))]
+        for statement in self.kept[programs[-1] if programs else 0 :]:
             names = {a.name for a in statement.assignments}
             if (
                 statement.form is Form.ASSIGNMENT

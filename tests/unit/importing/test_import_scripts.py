@@ -970,6 +970,18 @@ def test_ifs_and_noglob_are_those_of_the_script():
     )
 
 
+@pytest.mark.parametrize("launch", ["srun torchrun --nproc_per_node 4 t.py", "srun -n 4 python t.py"])
+@pytest.mark.parametrize(
+    ("line", "kept"), [("python get.py", True), ("if x; then ./get; fi", True), ("cp a b", False)]
+)
+def test_a_program_before_the_training_has_the_address_of_the_script(launch, line, kept):
+    head = "#SBATCH -N 1 --gpus-per-node=4\nexport MASTER_ADDR=$(hostname) MASTER_PORT=1\n"
+    draft = read_script(f"{head}{line}\nexport MASTER_PORT=2\n{launch}\n", "job.sh")
+    setup = " ".join(draft.get("environment.setup"))
+    assert draft.values["framework"] == "torch"
+    assert ("MASTER_PORT=1" in setup, "MASTER_PORT=2" in setup) == (kept, False)
+
+
 def test_an_option_without_its_variable_keeps_the_agent():
     head = "#SBATCH -N 2 --ntasks-per-node=1\n"
     launch = "srun torchrun --nnodes 2 --nproc_per_node 4 --master_addr $HEAD --master_port 1 t.py\n"
