@@ -121,6 +121,13 @@ class OptionTable:
         """The row of an option in a batch script, without dashes; None for other options."""
         return self._named.get(self._whole_name(name))
 
+    def begun_by(self, name: str) -> list[str]:
+        """The long names that the client takes a long name for: itself, else all that begin with it (it rejects several)."""
+        known = {*self._others, *(one for one in self._named if len(one) > 1)}
+        if not name or name in known or not self._abbreviated:
+            return [name]
+        return sorted(one for one in known if one.startswith(name))
+
     def misspelt(self, name: str) -> str | None:
         """The nearest option to a name that the client does not have; None if it has it, or if none is near."""
         bare = name.lstrip("-")

@@ -18,19 +18,11 @@ from dlrun.importing.directives.words import (
 )
 from dlrun.importing.draft import SpecDraft
 from dlrun.model.text import digits
+from dlrun.schedulers.slurm.options import OPTIONS
 
 ANYWHERE = ("generic-slurm",)
 LINE = re.compile(r"#SBATCH\s+(.*)")
 """A directive line; sbatch ignores indented ones, and those after the first command."""
-_CUT = {
-    "err": "error",
-    "out": "output",
-    "part": "partition",
-    "acc": "account",
-    "job": "job-name",
-    "cons": "constraint",
-}
-"""Options that scripts cut short, as sbatch lets them."""
 _FLAGS = {
     "exclusive", "hold", "requeue", "no-requeue", "no-kill", "contiguous", "overcommit", "oversubscribe", "parsable",
     "spread-job", "verbose", "quiet", "wait", "get-user-env", "use-min-nodes", "test-only", "reboot",
@@ -76,6 +68,7 @@ _COUNTS = {
     "nodes": "nodes", "ntasks": "tasks", "ntasks-per-node": "tasks_per_node", "tasks-per-node": "tasks_per_node",
     "cpus-per-task": "cpus_per_task", "cpus-per-gpu": "cpus_per_gpu", "ntasks-per-gpu": "tasks_per_gpu",
 }  # fmt: skip
+_ALIASES = {"tasks-per-node"}
 _GPUS = {"gpus-per-task": "gpus_per_task", "gpus-per-node": "gpus", "gpus": "all_gpus"}
 
 
@@ -94,8 +87,7 @@ def directive(line: int, text: str, draft: SpecDraft) -> None:
             line, text, "of another part of the heterogeneous job: `nodes`, `ranks_per_node`, … of its role"
         )
         return
-    for written, value in long_options(words_of(text), SHORT, _FLAGS):
-        name = _CUT.get(written, written)
+    for name, value in long_options(words_of(text), SHORT, _FLAGS, _whole):
         shown = f"--{name}{f'={value}' if value else ''}" if name else value
         taken = _option(line, name, value, draft)
         if isinstance(taken, str):
@@ -103,6 +95,12 @@ def directive(line: int, text: str, draft: SpecDraft) -> None:
         elif not taken:
             because = draft.reasons.pop(name, "") or _CHANGES_LAYOUT.get(name, "not an option of sbatch")
             draft.check(line, shown, because)
+
+
+def _whole(name: str) -> str:
+    """The option that a name is short for, as sbatch has it: any beginning of one option alone."""
+    names = OPTIONS.begun_by(name)
+    return names[0] if len(names) == 1 and name not in _ALIASES else name
 
 
 def _option(line: int, name: str, value: str, draft: SpecDraft) -> str | bool:
@@ -127,6 +125,9 @@ def _option(line: int, name: str, value: str, draft: SpecDraft) -> str | bool:
         return _READERS[name](value, draft)
     if name in _NOT_NEEDED:
         return _NOT_NEEDED[name]
+    if len(several := OPTIONS.begun_by(name)) > 1:
+        draft.reasons[name] = f"sbatch rejects it: {' or '.join(f'`--{one}`' for one in several)}"
+        return False
     if name in _CHANGES_LAYOUT or not OPTION.fullmatch(name):
         return False
     # Any other option of sbatch is kept: a script that needs it must not lose it silently.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 JOB_LOGS = "dlrun writes the job's and each rank's log into the job directory: `dlrun logs`"
 """Why output options are not converted."""
@@ -26,14 +26,18 @@ def words_of(text: str) -> list[str]:
 
 
 def long_options(
-    words: list[str], short: Mapping[str, str], flags: Collection[str]
+    words: list[str], short: Mapping[str, str], flags: Collection[str], whole: Callable[[str], str] = str
 ) -> Iterator[tuple[str, str]]:
-    """Long names and values of options; `short`: letter -> long name, `flags`: options without a value."""
+    """Long names and values of options.
+
+    `short`: letter -> long name; `flags`: options without a value; `whole`: the name that one is short for.
+    """
     rest = list(words)
     while rest:
         word = rest.pop(0)
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
+            name = whole(name)
         elif word.startswith("-") and len(word) > 1:
             name, value, equals = short.get(word[1], word[1]), word[2:], word[2:]
             value = value.removeprefix("=")

@@ -300,6 +300,30 @@ def test_options_that_are_cut_short_are_those_of_sbatch():
     assert spec_of(text).resources.partition == "gpu"
 
 
+@pytest.mark.parametrize(
+    ("written", "whole"),
+    [
+        ("--nodel=n1", "--nodelist=n1"),
+        ("--acco=a", "--account=a"),
+        ("--ntasks-per-n 4", "--ntasks-per-node=4"),
+        ("--cpus-per-t=4", "--cpus-per-task=4"),
+        ("--exclusi --rese=r1", "--exclusive --reservation=r1"),
+        ("--req -t 10", "--requeue -t 10"),
+        ("--mail-t=END", "--mail-type=END"),
+        ("--array=1-2 --dep=singleton", "--array=1-2 --dependency=singleton"),
+    ],
+)
+def test_a_beginning_of_one_option_alone_is_that_option(written, whole):
+    drafts = [read_script(script(f"#SBATCH -N 1 {options}"), "job.sh") for options in (written, whole)]
+    assert drafts[0].values == drafts[1].values
+    assert drafts[0].to_check == drafts[1].to_check
+
+
+@pytest.mark.parametrize("written", ["--acc=a", "--cpus=4", "--mail=END", "--gpus-per=2", "--n=3"])
+def test_a_beginning_of_several_options_is_rejected_by_sbatch(written):
+    assert any("sbatch rejects it" in because for because in checks(script(f"#SBATCH -N 1 {written}")))
+
+
 def test_a_variable_that_is_unset_is_not_read():
     assert checks("#SBATCH -N 1\nunset SLURM_EXPORT_ENV\nbash prepare.sh\nsrun python t.py\n") == []
 
