@@ -160,13 +160,17 @@ def _differences(result: dict) -> Iterator[str]:
                     if ends["dlrun"].get(p) != t and not p.endswith("batch-script.sh"))  # fmt: skip
 
 
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[-_T ]\d\d[:-]\d\d[:-]\d\d")
+"""A time of day in words, such as `$(date +%F-%T)`: the two sides run one after the other."""
+
+
 def _by_content(entry: dict) -> dict:
     """The entry with digests in place of paths on node-local storage, where both sides have the same files elsewhere."""
 
     def named(text: str) -> str:
         for path, digest in sorted(entry["trees"].items(), key=lambda item: -len(item[0])):
             text = text.replace(path, f"<files {digest}>")
-        return text
+        return _TIME.sub("<time>", text)
 
     env = {k: named(v) if k not in {"TMPDIR", "TMP"} else v for k, v in entry["env"].items()}
     if search := re.sub(r"(?:^|:)/home/me/jobs/\d+/python$", "", env.get("PYTHONPATH", "")):
