@@ -76,7 +76,8 @@ def spec(
         chosen[chosen.get("framework", "torch")] = options
     sweep = chosen.pop("sweep", None) or {}
     chosen["command"] = list(command)
-    kept = {name: sweep[name] for name in ("at_once", "nodes", "points_per_node") if sweep.get(name)}
+    inside = ("at_once", "nodes", "points_per_node", "points_per_gpu")
+    kept = {name: sweep[name] for name in inside if sweep.get(name)}
     chosen["sweep"] = {"list": [dict(point) for point in points], **kept}
     return chosen
 

@@ -124,7 +124,7 @@ class PlacementRequest:
     """What to place on a node, and how.
 
     Most fields are keys of `PlacementOptions`. `comm_cores` and `loader_cores` are per rank. `gpus_per_rank`: None divides
-    all GPUs of the node, 0 is a CPU job.
+    all GPUs of the node, 0 is a CPU job. `shares_gpus`: more ranks than GPUs are wanted.
     """
 
     ranks_per_node: int
@@ -136,6 +136,7 @@ class PlacementRequest:
     rank_order: RankOrder = "gpu"
     membind: MemoryPolicy = "strict"
     gpus_per_rank: int | None = None
+    shares_gpus: bool = False
     locality: Locality = "auto"
     l3_borders: L3Borders = "free"
     oversubscribe: bool = False

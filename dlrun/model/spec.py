@@ -179,6 +179,11 @@ class Sweep:
         minimum=1,
     )
     points_per_node: int = key("with `nodes`: number of places for points on each node", default=1, minimum=1)
+    points_per_gpu: int = key(
+        "with `nodes`, instead of `points_per_node`: number of points that share each GPU of a node",
+        default=1,
+        minimum=1,
+    )
 
 
 @record(frozen=True, slots=True, kw_only=True)

@@ -149,13 +149,15 @@ def _request(
 ) -> PlacementRequest:
     """The placement request for one node."""
     wanted = comm_cores if options.comm_cores == "auto" else options.comm_cores
-    return request_of(
+    each = None if layout.shares_gpus else layout.gpus_per_node // layout.ranks_per_node
+    request = request_of(
         options,
         topology,
         ranks_per_node=layout.ranks_per_node,
         comm_cores=wanted,
-        gpus_per_rank=layout.gpus_per_node // layout.ranks_per_node,
+        gpus_per_rank=each,
     )
+    return replace(request, shares_gpus=layout.shares_gpus)
 
 
 def request_of(

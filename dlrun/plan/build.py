@@ -96,7 +96,7 @@ class PlanInputs:
 
 def build(inputs: PlanInputs) -> Plan:
     """The plan of a job; raises InvalidFile with all problems found, Invalid for an unknown back end."""
-    spec, site, ledger = anchored(inputs.spec, inputs.directory), inputs.site, Ledger(inputs.origins, inputs.notes)  # fmt: skip
+    inputs, spec, site, ledger = _begin(inputs)
     scheduler = roles.located(lambda: backends.scheduler(site.scheduler.type), ledger, "site")
     whole, layout, links = _lay_out(inputs, ledger)
     progress = endings.check(spec, layout.walltime, ledger)
@@ -194,9 +194,7 @@ def _bind(
     return binding, bindings.threads(spec.placement, binding, layout, comm_cores, ledger)
 
 
-def _cost(
-    spec: Spec, site: Site, whole: Layout, links: int, points: Sequence[Mapping[str, str]]
-) -> Cost | None:
+def _cost(spec: Spec, site: Site, whole: Layout, links: int, points: Sequence[Mapping[str, str]]) -> Cost | None:  # fmt: skip
     """The cost of all runs, with that of an hour of one of them."""
     runs = (links + spec.on_failure.requeue) * max(1, pool.tasks(spec, points))
     return pool.cost(cost.most(site, whole.granted, runs), spec)
@@ -205,6 +203,13 @@ def _cost(
 def _workplace(inputs: PlanInputs) -> Text:
     """The working directory of the ranks."""
     return Text.of(Shell("$DLRUN_WORK") if isinstance(code_of(inputs.spec), Snapshot) else inputs.directory)
+
+
+def _begin(inputs: PlanInputs) -> tuple[PlanInputs, Spec, Site, Ledger]:
+    """The inputs with the number of points on a node, their spec with absolute paths, the site, and where decisions are kept."""
+    ledger = Ledger(inputs.origins, inputs.notes)
+    spec = pool.divided(inputs.spec, inputs.site, inputs.topology, ledger)
+    return replace(inputs, spec=spec), anchored(spec, inputs.directory), inputs.site, ledger
 
 
 def _lay_out(inputs: PlanInputs, ledger: Ledger) -> tuple[Layout, Layout, int]:
@@ -219,8 +224,8 @@ def _lay_out(inputs: PlanInputs, ledger: Ledger) -> tuple[Layout, Layout, int]:
     wanted = pool.resources(inputs.spec, inputs.site, inputs.topology, ledger)
     layout = lay_out(wanted, inputs.site, inputs.topology, ledger)
     layout = several_partitions.choose(wanted, inputs.site, layout, ledger)
-    if inputs.role is not None and backends.scheduler(inputs.site.scheduler.type).MOST_NODES != 1:
-        layout = replace(layout, chosen=True)
+    part = inputs.role is not None and backends.scheduler(inputs.site.scheduler.type).MOST_NODES != 1
+    layout = replace(layout, chosen=part or layout.chosen, shares_gpus=inputs.spec.sweep.points_per_gpu > 1)
     whole, links = endings.chain(inputs.spec, layout, ledger)
     check_limits(inputs.spec, inputs.site, whole.granted, ledger)
     return whole, pool.of_point(inputs.spec, whole), links

@@ -97,7 +97,9 @@ def check_runs(spec: Spec, site: Site, layout: Layout, points: int, ledger: Ledg
 def _node(spec: Spec, site: Site, layout: Layout, limited: set[str], ledger: Ledger) -> None:
     """Check memory, GPUs and cores of one node; `limited`: keys with a problem already."""
     topology, wanted = layout.topology, spec.resources
-    if layout.gpus_per_node and layout.ranks_per_node > layout.gpus_per_node:
+    if layout.shares_gpus:
+        pass  # several ranks for each, by request
+    elif layout.gpus_per_node and layout.ranks_per_node > layout.gpus_per_node:
         ledger.problem(
             "DLR016",
             f"{layout.ranks_per_node} ranks share {layout.gpus_per_node} GPUs on each node",

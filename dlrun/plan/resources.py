@@ -39,6 +39,8 @@ class Layout:
     spare_nodes: int = 0
     chosen: bool = False
     """Whether only some of the granted nodes are used: without the spare ones, or those of `hosts` in an allocation."""
+    shares_gpus: bool = False
+    """Whether the ranks divide all GPUs of the node, of which several have one."""
 
     @property
     def granted(self) -> Layout:

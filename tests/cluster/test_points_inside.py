@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import pytest
 
+from dlrun.model.cpuset import parse_list
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, cgroups, why_not
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import SLURM_SITE, User, bash
@@ -21,7 +22,7 @@ NODES, PLACES, POINTS = 3, 4, 60
 @pytest.fixture(scope="module")
 def cluster():
     spec = ClusterSpec(
-        node_types=(NodeType(count=NODES),),
+        node_types=(NodeType(count=NODES, gpus=2),),
         partitions=(Partition(name="work", default=True, node_types=("n",)),),
         cgroup=not cgroups.why_not(),
         slurm_conf=("KillWait=5", "OverTimeLimit=0"),
@@ -126,4 +127,35 @@ def test_the_next_start_of_the_job_goes_on_with_what_is_left(alice):
     assert log.count("30 points to run") == 2
     began = [log.count(f"point {point} ended with exit code 0") for point in range(30)]
     assert began == [1] * 30, "what has ended does not run again"
+    alice.left_nothing(job, [f"n{number}" for number in range(1, NODES + 1)])
+
+
+def test_points_share_a_gpu_and_no_core(alice):
+    types = {"n": {"topology": {"packages": 2, "cores": 4, "gpus": {"count": 2, "numa": [0, 1]}}}}
+    alice.write("gpus.yaml", {**SLURM_SITE, "node_types": types})
+    where = "$DLRUN_HOST $(taskset -pc $$ | sed 's/.* //') $CUDA_VISIBLE_DEVICES"
+    # A point ends once the points of all places run.
+    script = (
+        f"echo at {where}; touch begun-$0; "
+        "for ((i = 0; i < 600; i++)); do all=(begun-*); ((${#all[@]} == 8)) && exit 0; sleep 0.1; done; exit 1"
+    )
+    spec = {
+        "command": [*bash(script), "{{ x }}"],
+        "site": "./gpus.yaml",
+        "sweep": {"nodes": 2, "points_per_gpu": 2, "x": list(range(8))},
+        "resources": {"walltime": "5m", "exclusive": True},
+    }
+    job = alice.submit(spec)
+    assert [run["state"] for run in alice.ended(job, 120)] == ["completed"] * 8, alice.log(job)
+    cores, sharers = defaultdict(list), defaultdict(int)
+    for point in range(8):
+        text = (alice.job_dir(job) / "points" / str(point) / "logs/rank-0.log").read_text()
+        (line,) = [line.split()[1:] for line in text.splitlines() if line.startswith("at ")]
+        host, cpus, gpu = line
+        cores[host] += parse_list(cpus)
+        sharers[host, gpu] += 1
+        assert {cpu // 4 for cpu in parse_list(cpus)} == {int(gpu)}, "next to its GPU"
+    assert len(sharers) == 4
+    assert set(sharers.values()) == {2}
+    assert [sorted(each) for each in cores.values()] == [list(range(8))] * 2
     alice.left_nothing(job, [f"n{number}" for number in range(1, NODES + 1)])

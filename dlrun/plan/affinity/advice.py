@@ -32,7 +32,7 @@ def warn(
     return [
         *_idle(topology, cores, slots, size, request, balance_gains),
         *_spanning(slots),
-        *_gpus(topology, cores, slots, comm),
+        *_gpus(topology, cores, slots, comm, request),
         *_nics(topology, slots, nics),
         *_memory(topology, slots),
         *_hybrid(topology, slots),
@@ -107,12 +107,16 @@ def _spanning(slots: Sequence[Slot]) -> list[str]:
 
 
 def _gpus(
-    topology: Topology, usable: tuple[Core, ...], slots: Sequence[Slot], comm: frozenset[int]
+    topology: Topology,
+    usable: tuple[Core, ...],
+    slots: Sequence[Slot],
+    comm: frozenset[int],
+    request: PlacementRequest,
 ) -> list[str]:
     found = []
     left = tuple(core for core in usable if core.pus[0] not in comm)
     owned = [i for slot in slots for i in slot.gpus]
-    if len(owned) > len(set(owned)):
+    if len(owned) > len(set(owned)) and not request.shares_gpus:
         found.append(
             f"{len(slots)} ranks share {len(set(owned))} GPUs; with {len(set(owned))} ranks each has its own"
         )

@@ -1,6 +1,7 @@
 """A sweep inside one job (`sweep.nodes`): the resources of the job, those of a point, and what such points cannot have yet.
 
-The spec's `resources` are those of one point, as for a job array, but for `walltime`, which is the job's.
+The spec's `resources` are those of one point, as for a job array, but for `walltime`, which is the job's. With `points_per_gpu`
+several points share a GPU, which each of them sees alone.
 """
 
 from __future__ import annotations
@@ -27,13 +28,51 @@ CODE = "DLR140"
 _ARRAY = "without `nodes` under `sweep`, its points are a job array"
 
 
+def divided(spec: Spec, site: Site, topology: Topology | None, ledger: Ledger) -> Spec:
+    """The spec with the number of places for points on each node, also where `points_per_gpu` gives it."""
+    sweep, wanted = spec.sweep, spec.resources
+    if sweep.nodes is None or sweep.points_per_gpu == 1:
+        return spec
+    key = "sweep.points_per_gpu"
+    ledger.take(key, sweep.points_per_gpu)
+    if sweep.points_per_node != 1:
+        ledger.problem(
+            CODE,
+            "`points_per_node` and `points_per_gpu` are both given",
+            key,
+            help="remove `points_per_node`: all GPUs of a node are used",
+        )
+    for name in ("ranks_per_node", "gpus_per_node"):
+        if getattr(wanted, name) not in ("auto", 1):
+            ledger.problem(
+                CODE,
+                "a point that shares its GPU has one rank and one GPU",
+                f"resources.{name}",
+                key,
+                help=f"remove `{name}`, or `points_per_gpu`",
+            )
+    gpus = gpus_of_node(topology, node_type_of(wanted, site)[1])
+    if not gpus:
+        ledger.problem(
+            CODE,
+            f"`points_per_gpu` needs the number of GPUs of a node, {'which has none' if gpus == 0 else 'which is unknown'}",
+            key,
+            help="describe the nodes under `node_types` of the site profile, or use `points_per_node`",
+        )
+        return replace(spec, sweep=replace(sweep, points_per_gpu=1))
+    places = gpus * sweep.points_per_gpu
+    because = f"{many(gpus, 'GPU')} of a node × {many(sweep.points_per_gpu, 'point')}"
+    ledger.decide("sweep.points_per_node", places, "points-inside", because)
+    return replace(spec, sweep=replace(sweep, points_per_node=places))
+
+
 def resources(spec: Spec, site: Site, topology: Topology | None, ledger: Ledger) -> Resources:
     """The resources of the job: those of the spec, or for a sweep inside one job those of all places of its nodes."""
     wanted, nodes = spec.resources, spec.sweep.nodes
     if nodes is None:
         return wanted
-    places = spec.sweep.points_per_node
-    gpus = wanted.gpus_per_node
+    places, sharing = spec.sweep.points_per_node, spec.sweep.points_per_gpu
+    gpus = 1 if sharing > 1 else wanted.gpus_per_node
     if gpus == "auto":
         of_node = gpus_of_node(topology, node_type_of(wanted, site)[1]) or 0
         if of_node % places:
@@ -58,7 +97,7 @@ def resources(spec: Spec, site: Site, topology: Topology | None, ledger: Ledger)
         wanted,
         nodes=nodes,
         ranks_per_node=ranks * places,
-        gpus_per_node=gpus * places,
+        gpus_per_node=gpus * places // sharing,
         memory_per_node=Bytes(memory * places) if isinstance(memory, Bytes) else memory,
     )
 
@@ -67,14 +106,14 @@ def of_point(spec: Spec, job: Layout) -> Layout:
     """The layout of one point in a job of this layout; the same layout if the points are not inside one job."""
     if spec.sweep.nodes is None:
         return job
-    places = spec.sweep.points_per_node
+    places, sharing = spec.sweep.points_per_node, spec.sweep.points_per_gpu
     ranks = max(1, job.ranks_per_node // places)
     return replace(
         job,
         nodes=1,
         ranks_per_node=ranks,
         ranks=ranks,
-        gpus_per_node=job.gpus_per_node // places,
+        gpus_per_node=job.gpus_per_node * sharing // places,
         memory=Bytes(job.memory // places) if isinstance(job.memory, Bytes) else job.memory,
     )
 
@@ -100,10 +139,11 @@ def check(spec: Spec, site: Site, ledger: Ledger) -> None:
     """Add a problem for each key of the spec, and for a scheduler, with which points cannot run inside one job."""
     sweep, wanted = spec.sweep, spec.resources
     if sweep.nodes is None:
-        if sweep.points_per_node != 1:
-            ledger.problem(
-                CODE, "`points_per_node` has no effect without `nodes`", "sweep.points_per_node", help="add `nodes` to `sweep`"
-            )  # fmt: skip
+        for name in ("points_per_node", "points_per_gpu"):
+            if getattr(sweep, name) != 1:
+                ledger.problem(
+                    CODE, f"`{name}` has no effect without `nodes`", f"sweep.{name}", help="add `nodes` to `sweep`"
+                )  # fmt: skip
         return
     if not (sweep.list or sweep.zip or sweep.grid):
         ledger.problem(
@@ -159,9 +199,11 @@ def check_plan(
         _refuse(
             ledger, f"data set `{copied}` would be copied to its node by each point", f"data.{copied}", "data"
         )
-    if binding.mode == "none" and spec.placement.bind != "none":
+    key = "points_per_node" if spec.sweep.points_per_gpu == 1 else "points_per_gpu"
+    fits = binding.mode != "none" or spec.placement.bind == "none"
+    if not fits:
         ledger.problem(
-            CODE, binding.because, "sweep.points_per_node", help="use fewer `points_per_node`, or fewer ranks for each point"
+            CODE, binding.because, f"sweep.{key}", help=f"use fewer `{key}`, or fewer ranks for each point"
         )  # fmt: skip
     if len(plans) != 1 or not plans[0].binds or choice.framework.comm_cores(choice.options):
         _refuse(
@@ -169,15 +211,17 @@ def check_plan(
             f"framework `{spec.framework}` starts other processes beside or instead of the ranks",
             "framework",
         )
-    if layout.gpus_per_node and binding.placement is None:
+    if not (layout.gpus_per_node and fits):
+        return
+    if binding.placement is None:
         _refuse(
             ledger, f"which GPUs a point gets is known only on whole nodes of known topology ({binding.because})",
             "sweep.nodes",
         )  # fmt: skip
-    elif layout.gpus_per_node and spec.sweep.points_per_node > 1 and binding.gpu_variable is None:
+    elif spec.sweep.points_per_node > 1 and binding.gpu_variable is None:
         _refuse(
             ledger, f"`gpu_binding.policy` of site `{site.name}` shows the ranks of a point the GPUs of all points",
-            "sweep.points_per_node",
+            f"sweep.{key}",
         )  # fmt: skip
 
 

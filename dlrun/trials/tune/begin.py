@@ -130,7 +130,7 @@ def plan_of(candidate: Candidate, spec: Path, sets: Sequence[str], site: str | N
         checkpoint=None,
         results=None,
         hang=None,
-        sweep=replace(inputs.spec.sweep, nodes=None, points_per_node=1),
+        sweep=replace(inputs.spec.sweep, nodes=None, points_per_node=1, points_per_gpu=1),
     )
     plan = prepare(spec, inputs=replace(inputs, spec=short)).plan
     return replace(plan, points=(), request=replace(plan.request, array=None, at_once=None))
