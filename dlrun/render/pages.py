@@ -9,10 +9,10 @@ from pathlib import Path
 import jinja2
 
 from dlrun import __version__, backends
-from dlrun.model.plan import Plan, RoleJob
+from dlrun.model.plan import Plan, RoleJob, role_directory
 from dlrun.model.program import Ready
 from dlrun.model.units import many
-from dlrun.render.parts import END_SIGNAL, before_end, directory_of, job_parts
+from dlrun.render.parts import END_SIGNAL, before_end, job_parts
 from dlrun.render.script import by_hand, environment_of, scripts
 
 ROLES = "roles.json"
@@ -30,7 +30,7 @@ def pages(
         return scripts(plan, job_dir, templates, compiled)
     made = {"job.sh": _job(plan, job_dir, templates, compiled), ROLES: roles_json(plan)}
     for role in plan.role_jobs.jobs:
-        place = directory_of(role.name)
+        place = role_directory(role.name)
         of_role = scripts(role.plan, f"{job_dir}/{place}", templates, compiled)
         made |= {f"{place}/{name}": text for name, text in of_role.items()}
     return made

@@ -19,11 +19,6 @@ END_SIGNAL = "USR2"
 """The signal at which the job of a role without a checkpoint ends its ranks and copies their results."""
 
 
-def directory_of(role: str) -> str:
-    """The directory of a role below that of its job."""
-    return f"roles/{role}"
-
-
 def library(plan: Plan) -> dict[str, tuple[str, ...]]:
     """Files of `lib/` in the job directory (without `.sh`) -> the parts that each consists of.
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 
 from dlrun import backends
 from dlrun.model.data import Snapshot
-from dlrun.model.plan import Plan, RoleJobs
+from dlrun.model.plan import Plan, RoleJobs, role_directory
 from dlrun.model.record import record
 from dlrun.plan import log_names
-from dlrun.render.parts import directory_of, expansions, hub_sets, job_parts, keeps, stages
+from dlrun.render.parts import expansions, hub_sets, job_parts, keeps, stages
 
 Name = str | tuple[str, int, int, str]
 """A path (of a directory with `/` at the end), or the numbered paths PREFIX + FIRST … LAST - 1 + SUFFIX.
@@ -67,7 +67,7 @@ def _of_roles(roles: RoleJobs) -> Iterator[Name]:
     """The names in the directory of each role."""
     yield "roles/"
     for role in roles.jobs:
-        place = directory_of(role.name)
+        place = role_directory(role.name)
         yield f"{place}/"
         for name in (*_in_job(role.plan), *_in_run(role.plan), *_OF_ROLE):
             yield f"{place}/{name}" if isinstance(name, str) else (f"{place}/{name[0]}", *name[1:])

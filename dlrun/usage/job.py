@@ -15,7 +15,6 @@ from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import run_state
 from dlrun.model.job import JobStatus
 from dlrun.model.plan import Plan
-from dlrun.render.parts import directory_of
 from dlrun.usage.phases import Phases, phases
 from dlrun.usage.samples import DIRECTORY, recordings
 from dlrun.usage.summary import Use, summarize
@@ -53,7 +52,7 @@ def of_roles(job: Job, plan: Plan, states: Sequence[JobStatus]) -> list[tuple[Pl
     """(plan, usage) of each role of a job, as far as its state is known; empty for other jobs."""
     found = []
     for one in plan.each_role if states else ():
-        run = of_run(job, one.plan, job.directory / directory_of(one.name), states[0], None)
+        run = of_run(job, one.plan, job.role_directory(one.name), states[0], None)
         verdicts = tuple(
             replace(verdict, change=_in_role(verdict.change, one.name)) for verdict in run.verdicts
         )

@@ -15,11 +15,10 @@ from dlrun.jobs.queue.results import programs
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import is_recent, run_state
 from dlrun.model.job import JobStatus, State
-from dlrun.model.plan import Plan
+from dlrun.model.plan import Plan, role_directory
 from dlrun.model.spec import Metric
 from dlrun.plan.metrics.log import Reading, read_metric
 from dlrun.plan.metrics.spec import THROUGHPUT
-from dlrun.render.parts import directory_of
 from dlrun.system.paths import open_regular
 from dlrun.usage.job import copy_records
 from dlrun.usage.samples import Recording, recordings
@@ -82,7 +81,7 @@ class Watch:
         self.job, self.plan = job, job.plan()
         self._number = point or 0
         self.run = job.run_directories()[self._number]
-        roles = [(f"{role.name}/", self.run / directory_of(role.name)) for role in self.plan.each_role]
+        roles = [(f"{role.name}/", self.run / role_directory(role.name)) for role in self.plan.each_role]
         self._parts = roles or [("", self.run)]
         self._asked = self._fetched = float("-inf")
         self._status: JobStatus | None = None
@@ -197,7 +196,7 @@ def last_line(run: Path, rank: str) -> str:
 def log_of(run: Path, rank: str) -> list[str]:
     """The last lines of the log of a `LiveRank`; of a log that ranks share, its last line."""
     role, _, name = rank.rpartition("/")
-    place = run / directory_of(role) if role else run
+    place = run / role_directory(role) if role else run
     return tail(place / "logs" / f"{name}.log") or [last_line(place, name)]
 
 

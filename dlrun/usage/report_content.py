@@ -26,7 +26,6 @@ from dlrun.model.job import JobStatus, State
 from dlrun.model.plan import Plan
 from dlrun.model.spec import SHELL
 from dlrun.model.units import Duration, many, plain
-from dlrun.render.parts import directory_of
 from dlrun.render.shell import join
 from dlrun.system.inputs.spec import load_spec, topology_for_spec
 from dlrun.system.paths import open_regular, read_bytes
@@ -186,9 +185,7 @@ def _timeline(job: Job, states: Sequence[JobStatus]) -> Iterator[Run]:
             yield Run(name="job" if job.roles else str(number) if len(runs) > 1 else "", spans=spans)
     over = bool(states) and states[0].state.final
     for name in job.roles:
-        yield from _role_line(
-            name, read_json(job.directory / directory_of(name) / RECORD) or {}, now, over=over
-        )
+        yield from _role_line(name, read_json(job.role_directory(name) / RECORD) or {}, now, over=over)
 
 
 def _role_line(name: str, record: Mapping[str, Any], now: float, *, over: bool) -> Iterator[Run]:

@@ -22,6 +22,7 @@ from dlrun.jobs.records.validation import MOST, read_json, run_state
 from dlrun.model.cpuset import format_list
 from dlrun.model.job import BY_SIGNAL, UNMET, UNNAMED, JobStatus, State
 from dlrun.model.json_codec import from_plain
+from dlrun.model.plan import role_directory
 from dlrun.model.site import FailurePattern
 from dlrun.model.units import Bytes
 from dlrun.node.checks import transport_lines
@@ -145,7 +146,7 @@ def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Cau
     own, run = run, copy or run
     record = run_state(run) or {}
     role = endings.first_role(job, record)
-    within = f"roles/{role}/" if role is not None else ""  # its own job has the notes and the logs
+    within = f"{role_directory(role)}/" if role is not None else ""  # its own job has the notes and the logs
     run = run / within
     restarts = record.get("restarts", one.restarts)
     if (

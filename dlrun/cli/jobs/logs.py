@@ -127,7 +127,7 @@ def _directory_of(job: Job, role: str) -> Path:
     from dlrun.model.nearest import nearest
 
     if role in job.roles:
-        return job.directory / "roles" / role
+        return job.role_directory(role)
     near = nearest(role, job.roles)
     hint = f"the nearest is `{near}`; " if near else ""
     raise Invalid(
@@ -141,7 +141,7 @@ def _of_first_role(job: Job) -> list[Path]:
     from dlrun.why.endings import first_role
 
     name = first_role(job, run_state(job.directory) or {})
-    return [job.directory / "roles" / name] if name is not None else []
+    return [job.role_directory(name)] if name is not None else []
 
 
 def _report_none(job: Job, which: str, *, first_failure: bool) -> int:

@@ -16,9 +16,8 @@ from dlrun.jobs.code.names import RECORD, SNAPSHOT, SNAPSHOT_LIST
 from dlrun.jobs.code.record import DIFF, described, outputs
 from dlrun.jobs.records.validation import MOST, read_json
 from dlrun.model.data import Snapshot
-from dlrun.model.plan import Plan
+from dlrun.model.plan import Plan, role_directory
 from dlrun.model.units import Bytes, many
-from dlrun.render.parts import directory_of
 from dlrun.system.paths import read_bytes
 
 _DIFF_SECONDS = 30.0
@@ -125,7 +124,7 @@ def with_roles(plan: Plan, recorded: Mapping[str, str], taken: Taken) -> dict[st
                     help="use a `directory` inside it, or `code: record`",
                 )
             of_role[SNAPSHOT] = "".join(f"{line}\n" for line in (tree, below, *imported))
-        found |= {f"{directory_of(one.role or '')}/{name}": text for name, text in of_role.items()}
+        found |= {f"{role_directory(one.role or '')}/{name}": text for name, text in of_role.items()}
     return found
 
 

@@ -17,12 +17,11 @@ from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import read_json, run_state
 from dlrun.model.job import JobStatus, State
 from dlrun.model.json_codec import from_plain
-from dlrun.model.plan import Cost, Plan
+from dlrun.model.plan import Cost, Plan, role_directory
 from dlrun.model.spec import Metric
 from dlrun.plan.command.pool import nodes_of_run
 from dlrun.plan.metrics.log import Reading, RunSize, read_metric
 from dlrun.plan.metrics.spec import THROUGHPUT
-from dlrun.render.parts import directory_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +149,7 @@ def metrics(plan: Plan, run: Path) -> dict[str, Reading]:
 def programs(plan: Plan, run: Path) -> list[tuple[RunSize, Path]]:
     """The size of each program of a run, and the directory of its logs; of roles, those that end the job first."""
     roles = sorted(plan.each_role, key=lambda role: not role.ends)
-    found = [(role.plan, run / directory_of(role.name)) for role in roles] or [(plan, run)]
+    found = [(role.plan, run / role_directory(role.name)) for role in roles] or [(plan, run)]
     return [(RunSize(ranks=own.request.ranks, global_batch=own.global_batch), place) for own, place in found]
 
 

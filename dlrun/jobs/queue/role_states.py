@@ -30,7 +30,7 @@ class RoleState:
 
 def of(job: Job) -> list[RoleState]:
     """The roles of a job in the order of their nodes; empty for other jobs."""
-    return [_state(name, read_json(job.directory / "roles" / name / RECORD) or {}) for name in job.roles]
+    return [_state(name, read_json(job.role_directory(name) / RECORD) or {}) for name in job.roles]
 
 
 def _state(name: str, found: dict[str, Any]) -> RoleState:

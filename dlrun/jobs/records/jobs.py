@@ -22,7 +22,7 @@ from dlrun.jobs.records.validation import MOST, read_json
 from dlrun.model.json_codec import from_plain
 from dlrun.model.keys import from_home
 from dlrun.model.nearest import nearest
-from dlrun.model.plan import Plan
+from dlrun.model.plan import Plan, role_directory
 from dlrun.model.record import record
 from dlrun.model.site import Site
 from dlrun.model.text import digits, lazy_pattern
@@ -98,7 +98,11 @@ class Job:
 
     def log_directories(self) -> list[Path]:
         """The directories with logs: of each run, and of each role of a job with several programs."""
-        return [*self.run_directories(), *(self.directory / "roles" / name for name in self.roles)]
+        return [*self.run_directories(), *map(self.role_directory, self.roles)]
+
+    def role_directory(self, role: str) -> Path:
+        """The directory of a role, with its logs and records."""
+        return self.directory / role_directory(role)
 
     def shown_path(self, path: Path) -> str:
         """A path in the job directory, for users: as `HOST:PATH` if the job is on a login node."""

@@ -14,11 +14,11 @@ from dlrun.config.secret_names import without_secrets
 from dlrun.errors import Invalid
 from dlrun.jobs.records import spec_arguments
 from dlrun.jobs.submission.template_cache import cached
-from dlrun.model.plan import Plan
+from dlrun.model.plan import Plan, role_directory
 from dlrun.model.text import visible
 from dlrun.plan.runtime_checks import SAMPLER, programs
 from dlrun.render.pages import pages
-from dlrun.render.parts import directory_of, library
+from dlrun.render.parts import library
 from dlrun.render.script import plan_json
 from dlrun.resources import directory as resource
 from dlrun.resources import text
@@ -50,7 +50,7 @@ def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
         _check_scripts(made)
     made |= _beside_pages(plan, made, templates)
     for role in plan.each_role:
-        place = directory_of(role.name)
+        place = role_directory(role.name)
         of_role = {
             name.removeprefix(f"{place}/"): made[name] for name in made if name.startswith(f"{place}/")
         }
