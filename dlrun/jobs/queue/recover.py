@@ -13,9 +13,8 @@ from pathlib import Path
 
 from dlrun.errors import DlrunError
 from dlrun.jobs.clusters import control
-from dlrun.jobs.records import directories, jobs, process_mark, submitter
+from dlrun.jobs.records import jobs, process_mark, submission, submitter
 from dlrun.jobs.records.jobs import Job
-from dlrun.jobs.records.validation import read_json
 from dlrun.system.process import command_line, processes
 
 
@@ -39,13 +38,13 @@ def completed(job: Job, *, prompt: bool = False) -> Job:
     except DlrunError:
         return job  # the result is unknown
     # Read again: the query can take half a minute, in which the submission may have been repeated.
-    record = read_json(job.directory / directories.SUBMISSION) or {}
+    record = submission.read(job.directory)
     if record.get("submitting") != entry:
         return job
     if job_id is not None:
         record |= {"job_id": job_id, "submitted": record.get("submitted") or entry.get("since")}
     try:
-        directories.write_json(job.directory / directories.SUBMISSION, record | {"submitting": None})
+        submission.write(job.directory, record | {"submitting": None})
     except OSError:
         return job
     return jobs.load(job.directory) or job

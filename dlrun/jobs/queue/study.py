@@ -18,8 +18,8 @@ from typing import Literal
 from dlrun.errors import DlrunError, Invalid, OperationFailed
 from dlrun.jobs.clusters import control
 from dlrun.jobs.queue.recover import completed
-from dlrun.jobs.records import jobs, lock
-from dlrun.jobs.records.directories import SUBMISSION, begin, write_json
+from dlrun.jobs.records import jobs, lock, submission
+from dlrun.jobs.records.directories import begin, write_json
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import decoded, encoded, read_json, run_state
 from dlrun.model.spec import Metric
@@ -171,7 +171,7 @@ def settle(study: Study) -> None:
             "version": 1, "scheduler": job.scheduler, "job_id": job_id, "site": job.site, "name": job.name,
             "submitted": job.directory.stat().st_mtime, "host": None, "array": job.array,
         }  # fmt: skip
-        write_json(job.directory / SUBMISSION, record)
+        submission.write(job.directory, record)
 
 
 def _settled(job: Job) -> Job:

@@ -16,7 +16,7 @@ from typing import Any
 
 from dlrun import backends
 from dlrun.errors import Invalid, OperationFailed
-from dlrun.jobs.records import id_forms, links, ownership, resubmitted, validation
+from dlrun.jobs.records import id_forms, links, ownership, resubmitted, submission, validation
 from dlrun.jobs.records.directories import ANSWER, SUBMISSION
 from dlrun.jobs.records.validation import MOST, read_json
 from dlrun.model.json_codec import from_plain
@@ -170,7 +170,7 @@ def changed(job: Job) -> list[str]:
 
 
 def _lines(job: Job, name: str) -> list[str]:
-    found = (read_json(job.directory / SUBMISSION) or {}).get(name)
+    found = submission.read(job.directory).get(name)
     return [line for line in found if isinstance(line, str)] if isinstance(found, list) else []
 
 
@@ -220,21 +220,21 @@ def _damaged(directory: Path, plan: Mapping[str, Any] | None, damage: str) -> Jo
 
 
 def _validated(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
-    submission = read_json(directory / SUBMISSION)
+    entry = read_json(directory / SUBMISSION)
     if plan is None or "scheduler" not in plan:
         raise validation.DamagedRecord("`plan.json` cannot be read")
-    if submission is None:
+    if entry is None:
         if (directory / SUBMISSION).exists():
             raise validation.DamagedRecord(f"`{SUBMISSION}` cannot be read")
         if (directory / ".submission").is_dir():
             return None  # sent from another machine that shares this file system and has the record
-        submission = {}
+        entry = {}
     points = plan.get("points")
     if not isinstance(points, list | None):
         raise validation.DamagedRecord(f"`points` is {validation.shown(points)}")
     scheduler = validation.scheduler(plan.get("scheduler"))
-    job_id = validation.job_id(resubmitted.latest(directory) or submission.get("job_id"), scheduler)
-    submitting = job_id is None and submission.get("submitting") is not None
+    job_id = validation.job_id(resubmitted.latest(directory) or entry.get("job_id"), scheduler)
+    submitting = job_id is None and entry.get("submitting") is not None
     if submitting:
         job_id = _answered(directory, scheduler)
     elif job_id is None:
@@ -245,17 +245,16 @@ def _validated(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
         site=validation.text(plan, "site") or "",
         scheduler=scheduler,
         job_id=job_id,
-        submitted=validation.number(submission, "submitted")
-        or (validation.since(submission) if submitting else None),
+        submitted=validation.number(entry, "submitted") or (validation.since(entry) if submitting else None),
         array=len(points or ()) or None,
         pool=plan.get("pool") is not None,
         roles=validation.roles(plan),
-        host=validation.text(submission, "host"),
-        remote=_remote(submission),
-        cluster=validation.text(submission, "cluster"),
+        host=validation.text(entry, "host"),
+        remote=_remote(entry),
+        cluster=validation.text(entry, "cluster"),
         submitting=submitting and job_id is None,
-        instance=validation.text(submission, "instance"),
-        user=validation.text(submission, "user"),
+        instance=validation.text(entry, "instance"),
+        user=validation.text(entry, "user"),
     )
 
 
@@ -285,20 +284,20 @@ def latest(job: Job) -> Job:
     return job if found in (None, job.job_id) else replace(job, job_id=found)
 
 
-def _remote(submission: Mapping[str, Any]) -> Remote | None:
-    directory = validation.text(submission, "remote_directory")
+def _remote(entry: Mapping[str, Any]) -> Remote | None:
+    directory = validation.text(entry, "remote_directory")
     if directory is None:
         return None
-    transport = submission.get("transport")
+    transport = entry.get("transport")
     if transport not in validation.TRANSPORTS or not directory.startswith("/"):
         raise validation.DamagedRecord(
             f"`transport` or `remote_directory` is {validation.shown((transport, directory))}"
         )
     return Remote(
-        host=validation.host(submission),
+        host=validation.host(entry),
         transport=transport,
         directory=directory,
-        unwanted=validation.names(submission.get("unwanted") or []),
+        unwanted=validation.names(entry.get("unwanted") or []),
     )
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dlrun.jobs.records import validation
-from dlrun.jobs.records.directories import SUBMISSION
-from dlrun.jobs.records.validation import read_json
+from dlrun.jobs.records import submission, validation
 from dlrun.system.paths import read_bytes
 
 ID = "job-id"
@@ -28,7 +26,7 @@ def latest(directory: Path) -> str | None:
 
 def earlier(directory: Path) -> list[str]:
     """The ids under which the job was submitted and ran before; unreadable ones are left out."""
-    submitted = (read_json(directory / SUBMISSION) or {}).get("job_id")
+    submitted = submission.read(directory).get("job_id")
     try:
         followed = read_bytes(directory / _FOLLOWED, _MOST).decode("ascii", "replace").split()
     except OSError:

@@ -9,8 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from dlrun.jobs.records.directories import SUBMISSION
-from dlrun.jobs.records.validation import read_json
+from dlrun.jobs.records import submission
 
 SUBMITTED: list[str] = []
 """The ids of the jobs that this process has submitted: they are printed if anything fails afterwards."""
@@ -34,5 +33,5 @@ def user() -> str:
 
 def read(directory: Path) -> dict[str, Any] | None:
     """The entry in a job's record; None without one, empty for an invalid one."""
-    entry = (read_json(directory / SUBMISSION) or {}).get("submitting")
+    entry = submission.read(directory).get("submitting")
     return entry if isinstance(entry, dict) else None if entry is None else {}

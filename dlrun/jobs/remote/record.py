@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import re
 import secrets
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dlrun.errors import OperationFailed
-from dlrun.jobs.records import directories, jobs, process_mark, submitter
+from dlrun.jobs.records import directories, jobs, process_mark, submission, submitter
 from dlrun.jobs.records.jobs import Job, Remote
 from dlrun.jobs.records.validation import read_json
 from dlrun.model.plan import Plan
@@ -39,33 +38,21 @@ def create(
 ) -> None:
     """Create the record of a job before it is sent; raises OperationFailed."""
     record = {
-        directories.SUBMISSION: json.dumps(
-            submission(plan, remote, None, None) | {"submitting": process_mark.mark()}, indent=1
-        )
-        + "\n",
+        directories.SUBMISSION: submission.as_text(
+            made(plan, remote, None, None) | {"submitting": process_mark.mark()}
+        ),
         # Random: it distinguishes this submission's directory from an older one with the same name.
         SENT: json.dumps({"token": secrets.token_hex(16), "files": manifest}) + "\n",
     }
     directories.create(directory, {**texts, **record}, written_names(plan))
 
 
-def submission(plan: Plan, remote: Remote, job_id: str | None, cluster: str | None) -> dict[str, Any]:
+def made(plan: Plan, remote: Remote, job_id: str | None, cluster: str | None) -> dict[str, Any]:
     """The content of `submission.json`; job_id: None for an incomplete submission."""
-    return {
-        "version": 1,
-        "scheduler": plan.scheduler,
-        "job_id": job_id,
-        "submitting": None,
-        "cluster": cluster,
-        "site": plan.site,
-        "name": plan.name,
-        "submitted": time.time() if job_id else None,
-        "array": len(plan.points) or None,
-        "host": remote.host,
-        "transport": remote.transport,
-        "remote_directory": remote.directory,
-        "unwanted": list(remote.unwanted),
-    }
+    return submission.made(
+        plan, job_id=job_id, cluster=cluster, host=remote.host, transport=remote.transport,
+        remote_directory=remote.directory, unwanted=list(remote.unwanted),
+    )  # fmt: skip
 
 
 def pending(host: str) -> Iterator[Job]:
@@ -87,16 +74,15 @@ def files(directory: Path) -> list[list[Any]]:
 
 def attempts(directory: Path) -> int:
     """The number of attempts at this submission."""
-    number = (read_json(directory / directories.SUBMISSION) or {}).get("attempts")
+    number = submission.read(directory).get("attempts")
     return number if isinstance(number, int) and 0 < number < 10**9 else 1
 
 
 def restart(directory: Path) -> None:
     """Mark an interrupted submission as in progress; raises OperationFailed if the record cannot be written."""
-    known = read_json(directory / directories.SUBMISSION) or {}
     attempt = {"submitting": process_mark.mark(), "attempts": attempts(directory) + 1}
     try:
-        directories.write_json(directory / directories.SUBMISSION, known | attempt)
+        submission.write(directory, submission.read(directory) | attempt)
     except OSError as error:
         raise OperationFailed(
             f"cannot write the job's record `{directory}`: {error.strerror}", help="nothing was submitted"
@@ -115,11 +101,8 @@ def settle(
 ) -> Job:
     """Record the job id; a failure is only a warning, since the login node has the id, too."""
     submitter.note(job_id)
-    try:
-        entry = submission(plan, remote, job_id, cluster) | dict(printed_and_changed or {})
-        directories.write_json(directory / directories.SUBMISSION, entry)
-    except OSError as error:
-        notice(f"warning: job {job_id} is submitted, but its record cannot be written: {error.strerror}")
+    entry = made(plan, remote, job_id, cluster) | dict(printed_and_changed or {})
+    submission.settle(directory, entry, notice)
     job = jobs.load(directory)
     assert job is not None  # noqa: S101 - its record is there since the submission began
     return replace(job, job_id=job_id, cluster=cluster, submitting=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -15,7 +14,7 @@ from dlrun.errors import DlrunError, Invalid
 from dlrun.jobs.clusters import identity
 from dlrun.jobs.clusters.environment import check_secrets
 from dlrun.jobs.clusters.login import client
-from dlrun.jobs.records import contents, directories, jobs, ownership
+from dlrun.jobs.records import contents, directories, jobs, ownership, submission
 from dlrun.jobs.records.jobs import Job, Remote
 from dlrun.jobs.remote import code as remote_code
 from dlrun.jobs.remote import files as remote_files
@@ -286,6 +285,6 @@ def _hand_over(
 def _record_there(transport: Transport, directory: str, plan: Plan, facts: Facts, job: Job) -> None:
     """Record the job for a dlrun on the login node, too; failures are ignored."""
     own = Remote(host=facts.host, transport=None, directory="")
-    entry = {**remote_record.submission(plan, own, job.job_id, job.cluster), "remote_directory": None}
+    entry = {**remote_record.made(plan, own, job.job_id, job.cluster), "remote_directory": None}
     with suppress(DlrunError):
-        remote_steps.note(transport, directory, directories.SUBMISSION, json.dumps(entry, indent=1) + "\n")
+        remote_steps.note(transport, directory, directories.SUBMISSION, submission.as_text(entry))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shlex
@@ -24,7 +23,16 @@ from dlrun.jobs.code import snapshot
 from dlrun.jobs.hubs import needed as hubs
 from dlrun.jobs.hubs import store
 from dlrun.jobs.images import needed as images
-from dlrun.jobs.records import contents, directories, jobs, links, process_mark, spec_arguments, submitter
+from dlrun.jobs.records import (
+    contents,
+    directories,
+    jobs,
+    links,
+    process_mark,
+    spec_arguments,
+    submission,
+    submitter,
+)
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.submission import log_link
 from dlrun.jobs.submission.expected_start import expected_start
@@ -80,22 +88,13 @@ def submit(
     apart = [*map(os.path.abspath, own), str(jobs.home()), str(base.absolute()), str(target)]
     if keep is not None:
         made |= spec_arguments.copied_files(keep)
-    submission = {
-        "version": 1,
-        "scheduler": plan.scheduler,
-        "job_id": None,
-        "submitting": process_mark.mark(),
-        "cluster": there,
-        "site": plan.site,
-        "name": plan.name,
-        "submitted": None,
-        "host": platform.node(),
-        "user": submitter.user(),
-        "instance": local.instance() if backends.scheduler(plan.scheduler).ON_THIS_MACHINE else None,
-        "array": len(plan.points) or None,
-    }
+    instance = local.instance() if backends.scheduler(plan.scheduler).ON_THIS_MACHINE else None
+    entry = submission.made(
+        plan, job_id=None, cluster=there, submitting=process_mark.mark(), host=platform.node(),
+        user=submitter.user(), instance=instance,
+    )  # fmt: skip
     made |= {
-        directories.SUBMISSION: json.dumps(submission, indent=1) + "\n",
+        directories.SUBMISSION: submission.as_text(entry),
         directories.ANSWER: directories.ROOM,
     }
     with ExitStack() as stored:
@@ -109,9 +108,15 @@ def submit(
             stored.close()  # `clean` sees the new directory now
             links.enter(jobs.home(), target, plan.name)
             job_id, cluster, printed = _hand_over(plan, target, environment, attached=attached)
-            submission |= {"job_id": job_id, "submitting": None, "submitted": time.time(), "remarks": printed}
+            entry |= {
+                "job_id": job_id,
+                "cluster": cluster or there,
+                "submitting": None,
+                "submitted": time.time(),
+                "remarks": printed,
+            }
             submitter.note(job_id)
-            job = _recorded(target, submission | {"cluster": cluster or there}, plan, notice)
+            job = _recorded(target, entry, plan, notice)
             if inputs is not None and inputs.spec.log_link is not None:
                 log_link.make(job, inputs.spec.log_link, notice)
     if received.signal is not None:
@@ -122,7 +127,7 @@ def submit(
         )
     for line in printed:
         notice(f"{backends.scheduler(plan.scheduler).CLIENT}: {line}")
-    _note_changes(target, submission | {"cluster": cluster or there}, plan, notice)
+    _note_changes(target, entry, plan, notice)
     if removed:
         notice(
             f"not passed to the job (inherited from another job or launcher): {', '.join(sorted(removed))}"
@@ -135,31 +140,25 @@ def fetched(plan: Plan, base: Path, target: Path, notice: Callable[[str], None])
     return images.fetched(hubs.fetched(plan, base, target, notice), base, target, notice)
 
 
-def _recorded(target: Path, submission: dict[str, Any], plan: Plan, notice: Callable[[str], None]) -> Job:
+def _recorded(target: Path, entry: dict[str, Any], plan: Plan, notice: Callable[[str], None]) -> Job:
     """Write the record with the job id; if that fails, the id is still in the client's answer file."""
-    job_id = str(submission["job_id"])
-    try:
-        directories.write_json(target / directories.SUBMISSION, submission)
-    except OSError as error:
-        notice(f"warning: job {job_id} is submitted, but its record cannot be written: {error.strerror}")
+    submission.settle(target, entry, notice)
     return jobs.load(target) or Job(
         directory=target,
         name=plan.name,
         site=plan.site,
         scheduler=plan.scheduler,
-        job_id=job_id,
-        submitted=submission["submitted"],
-        array=submission["array"],
+        job_id=str(entry["job_id"]),
+        submitted=entry["submitted"],
+        array=entry["array"],
     )
 
 
-def _note_changes(
-    target: Path, submission: dict[str, Any], plan: Plan, notice: Callable[[str], None]
-) -> None:
+def _note_changes(target: Path, entry: dict[str, Any], plan: Plan, notice: Callable[[str], None]) -> None:
     """Show and record what the scheduler has otherwise than requested."""
-    if changed := changes(plan, str(submission["job_id"]), clients.here):
+    if changed := changes(plan, str(entry["job_id"]), clients.here):
         with suppress(OSError):  # a full disk: it is shown nevertheless
-            directories.write_json(target / directories.SUBMISSION, submission | {"changed": changed})
+            submission.write(target, entry | {"changed": changed})
         notice(f"{plan.site} changed the job: {'; '.join(changed)}")
 
 
