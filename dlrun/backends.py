@@ -130,7 +130,7 @@ def scheduler(name: str) -> Scheduler:
         if found.ALLOCATION is not None:
             from dlrun.schedulers.allocation import inside  # noqa: PLC0415 - most jobs have an allocation of their own
 
-            return inside(found)
+            return inside(found, scheduler("local"))
     return cast("Scheduler", _load("scheduler", name, SCHEDULERS))
 
 
@@ -183,9 +183,9 @@ def _load(kind: str, name: str, table: Mapping[str, str]) -> Any:
     if name in table:
         path, _, attribute = table[name].partition(":")
         module = importlib.import_module(path)
-        return _completed(kind, getattr(module, attribute) if attribute else module)
+        return completed(kind, getattr(module, attribute) if attribute else module)
     if (point := elsewhere(f"{kind}s").get(name)) is not None:
-        return _completed(kind, point.load(), name)
+        return completed(kind, point.load(), name)
     if name.lower() in UNSUPPORTED and kind == "scheduler":
         raise Invalid(
             f"dlrun does not support the scheduler `{name}` ({UNSUPPORTED[name.lower()]})",
@@ -206,13 +206,14 @@ def _load(kind: str, name: str, table: Mapping[str, str]) -> Any:
     )
 
 
-def _completed(kind: str, found: Any, elsewhere: str = "") -> Any:
+def completed(kind: str, found: Any, elsewhere: str = "") -> Any:
     """A back end with the defaults of its kind for what it leaves out.
 
     elsewhere: its name, if it is of another package; Invalid is raised if it lacks a part, which other versions may have.
     """
     defaults = importlib.import_module(_DEFAULTS[kind])
-    back_end = defaults.completed(found)
+    back_end = defaults.Defaults()
+    vars(back_end).update({name: getattr(found, name) for name in defaults.MEMBERS if hasattr(found, name)})
     missing = sorted(name for name in defaults.MEMBERS if not hasattr(back_end, name)) if elsewhere else ()
     if missing:
         lacks = ", ".join(f"`{name}`" for name in missing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, cast
+from typing import Literal, Protocol
 
 from dlrun.model.plan import Identity, Variable
 from dlrun.model.record import record
@@ -104,13 +104,6 @@ class Defaults:
     def variables(self, site: LauncherSite) -> Sequence[Variable]:
         """None: the launcher copies the environment of the job, or the job's own functions send it."""
         return ()
-
-
-def completed(found: Any) -> Launcher:
-    """A back end with the names of its module, and the defaults for all others of `Launcher`."""
-    back_end = Defaults()
-    vars(back_end).update({name: getattr(found, name) for name in MEMBERS if hasattr(found, name)})
-    return cast("Launcher", back_end)
 
 
 MEMBERS = frozenset(name for name in (*Launcher.__annotations__, *vars(Launcher)) if name[0] != "_")

@@ -5,7 +5,6 @@ It has no directives and no queue, like a job of `local`; hosts, steps and optio
 
 from __future__ import annotations
 
-from dlrun.schedulers.defaults import completed
 from dlrun.schedulers.protocol import Scheduler
 
 SUFFIX = "-allocation"
@@ -36,14 +35,12 @@ def is_inside(scheduler: str) -> bool:
     return scheduler.endswith(SUFFIX)
 
 
-def inside(outer: Scheduler) -> Scheduler:
-    """The back end for jobs inside an allocation of `outer`, which must have an `ALLOCATION`."""
-    from dlrun.schedulers import local  # noqa: PLC0415 - a submitted job imports its own scheduler only
-
-    back_end, held = completed(local), outer.ALLOCATION
+def inside(outer: Scheduler, local: Scheduler) -> Scheduler:
+    """`local` as the back end for jobs inside an allocation of `outer`, which must have an `ALLOCATION`."""
+    held = outer.ALLOCATION
     library = (*outer.LIBRARY, *(held.library if held is not None else ()))
     of_outer = {name: getattr(outer, name) for name in _OF_OUTER}
-    vars(back_end).update(
+    vars(local).update(
         {
             **of_outer,
             "NAME": name_in(outer.NAME),
@@ -52,4 +49,4 @@ def inside(outer: Scheduler) -> Scheduler:
             "ROLES_INSIDE": False,
         }
     )
-    return back_end
+    return local

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from functools import cached_property
 
 from dlrun.errors import OperationFailed
 from dlrun.model.job import Ending, JobStatus
@@ -19,15 +19,6 @@ from dlrun.schedulers.protocol import Acceptance, Allocation, Probe, Scheduler
 from dlrun.schedulers.queue_rules import QueueRules
 from dlrun.schedulers.refusals import advice_for
 from dlrun.schedulers.taken import Taken
-
-
-def completed(found: Any) -> Scheduler:
-    """A back end with the names of its module, and the defaults for all others of `Scheduler`."""
-    made = Defaults()
-    vars(made).update({name: getattr(found, name) for name in MEMBERS if hasattr(found, name)})
-    vars(made).setdefault("BY_HAND", vars(made).get("CLIENT"))
-    vars(made).setdefault("LISTED_GPUS", made.GPUS)
-    return cast("Scheduler", made)
 
 
 class Defaults:
@@ -80,6 +71,16 @@ class Defaults:
     def in_queue(self, arguments: Sequence[str], queue: str) -> Sequence[str]:
         """The arguments: a job has one queue."""
         return arguments
+
+    @cached_property
+    def BY_HAND(self) -> str | None:  # noqa: N802 - a constant of most back ends
+        """The client of the back end."""
+        return getattr(self, "CLIENT", None)
+
+    @cached_property
+    def LISTED_GPUS(self) -> GpuRequest:  # noqa: N802 - a constant of most back ends
+        """As for nodes that are not listed."""
+        return self.GPUS
 
     def submitted(self, stdout: str) -> str:
         """The last line of the output that is a job id; sites' wrappers print their text before it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from dlrun.frameworks.common import presets
 from dlrun.frameworks.protocol import Framework, Setting, Shape
@@ -74,13 +74,6 @@ class Defaults:
     ports = staticmethod(no_ports)
     comm_cores = staticmethod(no_comm_cores)
     problems = staticmethod(no_problems)
-
-
-def completed(found: Any) -> Framework:
-    """A back end with the names of its module, and the defaults for all others of `Framework`."""
-    back_end = Defaults()
-    vars(back_end).update({name: getattr(found, name) for name in MEMBERS if hasattr(found, name)})
-    return cast("Framework", back_end)
 
 
 MEMBERS = frozenset(name for name in (*Framework.__annotations__, *vars(Framework)) if name[0] != "_")

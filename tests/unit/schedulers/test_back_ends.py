@@ -13,7 +13,7 @@ from dlrun.errors import Invalid, OperationFailed
 from dlrun.jobs.clusters import batch
 from dlrun.jobs.records.jobs import Job
 from dlrun.model.plan import Dependency
-from dlrun.schedulers.defaults import MEMBERS, Defaults, completed
+from dlrun.schedulers.defaults import MEMBERS, Defaults
 from dlrun.schedulers.protocol import Scheduler
 from tests.unit.schedulers.making import faults, lines, request, site
 
@@ -39,7 +39,7 @@ def test_the_protocol_is_seen_whole_and_little_of_it_has_to_be_written():
     assert len(DATA) == 42
     assert len(FUNCTIONS) == 32
     assert {*DATA, *FUNCTIONS, "accounting"} == MEMBERS
-    assert sorted(MEMBERS - DEFAULTS - {"BY_HAND", "LISTED_GPUS"}) == [
+    assert sorted(MEMBERS - DEFAULTS) == [
         "CLIENT", "HOSTS", "ID", "JOB_ID", "NAME", "PREFIX", "cancel", "directives", "parse_queue", "queue", "submit",
     ]  # fmt: skip
 
@@ -59,7 +59,8 @@ def test_a_scheduler_that_cannot_hold_jobs_is_an_error(tmp_path, monkeypatch):
     job = Job(
         directory=tmp_path, name="j", site="here", scheduler="slurm", job_id="7", submitted=0.0, array=None
     )
-    monkeypatch.setattr(backends, "scheduler", lambda name: completed(SimpleNamespace(cancel=lambda ids: ())))
+    slurm = backends.completed("scheduler", SimpleNamespace(cancel=lambda ids: ()))
+    monkeypatch.setattr(backends, "scheduler", lambda name: slurm)
     with pytest.raises(Invalid, match="slurm cannot hold jobs"):
         list(batch.act("hold", [(job, None)]))
 
