@@ -8,7 +8,6 @@ from typing import Any
 from dlrun.model.units import Duration
 from dlrun.schedulers.queue_rules import QueueRules
 
-_MODULES = "`module avail` on the cluster shows the names; correct `environment.modules`"
 _REQUEUE_CAUSES = {"preempted": "preempted", "node": "node_failed", "walltime": "timed_out"}
 """Cause -> the name under `on_failure` of what is requeued."""
 
