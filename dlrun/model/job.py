@@ -1,4 +1,4 @@
-"""States of jobs, common to all schedulers."""
+"""States of jobs, common to all schedulers, and the directory of a role of a job."""
 
 from __future__ import annotations
 
@@ -94,3 +94,8 @@ class Accounted:
     source: str
     cpu: float | None
     memory: float | None
+
+
+def role_directory(role: str) -> str:
+    """The directory of a role below that of its job."""
+    return f"roles/{role}"

@@ -311,11 +311,6 @@ class Cost:
     an_hour: float = 0.0
 
 
-def role_directory(role: str) -> str:
-    """The directory of a role below that of its job."""
-    return f"roles/{role}"
-
-
 @record(frozen=True, slots=True, kw_only=True)
 class RoleJob:
     """A role of a job with several programs: a job of its own, on some of that job's nodes, or those of the role `beside`."""

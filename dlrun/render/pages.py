@@ -9,7 +9,8 @@ from pathlib import Path
 import jinja2
 
 from dlrun import __version__, backends
-from dlrun.model.plan import Plan, RoleJob, role_directory
+from dlrun.model.job import role_directory
+from dlrun.model.plan import Plan, RoleJob
 from dlrun.model.program import Ready
 from dlrun.model.units import many
 from dlrun.render.parts import END_SIGNAL, before_end, job_parts

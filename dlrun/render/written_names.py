@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from dlrun import backends
 from dlrun.model.data import Snapshot
-from dlrun.model.plan import Plan, RoleJobs, role_directory
+from dlrun.model.job import role_directory
+from dlrun.model.plan import Plan, RoleJobs
 from dlrun.model.record import record
 from dlrun.plan import log_names
 from dlrun.render.parts import expansions, hub_sets, job_parts, keeps, stages

@@ -14,8 +14,8 @@ from dlrun.jobs.queue import overdue, status
 from dlrun.jobs.queue.results import programs
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import is_recent, run_state
-from dlrun.model.job import JobStatus, State
-from dlrun.model.plan import Plan, role_directory
+from dlrun.model.job import JobStatus, State, role_directory
+from dlrun.model.plan import Plan
 from dlrun.model.spec import Metric
 from dlrun.plan.metrics.log import Reading, read_metric
 from dlrun.plan.metrics.spec import THROUGHPUT

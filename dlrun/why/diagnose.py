@@ -20,9 +20,8 @@ from dlrun.jobs.records import outcome
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import MOST, read_json, run_state
 from dlrun.model.cpuset import format_list
-from dlrun.model.job import BY_SIGNAL, UNMET, UNNAMED, JobStatus, State
+from dlrun.model.job import BY_SIGNAL, UNMET, UNNAMED, JobStatus, State, role_directory
 from dlrun.model.json_codec import from_plain
-from dlrun.model.plan import role_directory
 from dlrun.model.site import FailurePattern
 from dlrun.model.units import Bytes
 from dlrun.node.checks import transport_lines

@@ -16,7 +16,8 @@ from dlrun.jobs.code.names import RECORD, SNAPSHOT, SNAPSHOT_LIST
 from dlrun.jobs.code.record import DIFF, described, outputs
 from dlrun.jobs.records.validation import MOST, read_json
 from dlrun.model.data import Snapshot
-from dlrun.model.plan import Plan, role_directory
+from dlrun.model.job import role_directory
+from dlrun.model.plan import Plan
 from dlrun.model.units import Bytes, many
 from dlrun.system.paths import read_bytes
 

@@ -15,9 +15,9 @@ from dlrun.jobs.logs.files import Log
 from dlrun.jobs.queue import attempts
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import read_json, run_state
-from dlrun.model.job import JobStatus, State
+from dlrun.model.job import JobStatus, State, role_directory
 from dlrun.model.json_codec import from_plain
-from dlrun.model.plan import Cost, Plan, role_directory
+from dlrun.model.plan import Cost, Plan
 from dlrun.model.spec import Metric
 from dlrun.plan.command.pool import nodes_of_run
 from dlrun.plan.metrics.log import Reading, RunSize, read_metric

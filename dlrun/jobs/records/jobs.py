@@ -19,10 +19,11 @@ from dlrun.errors import Invalid, OperationFailed
 from dlrun.jobs.records import id_forms, links, ownership, resubmitted, submission, validation
 from dlrun.jobs.records.directories import ANSWER, SUBMISSION
 from dlrun.jobs.records.validation import MOST, read_json
+from dlrun.model.job import role_directory
 from dlrun.model.json_codec import from_plain
 from dlrun.model.keys import from_home
 from dlrun.model.nearest import nearest
-from dlrun.model.plan import Plan, role_directory
+from dlrun.model.plan import Plan
 from dlrun.model.record import record
 from dlrun.model.site import Site
 from dlrun.model.text import digits, lazy_pattern

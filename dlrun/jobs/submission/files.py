@@ -14,7 +14,8 @@ from dlrun.config.secret_names import without_secrets
 from dlrun.errors import Invalid
 from dlrun.jobs.records import spec_arguments
 from dlrun.jobs.submission.template_cache import cached
-from dlrun.model.plan import Plan, role_directory
+from dlrun.model.job import role_directory
+from dlrun.model.plan import Plan
 from dlrun.model.text import visible
 from dlrun.plan.runtime_checks import SAMPLER, programs
 from dlrun.render.pages import pages
