@@ -127,7 +127,7 @@ def place(tmp_path_factory, preloaded) -> Dlrun:
         yield running
 
 
-SLOW = ("tune", "scale run")
+SLOW = ("tune", "scale run", "report", "why", "site test", "verify")
 
 
 @pytest.mark.parametrize(

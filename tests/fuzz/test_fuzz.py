@@ -10,7 +10,7 @@ from tests.examples import cases, examples
 from tests.fuzz.areas import AREAS, case
 
 
-@pytest.mark.parametrize("area", cases(AREAS, quick=5))
+@pytest.mark.parametrize("area", cases(AREAS, quick=2))
 def test_damaged_input_is_no_bug(area, tmp_path):
     well = 0
     for seed in range(max(30, examples(100))):

@@ -109,7 +109,10 @@ def of_run(place: Path) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("which", ["daemon", "shell", "both"])
+@pytest.mark.parametrize(
+    "which",
+    ["daemon", pytest.param("shell", marks=pytest.mark.slow), pytest.param("both", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize(
     "name",
     [
