@@ -47,10 +47,7 @@ def _job(plan: Plan) -> Iterator[str]:
         yield f"  GPUs        {request.gpus_per_node} on each node"
     if request.memory_per_node:
         yield f"  memory      {request.memory_per_node} on each node"
-    if request.partition:
-        yield f"  partition   {request.partition}"
-    if request.walltime:
-        yield f"  walltime    {request.walltime}"
+    yield from _queue(plan)
     if plan.points:
         yield f"  sweep       {len(plan.points)} points{_places(plan)}"
     yield from _runs(plan)
@@ -63,14 +60,18 @@ def _job(plan: Plan) -> Iterator[str]:
 
 def _whole(plan: Plan) -> Iterator[str]:
     """What a job with roles asks for; the roles follow."""
-    request = plan.request
     yield f"job {plan.name} on {plan.site} ({plan.scheduler}, {many(len(plan.each_role), 'role')})"
-    yield f"  nodes       {request.nodes}"
-    if request.partition:
-        yield f"  partition   {request.partition}"
-    if request.walltime:
-        yield f"  walltime    {request.walltime}"
+    yield f"  nodes       {plan.request.nodes}"
+    yield from _queue(plan)
     yield from _runs(plan)
+
+
+def _queue(plan: Plan) -> Iterator[str]:
+    """Where and how long a job runs, as far as the scheduler is asked for it."""
+    if plan.request.partition:
+        yield f"  partition   {plan.request.partition}"
+    if plan.request.walltime:
+        yield f"  walltime    {plan.request.walltime}"
 
 
 def _roles(plan: Plan) -> None:
