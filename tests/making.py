@@ -7,10 +7,13 @@ import re
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from dlrun import backends
 from dlrun.jobs.records import ownership
 from dlrun.jobs.submission.files import library_files
 from dlrun.model.plan import Dependency, Plan
+from dlrun.model.problem import InvalidFile
 from dlrun.plan.build import PlanInputs
 from dlrun.plan.role_jobs.build import RolePlanInputs, build_all
 from dlrun.render.pages import pages
@@ -82,6 +85,17 @@ def plan_of(place: Path, spec: str, site: str = SLURM, **more) -> Plan:
     (place / "spec.yaml").write_text(f"{text}\nsite: ./site.yaml\n", "utf-8")
     (place / "site.yaml").write_text(site, "utf-8")
     return plan_in(place, **more)
+
+
+def fault_of(place: Path, spec: str, site: str = SLURM) -> tuple[str, str, str | None, str]:
+    """The one error of a spec, as of `plan_of`: code, message, way out, and the text from its place on."""
+    with pytest.raises(InvalidFile) as raised:
+        plan_of(place, spec, site)
+    errors = [problem for problem in raised.value.problems if not problem.warning]
+    assert len(errors) == 1, errors
+    at = errors[0].origin
+    line = (place / "spec.yaml").read_text().splitlines()[at.line - 1]
+    return errors[0].code, errors[0].message, errors[0].help, line[at.column - 1 :]
 
 
 def scripts_of(plan: Plan, job_dir: Path | str = "/home/ada/jobs/run") -> dict[str, str]:

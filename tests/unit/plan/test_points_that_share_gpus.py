@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from dlrun.model.problem import InvalidFile
-from tests.making import SLURM, plan_of, scripts_of
+from tests.making import SLURM, fault_of, plan_of, scripts_of
 
 SITE = (
     SLURM
@@ -17,17 +17,6 @@ node_types: {n: {memory: 180GiB, topology: {packages: 2, cores: 8, gpus: {count:
 """
 )
 SWEEP = "command: [train, '{{ x }}', '{{ world_size }}', '{{ gpus_per_node }}']\nsweep: {%s, x: [1, 2, 3]}\n"
-
-
-def fault(tmp_path, text, site=SITE):
-    """The one error of a spec, with the text at its place."""
-    with pytest.raises(InvalidFile) as raised:
-        plan_of(tmp_path, text, site)
-    errors = [problem for problem in raised.value.problems if not problem.warning]
-    assert len(errors) == 1, errors
-    at = errors[0].origin
-    line = (tmp_path / "spec.yaml").read_text().splitlines()[at.line - 1]
-    return errors[0].code, errors[0].message, errors[0].help, line[at.column - 1 :]
 
 
 def test_each_point_has_cores_of_its_own_and_one_gpu_that_it_shares(tmp_path):
@@ -61,7 +50,7 @@ FAULTS = [
     ("sweep", "more", "at", "message", "help_"), FAULTS, ids=[f"{one[0]} {one[1]}" for one in FAULTS]
 )
 def test_what_is_wrong_is_said_once_and_at_its_place(tmp_path, sweep, more, at, message, help_):
-    code, text, way_out, line = fault(tmp_path, f"{SWEEP % sweep}{more}\n")
+    code, text, way_out, line = fault_of(tmp_path, f"{SWEEP % sweep}{more}\n", SITE)
     assert (code, line[: len(at)]) == ("DLR140", at)
     assert message in text
     assert help_ in way_out

@@ -12,7 +12,7 @@ from dlrun.model.problem import InvalidFile
 from dlrun.model.units import Duration
 from dlrun.plan.role_jobs.order import ends
 from dlrun.render.parts import library
-from tests.making import SLURM, plan_of, scripts_of
+from tests.making import SLURM, fault_of, plan_of, scripts_of
 
 SITE = (
     SLURM
@@ -38,17 +38,6 @@ roles:
 
 def jobs(plan):
     return {role.name: role for role in plan.role_jobs.jobs}
-
-
-def fault(tmp_path, text, site=SITE):
-    """The one error of a spec, with the text at its place."""
-    with pytest.raises(InvalidFile) as raised:
-        plan_of(tmp_path, text, site)
-    errors = [problem for problem in raised.value.problems if not problem.warning]
-    assert len(errors) == 1, errors
-    at = errors[0].origin
-    line = (tmp_path / "spec.yaml").read_text().splitlines()[at.line - 1]
-    return errors[0].code, errors[0].message, errors[0].help, line[at.column - 1 :]
 
 
 def test_the_job_asks_for_the_nodes_of_all_roles(tmp_path):
@@ -135,7 +124,7 @@ def test_without_steps_of_the_scheduler_programs_are_started_by_ssh(tmp_path):
 
 @pytest.mark.parametrize("key", ["on_failure: {requeue: 1}", "chain: true"])
 def test_where_the_job_itself_submits_its_next_run_roles_cannot(tmp_path, key):
-    code, message, _, _ = fault(tmp_path, f"{TWO}{key}\n", PBS)
+    code, message, _, _ = fault_of(tmp_path, f"{TWO}{key}\n", PBS)
     assert (code, "cannot be started again on openpbs yet" in message) == ("DLR143", True)
 
 
@@ -201,7 +190,7 @@ def test_several_roles_that_end_the_job_have_a_directory_of_results_each(tmp_pat
 
 def test_a_service_has_no_results(tmp_path):
     text = TWO.replace("[judge, ", "[judge, '{{ results }}', ") + RESULTS
-    code, _, help_, at = fault(tmp_path, text, SITE + LOCAL)
+    code, _, help_, at = fault_of(tmp_path, text, SITE + LOCAL)
     assert (code, at.startswith("'{{ results")) == ("DLR029", True)
     assert "if the job ends with that role" in help_
 
@@ -284,7 +273,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("code", "text", "at", "message", "help_"), FAULTS, ids=[one[1] for one in FAULTS])
 def test_what_is_wrong_is_said_once_and_at_its_place(tmp_path, code, text, at, message, help_):
-    found = fault(tmp_path, text)
+    found = fault_of(tmp_path, text, SITE)
     assert found[0] == code
     assert message in found[1]
     assert help_ in (found[2] or "")
@@ -295,7 +284,7 @@ def test_what_is_wrong_is_said_once_and_at_its_place(tmp_path, code, text, at, m
 def test_what_the_whole_job_lacks_is_said_once(tmp_path, before, at):
     site = SITE.replace("type: slurm", "type: slurm, required: [account]")
     text = f"name: x\n{before}\nroles: {{a: {{command: [a]}}, b: {{command: [b]}}}}\n"
-    code, message, _, found = fault(tmp_path, text, site)
+    code, message, _, found = fault_of(tmp_path, text, site)
     assert (code, found.startswith(at)) == ("DLR020", True)
     assert "requires `account`" in message
 
@@ -307,7 +296,7 @@ def test_what_the_whole_job_lacks_is_said_once(tmp_path, before, at):
     ],
 )
 def test_other_schedulers_are_refused(tmp_path, site, message):
-    found = fault(tmp_path, "roles: {a: {command: [a]}}", site)
+    found = fault_of(tmp_path, "roles: {a: {command: [a]}}", site)
     assert found[0] == "DLR143"
     assert message in found[1]
 
@@ -324,7 +313,7 @@ def test_staged_data_is_refused(tmp_path):
 def test_a_role_that_needs_more_cores_than_the_one_with_gpus_needs_whole_nodes(tmp_path):
     one = "{command: [a], gpus_per_node: 1, cpus_per_rank: 1, ranks_per_node: 1}"
     text = f"roles: {{a: {one}, b: {{command: [b], gpus_per_node: 0}}}}"
-    code, message, help_, _ = fault(tmp_path, text, SHARED)
+    code, message, help_, _ = fault_of(tmp_path, text, SHARED)
     assert code == "DLR143"
     assert "uses more cores" in message
     assert "`exclusive: true`" in help_

@@ -9,8 +9,8 @@ import subprocess
 import pytest
 
 from dlrun.resources import directory as resource
-from tests.making import LOCAL, SLURM, plan_of, scripts_of
-from tests.unit.plan.test_role_jobs import SHARED, SITE, TWO, fault, jobs
+from tests.making import LOCAL, SLURM, fault_of, plan_of, scripts_of
+from tests.unit.plan.test_role_jobs import SHARED, SITE, TWO, jobs
 
 BESIDE = """\
 resources: {walltime: 1h}
@@ -104,9 +104,9 @@ def test_a_role_is_shown_its_part_of_the_gpus_of_the_job(given, indexes, shown):
 
 
 def test_roles_share_whole_nodes_of_known_topology_only(tmp_path):
-    code, message, help_, _ = fault(tmp_path, BESIDE, SHARED)
+    code, message, help_, _ = fault_of(tmp_path, BESIDE, SHARED)
     assert (code, "may get a part only" in message, "`exclusive: true`" in help_) == ("DLR143", True, True)
-    code, message, _, _ = fault(tmp_path, BESIDE, SLURM)
+    code, message, _, _ = fault_of(tmp_path, BESIDE, SLURM)
     assert (code, "of unknown topology" in message) == ("DLR142", True)
 
 
@@ -133,7 +133,7 @@ def test_a_program_alone_needs_no_launcher_of_mpi(tmp_path):
     own = LOCAL + "node_types: {n: {topology: {packages: 1, cores: 6}}}\n"
     text = "framework: mpi\n" + TWO.replace("    nodes: 2\n", "    ranks_per_node: 1\n")
     assert [role.plan.framework for role in jobs(plan_of(tmp_path, text, own)).values()] == ["mpi", "mpi"]
-    assert fault(tmp_path, text.replace("ranks_per_node: 1", "ranks_per_node: 2"), own)[0] == "DLR028"
+    assert fault_of(tmp_path, text.replace("ranks_per_node: 1", "ranks_per_node: 2"), own)[0] == "DLR028"
 
 
 FAULTS = [
@@ -174,7 +174,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("code", "more", "at", "message", "help_"), FAULTS, ids=[one[1] for one in FAULTS])
 def test_what_cannot_share_a_node_is_said_once_and_at_its_place(tmp_path, code, more, at, message, help_):
-    found = fault(tmp_path, f"roles: {{a: {{command: [a]}}, {more}}}")
+    found = fault_of(tmp_path, f"roles: {{a: {{command: [a]}}, {more}}}", SITE)
     assert found[0] == code
     assert message in found[1]
     assert help_ in (found[2] or "")
