@@ -19,7 +19,7 @@ from dlrun.config.document import parse
 from dlrun.config.foreign_options import translated, translated_flags
 from dlrun.config.layers import Assignment
 from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode
-from dlrun.config.programs import with_command, with_roles
+from dlrun.config.programs import default_for, with_command, with_roles
 from dlrun.config.secrets import faulty_secrets, hide, plain_secrets
 from dlrun.config.sites import Profile
 from dlrun.config.syntax import cut_off
@@ -164,7 +164,8 @@ def decoded(found: Layers, chosen: Chosen, options: Options, unknown: Unknown) -
     flags, more = translated_flags(found.assignments)
     if found.spec is not None:
         notes = (*notes, *cut_off(found.spec, found.sources[str(found.path)]))
-    root = _over(layers.merge_all([defaults, found.settings, written]), flags, problems)
+    weaker = [default_for(layer, written) for layer in (defaults, found.settings)]
+    root = _over(layers.merge_all([*weaker, written]), flags, problems)
     sources = {**found.sources, **chosen.sources}
     if found.spec is not None:
         root, both = with_command(root)

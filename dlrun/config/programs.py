@@ -23,6 +23,8 @@ _OF_JOB = (
 )  # fmt: skip
 """Keys of a spec that its roles do not take over."""
 _RESOURCES_OF_JOB = ("nodes", "ranks", "spare_nodes", "hosts", "exclude")
+_NOT_WITH_ROLES = ("nodes", "ranks")
+"""Keys of `resources` that a spec with roles cannot have."""
 
 
 def with_command(root: MapNode) -> tuple[MapNode, Problem | None]:
@@ -44,6 +46,19 @@ def with_command(root: MapNode) -> tuple[MapNode, Problem | None]:
     words = tuple(ScalarNode(text=word, origin=text.origin) for word in SHELL)
     made = ListNode(items=(*words, dataclasses.replace(text, plain=False)), origin=text.origin)
     return _with(_with(root, "command", made), "run", text), None
+
+
+def default_for(default: MapNode | None, written: MapNode | None) -> MapNode | None:
+    """A weaker layer's tree for a spec: the size of one program is no default for a job of several."""
+    resources = default.get("resources") if default is not None else None
+    if (
+        default is None
+        or not isinstance(resources, MapNode)
+        or written is None
+        or written.get("roles") is None
+    ):
+        return default
+    return _with(default, "resources", _without(resources, _NOT_WITH_ROLES))
 
 
 def with_roles(root: MapNode) -> tuple[MapNode, Mapping[str, MapNode], list[Problem]]:
@@ -68,7 +83,7 @@ def with_roles(root: MapNode) -> tuple[MapNode, Mapping[str, MapNode], list[Prob
             width=given.width,
             help="write `nodes` in each role (default: 1)",
         )
-        for name in ("nodes", "ranks")
+        for name in _NOT_WITH_ROLES
         if (given := root.get("resources", name)) is not None
     ]
     base = _without(root, _OF_JOB)
