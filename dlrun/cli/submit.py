@@ -106,7 +106,7 @@ def command(
         from dlrun.jobs.hubs.needed import described as of_hub
         from dlrun.jobs.submission.submit import check_with_scheduler
 
-        for data in prepared.plan.data:
+        for data in (data for each in prepared.plan.programs for data in each.data):
             if line := of_hub(data):
                 notice(f"{data.name}: {line}")
         if prepared.plan.environment.container is not None or prepared.plan.role_jobs is not None:
@@ -131,7 +131,8 @@ def _fetch(prepared: Prepared, job_dir: Path | None, as_json: bool) -> int:
 
     base = base_for(prepared.inputs.site if prepared.inputs is not None else None).absolute()
     plan = fetched(prepared.plan, base, (job_dir or base / "job").absolute(), notice)
-    places = [one.source for one in plan.data if one.hub is not None]
+    sets = [data for each in plan.programs for data in each.data]
+    places = [*dict.fromkeys(one.source for one in sets if one.hub is not None)]
     places += dict.fromkeys(one.image for one in containers(plan))
     return _show_fetched(places, as_json)
 

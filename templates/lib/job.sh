@@ -128,6 +128,9 @@ _dlrun_expect_environment() { # export the environments and directories of this 
   done
   DLRUN_PYTHON=$(type -P python) || true
   DLRUN_PYTHON3=$(type -P python3) || true
+  if [[ -n ${_dlrun_copied-} ]]; then # a venv of which this node, if no ranks run on it, has no copy
+    DLRUN_PYTHON=${DLRUN_PYTHON/#"$_dlrun_copied"/"$VIRTUAL_ENV"} DLRUN_PYTHON3=${DLRUN_PYTHON3/#"$_dlrun_copied"/"$VIRTUAL_ENV"}
+  fi
 }
 
 dlrun_expect_image() { # PATH: the image of a container, which must have the same size on each node

@@ -45,6 +45,7 @@ dlrun_in_place_if_too_large() { # VARIABLE NAME SOURCE: where a data set turned 
 
 dlrun_use_staged_venv() { # NAME PATH: as its `activate` would; the copy's own scripts first, they start its interpreter
   if [[ -e $DLRUN_RUN_DIR/in-place-$1 ]]; then return 0; fi
+  _dlrun_copied=${VIRTUAL_ENV-}
   export VIRTUAL_ENV=$2
   PATH=${VIRTUAL_ENV%/data}/bin:$VIRTUAL_ENV/bin:$PATH
 }

@@ -418,3 +418,22 @@ def test_staged_without_a_job(dlrun, hub, env):
     ran = dlrun("stage-data", f"hf://org/model@{COMMIT}", "--to", dlrun.place / "to", env=env)
     assert (dlrun.place / "to" / "model" / "data" / "weights.safetensors").read_bytes() == WEIGHTS
     assert str(dlrun.place / "to" / "model" / "data") in ran.stdout
+
+
+@pytest.mark.slow
+def test_roles_have_repositories_of_their_own(dlrun, hub, env):
+    roles = {
+        "judge": {"run": "echo judged; sleep 600", "data": {"words": {"source": "hf://datasets/org/words@main"}}},
+        "train": {"run": READ, "data": {"model": {"source": f"hf://org/model@{COMMIT}"}}, "needs": ["judge"]},
+    }  # fmt: skip
+    text = f"site: workstation\nusage: false\nresources: {{walltime: 5m}}\nroles: {json.dumps(roles)}\n"
+    job = job_of(submit(dlrun, env, text, "--wait"))
+    shown = (job / "roles/train/logs/rank-0.log").read_text()
+    assert str(store_of(dlrun) / "models--org--model" / COMMIT) in shown
+    assert "offline=1" in shown
+    assert json.loads((job / "hub-train.model.json").read_text())["commit"] == COMMIT
+    assert (job / "hub-judge.words.json").exists()
+    asked = len(hub.gets())
+    submit(dlrun, env, text, "--wait")
+    assert len(hub.gets()) == asked, "what is in the store is not fetched again"
+    assert not dlrun("clean", "--yes", env=env).stderr.count("removed: no job")

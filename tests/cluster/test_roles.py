@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -387,3 +390,115 @@ def test_the_example(alice):
     for rank in ("0", "1"):
         assert "step 400 mean reward" in alice.dlrun("logs", job, "--role", "train", "--rank", rank).stdout
     alice.left_nothing(job, NODES)
+
+
+READER = """\
+import os, sys, time
+from pathlib import Path
+
+place = Path(os.environ["DLRUN_DATA_SMALL"])
+print("read", (place / "b.txt").read_text(), "in", place, "with", sorted(set(os.environ) & {"DLRUN_DATA_OWN"}), flush=True)
+time.sleep(float(sys.argv[1]))
+"""
+
+
+def reading(alice, name, seconds, *, hold=False, **roles):
+    """Submit a training of two nodes whose data, and that of its judge, lie on the nodes; its id."""
+    alice.write("local.yaml", {**SLURM_SITE, "storage": {"node_local": {"path": "/tmp", "size": "10GB"}}})
+    alice.write("reader.py", READER)
+    for file in ("set/a.txt", "set/b.txt", "own/c.txt"):
+        (alice.directory / file).parent.mkdir(exist_ok=True)
+        (alice.directory / file).parent.chmod(0o755)
+        alice.write(file, file)
+    spec = {
+        "name": name,
+        "site": "./local.yaml",
+        "hold": hold,
+        "resources": {"walltime": "5m", "exclusive": True},
+        "data": {"small": {"source": "set", "keep": "job"}},
+        "roles": {
+            "judge": {
+                "run": "cat {{ data.own }}/c.txt; exec python3 server.py {{ role.judge.port }}",
+                "data": {"own": {"source": "own", "keep": "job"}},
+            },
+            "train": {"command": ["python3", "reader.py", str(seconds)], "nodes": 2, "ranks_per_node": 2, "needs": ["judge"]},
+            **roles,
+        },
+    }  # fmt: skip
+    return alice.dlrun("submit", str(alice.write(f"{name}.yaml", spec)), "--parsable").stdout.strip()
+
+
+def test_the_data_of_each_role_are_copied_to_its_nodes(alice):
+    job = reading(alice, "reads", 0)
+    (run,) = alice.ended(job, 120)
+    assert (run["state"], run["exit_code"]) == ("completed", 0), alice.log(job)
+    shown = alice.dlrun("logs", job, "--role", "train", "--rank", "all").stdout
+    assert shown.count("read set/b.txt in /tmp/") == 4, shown
+    assert shown.count("with []") == 4, shown
+    assert "own/c.txt" in alice.dlrun("logs", job, "--role", "judge").stdout
+    no_data_left(alice, job)
+
+
+def no_data_left(alice, job):
+    for node in NODES:
+        assert not [name for name in names(alice, node) if not name.startswith(".")], names(alice, node)
+    alice.left_nothing(job, NODES)
+
+
+def test_data_that_two_roles_of_a_node_read_stay_until_both_have_ended(alice):
+    late = "sleep 8; python3 reader.py 0"
+    job = reading(alice, "beside", 0, early={"command": ["python3", "reader.py", "2"], "ends": True},
+                  late={"run": late, "beside": "early", "ends": True},
+                  train={"command": ["true"]})  # fmt: skip
+    (run,) = alice.ended(job, 120)
+    assert (run["state"], run["exit_code"]) == ("completed", 0), alice.log(job)
+    for role in ("early", "late"):
+        shown = alice.dlrun("logs", job, "--role", role, "--rank", "all").stdout
+        assert shown.count("read set/b.txt in /tmp/") == 1, shown
+    no_data_left(alice, job)
+
+
+def test_a_job_that_is_cancelled_takes_the_data_of_its_roles_away(alice):
+    job = reading(alice, "cancelled", 300)
+    log = alice.job_dir(job) / "roles/train/logs/rank-0.log"
+    await_true(lambda: log.exists() and "read" in log.read_text(), 90, "the training to read")
+    assert [any("small" in name for name in names(alice, node)) for node in NODES] == [True] * 3
+    alice.dlrun("cancel", job)
+    alice.ended(job, 60)
+    no_data_left(alice, job)
+
+
+def test_the_venv_of_a_role_comes_to_its_nodes(alice):
+    venv = alice.directory / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    for path in (venv, *venv.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | 0o055)
+    shows = {"command": ["python", "-c", "import sys; print(sys.prefix)"], "nodes": 2, "ranks_per_node": 1}
+    job = reading(
+        alice,
+        "venv",
+        0,
+        train={**shows, "environment": {"venv": str(venv), "stage": True}, "needs": ["judge"]},
+    )
+    (run,) = alice.ended(job, 120)
+    assert run["state"] == "completed", (alice.job_dir(job) / "roles/train/logs/job.log").read_text()
+    logs = [alice.job_dir(job) / f"roles/train/logs/rank-{rank}.log" for rank in (0, 1)]
+    assert [log.read_text().split() for log in logs] == [["/tmp/dlrun-alice/environment/data"]] * 2
+
+
+def test_data_that_have_gone_end_the_job_and_are_the_cause(alice):
+    gone = alice.directory / "gone"
+    gone.mkdir()
+    (gone / "file").write_text("x")
+    train = {"command": ["python3", "reader.py", "0"], "nodes": 2, "needs": ["judge"],
+             "data": {"gone": {"source": str(gone), "strategy": "copy"}}}  # fmt: skip
+    job = reading(alice, "gone", 0, hold=True, train=train)
+    shutil.rmtree(gone)
+    alice.dlrun("release", job)
+    (run,) = alice.ended(job, 120)
+    assert run["state"] == "failed", alice.log(job)
+    why = alice.why(job)
+    assert why["role"] == "train", why
+    assert f"the source `{gone}` does not exist" in json.dumps(why)
+    no_data_left(alice, job)

@@ -39,9 +39,17 @@ def fetched(plan: Plan, base: Path, target: Path, notice: Callable[[str], None])
 
     base: of new job directories; target: the job's. Raises Invalid and OperationFailed.
     """
-    if not any(data.hub for data in plan.data):
+    if not any(data.hub for one in plan.programs for data in one.data):
         return plan
     place = store.place_for(base, target)
+    if (roles := plan.role_jobs) is None:
+        return _with_sets(plan, place, notice)
+    jobs = tuple(replace(role, plan=_with_sets(role.plan, place, notice)) for role in roles.jobs)
+    return replace(plan, role_jobs=replace(roles, jobs=jobs))
+
+
+def _with_sets(plan: Plan, place: Path, notice: Callable[[str], None]) -> Plan:
+    """The plan of one program with what is fetched for it."""
     sets = tuple(_fetched(data, plan, place, notice) for data in plan.data)
     paths = {data.variable: Text.of(data.source) for data in sets if data.hub}
     return replace(
@@ -82,8 +90,9 @@ def token(plan: Plan) -> str | None:
 def marks(plan: Plan) -> dict[str, Path]:
     """Name in the job directory -> file of the store, of the files with which a new job keeps what it uses."""
     return {
-        f"hub-{data.name}.json": store.mark_of(Path(data.source))
-        for data in plan.data
+        f"hub-{f'{one.role}.' if one.role else ''}{data.name}.json": store.mark_of(Path(data.source))
+        for one in plan.programs
+        for data in one.data
         if data.hub is not None
     }
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dlrun import backends
 from dlrun.config.load import RoleInputs
@@ -15,6 +16,7 @@ from dlrun.model.observed import HubCopy
 from dlrun.model.plan import Dependency, Plan
 from dlrun.model.problem import InvalidFile
 from dlrun.model.record import record
+from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import digits
 from dlrun.plan.build import PlanInputs, build, sentence
@@ -98,11 +100,11 @@ def prepare(
                 plan_inputs(loaded, spec, str(here / (spec.directory or ""))),
                 installed=read_installed(spec, here),
                 after=dependencies(spec, loaded.site.scheduler.type, base) if spec.after else (),
-                measured=measure_data(spec, here) if loaded.site.storage.node_local else {},
-                hubs=_in_store(loaded),
+                **({} if roles else _of_data(spec, loaded.site, here)),
             ),
             roles,
             here,
+            look=True,
         )
     except InvalidFile as error:
         # All problems at once: those of the plan and those of missing files.
@@ -128,8 +130,10 @@ def plan_inputs(inputs: Inputs, spec: Spec, directory: str) -> PlanInputs:
     )
 
 
-def build_plan(inputs: PlanInputs, roles: Mapping[str, RoleInputs], here: Path) -> Plan:
-    """The plan of a job with one program, or with these roles; raises InvalidFile."""
+def build_plan(
+    inputs: PlanInputs, roles: Mapping[str, RoleInputs], here: Path, *, look: bool = False
+) -> Plan:
+    """The plan of a job with one program, or with these roles, whose data are looked at here if `look`; raises InvalidFile."""
     if not roles:
         return build(inputs)
     from dlrun.plan.role_jobs.build import RolePlanInputs, build_all  # noqa: PLC0415 - most jobs have one program
@@ -138,21 +142,32 @@ def build_plan(inputs: PlanInputs, roles: Mapping[str, RoleInputs], here: Path) 
         inputs,
         {
             name: RolePlanInputs(
-                spec=role.spec, directory=str(here / (role.spec.directory or "")), origins=role.origins
+                spec=role.spec,
+                directory=str(here / (role.spec.directory or "")),
+                origins=role.origins,
+                **(_of_data(role.spec, inputs.site, here) if look else {}),
             )
             for name, role in roles.items()
         },
     )
 
 
-def _in_store(inputs: Inputs) -> dict[str, HubCopy]:
+def _of_data(spec: Spec, site: Site, here: Path) -> dict[str, Any]:
+    """What this host knows of the data of a program, as fields of PlanInputs."""
+    return {
+        "measured": measure_data(spec, here) if site.storage.node_local else {},
+        "hubs": _in_store(spec, site),
+    }
+
+
+def _in_store(spec: Spec, site: Site) -> dict[str, HubCopy]:
     """Name -> copy in the store, of the data sets whose source is a commit of a hub."""
-    if not any(is_hub(data.source) for data in inputs.spec.data.values()):
+    if not any(is_hub(data.source) for data in spec.data.values()):
         return {}
     from dlrun.jobs.hubs.needed import known  # noqa: PLC0415 - most specs name none
     from dlrun.jobs.records.jobs import base_for  # noqa: PLC0415
 
-    return known(inputs.spec.data, base_for(inputs.site).absolute())
+    return known(spec.data, base_for(site).absolute())
 
 
 def dependencies(

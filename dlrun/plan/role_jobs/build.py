@@ -9,11 +9,12 @@ from __future__ import annotations
 import posixpath
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 
 from dlrun import backends
 from dlrun.launchers.protocol import Step
 from dlrun.model.data import Results, Snapshot
+from dlrun.model.observed import DataSize, HubCopy
 from dlrun.model.origin import Origin
 from dlrun.model.placement import CpuShare, GpuShare
 from dlrun.model.plan import Plan, RoleJob, RoleJobs, Variable
@@ -39,11 +40,13 @@ _OF_ENDING = ("checkpoint", "on_failure", "chain", "results")
 
 @record(frozen=True, slots=True, kw_only=True)
 class RolePlanInputs:
-    """A role as a spec of its own, its working directory, and where the keys of that spec were set."""
+    """A role as a spec of its own, its working directory, where the keys of that spec were set, and what is known of its data."""
 
     spec: Spec
     directory: str
     origins: Mapping[str, Origin]
+    measured: Mapping[str, DataSize] = field(default_factory=dict)
+    hubs: Mapping[str, HubCopy] = field(default_factory=dict)
 
 
 def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
@@ -157,6 +160,8 @@ def _divide(
             topology=nodes[name],
             directory=roles[name].directory,
             origins={**roles[name].origins, **of_job},
+            measured=roles[name].measured,
+            hubs=roles[name].hubs,
             notes=(),
             after=(),
             role=name,
@@ -258,8 +263,6 @@ def _of_role(spec: Spec, job: Spec, name: str, *, service: bool) -> Spec:
     return replace(
         spec,
         resources=resources,
-        # The site's default for images would copy them to the nodes of all roles.
-        environment=replace(spec.environment, stage=bool(spec.environment.stage)),
         code=job.code,
         track=job.track,
         hang=role.hang,
@@ -314,6 +317,8 @@ def _of_job(
             chain=spec.chain,
             results=spec.results,
             hang=None,
+            command=("true",),  # its own may name data, which only the role has
+            run=None,
             data={},
         ),
         directory=role.directory,

@@ -35,7 +35,6 @@ def check(spec: Spec, site: Site, ledger: Ledger) -> None:
     sweep, wanted = spec.sweep, spec.resources
     unknown = {
         "sweep": bool(sweep.list or sweep.zip or sweep.grid),
-        "environment.stage": bool(spec.environment.stage),
         "code.stage": isinstance(spec.code, Snapshot) and spec.code.stage,
         "resources.spare_nodes": wanted.spare_nodes > 0,
     }
@@ -66,7 +65,7 @@ def check(spec: Spec, site: Site, ledger: Ledger) -> None:
 def check_plans(
     plans: Mapping[str, Plan], on_nodes: Mapping[str, Sequence[str]], site: Site, ledger: Ledger
 ) -> None:
-    """Add a problem where a role's launcher, data or share of a node cannot be had inside one allocation."""
+    """Add a problem where a role's launcher or share of a node cannot be had inside one allocation."""
     one_node = is_one_node(site)
     for names in on_nodes.values():
         _check_sharing({name: plans[name] for name in names} if len(names) > 1 else {}, one_node, ledger)
@@ -80,22 +79,6 @@ def check_plans(
                 f"roles.{name}.launcher",
                 f"roles.{name}:",
                 help="use another `launcher`, such as `srun` or `ssh`",
-            )
-        for data in plan.data:
-            if data.strategy != "in_place" or data.hub is not None:
-                ledger.problem(
-                    CODE,
-                    f"data set `{data.name}` of role `{name}` would be copied to its nodes, which roles cannot do yet",
-                    f"roles.{name}.data.{data.name}",
-                    f"data.{data.name}",
-                    help="add `strategy: in_place` to it",
-                )
-        if plan.environment.staged is not None:
-            ledger.problem(
-                CODE,
-                f"the venv or image of role `{name}` would be copied to its nodes, which roles cannot do yet",
-                f"roles.{name}.environment.stage",
-                help="remove `stage`",
             )
         if not (plan.request.exclusive or one_node) and width(plan)[1] > width(plans[widest])[1]:
             ledger.problem(

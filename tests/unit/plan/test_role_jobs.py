@@ -301,13 +301,28 @@ def test_other_schedulers_are_refused(tmp_path, site, message):
     assert message in found[1]
 
 
-def test_staged_data_is_refused(tmp_path):
+def test_data_are_copied_to_the_nodes_of_the_role_that_reads_them(tmp_path):
     site = SITE + "storage: {node_local: {path: /local, size: 1TB}}\n"
-    text = "roles: {a: {command: [a]}, b: {command: [b]}}\ndata: {d: {source: /d, strategy: copy}}"
-    with pytest.raises(InvalidFile) as raised:
-        plan_of(tmp_path, text, site)
-    assert {p.code for p in raised.value.problems if not p.warning} == {"DLR143"}
-    assert "add `strategy: in_place`" in raised.value.problems[-1].help
+    text = (
+        "data: {all: {source: /d, strategy: copy}}\n"
+        "roles:\n"
+        "  a: {command: [a, '{{ data.all }}', '{{ data.own }}'], data: {own: {source: /e, strategy: copy}}}\n"
+        "  b: {command: [b, '{{ data.all }}'], nodes: 2}\n"
+    )
+    plan = plan_of(tmp_path, text, site)
+    assert plan.data == ()
+    of_roles = {name: role.plan for name, role in jobs(plan).items()}
+    assert {name: [data.name for data in one.data] for name, one in of_roles.items()} == {
+        "a": ["all", "own"],
+        "b": ["all"],
+    }
+    assert "--nodelist=" in str(of_roles["b"].stage_launch)
+
+
+def test_a_default_size_is_none_of_a_job_with_roles(tmp_path):
+    site = SITE + "defaults: {resources: {nodes: 7, walltime: 2h}}\n"
+    plan = plan_of(tmp_path, "roles: {a: {command: [a]}, b: {command: [b]}}", site)
+    assert (plan.request.nodes, plan.request.walltime) == (2, Duration(7200))
 
 
 def test_a_role_that_needs_more_cores_than_the_one_with_gpus_needs_whole_nodes(tmp_path):
