@@ -13,7 +13,7 @@ from dlrun.model.job import role_directory
 from dlrun.model.plan import Plan, RoleJob
 from dlrun.model.program import Ready
 from dlrun.model.units import many
-from dlrun.render.parts import END_SIGNAL, before_end, job_parts
+from dlrun.render.parts import END_SIGNAL, before_end, hosts, job_parts
 from dlrun.render.script import by_hand, environment_of, scripts
 
 ROLES = "roles.json"
@@ -114,6 +114,7 @@ def _job(plan: Plan, job_dir: str, templates: Path, compiled: jinja2.BytecodeCac
         prefix=scheduler.PREFIX,
         version=__version__,
         job_dir=job_dir,
+        hosts=hosts(plan),
         size=f"{many(plan.request.nodes, 'node')} for {many(len(jobs), 'role')}",
         divided=", ".join(f"{role.name} ({_where(role)})" for role in jobs),
         submit=f"`{by_hand(plan)}`",

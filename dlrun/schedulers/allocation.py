@@ -21,7 +21,7 @@ _OF_OUTER = (
         "LISTED_GPUS",
         "FEATURES",
     ),
-    *("NETWORK", "REPORTS_LOST_NODES", "ALLOCATION"),
+    *("NETWORK", "REPORTS_LOST_NODES", "ALLOCATION", "ROLES_INSIDE"),
 )
 
 
@@ -46,7 +46,6 @@ def inside(outer: Scheduler, local: Scheduler) -> Scheduler:
             "NAME": name_in(outer.NAME),
             "LIBRARY": library,
             "POINTS_INSIDE": False,
-            "ROLES_INSIDE": False,
         }
     )
     return local

@@ -147,6 +147,38 @@ def left(alice: User, host: str) -> int:
     return int(alice.cluster.on(host, f"pgrep -fxc '{SLEEP}' || true", user="root").stdout)
 
 
+ROLES = {
+    "judge": {"run": "echo judge on $(uname -n); exec python3 -m http.server {{ role.judge.port }}"},
+    "train": {
+        "run": "curl -sf -o /dev/null http://{{ role.judge.address }}/ && echo asked from $(uname -n)\n{more}",
+        "needs": ["judge"],
+        "ranks_per_node": 1,
+    },
+}
+
+
+def of_roles(alice: User, more: str) -> str:
+    text = json.dumps({"name": "several", "roles": ROLES}).replace("{more}", more)
+    return str(alice.write("several.yaml", json.loads(text)))
+
+
+@pytest.mark.parametrize("on_node", [True, False])
+def test_several_programs_divide_the_nodes_of_the_allocation(alice, on_node):
+    done = salloc(alice, *line(of_roles(alice, "exit 3")), on_node=on_node)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "judge on n1" in done.stdout, done.stdout + done.stderr
+    assert "asked from n2" in done.stdout, done.stdout + done.stderr
+    done = salloc(alice, *line("--hosts", "n2,n1", of_roles(alice, "exit 0")), on_node=on_node)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "judge on n2" in done.stdout, done.stdout + done.stderr
+    assert "asked from n1" in done.stdout, done.stdout + done.stderr
+    done = salloc(alice, *line("--hosts", "n2", of_roles(alice, "exit 0")), on_node=on_node)
+    assert done.returncode == 2, done.stdout + done.stderr
+    for node in ("n1", "n2", "login"):
+        found = alice.cluster.on(node, "pgrep -fac '[h]ttp.server' || true", user="root").stdout
+        assert int(found) == 0, "the judge has ended with the run"
+
+
 def test_what_the_allocation_is_too_small_for_is_said_before_anything_starts(alice):
     one = ("-N1", "-n1", "-c1")
     words = line("--ranks-per-node", "4", "--", "true")

@@ -124,11 +124,8 @@ def _divide(
     ledger: Ledger,
 ) -> dict[str, PlanInputs]:
     """The inputs for the plan of each role: as a job inside the allocation, with the part of a node that it has."""
-    scheduler = inputs.site.scheduler
-    if is_inside(scheduler.type):
-        return {}
-    site = inputs.site
-    if not supported.is_one_node(site):
+    site, scheduler = inputs.site, inputs.site.scheduler
+    if not (supported.is_one_node(site) or is_inside(scheduler.type)):
         if backends.scheduler(scheduler.type).ALLOCATION is None:
             return {}
         site = replace(site, scheduler=replace(scheduler, type=name_in(scheduler.type)))

@@ -10,7 +10,6 @@ from dlrun.model.plan import Plan
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.plan.decisions import Ledger
-from dlrun.schedulers.allocation import is_inside
 
 CODE = "DLR143"
 
@@ -18,14 +17,7 @@ CODE = "DLR143"
 def check(spec: Spec, site: Site, ledger: Ledger) -> None:
     """Add a problem for each key of the whole job, and for a scheduler, that jobs with roles do not support yet."""
     scheduler = backends.scheduler(site.scheduler.type)
-    if is_inside(site.scheduler.type):
-        ledger.problem(
-            CODE,
-            "a job with roles cannot run in an allocation that exists already yet",
-            "roles",
-            help="submit it, with `dlrun submit`",
-        )
-    elif not scheduler.ROLES_INSIDE:
+    if not scheduler.ROLES_INSIDE:
         ledger.problem(
             CODE,
             f"{site.scheduler.type} cannot run several roles in one job yet",

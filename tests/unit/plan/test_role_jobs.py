@@ -8,7 +8,6 @@ import subprocess
 
 import pytest
 
-from dlrun.model.problem import InvalidFile
 from dlrun.model.units import Duration
 from dlrun.plan.role_jobs.order import ends
 from dlrun.render.parts import library
