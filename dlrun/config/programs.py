@@ -49,7 +49,7 @@ def with_command(root: MapNode) -> tuple[MapNode, Problem | None]:
 
 
 def default_for(default: MapNode | None, written: MapNode | None) -> MapNode | None:
-    """A weaker layer's tree for a spec: the size of one program is no default for a job of several."""
+    """A weaker layer's tree for a spec; a job with roles does not take the size of one program from it."""
     resources = default.get("resources") if default is not None else None
     if (
         default is None
