@@ -17,9 +17,9 @@ def config(text: str) -> dict[str, str]:
 
 
 def records(text: str) -> list[dict[str, str]]:
-    """One dictionary per line of `scontrol -o`; a value ends before the next ` Key=`."""
+    """One dictionary per line of `scontrol -o`; a value ends before the next ` Key=`. Other lines are a banner of the client."""
     found = []
-    for line in filter(str.strip, text.splitlines()):
+    for line in re.findall(r"^(?:PartitionName|NodeName)=.*", text, re.MULTILINE):
         pairs = re.findall(r"(?:^|\s)([A-Za-z][\w:]*)=(.*?)(?=\s[A-Za-z][\w:]*=|\s*$)", line)
         found.append({key: value.strip() for key, value in pairs})
     return found

@@ -671,3 +671,9 @@ def test_a_notice_before_json_is_skipped_and_a_cut_answer_is_not_taken():
     for broken in (f"Maintenance\n{text[:-3]}", "Maintenance\n", text[:-3]):
         with pytest.raises(ValueError, match=r"."):
             json_of(broken)
+
+
+def test_lines_of_a_banner_are_no_records_of_slurm():
+    banner = "### Welcome to crag ###\nuse --account=NAME\n\n"
+    for text in (PARTITIONS, NODES):
+        assert site_slurm.records(banner + text) == site_slurm.records(text)
