@@ -29,6 +29,7 @@ def test_a_row_says_everything_and_the_engine_understands_it():
         assert rule.act in ACTS[rule.cls], where
         assert re.fullmatch(r"[A-Z_][A-Za-z0-9_*]*", rule.name), where
         assert rule.because, where
+        assert "Not documented" not in rule.because, where
         assert rule.value, where
         assert rule.source, where
         assert set(rule.source) <= set(sources()), where
