@@ -124,7 +124,8 @@ def problems(
             Problem(
                 code="DLR111",
                 message=f"no interface is known for this site's {shape.fabric}, so Gloo uses that of the host name",
-                help="set `HOROVOD_GLOO_IFACE` under `environment.variables`, or `fabric.interfaces` in the site profile",
+                help="use an MPI's launcher, such as `launcher: intelmpi`, whose MPI uses the network itself; or set "
+                "`HOROVOD_GLOO_IFACE` under `environment.variables`, or `fabric.interfaces` in the site profile",
                 warning=True,
             )
         )

@@ -191,6 +191,7 @@ def test_gloo_without_a_known_interface_is_warned_about_on_every_fabric(tmp_path
     for count, expected in ((0, warned), (1, False)):  # with GPUs the data goes by their library
         found = plan_of(tmp_path, more + resources.replace("COUNT", str(count)), site).warnings
         assert any("DLR111" in line for line in found) is expected, found
+        assert any("intelmpi" in line for line in found) is (expected and "horovod" in more), found
 
 
 def test_alt_read_that_the_admins_have_set_for_all_needs_no_option_of_the_job(tmp_path):
