@@ -269,7 +269,6 @@ _SHOWN = (
     "export OMP_",
     "export NCCL_SOCKET",
     "dlrun_launch",
-    "  --",
     "dlrun_wait",
 )
 
@@ -278,7 +277,7 @@ def essence(script: str) -> str:
     """The most important lines of a job script, without comments; `…` replaces others."""
     kept: list[str] = []
     for line in script.splitlines():
-        if line.startswith(_SHOWN):
+        if line.startswith(_SHOWN) or (kept and kept[-1].endswith("\\")):
             kept.append(line if line.startswith("#") else line.partition(" # ")[0])
         elif kept and kept[-1] != "…":
             kept.append("…")

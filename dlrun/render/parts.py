@@ -30,6 +30,8 @@ def library(plan: Plan) -> dict[str, tuple[str, ...]]:
     files["rank"] = ("rank", *rank_parts(plan))
     if stages(plan) or keeps(plan):
         files["stage"] = ("stage",)
+    if keeps(plan) and not stages(plan):
+        files["seed"] = ("seed",)
     if "addresses" in rank_parts(plan) or asks_first(plan):
         files["addresses"] = ("addresses",)
     return files
@@ -171,7 +173,10 @@ def caches_line(plan: Plan) -> list[object]:
     if wanted is None:
         return []
     image = "yes" if container is not None and container.runtime == "apptainer" else "no"
-    each = [f"{one.variable}={one.directory}{'@' if one.each == 'rank' else ''}" for one in wanted.caches]
+    each = [
+        f"{one.variable}={one.directory}{'@' if one.each == 'rank' else ''}{':' if one.unless else ''}{one.unless}"
+        for one in wanted.caches
+    ]
     return ["dlrun_caches", wanted.base, caches_key(plan), image, *each]
 
 

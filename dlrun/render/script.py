@@ -55,7 +55,7 @@ def scripts(
     environment = environment_of(templates)
     environment.bytecode_cache = compiled
     context = {**_of_job(plan, job_dir), **_of_ranks(plan), **_of_staging(plan), "plan": plan}
-    pages = {"stage.sh": context["staging"] or context["keeps"], "bind.sh": parts.binds_apart(plan)}
+    pages = {"stage.sh": context["staging"], "bind.sh": parts.binds_apart(plan)}
     names = ["job.sh", "rank.sh", *(name for name, is_used in pages.items() if is_used)]
     return {name: environment.get_template(f"{name}.j2").render(context) for name in names}
 

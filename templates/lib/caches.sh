@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # Private directories on this node for what compilers keep, made before the program of a rank starts; job.sh and stage.sh find them.
 
-dlrun_caches() { # BASE KEY IMAGE [VARIABLE=DIRECTORY | VARIABLE=DIRECTORY@]...: with `@` each rank has its own; IMAGE: `yes` in a container
-  local below=$2 image=$3 name one path place=
+dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@][:UNLESS]...: with `@` each rank has its own; IMAGE: `yes` in a container
+  local below=$2 image=$3 name one own path place='' paths=() set=() # UNLESS: a directory in HOME that is used if it has entries
   if _dlrun_place_caches "$1"; then shift 3; else
     if ((DLRUN_LOCAL_RANK == 0)); then
       echo "dlrun: caches: $DLRUN_HOST has no directory for them that only this user can write: each tool uses its own"
@@ -11,14 +11,17 @@ dlrun_caches() { # BASE KEY IMAGE [VARIABLE=DIRECTORY | VARIABLE=DIRECTORY@]...:
   fi
   export DLRUN_CACHES=$place/$below
   for one; do
-    name=${one%%=*} path=$DLRUN_CACHES/${one#*=}
+    name=${one%%=*} own=${one#*:} one=${one%%:*}
+    path=$DLRUN_CACHES/${one#*=}
     if [[ -n ${!name-} ]]; then
       _dlrun_check_cache "$name"
       continue
     fi
+    if [[ $own != "$one" && -n $(compgen -G "${HOME-}/$own/*") ]]; then continue; fi
     if [[ $path == *@ ]]; then path=${path%@}/$DLRUN_LOCAL_RANK; fi
-    if (umask 077 && mkdir -p -- "$path") 2>/dev/null; then export "$name=$path"; fi
+    paths+=("$path") set+=("$name=$path")
   done
+  if ((${#paths[@]})) && (umask 077 && mkdir -p -- "${paths[@]}") 2>/dev/null; then export "${set[@]}"; fi
   if [[ $image == yes ]]; then
     export APPTAINER_BIND="${APPTAINER_BIND:+$APPTAINER_BIND,}$DLRUN_CACHES" SINGULARITY_BIND="${SINGULARITY_BIND:+$SINGULARITY_BIND,}$DLRUN_CACHES"
   fi
@@ -27,7 +30,7 @@ dlrun_caches() { # BASE KEY IMAGE [VARIABLE=DIRECTORY | VARIABLE=DIRECTORY@]...:
 _dlrun_place_caches() { # BASE: set place to the directory of this user's caches; false if this node has none
   local base
   for base in "$1" /tmp; do
-    place=$base/dlrun-caches-$DLRUN_USER
+    place=$base/dlrun-caches-${DLRUN_USER:-$EUID}
     if _dlrun_make_private "$place"; then return 0; fi
   done
   return 1

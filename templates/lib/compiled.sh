@@ -7,8 +7,9 @@ _dlrun_save_interval=600    # seconds
 _dlrun_save_at=             # the time of the next, in seconds since the start
 _dlrun_saved_at_warning=
 
-dlrun_keep_compiled() { # BASE KEY: of the caches; the entries for this machine in the user's store are those that nodes begin with
-  local store place=
+dlrun_keep_compiled() { # BASE KEY [OFFSET INDEX COMMAND...]: nodes begin with the entries for this machine in the user's store
+  local store place=        # COMMAND starts a step on each node, whose number is the expansion INDEX, and OFFSET of the ports is for the relay;
+  # without them, they come with the data
   unset -v DLRUN_COMPILED
   rm -f -- "$DLRUN_RUN_DIR/compiled" "$DLRUN_RUN_DIR"/not-seeded*
   { read -r store <"$DLRUN_JOB_DIR/store"; } 2>/dev/null || store=${DLRUN_JOB_DIR%/*}/.dlrun-hub-$EUID
@@ -22,17 +23,21 @@ dlrun_keep_compiled() { # BASE KEY: of the caches; the entries for this machine 
     dlrun_python "$DLRUN_JOB_DIR/node.pyz" compiled-find "${_dlrun_compiled[@]}" --out "$DLRUN_RUN_DIR/compiled" || true
     { read -r DLRUN_COMPILED <"$DLRUN_RUN_DIR/compiled" && export DLRUN_COMPILED; } 2>/dev/null || true # machine, digest, path
   fi
-}
-
-dlrun_seed_compiled() { # COMMAND...: a step of stage.sh on each node for these entries alone; without one they came with the data
-  local failed
-  [[ -n ${DLRUN_COMPILED-} ]] || return 0
-  if (($#)); then
-    "$@" bash -p "$DLRUN_JOB_DIR/stage.sh" seed </dev/null &
+  if [[ -n ${DLRUN_COMPILED-} ]] && (($# > 2)); then
+    if [[ $3 != - ]]; then dlrun_chain_port "$3"; fi
+    export DLRUN_INDEX=$4 DLRUN_STAGE=$1/dlrun-$DLRUN_USER
+    "${@:5}" bash -p "$DLRUN_JOB_DIR/lib/seed.sh" "$1" "$2" </dev/null &
     _dlrun_steps=("$!")
     wait "$!" || touch "$DLRUN_RUN_DIR/not-seeded"
     _dlrun_steps=()
+    unset -v DLRUN_INDEX DLRUN_STAGE
+    _dlrun_seeded
   fi
+}
+
+_dlrun_seeded() { # the entries have come to the nodes, if there are any: did they reach all?
+  local failed
+  [[ -n ${DLRUN_COMPILED-} ]] || return 0
   failed=("$DLRUN_RUN_DIR"/not-seeded*)
   if [[ -e ${failed[0]} ]]; then
     dlrun_log "caches: compiled entries did not reach all nodes, which compile by themselves; see $DLRUN_RUN_DIR/logs/stage-*.log"
@@ -55,6 +60,6 @@ _dlrun_save_at_end() { # what was written in the last seconds before a failure m
   if ((_dlrun_status == 0)); then settled=0; fi
   if [[ -n ${_dlrun_warning_sent-} ]]; then longest=10; fi
   if [[ -n $_dlrun_asked ]]; then longest=5; fi
-  [[ -d $_dlrun_compiled_in ]] || return 0
+  if [[ ! -d $_dlrun_compiled_in || -z $(find "$_dlrun_compiled_in" -type f -print -quit) ]]; then return 0; fi # nothing compiles
   timeout -k 5 "$longest" "${_dlrun_save[@]}" --settled "${settled}s" </dev/null || true
 }

@@ -17,7 +17,6 @@ dlrun_results_to() { # DIRECTORY WHEN SECONDS: copy results there, always or aft
 
 dlrun_stage_action() { # ACTION FUNCTION: `in` calls the function, which copies data; out, clean, leave and keep handle the end
   case $1 in
-  seed) "$2" ;; # without data: only the compilers' caches
   in)
     if _dlrun_is_foreign; then exit 1; fi
     trap 'trap "" TERM; kill "$!" 2>/dev/null; wait "$!"; _dlrun_node clean --job "$_dlrun_job"; exit 143' TERM # what has come goes

@@ -72,6 +72,7 @@ dlrun_stage() { # WHAT COMMAND...: start stage.sh on each node, and wait until t
   fi
   _dlrun_read_clock
   _dlrun_staging=$((_dlrun_now - begun))
+  if declare -F _dlrun_seeded >/dev/null; then _dlrun_seeded; fi # compiled entries came with the data
   if ((${#_dlrun_keeps[@]})); then
     _dlrun_create_empty kept
     "${_dlrun_keeps[@]}" bash -p "$DLRUN_JOB_DIR/stage.sh" keep </dev/null & # the training's step may have taken all memory of the job

@@ -70,6 +70,7 @@ class Defaults:
     Options = NoOptions
     LAUNCHERS: tuple[str, ...] = ()
     PRESETS = presets.NONE
+    COMPILES: tuple[str, ...] = ()
 
     ports = staticmethod(no_ports)
     comm_cores = staticmethod(no_comm_cores)

@@ -19,7 +19,7 @@ from dlrun.model.plan import Plan
 from dlrun.model.text import visible
 from dlrun.plan.runtime_checks import SAMPLER, programs
 from dlrun.render.pages import pages
-from dlrun.render.parts import library
+from dlrun.render.parts import keeps, library
 from dlrun.render.script import plan_json
 from dlrun.resources import directory as resource
 from dlrun.resources import text
@@ -77,11 +77,12 @@ def _beside_pages(plan: Plan, pages: Mapping[str, str], templates: Path) -> dict
     wanted = dict.fromkeys([*of_roles, *programs(plan)])
     for name in (name for name in wanted if name not in (BUNDLE, SAMPLER)):
         made[name] = _node_program(name)
-    if "stage.sh" in pages or BUNDLE in wanted:
+    nodes_copy = "stage.sh" in pages or keeps(plan)
+    if nodes_copy or BUNDLE in wanted:
         made[BUNDLE] = _archive("content")
     if SAMPLER in wanted:
         made[SAMPLER] = _archive("sampler")
-    if "stage.sh" in pages:
+    if nodes_copy:
         made |= _hash_library()
     if any(data.strategy != "in_place" for data in plan.data):
         made["python/dlrun_data.py"] = text(_NODE / "dlrun_data.py")

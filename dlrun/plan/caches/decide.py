@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from hashlib import sha256
 
 from dlrun.model.data import CachePlan, CachesPlan
@@ -12,13 +13,27 @@ from dlrun.model.text import Shell, Text, expanding
 from dlrun.plan.caches.table import CACHES, Cache
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
+from dlrun.plan.roles import BackEnds
+
+_USUAL = ("torch",)
+"""Packages whose caches are named in a job that asks for them, if it is unknown what is installed."""
 
 
-def decide(spec: Spec, site: Site, layout: Layout, installed: Installed, ledger: Ledger) -> CachesPlan | None:
-    """The caches of a job, each with its reason in the ledger; None with `caches: off`."""
+def decide(
+    spec: Spec, site: Site, layout: Layout, choice: BackEnds, installed: Installed, ledger: Ledger
+) -> CachesPlan | None:
+    """The caches of a job, each with its reason in the ledger; None with `caches: off`, and where nothing compiles.
+
+    Without a look at its packages, a job has the compilers of its framework; if the spec says `auto`, also all usual ones.
+    """
     if spec.caches == "off":
         return None
-    ledger.take("caches", spec.caches)
+    compiles, asked = choice.framework.COMPILES, ledger.given("caches")
+    if asked:
+        ledger.take("caches", spec.caches)
+        compiles = (*compiles, *_USUAL)
+    if not any(_has(cache.package, compiles, installed) for cache in CACHES if cache.package):
+        return None
     local = site.storage.node_local
     # By nodes, whose compilers may break one another there.
     shared = local is not None and local.scope == "job"
@@ -31,30 +46,44 @@ def decide(spec: Spec, site: Site, layout: Layout, installed: Installed, ledger:
             *spec.environment.drop,
         ):
             continue
-        why = _used(cache, layout, installed)
+        why = _used(cache, layout, compiles, installed)
         if why is None:
             continue
-        chosen.append(CachePlan(variable=cache.variable, directory=cache.directory, each=cache.each))
+        unless = "" if asked else cache.unless
+        chosen.append(
+            CachePlan(variable=cache.variable, directory=cache.directory, each=cache.each, unless=unless)
+        )
         ledger.decide(
             f"caches.{cache.variable}",
             f"$DLRUN_CACHES/{cache.directory}" + ("/$DLRUN_LOCAL_RANK" if cache.each == "rank" else ""),
             f"cache-of-{cache.each}",
-            f"{why}; {cache.because}; otherwise in {cache.default} [{cache.source}]",
+            f"{why}{f', unless ~/{unless} has entries' if unless else ''}; {cache.because}; otherwise in {cache.default} "
+            f"[{cache.source}]",
         )
-    keep = bool(chosen) and not (shared or spec.sweep.nodes is not None)
+    if not chosen:
+        return None
+    keep = not (shared or spec.sweep.nodes is not None)
     return CachesPlan(base=base, key=_key(spec, installed), caches=tuple(chosen), keep=keep)
 
 
-def _used(cache: Cache, layout: Layout, installed: Installed) -> str | None:
+def _has(package: str | None, compiles: Collection[str], installed: Installed) -> bool:
+    """Whether a job has what compiles: a package, or None for a part of the GPU's software."""
+    if package is None:
+        return True
+    known = installed.has(package)
+    return package in compiles if known is None else known
+
+
+def _used(cache: Cache, layout: Layout, compiles: Collection[str], installed: Installed) -> str | None:
     """Why a job gets this cache; None if it does not."""
     # A node type without GPUs of its own in the profile is taken for one of the most common kind.
     kind = layout.topology.gpus[0].kind if layout.topology is not None and layout.topology.gpus else "cuda"
     if cache.gpus and (not layout.gpus_per_node or cache.gpus != kind):
         return None
-    has = True if cache.package is None else installed.has(cache.package)
-    if has is False or (has is None and not cache.usual):
+    if not _has(cache.package, compiles, installed):
         return None
-    known = f"`{cache.package}` is installed" if cache.package and has else "where the program uses it"
+    seen = cache.package is not None and installed.has(cache.package)
+    known = f"`{cache.package}` is installed" if seen else "where the program uses it"
     each = "a directory for each rank" if cache.each == "rank" else "a directory of the node"
     return f"what {cache.tool} compiles is kept in {each} ({known})"
 
@@ -69,5 +98,5 @@ def _key(spec: Spec, installed: Installed) -> str:
         for name in sorted({c.package for c in CACHES if c.package})
         if name in packages
     ]
-    parts = (named.modules, named.venv, named.conda, image, versions)
+    parts = (named.modules, named.venv, named.conda, named.setup, image, versions)
     return sha256(repr(parts).encode("utf-8", "surrogateescape")).hexdigest()[:12]

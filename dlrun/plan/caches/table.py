@@ -13,7 +13,8 @@ class Cache:
 
     package: the Python distribution that has the tool, None for a part of the GPU's software; each: one directory for a node,
     or one for a rank where ranks that share it break one another; default: the tool's own place; gpus: the job must have GPUs
-    of this kind; usual: set also where it is unknown which packages are installed; because: why it is shared in this way.
+    of this kind; unless: a directory in the user's home that has what nodes may not be able to make (without a compiler, or a
+    network): if it has entries, a job that does not ask for `caches: auto` uses it; because: why it is shared in this way.
     """
 
     tool: str
@@ -25,7 +26,7 @@ class Cache:
     because: str
     source: str
     gpus: Literal["", "cuda", "rocm"] = ""
-    usual: bool = False
+    unless: str = ""
 
 
 CACHES = (
@@ -38,7 +39,6 @@ CACHES = (
         default="$TMPDIR/torchinductor_$USER",
         because="entries are named by a hash and renamed into place",
         source="https://github.com/pytorch/pytorch/blob/main/torch/_inductor/runtime/cache_dir_utils.py",
-        usual=True,
     ),
     Cache(
         tool="Triton",
@@ -49,7 +49,6 @@ CACHES = (
         default="~/.triton/cache",
         because="entries are renamed into place, which fails on network file systems while others read",
         source="https://github.com/triton-lang/triton/blob/main/python/triton/runtime/cache.py",
-        usual=True,
     ),
     Cache(
         tool="torch C++ extensions",
@@ -58,9 +57,9 @@ CACHES = (
         directory="torch_extensions",
         each="node",
         default="~/.cache/torch_extensions",
+        unless=".cache/torch_extensions",
         because="one rank compiles, the others wait for its lock file",
         source="https://pytorch.org/docs/stable/cpp_extension.html",
-        usual=True,
     ),
     Cache(
         tool="the CUDA driver",
@@ -72,7 +71,6 @@ CACHES = (
         because="the driver locks its own files",
         source="https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables",
         gpus="cuda",
-        usual=True,
     ),
     Cache(
         tool="MIOpen",
@@ -84,7 +82,6 @@ CACHES = (
         because="a database whose locks network file systems do not support",
         source="https://rocm.docs.amd.com/projects/MIOpen/en/latest/cache.html",
         gpus="rocm",
-        usual=True,
     ),
     Cache(
         tool="MIOpen",
@@ -96,7 +93,6 @@ CACHES = (
         because="a database whose locks network file systems do not support",
         source="https://rocm.docs.amd.com/projects/MIOpen/en/latest/cache.html",
         gpus="rocm",
-        usual=True,
     ),
     Cache(
         tool="FlashInfer",
@@ -115,6 +111,7 @@ CACHES = (
         directory="flashinfer-cubins",
         each="node",
         default="~/.cache/flashinfer/cubins",
+        unless=".cache/flashinfer/cubins",
         because="kernels that are downloaded, once for all ranks",
         source="https://github.com/flashinfer-ai/flashinfer/blob/main/flashinfer/jit/env.py",
     ),

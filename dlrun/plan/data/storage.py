@@ -60,7 +60,7 @@ def decide(
     local = site.storage.node_local
     data = place_data(spec, site, layout.nodes, measured, ledger, memory=usable_memory(layout), hubs=hubs)
     staged = place_software(spec, site, data, ledger)
-    kept = caches.decide(spec, site, layout, installed, ledger)
+    kept = caches.decide(spec, site, layout, choice, installed, ledger)
     results = place_results(spec, site, layout.walltime, ledger)
     data, results = with_code(spec, site, data, results, layout.walltime, ledger)
     sets = (*data, *filter(None, (staged,)))

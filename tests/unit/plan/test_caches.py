@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from dlrun import backends
 from dlrun.model.observed import Installed
 from dlrun.model.program import Environment
 from dlrun.model.spec import Spec
@@ -18,15 +19,18 @@ from dlrun.plan.decisions import Ledger
 PAGE = Path(__file__).parents[3] / "docs" / "guide" / "caches.md"
 
 
-def chosen(*, kind: str = "", packages: dict[str, str] | None = None, **environment) -> set[str]:
+def chosen(
+    *, kind: str = "", packages: dict[str, str] | None = None, framework: str = "torch", **environment
+) -> set[str]:
     gpus = [SimpleNamespace(kind=kind)] if kind else []
     layout = SimpleNamespace(gpus_per_node=len(gpus), topology=SimpleNamespace(gpus=gpus))
-    spec = Spec(name="run", command=("x",), caches="auto", environment=Environment(**environment))
+    spec = Spec(name="run", command=("x",), environment=Environment(**environment))
+    choice = SimpleNamespace(framework=backends.framework(framework))
     site = SimpleNamespace(
         storage=SimpleNamespace(node_local=None), environment=SimpleNamespace(variables={})
     )
-    found = decide(spec, site, layout, Installed(packages=packages), Ledger({}))
-    return {one.variable for one in found.caches}
+    found = decide(spec, site, layout, choice, Installed(packages=packages), Ledger({}))
+    return {one.variable for one in found.caches} if found else set()
 
 
 TORCH = {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR"}
@@ -45,6 +49,14 @@ TORCH = {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR"}
 )  # fmt: skip
 def test_gpus_and_packages_decide(kind, packages, expected):
     assert chosen(kind=kind, packages=packages) == expected
+
+
+@pytest.mark.parametrize(
+    ("packages", "expected"),
+    [(None, set()), ({"mpi4py": "4.1"}, set()), ({"torch": "2.9"}, TORCH | {"CUDA_CACHE_PATH"})],
+)
+def test_a_framework_without_a_compiler_has_those_that_are_installed(packages, expected):
+    assert chosen(kind="cuda", packages=packages, framework="mpi") == expected
 
 
 def test_what_is_dropped_or_set_is_left_alone():
