@@ -119,7 +119,9 @@ def command(
         from dlrun.jobs.submission.files import files
         from dlrun.system.paths import jobs_home
 
-        return show_scripts(files(plan, inputs, (job_dir or jobs_home() / plan.name).absolute()), as_json)
+        return show_scripts(
+            files(plan, inputs, (job_dir or jobs_home() / plan.name).absolute(), archives=False), as_json
+        )
     for warning in plan.warnings:
         notice(f"warning: {warning}")
     return _run(plan, inputs, job_dir, all_ranks=all_ranks, as_json=as_json)

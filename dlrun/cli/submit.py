@@ -99,7 +99,7 @@ def command(
         from dlrun.system.paths import jobs_home
 
         directory = (job_dir or jobs_home() / prepared.plan.name).absolute()
-        return show_scripts(files(prepared.plan, prepared.inputs, directory), as_json)
+        return show_scripts(files(prepared.plan, prepared.inputs, directory, archives=False), as_json)
     if fetch:
         return _fetch(prepared, job_dir, as_json)
     if check:

@@ -48,6 +48,7 @@ DLRUN_MASTER_ADDR, DLRUN_MASTER_IP, DLRUN_MASTER_PORT                   rendezvo
 DLRUN_DATA_<NAME>               path of a data set
 DLRUN_TRACK_ID, DLRUN_PLAN, DLRUN_COMMIT   with `track`, in rank 0: name of the run, digest of the plan, commit of the code
 DLRUN_CACHES                    with `caches: auto`: the directory of compilers' caches on each node
+DLRUN_CACHES_RUN                the name of this run's own directory there, for what all nodes must begin with
 DLRUN_STAGE, DLRUN_STAGE_PORT   directory of staged data sets on each node, and port of the relay between nodes
 DLRUN_GRACE                     seconds between SIGTERM and SIGKILL where they are not 10: in `dlrun run`, and on Flux
 DLRUN_STAGE_ALONE               set where that directory is the job's alone: another user has taken the usual name

@@ -23,6 +23,7 @@ LIBRARIES: tuple[str, ...] = ()  # sockets of its own, which no variable control
 _READ = ("$SLURM_PROCID", "$OMPI_COMM_WORLD_RANK")
 """Variables from which JAX reads its process id (jax/_src/clusters: slurm_cluster.py, ompi_cluster.py)."""
 ports = defaults.one_port
+COMPILES = ("jax",)
 _SOURCE = "JAX 0.10, jax/_src/distributed.py"
 
 

@@ -167,6 +167,9 @@ def stages(plan: Plan) -> bool:
     return copied or plan.environment.staged is not None or plan.results is not None
 
 
+_EACH = {"node": "", "rank": "@", "run": "%"}
+
+
 def caches_line(plan: Plan) -> list[object]:
     """The words of the line that makes the directories of compilers' caches; empty without them."""
     wanted, container = plan.caches, plan.environment.container
@@ -174,7 +177,7 @@ def caches_line(plan: Plan) -> list[object]:
         return []
     image = "yes" if container is not None and container.runtime == "apptainer" else "no"
     each = [
-        f"{one.variable}={one.directory}{'@' if one.each == 'rank' else ''}{':' if one.unless else ''}{one.unless}"
+        f"{one.variable}={one.directory}{_EACH[one.each]}{':' if one.unless else ''}{one.unless}"
         for one in wanted.caches
     ]
     return ["dlrun_caches", wanted.base, caches_key(plan), image, *each]

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Private directories on this node for what compilers keep, made before the program of a rank starts; job.sh and stage.sh find them.
 
-dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@][:UNLESS]...: with `@` each rank has its own; IMAGE: `yes` in a container
+dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@|%][:UNLESS]...: with `@` each rank has its own, with `%` each run; IMAGE: `yes` in a container
   local below=$2 image=$3 name one own path place='' paths=() set=() # UNLESS: a directory in HOME that is used if it has entries
   if _dlrun_place_caches "$1"; then shift 3; else
     if ((DLRUN_LOCAL_RANK == 0)); then
@@ -18,7 +18,13 @@ dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@][:UNLESS]...: with `@` ea
       continue
     fi
     if [[ $own != "$one" && -n $(compgen -G "${HOME-}/$own/*") ]]; then continue; fi
-    if [[ $path == *@ ]]; then path=${path%@}/$DLRUN_LOCAL_RANK; fi
+    case $path in
+    *@) path=${path%@}/$DLRUN_LOCAL_RANK ;;
+    *%)
+      [[ -n ${DLRUN_CACHES_RUN-} ]] || continue
+      path=${path/"$DLRUN_CACHES"/"$DLRUN_CACHES/.runs/$DLRUN_CACHES_RUN"} path=${path%\%}
+      ;;
+    esac
     paths+=("$path") set+=("$name=$path")
   done
   if ((${#paths[@]})) && (umask 077 && mkdir -p -- "${paths[@]}") 2>/dev/null; then export "${set[@]}"; fi
@@ -38,7 +44,7 @@ _dlrun_place_caches() { # BASE: set place to the directory of this user's caches
 
 _dlrun_make_private() { # DIRECTORY: make it, or use it if no one else could have written in it; several ranks do so at once
   [[ $1 == /* ]] || return 1
-  mkdir -m 700 -- "$1" 2>/dev/null || true
+  if [[ ! -d $1 ]] && mkdir -m 700 -- "$1" 2>/dev/null; then return 0; fi
   [[ -d $1 && ! -L $1 && -O $1 && -w $1 && $(stat -c %a -- "$1" 2>/dev/null) == 700 ]]
 }
 

@@ -8,15 +8,17 @@ _dlrun_save_at=             # the time of the next, in seconds since the start
 _dlrun_saved_at_warning=
 
 dlrun_keep_compiled() { # BASE KEY [OFFSET INDEX COMMAND...]: nodes begin with the entries for this machine in the user's store
-  local store place=        # COMMAND starts a step on each node, whose number is the expansion INDEX, and OFFSET of the ports is for the relay;
+  local store failed        # COMMAND starts a step on each node, whose number is the expansion INDEX, and OFFSET of the ports is for the relay;
   # without them, they come with the data
   unset -v DLRUN_COMPILED
-  rm -f -- "$DLRUN_RUN_DIR/compiled" "$DLRUN_RUN_DIR"/not-seeded*
+  export DLRUN_CACHES_RUN=${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-} # where the entries are that all nodes have or none
+  failed=("$DLRUN_RUN_DIR"/compiled "$DLRUN_RUN_DIR"/not-seeded*)
+  if [[ -e ${failed[0]} || -e ${failed[1]} ]]; then rm -f -- "${failed[@]}"; fi # of an earlier start
   { read -r store <"$DLRUN_JOB_DIR/store"; } 2>/dev/null || store=${DLRUN_JOB_DIR%/*}/.dlrun-hub-$EUID
-  if [[ $_dlrun_host != "${DLRUN_FIRST_HOST%%.*}" ]] || ! _dlrun_place_caches "$1"; then return 0; fi
+  if [[ $_dlrun_host != "${DLRUN_FIRST_HOST%%.*}" ]]; then return 0; fi
   _dlrun_compiled=(--store "$store" --key "$2")
-  _dlrun_compiled_in=$place/$2
-  _dlrun_save=(bash -p "$DLRUN_JOB_DIR/lib/python.sh" "$DLRUN_JOB_DIR/node.pyz" compiled-save "${_dlrun_compiled[@]}" --from "$_dlrun_compiled_in")
+  _dlrun_compiled_base=$1
+  _dlrun_save=(bash -p "$DLRUN_JOB_DIR/lib/python.sh" "$DLRUN_JOB_DIR/node.pyz" compiled-save "${_dlrun_compiled[@]}")
   _dlrun_on_event second _dlrun_save_at_times
   _dlrun_on_event gone _dlrun_save_at_end
   if [[ -d $store && (! -O $store || -d $store/caches--$2) ]]; then
@@ -25,12 +27,12 @@ dlrun_keep_compiled() { # BASE KEY [OFFSET INDEX COMMAND...]: nodes begin with t
   fi
   if [[ -n ${DLRUN_COMPILED-} ]] && (($# > 2)); then
     if [[ $3 != - ]]; then dlrun_chain_port "$3"; fi
-    export DLRUN_INDEX=$4 DLRUN_STAGE=$1/dlrun-$DLRUN_USER
-    "${@:5}" bash -p "$DLRUN_JOB_DIR/lib/seed.sh" "$1" "$2" </dev/null &
+    export DLRUN_STAGE=$1/dlrun-$DLRUN_USER
+    "${@:5}" bash -p "$DLRUN_JOB_DIR/lib/seed.sh" "$1" "$2" "$4" </dev/null &
     _dlrun_steps=("$!")
     wait "$!" || touch "$DLRUN_RUN_DIR/not-seeded"
     _dlrun_steps=()
-    unset -v DLRUN_INDEX DLRUN_STAGE
+    unset -v DLRUN_STAGE
     _dlrun_seeded
   fi
 }
@@ -40,6 +42,7 @@ _dlrun_seeded() { # the entries have come to the nodes, if there are any: did th
   [[ -n ${DLRUN_COMPILED-} ]] || return 0
   failed=("$DLRUN_RUN_DIR"/not-seeded*)
   if [[ -e ${failed[0]} ]]; then
+    DLRUN_CACHES_RUN+=-new
     dlrun_log "caches: compiled entries did not reach all nodes, which compile by themselves; see $DLRUN_RUN_DIR/logs/stage-*.log"
     dlrun_python "$DLRUN_JOB_DIR/node.pyz" compiled-check "${_dlrun_compiled[@]}" || true
   else
@@ -52,7 +55,7 @@ _dlrun_save_at_times() { # at the signal to save a checkpoint, and at intervals
   if [[ -n ${_dlrun_warning_sent-} && -z $_dlrun_saved_at_warning ]]; then _dlrun_saved_at_warning=1 _dlrun_save_at=0; fi
   if ((_dlrun_now < ${_dlrun_save_at:=$((_dlrun_now + _dlrun_save_interval))})); then return 0; fi
   _dlrun_save_at=$((_dlrun_now + _dlrun_save_interval))
-  dlrun_start_watcher "${_dlrun_save[@]}" --settled 10s
+  if _dlrun_has_compiled; then dlrun_start_watcher "${_dlrun_save[@]}" --settled 10s; fi
 }
 
 _dlrun_save_at_end() { # what was written in the last seconds before a failure may not be complete
@@ -60,6 +63,13 @@ _dlrun_save_at_end() { # what was written in the last seconds before a failure m
   if ((_dlrun_status == 0)); then settled=0; fi
   if [[ -n ${_dlrun_warning_sent-} ]]; then longest=10; fi
   if [[ -n $_dlrun_asked ]]; then longest=5; fi
-  if [[ ! -d $_dlrun_compiled_in || -z $(find "$_dlrun_compiled_in" -type f -print -quit) ]]; then return 0; fi # nothing compiles
+  _dlrun_has_compiled || return 0
   timeout -k 5 "$longest" "${_dlrun_save[@]}" --settled "${settled}s" </dev/null || true
+}
+
+_dlrun_has_compiled() { # true if there is anything; completes the command that saves
+  local place=''
+  _dlrun_place_caches "$_dlrun_compiled_base" && place+=/${_dlrun_compiled[3]} && [[ -d $place ]] || return 1
+  _dlrun_save=("${_dlrun_save[@]:0:9}" --from "$place" --run "$DLRUN_CACHES_RUN")
+  [[ -n $(find "$place" -type f -print -quit 2>/dev/null) ]]
 }

@@ -39,8 +39,8 @@ COORDINATOR = ("roles.py", "role.py", "role_ports.py", "ready.py", "coordinator.
 """The program that runs the roles of a job, and its modules."""
 
 
-def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
-    """Every file of the job directory, by name."""
+def files(plan: Plan, inputs: Inputs | None, directory: Path, *, archives: bool = True) -> dict[str, str]:
+    """Every file of the job directory, by name; without the `archives` of node programs where the pages are only shown."""
     _check_setup_lines(plan)
     _check_place(plan, directory)
     compiled, templates = cached(), resource("templates")
@@ -49,13 +49,13 @@ def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
     compiled.save()
     if inputs is None:
         _check_scripts(made)
-    made |= _beside_pages(plan, made, templates)
+    made |= _beside_pages(plan, made, templates, archives=archives)
     for role in plan.each_role:
         place = role_directory(role.name)
         of_role = {
             name.removeprefix(f"{place}/"): made[name] for name in made if name.startswith(f"{place}/")
         }
-        beside = _beside_pages(role.plan, of_role, templates)
+        beside = _beside_pages(role.plan, of_role, templates, archives=archives)
         made |= {f"{place}/{name}": text for name, text in beside.items()}
     if inputs is not None:
         # Values that are secrets were refused; comments and overridden values may still have some.
@@ -67,7 +67,7 @@ def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
     return made
 
 
-def _beside_pages(plan: Plan, pages: Mapping[str, str], templates: Path) -> dict[str, str]:
+def _beside_pages(plan: Plan, pages: Mapping[str, str], templates: Path, *, archives: bool) -> dict[str, str]:
     """The files that the pages of a plan need beside them: the library, the plan, node programs."""
     made = library_files(plan, templates)
     made["plan.json"] = plan_json(plan)
@@ -78,11 +78,11 @@ def _beside_pages(plan: Plan, pages: Mapping[str, str], templates: Path) -> dict
     for name in (name for name in wanted if name not in (BUNDLE, SAMPLER)):
         made[name] = _node_program(name)
     nodes_copy = "stage.sh" in pages or keeps(plan)
-    if nodes_copy or BUNDLE in wanted:
+    if archives and (nodes_copy or BUNDLE in wanted):
         made[BUNDLE] = _archive("content")
-    if SAMPLER in wanted:
+    if archives and SAMPLER in wanted:
         made[SAMPLER] = _archive("sampler")
-    if nodes_copy:
+    if archives and nodes_copy:
         made |= _hash_library()
     if any(data.strategy != "in_place" for data in plan.data):
         made["python/dlrun_data.py"] = text(_NODE / "dlrun_data.py")

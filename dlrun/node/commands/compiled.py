@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import time
+from argparse import Namespace
 from typing import List
 
 from ..common import text
@@ -17,12 +18,13 @@ from ..common.machine import machine
 from ..store.area import Area, set_name
 from . import stage
 from .compiled_archive import DamagedArchive, Entries, latest
-from .compiled_entries import complete_entries
+from .compiled_entries import complete_entries, place_of, remove_runs
 from .compiled_store import Store
 from .options import Parser, duration, size
 
 _LIMIT = 2 << 30  # bytes of an archive
 _LOCK_SECONDS = 30.0
+_UNUSED = 30 * 86400.0  # seconds after which what a run had for itself goes
 
 
 def _log(line: str) -> None:
@@ -74,6 +76,9 @@ def seed(argv: List[str]) -> int:
         "compiled-seed", "Stage an archive of compiled entries, and add them to the caches of this node."
     )
     parser.add_argument("--into", required=True, metavar="DIR", help="directory of the caches on this node")
+    parser.add_argument(
+        "--run", required=True, metavar="ID", help="of the run, for entries that all nodes must have"
+    )
     parser.add_argument("--machine", required=True, help="for which the entries were compiled")
     parser.add_argument("--archive", required=True, metavar="FILE", help="in the user's store")
     parser.add_argument("--digest", required=True, help="of the archive")
@@ -91,7 +96,9 @@ def seed(argv: List[str]) -> int:
         if machine()[0] != given.machine:
             _log("this node is of another kind than the first: it compiles by itself")
             return 0
-        count, room = _add_all(Area(given.to, make=False).data_path(set_name(given.name)), given.into)
+        remove_runs(given.into, given.run, _UNUSED)
+        source = Area(given.to, make=False).data_path(set_name(given.name))
+        count, room = _add_all(source, given.into, given.run)
     except (NodeError, OSError) as fault:
         _log("this node compiles by itself: {}".format(_reason(fault)))
         return 1
@@ -117,12 +124,12 @@ def check(argv: List[str]) -> int:
     return 0
 
 
-def _add_all(source: str, target: str) -> "tuple[int, int]":
+def _add_all(source: str, target: str, run: str) -> "tuple[int, int]":
     """Add the files of a directory that another has not: links where both are on one file system. Returns files and bytes."""
     count = room = 0
     os.makedirs(target, 0o700, exist_ok=True)
     for directory, _, names in os.walk(source):
-        place = os.path.join(target, os.path.relpath(directory, source))
+        place = os.path.join(target, place_of(os.path.relpath(directory, source), run))
         os.makedirs(place, 0o700, exist_ok=True)
         for name in names:
             path = os.path.join(directory, name)
@@ -150,22 +157,30 @@ def save(argv: List[str]) -> int:
     """`compiled-save`: add the new entries of this node's caches to the user's store."""
     parser = Parser("compiled-save", "Add what compilers have compiled on this node to the user's store.")
     _store_options(parser)
+    parser.add_argument(
+        "--run", required=True, metavar="ID", help="of the run, for entries that all nodes must have"
+    )
     parser.add_argument("--from", required=True, metavar="DIR", dest="root", help="directory of the caches")
     parser.add_argument("--settled", type=duration, default=0.0, metavar="TIME", help="only what is this old")
     parser.add_argument("--limit", type=size, default=_LIMIT, metavar="SIZE", help="of the archive (2GiB)")
     given = parser.parse_args(argv)
     try:
-        found = complete_entries(given.root, given.settled)
+        found = complete_entries(given.root, given.settled, given.run)
         if found:
-            _save(given.store, given.key, given.root, found, given.limit)
+            _save(given, found)
     except (NodeError, OSError) as fault:
         _log("what was compiled is not kept: {}".format(_reason(fault)))
         return 1
     return 0
 
 
-def _save(path: str, key: str, root: str, found: Entries, limit: int) -> None:
-    store = Store(path, key, make=True)
+def _save(given: Namespace, found: Entries) -> None:
+    limit = given.limit
+
+    def place(path: str) -> str:
+        return os.path.join(given.root, place_of(path, given.run))
+
+    store = Store(given.store, given.key, make=True)
     try:
         if not store.lock(_LOCK_SECONDS):
             _log("what was compiled is not kept: another job is writing to {}".format(store.path))
@@ -177,11 +192,11 @@ def _save(path: str, key: str, root: str, found: Entries, limit: int) -> None:
         new = [path for path in wanted if known.get(path) != wanted[path]]
         if new:
             try:
-                store.add(kind, wanted, root, found, old)
+                store.add(kind, wanted, place, found, old)
             except DamagedArchive:
                 if old is not None:
                     store.set_aside(old.name)
-                store.add(kind, latest(found, limit), root, found, None)
+                store.add(kind, latest(found, limit), place, found, None)
             room = text.size(sum(wanted[path][0] for path in new))
             _log("{} in {} added to {}".format(room, text.count(len(new), "file"), store.path))
         _log_notes(store)

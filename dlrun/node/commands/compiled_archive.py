@@ -3,7 +3,7 @@
 import hashlib
 import os
 import tarfile
-from typing import IO, Any, Dict, Iterable, Tuple, cast
+from typing import IO, Any, Callable, Dict, Iterable, Tuple, cast
 
 from ..common.errors import SourceFault
 from .private_files import FILE_FLAGS
@@ -61,10 +61,10 @@ def latest(entries: Entries, limit: int) -> Entries:
     return kept
 
 
-def add_files(tar: tarfile.TarFile, root: str, entries: Entries) -> None:
-    """Add files below `root`; raises SourceFault for one that was written or removed since it was listed."""
+def add_files(tar: tarfile.TarFile, place: Callable[[str], str], entries: Entries) -> None:
+    """Add files, which are where `place` says; raises SourceFault for one that was written or removed since it was listed."""
     for path, (size, mtime) in entries.items():
-        with open(os.open(os.path.join(root, path), FILE_FLAGS), "rb") as file:
+        with open(os.open(place(path), FILE_FLAGS), "rb") as file:
             seen = os.fstat(file.fileno())
             info = tarfile.TarInfo(path)
             info.size, info.mode = size, seen.st_mode & 0o777

@@ -3,6 +3,7 @@
 import contextlib
 import glob
 import os
+import shutil
 import stat
 import time
 from typing import Optional, Set
@@ -13,13 +14,41 @@ _BUILT_IN_PLACE = "torch_extensions"
 """The tool that builds in the directory of an entry, in which a file `lock` marks that it is not complete."""
 
 
-def complete_entries(root: str, settled: float) -> Entries:
-    """The complete entries below a directory; settled: without those that were written in the last so many seconds."""
+_RUNS = ".runs"
+_OF_RUNS = ("jax",)
+"""The tools whose entries all nodes of a run must have, or none: each run has a directory of its own for them."""
+
+
+def place_of(path: str, run: str) -> str:
+    """Where an entry lies below the caches' directory of a node, for a run."""
+    return os.path.join(_RUNS, run, path) if path.split(os.sep, maxsplit=1)[0] in _OF_RUNS else path
+
+
+def complete_entries(root: str, settled: float, run: str) -> Entries:
+    """The complete entries below a directory, by their paths in an archive; settled: without those that were written in the
+    last so many seconds; run: whose own entries count."""
+    found = _complete(root, settled)
+    for name in _OF_RUNS:
+        place = os.path.join(root, place_of(name, run))
+        found.update((os.path.join(name, path), facts) for path, facts in _complete(place, settled).items())
+    return found
+
+
+def remove_runs(root: str, run: str, unused: float) -> None:
+    """Remove the directories of other runs that are so many seconds old."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(os.path.join(root, _RUNS)):
+            path = os.path.join(root, _RUNS, name)
+            if name != run and time.time() - os.lstat(path).st_mtime > unused:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _complete(root: str, settled: float) -> Entries:
     found: Entries = {}
     written, before = _being_written(root), time.time() - settled
     for directory, below, names in os.walk(root):
         relative = os.path.relpath(directory, root)
-        below[:] = [name for name in below if not _is_temporary(name)]
+        below[:] = [name for name in below if not _is_temporary(name) and name != _RUNS]
         if relative.split(os.sep)[0] == _BUILT_IN_PLACE and "lock" in names:
             below[:] = []
             continue

@@ -15,7 +15,7 @@ import json
 import os
 import tarfile
 import time
-from typing import Any, List, NamedTuple, Optional, Tuple, cast
+from typing import Any, Callable, List, NamedTuple, Optional, Tuple, cast
 
 from ..common import text
 from ..common.errors import NodeError
@@ -132,9 +132,14 @@ class Store:
             )
 
     def add(
-        self, kind: Tuple[str, str], entries: Entries, root: str, local: Entries, old: Optional[Version]
+        self,
+        kind: Tuple[str, str],
+        entries: Entries,
+        place: Callable[[str], str],
+        local: Entries,
+        old: Optional[Version],
     ) -> None:
-        """Make a new version for a machine (name and words): of the entries, `local` ones are below `root`, others in `old`.
+        """Make a new version for a machine (name and words): of the entries, `local` ones are at `place`, others in `old`.
 
         The store must be locked. Raises DamagedArchive if the old version is, OSError, and SourceFault for an entry that changes.
         """
@@ -148,7 +153,7 @@ class Store:
             with self._new(made, ARCHIVE) as file:
                 archive = Hashed(file)
                 with tarfile.open(mode="w|", fileobj=cast(Any, archive), format=tarfile.PAX_FORMAT) as tar:
-                    add_files(tar, root, {path: entries[path] for path in entries if path in local})
+                    add_files(tar, place, {path: entries[path] for path in entries if path in local})
                     if old is not None:
                         with self._below(old.name, ARCHIVE) as earlier:
                             add_old(tar, earlier, old.digest, [path for path in entries if path not in local])

@@ -15,6 +15,11 @@ from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
 from dlrun.plan.roles import BackEnds
 
+_PLACES = {
+    "node": "$DLRUN_CACHES/{}",
+    "rank": "$DLRUN_CACHES/{}/$DLRUN_LOCAL_RANK",
+    "run": "$DLRUN_CACHES/.runs/$DLRUN_RUN_ID/{}",
+}
 _USUAL = ("torch",)
 """Packages whose caches are named in a job that asks for them, if it is unknown what is installed."""
 
@@ -24,7 +29,7 @@ def decide(
 ) -> CachesPlan | None:
     """The caches of a job, each with its reason in the ledger; None with `caches: off`, and where nothing compiles.
 
-    Without a look at its packages, a job has the compilers of its framework; if the spec says `auto`, also all usual ones.
+    If it is unknown what is installed, a job has the compilers of its framework; with `auto` in the spec also those of PyTorch.
     """
     if spec.caches == "off":
         return None
@@ -38,8 +43,11 @@ def decide(
     # By nodes, whose compilers may break one another there.
     shared = local is not None and local.scope == "job"
     base = Text.of(Shell("${TMPDIR:-/tmp}")) if local is None or shared else expanding(local.path)
+    keep = not (shared or spec.sweep.nodes is not None)
     chosen = []
     for cache in CACHES:
+        if cache.each == "run" and not keep:
+            continue
         if cache.variable in (
             *spec.environment.variables,
             *site.environment.variables,
@@ -55,14 +63,13 @@ def decide(
         )
         ledger.decide(
             f"caches.{cache.variable}",
-            f"$DLRUN_CACHES/{cache.directory}" + ("/$DLRUN_LOCAL_RANK" if cache.each == "rank" else ""),
+            _PLACES[cache.each].format(cache.directory),
             f"cache-of-{cache.each}",
             f"{why}{f', unless ~/{unless} has entries' if unless else ''}; {cache.because}; otherwise in {cache.default} "
             f"[{cache.source}]",
         )
     if not chosen:
         return None
-    keep = not (shared or spec.sweep.nodes is not None)
     return CachesPlan(base=base, key=_key(spec, installed), caches=tuple(chosen), keep=keep)
 
 
@@ -84,7 +91,9 @@ def _used(cache: Cache, layout: Layout, compiles: Collection[str], installed: In
         return None
     seen = cache.package is not None and installed.has(cache.package)
     known = f"`{cache.package}` is installed" if seen else "where the program uses it"
-    each = "a directory for each rank" if cache.each == "rank" else "a directory of the node"
+    each = {"rank": "a directory for each rank", "run": "a directory of the run on each node"}.get(
+        cache.each, "a directory of the node"
+    )
     return f"what {cache.tool} compiles is kept in {each} ({known})"
 
 

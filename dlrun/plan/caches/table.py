@@ -11,17 +11,18 @@ from dlrun.model.record import record
 class Cache:
     """One variable of one tool.
 
-    package: the Python distribution that has the tool, None for a part of the GPU's software; each: one directory for a node,
-    or one for a rank where ranks that share it break one another; default: the tool's own place; gpus: the job must have GPUs
-    of this kind; unless: a directory in the user's home that has what nodes may not be able to make (without a compiler, or a
-    network): if it has entries, a job that does not ask for `caches: auto` uses it; because: why it is shared in this way.
+    package: the Python distribution that has the tool, None for a part of the GPU's software; each: one directory for a
+    node, one for a rank where ranks that share it break one another, or one for a run where all nodes must begin alike;
+    default: the tool's own place; gpus: the job must have GPUs of this kind; unless: a directory in the user's home that
+    has what nodes may not be able to make (without a compiler, or a network): if it has entries, a job that does not ask
+    for `caches: auto` uses it; because: why it is shared in this way.
     """
 
     tool: str
     package: str | None
     variable: str
     directory: str
-    each: Literal["node", "rank"]
+    each: Literal["node", "rank", "run"]
     default: str
     because: str
     source: str
@@ -154,5 +155,15 @@ CACHES = (
         default="__pycache__ beside the source",
         because="files are renamed into place",
         source="https://numba.readthedocs.io/en/stable/developer/caching.html",
+    ),
+    Cache(
+        tool="JAX",
+        package="jax",
+        variable="JAX_COMPILATION_CACHE_DIR",
+        directory="jax",
+        each="run",
+        default="nowhere",
+        because="process 0 writes, all read: where one has an entry and another has not, XLA's shared autotuning waits",
+        source="https://docs.jax.dev/en/latest/persistent_compilation_cache.html",
     ),
 )

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.node.programs import command, environment
 
-KEY = "env"
+KEY, RUN = "env", "7.0"
 LATER = [pytest.mark.slow, pytest.mark.each_python]
 
 
@@ -35,7 +35,9 @@ def entries(place, **files):
 
 
 def save(store, place, *more, code=0):
-    return run("compiled-save", "--store", store, "--key", KEY, "--from", place, *more, code=code)
+    return run(
+        "compiled-save", "--store", store, "--key", KEY, "--from", place, "--run", RUN, *more, code=code
+    )
 
 
 def found(store, tmp_path):
@@ -56,7 +58,7 @@ def found(store, tmp_path):
         "--archive",
         archive.strip(),
     ]
-    run("compiled-seed", *words, "--name", "seed", "--to", target / "stage")
+    run("compiled-seed", *words, "--run", "8.0", "--name", "seed", "--to", target / "stage")
     files = (path for path in (target / "caches").rglob("*") if path.is_file())
     return said, {str(path.relative_to(target / "caches")): path.read_text() for path in files}
 
@@ -76,6 +78,18 @@ def test_each_job_adds_what_is_new(store, tmp_path):
     said, files = found(store, tmp_path)
     assert said == ""
     assert files == {"inductor/one": "1", "inductor/two": "2", "inductor/three": "3"}
+
+
+def test_entries_that_all_nodes_must_have_are_those_of_the_archive(store, tmp_path):
+    """Process 0 writes them: what its node had before, the others have not."""
+    place = entries(tmp_path / "a", one="1")
+    for run_id in (RUN, "6.0"):
+        (place / ".runs" / run_id / "jax").mkdir(parents=True)
+        (place / ".runs" / run_id / "jax/step").write_text(run_id)
+    os.utime(place / ".runs/6.0", (1e9, 1e9))
+    save(store, place)
+    _, files = found(store, tmp_path)
+    assert files == {"inductor/one": "1", ".runs/8.0/jax/step": RUN}
 
 
 def test_times_are_kept_to_the_nanosecond(store, tmp_path):
@@ -118,7 +132,7 @@ def test_jobs_that_save_at_once_lose_nothing(store, tmp_path):
     savers = []
     for number in range(4):
         place = entries(tmp_path / f"a{number}", **{f"n{number}": str(number)})
-        line = command("compiled-save", "--store", store, "--key", KEY, "--from", place)
+        line = command("compiled-save", "--store", store, "--key", KEY, "--run", RUN, "--from", place)
         savers.append(subprocess.Popen(line, env=environment()))
     assert [saver.wait() for saver in savers] == [0] * 4
     _, files = found(store, tmp_path)
@@ -158,7 +172,7 @@ def test_a_node_that_fails_while_it_saves_leaves_what_was_there(store, tmp_path)
     for call in range(1, 1000):
         line = [sys.executable, "-c", KILLED, str(call), "compiled-save", "--store", store]
         ended = subprocess.run(
-            [*map(str, line), "--key", KEY, "--from", new], env=environment(), check=False
+            [*map(str, line), "--key", KEY, "--run", RUN, "--from", new], env=environment(), check=False
         ).returncode
         said, files = found(store, tmp_path)
         assert said == ""
@@ -175,7 +189,7 @@ def test_a_node_that_fails_while_it_saves_leaves_what_was_there(store, tmp_path)
 def test_a_full_store_is_reported_and_has_what_it_had(store, tmp_path, limit):
     save(store, entries(tmp_path / "a", one="1"))
     new = entries(tmp_path / "b", two="2" * 50_000)
-    line = command("compiled-save", "--store", store, "--key", KEY, "--from", new)
+    line = command("compiled-save", "--store", store, "--key", KEY, "--run", RUN, "--from", new)
     full = ["bash", "-c", f'ulimit -f {limit // 1000}; exec "$@"', "x", *line]
     done = subprocess.run(full, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 1
@@ -196,7 +210,7 @@ def test_a_damaged_archive_is_left_aside(store, tmp_path):
     run("compiled-find", "--store", store, "--key", KEY, "--out", answer)
     machine, digest, path = answer.read_text().split(maxsplit=2)
     words = ["--into", tmp_path / "c", "--machine", machine, "--digest", digest, "--archive", path.strip()]
-    said = run("compiled-seed", *words, "--name", "seed", "--to", tmp_path / "stage", code=1)
+    said = run("compiled-seed", *words, "--run", RUN, "--name", "seed", "--to", tmp_path / "stage", code=1)
     assert "this node compiles by itself" in said
     assert not (tmp_path / "c").exists()
     assert "is damaged, and left aside" in run("compiled-check", "--store", store, "--key", KEY)
