@@ -73,9 +73,7 @@ def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
     ready = {
         name: order.ready_of(name, wanted, roles[name].directory, ledger, snapshot=copied) for name in wanted
     }
-    start, unset = pool.starting(inputs.site)
-    if not start and not supported.is_one_node(inputs.site):
-        start = _over_ssh(inputs.site)
+    start, unset = _starting(inputs.site)
     jobs = [
         RoleJob(
             name=name,
@@ -106,6 +104,17 @@ def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
         ),
         role_jobs=RoleJobs(jobs=tuple(jobs), start=start, unset=unset),
     )
+
+
+def _starting(site: Site) -> tuple[tuple[Text, ...], tuple[str, ...]]:
+    """The arguments before a program that roles.py starts on a node, and the variables that they would read."""
+    start, unset = pool.starting(site)
+    if start and not str(start[0]).startswith("dlrun_"):
+        return start, unset
+    if start:  # a function of the library, which roles.py cannot call; the nodes are still idle
+        launcher = backends.launcher(backends.scheduler(site.scheduler.type).STEPS or "")
+        return (*launcher.command(start), Text.of(Shell("$DLRUN_FIRST_HOST"))), unset
+    return ((), ()) if supported.is_one_node(site) else (_over_ssh(site), ())
 
 
 def _over_ssh(site: Site) -> tuple[Text, ...]:

@@ -22,7 +22,7 @@ def check(spec: Spec, site: Site, ledger: Ledger) -> None:
             CODE,
             f"{site.scheduler.type} cannot run several roles in one job yet",
             "roles",
-            help="submit a job for each program, or select a site with Slurm or OpenPBS",
+            help="submit a job for each program, or select a site with Slurm, OpenPBS or Flux",
         )
     sweep, wanted = spec.sweep, spec.resources
     unknown = {

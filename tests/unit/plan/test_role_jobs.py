@@ -291,7 +291,7 @@ def test_what_the_whole_job_lacks_is_said_once(tmp_path, before, at):
 @pytest.mark.parametrize(
     ("site", "message"),
     [
-        ("name: f\nscheduler: {type: flux}\nlauncher: {name: flux}\n", "flux cannot run several roles"),
+        ("name: t\nscheduler: {type: torque}\nlauncher: {name: ssh}\n", "torque cannot run several roles"),
     ],
 )
 def test_other_schedulers_are_refused(tmp_path, site, message):
