@@ -36,6 +36,7 @@ class User:
     def __init__(self, cluster: Cluster, site: dict[str, Any], name: str = "alice") -> None:
         self.cluster = cluster
         self.name = name
+        self.site = site
         self.directory = cluster.shared / "scratch" / f"{name}-{time.monotonic_ns()}"
         self.directory.mkdir(mode=0o777)
         self.directory.chmod(0o777)

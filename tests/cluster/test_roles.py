@@ -311,9 +311,14 @@ time.sleep(float(sys.argv[3]))
 """
 
 
+def with_storage(alice):
+    """A profile as the user's own, of a site that has node-local storage."""
+    alice.write("local.yaml", {**alice.site, "storage": {"node_local": {"path": "/tmp", "size": "10GB"}}})
+
+
 def writing(alice, name, seconds, walltime="5m"):
     """Submit a training of two nodes that writes results there and runs on; its id and their destination."""
-    alice.write("local.yaml", {**SLURM_SITE, "storage": {"node_local": {"path": "/tmp", "size": "10GB"}}})
+    with_storage(alice)
     alice.write("writer.py", WRITER)
     command = ["python3", "writer.py", "{{ role.judge.address }}", "{{ results }}", str(seconds)]
     spec = {
@@ -404,7 +409,7 @@ time.sleep(float(sys.argv[1]))
 
 def reading(alice, name, seconds, *, hold=False, **roles):
     """Submit a training of two nodes whose data, and that of its judge, lie on the nodes; its id."""
-    alice.write("local.yaml", {**SLURM_SITE, "storage": {"node_local": {"path": "/tmp", "size": "10GB"}}})
+    with_storage(alice)
     alice.write("reader.py", READER)
     for file in ("set/a.txt", "set/b.txt", "own/c.txt"):
         (alice.directory / file).parent.mkdir(exist_ok=True)

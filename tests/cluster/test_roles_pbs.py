@@ -118,3 +118,19 @@ def test_another_start_of_the_job_is_refused(alice):
         "name": "again", "resources": {"walltime": "5m"}, "on_failure": {"requeue": 1}, "roles": {"a": {"command": ["true"]}},
     }))), code=2)  # fmt: skip
     assert "cannot be started again on openpbs yet" in ran.stderr
+
+
+def test_data_come_to_the_nodes_of_a_role_and_go_with_the_job(alice):
+    test_roles.test_the_data_of_each_role_are_copied_to_its_nodes(alice)
+
+
+def test_results_are_copied_before_the_services_end(alice):
+    test_roles.test_results_are_copied_before_the_services_end(alice)
+
+
+def test_results_are_copied_where_the_job_is_cancelled(alice):
+    test_roles.test_results_are_copied_where_the_job_is_cancelled(alice)
+
+
+def test_data_go_with_a_job_that_is_cancelled(alice):
+    test_roles.test_a_job_that_is_cancelled_takes_the_data_of_its_roles_away(alice)
