@@ -30,9 +30,18 @@ OF_OTHERS = {
 OWN = ("dlrun/schedulers/", "dlrun/launchers/", "dlrun/frameworks/", "dlrun/backends.py", FOREIGN)
 
 
+QUOTED = "|".join(sorted(NAMES))
+A_NAME = re.compile(rf"['\"](?:{QUOTED})['\"]")
+
+
+def walked(text: str) -> Iterator[ast.AST]:
+    """The nodes of Python in which a name stands: most modules have none."""
+    return ast.walk(ast.parse(text)) if A_NAME.search(text) else iter(())
+
+
 def compared(text: str) -> Iterator[int]:
     """The lines of Python in which something is compared with the name of a back end."""
-    for node in ast.walk(ast.parse(text)):
+    for node in walked(text):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             own = any(getattr(side, "attr", getattr(side, "id", "")) in OWN_OPTIONS for side in sides)
@@ -44,7 +53,7 @@ def compared(text: str) -> Iterator[int]:
 
 def keyed(text: str) -> Iterator[int]:
     """The lines of Python in which a table has the name of a back end for a key."""
-    for node in ast.walk(ast.parse(text)):
+    for node in walked(text):
         if isinstance(node, ast.Dict) and any(
             NAMES & literals(name) for name in node.keys if name is not None
         ):
@@ -59,7 +68,6 @@ def literals(node: ast.expr) -> set[str]:
     return set()
 
 
-QUOTED = "|".join(sorted(NAMES))
 IN_TEMPLATE = re.compile(rf"\{{[%{{][^}}]*(?:[=!]=|\bin\b)\s*[(\[]?\s*['\"](?:{QUOTED})['\"]")
 
 

@@ -111,8 +111,8 @@ def test_docstrings_and_comments():
     found = [
         f"{path.relative_to(ROOT)}:{line}: {text}"
         for path in sorted((ROOT / "dlrun").rglob("*.py"))
-        if path.name not in EXEMPT
-        for line, text in prose(path.read_text("utf-8"))
+        if path.name not in EXEMPT and WORDS.search((source := path.read_text("utf-8")).replace("\\\n", ""))
+        for line, text in prose(source)
         if WORDS.search(text)
     ]
     assert found == []
