@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import itertools
 import os
 import signal
@@ -52,10 +53,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the contract; leave out what passed with fewer examples, but for tests that now try more (tests/examples.py)."""
-    for item in items:
-        if of_contract(item.path):
-            item.add_marker("contract")
+    """Mark the contract where it is chosen; leave out what passed, but for tests that now try more (tests/examples.py)."""
+    if "contract" in config.getoption("-m"):
+        for item in items:
+            if of_contract(item.path):
+                item.add_marker("contract")
     file = config.getoption("--not-again")
     if not file or not Path(file).exists():
         return
@@ -78,6 +80,18 @@ def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
             report.nodeid for report in terminalreporter.stats.get("passed", []) if report.when == "call"
         ]
         Path(file).write_text("\0".join(names), "utf-8")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Collect without collecting garbage: there are a million objects, all of which are needed."""
+    gc.disable()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let no collection of garbage look at the tests themselves."""
+    gc.freeze()
+    gc.enable()
 
 
 HOMES = itertools.count()

@@ -56,7 +56,9 @@ def statements(tree: ast.AST) -> Iterator[ast.AST]:
     """All statements, and the branches that hold them: a tenth of the nodes of `ast.walk`."""
     for field in ("body", "orelse", "finalbody", "handlers", "cases"):
         inner = getattr(tree, field, ())
-        for node in inner if isinstance(inner, list) else ():  # the body of a lambda or of an `if` in a line is not
+        for node in (
+            inner if isinstance(inner, list) else ()
+        ):  # the body of a lambda or of an `if` in a line is not
             yield node
             yield from statements(node)
 

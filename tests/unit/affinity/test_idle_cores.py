@@ -5,25 +5,30 @@ from __future__ import annotations
 import pytest
 
 from dlrun.affinity.command import command as tune_affinity
+from dlrun.resources import directory
 from tests.examples import cases
 from tests.making import plan_of
 from tests.oracles.idle_cores import counts, nodes, placed
 
-NODES = dict(nodes())
+SITES = [
+    path.stem
+    for path in sorted(directory("site-configs").glob("*.yaml"))
+    if "topology" in path.read_text("utf-8")
+]
 
 
-@pytest.mark.parametrize("name", cases(NODES, quick=12))
-def test_idle_cores_have_a_reason(name):
-    node = NODES[name]
-    wanted = counts(node)
-    most = max(ranks for ranks, _ in wanted)
-    wanted = [
-        (ranks, gpus)
-        for ranks, gpus in wanted
-        if gpus or ranks in {1, 3, 5, 7, most // 2 + 1, most - 1, most}
-    ]
-    found = [placed(name, node, *pair) for pair in wanted]
-    assert [one for one in found if one and one.fault] == []
+@pytest.mark.parametrize("site", cases(SITES, quick=12))
+def test_idle_cores_have_a_reason(site):
+    for name, node in nodes([site]):
+        wanted = counts(node)
+        most = max(ranks for ranks, _ in wanted)
+        wanted = [
+            (ranks, gpus)
+            for ranks, gpus in wanted
+            if gpus or ranks in {1, 3, 5, 7, most // 2 + 1, most - 1, most}
+        ]
+        found = [placed(name, node, *pair) for pair in wanted]
+        assert [one for one in found if one and one.fault] == []
 
 
 @pytest.mark.parametrize(
@@ -36,7 +41,8 @@ def test_idle_cores_have_a_reason(name):
     ],
 )  # fmt: skip
 def test_the_reason_is_the_place_whose_ranks_cannot_have_more(name, ranks, idle, reason):
-    found = placed(name, NODES[name], ranks, len(NODES[name].gpus) // ranks)
+    node = dict(nodes([name.partition("/")[0]]))[name]
+    found = placed(name, node, ranks, len(node.gpus) // ranks)
     assert found.idle == idle
     (text,) = found.warnings
     assert reason in text
