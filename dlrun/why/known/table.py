@@ -24,6 +24,7 @@ from dlrun.why.known.form import Pattern, Writer, patterns_of
 from dlrun.why.known.programs import (
     accelerators,
     batch,
+    caches,
     datasets,
     engines,
     formats,
@@ -47,6 +48,7 @@ WRITERS: tuple[Writer, ...] = (
     *batch.WRITERS,
     *mpi.WRITERS,
     *hydra.WRITERS,
+    *caches.WRITERS,
     *compilers.WRITERS,
     *devices.WRITERS,
     *accelerators.WRITERS,

@@ -1,0 +1,48 @@
+"""Files of compilers' caches that fail below a shared directory: each tool, and the variable that moves its cache."""
+
+from __future__ import annotations
+
+from dlrun.why.known.form import Form, Writer
+
+_BEFORE = (
+    r"(?:Errno 116|Stale file handle|Errno 37|No locks available|Errno 16\b|Device or resource busy|FileNotFoundError: .*"
+    r"|Errno 39|Directory not empty|database disk image is malformed)"
+)
+_AFTER = (
+    "(?:Stale file handle|Device or resource busy|Directory not empty|Input/output error|Bus error|No locks available"
+    "|database disk image is malformed)"
+)
+_TOOLS = (
+    ("FlashInfer", "flashinfer", "FLASHINFER_WORKSPACE_BASE", "flashinfer-ai/flashinfer"),
+    ("TVM FFI", "tvm-ffi", "TVM_FFI_CACHE_DIR", "apache/tvm-ffi"),
+    ("DeepGEMM", r"\.?deep_gemm", "DG_JIT_CACHE_DIR", "deepseek-ai/DeepGEMM"),
+    ("TileLang", r"\.?tilelang", "TILELANG_CACHE_DIR", "tile-ai/tilelang"),
+    ("vLLM", r"\.cache/vllm", "VLLM_CACHE_ROOT", "vllm-project/vllm"),
+    ("MIOpen", r"\.?(?:cache|config)/miopen", "MIOPEN_USER_DB_PATH", "ROCm/MIOpen"),
+    ("the CUDA driver", r"\.nv/ComputeCache", "CUDA_CACHE_PATH", "NVIDIA/cuda-samples"),
+    ("JAX", "jax_cache", "JAX_COMPILATION_CACHE_DIR", "jax-ml/jax"),
+    ("Numba", r"(?:__pycache__|numba)/\S*\.nb[ic]", "NUMBA_CACHE_DIR", "numba/numba"),
+    ("torch extensions", "torch_extensions", "TORCH_EXTENSIONS_DIR", "pytorch/pytorch"),
+    ("torch.compile", "torchinductor", "TORCHINDUCTOR_CACHE_DIR", "pytorch/pytorch"),
+    ("Triton", r"\.triton|triton[/_]cache", "TRITON_CACHE_DIR", "triton-lang/triton"),
+)
+"""Name, a part of its cache's path, the variable, repository."""
+
+WRITERS = (
+    Writer(
+        name="caches of compilers",
+        source="https://github.com/triton-lang/triton/issues/11512",
+        forms=tuple(
+            Form(
+                cause="cache-file",
+                texts=(),
+                regex=rf"{_BEFORE}.*/(?:{path})|/(?:{path}).*{_AFTER}",
+                source=f"https://github.com/{repository}",
+                means=f"the cache of {name} is on a network file system, where the ranks replace files below one another",
+                next=f"`caches: auto` (the default) keeps it on node-local storage, unless the spec, a module or a set-up line "
+                f"sets {variable}: then name such a directory there, `environment.variables: {{{variable}: /tmp/cache}}`",
+            )
+            for name, path, variable, repository in _TOOLS
+        ),
+    ),
+)
