@@ -26,13 +26,13 @@ fi
 
 shopt -s globstar nullglob
 passed=${DLRUN_PASSED:-}
+checks=0
 if (($#)) && [[ -n $passed && -s $passed ]]; then
   echo "format, lint, layers, shell and types passed with the quick tests, and what did there is not repeated"
 else
   ruff format --check --quiet .
   ruff check --quiet .
-  lint-imports
-  shellcheck --external-sources --source-path=templates/lib scripts/*.sh .ci/run templates/lib/*.sh
+  checks=1
 fi
 
 # What runs beside the rest shows its report when it has ended.
@@ -68,6 +68,11 @@ reported() { # wait for what runs, and show what each found
   suites=()
 }
 closing=()
+checked() { # beside the rest, what is neither quick nor pytest
+  beside types mypy
+  beside layers lint-imports
+  beside shell shellcheck --external-sources --source-path=templates/lib scripts/*.sh .ci/run templates/lib/*.sh
+}
 finished() { # the last line of each suite once more, and the exit code
   printf '%s\n' "--- all of it, after $SECONDS s" "${closing[@]}"
   exit "$failed"
@@ -77,8 +82,8 @@ if ! (($#)); then
   echo "not in the quick tests: tests/cluster, tests/frameworks, tests/oracles, what is marked slow, nine in ten of"
   echo "Hypothesis's examples, most cases of large matrices, and what needs PyTorch, scikit-learn, hyperopt, mkdocs or"
   echo "another package of the group whole, which is named as skipped (scripts/test.sh --all runs them)"
-  beside types mypy
-  # Once beside the types what each process would do again: pytest rewrites and compiles every module of the tests at its first run.
+  checked
+  # Once beside these what each process would do again: pytest rewrites and compiles every module of the tests at its first run.
   pytest -q --collect-only "${own[@]}" >/dev/null || true # the run itself reports what is wrong
   DLRUN_EXAMPLES=0.1 pytest -q -n "$workers" --dist worksteal ${passed:+"--passed=$passed"} "${own[@]}" -m 'not slow' || failed=1
   reported
@@ -103,7 +108,7 @@ fi
 
 # Two suites at a time, for those of clusters mostly wait for a scheduler: all four at once keep two cores so busy that
 # trainings miss their deadlines.
-if [[ ! -s $passed ]]; then beside types mypy; fi
+if ((checks)); then checked; fi
 suite cluster -n 4 --dist loadfile -m 'not beyond' tests/cluster
 suite oracles tests/oracles
 # Horovod is compiled meanwhile, of time that nothing else wants. What cannot be installed here is named by the tests that need it.
