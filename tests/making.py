@@ -12,6 +12,7 @@ import pytest
 from dlrun import backends
 from dlrun.jobs.records import ownership
 from dlrun.jobs.submission.files import library_files
+from dlrun.jobs.submission.template_cache import Compiled
 from dlrun.model.plan import Dependency, Plan
 from dlrun.model.problem import InvalidFile
 from dlrun.plan.build import PlanInputs
@@ -98,9 +99,13 @@ def fault_of(place: Path, spec: str, site: str = SLURM) -> tuple[str, str, str |
     return errors[0].code, errors[0].message, errors[0].help, line[at.column - 1 :]
 
 
+COMPILED = Compiled(None)
+"""The compiled templates of this process, in no file: Jinja's compiler takes longer than all else of a plan's pages."""
+
+
 def scripts_of(plan: Plan, job_dir: Path | str = "/home/ada/jobs/run") -> dict[str, str]:
     """`job.sh` and `rank.sh` of a plan."""
-    return pages(plan, str(job_dir), resource("templates"))
+    return pages(plan, str(job_dir), resource("templates"), COMPILED)
 
 
 def write_job(plan: Plan, place: Path) -> dict[str, str]:
