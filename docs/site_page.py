@@ -19,6 +19,7 @@ from dlrun.model.site import Site
 from dlrun.model.topology import Topology
 from dlrun.plan.build import PlanInputs, build
 from dlrun.resources import directory
+from dlrun.site.profile.citations import changes
 from dlrun.site.profile.missing import missing
 from dlrun.system.inputs.node_types import topology_for_site
 from dlrun.system.inputs.profiles import Machine, load_site
@@ -44,19 +45,22 @@ def _index(names: list[str], root: Path, note: str) -> str:
         rows.append((
             f"[{name}]({name}.md)", site.title or "", site.centre or "", site.scheduler.type,
             site.fabric.name if site.fabric else "", site.status, _recognised(site), str(len(known)),
-            min((one.date for one in known if one.date), default=""), site.confidence or "",
+            min((one.date for one in known if one.date), default=""),
+            min((one.date for one in known if one.date and changes(one.fact)), default=""), site.confidence or "",
             plain(_example(root / "tests" / "golden" / "sites" / name)),
         ))  # fmt: skip
     text = (
         "# Sites\n\n"
         + note
         + "Profiles that come with dlrun, each value with its source. `dlrun site show NAME` prints one. *Facts* is the number "
-        "of values, *oldest* the date of the source that is oldest, and *example* where the job on the page is from.\n\n"
+        "of values, *oldest* the date of the source that is oldest, *limits* that of the oldest limit or number of nodes, and "
+        "*example* where the job on the page is from. `dlrun site check --strict` finds nothing in any of them, except that it "
+        "names limits once they are older than a year.\n\n"
     )
     text += table(
         (
-            "name", "system", "centre", "scheduler", "fabric", "status", "recognised by", "facts", "oldest", "confidence",
-            "example",
+            "name", "system", "centre", "scheduler", "fabric", "status", "recognised by", "facts", "oldest", "limits",
+            "confidence", "example",
         ),
         rows,
     )  # fmt: skip

@@ -24,6 +24,11 @@ OLD = 365
 """Age in days from which on such a fact is reported."""
 
 
+def changes(fact: str) -> bool:
+    """Whether a value of a profile is one that a centre changes: a limit, a number of nodes, a version."""
+    return _CHANGES.fullmatch(fact) is not None
+
+
 def read_on(text: str | None) -> date | None:
     """The last day that a date (`YYYY`, `YYYY-MM` or `YYYY-MM-DD`) can mean; None without a valid date."""
     found = re.fullmatch(r"(\d{4})(?:-(\d{2}))?(?:-(\d{2}))?", text or "")
@@ -47,7 +52,7 @@ def age(loaded: LoadedSite, proved: Iterable[Proof], today: date) -> Iterator[Pr
         return
     stale: dict[int, list[str]] = {}
     for one in proved:
-        if not _CHANGES.fullmatch(one.fact) or (one.measured and not _is_old(one.date, today)):
+        if not changes(one.fact) or (one.measured and not _is_old(one.date, today)):
             continue
         dated = [
             (day, number)
