@@ -63,7 +63,7 @@ class Resources:
     )
     walltime: Duration | None = key("walltime limit of the job", default=None, minimum=1)
     partition: str | None = key(
-        "partition (Slurm) or queue (PBS); Slurm: or several, `a,b`, for the first with room; any: all that accept the job",
+        "partition (Slurm) or queue (PBS); several, `a,b`: the first with room, or that accepts the job; any: all that do",
         default=None,
         pattern=PLAIN,
     )

@@ -325,7 +325,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR075": (
         "partitions that a job cannot use together",
-        "Slurm starts a job in the first of several partitions (`partition: a,b`) with room; other schedulers take one queue. The plan must be right in each, so only limits may differ in the site profile.",
+        "Slurm starts a job in the first of several partitions (`partition: a,b`) with room; where a job is in one queue, dlrun takes the first that accepts it. The plan must be right in each, so only limits may differ in the site profile.",
     ),
     "DLR080": (
         "zipped parameters of unequal length",

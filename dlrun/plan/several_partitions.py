@@ -27,34 +27,52 @@ def choose(wanted: Resources, site: Site, layout: Layout, ledger: Ledger) -> Lay
     own = site.partitions.get(first)
     if not rest or own is None:
         return layout
-    for name in rest:
-        _check(name, own, first, site, layout, ledger)
+    if not backends.scheduler(site.scheduler.type).SEVERAL_QUEUES:
+        return _in_order((first, *rest), wanted, site, layout, ledger)
+    for name in (name for name in rest if _is_alike(name, first, site, ledger)):
+        for one in capacity.violations(site.partitions[name], f"partition `{name}`", layout.granted):
+            ledger.problem(one.code, one.message, one.key, help=f"{one.way_out}, or leave out this partition")
     return replace(layout, others=tuple(dict.fromkeys(rest)))
 
 
-def _check(name: str, own: Partition, first: str, site: Site, layout: Layout, ledger: Ledger) -> None:
-    other = site.partitions[name]
-    if (key := _difference(own, other)) is not None:
+def _in_order(
+    names: tuple[str, ...], wanted: Resources, site: Site, layout: Layout, ledger: Ledger
+) -> Layout:
+    """The first of the queues that accepts the job, for schedulers whose jobs are in one; if none does, the first is reported."""
+    alike = [name for name in names if _is_alike(name, names[0], site, ledger)]
+    fits = (*_own(site, layout, wanted), *capacity.accepting(site, layout.granted, wanted.qos))
+    name = next((name for name in alike if name in fits), names[0])
+    ledger.decide(
+        "resources.partition", name, "first-that-accepts", "the first queue of the spec that accepts the job"
+    )
+    return replace(layout, partition_name=name, partition=site.partitions[name])
+
+
+def _own(site: Site, layout: Layout, wanted: Resources) -> list[str]:
+    """The partition of a layout, if it accepts the job."""
+    owners = capacity.owners(site, layout.granted, wanted.qos)
+    fits = not any(any(capacity.violations(owner, name, layout.granted)) for name, owner in owners.items())
+    return [layout.partition_name] if fits and layout.partition_name is not None else []
+
+
+def _is_alike(name: str, first: str, site: Site, ledger: Ledger) -> bool:
+    """Whether one plan is right for two partitions; adds a problem otherwise."""
+    if (key := _difference(site.partitions[first], site.partitions[name])) is not None:
         ledger.problem(
             "DLR075",
             f"partitions `{first}` and `{name}` cannot be used together: their `{key}` differs in the site profile",
             "resources.partition",
             help="name partitions that differ only in their limits, or `any` for all that accept the job",
         )
-        return
-    for one in capacity.violations(other, f"partition `{name}`", layout.granted):
-        ledger.problem(one.code, one.message, one.key, help=f"{one.way_out}, or leave out this partition")
+    return key is None
 
 
 def _any(wanted: Resources, site: Site, layout: Layout, ledger: Ledger) -> Layout:
     """All partitions that accept the job and are like the default one; where only others accept it, like the first of these."""
-    own, there = layout.partition_name, layout.granted
+    own = layout.partition_name
     if layout.partition is None or own is None:
         return layout
-    owners = capacity.owners(site, there, wanted.qos)
-    fits = not any(any(capacity.violations(owner, name, there)) for name, owner in owners.items())
-    fitting = [own] if fits else []
-    fitting += capacity.accepting(site, there, wanted.qos)
+    fitting = [*_own(site, layout, wanted), *capacity.accepting(site, layout.granted, wanted.qos)]
     like = [name for name in fitting if _difference(layout.partition, site.partitions[name]) is None]
     if not backends.scheduler(site.scheduler.type).SEVERAL_QUEUES:
         like = like[:1]

@@ -47,12 +47,12 @@ def near(name: str, known: Iterable[str], otherwise: str) -> str:
 
 def _partition(wanted: Resources, site: Site, ledger: Ledger) -> None:
     names = partition_names(wanted)
-    if len(names) > 1 and not backends.scheduler(site.scheduler.type).SEVERAL_QUEUES:
+    if len(names) > 1 and not site.partitions and not backends.scheduler(site.scheduler.type).SEVERAL_QUEUES:
         ledger.problem(
             "DLR075",
             f"a job of site `{site.name}` is in one queue, but the spec names {len(names)}",
             "resources.partition",
-            help=f"name one of them, such as `{names[0]}`, or `any` for the first that accepts the job",
+            help=f"name one of them, such as `{names[0]}`; of queues in the profile, dlrun takes the first that accepts the job",
         )
         return
     if is_any(wanted, site) and site.partitions:

@@ -64,15 +64,32 @@ def test_each_partition_is_checked(tmp_path, resources, code, message):
     assert (found.code, message in found.message) == (code, True)
 
 
-def test_other_schedulers_take_one_queue(tmp_path):
+@pytest.mark.parametrize(
+    ("resources", "queue"),
+    [
+        ("partition: 'gpu,long', walltime: 2h", "gpu"),
+        ("partition: 'debug,gpu,long', walltime: 2h", "gpu"),
+        ("partition: [gpu, long], walltime: 2d", "long"),
+        ("partition: any, walltime: 10m", "gpu"),
+    ],
+)
+def test_a_job_of_other_schedulers_is_in_the_first_queue_that_accepts_it(tmp_path, resources, queue):
+    assert planned(tmp_path, resources, "openpbs").request.partition == queue
+
+
+@pytest.mark.parametrize(
+    ("resources", "code"),
+    [("partition: 'gpu,cpu'", "DLR075"), ("partition: 'gpu,long', walltime: 9d", "DLR014")],
+)
+def test_no_queue_that_accepts_the_job_is_one_problem(tmp_path, resources, code):
     with pytest.raises(InvalidFile) as raised:
-        planned(tmp_path, "partition: 'gpu,long'", "openpbs")
-    (found,) = [problem for problem in raised.value.problems if not problem.warning]
-    assert found.message == "a job of site `s` is in one queue, but the spec names 2"
-    assert planned(tmp_path, "partition: any, walltime: 10m", "openpbs").request.partition == "gpu"
+        planned(tmp_path, resources, "openpbs")
+    assert [problem.code for problem in raised.value.problems if not problem.warning] == [code]
 
 
 def test_a_site_without_partitions_passes_the_names_on(tmp_path):
     spec = "framework: torch\nresources: {nodes: 2, partition: 'a,b', gpus_per_node: 1}"
     plan = plan_of(tmp_path, spec, "name: s\nscheduler: {type: slurm}\nlauncher: {name: srun}\n")
     assert plan.request.partition == "a,b"
+    with pytest.raises(InvalidFile, match="in one queue, but the spec names 2"):
+        plan_of(tmp_path, spec, "name: s\nscheduler: {type: openpbs}\nlauncher: {name: ssh}\n")
