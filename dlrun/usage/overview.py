@@ -26,6 +26,11 @@ _FEW = 8
 def times(run: RunUse) -> str:
     """The duration of each phase of a run."""
     known = run.phases
+    seeded = ""
+    if known.seeded is not None:
+        of = len(run.use.nodes)
+        there = f"with compiled code of earlier jobs on {min(known.seeded, of)} of {many(of, 'node')}"
+        seeded = f" {there}" if known.seeded else " without compiled code of earlier jobs"
     parts = (
         ("queued", known.queued, ()),
         ("set-up", known.preparing, (("staging", known.staging),)),
@@ -33,7 +38,7 @@ def times(run: RunUse) -> str:
             "training",
             known.training,
             (
-                ("start-up", known.starting),
+                (f"start-up{seeded}", known.starting),
                 ("saving", known.saving),
                 ("suspended", known.suspended),
                 ("copying results", known.results),

@@ -27,6 +27,7 @@ class Phases:
 
     `preparing` includes `staging`; `training` includes `starting` (until the first throughput in the log), `saving` (a
     checkpoint is open for writing), `suspended` (the scheduler had stopped the job) and `results` (copied from the nodes).
+    `seeded`: the number of nodes whose compilers began with the entries of earlier jobs; the others compile in `starting`.
     """
 
     queued: float | None
@@ -37,6 +38,7 @@ class Phases:
     saving: float | None
     suspended: float | None
     results: float | None
+    seeded: int | None = None
 
 
 def phases(
@@ -61,7 +63,22 @@ def phases(
         saving=max(saving, default=None),
         suspended=max((one.suspended for one in found), default=0.0) or None,
         results=record.get("results"),
+        seeded=_seeded(plan, run, record),
     )
+
+
+def _seeded(plan: Plan, run: Path, record: Mapping[str, Any]) -> int | None:
+    """The nodes that compiled entries came to (templates/lib/compiled.sh); None where none are kept, or for a copied record."""
+    if (
+        plan.caches is None
+        or not plan.caches.keep
+        or not record.get("launched")
+        or not (run / "hosts").exists()
+    ):
+        return None
+    if not (run / "compiled").exists():
+        return 0
+    return 0 if (run / "not-seeded").exists() else plan.request.nodes - len(list(run.glob("not-seeded-*")))
 
 
 def _starting(plan: Plan, run: Path, record: Mapping[str, Any], found: Sequence[Recording]) -> float | None:
