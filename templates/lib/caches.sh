@@ -22,7 +22,8 @@ dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@|%][:UNLESS]...: with `@` 
     *@) path=${path%@}/$DLRUN_LOCAL_RANK ;;
     *%)
       [[ -n ${DLRUN_CACHES_RUN-} ]] || continue
-      path=${path/"$DLRUN_CACHES"/"$DLRUN_CACHES/.runs/$DLRUN_CACHES_RUN"} path=${path%\%}
+      path=${path%\%}
+      _dlrun_link_cache "$DLRUN_CACHES/.runs/$DLRUN_CACHES_RUN/${path##*/}" "$path" || continue
       ;;
     esac
     paths+=("$path") set+=("$name=$path")
@@ -31,6 +32,12 @@ dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@|%][:UNLESS]...: with `@` 
   if [[ $image == yes ]]; then
     export APPTAINER_BIND="${APPTAINER_BIND:+$APPTAINER_BIND,}$DLRUN_CACHES" SINGULARITY_BIND="${SINGULARITY_BIND:+$SINGULARITY_BIND,}$DLRUN_CACHES"
   fi
+}
+
+_dlrun_link_cache() { # DIRECTORY LINK: make both; the path of JAX's cache is a part of its keys, and is the same in all runs
+  (umask 077 && mkdir -p -- "$1") 2>/dev/null || return 1
+  if [[ $(readlink -- "$2") == "$1" ]]; then return 0; fi
+  ln -s -- "$1" "$2.$$" 2>/dev/null && mv -fT -- "$2.$$" "$2" 2>/dev/null # several ranks do so at once
 }
 
 _dlrun_place_caches() { # BASE: set place to the directory of this user's caches; false if this node has none

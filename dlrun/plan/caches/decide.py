@@ -18,7 +18,7 @@ from dlrun.plan.roles import BackEnds
 _PLACES = {
     "node": "$DLRUN_CACHES/{}",
     "rank": "$DLRUN_CACHES/{}/$DLRUN_LOCAL_RANK",
-    "run": "$DLRUN_CACHES/.runs/$DLRUN_RUN_ID/{}",
+    "run": "$DLRUN_CACHES/{}",
 }
 _USUAL = ("torch",)
 """Packages whose caches are named in a job that asks for them, if it is unknown what is installed."""
