@@ -77,6 +77,7 @@ RECIPES: Mapping[str, Recipe] = {
         ),
     ),
     "jax": Recipe(packages=("jax==0.10.2", "numpy==2.4.6")),
+    "compilers": Recipe(packages=("jax==0.10.2", "numba==0.68.1", "triton==3.9.0", "numpy==2.4.6")),
     "paddle": Recipe(packages=("paddlepaddle==3.3.1",)),
     "accelerate": Recipe(packages=(*_TORCH, "accelerate==1.15.0")),
     "deepspeed": Recipe(
