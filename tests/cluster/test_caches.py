@@ -118,6 +118,27 @@ def test_a_second_job_compiles_nothing(alice):
     assert not {path for path in after - before if "dlrun" not in str(path)}
 
 
+def test_jobs_that_save_at_once_lose_nothing(alice):
+    """They end when both have compiled."""
+    empty(alice)
+    waits = [*bash(f"{HOLD}"), str(PYTHON / "python")]
+    one = RESOURCES | {"nodes": 1}
+    jobs = [
+        alice.submit({"command": [*waits, name], "resources": one, "caches": "auto"})
+        for name in ("one", "two")
+    ]
+    places = [alice.job_dir(job) for job in jobs]
+    ready = [place / f"compiled-{rank}" for place in places for rank in range(2)]
+    await_true(lambda: all(path.exists() for path in ready), 90, "both to compile")
+    for place in places:
+        (place / "go").touch()
+    for job in jobs:
+        (only,) = alice.ended(job)
+        assert only["state"] == "completed", alice.log(job)
+    job, said = run(alice, "one", "two")
+    assert said == [["found one", "found two"]] * 6, alice.log(job)
+
+
 def test_a_run_after_a_requeue_compiles_nothing(alice):
     """The program fails; its files were complete for longer than the seconds in which they may not be."""
     failing = f"""{HOLD}
