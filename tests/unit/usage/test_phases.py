@@ -23,7 +23,7 @@ STATE = {
 
 
 def plan(**metrics: Metric) -> SimpleNamespace:
-    return SimpleNamespace(request=SimpleNamespace(ranks=2), global_batch=None, metrics=metrics)
+    return SimpleNamespace(caches=None, request=SimpleNamespace(ranks=2), global_batch=None, metrics=metrics)
 
 
 def recording(sizes: dict[float, float], *, node: str = "n1", rank: int = 0, **more) -> Recording:
