@@ -139,6 +139,31 @@ def test_jobs_that_save_at_once_lose_nothing(alice):
     assert said == [["found one", "found two"]] * 6, alice.log(job)
 
 
+def test_what_is_compiled_is_saved_at_the_signal_to_save(alice):
+    """The job runs on, and its node is lost: the next job has what was compiled before the signal."""
+    empty(alice)
+    job = alice.submit(
+        {
+            "command": [*bash(f"trap '' USR1\n{HOLD}"), str(PYTHON / "python"), "one"],
+            "resources": RESOURCES | {"walltime": "3m"},
+            "checkpoint": {"signal": "USR1", "before_end": "150s"},
+            "caches": "auto",
+        }
+    )
+    await_true(lambda: versions(alice, job), 120, "an archive")
+    assert alice.state(job)[0]["state"] == "running", alice.log(job)
+    first = alice.log(job).split("rank 0 is on ")[1].split(";")[0]
+    alice.cluster.kill_node(first)
+    (only,) = alice.ended(job, within=300)
+    assert only["state"] != "completed"
+    alice.cluster.start_node(first)
+    await_true(
+        lambda: alice.cluster.on("login", "sinfo -h -o %D -t idle").stdout.strip() == "3", 120, "the node"
+    )
+    job, said = run(alice, "one")
+    assert said == [["found one"]] * 6, alice.log(job)
+
+
 def test_a_run_after_a_requeue_compiles_nothing(alice):
     """The program fails; its files were complete for longer than the seconds in which they may not be."""
     failing = f"""{HOLD}
