@@ -13,6 +13,7 @@ from dataclasses import field
 from pathlib import Path
 
 from dlrun import resources
+from dlrun.backends import UNSUPPORTED
 from dlrun.config import sites
 from dlrun.config.load import LoadedSite
 from dlrun.config.nodes import short
@@ -74,6 +75,7 @@ def available(here: Machine) -> dict[str, Path]:
 
 _RECOGNISED = ("auto", "automatic", "default", "detect", "any", "here")
 """Names that people give for `the cluster that I am on`."""
+_OF_OTHER_SCHEDULERS = {"fugaku": "pjm", "summit": "lsf", "lassen": "lsf", "sierra": "lsf"}
 _CENTRES = {
     "nersc": "perlmutter", "olcf": "frontier", "ornl": "frontier", "alcf": "aurora", "llnl": "elcapitan", "cscs": "daint",
     "csc": "lumi-g", "jsc": "jupiter-booster", "cineca": "leonardo-booster", "tacc": "vista", "ncar": "derecho",
@@ -115,6 +117,11 @@ def locate(name: str, here: Machine, base: Path, *, after: Path | None = None) -
     if "." in name and (file := nearest(name, [one.name for one in yaml_files(base)], cutoff=SLIP)):
         return Problem(
             message=f"there is no site `{short(name)}`", help=f"for the file here write `./{file}`"
+        )
+    if (scheduler := _OF_OTHER_SCHEDULERS.get(name.lower())) is not None:
+        return Problem(
+            message=f"there is no site `{short(name)}`",
+            help=f"dlrun does not support its scheduler ({UNSUPPORTED[scheduler]})",
         )
     near = (
         _CENTRES.get(name.lower())

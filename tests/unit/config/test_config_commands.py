@@ -143,6 +143,10 @@ def test_unknown_site_is_an_error_without_traceback(capsys):
     assert "the nearest is `workstation`" in capsys.readouterr().err
 
 
+def test_a_site_of_another_scheduler_is_said_to_be_that(tmp_path):
+    assert "Fujitsu's PJM" in locate("Fugaku", Machine(), tmp_path).help
+
+
 def test_error_format(capsys, machine):
     (machine / "bad.yaml").write_text(PROFILE + "zzz: 1\n")
     assert run(["--error-format", "concise", "site", "check", "bad"]) == 2
