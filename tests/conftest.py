@@ -7,6 +7,7 @@ import gc
 import itertools
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,7 @@ def own_place(request, tmp_path_factory, monkeypatch):
     """A home and a directory of jobs for each test alone, and nothing that an earlier one submitted in this process."""
     submitter.SUBMITTED.clear()
     if request.path.relative_to(Path(__file__).parent).parts[0] in REAL:
+        yield
         return
     for name in set(os.environ) - set(clean(os.environ)[0]):
         monkeypatch.delenv(name)
@@ -114,8 +116,26 @@ def own_place(request, tmp_path_factory, monkeypatch):
     base.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(base))
     monkeypatch.setenv("DLRUN_JOBS", str(base / "jobs"))
-    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
         monkeypatch.delenv(name, raising=False)
+    shared, own = tmp_path_factory.getbasetemp() / "compiled", base / ".cache" / "dlrun"
+    share_compiled(shared, own)
+    yield
+    share_compiled(own, shared)
+
+
+def share_compiled(source: Path, target: Path) -> None:
+    """What dlrun compiles once for each user, templates and node programs, it compiles once for the tests of a process.
+
+    Its files are replaced, never changed: links are enough.
+    """
+    with suppress(OSError):
+        for entry in os.scandir(source):
+            if entry.name.startswith(("templates-", "node-", "usage-")):
+                target.mkdir(parents=True, exist_ok=True, mode=0o700)
+                with suppress(FileNotFoundError):
+                    (target / entry.name).unlink()
+                os.link(entry.path, target / entry.name)
 
 
 @pytest.fixture(autouse=True)
