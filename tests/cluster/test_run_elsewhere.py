@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from tests.cluster import (
 )
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, User
+from tests.cluster.test_run import of_roles
 from tests.programs import works
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
@@ -142,13 +144,13 @@ def start(alice: User, words: str, host: str = "login", **how):
     )
 
 
-def batch(alice: User, way: Way, lines: str) -> tuple[int, str]:
+def batch(alice: User, way: Way, lines: str, within: float = 180) -> tuple[int, str]:
     """The exit code and the log of a batch script."""
     log = alice.directory / "own.log"
     log.unlink(missing_ok=True)
     alice.write("own.sh", f"#!/bin/bash\n{way.head}{lines}")
     script = start(alice, way.batch)
-    out, errors = script.communicate(timeout=180)
+    out, errors = script.communicate(timeout=within)
     await_true(log.exists, 60, "the log")
     assert script.returncode is not None, out + errors
     return script.returncode, log.read_text()
@@ -308,6 +310,41 @@ def test_plain_mpi(alice, way, cluster):
         log
     )
     assert len({line.partition(" on ")[2] for line in ranks}) == 2, log
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("nothing_is_left")
+def test_torch_trains(alice, way):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    train = PYTHON.parent.parent / "examples" / "digits" / "train.py"
+    code, log = batch(alice, way, f"{LINE} --set placement.threads=1 -- {PYTHON}/python {train} --epochs 2\n")
+    assert code == 0, log
+    assert "with 4 ranks, replicas equal" in log
+
+
+@pytest.mark.usefixtures("nothing_is_left")
+def test_runs_in_a_row(alice, way):
+    """Forty: a number that is seen in a shell of a day's work."""
+    before = {path.name for path in alice.directory.iterdir()} | {"own.sh", "own.log"}
+    code, log = batch(
+        alice,
+        way,
+        f"for i in {{1..40}}; do {LINE} --name again -- sh -c 'echo of $RANK' || exit; done\n",
+        600,
+    )
+    assert code == 0, log
+    assert log.count("of 0\n") == 40, log
+    assert {path.name for path in alice.directory.iterdir()} <= before
+
+
+@pytest.mark.usefixtures("nothing_is_left")
+def test_several_programs_divide_the_nodes(alice, way, cluster):
+    if cluster.spec.scheduler == "gridengine":
+        pytest.skip("Grid Engine cannot run several roles in one job yet")
+    code, log = batch(alice, way, f"{PYTHON}/dlrun run {of_roles(alice, 'exit 3')}\n")
+    assert code == 3, log
+    hosts = dict(re.findall(r"(judge on|asked from) (n[0-9])", log))
+    assert sorted(hosts.values()) == ["n1", "n2"], log
 
 
 def test_into_a_job(alice, cluster):
