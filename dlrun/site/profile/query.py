@@ -121,7 +121,7 @@ class Commands:
 def _slurm(commands: Commands) -> Cluster:
     """Query Slurm: partitions are required; nodes come from `sinfo --json`, or scontrol for old versions."""
     settings = commands.read(site_slurm.config, "scontrol", "show", "config") or {}
-    partitions = site_slurm.records(commands.required("scontrol", "-o", "show", "partition"))
+    partitions = commands.required("scontrol", "-o", "show", "partition")
     listed = commands.read(site_sinfo.records, "sinfo", "--json")
     shown = commands.read(site_slurm.records, "scontrol", "-o", "show", "node")
     if listed is None and shown is None:
@@ -134,8 +134,8 @@ def _slurm(commands: Commands) -> Cluster:
     return commands.finish(cluster)
 
 
-def _of_slurm(settings: _Record, partitions: list[_Record], *nodes: Iterable[_Record]) -> Cluster:
-    return site_slurm.cluster(settings, partitions, site_slurm.merged(*nodes))
+def _of_slurm(settings: _Record, partitions: str, *nodes: Iterable[_Record]) -> Cluster:
+    return site_slurm.cluster(settings, site_slurm.records(partitions), site_slurm.merged(*nodes))
 
 
 def _pbs(commands: Commands) -> Cluster:

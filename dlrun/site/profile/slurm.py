@@ -17,11 +17,16 @@ def config(text: str) -> dict[str, str]:
 
 
 def records(text: str) -> list[dict[str, str]]:
-    """One dictionary per line of `scontrol -o`; a value ends before the next ` Key=`. Other lines are a banner of the client."""
+    """One dictionary per line of `scontrol -o`; a value ends before the next ` Key=`. Other lines are a banner of the client.
+
+    Raises ValueError for a text of other lines alone.
+    """
     found = []
     for line in re.findall(r"^(?:PartitionName|NodeName)=.*", text, re.MULTILINE):
         pairs = re.findall(r"(?:^|\s)([A-Za-z][\w:]*)=(.*?)(?=\s[A-Za-z][\w:]*=|\s*$)", line)
         found.append({key: value.strip() for key, value in pairs})
+    if not found and text.strip():
+        raise ValueError("no line begins with PartitionName= or NodeName=")
     return found
 
 
