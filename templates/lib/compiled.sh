@@ -16,9 +16,7 @@ dlrun_keep_compiled() { # BASE KEY [OFFSET INDEX COMMAND...]: nodes begin with t
   if [[ -e ${failed[0]} || -e ${failed[1]} ]]; then rm -f -- "${failed[@]}"; fi # of an earlier start
   { read -r store <"$DLRUN_JOB_DIR/store"; } 2>/dev/null || store=${DLRUN_JOB_DIR%/*}/.dlrun-hub-$EUID
   if [[ $_dlrun_host != "${DLRUN_FIRST_HOST%%.*}" ]]; then return 0; fi
-  _dlrun_compiled=(--store "$store" --key "$2")
-  _dlrun_compiled_base=$1
-  _dlrun_save=(bash -p "$DLRUN_JOB_DIR/lib/python.sh" "$DLRUN_JOB_DIR/node.pyz" compiled-save "${_dlrun_compiled[@]}")
+  _dlrun_compiled=(--store "$store" --key "$2") _dlrun_compiled_base=$1 _dlrun_compiled_key=$2
   _dlrun_on_event second _dlrun_save_at_times
   _dlrun_on_event gone _dlrun_save_at_end
   if [[ -d $store && (! -O $store || -d $store/caches--$2) ]]; then
@@ -67,9 +65,12 @@ _dlrun_save_at_end() { # what was written in the last seconds before a failure m
   timeout -k 5 "$longest" "${_dlrun_save[@]}" --settled "${settled}s" </dev/null || true
 }
 
-_dlrun_has_compiled() { # true if there is anything; completes the command that saves
+_dlrun_has_compiled() { # true if there is anything; sets the command that saves it
   local place=''
-  _dlrun_place_caches "$_dlrun_compiled_base" && place+=/${_dlrun_compiled[3]} && [[ -d $place ]] || return 1
-  _dlrun_save=("${_dlrun_save[@]:0:9}" --from "$place" --run "$DLRUN_CACHES_RUN")
+  _dlrun_place_caches "$_dlrun_compiled_base" && place+=/$_dlrun_compiled_key && [[ -d $place ]] || return 1
+  _dlrun_save=(
+    bash -p "$DLRUN_JOB_DIR/lib/python.sh" "$DLRUN_JOB_DIR/node.pyz"
+    compiled-save "${_dlrun_compiled[@]}" --from "$place" --run "$DLRUN_CACHES_RUN"
+  )
   [[ -n $(find "$place" -type f -print -quit 2>/dev/null) ]]
 }
