@@ -14,6 +14,7 @@ from dlrun.why.known.causes import CAUSES
 from dlrun.why.known.table import WRITERS, of_writer
 from dlrun.why.matching import Table
 from dlrun.why.verdict import plain
+from tests.examples import cases
 from tests.unit.why.reported import CASES, JOBS, Case
 
 LOST = (
@@ -69,7 +70,7 @@ def test_the_cause_the_way_out_and_the_evidence(case, tmp_path):
     assert found.last[-1].strip()[:90] in plain("\n".join(lines(job_of(tmp_path), found)))
 
 
-@pytest.mark.parametrize("case", ROOTS, ids=lambda case: f"{case.writer}-{case.name}")
+@pytest.mark.parametrize("case", cases(ROOTS, quick=100), ids=lambda case: f"{case.writer}-{case.name}")
 def test_the_rank_that_only_lost_another_is_not_the_first(case, tmp_path):
     """Its end is noted earlier, as it has less to clean up."""
     number = ROOTS.index(case)
