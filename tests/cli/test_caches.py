@@ -114,23 +114,11 @@ def test_explain_has_the_reason_and_the_source(dlrun):
 
 @pytest.mark.parametrize(
     ("keys", "has"),
-    [("", True), ("framework: mpi", False), ("framework: mpi\ncaches: auto", True), ("caches: off", False)],
+    [("", False), ("caches: auto", True), ("framework: mpi\ncaches: auto", True), ("caches: off", False)],
 )
 def test_what_the_framework_compiles_has_its_caches(dlrun, keys, has):
     spec = dlrun.spec(f"command: [x]\nresources: {{ranks_per_node: 1}}\n{keys}\n")
     assert ("dlrun_keep_compiled" in dlrun("submit", spec, "--dry-run").stdout) is has
-
-
-@pytest.mark.parametrize("asked", [True, False])
-def test_what_nodes_may_not_be_able_to_compile_stays_in_use(dlrun, here, monkeypatch, asked):
-    """Extensions that were built where there is a compiler; `caches: auto` moves them even so."""
-    built = dlrun.place / "home/.cache/torch_extensions/py311_cpu"
-    built.mkdir(parents=True)
-    monkeypatch.setenv("HOME", str(dlrun.place / "home"))
-    show = SHOW if asked else SHOW.replace("caches: auto\n", "")
-    found = variables(dlrun.submit(f"site: site.yaml\nresources: {{ranks_per_node: 1}}\n{show}", "--wait"))
-    assert ("TORCH_EXTENSIONS_DIR" in found) is asked
-    assert Path(found["TRITON_CACHE_DIR"]).is_dir()
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def chosen(
 ) -> set[str]:
     gpus = [SimpleNamespace(kind=kind)] if kind else []
     layout = SimpleNamespace(gpus_per_node=len(gpus), topology=SimpleNamespace(gpus=gpus))
-    spec = Spec(name="run", command=("x",), environment=Environment(**environment))
+    spec = Spec(name="run", command=("x",), caches="auto", environment=Environment(**environment))
     choice = SimpleNamespace(framework=backends.framework(framework))
     site = SimpleNamespace(
         storage=SimpleNamespace(node_local=None), environment=SimpleNamespace(variables={})
