@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # Private directories on this node for what compilers keep, made before the program of a rank starts; job.sh and stage.sh find them.
 
-dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@|%][:UNLESS]...: with `@` each rank has its own, with `%` each run; IMAGE: `yes` in a container
-  local below=$2 image=$3 name one own path place='' paths=() set=() # UNLESS: a directory in HOME that is used if it has entries
+dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@|%]...: with `@` each rank has its own, with `%` each run; IMAGE: `yes` in a container
+  local below=$2 image=$3 name one path place='' paths=() set=()
   if _dlrun_place_caches "$1"; then shift 3; else
     if ((DLRUN_LOCAL_RANK == 0)); then
       echo "dlrun: caches: $DLRUN_HOST has no directory for them that only this user can write: each tool uses its own"
@@ -11,13 +11,11 @@ dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@|%][:UNLESS]...: with `@` 
   fi
   export DLRUN_CACHES=$place/$below
   for one; do
-    name=${one%%=*} own=${one#*:} one=${one%%:*}
-    path=$DLRUN_CACHES/${one#*=}
+    name=${one%%=*} path=$DLRUN_CACHES/${one#*=}
     if [[ -n ${!name-} ]]; then
       _dlrun_check_cache "$name"
       continue
     fi
-    if [[ $own != "$one" && -n $(compgen -G "${HOME-}/$own/*") ]]; then continue; fi
     case $path in
     *@) path=${path%@}/$DLRUN_LOCAL_RANK ;;
     *%)

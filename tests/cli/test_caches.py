@@ -112,11 +112,16 @@ def test_explain_has_the_reason_and_the_source(dlrun):
     assert "github.com/triton-lang/triton" in text
 
 
+def test_off_is_the_default(dlrun):
+    spec = dlrun.spec("command: [x]\nresources: {ranks_per_node: 1}\n")
+    assert "dlrun_caches" not in dlrun("submit", spec, "--dry-run").stdout
+
+
 @pytest.mark.parametrize(
     ("keys", "has"),
-    [("", False), ("caches: auto", True), ("framework: mpi\ncaches: auto", True), ("caches: off", False)],
+    [("caches: auto", True), ("framework: mpi\ncaches: auto", True), ("caches: off", False)],
 )
-def test_what_the_framework_compiles_has_its_caches(dlrun, keys, has):
+def test_whoever_asks_has_caches_that_are_kept(dlrun, keys, has):
     spec = dlrun.spec(f"command: [x]\nresources: {{ranks_per_node: 1}}\n{keys}\n")
     assert ("dlrun_keep_compiled" in dlrun("submit", spec, "--dry-run").stdout) is has
 

@@ -34,9 +34,8 @@ def local(dlrun) -> Path:
 
 
 def names(local: Path) -> set[str]:
-    """What stands in the staging directory; beside it are the caches of compilers."""
-    found = [*local.glob("dlrun-*/*"), *local.glob("dlrun-*/.*")]
-    return {path.name for path in found if not path.parent.name.startswith("dlrun-caches-")}
+    """What stands in the staging directory."""
+    return {path.name for path in local.glob("dlrun-*/*")} | {path.name for path in local.glob("dlrun-*/.*")}
 
 
 def spec(dlrun: Dlrun, command: str, more: str = "") -> str:

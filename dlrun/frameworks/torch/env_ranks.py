@@ -13,7 +13,6 @@ from dlrun.model.units import many
 
 LIBRARIES = presets.TORCH_LIBRARIES
 PRESETS = {"": presets.TORCH}
-COMPILES = ("torch",)
 ports = defaults.one_port
 _TORCH = "PyTorch documentation, torch.distributed"
 
