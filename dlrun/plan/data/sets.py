@@ -57,9 +57,7 @@ def place_data(
     measured = {**measured, **{name: DataSize(size=one.size, files=one.files) for name, one in hubs.items()}}
     local = sized(site.storage.node_local, memory)
     # What was measured of an archive is not the size of its content.
-    measured = {
-        name: size for name, size in measured.items() if name in spec.data and not spec.data[name].unpack
-    }
+    measured = {name: size for name, size in measured.items() if not spec.data[name].unpack}
     _check_start(spec.data, measured, ledger)
     _check_sources(spec.data, local, ledger)
     _check_credentials(spec, ledger)
