@@ -205,6 +205,7 @@ def test_a_study_that_was_ended_before_its_record(tmp_path, kind):
     [
         ("scontrol -o show partition", "MaxTime=1-0", "PartitionName"),
         ("scontrol -o show partition", "PartitionName=a MinNodes=x", "invalid literal"),
+        ("scontrol -o show node", "Sockets=2", "NodeName"),
         ("flux queue list", f"a|{'9' * 400}|inf|0|0", "infinity"),
         (
             "flux resource R",

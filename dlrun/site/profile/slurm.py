@@ -22,11 +22,11 @@ def records(text: str) -> list[dict[str, str]]:
     Raises ValueError for a text of other lines alone.
     """
     found = []
-    for line in re.findall(r"^(?:PartitionName|NodeName)=.*", text, re.MULTILINE):
+    for line in re.findall(r"^[A-Za-z][\w:]*=.*", text, re.MULTILINE):
         pairs = re.findall(r"(?:^|\s)([A-Za-z][\w:]*)=(.*?)(?=\s[A-Za-z][\w:]*=|\s*$)", line)
         found.append({key: value.strip() for key, value in pairs})
     if not found and text.strip():
-        raise ValueError("no line begins with PartitionName= or NodeName=")
+        raise ValueError("no line begins with a key, such as PartitionName=")
     return found
 
 
