@@ -42,10 +42,15 @@ def fetched(plan: Plan, base: Path, target: Path, notice: Callable[[str], None])
     if not any(data.hub for one in plan.programs for data in one.data):
         return plan
     place = store.place_for(base, target)
-    if (roles := plan.role_jobs) is None:
-        return _with_sets(plan, place, notice)
-    jobs = tuple(replace(role, plan=_with_sets(role.plan, place, notice)) for role in roles.jobs)
-    return replace(plan, role_jobs=replace(roles, jobs=jobs))
+    return in_each(plan, lambda one: _with_sets(one, place, notice))
+
+
+def in_each(plan: Plan, change: Callable[[Plan], Plan]) -> Plan:
+    """The plan with a change of the job's own plan and of that of each role."""
+    if (roles := plan.role_jobs) is not None:
+        jobs = tuple(replace(role, plan=change(role.plan)) for role in roles.jobs)
+        plan = replace(plan, role_jobs=replace(roles, jobs=jobs))
+    return change(plan)
 
 
 def _with_sets(plan: Plan, place: Path, notice: Callable[[str], None]) -> Plan:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dlrun.jobs.clusters.environment import secret_values
 from dlrun.jobs.hubs import store
+from dlrun.jobs.hubs.needed import in_each
 from dlrun.jobs.images import pull
 from dlrun.jobs.images.place import ImageCopy, find
 from dlrun.model.plan import Plan
@@ -46,10 +47,7 @@ def fetched(plan: Plan, base: Path, target: Path, notice: Callable[[str], None])
             one = with_copy(one, copy)
         return one
 
-    if (roles := plan.role_jobs) is not None:
-        jobs = tuple(replace(role, plan=with_image(role.plan)) for role in roles.jobs)
-        plan = replace(plan, role_jobs=replace(roles, jobs=jobs))
-    return with_image(plan)
+    return in_each(plan, with_image)
 
 
 def with_copy(plan: Plan, copy: ImageCopy) -> Plan:
