@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -20,6 +22,16 @@ def files(user: User, count: int = 40) -> Path:
     for number in range(count):
         (source / f"{number}.txt").write_text(f"{number}\n")
     return source
+
+
+def virtual_environment(user: User) -> Path:
+    """An empty one on the shared file system."""
+    place = user.directory / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
+    for path in (place, *place.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | 0o055)
+    return place
 
 
 def names(user: User, node: str, *path: str) -> list[str]:

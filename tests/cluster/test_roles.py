@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from dlrun.model.cpuset import parse_list
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, cgroups, why_not
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import SLURM_SITE, User
-from tests.cluster.staged import names
+from tests.cluster.staged import names, virtual_environment
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -58,12 +56,17 @@ def cluster():
         yield running
 
 
-@pytest.fixture(scope="module")
-def alice(cluster):
-    user = User(cluster, SLURM_SITE)
+def with_programs(cluster, site):
+    """A user who has the server and the trainer."""
+    user = User(cluster, site)
     user.write("server.py", SERVER)
     user.write("trainer.py", TRAINER)
     return user
+
+
+@pytest.fixture(scope="module")
+def alice(cluster):
+    return with_programs(cluster, SLURM_SITE)
 
 
 def submit(alice, steps, *, order=("judge", "train"), train=None, **judge):
@@ -474,11 +477,7 @@ def test_a_job_that_is_cancelled_takes_the_data_of_its_roles_away(alice):
 
 
 def test_the_venv_of_a_role_comes_to_its_nodes(alice):
-    venv = alice.directory / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
-    for path in (venv, *venv.rglob("*")):
-        if not path.is_symlink():
-            path.chmod(path.stat().st_mode | 0o055)
+    venv = virtual_environment(alice)
     shows = {"command": ["python", "-c", "import sys; print(sys.prefix)"], "nodes": 2, "ranks_per_node": 1}
     job = reading(
         alice,

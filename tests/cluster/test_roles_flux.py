@@ -9,7 +9,6 @@ import pytest
 
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, test_roles, why_no_flux, why_not
 from tests.cluster.hosts import await_true
-from tests.cluster.jobs import User
 from tests.cluster.test_flux import SITE
 from tests.cluster.test_roles import NODES
 
@@ -31,10 +30,7 @@ def cluster():
 
 @pytest.fixture(scope="module")
 def alice(cluster):
-    user = User(cluster, SITE)
-    user.write("server.py", test_roles.SERVER)
-    user.write("trainer.py", test_roles.TRAINER)
-    return user
+    return test_roles.with_programs(cluster, SITE)
 
 
 def test_a_training_asks_its_judge_on_another_node(alice):

@@ -9,7 +9,6 @@ import pytest
 
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, test_roles, why_no_pbs, why_not
 from tests.cluster.hosts import await_true
-from tests.cluster.jobs import User
 
 _WHY_NOT = why_not() or why_no_pbs()
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(_WHY_NOT), reason=_WHY_NOT)]
@@ -39,10 +38,7 @@ def cluster():
 
 @pytest.fixture(scope="module")
 def alice(cluster):
-    user = User(cluster, SITE)
-    user.write("server.py", test_roles.SERVER)
-    user.write("trainer.py", test_roles.TRAINER)
-    return user
+    return test_roles.with_programs(cluster, SITE)
 
 
 def submit(alice, steps, **keys):

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,15 @@ import pytest
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, apptainer, why_not
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, User, bash
-from tests.cluster.staged import PROGRAMS, files, left_well, names, whole_and_gone, writing
+from tests.cluster.staged import (
+    PROGRAMS,
+    files,
+    left_well,
+    names,
+    virtual_environment,
+    whole_and_gone,
+    writing,
+)
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -288,11 +295,7 @@ def test_inside_an_allocation_machines_read_json_lines(alice):
 
 
 def test_a_venv_comes_to_every_node(alice):
-    venv = alice.directory / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
-    for path in (venv, *venv.rglob("*")):
-        if not path.is_symlink():
-            path.chmod(path.stat().st_mode | 0o055)
+    venv = virtual_environment(alice)
     job = alice.submit(
         {
             "command": ["python", "-c", "import sys; print(sys.prefix)"],
