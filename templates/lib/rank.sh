@@ -208,8 +208,9 @@ _dlrun_wait_for_program() {
 }
 
 _dlrun_read_up() { # sets _dlrun_up: the ns since this node's boot, in steps of 10 ms, by a clock that cannot be set; pauses are longer on a busy node
-  read -r _dlrun_up _ </proc/uptime
-  _dlrun_up=$((10#${_dlrun_up/./} * 10000000))
+  local up
+  read -r up _ </proc/uptime
+  _dlrun_up=$((10#${up/./} * 10000000))
 }
 
 _dlrun_note_end() { # sets _dlrun_ended: now in ns, since the first failure and its consequences are milliseconds apart

@@ -73,8 +73,9 @@ _dlrun_begin_clock() { # sets _dlrun_started, and from when both clocks count
 }
 
 _dlrun_read_clock() { # sets _dlrun_now: the seconds that the job has run, by a clock that cannot be set, unlike $SECONDS
-  read -r _dlrun_now _ </proc/uptime
-  _dlrun_now=$((${_dlrun_now%%.*} - _dlrun_zero))
+  local up # of this call: a trap may read the clock in the middle of it, and be interrupted by a second one
+  read -r up _ </proc/uptime
+  _dlrun_now=$((${up%%.*} - _dlrun_zero))
 }
 
 _dlrun_clock_was_set() { # true if this node's clock was set: wall times move with it, so that their differences remain durations

@@ -47,8 +47,9 @@ _dlrun_find_ranks() { # [ROLE RANK]: set _dlrun_found to what the ranks of this 
 }
 
 _dlrun_read_tenths() { # sets _dlrun_tenths: since this node's boot, by a clock that cannot be set; pauses are longer on a busy node
-  read -r _dlrun_tenths _ </proc/uptime
-  _dlrun_tenths=$((10#${_dlrun_tenths/./} / 10))
+  local up
+  read -r up _ </proc/uptime
+  _dlrun_tenths=$((10#${up/./} / 10))
 }
 
 _dlrun_ranks_gone() { # TENTHS: wait until the ranks on this node have ended, at most so many tenths of a second; false if some have not

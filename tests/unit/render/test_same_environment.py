@@ -108,3 +108,16 @@ def test_the_job_s_clock_is_one_that_nobody_sets(tmp_path):
     lines = """_dlrun_begin_clock
     SECONDS=99999; _dlrun_read_clock; echo "$_dlrun_now" """
     assert 0 <= int(call(tmp_path, lines).stdout) < 60
+
+
+def test_the_job_s_clock_can_be_read_by_a_trap_while_it_is_read(tmp_path):
+    """As two signals that come together, the second in the middle of the first one's trap."""
+    lines = """_dlrun_begin_clock
+    trap 'reads=; _dlrun_read_clock; echo "$_dlrun_now"' USR1
+    reads=1
+    read() { builtin read "$@"; if [[ -n $reads ]]; then kill -USR1 "$$"; fi; }
+    _dlrun_read_clock
+    echo "$_dlrun_now" """
+    seen = [int(word) for word in call(tmp_path, lines).stdout.split()]
+    assert len(seen) == 2
+    assert all(0 <= one < 60 for one in seen)
