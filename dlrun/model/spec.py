@@ -222,8 +222,12 @@ class Metric:
         return cls(pattern=text)
 
 
-SHELL = ("bash", "-euo", "pipefail", "-c")
-"""Arguments before the shell text of `run`."""
+SHELL = ("bash", "--norc", "-euo", "pipefail", "-c")
+"""Arguments before the shell text of `run`.
+
+On a node that ssh has reached, bash would read the start-up files of an interactive shell first (bash(1), INVOCATION), which
+fail or warn under `set -eu`.
+"""
 
 
 @record(frozen=True, slots=True, kw_only=True)

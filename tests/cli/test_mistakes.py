@@ -238,7 +238,7 @@ def test_a_tilde_that_the_shell_leaves(place, tmp_path):
 def test_what_was_a_mistake_once_is_understood(place):
     for text in ("command: python train.py --lr 0.1\n", "run: |\n  cd x && ls | wc -l\n"):
         (place.place / "spec.yaml").write_text(BASE + text)
-        assert "bash -euo pipefail -c" in place("plan", "spec.yaml").stdout
+        assert "bash --norc -euo pipefail -c" in place("plan", "spec.yaml").stdout
     (place.place / "spec.json").write_text(
         '{"name": "x", "site": "./site.yaml", "command": ["python", "train.py"]}'
     )

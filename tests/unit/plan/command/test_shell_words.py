@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlrun.model.problem import InvalidFile
+from dlrun.model.spec import SHELL
 from dlrun.model.text import Shell
 from dlrun.plan.command.expressions import substitute
 from tests.examples import examples
@@ -19,7 +21,7 @@ def said(text, values, **environment):
     made = substitute(text, values, quoted=True)
     assert made.literal is not None, "the text itself expands nothing outside its own shell"
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", made.literal], capture_output=True, check=True,
+        [*SHELL, made.literal], capture_output=True, check=True,
         env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", **environment},
     )  # fmt: skip
     return done.stdout.decode("utf-8")
@@ -43,7 +45,10 @@ def test_shell_text_is_read_by_bash_in_each_rank(tmp_path, key):
     spec = f"name: x\n{key}: python t.py --out $SCRATCH | tee log-{{{{ rank }}}}\nresources: {{ranks_per_node: 2}}\n"
     plan = plan_of(tmp_path, spec, LOCAL)
     page = scripts_of(plan)["rank.sh"]
-    assert """dlrun_run bash -euo pipefail -c 'python t.py --out $SCRATCH | tee log-"$DLRUN_RANK"'""" in page
+    assert (
+        """dlrun_run bash --norc -euo pipefail -c 'python t.py --out $SCRATCH | tee log-"$DLRUN_RANK"'"""
+        in page
+    )
     assert plan.warnings == ()
 
 
@@ -53,3 +58,22 @@ def test_one_command_alone(tmp_path):
     (problem,) = raised.value.problems
     assert "`run` and `command` are both given" in problem.message
     assert (problem.origin.line, problem.origin.column) == (2, 6)
+
+
+def test_a_shell_that_ssh_has_started_reads_no_start_up_file(tmp_path):
+    """bash takes a process with SSH_CLIENT, the first shell there, for one that a person has asked for."""
+    (tmp_path / ".bashrc").write_text('echo "read: $PS1"\n')
+    reached = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "SSH_CLIENT": "192.0.2.1 1 22",
+        "SHLVL": "0",
+    }
+
+    def started(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*words, "echo done"], env=reached, text=True, capture_output=True, check=False)
+
+    if "read" not in started("bash", "-c").stdout:
+        pytest.skip("this bash reads no start-up file after ssh")
+    done = started(*SHELL)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
