@@ -48,6 +48,10 @@ class NotInstalled(Invalid):
     """The program is not installed or not on PATH."""
 
 
+class NoAnswer(OperationFailed):
+    """The program ran longer than its time limit, and was killed."""
+
+
 def run(
     argv: Sequence[str],
     *,
@@ -60,8 +64,8 @@ def run(
     """Run a program to its end, with `text` on its standard input.
 
     answer: an existing file for standard output, so that a job id is on disk even if this process is killed.
-    Raises NotInstalled without the program, OperationFailed if it cannot be started or runs longer than `timeout` seconds;
-    then it is killed with all its children.
+    Raises NotInstalled without the program, OperationFailed if it cannot be started, and NoAnswer if it runs longer than
+    `timeout` seconds; then it is killed with all its children.
     """
     file = None if answer is None else answer.open("r+b")
     try:
@@ -94,7 +98,7 @@ def run(
             stdout, stderr = process.communicate(text, timeout=timeout)
         except subprocess.TimeoutExpired:
             stop_all(process)
-            raise OperationFailed(
+            raise NoAnswer(
                 f"`{argv[0]}` did not answer within {timeout:g} s",
                 help="try again later; see the cluster's status page",
             ) from None

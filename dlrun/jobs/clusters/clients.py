@@ -11,6 +11,9 @@ from dlrun.jobs.clusters.environment import clean
 from dlrun.jobs.records.jobs import Job
 from dlrun.system.process import TIMEOUT, Completed, Runner, run
 
+WITHIN = 40.0
+"""Time limit in seconds for all queries to one scheduler: a busy controller can need half a minute."""
+
 
 def place(job: Job) -> tuple[str, str, str]:
     """(scheduler, login node, transport) of a job: the key of jobs that one call can query."""
@@ -51,3 +54,8 @@ def _left(deadline: float | None, argv: Sequence[str]) -> float:
 def here(argv: Sequence[str], /, *, timeout: float = TIMEOUT) -> Completed:
     """Run a scheduler's client on this host, in an environment without inherited job variables."""
     return run(argv, environment=clean(os.environ)[0], timeout=timeout)
+
+
+def soon(argv: Sequence[str], /) -> Completed:
+    """Run a client that only asks; raises NoAnswer after WITHIN."""
+    return here(argv, timeout=WITHIN)

@@ -15,7 +15,7 @@ from dlrun.jobs.records import submitter
 from dlrun.jobs.records.jobs import Job
 from dlrun.model.plan import Plan
 from dlrun.model.site import Site
-from dlrun.system.process import Runner
+from dlrun.system.process import NoAnswer, Runner
 
 
 def of(job: Job) -> str | None:
@@ -52,9 +52,14 @@ def is_doubtful(job: Job, runner: Runner | None = None) -> bool:
 
 
 def known(scheduler: str, runner: Runner) -> str | None:
-    """The cluster that answers, or None: without an answer the submission will report the error."""
+    """The cluster that answers, or None after an error, which what comes next will report.
+
+    Raises NoAnswer if nothing came within the runner's time limit: then what comes next would wait as long, or longer.
+    """
     try:
         return control.of(scheduler).name(scheduler, runner)
+    except NoAnswer as error:
+        raise NoAnswer(f"{scheduler} does not answer here; nothing was done", help=error.help) from None
     except DlrunError:
         return None
 

@@ -89,7 +89,7 @@ def cancel_id(job_id: str, scheduler: str) -> str:
     Raises OperationFailed for a refusal, such as for other users' jobs.
     """
     back_end = backends.scheduler(scheduler)
-    there = identity.known(scheduler, clients.here)
+    there = identity.known(scheduler, clients.soon)
     done = clients.here(back_end.cancel([job_id]))
     if done.returncode != 0:
         reason = client_message(done.stderr.strip() or done.stdout) or f"exit code {done.returncode}"

@@ -26,9 +26,6 @@ from dlrun.model.job import JobStatus, State
 from dlrun.model.json_codec import to_plain
 from dlrun.system.process import NotInstalled, Runner
 
-WITHIN = 40.0
-"""Time limit in seconds for all queries to one scheduler: a busy controller can need half a minute."""
-
 
 def of(
     jobs: Sequence[Job],
@@ -117,7 +114,7 @@ class _Inquiry:
             # Before the scheduler is queried: its answer may be newer than the states, never older.
             copies.fetch_states(first.remote, self.jobs, prompt=self._prompt)
             self.jobs = list(map(records.latest, self.jobs))
-        runner = self._runner or clients.runner(first, WITHIN)
+        runner = self._runner or clients.runner(first, clients.WITHIN)
         here = []
         for job in self.jobs:
             own = identity.of(job)

@@ -208,7 +208,7 @@ def _cluster(plan: Plan, inputs: Inputs | None, notice: Callable[[str], None]) -
     site = inputs.site if inputs is not None else None
     if backends.scheduler(plan.scheduler).IDS_NAME_CLUSTER and not identity.expected(plan, site):
         return None
-    there = identity.known(plan.scheduler, clients.here)
+    there = identity.known(plan.scheduler, clients.soon)
     if site is not None and (warning := identity.mismatch(site, there)):
         notice(f"warning: {warning}")
     at_server = (plan.request.partition or "").partition("@")[2]  # of PBS, where a queue may be NAME@SERVER

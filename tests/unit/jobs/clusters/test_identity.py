@@ -122,6 +122,15 @@ def test_without_an_answer_about_the_cluster_nothing_is_asked_or_done(clients, j
     assert clients.calls("scancel") == []
 
 
+def test_a_client_that_never_answers_is_not_asked_for_more(tmp_path, monkeypatch):
+    (tmp_path / "flux").write_text("#!/bin/sh\nexec sleep 600\n")
+    (tmp_path / "flux").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr("dlrun.jobs.clusters.clients.WITHIN", 0.5)
+    with pytest.raises(OperationFailed, match="flux does not answer here; nothing was done"):
+        control.cancel_id("f7", "flux")
+
+
 def test_nothing_is_cancelled_if_one_job_is_of_another_cluster(clients, job):
     clients.answer("scontrol", CONFIG.format("second"))
     chosen = [Selection(job=job("a", cluster="second")), Selection(job=job("b", cluster="first"))]

@@ -329,7 +329,7 @@ def test_a_client_that_hangs_is_given_up(tmp_path, job, monkeypatch):
     client.write_text("#!/bin/sh\nexec sleep 600\n")
     client.chmod(0o755)
     monkeypatch.setenv("PATH", f"{client.parent}:{os.environ['PATH']}")
-    monkeypatch.setattr(status, "WITHIN", 0.5)
+    monkeypatch.setattr("dlrun.jobs.clusters.clients.WITHIN", 0.5)
     told: list[str] = []
     (run,) = status.of([slurm := job("7")], unasked=told.append)[slurm.directory]
     assert (run.state, run.reason) == (State.UNKNOWN, "slurm does not answer")
