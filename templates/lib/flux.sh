@@ -15,23 +15,41 @@ _dlrun_left_to_end=3 # seconds
 _dlrun_flux_limit() { trap 'dlrun_log "the walltime was exceeded"; _dlrun_asked=1 _dlrun_reason="timed out"; exit 142' ALRM; }
 if declare -F _dlrun_on_event >/dev/null; then _dlrun_on_event arm _dlrun_flux_limit; fi # not where only points are submitted
 
-# `flux batch` takes a quarter of a second for each point, so it makes the request once, with marks, and `flux job submit` sends copies.
+# `flux batch` takes a quarter of a second for each point, so it makes the request once, with marks, and one process submits copies.
 dlrun_flux_points() { # SCRIPT POINTS AT_ONCE: submit each point of a sweep as a job, and print the ids; AT_ONCE 0: all at once
-  local script=$1 points=$2 at_once=$3 ids=() id i first='' rest='' text options
-  mapfile -t options < <(sed -n 's/^# flux: \(--\(urgency\|flags\)=[a-z0-9,]*\).*/\1/p' "$script") # not parts of the request
-  first=$(_dlrun_flux_request "$script") || return 1
-  if ((at_once && points > at_once)); then rest=$(_dlrun_flux_request --dependency=afterany:@dlrun-before@ "$script") || return 1; fi
-  for ((i = 0; i < points; i++)); do
-    text=$first
-    if ((at_once && i >= at_once)); then text=${rest//@dlrun-before@/${ids[i - at_once]}}; fi
-    id=$(flux job submit ${options[@]+"${options[@]}"} <<<"${text//@dlrun-point@/$i}") || {
-      if ((i)); then flux cancel "${ids[@]}"; fi # all of them or none
-      return 1
-    }
-    ids+=("$id")
-  done
-  printf '%s\n' "${ids[@]}"
+  local options
+  mapfile -t options < <(sed -n 's/^# flux: --\(\(urgency\|flags\)=[a-z0-9,]*\).*/\1/p' "$1") # not parts of the request
+  {
+    _dlrun_flux_request "$1" || exit
+    if (($3 && $2 > $3)); then _dlrun_flux_request --dependency=afterany:@dlrun-before@ "$1" || exit; fi
+  } | flux python -c "$_dlrun_flux_program" "$2" "$3" ${options[@]+"${options[@]}"}
 }
+
+# shellcheck disable=SC2016 # Python
+_dlrun_flux_program='
+import sys
+import flux, flux.job
+requests, options = sys.stdin.read().splitlines(), dict(one.split("=", 1) for one in sys.argv[3:])
+points, at_once = int(sys.argv[1]), int(sys.argv[2])
+flags = dict.fromkeys(filter(None, options.get("flags", "").split(",")), True)
+handle, sent = flux.Flux(), []
+if len(requests) != 1 + (0 < at_once < points): # flux batch has said why
+    sys.exit(1)
+try:
+    for point in range(points):
+        later = 0 < at_once <= point
+        text = requests[1].replace("@dlrun-before@", sent[point - at_once].get_id().f58plain) if later else requests[0]
+        text = text.replace("@dlrun-point@", str(point))
+        sent.append(flux.job.submit_async(handle, text, urgency=int(options.get("urgency", 16)), **flags))
+    print(*(one.get_id().f58plain for one in sent), sep="\n")
+except (OSError, TypeError) as error:
+    for one in sent: # all of them or none
+        try:
+            flux.job.cancel(handle, one.get_id())
+        except OSError:
+            pass
+    sys.exit("flux: %s" % (getattr(error, "strerror", None) or error))
+'
 
 _dlrun_flux_request() { # OPTION... SCRIPT: what `flux batch` would submit for the point @dlrun-point@
   DLRUN_FLUX_POINT=@dlrun-point@ flux batch --dry-run --output=points/@dlrun-point@/logs/job.log "$@"
