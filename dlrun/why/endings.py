@@ -23,10 +23,13 @@ def first_role(job: Job, record: Mapping[str, object]) -> str | None:
 
 
 def recorded(job: Job, one: JobStatus) -> tuple[str, str, str] | None:
-    """(cause, meaning, next step) if a user ended the job, the owner or another; None if that is not recorded."""
+    """(cause, meaning, next step) if a user ended the job, or the scheduler refused it late; None if that is not recorded."""
     if one.state not in _STATES or job.submitted is None or job.job_id is None:
         return None
     scheduler = backends.scheduler(job.scheduler)
+    late = one.state is State.FAILED and one.exit_code is None and not one.started
+    if late and one.reason and (step := scheduler.advice(one.reason)):
+        return "never-starts", f"it could not start: {one.reason}", step
     text = answer(clients.runner(job, _WITHIN), scheduler.ending(job.scheduler_id(one.task)))
     ending = scheduler.parse_ending(text)
     return _words(ending) if ending is not None else None

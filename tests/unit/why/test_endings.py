@@ -29,7 +29,7 @@ def log_with(**changed):
 def told(tmp_path, monkeypatch):
     """Whom `dlrun why` names when `flux` answers with an event log."""
 
-    def ask(text, *, code=0, state=State.FAILED):
+    def ask(text, *, code=0, state=State.FAILED, **more):
         (tmp_path / "log").write_text(text, "utf-8")
         (tmp_path / "flux").write_text(
             f'#!/bin/bash\n[[ "$*" == "job eventlog --format=json fB" ]] && cat {tmp_path}/log\nexit {code}\n'
@@ -39,7 +39,7 @@ def told(tmp_path, monkeypatch):
         job = Job(
             directory=tmp_path, name="x", site="s", scheduler="flux", job_id="fA,fB", submitted=1.0, array=2
         )
-        return endings.recorded(job, JobStatus(job_id="fA,fB", task=1, state=state))
+        return endings.recorded(job, JobStatus(job_id="fA,fB", task=1, state=state, **more))
 
     return ask
 
@@ -71,3 +71,11 @@ def test_without_an_answer(told):
     assert told("", code=1) is None
     assert told("flux-job: No such job\n[]\n3\n") is None
     assert told(LOG, state=State.COMPLETED) is None
+
+
+def test_a_request_that_the_scheduler_refuses_only_when_its_turn_comes(told):
+    reason = "unsatisfiable request: need 9 exclusive node(s), only 3 eligible"
+    cause, means, step = told("", code=1, reason=reason)
+    assert (cause, means) == ("never-starts", f"it could not start: {reason}")
+    assert "request fewer nodes" in step
+    assert told("", code=1, reason=reason, exit_code=1) is None
