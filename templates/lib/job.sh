@@ -212,6 +212,7 @@ _dlrun_watch_services() { # a service that ends before the ranks do has failed
 
 _dlrun_foreign_signal() { # NAME STATUS
   dlrun_log "$1 ended this script: something outside the job sent it"
+  _dlrun_reason=signalled # Flux sends it to all brokers, of which those of the other nodes end: these nodes are not lost
   exit "$2"
 }
 

@@ -196,6 +196,7 @@ def test_a_node_that_dies_is_named(alice, cluster):
         ),
         ("flux cancel -m maintenance {}", "cancelled", "maintenance"),
         ("flux job kill -s TERM {}", "terminated", "no record of a cancellation"),
+        ("flux job kill -s USR1 {}", "user-signal", "SIGUSR1 ended this script"),
     ],
 )
 def test_who_ended_it_is_known_from_the_event_log(alice, cluster, way, cause, means):

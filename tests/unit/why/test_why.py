@@ -254,6 +254,13 @@ def test_what_slurm_calls_the_step_of_a_killed_script_is_not_its_cause(tmp_path,
         assert answer(job_of(tmp_path), status, tmp_path).cause == cause
 
 
+def test_the_node_that_the_scheduler_names_is_named(tmp_path):
+    (tmp_path / "logs").mkdir()
+    status = JobStatus(job_id="812", state=State.NODE_FAILED, reason="node failure on n1 (rank 1)")
+    found = answer(job_of(tmp_path), status, tmp_path)
+    assert (found.cause, found.means) == ("node", "a node died: node failure on n1 (rank 1)")
+
+
 def test_a_rank_that_ended_well_too_early_is_named(tmp_path):
     """The others raise what their program makes of it, which no table knows."""
     run = tmp_path
