@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import time
@@ -13,6 +14,7 @@ import pytest
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, cgroups, why_not
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, SLURM_SITE, User
+from tests.frameworks import install
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -282,6 +284,48 @@ def test_torch_trains_in_an_allocation(alice):
     done = salloc(alice, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "with 4 ranks, replicas equal" in done.stdout
+
+
+def example(framework: str, *options: str) -> list[str]:
+    """A run of a framework's example in its own environment; skips the test where that cannot be made."""
+    if reason := install.why_not(framework):
+        pytest.skip(reason)
+    try:
+        python = install.environment(framework) / "bin" / "python"
+    except install.InstallError as fault:
+        pytest.skip(str(fault))
+    train = PYTHON.parent.parent / "examples" / framework / "train.py"
+    shown = ("--ranks-per-node", "2", "--all-ranks", "--framework", framework)
+    return line(*shown, *options, "--", str(python), str(train))
+
+
+def check_example(said: str, library: str) -> None:
+    """Each rank once, two on each of two nodes, with the library, and all with the same parameters."""
+    hosts = [
+        host for n in range(4) for host in re.findall(rf"\] rank {n} of 4\b.* on (\w+), {library}", said)
+    ]
+    assert [hosts.count(host) for host in hosts] == [2] * 4, said
+    assert len(set(re.findall(r"parameters (\w+)", said))) == 1, said
+
+
+CONTROLLERS = {"Gloo": (), "MPI": ("--launcher", "openmpi")}
+"""What Horovod's ranks find each other by: MPI under the MPI's own launcher, Gloo under that of the scheduler."""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("controller", CONTROLLERS)
+def test_horovod_trains_in_an_allocation(alice, controller):
+    done = salloc(alice, *example("horovod", *CONTROLLERS[controller]))
+    assert done.returncode == 0, done.stdout + done.stderr
+    check_example(done.stdout, controller)
+
+
+@pytest.mark.parametrize("on_node", [True, False])
+def test_plain_mpi_runs_in_an_allocation(alice, on_node):
+    """Also where the allocation, or the step, was given one task on each node."""
+    done = salloc(alice, *example("mpi", "--launcher", "openmpi"), on_node=on_node)
+    assert done.returncode == 0, done.stdout + done.stderr
+    check_example(done.stdout, "Open MPI")
 
 
 HYDRA = """\
