@@ -7,6 +7,7 @@ import json
 import os
 import re
 import select
+import shlex
 import signal
 import subprocess
 import time
@@ -27,14 +28,15 @@ from tests.cluster import (
 )
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, User
-from tests.cluster.test_run import of_roles
-from tests.programs import works
+from tests.cluster.test_run import CONTROLLERS, check_example, example, of_roles
+from tests.frameworks.install import CACHE
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
 SHOW = 'echo "rank $RANK of $WORLD_SIZE on $(uname -n) cores $(taskset -c -p $$ | sed "s/.*: //")"\n'
 SLEEP = "sleep 1" + "0" * 3 + ".375"
 """A program whose arguments are found in no other process."""
+MPICH_HERE = f"LD_LIBRARY_PATH={CACHE}/mpi/links MPI4PY_MPIABI=mpich"
 STAY = f"trap '' TERM\nsetsid {SLEEP} &\necho begun\n{SLEEP}\n{SLEEP}\n"
 """It ignores SIGTERM, and has left its rank's session."""
 LINE = f"{PYTHON}/dlrun run --ranks-per-node 2"
@@ -296,20 +298,13 @@ def test_a_run_that_gets_a_signal_leaves_nothing(alice, way, number):
 
 @pytest.mark.usefixtures("nothing_is_left")
 def test_plain_mpi(alice, way, cluster):
-    if not works("mpirun"):
-        pytest.skip("needs Open MPI")
+    """Open MPI by its own launcher; on Flux, where Debian's ends with a segmentation fault, MPICH by `flux run`."""
+    library, options, before = "Open MPI", ["--launcher", "openmpi"], ""
     if cluster.spec.scheduler == "flux":
-        pytest.skip("Open MPI 4.1 as Debian builds it ends with a segmentation fault in a job of Flux")
-    show = """bash -c 'echo "rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE on $(uname -n)"'"""
-    code, log = batch(
-        alice, way, f"{LINE} --all-ranks --framework mpi --launcher openmpi -- {show}\n"
-    )  # fmt: skip
+        library, options, before = "MPICH", [], f"export {MPICH_HERE}\n"
+    code, log = batch(alice, way, f"{before}{shlex.join(example('mpi', *options))}\n")
     assert code == 0, log
-    ranks = sorted(line for line in log.splitlines() if " of 4 on " in line)
-    assert [line.partition(" on ")[0] for line in ranks] == [f"[rank {n}] rank {n} of 4" for n in range(4)], (
-        log
-    )
-    assert len({line.partition(" on ")[2] for line in ranks}) == 2, log
+    check_example(log, library)
 
 
 @pytest.mark.torch
@@ -320,6 +315,19 @@ def test_torch_trains(alice, way):
     code, log = batch(alice, way, f"{LINE} --set placement.threads=1 -- {PYTHON}/python {train} --epochs 2\n")
     assert code == 0, log
     assert "with 4 ranks, replicas equal" in log
+
+
+@pytest.mark.torch
+@pytest.mark.usefixtures("nothing_is_left")
+@pytest.mark.parametrize("controller", CONTROLLERS)
+def test_horovod_trains(alice, way, cluster, controller):
+    if controller == "MPI" and cluster.spec.scheduler == "flux":
+        pytest.skip(
+            "Horovod is built with Debian's Open MPI, which ends with a segmentation fault in a job of Flux"
+        )
+    code, log = batch(alice, way, f"{shlex.join(example('horovod', *CONTROLLERS[controller]))}\n")
+    assert code == 0, log
+    check_example(log, controller)
 
 
 @pytest.mark.usefixtures("nothing_is_left")
