@@ -60,8 +60,20 @@ jax.distributed.initialize()
 assert jax.process_count() == 6
 assert float(jax.jit(lambda x: jnp.tanh(x @ x).sum())(jnp.ones((64, 64)))) == 4096
 """,
+    "TRITON_CACHE_DIR": """
+import triton, triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+@triton.jit
+def add(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) + 1, mask=at < n)
+types = {"x": "*fp32", "y": "*fp32", "n": "i32", "BLOCK": "constexpr"}
+made = triton.compile(ASTSource(fn=add, signature=types, constexprs={"BLOCK": 128}), target=GPUTarget("cuda", 80, 32))
+assert made.asm["cubin"]
+""",
 }
-"""By the variable of the cache: a first step."""
+"""By the variable of the cache: a first step. Triton compiles for a GPU that is not there."""
 
 
 @pytest.fixture(scope="module")

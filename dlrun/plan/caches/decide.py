@@ -30,7 +30,7 @@ def decide(
         return None
     ledger.take("caches", spec.caches)
     compiles = (*choice.framework.COMPILES, *_USUAL)
-    if not any(_has(cache.package, compiles, installed) for cache in CACHES if cache.package):
+    if not any(_has(cache, compiles, installed) for cache in CACHES if cache.packages):
         return None
     local = site.storage.node_local
     # By nodes, whose compilers may break one another there.
@@ -62,12 +62,15 @@ def decide(
     return CachesPlan(base=base, key=_key(spec, installed), caches=tuple(chosen), keep=keep)
 
 
-def _has(package: str | None, compiles: Collection[str], installed: Installed) -> bool:
-    """Whether a job has what compiles: a package, or None for a part of the GPU's software."""
-    if package is None:
-        return True
-    known = installed.has(package)
-    return package in compiles if known is None else known
+def _has(cache: Cache, compiles: Collection[str], installed: Installed) -> bool:
+    """Whether a job has what compiles: one of the packages, or a part of the GPU's software."""
+    has = compiles if installed.packages is None else installed.packages
+    return not cache.packages or any(package in has for package in cache.packages)
+
+
+def _seen(cache: Cache, installed: Installed) -> str | None:
+    """The first package of a tool that is known to be installed."""
+    return next((package for package in cache.packages if installed.has(package)), None)
 
 
 def _used(cache: Cache, layout: Layout, compiles: Collection[str], installed: Installed) -> str | None:
@@ -76,10 +79,10 @@ def _used(cache: Cache, layout: Layout, compiles: Collection[str], installed: In
     kind = layout.topology.gpus[0].kind if layout.topology is not None and layout.topology.gpus else "cuda"
     if cache.gpus and (not layout.gpus_per_node or cache.gpus != kind):
         return None
-    if not _has(cache.package, compiles, installed):
+    if not _has(cache, compiles, installed):
         return None
-    seen = cache.package is not None and installed.has(cache.package)
-    known = f"`{cache.package}` is installed" if seen else "where the program uses it"
+    seen = _seen(cache, installed)
+    known = f"`{seen}` is installed" if seen is not None else "where the program uses it"
     each = {"rank": "a directory for each rank", "run": "a directory of the run on each node"}.get(
         cache.each, "a directory of the node"
     )
@@ -93,7 +96,7 @@ def _key(spec: Spec, installed: Installed) -> str:
     packages = installed.packages or {}
     versions = [
         (name, packages[name])
-        for name in sorted({c.package for c in CACHES if c.package})
+        for name in sorted({package for cache in CACHES for package in cache.packages})
         if name in packages
     ]
     parts = (named.modules, named.venv, named.conda, named.setup, image, versions)

@@ -11,13 +11,13 @@ from dlrun.model.record import record
 class Cache:
     """One variable of one tool.
 
-    package: the Python distribution that has the tool, None for a part of the GPU's software; each: one directory for a
-    node, one for a rank where ranks that share it break one another, or one for a run where all nodes must begin alike;
+    packages: the Python distributions with the tool, none for a part of the GPU's software; each: one directory
+    for a node, one for a rank where ranks that share it break one another, or one for a run where all nodes must begin alike;
     default: the tool's own place; gpus: the job must have GPUs of this kind; because: why it is shared in this way.
     """
 
     tool: str
-    package: str | None
+    packages: tuple[str, ...]
     variable: str
     directory: str
     each: Literal["node", "rank", "run"]
@@ -30,7 +30,7 @@ class Cache:
 CACHES = (
     Cache(
         tool="torch.compile",
-        package="torch",
+        packages=("torch",),
         variable="TORCHINDUCTOR_CACHE_DIR",
         directory="inductor",
         each="node",
@@ -40,7 +40,7 @@ CACHES = (
     ),
     Cache(
         tool="Triton",
-        package="torch",
+        packages=("torch", "triton"),
         variable="TRITON_CACHE_DIR",
         directory="triton",
         each="node",
@@ -50,7 +50,7 @@ CACHES = (
     ),
     Cache(
         tool="torch C++ extensions",
-        package="torch",
+        packages=("torch",),
         variable="TORCH_EXTENSIONS_DIR",
         directory="torch_extensions",
         each="node",
@@ -60,7 +60,7 @@ CACHES = (
     ),
     Cache(
         tool="the CUDA driver",
-        package=None,
+        packages=(),
         variable="CUDA_CACHE_PATH",
         directory="cuda",
         each="node",
@@ -71,7 +71,7 @@ CACHES = (
     ),
     Cache(
         tool="MIOpen",
-        package=None,
+        packages=(),
         variable="MIOPEN_USER_DB_PATH",
         directory="miopen",
         each="node",
@@ -82,7 +82,7 @@ CACHES = (
     ),
     Cache(
         tool="MIOpen",
-        package=None,
+        packages=(),
         variable="MIOPEN_CUSTOM_CACHE_DIR",
         directory="miopen",
         each="node",
@@ -93,7 +93,7 @@ CACHES = (
     ),
     Cache(
         tool="FlashInfer",
-        package="flashinfer-python",
+        packages=("flashinfer-python",),
         variable="FLASHINFER_WORKSPACE_BASE",
         directory="flashinfer",
         each="rank",
@@ -103,7 +103,7 @@ CACHES = (
     ),
     Cache(
         tool="FlashInfer",
-        package="flashinfer-python",
+        packages=("flashinfer-python",),
         variable="FLASHINFER_CUBIN_DIR",
         directory="flashinfer-cubins",
         each="node",
@@ -113,7 +113,7 @@ CACHES = (
     ),
     Cache(
         tool="DeepGEMM",
-        package="deep-gemm",
+        packages=("deep-gemm",),
         variable="DG_JIT_CACHE_DIR",
         directory="deep_gemm",
         each="node",
@@ -123,7 +123,7 @@ CACHES = (
     ),
     Cache(
         tool="TVM FFI",
-        package="apache-tvm-ffi",
+        packages=("apache-tvm-ffi",),
         variable="TVM_FFI_CACHE_DIR",
         directory="tvm-ffi",
         each="node",
@@ -133,7 +133,7 @@ CACHES = (
     ),
     Cache(
         tool="vLLM",
-        package="vllm",
+        packages=("vllm",),
         variable="VLLM_CACHE_ROOT",
         directory="vllm",
         each="node",
@@ -143,7 +143,7 @@ CACHES = (
     ),
     Cache(
         tool="Numba",
-        package="numba",
+        packages=("numba",),
         variable="NUMBA_CACHE_DIR",
         directory="numba",
         each="node",
@@ -153,7 +153,7 @@ CACHES = (
     ),
     Cache(
         tool="JAX",
-        package="jax",
+        packages=("jax",),
         variable="JAX_COMPILATION_CACHE_DIR",
         directory="jax",
         each="run",
