@@ -22,7 +22,8 @@ _LEVEL = 200
 _HARMLESS = re.compile(
     r"(?:^|[\s\[(|:-])(?:WARNING|WARN|INFO|DEBUG|NOTICE|TRACE)(?=[\]:|\s,)-]|$)"
     r"|\b[A-Z]\w*Warning: |\bLmod Warning:|\bwarnings\.warn\("
-    r"|^\W*(?:\[\S+\]:?\s*)*\[?[IWDV]\s?\d{4}[ T]\d\d:\d\d"  # glog, and PyTorch after its example
+    # glog, and PyTorch after its example; also behind a prefix of Ray
+    r"|^\W*(?:\[\S+\]:?\s*|\([^()]{0,60}\bpid=[^()]{0,60}\)\s*)*\[?[IWDV]\s?\d{4}[ T]\d\d:\d\d"
     r"|\[[IW]\d{0,4} ?[^\]]*\.(?:cpp|h|cc):\d+\]"
     r"|: [IWDV] \S+:\d+\]"  # TensorFlow and XLA
     r"|\[\d{4}-\d\d-\d\d [\d:,]+ [IWD] \d+ \d+\]"  # Ray
@@ -50,7 +51,7 @@ class _Rows:
     def __init__(self, patterns: Iterable[Pattern]) -> None:
         self._by_word: dict[str, list[int]] = defaultdict(list)
         self._always: list[int] = []
-        self._rows = list(patterns)
+        self._rows = [row for row in patterns if not row.stack]
         for number, row in enumerate(self._rows):
             (self._by_word[row.word] if row.word else self._always).append(number)
 
@@ -100,6 +101,13 @@ class Table:
         return found or (_ours_general().match(line, ()) if ours else None)
 
 
+def below(line: str, calls: str) -> Match | None:
+    """The known error that a line is below these calls of a traceback; None if they do not matter."""
+    rows = (row for row in _of_calls() if re.search(row.stack, calls))
+    found = ((row, _compiled(row.regex, row.any_case).search(line)) for row in rows)
+    return next((Match(row, ()) for row, match in found if match), None)
+
+
 def is_harmless(line: str) -> bool:
     """Whether a line is a warning, or of a lower level."""
     return _HARMLESS.search(_LOUD.sub("", line)[:_LEVEL]) is not None
@@ -123,6 +131,11 @@ def _ours() -> _Rows:
 @cache
 def _ours_general() -> _Rows:
     return _Rows(own_patterns.patterns(general=True))
+
+
+@cache
+def _of_calls() -> tuple[Pattern, ...]:
+    return tuple(row for writer in WRITERS for row in of_writer(writer) if row.stack)
 
 
 @cache

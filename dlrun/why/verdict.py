@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 
 from dlrun.why.known.form import Evidence
-from dlrun.why.matching import Match, Table, is_claimed, is_harmless
+from dlrun.why.matching import Match, Table, below, is_claimed, is_harmless
 from dlrun.why.patterns import EXCEPTION, FRAMED
 
 _LONGEST = 2000
@@ -111,6 +112,20 @@ def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     from it; of consequences the earliest with the least grade. `passing` errors count only in an exception or if none follows.
     """
     lines = _without_asides(_without_code(lines))
+    found = _found(lines, table, log)
+    match = below(found.line, _calls_above(found.line, lines)) if found is not None else None
+    return found if found is None or match is None else _evidence(log, found.line, match)
+
+
+def _calls_above(line: str, lines: Sequence[str]) -> str:
+    """The calls of the traceback that ends with a line; empty without one."""
+    at = next((number for number in range(len(lines))[::-1] if plain(lines[number]).strip() == line), 0)
+    calls = itertools.takewhile(_CALL.match, map(plain, reversed(lines[max(0, at - _BLOCK) : at])))
+    return "\n".join(calls)
+
+
+def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
+    """What `verdict` finds in lines without code and asides, by the line alone."""
     exception: Evidence | None = None
     consequence: Evidence | None = None
     after = distance = ordinary = calm = 0

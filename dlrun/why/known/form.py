@@ -33,7 +33,8 @@ class Form:
 
     regex: further lines, where a text cannot describe them. consequence: it counts only if no log has a cause; passing:
     programs may log it and continue, so it counts only if no exception follows. anywhere: its words are its writer's even in a
-    line without its mark. means, check, next: in place of those of the cause.
+    line without its mark. stack: regular expression of a call that the traceback above the line must have. means, check, next:
+    in place of those of the cause.
     """
 
     cause: str
@@ -46,6 +47,7 @@ class Form:
     consequence: bool = False
     passing: bool = False
     anywhere: bool = False
+    stack: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +84,7 @@ class Pattern:
     any_case: bool = False
     word: str = ""
     writer: str | None = None
+    stack: str = ""
 
     def meaning(self, values: tuple[str, ...]) -> str:
         """`means`, or `named` with the first of the groups' values where there is one."""
@@ -122,6 +125,7 @@ def patterns_of(form: Form, writer: Writer, advice: Advice) -> list[Pattern]:
             word=word,
             any_case=any_case,
             writer=writer.name,
+            stack=form.stack,
         )
         for regex, word, any_case in rows
     ]
