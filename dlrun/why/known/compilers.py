@@ -79,6 +79,7 @@ WRITERS = (
                 cause="cache-database",
                 texts=(
                     "MIOpen Error: {}kern_db",
+                    "MIOpen Error: {}sqlite_db.cpp",
                     "MIOpen: Unable to open database",
                     "MIOpen{}database disk image is malformed",
                     "MIOpen{}database is locked",

@@ -276,6 +276,7 @@ WRITERS = (
                     "failed to create cublas handle",
                     "Loaded runtime CuDNN library: {} but source was compiled with",
                     "DNN library is not found",
+                    "No valid engine configs for {1}",
                     "DNN library initialization failed",
                     "but JAX was built against version",
                     "Failed to get convolution algorithm",

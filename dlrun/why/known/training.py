@@ -230,6 +230,7 @@ WRITERS = (
                     "Ray processes died unexpectedly",
                     "raylet died with exit code {1}",
                 ),
+                regex=r"\bF\s?\d{4} .*\]\s+(Check failed: .*)",
                 source="https://github.com/vllm-project/vllm-ascend/issues/946",
                 means="a process of Ray on the node ended",
                 next="see the logs below Ray's session directory (`logs/raylet.err`, `logs/gcs_server.err`)",

@@ -6,7 +6,7 @@ from dlrun.why.known.form import Form, Writer
 
 _BEFORE = (
     r"(?:Errno 116|Stale file handle|Errno 37|No locks available|Errno 16\b|Device or resource busy|FileNotFoundError: .*"
-    r"|Errno 39|Directory not empty|database disk image is malformed)"
+    r"|filesystem::\w+: No such file or directory|Errno 39|Directory not empty|database disk image is malformed)"
 )
 _AFTER = (
     "(?:Stale file handle|Device or resource busy|Directory not empty|Input/output error|Bus error|No locks available"

@@ -26,6 +26,22 @@ WRITERS = (
                 next="load files of one kind together (`data_files`), or give `features` for all of them",
             ),
             Form(
+                cause="no-access",
+                texts=(),
+                regex=r"(?:CAS service error|Xet|xet).*\bStatus\((?:401|403)\)",
+                source="https://github.com/huggingface/xet-core/issues/238",
+                means="the storage of Hugging Face refused an address that it had signed: the address had expired, or a proxy changed it",
+                check="`date` on the node, and whether `https_proxy` is set in the job",
+                next="name it under `data` (as `hf://ORG/NAME`), and `dlrun submit` downloads it; or `environment.variables: {HF_HUB_DISABLE_XET: 1}`",
+            ),
+            Form(
+                cause="no-network",
+                texts=("CAS service error : {1}",),
+                source="https://github.com/meta-pytorch/torchforge/pull/109",
+                means="the storage of Hugging Face (Xet) did not answer, or the connection to it broke",
+                next="name it under `data` (as `hf://ORG/NAME`), and `dlrun submit` downloads it; or `environment.variables: {HF_HUB_DISABLE_XET: 1}`",
+            ),
+            Form(
                 cause="loader",
                 texts=("One of the subprocesses has abruptly died during map operation",),
                 source=_HF + "datasets/blob/main/src/datasets/utils/py_utils.py",

@@ -43,6 +43,8 @@ WRITERS = (
                     "Maybe you called ray.init twice by accident",
                     "need to add an explicit nodesplitter to your input pipeline",
                     "MPI process group does not support multi-GPU collectives",
+                    "requires an optimizer",
+                    "Collective ops must be configured at program startup",
                 ),
                 source=_HF + "accelerate/blob/main/src/accelerate/accelerator.py",
                 means="a library of the training was called with settings, or in an order, that it does not accept",
@@ -88,6 +90,14 @@ WRITERS = (
                 texts=("value from checkpoint ({}) is not equal to the input argument value",),
                 source="https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/training/checkpointing.py",
                 passing=True,
+            ),
+            Form(
+                cause="checkpoint-mismatch",
+                texts=("Invalid access pattern for ShardedTensor", "Invalid access pattern for {1}"),
+                source="https://github.com/NVIDIA-NeMo/Speech/issues/8460",
+                means="the parts of a checkpoint do not make up the model's tensors: the ranks split the model in another way than they say",
+                check="the sizes of tensor and pipeline parallelism, in the job and in the checkpoint's own configuration",
+                next="start with the sizes that the checkpoint was written with, or convert it for the new ones",
             ),
             Form(
                 cause="not-a-number",
