@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -79,8 +80,14 @@ def places(text: str, start: int, words: tuple[Word, ...]) -> list[tuple[int, in
     found: list[tuple[int, int]] = []
     for word in words:
         after = found[-1][1] if found else start
-        at = text.find(word.source, after) if word.source else -1
-        if at < 0 or (found and text[after:at].replace("\\\n", "").strip()):
+        written = _written(word.source).search(text, after) if word.source else None
+        if written is None or (found and text[after : written.start()].replace("\\\n", "").strip()):
             return None
-        found.append((at, at + len(word.source)))
+        found.append(written.span())
     return found
+
+
+def _written(source: str) -> re.Pattern[str]:
+    """A word's source as it may stand in the text: `syntax.statements` reads some of its names with braces that are not there."""
+    either = r"\\$(?:\1|\\{\1\\})"
+    return re.compile(re.sub(r"\\\$\\\{(\w+|@|\\[*#?])\\\}", either, re.escape(source)))

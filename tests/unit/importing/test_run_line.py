@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from dlrun.importing.run_line import with_run
+from tests.equivalence.run_lines import SCRIPTS
 
 pytest.importorskip("tree_sitter", reason="tree-sitter is not installed")
 
@@ -68,6 +69,14 @@ def test_a_launch_line(line, new):
     diff = changed.diff(before, "x.sh").splitlines()
     assert diff[:2] == ["--- a/x.sh", "+++ b/x.sh"]
     assert [one for one in diff[2:] if one.startswith("+")] == [f"+  {new.splitlines()[0]}"]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda one: one.source.partition("@")[0])
+def test_a_public_script(script):
+    """tests/cluster/test_run_public.py runs both."""
+    changed = with_run(script.text)
+    assert changed.text == script.new
+    assert (changed.lines, changed.unchanged) == (1, [])
 
 
 @pytest.mark.parametrize(
