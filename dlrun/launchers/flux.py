@@ -57,6 +57,6 @@ def _layout(step: Step) -> tuple[str, ...]:
 
 
 def command(started: Sequence[Text]) -> Sequence[Text]:
-    """`flux run` of one task on the host that is appended; works without ssh between the nodes."""
-    text = 'exec "$0" run --nodes=1 --ntasks=1 --requires=host:"$1" "${@:2}"'
+    """`flux exec` on the host that is appended: its broker starts the program, unbound and without a job, in 40 ms."""
+    text = 'rank=$("$0" hostlist --find="$1" local) && exec "$0" exec --quiet --rank="$rank" "${@:2}"'
     return (*map(Text.of, ("bash", "-c", text)), *started[1:2])

@@ -24,7 +24,7 @@ export DLRUN_JOB_ID="${FLUX_ENCLOSING_ID/#ƒ/f}" # the scheduler's name for this
 export DLRUN_RESTART="0" # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=4 # how many nodes run ranks
 dlrun_start flux hostlist --expand --delimiter='\n' local # makes logs/ and state.json, cleans up at the end
-dlrun_ask_nodes bash -c 'exec "$0" run --nodes=1 --ntasks=1 --requires=host:"$1" "${@:2}"' flux # after a failure: is every node still there?
+dlrun_ask_nodes bash -c 'rank=$("$0" hostlist --find="$1" local) && exec "$0" exec --quiet --rank="$rank" "${@:2}"' flux # after a failure: is every node still there?
 
 # --- Environment --------------------------------------------------------------------------------------------
 cd -- /home/ada/project
