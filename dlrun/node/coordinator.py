@@ -45,11 +45,16 @@ class Coordinator:
             signal.signal(number, self.asked)
         for number in (signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, self.warned)
+        signal.signal(signal.SIGALRM, self.timed_out)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def asked(self, number: int, frame: Any) -> None:  # noqa: ARG002 - what a signal handler is given
         """The handler of SIGTERM and SIGINT."""
         self.reason = self.reason or ("timed out" if self.is_over() else "cancelled")
+
+    def timed_out(self, number: int, frame: Any) -> None:  # noqa: ARG002 - what a signal handler is given
+        """The handler of SIGALRM, by which Flux ends a job at the end of its walltime."""
+        self.reason = self.reason or "timed out"
 
     def warned(self, number: int, frame: Any) -> None:  # noqa: ARG002 - what a signal handler is given
         """The handler of the scheduler's early signal, which counts where the walltime is unknown."""

@@ -3,10 +3,10 @@
     python3 pool.py POINTS PLACES AT_ONCE WALLTIME BEFORE SIGNAL TIMES REQUEUE HOST,... [START...]
 
 Each host has PLACES places, of which at most AT_ONCE are used (0: all). A point is `bash job.sh POINT PLACE STARTS` below
-START, where `{host}` stands for the host, and STARTS counts its earlier starts; its state, logs and exit code are those of a
-run of its own. Points with the record of an end do not run again. SIGTERM, or a file `.cancel` in the directory
-of a point, ends points: SIGTERM, and SIGKILL after 15 s (DLRUN_GRACE + 5). A place that cannot start points three times in a
-row is left out, and its point runs on another.
+START, where `{host}` stands for the host and `{signal}` for SIGNAL, and STARTS counts its earlier starts; its state, logs and
+exit code are those of a run of its own. Points with the record of an end do not run again. SIGTERM, or a file `.cancel` in the
+directory of a point, ends points: SIGTERM, and SIGKILL after 15 s (DLRUN_GRACE + 5). A place that cannot start points three
+times in a row is left out, and its point runs on another.
 
 BEFORE seconds before the end of the walltime no more points start, and those that run get SIGNAL (`-`: SIGTERM). A point
 that asks for it (`.again`) starts again. What is left then runs in the next start of the job, which the shell text REQUEUE
@@ -104,7 +104,7 @@ class Pool(Coordinator):
             self.reason = self.reason or "timed out"
 
     def name_those_that_were_signalled(self) -> None:
-        """Points that the scheduler signalled itself have the reason of the job."""
+        """Points that the scheduler signalled, or ended, itself have the reason of the job."""
         if self.signalled:
             self.await_signal()
         for point in self.signalled if self.reason else ():
@@ -140,7 +140,8 @@ class Pool(Coordinator):
             return False
         place.point, place.reason, place.begun = point, "", time.monotonic()
         place.before = self.text(point)
-        words = [word.replace("{host}", place.host) for word in self.start]
+        known = {"{signal}": self.signal, "{host}": place.host}
+        words = [known.get(word, word.replace("{host}", place.host)) for word in self.start]
         state = self.state(point)
         starts = int(state.get("restarts") or 0) + 1 if "restarts" in state else 0
         words += ["bash", os.path.join(self.directory, "job.sh"), str(point), str(place.number), str(starts)]
@@ -198,6 +199,8 @@ class Pool(Coordinator):
             if place.reason and not self.is_cancelled(point):
                 state["unfinished"] = True
             self.write(point, state)
+            if state["reason"] == "killed" and self.is_over():  # Flux takes the other nodes away
+                self.signalled.append(point)
         elif state.get("reason") == "asked to end":
             self.signalled.append(point)
         self.code = self.code or code

@@ -13,6 +13,9 @@ from dlrun.launchers.protocol import Launcher, Step
 from dlrun.model.site import LauncherSite, Site
 from dlrun.model.text import Text
 
+PLAIN_SSH = (Text.of("ssh"), Text.of("-o"), Text.of("BatchMode=yes"))
+"""The command for one host where the launcher has none."""
+
 
 def settings_of(launcher: Launcher, site: Site) -> LauncherSite:
     """The site's settings of a launcher; defaults if the profile's launcher is another one."""

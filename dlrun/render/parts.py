@@ -34,6 +34,8 @@ def library(plan: Plan) -> dict[str, tuple[str, ...]]:
         files["seed"] = ("seed",)
     if "addresses" in rank_parts(plan) or asks_first(plan):
         files["addresses"] = ("addresses",)
+    if plan.pool is not None and any("/step.sh" in str(word) for word in plan.pool.start):
+        files["step"], files["ssh"] = ("step",), ("ssh",)
     return files
 
 
@@ -119,7 +121,7 @@ def pool_line(plan: Plan) -> list[object]:
     wall, saves, repeats = int(plan.request.walltime or 0), plan.checkpoint, "timed_out" in plan.requeue_on
     numbers = (len(plan.points), plan.pool.places, plan.request.at_once or 0, wall, before_end(plan))
     ending = (saves.carrier if saves is not None else "-", str(plan.requeue if repeats else 0))
-    how = backends.scheduler(plan.scheduler).REQUEUE if repeats else None
+    how = requeue_of_job(plan) if repeats else None
     return ["dlrun_pool", *map(str, numbers), *ending, how or "-", *plan.pool.start]
 
 
@@ -145,6 +147,13 @@ def requeue(plan: Plan) -> str:
         return 'touch "$DLRUN_RUN_DIR/.again"'
     scheduler = backends.scheduler(plan.scheduler)
     return scheduler.REQUEUE or f"dlrun_resubmit {join(scheduler.submit('job.sh'))}"
+
+
+def requeue_of_job(plan: Plan) -> str:
+    """The shell text by which a program that runs parts of the job starts the job again."""
+    scheduler = backends.scheduler(plan.scheduler)
+    again = f"dlrun_source {join(scheduler.LIBRARY)}; dlrun_resubmit {join(scheduler.submit('job.sh'))}"
+    return scheduler.REQUEUE or f'source "$DLRUN_JOB_DIR/lib/job.sh"; {again}'
 
 
 def world_check(plan: Plan) -> Watch | None:

@@ -22,6 +22,7 @@ from dlrun.model.text import Shell, Text, digits, of_node
 from dlrun.model.units import many
 from dlrun.plan import log_names
 from dlrun.plan.data.stage_arguments import stage_words
+from dlrun.plan.launch_line import PLAIN_SSH
 from dlrun.plan.trackers.decide import EVERY
 from dlrun.render import parts
 from dlrun.render.binding_variables import COUNT_CORES, NAME_CORES
@@ -29,7 +30,6 @@ from dlrun.render.grant import grant_lines
 from dlrun.render.shell import Raw, command, comment, join, quote, wrapped
 from dlrun.schedulers.allocation import is_inside
 
-_PLAIN_SSH = (Text.of("ssh"), Text.of("-o"), Text.of("BatchMode=yes"))
 _WIDTH = 110
 """Width of a heading in characters."""
 # Values that differ between ranks: a variable that uses one is set by `rank.sh`, not by `job.sh`.
@@ -108,6 +108,7 @@ def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
         "logs_of": max(role.count for role in plan.roles) if log_names.directories(plan.roles) else 0,
         "ending": _ending(plan, early=scheduler.SIGNALS_EARLY),
         "requeue": parts.requeue(plan),
+        "of_job": "(($#)) || " if plan.pool is not None else "",
         "asks_by": _asks_by(plan),
         "sets_up": bool(
             env.site_setup or env.modules or env.hygiene != "keep" or env.conda or env.venv or env.setup
@@ -125,7 +126,7 @@ def by_hand(plan: Plan) -> str:
     """The command for submitting the script by hand from its directory."""
     scheduler = backends.scheduler(plan.scheduler)
     # Without job arrays each point of a sweep is a job, and a part of lib/ submits all of them.
-    if plan.points and scheduler.tasks("1"):
+    if plan.points and plan.pool is None and scheduler.tasks("1"):
         return join(scheduler.submit("job.sh", points=len(plan.points), at_once=plan.request.at_once))
     return f"{scheduler.BY_HAND} job.sh"
 
@@ -231,7 +232,7 @@ def _asks_by(plan: Plan) -> Sequence[Text]:
     if not parts.asks_nodes(plan):
         return ()
     started: Sequence[Text] = next((role.launch for role in plan.roles if role.launch), ())
-    return backends.launcher(plan.launch.name).command(started) or _PLAIN_SSH
+    return backends.launcher(plan.launch.name).command(started) or PLAIN_SSH
 
 
 def _launch_line(role: RolePlan) -> list[object]:

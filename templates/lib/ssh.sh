@@ -18,6 +18,7 @@ dlrun_ssh() { # HOSTS PER_NODE COUNT WORDS SSH... COMMAND...: ranks on every hos
     for ((_dlrun_local = 0; _dlrun_local < _dlrun_per_node && _dlrun_rank < _dlrun_count; _dlrun_local++, _dlrun_rank++)); do
       mkfifo -m 600 "$_dlrun_pipe"
       (
+        if [[ -n ${_dlrun_outlasts-} ]]; then trap '' TERM; fi
         for _dlrun_line in ${_dlrun_lines[@]+"${_dlrun_lines[@]}"}; do exec {_dlrun_line}>&-; done
         if [[ $(type -t "${_dlrun_ssh[0]}") != function ]]; then exec "${_dlrun_ssh[@]}" "$_dlrun_to" bash -s <"$_dlrun_pipe"; fi
         "${_dlrun_ssh[@]}" "$_dlrun_to" bash -s <"$_dlrun_pipe"

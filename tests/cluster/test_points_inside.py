@@ -48,6 +48,12 @@ def submit(alice, script, points, **more):
 
 
 def test_every_point_runs_once_and_places_are_apart(alice):
+    job = run_once(alice)
+    assert alice.scontrol(job)["NumNodes"] == str(NODES)
+
+
+def run_once(alice):
+    """Run many points, of which one fails; the job's id."""
     where = "$DLRUN_HOST $DLRUN_PLACE $(taskset -pc $$ | sed 's/.* //')"
     script = (
         f"echo at $(date +%s%N) {where}; sleep 1; echo loss 0.$0; echo at $(date +%s%N) {where}; [ $0 != 17 ]"
@@ -71,13 +77,15 @@ def test_every_point_runs_once_and_places_are_apart(alice):
     for host, _, listed in held:
         cores[host].add(listed)
     assert all(len(each) == PLACES for each in cores.values()), cores
-    assert alice.scontrol(job)["NumNodes"] == str(NODES)
+    for each in cores.values():
+        assert sorted(core for listed in each for core in parse_list(listed)) == list(range(8)), cores
     assert alice.why(f"{job}:17")["exit_code"] == 1
     results = json.loads(alice.dlrun("results", job, "--json").stdout)["results"]
     assert results[4]["metrics"]["loss"]
     assert results[4]["node_hours"] < 60 / 3600
     assert "loss 0.4" in alice.dlrun("logs", f"{job}:4").stdout
     alice.left_nothing(job, [f"n{number}" for number in range(1, NODES + 1)])
+    return job
 
 
 def test_points_are_cancelled_one_by_one(alice):
@@ -101,11 +109,17 @@ def test_points_are_cancelled_one_by_one(alice):
     alice.left_nothing(job, [f"n{number}" for number in range(1, NODES + 1)])
 
 
-def test_at_the_walltime_what_is_left_can_run_again(alice):
+def run_out_of_time(alice):
+    """Run points, half of which do not end by themselves; the job's id, and the points that are left."""
     job = submit(alice, "sleep $((300 * ($0 % 2)))", 26, resources=resources(walltime="1m"))
     runs = alice.ended(job, 180)
     assert {run["state"] for run in runs[1::2]} == {"timed out"}, (runs, alice.log(job))
-    left = [run["task"] for run in runs if run["state"] != "completed"]
+    alice.left_nothing(job, [f"n{number}" for number in range(1, NODES + 1)])
+    return job, [run["task"] for run in runs if run["state"] != "completed"]
+
+
+def test_at_the_walltime_what_is_left_can_run_again(alice):
+    job, left = run_out_of_time(alice)
     again = alice.dlrun("resubmit", job, "--failed", "--set", "sweep.nodes=1", "--json").stdout
     job = json.loads(again)["job"]["job_id"]
     assert len(alice.state(job)) == len(left)
@@ -132,7 +146,7 @@ def test_the_next_start_of_the_job_goes_on_with_what_is_left(alice):
 
 def test_points_share_a_gpu_and_no_core(alice):
     types = {"n": {"topology": {"packages": 2, "cores": 4, "gpus": {"count": 2, "numa": [0, 1]}}}}
-    alice.write("gpus.yaml", {**SLURM_SITE, "node_types": types})
+    alice.write("gpus.yaml", {**alice.site, "node_types": types})
     where = "$DLRUN_HOST $(taskset -pc $$ | sed 's/.* //') $CUDA_VISIBLE_DEVICES"
     # A point ends once the points of all places run.
     script = (

@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dlrun import backends
-from dlrun.launchers.protocol import Step
+from dlrun.launchers.protocol import Launcher, Step
 from dlrun.model.data import Snapshot
 from dlrun.model.placement import PoolPlan
 from dlrun.model.plan import Binding, Cost, DataPlan, Plan, RolePlan
 from dlrun.model.site import Site
 from dlrun.model.spec import Resources, Spec
-from dlrun.model.text import Text
+from dlrun.model.text import Shell, Text
 from dlrun.model.topology import VISIBILITY, Topology
 from dlrun.model.units import Bytes, many
 from dlrun.plan import roles
 from dlrun.plan.decisions import Ledger
-from dlrun.plan.launch_line import settings_of, started
+from dlrun.plan.launch_line import PLAIN_SSH, settings_of, started
 from dlrun.plan.resources import Layout, gpus_of_node, node_type_of
 
 CODE = "DLR140"
@@ -234,21 +234,38 @@ def plan(spec: Spec, site: Site) -> PoolPlan | None:
     if spec.sweep.nodes is None:
         return None
     start, unset = starting(site)
+    if backends.scheduler(site.scheduler.type).MOST_NODES != 1 and not is_command(start):
+        to_host = on_host(site)
+        code = Text.of(Shell("$DLRUN_JOB_DIR"), "/lib/step.sh")
+        words = map(Text.of, ("{signal}", str(len(to_host))))
+        start = (*map(Text.of, ("bash", "-p")), code, Text.of(Shell("$DLRUN_FIRST_HOST")), *words, *to_host)
     return PoolPlan(nodes=spec.sweep.nodes, places=spec.sweep.points_per_node, start=start, unset=unset)
 
 
 def starting(site: Site) -> tuple[tuple[Text, ...], tuple[str, ...]]:
     """The arguments before a program that the job starts on one of its nodes, and the variables that they would read."""
     steps = backends.scheduler(site.scheduler.type).STEPS
-    start: tuple[Text, ...] = ()
-    unset: tuple[str, ...] = ()
-    if steps is not None:
-        launcher = backends.launcher(steps)
-        step = Step(
-            nodes=1, first_only=True, per_node=1, count=1, scheduler=site.scheduler.type, wait=True
-        )  # `wait`: it leaves cores and memory to the points beside it
-        start, unset = started(launcher, step, settings_of(launcher, site)), launcher.UNSET
-    return start, unset
+    if steps is None:
+        return (), ()
+    launcher = backends.launcher(steps)
+    return _start(launcher, site), launcher.UNSET
+
+
+def is_command(start: Sequence[Text]) -> bool:
+    """Whether any program can run these arguments: not none, and no function of the library."""
+    return bool(start) and not str(start[0]).startswith("dlrun_")
+
+
+def on_host(site: Site) -> tuple[Text, ...]:
+    """A command to which a host and a program are appended, by the launcher of the scheduler, else that of the site."""
+    launcher = backends.launcher(backends.scheduler(site.scheduler.type).STEPS or site.launcher.name)
+    return tuple(launcher.command(_start(launcher, site))) or PLAIN_SSH
+
+
+def _start(launcher: Launcher, site: Site) -> tuple[Text, ...]:
+    """The launch line of a process on the first node; `wait`: it leaves cores and memory to the points beside it."""
+    step = Step(nodes=1, first_only=True, per_node=1, count=1, scheduler=site.scheduler.type, wait=True)
+    return started(launcher, step, settings_of(launcher, site))
 
 
 def tasks(spec: Spec, points: Sequence[object]) -> int:

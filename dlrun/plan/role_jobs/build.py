@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from dlrun import backends
-from dlrun.launchers.protocol import Step
 from dlrun.model.data import Results, Snapshot
 from dlrun.model.observed import DataSize, HubCopy
 from dlrun.model.origin import Origin
@@ -33,7 +32,6 @@ from dlrun.plan.trackers.decide import EVERY
 from dlrun.plan.trackers.table import DIRECTORY
 from dlrun.schedulers.allocation import is_inside, name_in
 
-PLAIN_SSH = ("ssh", "-o", "BatchMode=yes")
 _OF_ENDING = ("checkpoint", "on_failure", "chain", "results")
 """Keys of the whole job that its roles follow, too."""
 
@@ -109,21 +107,16 @@ def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
 def _starting(site: Site) -> tuple[tuple[Text, ...], tuple[str, ...]]:
     """The arguments before a program that roles.py starts on a node, and the variables that they would read."""
     start, unset = pool.starting(site)
-    if start and not str(start[0]).startswith("dlrun_"):
+    if pool.is_command(start):
         return start, unset
+    host = Text.of(Shell("$DLRUN_FIRST_HOST"))
     if start:  # a function of the library, which roles.py cannot call; the nodes are still idle
-        launcher = backends.launcher(backends.scheduler(site.scheduler.type).STEPS or "")
-        return (*launcher.command(start), Text.of(Shell("$DLRUN_FIRST_HOST"))), unset
-    return ((), ()) if supported.is_one_node(site) else (_over_ssh(site), ())
-
-
-def _over_ssh(site: Site) -> tuple[Text, ...]:
-    """The arguments before a program that is started by ssh on one of the nodes: a shell there reads it, with its arguments."""
-    launcher = backends.launcher(site.launcher.name)
-    step = Step(nodes=1, first_only=True, per_node=1, count=1, scheduler=site.scheduler.type)
-    words = [str(word) for word in launcher.command(launcher.start(step, site.launcher))] or PLAIN_SSH
-    code = f'printf "%q " "$@" | {shlex.join(words)} "$0" bash -p -s'
-    return (*map(Text.of, ("bash", "-p", "-c", code)), Text.of(Shell("$DLRUN_FIRST_HOST")))
+        return (*pool.on_host(site), host), unset
+    if supported.is_one_node(site):
+        return (), ()
+    # By ssh: a shell there reads the program, with its arguments.
+    words = shlex.join(map(str, pool.on_host(site)))
+    return (*map(Text.of, ("bash", "-p", "-c", f'printf "%q " "$@" | {words} "$0" bash -p -s')), host), ()
 
 
 def _divide(

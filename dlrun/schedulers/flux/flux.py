@@ -40,6 +40,7 @@ WRITES_IN_PLACE = True
 FINDER = "find_flux"
 # `flux run` reports a lost node, but the job continues, so REPORTS_LOST_NODES stays false.
 STEPS = "flux"
+POINTS_INSIDE = True
 ROLES_INSIDE = True
 LAUNCHER = "flux"
 ACCOUNT_OPTION = "--bank"

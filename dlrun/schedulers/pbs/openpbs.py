@@ -45,6 +45,7 @@ RESTARTS = Shell(clients.restarts("run_count"))
 HOSTS = """awk '!seen[$0]++' "$PBS_NODEFILE\""""
 IDS_NAME_CLUSTER = True
 WRITES_IN_PLACE = True
+POINTS_INSIDE = True
 ROLES_INSIDE = True
 # qsub(1B): in `-o` this stands for the index of a subjob, and the path that qsub makes begins with the directory's.
 PATTERNS = r"\^array_index\^|\n"
