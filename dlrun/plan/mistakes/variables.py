@@ -55,18 +55,15 @@ def check(
                 help=f"remove it, or write `{name}: \"{{{{ node_rank }}}}\"`", warning=True,
             )  # fmt: skip
     for role in roles:
-        if role.place != "rank":
-            for setting in role.variables:
-                if setting.name in given and setting.name in _BY_DLRUN:
-                    ledger.problem(
-                        "DLR121", f"`{setting.name}` is set by hand, so it is not that of this job",
-                        f"environment.variables.{setting.name}",
-                        help=f"remove it: dlrun sets `{setting.name}` when the job starts", warning=True,
-                    )  # fmt: skip
-        if role.place == "rank":
-            for setting in role.variables:
-                if setting.name in given:
-                    _own(setting.name, Text.of(setting.value), given[setting.name], ledger)
+        for setting in (one for one in role.variables if one.name in given):
+            if role.place == "rank":
+                _own(setting.name, Text.of(setting.value), given[setting.name], ledger)
+            elif setting.name in _BY_DLRUN:
+                ledger.problem(
+                    "DLR121", f"`{setting.name}` is set by hand, so it is not that of this job",
+                    f"environment.variables.{setting.name}",
+                    help=f"remove it: dlrun sets `{setting.name}` when the job starts", warning=True,
+                )  # fmt: skip
     if layout.ranks_per_node > 1 or not backends.scheduler(site.scheduler.type).ON_THIS_MACHINE:
         for name in (*VISIBILITY.values(), "HIP_VISIBLE_DEVICES"):
             if name in given and given[name].literal not in (None, "", "-1"):
