@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # variables of job.sh
 # What Flux does differently: it ends a job by SIGALRM, runs its script in an instance of its own, and has no arrays.
 
 dlrun_client() { # flux ARGUMENT...: in the instance that this job is a job of
@@ -12,8 +12,44 @@ export DLRUN_GRACE=${DLRUN_GRACE:-3}
 _dlrun_grace=$DLRUN_GRACE
 _dlrun_left_to_end=3 # seconds
 
-_dlrun_flux_limit() { trap 'dlrun_log "the walltime was exceeded"; _dlrun_asked=1 _dlrun_reason="timed out"; exit 142' ALRM; }
-if declare -F _dlrun_on_event >/dev/null; then _dlrun_on_event arm _dlrun_flux_limit; fi # not where only points are submitted
+_dlrun_flux_around= # the URI of the instance that this job is a job of, where this is the script of a batch job
+
+_dlrun_flux_arm() {
+  trap 'dlrun_log "the walltime was exceeded"; _dlrun_asked=1 _dlrun_reason="timed out"; exit 142' ALRM
+  if [[ -z $_dlrun_flux_around ]]; then return 0; fi
+  trap _dlrun_flux_leaves HUP
+  trap '_dlrun_flux_finish "$?"' EXIT
+}
+
+_dlrun_flux_start() { # not where job.sh runs in a terminal of the user, whose SIGHUP it ignores
+  local parent=''
+  { read -r parent <"/proc/$PPID/comm"; } 2>/dev/null || true
+  if [[ $parent != flux-broker* ]]; then return 0; fi
+  _dlrun_flux_around=$(flux getattr parent-uri 2>/dev/null) || true
+  _dlrun_flux_arm
+}
+
+_dlrun_flux_leaves() { # the broker shuts down, as at `flux shutdown JOB`, and waits for this script
+  sleep 0.3 # a signal that comes with this one says more
+  dlrun_log 'asked to end'
+  _dlrun_asked=1 _dlrun_reason='asked to end'
+  exit 143
+}
+
+_dlrun_flux_finish() { # STATUS: without the first node's broker, the others go on, and so does the job of Flux
+  if ((BASHPID == $$)) && [[ ! -e /proc/$PPID ]]; then
+    dlrun_log "the broker on $_dlrun_host is gone: Flux is asked to end the job"
+    _dlrun_asked=1
+    FLUX_URI=$_dlrun_flux_around PATH=$_dlrun_path flux job raise --type=exec --severity=0 \
+      --message="the broker on $_dlrun_host is gone" "$DLRUN_JOB_ID" || true
+  fi
+  _dlrun_finish "$1"
+}
+
+if declare -F _dlrun_on_event >/dev/null; then # not where only points are submitted
+  _dlrun_on_event arm _dlrun_flux_arm
+  _dlrun_on_event start _dlrun_flux_start
+fi
 
 # `flux batch` takes a quarter of a second for each point, so it makes the request once, with marks, and one process submits copies.
 dlrun_flux_points() { # SCRIPT POINTS AT_ONCE: submit each point of a sweep as a job, and print the ids; AT_ONCE 0: all at once

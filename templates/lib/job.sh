@@ -146,8 +146,10 @@ dlrun_service() { # COMMAND...: start a process that must run as long as the ran
   _dlrun_arm # set the traps again: a set-up line may have changed them
   _dlrun_read_clock
   _dlrun_until=$((_dlrun_now + 300)) # an engine's first start from a cold file system takes minutes
+  trap '' HUP # also for what is started
   "$@" </dev/null &
   _dlrun_steps+=("$!")
+  _dlrun_event arm
 }
 
 dlrun_service_that_ends() { # COMMAND...: a service that may end by itself
@@ -156,8 +158,10 @@ dlrun_service_that_ends() { # COMMAND...: a service that may end by itself
 }
 
 dlrun_start_watcher() { # COMMAND...: start a watcher, which the job does not depend on
+  trap '' HUP
   "$@" </dev/null &
   _dlrun_beside+=("$!")
+  _dlrun_event arm
 }
 
 dlrun_still_waiting() { # NAME: wait a moment for that service; give up after its timeout, or if it has ended
@@ -240,8 +244,8 @@ _dlrun_give_up() { # WHY
   _dlrun_exit 1
 }
 
-_dlrun_finish() { # the EXIT trap: runs at every end of this script
-  _dlrun_status=$?
+_dlrun_finish() { # [STATUS]: the EXIT trap: runs at every end of this script
+  _dlrun_status=${1:-$?}
   if ((BASHPID != $$)); then exit; fi # in a child that got a signal before its exec
   trap '' TERM INT HUP USR1 USR2
   trap - EXIT

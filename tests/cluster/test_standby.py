@@ -123,6 +123,16 @@ def test_what_has_started_the_ranks_of_one_node_is_killed(alice, first):
 
 
 @pytest.mark.parametrize("alice", ["flux"], indirect=True)
+@pytest.mark.parametrize("signal", ["KILL", "TERM"])
+def test_the_first_broker_of_the_job_is_ended(alice, signal):
+    """SIGKILL leaves those of the other nodes, and Flux's job, as they are; SIGTERM is as `flux shutdown JOB`."""
+    job = start(alice)
+    of_job = "$(for p in $(pgrep flux-broker); do if grep -qz ^FLUX_JOB_ID= /proc/$p/environ; then echo $p; fi; done)"
+    alice.cluster.on(alice.hosts(job)[0], f"kill -{signal} {of_job}", user="root", check=True)
+    ended_well(alice, job)
+
+
+@pytest.mark.parametrize("alice", ["flux"], indirect=True)
 def test_a_job_that_flux_kills(alice):
     job = start(alice)
     alice.cluster.on("login", f"flux job kill -s KILL {job}", user="alice", check=True)
