@@ -72,10 +72,7 @@ class JobStatus:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a user ended a job, as its scheduler recorded it: `how` completes `it was …`, `note` is the user's own text.
-
-    `by_owner`: the job's own user did, or no other user is recorded; `who` is that user.
-    """
+    """How a user ended a job, by its scheduler's record: `how` completes `it was …`; `by_owner`: not by another, who is `who`."""
 
     by_owner: bool
     who: str | None

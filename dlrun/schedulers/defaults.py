@@ -134,6 +134,10 @@ class Defaults:
         """None: nothing is asked."""
         return None
 
+    def way_in(self, own: str, answering: str) -> Sequence[str]:
+        """Empty: its jobs have no instances of it."""
+        return ()
+
     def ending(self, job_id: str) -> Sequence[str]:
         """Empty: the queue or accounting has it."""
         return ()

@@ -296,6 +296,10 @@ class Scheduler(Protocol):
         """The reason in the output (stdout and stderr) of `pending`; None without one."""
         ...
 
+    def way_in(self, own: str, answering: str) -> Sequence[str]:
+        """Words before a command line for sh that runs a client in an instance inside a job; empty if what answers cannot."""
+        ...
+
     def ending(self, job_id: str) -> Sequence[str]:
         """Arguments that print who ended one job, where queue and accounting do not have that; empty elsewhere."""
         ...

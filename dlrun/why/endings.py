@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dlrun import backends
-from dlrun.jobs.clusters import clients
+from dlrun.jobs.clusters import batch, clients
 from dlrun.jobs.records.jobs import Job
 from dlrun.model.job import Ending, JobStatus, State
 from dlrun.system.process import answer
@@ -30,14 +30,20 @@ def recorded(job: Job, one: JobStatus) -> tuple[str, str, str] | None:
     late = one.state is State.FAILED and one.exit_code is None and not one.started
     if late and one.reason and (step := scheduler.advice(one.reason)):
         return "never-starts", f"it could not start: {one.reason}", step
-    text = answer(clients.runner(job, _WITHIN), scheduler.ending(job.scheduler_id(one.task)))
+    runner = clients.runner(job, _WITHIN)
+    text = answer(batch.reaching(job, runner), scheduler.ending(job.scheduler_id(one.task)))
+    if (ending := scheduler.parse_ending(text)) is not None:
+        return _words(ending, "it was")
+    if not (around := clients.place(job)[3]):
+        return None
+    text = answer(runner, scheduler.ending(around.rpartition("/")[2]))
     ending = scheduler.parse_ending(text)
-    return _words(ending) if ending is not None else None
+    return _words(ending, f"the job `{around}`, in which it ran, was") if ending is not None else None
 
 
-def _words(ending: Ending) -> tuple[str, str, str]:
+def _words(ending: Ending, what: str) -> tuple[str, str, str]:
     state = State.CANCELLED if ending.by_owner else State.CANCELLED_BY_ADMIN
     cause, _, step = BY_STATE[state]
     by = "its user" if ending.by_owner else f"another user ({ending.who})"
     note = f": {ending.note}" if ending.note else ""
-    return cause, f"it was {ending.how} by {by}{note}", step
+    return cause, f"{what} {ending.how} by {by}{note}", step

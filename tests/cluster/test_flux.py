@@ -217,6 +217,50 @@ def test_a_name_with_quotes_and_an_id_as_flux_prints_it(alice):
     assert [alice.ended(job)[0]["state"] for job in (first, second)] == ["completed"] * 2
 
 
+def inside(alice, cluster):
+    """A job in an instance of a job: the ids of both."""
+    own = {key: value for key, value in SITE.items() if key not in ("partitions", "node_types")}
+    alice.write("inner-site.yaml", own)
+    spec = {"name": "inner", "framework": "torch", "command": bash("echo begun; sleep 600"),
+            "resources": resources(nodes=2)}  # fmt: skip
+    path = alice.write("inner.yaml", spec)
+    submit = f"dlrun submit {path} --site {alice.directory}/inner-site.yaml --parsable"
+    alice.write(
+        "outer.sh",
+        f"#!/bin/bash\nPATH={PYTHON}:$PATH {submit} >inner.id.new\nmv inner.id.new inner.id\nsleep 600\n",
+    )
+    answer = alice.directory / "inner.id"
+    answer.unlink(missing_ok=True)
+    line = f"cd {alice.directory} && flux batch -N2 -x -t 10m --output=outer.log outer.sh"
+    outer = cluster.on("login", line, user="alice", check=True).stdout.strip()
+    await_true(answer.exists, 60, "the inner job to be submitted")
+    job = answer.read_text().strip()
+    await_true(
+        lambda: alice.state(job)[0]["state"] == "running" and "begun" in alice.log(job, "rank-1"),
+        60,
+        "its ranks",
+    )
+    return outer, job
+
+
+def test_a_job_of_an_instance_inside_a_job_is_reached_through_that(alice, cluster):
+    outer, job = inside(alice, cluster)
+    alice.dlrun("cancel", job)
+    assert alice.ended(job)[0]["state"] == "cancelled"
+    assert alice.why(job)["means"] == "it was cancelled by its user"
+    cluster.on("login", f"flux cancel {outer}", user="alice", check=True)
+    alice.left_nothing(job, cluster.spec.nodes)
+
+
+def test_the_end_of_the_job_around_a_job_is_its_cause(alice, cluster):
+    outer, job = inside(alice, cluster)
+    cluster.on("login", f"flux cancel -m maintenance {outer}", user="alice", check=True)
+    assert alice.ended(job)[0]["state"] in ("failed", "cancelled")
+    alice.left_nothing(job, cluster.spec.nodes)
+    found = alice.why(job)
+    assert "in which it ran, was cancelled by its user: maintenance" in found["means"]
+
+
 @pytest.fixture
 def closed(cluster):
     """Commands that close a part of the cluster, which is open again afterwards."""

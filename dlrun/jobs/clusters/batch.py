@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,7 +28,7 @@ WAITS = True
 PAUSES = (2.0, 30.0)
 """Longer than those of `local`: a scheduler serves all users."""
 
-_answering: dict[tuple[str, str, str], str | None] = {}
+_answering: dict[tuple[str, ...], str | None] = {}
 """Answers by `clients.place`, cached for this process: a watched job causes one query."""
 
 
@@ -52,10 +53,28 @@ def cluster(job: Job) -> str | None:
 
 def answering(job: Job, runner: Runner | None = None) -> str | None:
     """The cluster that answers queries about a job, queried once per process."""
-    place = clients.place(job)
+    place = clients.place(job)[:3]
     if place not in _answering:
         _answering[place] = name(job.scheduler, runner or clients.runner(job))
     return _answering[place]
+
+
+def way_in(job: Job, there: str | None) -> Sequence[str]:
+    """Words before a command line, for a job of an instance inside a job of what answers (`there`); empty for others."""
+    own = job.cluster or ""
+    return backends.scheduler(job.scheduler).way_in(own, there) if "/" in own and there else ()
+
+
+def reaching(job: Job, runner: Runner) -> Runner:
+    """A runner for the clients that know a job, also where these are inside another job."""
+    if "/" not in (job.cluster or ""):
+        return runner
+
+    def run_inside(argv: Sequence[str], /) -> Completed:
+        way = way_in(job, answering(job, runner))
+        return runner((*way, shlex.join(argv)) if way else argv)
+
+    return run_inside
 
 
 def where(job: Job, own: str) -> str:
@@ -102,7 +121,7 @@ def find(scheduler: str, directory: Path) -> str | None:
 def ask(jobs: Sequence[Job], runner: Runner) -> Mapping[Path, QueueAnswers]:
     """Query all jobs with one call to the queue and one to accounting."""
     wanted = {str(job.job_id): None if job.pool else job.array for job in jobs}
-    answers = ask_queue(backends.scheduler(jobs[0].scheduler), wanted, runner)
+    answers = ask_queue(backends.scheduler(jobs[0].scheduler), wanted, reaching(jobs[0], runner))
     return dict.fromkeys((job.directory for job in jobs), answers)
 
 
@@ -146,7 +165,7 @@ def _call(action: Action, first: Job, argv: Sequence[str], *, several: bool) -> 
     back_end = backends.scheduler(first.scheduler)
     if not argv:
         raise Invalid(f"{first.scheduler} cannot {action} jobs")
-    done = clients.runner(first)(argv)
+    done = reaching(first, clients.runner(first))(argv)
     # Where each point of a sweep is a job, the clients fail if some have already ended.
     if done.returncode != 0 and not (several and back_end.unknown_jobs(done.stderr, done.returncode)):
         # Clients of Grid Engine print their refusals on stdout.

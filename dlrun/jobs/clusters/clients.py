@@ -15,15 +15,16 @@ WITHIN = 40.0
 """Time limit in seconds for all queries to one scheduler: a busy controller can need half a minute."""
 
 
-def place(job: Job) -> tuple[str, str, str]:
-    """(scheduler, login node, transport) of a job: the key of jobs that one call can query."""
+def place(job: Job) -> tuple[str, str, str, str]:
+    """(scheduler, login node, transport, instance inside a job) of a job: the key of jobs that one call can query."""
     remote = job.remote
-    return (job.scheduler, remote.host, remote.transport or "") if remote else (job.scheduler, "", "")
+    host, transport = (remote.host, remote.transport or "") if remote else ("", "")
+    return job.scheduler, host, transport, (job.cluster or "").partition("/")[2]
 
 
 def described(job: Job) -> str:
     """The scheduler of a job, with the login node of its clients, for messages."""
-    scheduler, host, _ = place(job)
+    scheduler, host, *_ = place(job)
     return f"{scheduler} on `{host}`" if host else scheduler
 
 

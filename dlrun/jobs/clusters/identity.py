@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from dlrun import backends
 from dlrun.errors import DlrunError, Invalid, OperationFailed
-from dlrun.jobs.clusters import control
+from dlrun.jobs.clusters import batch, control
 from dlrun.jobs.records import submitter
 from dlrun.jobs.records.jobs import Job
 from dlrun.model.plan import Plan
@@ -39,7 +39,7 @@ def is_certain(job: Job, runner: Runner | None = None) -> bool:
         own, there = of(job), answering(job, runner)
     except DlrunError:
         return False
-    return own is not None and there is not None and (same(own, there) or _found_by_id(job, own, there))
+    return own is not None and there is not None and (same(own, there) or _reached(job, own, there))
 
 
 def is_doubtful(job: Job, runner: Runner | None = None) -> bool:
@@ -78,7 +78,12 @@ def same(one: str | None, other: str | None) -> bool:
 def elsewhere(job: Job, answering: str | None) -> str | None:
     """The cluster of a job if it is another one than that which answers and cannot be reached from here, else None."""
     own = of(job)
-    return None if same(own, answering) or _found_by_id(job, own, answering) else own
+    return None if same(own, answering) or _reached(job, own, answering) else own
+
+
+def _reached(job: Job, own: str | None, answering: str | None) -> bool:
+    """Whether what answers passes queries on to another cluster, or to an instance inside a job of its own."""
+    return own is not None and (_found_by_id(job, own, answering) or bool(batch.way_in(job, answering)))
 
 
 def _found_by_id(job: Job, own: str | None, answering: str | None) -> bool:

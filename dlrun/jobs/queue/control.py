@@ -68,7 +68,7 @@ def _request(chosen: Sequence[Selection], action: Action) -> Iterator[tuple[Sele
         yield from zip(members, happened, strict=True)
 
 
-def _call(one: Selection) -> tuple[str, str, str, bool]:
+def _call(one: Selection) -> tuple[str, str, str, str, bool]:
     """The key of jobs for one call; points are separate: OpenPBS 23.06.06's server may crash in a qdel of both."""
     return (*clients.place(one.job), one.tasks is not None)
 

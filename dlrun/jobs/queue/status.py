@@ -122,8 +122,15 @@ class _Inquiry:
                 self.known[job.directory] = f"on {own}, not reachable from here"
             else:
                 here.append(job)
-        if here:
+        if not here:
+            return
+        try:
             self.known |= control.of(first.scheduler).ask(here, runner)
+        except DlrunError:
+            if not (inside := clients.place(first)[3]):
+                raise
+            # An instance inside a job ends with that: its own jobs' files are what is left.
+            self.known |= {job.directory: f"the instance `{inside}` does not answer" for job in here}
 
 
 def _ask_all(inquiries: Sequence[_Inquiry]) -> None:

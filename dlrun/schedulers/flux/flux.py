@@ -176,6 +176,15 @@ def parse_queue(stdout: str) -> Sequence[JobStatus]:
     return parse(stdout)
 
 
+def way_in(own: str, answering: str) -> Sequence[str]:
+    """`flux proxy`, which runs $SHELL, to an instance below the one that answers, by ssh to the first node of the job around it.
+
+    Both are names as of `identified`, which end with the path of the instance.
+    """
+    below = own.removeprefix(f"{answering}/")
+    return ("env", "SHELL=/bin/sh", "flux", "proxy", below) if below != own else ()
+
+
 def ending(job_id: str) -> Sequence[str]:
     """The job's event log, which only its user and the instance's owner may read."""
     return ("flux", "job", "eventlog", "--format=json", job_id)

@@ -319,3 +319,10 @@ def test_the_instance_is_read_from_the_broker(tmp_path, attributes, known):
 def test_a_check_names_the_bank_that_it_cannot_check():
     assert flux.estimate("") is None
     assert "bank `ai` is checked only when" in (flux.estimate("bank not checked: ai\n") or "")
+
+
+def test_the_way_into_an_instance_inside_a_job():
+    assert list(flux.way_in("tuo/fA/fB", "tuo")) == ["env", "SHELL=/bin/sh", "flux", "proxy", "fA/fB"]
+    assert list(flux.way_in("tuo/fA/fB", "tuo/fA"))[-1] == "fB"
+    for answering in ("tuo/fB", "tuo/fA/fB", "t"):
+        assert list(flux.way_in("tuo/fA/fB", answering)) == []
