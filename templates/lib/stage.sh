@@ -163,8 +163,8 @@ _dlrun_standby() { # until the job is asked to end, or the step or its daemon is
   trap '' TERM # it may come twice
   if [[ -n $_dlrun_leaving ]]; then
     touch "$DLRUN_RUN_DIR/kept/notice-$_dlrun_index"
-  else # this node alone: its ranks have a standby of their own
-    until _dlrun_ranks_gone 600; do :; done
+  else # this node alone: its ranks have a standby of their own, which may have been killed, too
+    until _dlrun_ranks_gone 300 || ((${#_dlrun_shells[@]} == 0)); do :; done
   fi
   _dlrun_leave || code=1
   echo "$code" >"$DLRUN_RUN_DIR/kept/new-$_dlrun_index"
