@@ -209,7 +209,11 @@ WRITERS = (
             Form(
                 cause="mpi-ended",
                 anywhere=True,
-                texts=("failed and exit-on-error is set", "exit-timeout expired"),
+                texts=(
+                    "failed and exit-on-error is set",
+                    "failed ({}) and exit-on-error is set",
+                    "exit-timeout expired",
+                ),
                 source="https://github.com/flux-framework/flux-core/issues/7328",
                 means="a rank ended, and the launcher ended the others",
                 consequence=True,
@@ -273,11 +277,12 @@ WRITERS = (
                 source="https://github.com/flux-framework/flux-core/tree/master/src/shell",
                 consequence=True,
             ),
+            # A function of Flux's own library fails where its broker is gone.
             Form(
                 cause="launcher",
                 anywhere=True,
                 texts=(),
-                regex=r"\bflux-(?:shell|job|run|broker)(?:\[\d+\])?: (?:FATAL|ERROR): (.+)",
+                regex=r"\bflux-(?:shell|job|run|broker)(?:\[\d+\])?: (?:FATAL|ERROR): (?!task-exit: |(?:\S+: )?flux_\w+: )(.+)",
                 source="https://flux-framework.readthedocs.io/projects/flux-core/en/latest/man1/flux-shell.html",
                 consequence=True,
             ),
