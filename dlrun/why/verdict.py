@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from dlrun.why.known.form import Evidence
 from dlrun.why.matching import Match, Table, below, is_claimed, is_harmless
@@ -31,7 +31,7 @@ _WRAPPER = re.compile(
     r"ChildFailedError|Engine core initialization failed|CalledProcessError|SignalException|RayTaskError|SystemExit"
     r"|\bHccl\w+, error code is|Process(?:Exited|Raised)Exception|Inner error is reported as above"
     r"|Caught \w+ in (?:DataLoader worker|replica|pin memory)"
-    r"|TrainingFailedError|WorkerGroupError|RaySystemError|Trials did not complete|CheckpointException ranks:"
+    r"|TrainingFailedError|FailedJobError|WorkerGroupError|RaySystemError|Trials did not complete|CheckpointException ranks:"
     r"|(?i:\b(?:see|check|inspect)\b.{0,40}\b(?:root cause|stack ?trace|traceback|previous|above|below|logs?)\b)"
 )
 """Exceptions that only say that another process or call failed: the detail has its own line."""
@@ -43,9 +43,18 @@ _RECOVERED = re.compile(
 _AFTER = 3
 """Lines after an error in which a program may announce that it continues, or that it prints before it ends."""
 _SEVERE = frozenset(
-    ("disk-full", "gpu-broken", "gpu-memory", "memory", "quota", "shared-memory", "too-many-files")
+    (
+        "disk-full",
+        "gpu-broken",
+        "gpu-memory",
+        "memory",
+        "quota",
+        "shared-memory",
+        "too-many-files",
+        "too-many-threads",
+    )
 )
-"""Causes after which anything may fail: raised, they win over what a program's clean-up raises."""
+"""Causes after which anything may fail: raised, they win over what its clean-up raises, and over what it logged before."""
 _ASIDE = re.compile(
     r"^\W*(?:\[[^\]\s]{1,40}\](?:<std(?:err|out)>)?:?\s*)?"
     r"(?:Exception ignored (?:in|on|while)\b|Error in atexit\._run_exitfuncs:|--- Logging error ---)"
@@ -114,7 +123,13 @@ def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     lines = _without_asides(_without_code(lines))
     found = _found(lines, table, log)
     match = below(found.line, _calls_above(found.line, lines)) if found is not None else None
-    return found if found is None or match is None else _evidence(log, found.line, match)
+    if found is None or match is None:
+        return found
+    told = _evidence(log, found.line, match)
+    if not match.pattern.consequence or found.pattern.consequence:
+        return told
+    other = _found([line for line in lines if plain(line).strip() != found.line], table, log)
+    return told if other is None else min(told, other, key=grade)
 
 
 def _calls_above(line: str, lines: Sequence[str]) -> str:
@@ -158,7 +173,8 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
             or (ended and ((not ordinary and calm <= _AFTER) or match.pattern.cause in _SEVERE))
             or line.endswith("raised:")
         ):
-            return _earliest(before, table, log) or _evidence(log, line, match)
+            least = _SEVERE if error and match.pattern.cause in _SEVERE else None
+            return _earliest(before, table, log, least) or _evidence(log, line, match)
         elif (
             error
             and not (match or _WRAPPER.search(error[0]))
@@ -222,10 +238,13 @@ def _without_asides(lines: Sequence[str]) -> Sequence[str]:
     return kept if any(map(_RAISED.match, kept)) else lines
 
 
-def _earliest(before: Iterable[str], table: Table, log: str) -> Evidence | None:
+def _earliest(
+    before: Iterable[str], table: Table, log: str, least: Collection[str] | None
+) -> Evidence | None:
     """The earliest cause among the lines before an error (backwards) that belong to the same block; None without one.
 
     An exception of a severe cause belongs to it, too, though the program printed something before its clean-up failed.
+    least: the causes that count; None: all.
     """
     found: Evidence | None = None
     ordinary = 0
@@ -233,8 +252,10 @@ def _earliest(before: Iterable[str], table: Table, log: str) -> Evidence | None:
     for number, line in enumerate(before):
         match = table.match(line)
         if match and not match.pattern.consequence:
-            severe = match.pattern.cause in _SEVERE and _RAISED.match(line) and not _continues(line, printed)
-            if severe or not (match.pattern.passing or ordinary):
+            cause = match.pattern.cause
+            severe = cause in _SEVERE and not _continues(line, printed)
+            raised = severe and (_RAISED.match(line) or not ordinary)
+            if (raised or not (match.pattern.passing or ordinary)) and (least is None or cause in least):
                 found = _evidence(log, line, match)
         elif not (match or _is_about_an_error(line)):
             ordinary += 1

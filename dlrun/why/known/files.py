@@ -326,7 +326,7 @@ WRITERS = (
                     "thread: Resource temporarily unavailable",
                     "BlockingIOError: [Errno 11] Resource temporarily unavailable",
                 ),
-                regex=r"(?:fork|thread|[Pp]rocess|clone|spawn).*Resource temporarily unavailable|^\W*Resource temporarily unavailable",
+                regex=r"(?:fork|thread|[Pp]rocess|clone|spawn).*Resource temporarily unavailable|^\W*Resource temporarily unavailable|what\(\): +Resource temporarily unavailable",
                 source="https://man7.org/linux/man-pages/man2/getrlimit.2.html",
                 passing=True,
             ),

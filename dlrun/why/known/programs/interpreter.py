@@ -13,6 +13,15 @@ WRITERS = (
         source="https://docs.python.org/3/library/",
         forms=(
             Form(
+                cause="peer-lost",
+                texts=("EOFError: Ran out of input",),
+                source="https://github.com/open-mmlab/mmdetection/issues/5169",
+                stack=r"multiprocessing/(?:spawn|forkserver)\.py",
+                means="a process was started by another one that had ended before it could say what to do",
+                next="see how the process that starts the others ended, in the lines above; what is given to them must be picklable",
+                consequence=True,
+            ),
+            Form(
                 cause="configuration",
                 texts=("An attempt has been made to start a new process before the",),
                 source=_SPAWN,
