@@ -27,6 +27,8 @@ WRITERS = (
                     "init failed for transport: {1}",
                     "Unable to initialize any transports",
                     "nvshmem detect topo failed",
+                    "cannot allocate mlx5dv_devx_uar",
+                    "cannot allocate uar",
                 ),
                 source="https://github.com/deepseek-ai/DeepEP/issues/55",
                 means="NVSHMEM can use no adapter for its transport (IBGDA needs a driver that allows it, and its devices in the container)",

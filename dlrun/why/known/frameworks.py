@@ -281,9 +281,16 @@ WRITERS = (
             ),
             Form(
                 cause="communication",
-                texts=("(External) NCCL error({}), {1}",),
+                texts=("(External) NCCL error({}), {1}", "ExternalError:  Nccl error, {1}"),
                 source="https://github.com/PaddlePaddle/Paddle",
                 consequence=True,
+            ),
+            Form(
+                cause="gpu-memory",
+                texts=(),
+                regex=r"\bcu-allocator\.\w+:\d+\) Cannot allocate the requested memory",
+                source="https://github.com/kaldi-asr/kaldi/pull/1882",
+                next="let one process alone use the GPU, or take smaller minibatches (`--num-chunk-per-minibatch`)",
             ),
             Form(
                 cause="gpu-memory",

@@ -293,6 +293,7 @@ WRITERS = (
                 texts=(
                     "is setting up NCCL communicator and retrieving ncclUniqueId from",
                     "store->get({}) got error",
+                    "Stop_waiting response is expected",
                 ),
                 source="https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp",
                 consequence=True,

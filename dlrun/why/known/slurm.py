@@ -153,6 +153,15 @@ WRITERS = (
                 source=_SLURM + "slurmd/slurmd/req.c",
             ),
             Form(
+                cause="container-mount",
+                texts=(),
+                regex=r"^(?!srun|sbatch|scontrol|sinfo)\S+: error: s_p_parse_file: unable to status file (\S+): ",
+                source="https://github.com/apptainer/singularity/issues/5118",
+                means="a library of Slurm does not find Slurm's configuration file, mostly inside of a container: {1}",
+                check="`ls -l` of that path, inside of the container and outside",
+                next="mount the directory of the host's slurm.conf at that path (`environment.container.binds`), or start the ranks from outside of the container",
+            ),
+            Form(
                 cause="preempted",
                 texts=("CANCELLED AT {} DUE TO PREEMPTION",),
                 source=_SLURM + "slurmd/slurmd/req.c",

@@ -78,6 +78,14 @@ WRITERS = (
                 anywhere=True,
             ),
             Form(
+                cause="fabric-provider",
+                texts=("can't create providers for name {1}", "can't find suitable provider"),
+                regex=r"\|CCL_ERROR\| .*(?:fi_getinfo error|can not open network providers)",
+                source="https://github.com/intel/ipex-llm/issues/11877",
+                next="correct `FI_PROVIDER` and `FI_PROVIDER_PATH` in the job, or let oneCCL use MPI: `environment.variables: {CCL_ATL_TRANSPORT: mpi}`",
+                anywhere=True,
+            ),
+            Form(
                 cause="communication",
                 texts=("Collective call returned error",),
                 anywhere=True,

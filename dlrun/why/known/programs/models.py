@@ -39,6 +39,7 @@ WRITERS = (
                     "no samples left to consume",
                     "jax.distributed.initialize() must be called before",
                     "jax.distributed.initialize should only be called once",
+                    "Distributed system is not available; please initialize it via `jax.distributed",
                     "Horovod has not been initialized",
                     "Maybe you called ray.init twice by accident",
                     "need to add an explicit nodesplitter to your input pipeline",
@@ -90,6 +91,15 @@ WRITERS = (
                 texts=("value from checkpoint ({}) is not equal to the input argument value",),
                 source="https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/training/checkpointing.py",
                 passing=True,
+            ),
+            Form(
+                cause="checkpoint-mismatch",
+                texts=("cannot reshape array of size {} into shape",),
+                source="https://github.com/google/orbax/issues/648",
+                stack=r"/orbax/|deserialize_sharding",
+                means="the checkpoint was written by another number of devices than there are now",
+                check="the mesh in the checkpoint's `_sharding` file, and `jax.device_count()` in the job",
+                next="start with as many devices, or restore with shardings of the present mesh (`construct_restore_args`)",
             ),
             Form(
                 cause="checkpoint-mismatch",

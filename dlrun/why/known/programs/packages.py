@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dlrun.why.known.form import Form, Writer
 
+# ruff: noqa: E501 - a table
 WRITERS = (
     Writer(
         name="packages",
@@ -30,6 +31,13 @@ WRITERS = (
                 source="https://git-scm.com/docs/git-config#Documentation/git-config.txt-safedirectory",
                 next="`environment.setup: [git config --global --add safe.directory '*']`, or take git out of the command",
                 passing=True,
+            ),
+            Form(
+                cause="walltime",
+                texts=("Job not requeued because: timed-out",),
+                source="https://github.com/facebookincubator/submitit/issues/1775",
+                means="a job of submitit reached its walltime, and its function has no checkpoint, or it had timed out too often",
+                next="ask for more time, or give the function a `checkpoint` method; dlrun does the same with `checkpoint:` and `on_failure.requeue`",
             ),
             Form(
                 cause="command-missing",

@@ -80,15 +80,6 @@ WRITERS = (
                 next="let dlrun start the ranks (`framework: torch`), which sets RANK, WORLD_SIZE and LOCAL_RANK",
             ),
             Form(
-                cause="abort",
-                texts=(),
-                regex=r"\bF\s?\d{4,8} [\d:.]+\s+\d+ \S+:\d+\]\s+(Check failed: .*)|: F \S+:\d+\] (Check failed: .*)",
-                source="https://github.com/ray-project/ray/issues/8329",
-                means="a check inside of a program failed, and it ended itself: {1}",
-                next="look for what this process lost before: `dlrun logs JOB --rank all` of the same minute; then update the library that wrote the line",
-                consequence=True,
-            ),
-            Form(
                 cause="collective-mismatch",
                 texts=("Shape mismatch in the collective instance {1}",),
                 source="https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/common_runtime/collective_param_resolver_local.cc",
