@@ -31,6 +31,7 @@ _WRAPPER = re.compile(
     r"ChildFailedError|Engine core initialization failed|CalledProcessError|SignalException|RayTaskError|SystemExit"
     r"|\bHccl\w+, error code is|Process(?:Exited|Raised)Exception|Inner error is reported as above"
     r"|Caught \w+ in (?:DataLoader worker|replica|pin memory)"
+    r"|Capture cuda graph failed|Server process terminated unexpectedly"
     r"|TrainingFailedError|FailedJobError|WorkerGroupError|RaySystemError|Trials did not complete|CheckpointException ranks:"
     r"|(?i:\b(?:see|check|inspect)\b.{0,40}\b(?:root cause|stack ?trace|traceback|previous|above|below|logs?)\b)"
 )

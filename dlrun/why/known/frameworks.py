@@ -261,6 +261,14 @@ WRITERS = (
         forms=(
             Form(
                 cause="rendezvous",
+                texts=("Nanny failed to start in {1}", "Reason: failure-to-start-{1}"),
+                source="https://github.com/dask/dask-jobqueue/issues/391",
+                means="a worker of Dask did not reach its scheduler in time, or its process did not start",
+                next="check that the interface given to Dask is one that all nodes have, and see the worker's own log for what it did until then",
+                consequence=True,
+            ),
+            Form(
+                cause="rendezvous",
                 texts=("Check failed: my_node_.port != -1 : bind failed", "failed to get the interface"),
                 source="https://github.com/dmlc/ps-lite/blob/master/src/van.cc",
                 means="MXNet's scheduler could not bind to its address, which must be an IP address of its own node",
@@ -322,6 +330,21 @@ WRITERS = (
                 source="https://spark.apache.org/docs/latest/spark-standalone.html",
                 consequence=True,
                 means="Spark lost its master or an executor",
+            ),
+        ),
+    ),
+    Writer(
+        name="glog and absl",
+        source="https://github.com/google/glog",
+        forms=(
+            Form(
+                cause="abort",
+                texts=(),
+                regex=r"\bF\s?\d{4,8} [\d:.]+\s+\d+ \S+:\d+\]\s+(\S.*)|: F \S+:\d+\] (\S.*)",
+                source="https://github.com/ray-project/ray/issues/8329",
+                means="a check inside of a program failed, and it ended itself: {1}",
+                next="look for what this process lost before: `dlrun logs JOB --rank all` of the same minute; then update the library that wrote the line",
+                consequence=True,
             ),
         ),
     ),

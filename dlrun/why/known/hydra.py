@@ -13,6 +13,18 @@ WRITERS = (
         source="https://github.com/pmodels/mpich",
         forms=(
             Form(
+                cause="mpi-daemon",
+                texts=(
+                    "Couldn't forward RPC {} to child {1}:",
+                    "ping RPC timeout from {1} after",
+                    "ping failed on {1}: No reply from",
+                ),
+                source="https://github.com/argonne-lcf/user-guides/pull/746",
+                means="a node of the job, or the launcher of HPE (PALS) on it, does not answer: {1}",
+                next="exclude the node (`resources.exclude`) that stands last, which is the child that does not answer; submit again, and report it to the centre",
+                passing=True,
+            ),
+            Form(
                 cause="library-setting",
                 texts=("MPICH ERROR: Unable to use a NIC_POLICY of '{1}'.",),
                 source="https://docs.olcf.ornl.gov/systems/frontier_user_guide.html",

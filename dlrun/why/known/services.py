@@ -133,6 +133,24 @@ WRITERS = (
         line=r"^\W*(?:\[\S+\]:? ?)?wandb: |\bwandb\.(?:errors|sdk|run_manager|util)\.|\bwandb\.\w*Error",
         forms=(
             Form(
+                cause="tracking",
+                texts=("COMET ERROR: {1}",),
+                regex=r"ValueError: (Could not connect to server after multiple tries)",
+                source="https://github.com/comet-ml/issue-tracking/issues/31",
+                next="`environment.variables: {COMET_OFFLINE_DIRECTORY: /scratch/comet}` with an `OfflineExperiment`, then `comet upload` on a login node",
+                passing=True,
+                anywhere=True,
+            ),
+            Form(
+                cause="no-access",
+                texts=("ERROR - Action failed <401/{}: {1} (Invalid token",),
+                source="https://github.com/clearml/clearml/issues/188",
+                means="the server of ClearML refused the job's credentials, or is another one than the run began with",
+                next="give `CLEARML_API_ACCESS_KEY` and `CLEARML_API_SECRET_KEY` under `secrets:`, or `environment.variables: {CLEARML_OFFLINE_MODE: 1}`",
+                passing=True,
+                anywhere=True,
+            ),
+            Form(
                 cause="no-access",
                 texts=(
                     "api_key not configured (no-tty)",

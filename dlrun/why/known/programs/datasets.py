@@ -13,6 +13,20 @@ WRITERS = (
         source=_HF + "datasets",
         forms=(
             Form(
+                cause="no-network",
+                texts=(
+                    "Curl returned error code {1}",
+                    "UnknownError: : Unable to connect to endpoint",
+                    "botocore.exceptions.ConnectionClosedError: {1}",
+                    "fsspec.exceptions.FSTimeoutError",
+                ),
+                source="https://github.com/allenai/scirepeval/issues/48",
+                means="an object store did not answer in time, or closed the connection",
+                check="how many processes read from it or write to it at once, and its address from a compute node",
+                next="stage the data on the nodes (`data`), write checkpoints to a file system and copy them afterwards, or let fewer processes ask at once",
+                passing=True,
+            ),
+            Form(
                 cause="file-damaged",
                 texts=(
                     "The features can't be aligned because",

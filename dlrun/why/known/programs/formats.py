@@ -25,35 +25,6 @@ WRITERS = (
                 source="https://github.com/apache/arrow/tree/main/cpp/src",
             ),
             Form(
-                cause="gpu-memory",
-                texts=(
-                    'NVJPEG error "5"',
-                    "NVJPEG_STATUS_ALLOCATOR_FAILURE",
-                    "CUDA runtime API error cudaErrorMemoryAllocation",
-                ),
-                source="https://github.com/NVIDIA/DALI/issues/950",
-                means="the decoder of images had no memory left on the GPU",
-                next="decode smaller batches or with fewer threads, give DALI less padding (`device_memory_padding`), or leave the model more room",
-            ),
-            Form(
-                cause="file-damaged",
-                texts=(
-                    'NVJPEG error "3"',
-                    'NVJPEG error "4"',
-                    "NVJPEG_STATUS_BAD_JPEG",
-                    "NVJPEG_STATUS_JPEG_NOT_SUPPORTED",
-                ),
-                source="https://github.com/NVIDIA/DALI/issues/119",
-            ),
-            Form(
-                cause="gpu-library",
-                texts=("NVJPEG error {1}", "CUDA runtime API error cudaError{1} ("),
-                source="https://github.com/NVIDIA/DALI/issues/6149",
-                means="DALI's call of a GPU library failed ({1})",
-                check="whether an earlier step of the same process failed on the GPU; `environment.variables: {CUDA_LAUNCH_BLOCKING: 1}` shows it",
-                next="install the build of DALI for the CUDA version of the job, and set the rank's device before the pipeline is built (`device_id=LOCAL_RANK`)",
-            ),
-            Form(
                 cause="disk-full",
                 texts=("error closing file",),
                 source="https://github.com/apache/arrow/blob/main/cpp/src/arrow/util/io_util.cc",

@@ -73,13 +73,6 @@ WRITERS = (
                 next="give each job its own `--port` and range of `--min-worker-port`",
             ),
             Form(
-                cause="rank-variables",
-                texts=("only works in distributed training",),
-                source="https://github.com/pytorch/pytorch/issues/102434",
-                means="the trainer sees one process alone: no variables say which rank of how many it is",
-                next="let dlrun start the ranks (`framework: torch`), which sets RANK, WORLD_SIZE and LOCAL_RANK",
-            ),
-            Form(
                 cause="collective-mismatch",
                 texts=("Shape mismatch in the collective instance {1}",),
                 source="https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/common_runtime/collective_param_resolver_local.cc",

@@ -1,14 +1,107 @@
-"""Errors of libraries that shape a training: DeepSpeed's and Lightning's set-up, FSDP."""
+"""Errors of libraries that shape a training: DeepSpeed's and Lightning's set-up, FSDP, DALI, renderers."""
 
 from __future__ import annotations
 
 from dlrun.why.known.form import Form, Writer
 
+# ruff: noqa: E501 - a table
 WRITERS = (
     Writer(
         name="training libraries",
         source="https://lightning.ai/docs/pytorch/stable/",
         forms=(
+            Form(
+                cause="configuration",
+                texts=(
+                    "requires an optimizer",
+                    "Collective ops must be configured at program startup",
+                    "Distributed system is not available; please initialize it via `jax.distributed",
+                ),
+                source="https://github.com/google-research/t5x/issues/1575",
+                means="a library of the training was called with settings, or in an order, that it does not accept",
+                next="correct what the line names in the program, its arguments or its configuration file",
+                passing=True,
+            ),
+            Form(
+                cause="gpu-memory",
+                texts=(
+                    'NVJPEG error "5"',
+                    "NVJPEG_STATUS_ALLOCATOR_FAILURE",
+                    "CUDA runtime API error cudaErrorMemoryAllocation",
+                ),
+                source="https://github.com/NVIDIA/DALI/issues/950",
+                means="the decoder of images had no memory left on the GPU",
+                next="decode smaller batches or with fewer threads, give DALI less padding (`device_memory_padding`), or leave the model more room",
+            ),
+            Form(
+                cause="file-damaged",
+                texts=(
+                    'NVJPEG error "3"',
+                    'NVJPEG error "4"',
+                    "NVJPEG_STATUS_BAD_JPEG",
+                    "NVJPEG_STATUS_JPEG_NOT_SUPPORTED",
+                ),
+                source="https://github.com/NVIDIA/DALI/issues/119",
+            ),
+            Form(
+                cause="gpu-library",
+                texts=("NVJPEG error {1}", "CUDA runtime API error cudaError{1} ("),
+                source="https://github.com/NVIDIA/DALI/issues/6149",
+                means="DALI's call of a GPU library failed ({1})",
+                check="whether an earlier step of the same process failed on the GPU; `environment.variables: {CUDA_LAUNCH_BLOCKING: 1}` shows it",
+                next="install the build of DALI for the CUDA version of the job, and set the rank's device before the pipeline is built (`device_id=LOCAL_RANK`)",
+            ),
+            Form(
+                cause="checkpoint-mismatch",
+                texts=("cannot reshape array of size {} into shape",),
+                source="https://github.com/google/orbax/issues/648",
+                stack=r"/orbax/|deserialize_sharding",
+                means="the checkpoint was written by another number of devices than there are now",
+                check="the mesh in the checkpoint's `_sharding` file, and `jax.device_count()` in the job",
+                next="start with as many devices, or restore with shardings of the present mesh (`construct_restore_args`)",
+            ),
+            Form(
+                cause="checkpoint-mismatch",
+                texts=("Invalid access pattern for ShardedTensor", "Invalid access pattern for {1}"),
+                source="https://github.com/NVIDIA-NeMo/Speech/issues/8460",
+                means="the parts of a checkpoint do not make up the model's tensors: the ranks split the model in another way than they say",
+                check="the sizes of tensor and pipeline parallelism, in the job and in the checkpoint's own configuration",
+                next="start with the sizes that the checkpoint was written with, or convert it for the new ones",
+            ),
+            Form(
+                cause="gpu-library",
+                texts=("status: invalid resource handle", "cudaErrorInvalidResourceHandle"),
+                regex=r"cudaCheckError\(\) failed ?: ?(.+)",
+                source="https://github.com/tensorflow/tensorflow/issues/10961",
+                means="a stream or event of one GPU was used while another was the current one, or an earlier call had failed",
+                check="which device each process selects before its first call",
+                next="let each rank see and use one GPU alone (`ranks_per_node` as many as GPUs), or select the device before any library that computes is imported",
+            ),
+            Form(
+                cause="no-gpu",
+                texts=(
+                    "vkCreateInstance failed: {1}",
+                    "ERROR_INCOMPATIBLE_DRIVER",
+                    "[gpu.foundation.plugin] No device could be created",
+                    "Failed to create any GPU devices",
+                ),
+                source="https://github.com/isaac-sim/IsaacLab/issues/3792",
+                means="a renderer (Vulkan) found no GPU that it can use: it needs the driver's graphics libraries, and some GPUs only compute",
+                check="`vulkaninfo --summary` on a node of the job, in the same container",
+                next="ask for a GPU that renders (`resources.constraint`), and give the container the graphics libraries: `environment.variables: {NVIDIA_DRIVER_CAPABILITIES: all}`",
+            ),
+            Form(
+                cause="gpu-broken",
+                texts=("VkResult: ERROR_DEVICE_LOST", "A GPU crash occurred. Exiting the application"),
+                source="https://github.com/isaac-sim/IsaacSim/issues/431",
+            ),
+            Form(
+                cause="rank-variables",
+                texts=("only works in distributed training",),
+                source="https://github.com/pytorch/pytorch/issues/102434",
+                means="the trainer sees one process alone: no variables say which rank of how many it is",
+                next="let dlrun start the ranks (`framework: torch`), which sets RANK, WORLD_SIZE and LOCAL_RANK",
+            ),
             Form(
                 cause="configuration",
                 texts=(
