@@ -1,4 +1,7 @@
-"""`dlrun run` in real allocations of Grid Engine, Flux and OpenPBS, and into jobs there by `dlrun shell` and `dlrun tunnel`."""
+"""`dlrun run` in real allocations of Grid Engine, Flux and OpenPBS, and into jobs there by `dlrun shell` and `dlrun tunnel`.
+
+Terminals are here also those of Slurm.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from tests.cluster import (
     why_not,
 )
 from tests.cluster.hosts import await_true
-from tests.cluster.jobs import PYTHON, User
+from tests.cluster.jobs import PYTHON, SLURM_SITE, User
 from tests.cluster.test_run import CONTROLLERS, check_example, example, of_roles
 from tests.frameworks.install import CACHE
 
@@ -49,7 +52,8 @@ SERVE = (
 class Way:
     """How a scheduler gives two whole nodes: to a batch script (its first lines, and what runs it to its end), and to a shell.
 
-    terminal: whether the shell has a terminal of its own. `qrsh` has none: Ctrl-C ends it, and it may outlive its terminal.
+    terminal: whether the shell has a terminal of its own. `qrsh` has none: Ctrl-C ends it, and it may outlive its terminal, of
+    which a run in its job sees the end of its standard input only, as it does of commands that are piped to `qrsh`.
     """
 
     why_not: Callable[[], str]
@@ -60,6 +64,12 @@ class Way:
 
 
 WAYS = {
+    "slurm": Way(
+        why_not,
+        "#SBATCH -N2 --exclusive -t 10 --output=own.log\n",
+        "sbatch --wait own.sh",
+        "salloc -N2 --exclusive -t 10 bash --norc -i",
+    ),
     "gridengine": Way(
         why_no_gridengine,
         "#$ -cwd -V -pe mpi-8 16 -l exclusive=true -j y -o own.log -S /bin/bash\n",
@@ -98,11 +108,21 @@ def cluster(request):
 
 @pytest.fixture(scope="module")
 def alice(cluster):
-    site = importlib.import_module(f"tests.cluster.test_{cluster.spec.scheduler}").SITE
+    slurm = cluster.spec.scheduler == "slurm"
+    site = (
+        SLURM_SITE if slurm else importlib.import_module(f"tests.cluster.test_{cluster.spec.scheduler}").SITE
+    )
     user = User(cluster, {**site, "node_types": {"n": {"topology": {"packages": 2, "cores": 4}}}})
     user.write("show.sh", SHOW)
     user.write("stay.sh", STAY)
     return user
+
+
+@pytest.fixture(autouse=True)
+def not_twice(cluster, request):
+    """On Slurm only what needs a terminal."""
+    if cluster.spec.scheduler == "slurm" and "terminal" not in request.fixturenames:
+        pytest.skip("on Slurm: tests/cluster/test_run.py, tests/cluster/test_inside.py")
 
 
 @pytest.fixture
