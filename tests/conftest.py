@@ -129,8 +129,8 @@ def share_compiled(source: Path, target: Path) -> None:
 
     Its files are replaced, never changed: links are enough.
     """
-    with suppress(OSError):
-        for entry in os.scandir(source):
+    with suppress(OSError), os.scandir(source) as entries:
+        for entry in entries:
             if entry.name.startswith(("templates-", "node-", "usage-")):
                 target.mkdir(parents=True, exist_ok=True, mode=0o700)
                 with suppress(FileNotFoundError):

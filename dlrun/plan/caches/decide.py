@@ -68,11 +68,6 @@ def _has(cache: Cache, compiles: Collection[str], installed: Installed) -> bool:
     return not cache.packages or any(package in has for package in cache.packages)
 
 
-def _seen(cache: Cache, installed: Installed) -> str | None:
-    """The first package of a tool that is known to be installed."""
-    return next((package for package in cache.packages if installed.has(package)), None)
-
-
 def _used(cache: Cache, layout: Layout, compiles: Collection[str], installed: Installed) -> str | None:
     """Why a job gets this cache; None if it does not."""
     # A node type without GPUs of its own in the profile is taken for one of the most common kind.
@@ -81,7 +76,7 @@ def _used(cache: Cache, layout: Layout, compiles: Collection[str], installed: In
         return None
     if not _has(cache, compiles, installed):
         return None
-    seen = _seen(cache, installed)
+    seen = next((package for package in cache.packages if installed.has(package)), None)
     known = f"`{seen}` is installed" if seen is not None else "where the program uses it"
     each = {"rank": "a directory for each rank", "run": "a directory of the run on each node"}.get(
         cache.each, "a directory of the node"
