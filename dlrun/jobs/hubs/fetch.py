@@ -110,7 +110,7 @@ def _fetch(
     def here() -> int:
         """Bytes that have come."""
         done = sum(file.size for file in files if _is_there(new / file.name, file))
-        return done + sum(entry.stat().st_size for entry in os.scandir(parts))
+        return done + store.size_of(parts)  # parts get their names meanwhile
 
     begun = here()
     if shutil.disk_usage(parts).free < size - begun:

@@ -305,11 +305,10 @@ def _remote(entry: Mapping[str, Any]) -> Remote | None:
 def all_jobs(base: Path) -> Iterator[Job]:
     """All jobs of this user in the base directory, newest first."""
     try:
-        names = sorted(
-            (e for e in os.scandir(base) if e.is_dir() and not e.name.startswith(".")),
-            key=_made,
-            reverse=True,
-        )
+        with os.scandir(base) as entries:
+            names = sorted(
+                (e for e in entries if e.is_dir() and not e.name.startswith(".")), key=_made, reverse=True
+            )
     except OSError:
         return
     for entry in names:
