@@ -13,7 +13,7 @@ from dlrun.model.job import role_directory
 from dlrun.model.plan import Plan, RoleJob
 from dlrun.model.program import Ready
 from dlrun.model.units import many
-from dlrun.render.parts import END_SIGNAL, before_end, hosts, job_parts
+from dlrun.render.parts import END_SIGNAL, before_end, hosts, job_parts, requeue_of_job
 from dlrun.render.script import by_hand, environment_of, scripts
 
 ROLES = "roles.json"
@@ -56,8 +56,11 @@ def _requeue(plan: Plan) -> dict[str, object]:
     if before := before_end(plan):
         found["before"] = before
     if plan.requeue_on:
-        how = backends.scheduler(plan.scheduler).REQUEUE
-        found |= {"requeues": plan.requeue, "requeue_on": list(plan.requeue_on), "requeue": how}
+        found |= {
+            "requeues": plan.requeue,
+            "requeue_on": list(plan.requeue_on),
+            "requeue": requeue_of_job(plan),
+        }
     return found
 
 

@@ -65,6 +65,10 @@ def test_a_job_that_is_cancelled_leaves_nothing(alice):
     alice.left_nothing(job, NODES)
 
 
+def test_before_the_walltime_the_training_saves_and_the_job_goes_on(alice):
+    test_roles.test_before_the_walltime_the_training_saves_and_the_job_goes_on(alice)
+
+
 def test_data_come_to_the_nodes_of_a_role_and_go_with_the_job(alice):
     test_roles.test_the_data_of_each_role_are_copied_to_its_nodes(alice)
 

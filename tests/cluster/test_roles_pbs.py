@@ -109,11 +109,8 @@ def test_roles_beside_one_another_have_cores_of_their_own(alice):
     alice.left_nothing(job, NODES)
 
 
-def test_another_start_of_the_job_is_refused(alice):
-    ran = alice.dlrun("submit", str(alice.write("again.yaml", json.dumps({
-        "name": "again", "resources": {"walltime": "5m"}, "on_failure": {"requeue": 1}, "roles": {"a": {"command": ["true"]}},
-    }))), code=2)  # fmt: skip
-    assert "cannot be started again on openpbs yet" in ran.stderr
+def test_before_the_walltime_the_training_saves_and_the_job_goes_on(alice):
+    test_roles.test_before_the_walltime_the_training_saves_and_the_job_goes_on(alice)
 
 
 def test_data_come_to_the_nodes_of_a_role_and_go_with_the_job(alice):

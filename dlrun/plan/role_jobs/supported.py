@@ -37,14 +37,6 @@ def check(spec: Spec, site: Site, ledger: Ledger) -> None:
             key,
             help="remove it, or submit the program as a job of its own",
         )
-    repeats = "on_failure" if spec.on_failure.requeue else "chain" if spec.chain else None
-    if repeats is not None and scheduler.REQUEUE is None:
-        ledger.problem(
-            CODE,
-            f"a job with roles cannot be started again on {site.scheduler.type} yet",
-            repeats,
-            help=f"remove `{repeats}`",
-        )
     if spec.hang is not None:
         ledger.problem(
             CODE,

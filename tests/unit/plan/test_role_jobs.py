@@ -121,10 +121,10 @@ def test_without_steps_of_the_scheduler_programs_are_started_by_ssh(tmp_path):
     assert ran.stdout == "on n2\n" + "".join(f"<{word}>" for word in odd)
 
 
-@pytest.mark.parametrize("key", ["on_failure: {requeue: 1}", "chain: true"])
-def test_where_the_job_itself_submits_its_next_run_roles_cannot(tmp_path, key):
-    code, message, _, _ = fault_of(tmp_path, f"{TWO}{key}\n", PBS)
-    assert (code, "cannot be started again on openpbs yet" in message) == ("DLR143", True)
+def test_where_the_scheduler_does_not_requeue_the_job_is_submitted_again(tmp_path):
+    made = scripts_of(plan_of(tmp_path, f"{TWO}on_failure: {{requeue: 1}}\n", PBS))
+    assert json.loads(made["roles.json"])["requeue"].endswith("dlrun_resubmit qsub job.sh")
+    assert "\ndlrun_exit_if_resubmitted #" in made["job.sh"]
 
 
 def test_the_early_signal_is_for_the_roles_that_end_the_job(tmp_path):
