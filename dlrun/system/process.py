@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -52,6 +53,14 @@ class NoAnswer(OperationFailed):
     """The program ran longer than its time limit, and was killed."""
 
 
+def not_started(program: str, error: OSError) -> OperationFailed:
+    """The error of a program that cannot be started: not executable, without its interpreter, for another machine."""
+    return OperationFailed(
+        f"cannot run `{program}`: {error.strerror}",
+        help=f"`type -a {shlex.quote(Path(program).name)}` shows which file that is; it must start in this shell",
+    )
+
+
 def run(
     argv: Sequence[str],
     *,
@@ -89,7 +98,7 @@ def run(
             help="run this on the cluster's login node, or load the module that has it",
         ) from None
     except OSError as error:
-        raise OperationFailed(f"cannot run `{argv[0]}`: {error.strerror}") from None
+        raise not_started(argv[0], error) from None
     finally:
         if file is not None:
             file.close()

@@ -78,10 +78,13 @@ def pull(
                 environment |= {f"APPTAINER_{name}": path, f"SINGULARITY_{name}": path}
         start, log = time.monotonic(), to.with_suffix(".log")
         with log.open("wb") as out:
-            process = subprocess.Popen(
-                [runtime, "pull", str(to), source.pinned],
-                env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
+            try:
+                process = subprocess.Popen(
+                    [runtime, "pull", str(to), source.pinned],
+                    env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+                )  # fmt: skip
+            except OSError as error:
+                raise failed(source, f"`{runtime}` cannot be started: {error.strerror}") from None
         with process:
             try:
                 while _goes_on(process):

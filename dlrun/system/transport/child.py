@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from dlrun.errors import DlrunError, OperationFailed
+from dlrun.errors import DlrunError
+from dlrun.system.process import not_started
 from dlrun.system.transport.protocol import StoppedReading, TransportFailed
 
 _CHUNK = 1 << 16
@@ -50,7 +51,7 @@ class Child:
             )
         except OSError as error:
             self._errors.close()
-            raise OperationFailed(f"cannot run `{argv[0]}`: {error.strerror}") from None
+            raise not_started(argv[0], error) from None
         assert self._process.stdin is not None  # noqa: S101 - both are pipes
         assert self._process.stdout is not None  # noqa: S101
         self._input, self._output = self._process.stdin, self._process.stdout

@@ -21,6 +21,7 @@ from pathlib import Path
 from dlrun.errors import DlrunError, OperationFailed
 from dlrun.model.text import visible
 from dlrun.system import private
+from dlrun.system.process import not_started
 from dlrun.system.transport.child import Child
 from dlrun.system.transport.connection_errors import RETRY, explain, last_line
 from dlrun.system.transport.protocol import TIMEOUT, Stream, TransportFailed
@@ -140,8 +141,17 @@ def _is_mine(place: Path) -> bool:
 
 
 def _configuration(host: str) -> dict[str, str]:
-    """The user's configuration for a host; raises OperationFailed if ssh cannot read it."""
-    done = subprocess.run(["ssh", "-G", "--", host], capture_output=True, text=True, check=False, timeout=30)
+    """The user's configuration for a host; raises OperationFailed if ssh cannot read it, or cannot be started."""
+    argv = ["ssh", "-G", "--", host]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
+    except OSError as error:
+        raise not_started("ssh", error) from None
+    except subprocess.TimeoutExpired:
+        message = f"`{shlex.join(argv)}` has not ended within 30 s"
+        raise OperationFailed(
+            message, help="it prints ssh's configuration, and must do so in this shell"
+        ) from None
     if done.returncode != 0:
         raise OperationFailed(f"ssh rejects `{host}`: {last_line(done.stderr)}")
     lines = (line.partition(" ") for line in done.stdout.splitlines())

@@ -74,12 +74,12 @@ def test_a_slow_file_system_is_looked_at_with_many_calls_at_once(tmp_path, monke
     calls, most = [], []
     real = os.lstat
 
-    def slow(path):
+    def slow(path, **how):
         calls.append(path)
         most.append(len(calls))
         time.sleep(0.002)
         calls.pop()
-        return real(path)
+        return real(path, **how)
 
     monkeypatch.setattr(os, "lstat", slow)
     monkeypatch.setattr(system, "waited_for_cores", lambda: 0.0)  # else a busy machine is no slow file system
