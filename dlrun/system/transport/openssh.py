@@ -146,7 +146,8 @@ def _configuration(host: str) -> dict[str, str]:
     try:
         done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
     except OSError as error:
-        raise not_started("ssh", error) from None
+        fault = not_started("ssh", error)
+        raise OperationFailed(f"no connection to `{host}`: {fault}", help=fault.help) from None
     except subprocess.TimeoutExpired:
         message = f"`{shlex.join(argv)}` has not ended within 30 s"
         raise OperationFailed(
