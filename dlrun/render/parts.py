@@ -152,8 +152,8 @@ def requeue(plan: Plan) -> str:
 def requeue_of_job(plan: Plan) -> str:
     """The shell text by which a program that runs parts of the job starts the job again."""
     scheduler = backends.scheduler(plan.scheduler)
-    again = f"dlrun_source {join(scheduler.LIBRARY)}; dlrun_resubmit {join(scheduler.submit('job.sh'))}"
-    return scheduler.REQUEUE or f'source "$DLRUN_JOB_DIR/lib/job.sh"; {again}'
+    submit = f"dlrun_source {join(scheduler.LIBRARY)}; dlrun_resubmit {join(scheduler.submit('job.sh'))}"
+    return scheduler.REQUEUE or f'source "$DLRUN_JOB_DIR/lib/job.sh"; {submit}'
 
 
 def world_check(plan: Plan) -> Watch | None:

@@ -126,11 +126,11 @@ def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     match = below(found.line, _calls_above(found.line, lines)) if found is not None else None
     if found is None or match is None:
         return found
-    told = _evidence(log, found.line, match)
+    by_calls = _evidence(log, found.line, match)
     if not match.pattern.consequence or found.pattern.consequence:
-        return told
+        return by_calls
     other = _found([line for line in lines if plain(line).strip() != found.line], table, log)
-    return told if other is None else min(told, other, key=grade)
+    return by_calls if other is None else min(by_calls, other, key=grade)
 
 
 def _calls_above(line: str, lines: Sequence[str]) -> str:
