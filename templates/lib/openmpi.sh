@@ -5,7 +5,11 @@ dlrun_openmpi() { # SLOTS MPIRUN ARGUMENTS...: run it with `-x NAME` for each ex
   _dlrun_slots "$1" "$DLRUN_HOSTS"
   _dlrun_slots "$1" "$DLRUN_HOSTS-first"
   # In Slurm mpirun takes the slots from this: in an allocation those of its tasks, in a step those of the step.
-  if [[ -n ${SLURM_JOB_NUM_NODES-} ]]; then export SLURM_TASKS_PER_NODE="$1(x$SLURM_JOB_NUM_NODES)"; fi
+  if [[ -n ${SLURM_TASKS_PER_NODE-} ]]; then
+    SLURM_TASKS_PER_NODE=$1
+    if ((${SLURM_JOB_NUM_NODES:-1} > 1)); then SLURM_TASKS_PER_NODE+="(x$SLURM_JOB_NUM_NODES)"; fi
+    export SLURM_TASKS_PER_NODE
+  fi
   shift
   _dlrun_names=()
   for _dlrun_name in $(compgen -e); do

@@ -117,7 +117,7 @@ def _fill(spec: Spec, names: Mapping[str, Any], ledger: Ledger) -> tuple[Text, .
     words = []
     for index, argument in enumerate(spec.command):
         try:
-            shell_text = spec.run is not None and index == len(SHELL)
+            shell_text = spec.run is not None and spec.command[:index] == SHELL
             words.append(expressions.substitute(argument, names, quoted=shell_text))
         except expressions.ExpressionError as error:
             hint = _instead(argument, error, names)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from dlrun import backends
 from dlrun.model.plan import FabricCheck
+from dlrun.plan.build import PlanInputs
+from dlrun.plan.role_jobs.build import build_all
 from dlrun.site.verify.command import table_of
 from dlrun.site.verify.compare import compare_check
-from dlrun.site.verify.job import reports
+from dlrun.site.verify.job import check_of, reports
 from dlrun.site.verify.report import grouped
-from tests.making import plan_of
+from dlrun.system.inputs.spec import load_spec
+from tests.making import LOCAL, NOWHERE, inside, plan_of, scripts_of
 
 SITE = """\
 name: there
@@ -341,3 +347,19 @@ def test_a_job_without_gpus_has_no_column_for_them_whatever_the_scheduler_writes
         seen = {**report, "clock": 0.01, "gpus": {"CUDA_VISIBLE_DEVICES": shown}}
         found = compare_check(plan, {0: seen}, ["n1"])
         assert table_of(found)[0].count("GPUS") == columns, shown
+
+
+@pytest.mark.parametrize("key", ["run: ./train $DATA", "command: [./train]"])
+def test_the_check_is_the_same_command_for_shell_text(tmp_path, key):
+    (tmp_path / "spec.yaml").write_text(
+        f"name: x\nsite: ./site.yaml\n{key}\nresources: {{ranks_per_node: 1}}\n"
+    )
+    (tmp_path / "site.yaml").write_text(LOCAL)
+    with inside(tmp_path):
+        loaded = load_spec(Path("spec.yaml"), sets=(), options=backends.framework_options, here=NOWHERE)
+        spec = check_of(loaded.spec, (), ())
+        inputs = PlanInputs(
+            spec=spec, site=loaded.site, topology=None, directory="/home/ada", sources=loaded.sources
+        )
+        page = scripts_of(build_all(inputs, {}))["rank.sh"]
+    assert '"$DLRUN_JOB_DIR"/lib/python.sh "$DLRUN_JOB_DIR"/node.pyz check-rank' in page
