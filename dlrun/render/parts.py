@@ -145,15 +145,18 @@ def requeue(plan: Plan) -> str:
     """The command that starts a run again; for a point inside a job a file that pool.py sees."""
     if plan.pool is not None:
         return 'touch "$DLRUN_RUN_DIR/.again"'
-    scheduler = backends.scheduler(plan.scheduler)
-    return scheduler.REQUEUE or f"dlrun_resubmit {join(scheduler.submit('job.sh'))}"
+    return backends.scheduler(plan.scheduler).REQUEUE or _resubmission(plan)
 
 
 def requeue_of_job(plan: Plan) -> str:
     """The shell text by which a program that runs parts of the job starts the job again."""
     scheduler = backends.scheduler(plan.scheduler)
-    submit = f"dlrun_source {join(scheduler.LIBRARY)}; dlrun_resubmit {join(scheduler.submit('job.sh'))}"
-    return scheduler.REQUEUE or f'source "$DLRUN_JOB_DIR/lib/job.sh"; {submit}'
+    sources = f'source "$DLRUN_JOB_DIR/lib/job.sh"; dlrun_source {join(scheduler.LIBRARY)}'
+    return scheduler.REQUEUE or f"{sources}; {_resubmission(plan)}"
+
+
+def _resubmission(plan: Plan) -> str:
+    return f"dlrun_resubmit {join(backends.scheduler(plan.scheduler).submit('job.sh'))}"
 
 
 def world_check(plan: Plan) -> Watch | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -101,11 +101,11 @@ class Table:
         return found or (_ours_general().match(line, ()) if ours else None)
 
 
-def below(line: str, calls: str) -> Match | None:
-    """The known error that a line is below these calls of a traceback; None if they do not matter."""
-    rows = (row for row in _of_calls() if re.search(row.stack, calls))
-    found = ((row, _compiled(row.regex, row.any_case).search(line)) for row in rows)
-    return next((Match(row, ()) for row, match in found if match), None)
+def below(line: str, calls: Callable[[], str]) -> Match | None:
+    """The known error that a line is below these calls of a traceback, asked if they matter; None if they do not."""
+    rows = [row for row in _of_calls() if _compiled(row.regex, row.any_case).search(line)]
+    above = calls() if rows else ""
+    return next((Match(row, ()) for row in rows if re.search(row.stack, above)), None)
 
 
 def is_harmless(line: str) -> bool:

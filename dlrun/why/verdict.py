@@ -6,6 +6,7 @@ import itertools
 import re
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 
 from dlrun.why.known.form import Evidence
 from dlrun.why.matching import Match, Table, below, is_claimed, is_harmless
@@ -123,8 +124,10 @@ def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     """
     lines = _without_asides(_without_code(lines))
     found = _found(lines, table, log)
-    match = below(found.line, _calls_above(found.line, lines)) if found is not None else None
-    if found is None or match is None:
+    if found is None:
+        return None
+    match = below(found.line, partial(_calls_above, found.line, lines))
+    if match is None:
         return found
     by_calls = _evidence(log, found.line, match)
     if not match.pattern.consequence or found.pattern.consequence:
