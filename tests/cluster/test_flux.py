@@ -262,6 +262,26 @@ def test_the_end_of_the_job_around_a_job_is_its_cause(alice, cluster):
 
 
 @pytest.fixture
+def paused(cluster):
+    """Until the test ends, the broker that users reach answers nobody."""
+    broker = "$(pgrep flux-broker)"
+    cluster.on("login", f"kill -STOP {broker}", user="root", check=True)
+    yield
+    cluster.on("login", f"kill -CONT {broker}", user="root", check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("paused")
+def test_a_broker_that_never_answers_is_given_up_and_named(alice):
+    spec = {"name": "paused", "framework": "torch", "command": bash("true"), "resources": resources()}
+    path = str(alice.write("paused.yaml", spec))
+    for words in (("submit", path, "--check"), ("submit", path)):
+        done = alice.dlrun(*words, code=None)
+        assert done.returncode != 0
+        assert "flux does not answer here; nothing was done" in done.stderr
+
+
+@pytest.fixture
 def closed(cluster):
     """Commands that close a part of the cluster, which is open again afterwards."""
     yield lambda line: cluster.on("login", line, user="alice", check=True)

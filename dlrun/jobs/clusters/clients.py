@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 from dlrun.errors import OperationFailed
 from dlrun.jobs.clusters.environment import clean
 from dlrun.jobs.records.jobs import Job
-from dlrun.system.process import TIMEOUT, Completed, Runner, run
+from dlrun.system.process import TIMEOUT, Completed, NoAnswer, Runner, run
 
 WITHIN = 40.0
 """Time limit in seconds for all queries to one scheduler: a busy controller can need half a minute."""
@@ -57,6 +59,15 @@ def here(argv: Sequence[str], /, *, timeout: float = TIMEOUT) -> Completed:
     return run(argv, environment=clean(os.environ)[0], timeout=timeout)
 
 
-def soon(argv: Sequence[str], /) -> Completed:
+def soon(argv: Sequence[str], /, *, directory: Path | None = None) -> Completed:
     """Run a client that only asks; raises NoAnswer after WITHIN."""
-    return here(argv, timeout=WITHIN)
+    return run(argv, environment=clean(os.environ)[0], directory=directory, timeout=WITHIN)
+
+
+@contextmanager
+def named(scheduler: str) -> Iterator[None]:
+    """Name the scheduler in the error of a client that never answers, which may be a program that asks it: NoAnswer."""
+    try:
+        yield
+    except NoAnswer as error:
+        raise NoAnswer(f"{scheduler} does not answer here; nothing was done", help=error.help) from None

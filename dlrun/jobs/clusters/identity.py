@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from dlrun import backends
 from dlrun.errors import DlrunError, Invalid, OperationFailed
-from dlrun.jobs.clusters import batch, control
+from dlrun.jobs.clusters import batch, clients, control
 from dlrun.jobs.records import submitter
 from dlrun.jobs.records.jobs import Job
 from dlrun.model.plan import Plan
@@ -57,9 +57,10 @@ def known(scheduler: str, runner: Runner) -> str | None:
     Raises NoAnswer if nothing came within the runner's time limit: then what comes next would wait as long, or longer.
     """
     try:
-        return control.of(scheduler).name(scheduler, runner)
-    except NoAnswer as error:
-        raise NoAnswer(f"{scheduler} does not answer here; nothing was done", help=error.help) from None
+        with clients.named(scheduler):
+            return control.of(scheduler).name(scheduler, runner)
+    except NoAnswer:
+        raise
     except DlrunError:
         return None
 

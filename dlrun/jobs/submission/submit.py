@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from dlrun.model.record import record
 from dlrun.render.written_names import WrittenNames, written_names
 from dlrun.schedulers.protocol import Scheduler
 from dlrun.system.inputs.spec import Inputs
-from dlrun.system.process import Completed, NotInstalled, run
+from dlrun.system.process import Completed, NotInstalled
 from dlrun.system.signals import delayed_signals
 
 
@@ -176,23 +177,22 @@ def check_with_scheduler(
 
     notice: called with each other line that the client prints.
 
-    Raises OperationFailed with the scheduler's reason for a refusal, Invalid if it cannot be asked.
+    Raises OperationFailed with the scheduler's reason for a refusal, NoAnswer without an answer, Invalid if it cannot be asked.
     """
     scheduler = backends.scheduler(plan.scheduler)
     _check_client(plan)
     if scheduler.ACCEPTANCE is not None:
         from dlrun.jobs.submission.acceptance import judged  # noqa: PLC0415 - only for schedulers without a check of their own
 
-        return judged(scheduler.ACCEPTANCE, plan, clients.here)
+        with clients.named(plan.scheduler):
+            return judged(scheduler.ACCEPTANCE, plan, clients.soon)
     arguments = scheduler.submit("job.sh", check=True)
     with tempfile.TemporaryDirectory(prefix="dlrun-check-") as name:
         target = Path(name) / "job"
         directories.create(target, files(plan, inputs, target), WrittenNames())
-
-        def answer(asking: Sequence[str]) -> Completed:
-            return run(asking, environment=clean(os.environ)[0], directory=target)
-
-        done = answer(arguments)
+        answer = partial(clients.soon, directory=target)
+        with clients.named(plan.scheduler):
+            done = answer(arguments)
         if done.returncode != 0:
             raise _refused(scheduler, done, plan)
         for line in remarks(scheduler, done):
