@@ -11,8 +11,11 @@ import pytest
 
 from tests import programs
 from tests.cli.conftest import Dlrun, wait_for
+from tests.examples import cases
 
-STEPS = (60, -60, 3600, -3600, 86400, -86400)
+STEPS = (900, -900, 3600, -3600, 86400, -86400)
+SLOW = 300
+"""Seconds by which a slow machine may be late: much more than it will be, and far below the smallest step."""
 SOURCE = Path(__file__).parents[1] / "clock.c"
 SAVER = """\
 import os, signal, sys, time
@@ -79,10 +82,10 @@ def expect_duration(clock: Clock, job: Path, began: float, state: str) -> None:
     """Records and commands agree with the clock of this test, which has not been set."""
     lasted = time.monotonic() - began
     record = recorded(job)
-    assert record["ended"] - record["started"] == pytest.approx(lasted, abs=15)
+    assert record["ended"] - record["started"] == pytest.approx(lasted, abs=SLOW)
     (run,) = clock.json("usage", job)["usage"]
-    assert run["elapsed"] == pytest.approx(lasted, abs=15)
-    assert 0 <= run["phases"]["training"] <= lasted + 15
+    assert run["elapsed"] == pytest.approx(lasted, abs=SLOW)
+    assert 0 <= run["phases"]["training"] <= lasted + SLOW
     (listed,) = clock.json("status", job)["jobs"]
     assert [one["state"] for one in listed["runs"]] == [state]
 
@@ -94,52 +97,51 @@ def told(job: Path) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_the_walltime_is_neither_cut_short_nor_extended(clock, step):
-    job = clock.submit("command: [bash, -c, 'touch begun; sleep 600']\n", "--set", "resources.walltime=10s")
+    submitted = time.monotonic()
+    job = clock.submit("command: [bash, -c, 'touch begun; sleep 6000']\n", "--set", "resources.walltime=15s")
     began = begun(clock.dlrun)
     clock.set(step)
-    time.sleep(4)
-    assert recorded(job)["state"] == "running", "it has 5 s left"
-    asked = time.monotonic() - began
-    (run,) = clock.json("usage", job)["usage"]
-    assert asked - 10 <= run["elapsed"] <= time.monotonic() - began + 10
-    asked = time.monotonic() - began
-    (text,) = clock.dlrun(
-        "top", job, "--once", "--json", env=clock.variables, stdin=subprocess.DEVNULL
-    ).stdout.splitlines()
-    live = json.loads(text)["top"]
-    assert asked - 10 <= live["running"] <= time.monotonic() - began + 10
-    assert all(0 <= node["age"] < 15 for node in live["nodes"])
-    wait_for(lambda: ended(job), 40)
+    wait_for(lambda: ended(job), SLOW)
+    assert time.monotonic() - submitted >= 15
     expect_duration(clock, job, began, "timed out")
     assert told(job) == 1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", cases(STEPS, quick=1))
 def test_the_signal_to_save_comes_before_the_end_and_the_job_is_requeued(clock, step):
     (clock.dlrun.place / "saver.py").write_text(SAVER)
     job = clock.submit(
-        "command: [python3, saver.py]\ncheckpoint: {signal: USR1, before_end: 12s}\non_failure: {requeue: 1}\n",
-        "--set", "resources.walltime=20s",
+        "command: [python3, saver.py]\ncheckpoint: {signal: USR1, before_end: 60s}\non_failure: {requeue: 1}\n",
+        "--set", "resources.walltime=90s",
     )  # fmt: skip
     began = begun(clock.dlrun)
     clock.set(step)
-    wait_for(lambda: ended(job), 90)
+    wait_for(lambda: ended(job), SLOW)
     assert (job / "logs" / "rank-0.log").read_text().count("saving") == 2, "in both runs"
     record = recorded(job)
     assert record["restarts"] == 1
-    assert 5 <= record["earlier"] <= 25
+    assert 5 <= record["earlier"] <= SLOW
     assert record["ended"] - record["started"] <= time.monotonic() - began
 
 
 @pytest.mark.parametrize(
     "step", [pytest.param(s, marks=() if s == 86400 else pytest.mark.slow) for s in STEPS]
 )
-def test_a_job_that_ends_just_after_the_step_lasts_as_long_as_it_did(clock, step):
+def test_a_job_whose_clock_is_set_lasts_as_long_as_it_does(clock, step):
     job = clock.submit("command: [bash, -c, 'touch begun; until [[ -e go ]]; do sleep 0.1; done; exit 3']\n")
     began = begun(clock.dlrun)
-    time.sleep(1)
     clock.set(step)
+    wait_for(lambda: told(job) == 1)
+    (run,) = clock.json("usage", job)["usage"]
+    (text,) = clock.dlrun(
+        "top", job, "--once", "--json", env=clock.variables, stdin=subprocess.DEVNULL
+    ).stdout.splitlines()
+    live = json.loads(text)["top"]
+    for found in (run["elapsed"], live["running"]):
+        assert found == pytest.approx(time.monotonic() - began, abs=SLOW)
+    assert all(0 <= node["age"] < SLOW for node in live["nodes"])
+    clock.set(-step)  # and just before the end
     (clock.dlrun.place / "go").touch()
     wait_for(lambda: ended(job))
     expect_duration(clock, job, began, "failed")
