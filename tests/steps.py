@@ -1,6 +1,8 @@
 """A training in small: a number of steps, each done once over as many runs as it takes, saved when told.
 
-    python3 steps.py STEPS SECONDS_A_STEP CHECKPOINT
+    python3 steps.py STEPS SECONDS_A_STEP CHECKPOINT [LAST]
+
+The first run goes on after step LAST only once there is a checkpoint.
 
 It starts a data loader, as trainings do: a child that ends by the signal unless nobody sends it one.
 """
@@ -15,6 +17,7 @@ from pathlib import Path
 def main() -> None:
     steps, pause, checkpoint = int(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3])
     rank, restart = os.environ["DLRUN_RANK"], os.environ["DLRUN_RESTART"]
+    last = int(sys.argv[4]) if restart == "0" and len(sys.argv) > 4 else steps
     told = []
     loader = os.fork()
     if loader == 0:
@@ -31,6 +34,8 @@ def main() -> None:
     )
     while step < steps and not told:
         time.sleep(pause)
+        if step == last and not checkpoint.exists():
+            continue
         step += 1
         loss = loss * 0.99 + 0.001 * (step % 7)
         print("step", step)

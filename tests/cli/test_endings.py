@@ -25,12 +25,15 @@ def ended(dlrun: Dlrun, job: Path) -> tuple[str, int]:
 
 
 def train(dlrun: Dlrun, steps: int, *more: str, ranks: int = 1) -> Path:
-    """Submit the small training, which is told to save after 5 s and has 20 more for that; the job's directory."""
+    """Submit the small training, which is told to save after half a minute and has a minute for that; the job's directory.
+
+    The first run does half of the steps at most before.
+    """
     shutil.copy(STEPS, dlrun.place)
     spec = (
-        f"command: [python3, steps.py, '{steps}', '0.2', saved]\n"
-        f"resources: {{ranks_per_node: {ranks}, walltime: 25s}}\n"
-        "checkpoint: {before_end: 20s, path: saved}\n"
+        f"command: [python3, steps.py, '{steps}', '0.2', saved, '{steps // 2}']\n"
+        f"resources: {{ranks_per_node: {ranks}, walltime: 90s}}\n"
+        "checkpoint: {before_end: 60s, path: saved}\n"
     )
     return dlrun.submit(spec, "--wait", *more, code=None)
 
@@ -80,8 +83,8 @@ def test_rank_0_alone_is_told_where_that_is_asked_for(dlrun):
 def test_a_shell_can_trap_the_signal(dlrun):
     script = 'trap "echo saved; exit 0" USR1; while sleep 0.1; do :; done'
     job = dlrun.submit(
-        f"command: [bash, -c, {json.dumps(script)}]\nresources: {{ranks_per_node: 1, walltime: 25s}}\n"
-        "checkpoint: {before_end: 20s}\n",
+        f"command: [bash, -c, {json.dumps(script)}]\nresources: {{ranks_per_node: 1, walltime: 90s}}\n"
+        "checkpoint: {before_end: 60s}\n",
         "--wait",
         code=124,
     )

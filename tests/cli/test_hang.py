@@ -32,14 +32,14 @@ while not over.exists():
         if time.monotonic() > end:
             over.touch()
 """
-SPEC = "command: [python3, train.py, %s]\nresources: {ranks_per_node: 3, walltime: 5m}\nhang: 4s\n"
+SPEC = "command: [python3, train.py, %s]\nresources: {ranks_per_node: 3, walltime: 30m}\nhang: 20s\n"
 
 
 @pytest.mark.slow
 def test_a_hang_ends_the_job_with_the_stacks_of_all_ranks(dlrun):
     (dlrun.place / "train.py").write_text(TRAIN)
     job = dlrun.submit(SPEC % "hang", "--wait", code=1)
-    assert "no rank has written or computed anything for 4s" in (job / "logs" / "job.log").read_text()
+    assert "no rank has written or computed anything for 20s" in (job / "logs" / "job.log").read_text()
     stacks = {path.name: path.read_text() for path in (job / "stacks").glob("*.txt")}
     assert sorted(stacks) == ["rank-0.txt", "rank-1.txt", "rank-2.txt"]
     assert "waits in" in stacks["rank-0.txt"]
@@ -49,11 +49,8 @@ def test_a_hang_ends_the_job_with_the_stacks_of_all_ranks(dlrun):
     (status,) = json.loads(dlrun("status", job, "--json").stdout)["jobs"]
     assert [run["state"] for run in status["runs"]] == ["hang"]
     assert "hang" in dlrun("list").stdout
-    last = max(path.stat().st_mtime for path in (job / "stacks").glob("*.txt"))
-    waited = json.loads((job / "state.json").read_text())["ended"] - last
-    assert waited < 20, (
-        "no wait for the dead: the ranks end once their stacks are written, and the job with them"
-    )
+    ended = sorted(path.stem for path in (job / "idle").glob("*.ended"))
+    assert ended == ["rank-0", "rank-1", "rank-2"], "the ranks end once their stacks are written"
     assert answer["line"].startswith("rank 1 in reads_data (train.py:7); ranks 0,2 in wait (threading.py:")
     assert not dlrun.alive()
 

@@ -256,9 +256,9 @@ while True:
 @pytest.mark.parametrize("name", ["USR2", "HUP", "INT", "TERM"])
 def test_any_early_signal_reaches_the_ranks(dlrun, name):
     (dlrun.place / "train.py").write_text(CHECKPOINT.replace("{signal}", f"SIG{name}"))
-    spec = "command: [python3, train.py]\nresources: {ranks_per_node: 2, walltime: 20s}\n"
+    spec = "command: [python3, train.py]\nresources: {ranks_per_node: 2, walltime: 90s}\n"
     ran = dlrun(
-        "submit", dlrun.spec(f"{spec}checkpoint: {{signal: {name}, before_end: 12s}}"), "--wait", code=None
+        "submit", dlrun.spec(f"{spec}checkpoint: {{signal: {name}, before_end: 60s}}"), "--wait", code=None
     )
     assert sorted(path.name for path in dlrun.place.glob("saved-*")) == ["saved-0", "saved-1"], ran.stdout
     assert f"SIG{name} to the ranks" in ran.stdout

@@ -263,7 +263,7 @@ SWEEP = "command: [echo, '{{ x }}']\nsweep: {x: [1, 2, 3]}\nresources: {ranks_pe
 FAILS = "run: 'exit 3'\nresources: {ranks_per_node: 3}\n"
 HANGS = """\
 command: [python3, -c, 'import time; print(1, flush=True); time.sleep(600)']
-resources: {ranks_per_node: 2, walltime: 5m}
+resources: {ranks_per_node: 2, walltime: 30m}
 hang: 4s
 """
 AGAIN = "run: 'exit 9'\nresources: {ranks_per_node: 1}\non_failure: {requeue: 1, user_error: requeue}\n"

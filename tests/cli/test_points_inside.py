@@ -31,7 +31,8 @@ def states(dlrun, job) -> list[str]:
 
 @pytest.mark.slow
 def test_points_run_side_by_side_and_one_that_fails_harms_no_other(dlrun):
-    job = dlrun.submit(spec("sleep 1; [ {{ x }} != 3 ]", "1, 2, 3, 4, 5"))
+    together = "touch on-{{ x }}; until [ -e on-1 ] && [ -e on-2 ]; do sleep 0.1; done"
+    job = dlrun.submit(spec(f"{together}; [ {{{{ x }}}} != 3 ]", "1, 2, 3, 4, 5"))
     dlrun("logs", "-f", job, code=None)
     assert states(dlrun, job) == ["completed", "completed", "failed", "completed", "completed"]
     held: dict[str, list[tuple[int, int]]] = {}
@@ -70,7 +71,7 @@ def test_points_are_cancelled_one_by_one(dlrun):
 
 @pytest.mark.slow
 def test_points_that_the_walltime_ends_or_leaves_out_are_timed_out(dlrun):
-    job = dlrun.submit(spec("sleep 600", "1, 2, 3", walltime="6s"))
+    job = dlrun.submit(spec("sleep 600", "1, 2, 3", walltime="30s"))
     wait_for(lambda: states(dlrun, job) == ["timed out"] * 3)
     wait_for(lambda: not dlrun.alive())
 
@@ -86,8 +87,8 @@ def test_the_next_start_of_the_job_goes_on_with_what_is_left(dlrun):
     script = (
         f"trap 'touch {saved}; exit 3' USR1; [ -e {saved} ] || for i in $(seq {{{{ x }}}}); do sleep 1; done"
     )
-    ending = "checkpoint: {signal: USR1, before_end: 12s}\non_failure: {requeue: 1}\n"
-    job = dlrun.submit(spec(script, "0, 300, 301, 302", walltime="20s") + ending)
+    ending = "checkpoint: {signal: USR1, before_end: 60s}\non_failure: {requeue: 1}\n"
+    job = dlrun.submit(spec(script, "0, 300, 301, 302", walltime="90s") + ending)
     log = job / "logs/job.log"
     wait_for(lambda: log.exists() and "3 of 4 points to run" in log.read_text())
     dlrun("logs", "-f", job, code=None)

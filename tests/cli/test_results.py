@@ -60,7 +60,7 @@ def test_after_a_failure_they_stay_where_that_is_wanted(dlrun, run):
 def test_they_come_before_the_walltime_ends(run):
     """The ranks are ended early enough: five seconds before the end and the time for the results."""
     job, to = run(
-        'echo half >"$DLRUN_RESULTS/model"; sleep 600', results=", before_end: 12s", walltime="24s", code=124
+        'echo half >"$DLRUN_RESULTS/model"; sleep 600', results=", before_end: 30s", walltime="60s", code=124
     )
     assert (to / "model").read_text() == "half\n"
     log = (job / "logs" / "job.log").read_text()

@@ -126,8 +126,8 @@ def test_an_interrupt_ends_all_roles(dlrun):
 
 
 SAVES = """\
-resources: {walltime: 24s}
-checkpoint: {signal: USR1, before_end: 14s}
+resources: {walltime: 90s}
+checkpoint: {signal: USR1, before_end: 60s}
 on_failure: {requeue: 2}
 roles:
   judge:
