@@ -98,8 +98,8 @@ class Dlrun:
         return int(found[0].partition(" ")[0])
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 120) -> object:
-    """What the condition returns once it is true; fails after some seconds."""
+def wait_for(condition: Callable[[], object], seconds: float = 300) -> object:
+    """What the condition returns once it is true; fails after so many seconds, which only what hangs takes."""
     end = time.monotonic() + seconds
     while not (result := condition()):
         assert time.monotonic() < end, "waited too long"

@@ -40,7 +40,7 @@ def serving(dlrun, more: str = "", **options):
 
 
 def answer(address: str, path: str = "/x") -> str:
-    with urllib.request.urlopen(f"http://{address}{path}", timeout=20) as page:
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=100) as page:
         return page.read().decode()
 
 
@@ -104,6 +104,6 @@ def test_ctrl_c_leaves_nothing(dlrun):
     address = address_of(tunnel)
     assert answer(address) == "rank 0 /x"
     tunnel.send_signal(signal.SIGINT)
-    tunnel.communicate(timeout=30)
+    tunnel.communicate(timeout=100)
     assert tunnel.returncode == 130
     assert not [line for line in dlrun.alive() if "dlrun-tunnel" in line]
