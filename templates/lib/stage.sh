@@ -142,20 +142,26 @@ _dlrun_leave() { # the job was asked to end: do all that remains on this node at
 }
 
 _dlrun_keep() { # the step beside the training that waits for the end: in a job that is cancelled no step can be started, but this one runs already
+  local asked='' code=255 starts
   if [[ -n ${_dlrun_step-} ]]; then # the standby itself, in a session of its own
     _dlrun_standby
     return 0
   fi
-  trap 'kill -TERM "$!" 2>/dev/null' TERM
-  _dlrun_step="$$ $PPID" setsid "$BASH" -p "$DLRUN_JOB_DIR/stage.sh" keep </dev/null &
-  while kill -0 "$!" 2>/dev/null; do wait "$!"; done
+  trap 'asked=1; kill -TERM "$!" 2>/dev/null' TERM
+  for ((starts = 0; code > 128 && starts < 9; starts++)); do # another one, where somebody kills it
+    _dlrun_step="$$ $PPID $asked" setsid "$BASH" -p "$DLRUN_JOB_DIR/stage.sh" keep </dev/null &
+    while kill -0 "$!" 2>/dev/null; do
+      wait "$!"
+      code=$?
+    done
+  done
 }
 
 _dlrun_standby() { # until the job is asked to end, or the step or its daemon is gone: then all that remains on this node
   local pid parent code=0
   # shellcheck source=standby.sh
   source "$DLRUN_JOB_DIR/lib/standby.sh"
-  read -r pid parent <<<"$_dlrun_step"
+  read -r pid parent _dlrun_leaving <<<"$_dlrun_step"
   trap '_dlrun_leaving=1' TERM
   _dlrun_detach
   _dlrun_await_gone "$pid" "$parent"
