@@ -139,6 +139,41 @@ def test_a_job_that_flux_kills(alice):
     ended_well(alice, job)
 
 
+KEEPS = "ps -u alice -o pid=,sid=,args= | awk '/[s]tage.sh keep$/ && {} {{print $1}}'"
+"""Prints the processes that keep a node's data: the standby, which leads a session, and the task that has started it."""
+
+
+@pytest.mark.parametrize("alice", ["flux"], indirect=True)
+def test_a_standby_that_is_killed_before_the_cancel(alice):
+    job = start(alice)
+    last = alice.hosts(job)[-1]
+    alice.cluster.on(last, f"kill -9 $({KEEPS.format('$1 == $2')})", user="root", check=True)
+    alice.dlrun("cancel", job)
+    ended_well(alice, job)
+
+
+@pytest.mark.parametrize("alice", ["flux"], indirect=True)
+def test_what_a_standby_leaves_that_is_killed_with_its_task_goes_to_the_next_job(alice):
+    job = start(alice)
+    last = alice.hosts(job)[-1]
+    alice.cluster.on(last, f"kill -9 $({KEEPS.format('1')})", user="root", check=True)
+    alice.dlrun("cancel", job)
+    alice.ended(job)
+    alice.left_nothing(job, alice.cluster.spec.nodes)
+    log = alice.log(job)
+    assert last in log.partition("no word yet of the results on:")[2].partition(";")[0], log
+    assert "set" in names(alice, last)
+    following = alice.submit(
+        {
+            "command": bash('ls "$DLRUN_STAGE"/set/data | wc -l'),
+            "data": {"set": {"source": str(files(alice, 7)), "strategy": "copy"}},
+            "resources": {"nodes": NODES, "ranks_per_node": 1, "walltime": "5m"},
+        }
+    )
+    assert alice.ended(following)[0]["state"] == "completed", alice.log(following)
+    assert alice.log(following, f"rank-{NODES - 1}").split() == ["7"]
+
+
 @pytest.mark.parametrize("alice", ["flux"], indirect=True)
 def test_ranks_on_all_cores_start_beside_the_standby_and_end_without_a_word_of_it(alice):
     script = 'until test -e "$DLRUN_RUN_DIR/go"; do sleep 0.2; done; echo 1 >"$0/all-$DLRUN_RANK"'

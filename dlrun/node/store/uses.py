@@ -1,13 +1,15 @@
 """Records of the jobs that use a published data set: they prevent its eviction, and show which sets belong to ended jobs.
 
 A use ends when it is released, when the node reboots, or at the end of the job's walltime. That time is on the boot-time
-clock, so that changes of the wall clock cannot expire it.
+clock, so that changes of the wall clock cannot expire it. Where what should have released it was killed, it ends with the job:
+when its own record has its end, and none of its processes is on this node.
 """
 
 import contextlib
+import json
 import os
 import time
-from typing import List, NamedTuple
+from typing import Any, Dict, List, NamedTuple
 
 from ..common.system import boot
 from .area import Area, set_name
@@ -31,7 +33,8 @@ def record_use(area: Area, name: bytes, job: str, lasting: float, keep: str) -> 
     """Record that a job uses a set for at most `lasting` seconds (0: `FOREVER`), from now on."""
     set_name(job)
     until = _since_boot() + (lasting or FOREVER)
-    area.write_record(_record(name, job), {"until": until, "boot": boot(), "keep": keep})
+    run = [os.environ.get(key, "") for key in ("DLRUN_RUN_DIR", "DLRUN_RUN_ID")]
+    area.write_record(_record(name, job), {"until": until, "boot": boot(), "keep": keep, "run": run})
 
 
 def touch(area: Area, name: bytes) -> None:
@@ -66,9 +69,32 @@ def all_uses(area: Area) -> List[Use]:
     for rest in area.controls(b"use."):
         name, _, job = rest.rpartition(b"@")
         record = area.read_record(b"use." + rest)
-        live = record.get("boot") == here and float(record.get("until", 0.0)) > now
+        live = record.get("boot") == here and float(record.get("until", 0.0)) > now and not _has_ended(record)
         found.append(Use(name, job.decode("ascii"), str(record.get("keep", "cache")), live))
     return found
+
+
+def _has_ended(record: Dict[str, Any]) -> bool:
+    """Whether the run of a job with this record of use has certainly ended; False if it is unknown."""
+    try:
+        directory, run = record["run"]
+        with open(os.path.join(directory, "state.json"), encoding="utf-8") as file:
+            state = json.load(file)
+        if state["state"] != "ended" or not run.startswith(state["job_id"]):
+            return False
+    except (KeyError, TypeError, ValueError, OSError):
+        return False
+    return not _runs_here(os.fsencode(run))
+
+
+def _runs_here(run: bytes) -> bool:
+    """Whether a process of this run is on this node: also its standby, which may still copy results from here."""
+    mark = b"DLRUN_RUN_ID=" + run
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open("/proc/{}/environ".format(process), "rb") as file:
+            if mark in file.read().split(b"\0"):
+                return True
+    return False
 
 
 def users(area: Area, name: bytes, except_job: str = "") -> List[str]:

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 import time
 
 import pytest
@@ -129,6 +130,25 @@ def test_what_a_dead_job_kept_for_itself_goes_when_the_next_one_comes(tmp_path, 
     run("stage", "--source", tmp_path / "b", "--to", node, "--name", "b")
     assert names(node) == ["b"]
     assert [use.job for use in uses.all_uses(area)] == ["alive"]
+
+
+def test_a_use_that_nobody_has_released_ends_with_its_job(tmp_path, monkeypatch):
+    area = Area(str(tmp_path / "node"))
+    monkeypatch.setenv("DLRUN_RUN_DIR", str(tmp_path))
+    monkeypatch.setenv("DLRUN_RUN_ID", "f5.0")
+    uses.record_use(area, b"a", "f5.0", 3600.0, "job")
+    state = tmp_path / "state.json"
+    found = []
+    for written in (None, '{"state": "running", "job_id": "f5"}', '{"state": "ended", "job_id": "f6"}', "{"):
+        if written is not None:
+            state.write_text(written)
+        found.append(uses.users(area, b"a"))
+    state.write_text('{"state": "ended", "job_id": "f5"}')
+    with subprocess.Popen(["sleep", "600"]) as standby:
+        found.append(uses.users(area, b"a"))
+        standby.kill()
+    assert found == [["f5.0"]] * 5
+    assert uses.users(area, b"a") == []
 
 
 @pytest.mark.slow
