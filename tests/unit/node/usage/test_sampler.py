@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,17 +23,29 @@ from tests import programs
 
 SAMPLER = [sys.executable, "-c", "from dlrun.node.usage.sampler import main; main()"]
 BURN = "import time\nuntil = time.process_time() + {}\nwhile time.process_time() < until: pass\n"
+SEEN = """
+import json, os, time
+def seen(what, least=0, most=float('inf')):
+    path, lines = os.environ['DLRUN_RUN_DIR'] + '/usage/here.jsonl', []
+    while not lines or not least <= dict(zip(lines[0]['columns']['rank'], lines[-1]['ranks']['rank-0']))[what] <= most:
+        time.sleep(0.05)
+        texts = open(path).read().split('\\n')[:-1] if os.path.exists(path) else []
+        lines = [line for line in map(json.loads, texts) if line['kind'] == 'start' or 'rank-0' in line.get('ranks', '')]
+        lines = lines[1:] and lines
+"""
+"""For a program that goes on once the last sample has such a value, whenever the sampler comes to that."""
 RANK = """\
+DLRUN_PROCESS="$DLRUN_RUN_ID rank 0" "$@" &
+program=$!
+while [[ -e /proc/$program ]] && ! grep -qsz ^DLRUN_PROCESS= "/proc/$program/environ"; do sleep 0.05; done
 {sampler} $$ &
 sampler=$!
-export DLRUN_PROCESS="$DLRUN_RUN_ID rank 0"
-"$@" &
 until [[ -s $DLRUN_RUN_DIR/usage/here.jsonl ]]; do sleep 0.05; done
-wait $!
+wait $program
 kill $sampler
 wait $sampler
 """
-"""As `rank.sh` does it: the program, the sampler beside it, and at the end a SIGTERM to that."""
+"""As `rank.sh` does it: the program, then the sampler beside it, and at the end a SIGTERM to that."""
 
 
 def records(place: Path) -> list[dict]:
@@ -50,7 +63,7 @@ def run(place: Path, *program: str, cores: str = "") -> tuple[list[dict], float]
     script = RANK.format(sampler=" ".join(f"'{word}'" for word in SAMPLER))
     bound = ["taskset", "-c", cores] if cores else []
     subprocess.run(
-        [*bound, "bash", "-c", script, "rank", *program], env=environment(place), check=True, timeout=120
+        [*bound, "bash", "-c", script, "rank", *program], env=environment(place), check=True, timeout=600
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     found = records(place)
@@ -72,9 +85,7 @@ def test_the_cpu_time_of_a_rank_is_that_of_all_its_processes(tmp_path):
     assert [record["kind"] for record in found[:2]] == ["start", "rank"]
     assert found[-1]["kind"] == "end"
     last = row(found[-1])
-    assert last["cpu"] == pytest.approx(
-        counted, rel=0.05, abs=0.3
-    )  # bash, its sleeps and the sampler's start are small
+    assert last["cpu"] == pytest.approx(counted, abs=1)  # bash, its sleeps and the sampler's start are small
     assert last["cpu"] >= 6
 
 
@@ -99,19 +110,22 @@ def test_it_goes_on_after_its_job_was_suspended(tmp_path, stopped, while_it):
     file = tmp_path / "usage" / "here.jsonl"
 
     def wait_for_lines(count: int) -> list[dict]:
-        until = time.monotonic() + 20
+        until = time.monotonic() + 300
         while not file.exists() or len(records(tmp_path)) < count:
             assert time.monotonic() < until
             time.sleep(0.05)
         return records(tmp_path)
 
     mark = {"DLRUN_PROCESS": f"{os.getpid()}.0 rank 0"}
-    rank = ["sleep", "60"] if stopped == "idle" else [sys.executable, "-c", BURN.format(60)]
+    rank = ["sleep", "6000"] if stopped == "idle" else [sys.executable, "-c", BURN.format(6000)]
     sampling = [sys.executable, "-c", (BUSY if while_it == "samples" else "") + SOON, str(os.getpid())]
     with (
         subprocess.Popen(rank, env=environment(tmp_path) | mark, stdin=subprocess.PIPE) as program,
         subprocess.Popen(sampling, env=environment(tmp_path)) as started,
+        ExitStack() as at_the_end,
     ):
+        at_the_end.callback(started.kill)
+        at_the_end.callback(program.kill)  # a stopped one, too
         before = wait_for_lines(4)
         if stopped == "both":
             program.send_signal(signal.SIGSTOP)
@@ -121,19 +135,18 @@ def test_it_goes_on_after_its_job_was_suspended(tmp_path, stopped, while_it):
         seen = time.monotonic()
         time.sleep(0.5)  # it waits for its next sample then
         started.send_signal(signal.SIGSTOP)
-        time.sleep(8)
+        time.sleep(20)
         started.send_signal(signal.SIGCONT)
         after = wait_for_lines(len(before) + 2)
         assert "end" not in [one["kind"] for one in after]
         started.terminate()
-        assert started.wait(20) == 0
+        assert started.wait(120) == 0
         took = time.monotonic() - seen
-        program.kill()  # a stopped one, too
     last = records(tmp_path)[-1]
     assert last["kind"] == "end"
-    not_counted = 0 if stopped == "sampler" else 8
-    assert last.get("suspended", 0.0) == pytest.approx(not_counted, abs=4)
-    assert took - (last["t"] - before[-1]["t"]) == pytest.approx(not_counted, abs=4)
+    not_counted = 0 if stopped == "sampler" else 20
+    assert last.get("suspended", 0.0) == pytest.approx(not_counted, abs=9)
+    assert took - (last["t"] - before[-1]["t"]) == pytest.approx(not_counted, abs=9)
 
 
 @pytest.mark.slow
@@ -160,23 +173,23 @@ def test_what_ends_together_with_its_parent_counts_once(tmp_path):
         "for child in children: child.wait()\n"
     )
     found, counted = run(tmp_path, sys.executable, "-c", program)
-    assert row(found[-1])["cpu"] == pytest.approx(counted, rel=0.05, abs=0.3)
+    assert row(found[-1])["cpu"] == pytest.approx(counted, abs=1)
 
 
 @pytest.mark.slow
 def test_memory_is_what_is_resident_and_its_peak_stays(tmp_path):
-    program = "import time\nx = bytearray(100 << 20)\ntime.sleep(1.5)\ndel x\n" + BURN.format(3)
+    program = SEEN + "x = bytearray(100 << 20)\nseen('rss', 100 << 20)\ndel x\nseen('rss', 1, 60 << 20)\n"
     found, _ = run(tmp_path, sys.executable, "-c", program)
     assert 100 << 20 < row(found[-1])["peak"] < 140 << 20
-    assert min(row(record)["rss"] for record in found if record.get("ranks", {}).get("rank-0")) < 60 << 20
 
 
 @pytest.mark.slow
 def test_a_process_that_detaches_itself_still_counts(tmp_path):
     program = (
-        "import os, time\nends = os.pipe()\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n"
+        SEEN
+        + "ends = os.pipe()\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n"
         + "".join(f"  {line}\n" for line in BURN.format(2).splitlines())
-        + "  time.sleep(3)\n  os._exit(0)\n os._exit(0)\nos.close(ends[1])\nos.read(ends[0], 1)\n"  # to the end of both
+        + "  seen('cpu', 1)\n  os._exit(0)\n os._exit(0)\nos.close(ends[1])\nos.read(ends[0], 1)\n"  # to the end of both
     )
     found, _ = run(tmp_path, sys.executable, "-c", program)
     assert max(row(record)["cpu"] for record in found if record.get("ranks", {}).get("rank-0")) >= 1
@@ -205,7 +218,7 @@ def test_it_ends_with_the_process_that_started_it(tmp_path):
 @pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
 def test_signals_for_the_job_do_not_end_it(tmp_path, name):
     with subprocess.Popen([*SAMPLER, str(os.getpid())], env=environment(tmp_path)) as sampler:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while not (tmp_path / "usage" / "here.jsonl").exists() and time.monotonic() < until:
             time.sleep(0.05)
         before = len(records(tmp_path))
@@ -345,9 +358,13 @@ def test_a_real_sampler_leaves_the_core_of_a_rank(tmp_path):
     if len(cores) < 2:
         pytest.skip("one core: none is left")
     program = (
-        f"import os, time\ntime.sleep(4)\nshell = os.getppid()\n"
-        "sampler = int(open(f'/proc/{shell}/task/{shell}/children').read().split()[0])\n"
-        f"open({str(tmp_path / 'cores')!r}, 'w').write(str(sorted(os.sched_getaffinity(sampler))))\n"
+        "import os, time\nuntil, found = time.monotonic() + 300, [-1]\n"
+        "def command(pid):\n try: return open(f'/proc/{pid}/cmdline').read()\n except OSError: return ''\n"
+        f"while found != {cores[1:]} and time.monotonic() < until:\n"
+        " for pid in open('/proc/{0}/task/{0}/children'.format(os.getppid())).read().split():\n"
+        "  if int(pid) != os.getpid() and 'sampler' in command(pid):\n"
+        "   found = sorted(os.sched_getaffinity(int(pid)))\n"
+        f"open({str(tmp_path / 'cores')!r}, 'w').write(str(found))\n"
     )
     found, _ = run(tmp_path, sys.executable, "-c", program, cores=str(cores[0]))
     (announced,) = [one for one in found if one["kind"] == "rank"]
