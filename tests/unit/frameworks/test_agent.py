@@ -203,8 +203,8 @@ def test_horovodrun_sees_little_and_its_ranks_everything(tmp_path):
 
 
 def test_what_a_killed_job_left_of_its_environment_goes_with_the_next_start(tmp_path):
-    job = horovodrun_job(tmp_path, HOROVODRUN, "touch begun; sleep 60")
-    deadline = time.monotonic() + 120
+    job = horovodrun_job(tmp_path, HOROVODRUN, "touch begun; sleep 600")
+    deadline = time.monotonic() + 240
     while not (tmp_path / "begun").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     script = psutil.Process(job.pid)

@@ -170,7 +170,7 @@ other = os.fork()
 while not other:  # on the same core
     pass
 try:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 300
     while waited_for_cores() < 0.1 and time.monotonic() < end:
         pass
     print(waited_for_cores())

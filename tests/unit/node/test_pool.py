@@ -23,7 +23,7 @@ record running null
 echo "$2 $HOST" >>place
 trap 'record ended 143; exit 143' TERM
 trap 'echo warned >>place; record requeued null; touch .again; exit 124' USR1
-[ -e ../../slow ] && { sleep 60 & wait; }
+[ -e ../../slow ] && { sleep 600 & wait; }
 [ -e again ] && { rm again; record requeued null; touch .again; exit 75; }
 [ -e fails ] && { record ended 3; exit 3; }
 [ -e vanishes ] && exit 0
@@ -147,8 +147,8 @@ def test_a_point_that_asks_for_it_starts_again(tmp_path):
 def test_what_is_left_at_the_walltime_goes_on_in_the_next_start(tmp_path):
     job(tmp_path, 4)
     (tmp_path / "slow").touch()
-    again = ("8", "USR1", "1", 'rm "$DLRUN_JOB_DIR/slow"')
-    pool = start(tmp_path, 4, walltime=10, ending=again)
+    again = ("15", "USR1", "1", 'rm "$DLRUN_JOB_DIR/slow"')
+    pool = start(tmp_path, 4, walltime=30, ending=again)
     said = pool.communicate(timeout=60)[0]
     assert pool.returncode == 124, said
     assert "4 of the points are left" in said

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 
 from tests.library import BASH, LIBRARY
 
@@ -12,7 +11,7 @@ RANK = """\
 source {library}/rank.sh
 source {library}/left.sh
 _dlrun_count_memory_kills() {{ kill -TERM "$$"; }} # what runs between the trap and the start of the program
-dlrun_run sleep 60
+dlrun_run sleep 600
 """
 
 
@@ -25,11 +24,9 @@ def test_it_does_not_go_on(tmp_path):
         "DLRUN_RUN_ID": f"7-{tmp_path.name}.0", "DLRUN_RESTART": 0, "DLRUN_ROLE": "rank", "DLRUN_RANK": 1,
         "DLRUN_LOCAL_RANK": 0, "DLRUN_WORLD_SIZE": 2, "DLRUN_HOST": "n2",
     }  # fmt: skip
-    began = time.monotonic()
-    done = subprocess.run(
+    subprocess.run(
         [BASH, "-c", RANK.format(library=LIBRARY)],
         env={"PATH": os.environ["PATH"], **{key: str(value) for key, value in given.items()}},
-        capture_output=True, text=True, timeout=90, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
-    assert time.monotonic() - began < 40, done
     assert not list((tmp_path / "failures").iterdir()), "who is asked to end has not failed"

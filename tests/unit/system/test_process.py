@@ -73,8 +73,8 @@ def test_a_program_that_may_not_run(tmp_path):
 def test_too_slow_and_its_children_die_too(tmp_path):
     pid = tmp_path / "pid"
     begun = time.monotonic()
-    with pytest.raises(OperationFailed, match="did not answer within 5 s"):
-        run(["sh", "-c", f"sleep 600 & echo $! > {pid}; wait"], timeout=5)
+    with pytest.raises(OperationFailed, match="did not answer within 20 s"):
+        run(["sh", "-c", f"sleep 600 & echo $! > {pid}; wait"], timeout=20)
     assert time.monotonic() - begun < 300
     child = int(pid.read_text())
     for _ in range(600):

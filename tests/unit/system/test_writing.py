@@ -142,7 +142,7 @@ def test_a_disk_that_is_full_leaves_the_old_file(tmp_path, limit):
 WRITER = """
 import sys
 from pathlib import Path
-from dlrun.effects import writing
+from dlrun.system import writing
 print(flush=True)
 for turn in range(10**6):
     writing.replace(Path(sys.argv[1]), "ab"[turn % 2] * 300_000)
@@ -155,7 +155,7 @@ def test_a_killed_writer_leaves_the_old_file_or_the_new_one(tmp_path):
     path.write_text("b" * 300_000)
     for _ in range(15):
         with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE) as process:
-            process.stdout.readline()
+            assert process.stdout.readline() == b"\n"
             time.sleep(random.uniform(0, 0.02))
             process.kill()
         assert path.read_text() in ("a" * 300_000, "b" * 300_000)

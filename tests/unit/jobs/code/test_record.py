@@ -120,12 +120,12 @@ def test_without_git_or_in_no_repository_there_is_none(tmp_path, monkeypatch):
 def test_a_git_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
     program = tmp_path / "bin" / "git"
     program.parent.mkdir()
-    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     began = time.monotonic()
     assert git.repository(tmp_path, 0.2) is None
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 300
 
 
 def test_what_is_code_without_git(tmp_path):

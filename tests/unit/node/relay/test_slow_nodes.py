@@ -88,7 +88,7 @@ def test_a_node_dies_after_a_slow_one_went_to_the_end(nodes, source, victim):  #
 def test_a_chain_of_equal_nodes_stays_as_it_is(nodes, source):  # noqa: F811
     group = nodes(4)
     for node in range(4):
-        group.begin(node, source, "--workers", "1", "--rate", "40M", prelude=NARROW)
+        group.begin(node, source, "--workers", "1", "--rate", "16M", prelude=NARROW)
     done = [group.end(node).done() for node in range(4)]
     assert "rate" not in (done[0].get("slow") or {}), "no node went to the end"
 

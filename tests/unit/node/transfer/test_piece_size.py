@@ -81,7 +81,7 @@ def test_a_slow_link_counts_as_waiting_for_the_node_before():
         theirs, key, task, BufferPool(2), lambda _: True, nothing, arrived.put, nothing, count
     )
     ours.sendall(wire.Head(0, length, b"").pack(key) + wire.SEGMENT.pack(length) + bytes(length - 10))
-    time.sleep(0.3)
+    time.sleep(3)  # it begins to wait at some moment of these
     ours.sendall(bytes(10))
     arrived.get(timeout=60)
     assert waited[0] > 0.25e9

@@ -72,7 +72,7 @@ def test_wire_cut_everywhere(far, monkeypatch):
         assert job.remote is not None
         assert far.calls()[-1] == job.remote.directory
         until = (
-            time.monotonic() + 30
+            time.monotonic() + 300
         )  # the other end of a connection that broke removes its directory by itself
         while left := list(far.jobs.glob(".*.new")):
             assert time.monotonic() < until, left
