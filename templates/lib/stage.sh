@@ -173,6 +173,7 @@ _dlrun_standby() { # until the job is asked to end, or the step or its daemon is
     until _dlrun_ranks_gone 300 || ((${#_dlrun_shells[@]} == 0)); do :; done
   fi
   _dlrun_leave || code=1
+  _dlrun_remove_brokers
   echo "$code" >"$DLRUN_RUN_DIR/kept/new-$_dlrun_index"
   mv -f "$DLRUN_RUN_DIR/kept/new-$_dlrun_index" "$DLRUN_RUN_DIR/kept/$_dlrun_index"
 }

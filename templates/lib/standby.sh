@@ -87,12 +87,36 @@ _dlrun_end_ranks() { # TENTHS [ROLE RANK]: SIGTERM to all processes of the ranks
   done
 }
 
+_dlrun_mark_broker() { # SHELL: where a broker of Flux has started that process, note in the broker's directory which one it is
+  local place=${FLUX_URI-} stat=''
+  place=${place#local://} place=${place%/*}
+  if [[ $place != */flux-?????? || ! -O $place || -L $place ]]; then return 0; fi
+  { read -r stat <"/proc/$1/stat" && stat=${stat##*) ? } && read -r stat <"/proc/${stat%% *}/stat"; } 2>/dev/null || return 0
+  if [[ $stat == *' (flux-broker'* ]]; then echo "$(readlink /proc/self/ns/pid) $stat" >"$place/.dlrun"; fi
+}
+
+_dlrun_remove_brokers() { # the directories with such a note, beside that of this job's broker, whose broker was killed: no other end leaves them
+  local place=${FLUX_URI-} note names='' stat=''
+  place=${place#local://} place=${place%/*}
+  if [[ $place != */flux-?????? ]]; then return 0; fi
+  for note in "${place%/*}"/flux-??????/.dlrun; do
+    place=${note%/*}
+    if [[ -O $place && ! -L $place && -O $note ]] && { read -r names stat <"$note"; } 2>/dev/null &&
+      [[ -n $stat && $names == "$(readlink /proc/self/ns/pid)" ]] && ! _dlrun_is_same "${stat%% *}" "$stat"; then # of processes that are seen here
+      rm -rf -- "$place"
+    fi
+  done
+}
+
 _dlrun_stand_by_ranks() { # PID PARENT NOTE LATE: of rank.sh, which kills this process when it ends by itself; NOTE: `note` if the loss of PARENT is one of the node
   local shell='' above='' killed=
   trap '' TERM
   _dlrun_detach
   { read -r shell <"/proc/$1/stat" && read -r above <"/proc/$2/stat"; } 2>/dev/null
+  _dlrun_mark_broker "$2"
+  _dlrun_remove_brokers
   _dlrun_await_gone "$1" "$2"
+  _dlrun_remove_brokers
   _dlrun_is_same "$1" "$shell" || killed=1
   if [[ -n $killed ]] && _dlrun_is_same "$2" "$above"; then # only the shell: the launcher ends the others
     _dlrun_end_ranks 10 "$DLRUN_ROLE" "$DLRUN_RANK"
@@ -104,6 +128,7 @@ _dlrun_stand_by_ranks() { # PID PARENT NOTE LATE: of rank.sh, which kills this p
   fi
   if [[ -z $killed ]]; then kill -TERM "$1"; fi
   _dlrun_end_ranks $((6 * ${DLRUN_GRACE:-10}))
+  _dlrun_remove_brokers
 }
 
 _dlrun_is_same() { # PID STAT: does the process run that had this line in /proc?

@@ -139,6 +139,36 @@ def test_a_job_that_flux_kills(alice):
     ended_well(alice, job)
 
 
+def brokers_left(alice, node: str) -> list[str]:
+    """The directories of brokers on a node whose job is over, or whose broker was killed."""
+    shown = alice.cluster.on(node, "ls -d /tmp/flux-??????/", user="alice").stdout.split()
+    listening = alice.cluster.on(node, ["cat", "/proc/net/unix"], user="alice").stdout
+    return [place for place in shown if f" {place}local-" not in listening]
+
+
+@pytest.mark.parametrize("alice", ["flux"], indirect=True)
+def test_what_killed_brokers_leave_goes_at_the_end_or_with_the_next_job(alice):
+    job = start(alice)
+    of_job = "$(for p in $(pgrep flux-broker); do if grep -qz ^FLUX_JOB_ID= /proc/$p/environ; then echo $p; fi; done)"
+    hosts = alice.hosts(job)
+    mine = "/tmp/flux-Mine00/"
+    alice.cluster.on(hosts[1], ["mkdir", "-m", "700", mine], user="alice", check=True)
+    for host in hosts[1:]:
+        alice.cluster.on(
+            host, f"kill -9 {of_job} $(pgrep -u alice -f '[r]ank.sh|[s]tandby.sh')", user="root", check=True
+        )
+    ended_well(alice, job)
+    following = start(alice)
+    for host in hosts:
+        await_true(
+            lambda on=host: brokers_left(alice, on) == [mine] * (on == hosts[1]), 60, f"{host} to be tidied"
+        )
+    alice.cluster.on(hosts[0], f"kill -9 {of_job}", user="root", check=True)
+    ended_well(alice, following)
+    await_true(lambda: brokers_left(alice, hosts[0]) == [], 60, "the first node to be tidied")
+    alice.cluster.on(hosts[1], ["rmdir", mine], user="alice", check=True)
+
+
 KEEPS = "ps -u alice -o pid=,sid=,args= | awk '/[s]tage.sh keep$/ && {} {{print $1}}'"
 """Prints the processes that keep a node's data: the standby, which leads a session, and the task that has started it."""
 
