@@ -194,8 +194,9 @@ def _of_node_checks(plan: Plan) -> Iterator[Name]:
 
 def _of_staging(plan: Plan) -> Iterator[Name]:
     nodes = plan.request.nodes
-    if stages(plan) or keeps(plan):
+    if stages(plan) or (keeps(plan) and nodes > 1):
         yield "stage-secret"
+    if stages(plan) or keeps(plan):
         yield from (("logs/stage-", 0, nodes, suffix) for suffix in (".log", ".jsonl"))
     if keeps(plan):
         yield from ("compiled", "not-seeded")

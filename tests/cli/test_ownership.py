@@ -66,7 +66,7 @@ OF_A_TRAINING = (
 @pytest.mark.slow
 def test_what_the_training_wrote_stays_wherever_it_is(dlrun):
     made = " && ".join(f"mkdir -p $(dirname {name}) && echo mine >{name}" for name in OF_A_TRAINING[:8])
-    spec = f"run: 'cd {{{{ run_dir }}}} && {made}'\nresources: {{ranks_per_node: 1}}\n"
+    spec = f"run: 'cd {{{{ run_dir }}}} && {made}'\nresources: {{ranks_per_node: 1}}\ncaches: auto\n"
     job = dlrun.submit(spec, "--wait")
     for name in OF_A_TRAINING[8:]:
         (job / name).parent.mkdir(parents=True, exist_ok=True)
