@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 PASSING = (
-    "caches: {} has no directory for them that only this user can write: each tool uses its own",
+    "caches: {} has {}: each tool uses its own",
     "caches: {} is kept as it was set, {}, which is on {}: compilers on several nodes may break one another there",
     "caches: compiled entries did not reach all nodes, which compile by themselves; see {}/logs/stage-*.log",
     "caches: the nodes begin with the compiled entries of earlier jobs",

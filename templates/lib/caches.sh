@@ -4,9 +4,7 @@
 dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@|%]...: with `@` each rank has its own, with `%` each run; IMAGE: `yes` in a container
   local below=$2 image=$3 name one path place='' paths=() set=()
   if _dlrun_place_caches "$1"; then shift 3; else
-    if ((DLRUN_LOCAL_RANK == 0)); then
-      echo "dlrun: caches: $DLRUN_HOST has no directory for them that only this user can write: each tool uses its own"
-    fi
+    _dlrun_no_caches "no directory for them that only this user can write"
     return 0
   fi
   export DLRUN_CACHES=$place/$below
@@ -26,10 +24,20 @@ dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@|%]...: with `@` each rank
     esac
     paths+=("$path") set+=("$name=$path")
   done
-  if ((${#paths[@]})) && (umask 077 && mkdir -p -- "${paths[@]}") 2>/dev/null; then export "${set[@]}"; fi
+  ((${#paths[@]})) || return 0
+  if ! { (umask 077 && mkdir -p -- "${paths[@]}") && echo >"$place/.room"; } 2>/dev/null; then
+    _dlrun_no_caches "no room in $place"
+    return 0
+  fi
+  export "${set[@]}"
   if [[ $image == yes ]]; then
     export APPTAINER_BIND="${APPTAINER_BIND:+$APPTAINER_BIND,}$DLRUN_CACHES" SINGULARITY_BIND="${SINGULARITY_BIND:+$SINGULARITY_BIND,}$DLRUN_CACHES"
   fi
+}
+
+_dlrun_no_caches() { # WHY: one line for each node
+  unset -v DLRUN_CACHES
+  if ((DLRUN_LOCAL_RANK == 0)); then echo "dlrun: caches: $DLRUN_HOST has $1: each tool uses its own"; fi
 }
 
 _dlrun_link_cache() { # DIRECTORY LINK: make both; the path of JAX's cache is a part of its keys, and is the same in all runs

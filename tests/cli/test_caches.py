@@ -126,6 +126,24 @@ def test_whoever_asks_has_caches_that_are_kept(dlrun, keys, has):
     assert ("dlrun_keep_compiled" in dlrun("submit", spec, "--dry-run").stdout) is has
 
 
+@pytest.mark.parametrize("taken", ["triton", ".room"])
+def test_a_job_whose_directories_cannot_be_made_starts_with_a_warning(dlrun, here, taken):
+    line = "caches: auto\nresources: {ranks_per_node: 1}\nrun: 'echo caches ${DLRUN_CACHES-} ${TRITON_CACHE_DIR-}.'\n"
+    first = dlrun.submit(f"site: site.yaml\n{line}", "--wait")
+    (place,) = here.glob("dlrun-caches-*")
+    found = place / taken if taken == ".room" else next(place.glob(f"*/{taken}"))
+    if taken == ".room":
+        found.unlink()
+        found.mkdir()
+    else:
+        found.rmdir()
+        found.write_text("")
+    log = dlrun("submit", dlrun.place / "spec.yaml", "--wait").stdout
+    assert f"has no room in {place}: each tool uses its own" in log
+    assert "caches ." in log
+    assert "caches /" in (first / "logs/rank-0.log").read_text()
+
+
 @pytest.mark.parametrize(
     ("kind", "warned"), [("nfs", True), ("lustre", True), ("tmpfs", False), ("ext2/ext3", False)]
 )
