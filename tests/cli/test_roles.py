@@ -159,13 +159,19 @@ def test_before_the_walltime_the_training_saves_and_the_job_goes_on(dlrun):
 
 @pytest.mark.slow
 def test_what_each_role_used(dlrun):
-    burns = "python3 -c 'import time; [None for _ in iter(time.process_time, None) if _ > 5 and exit()]'"
-    job = dlrun.submit(SPEC % burns)
+    stop = 'os.path.exists(os.environ["DLRUN_JOB_DIR"] + "/stop")'
+    job = dlrun.submit(SPEC % f"python3 -c 'import os; [None for _ in iter(lambda: {stop}, True)]'")
+
+    def cpu() -> dict[str, float]:
+        found = json.loads(dlrun("usage", job, "--json").stdout)["usage"]
+        return {one["role"]: sum(rank["cpu"] for rank in one["use"]["ranks"]) for one in found}
+
+    wait_for(lambda: (found := cpu()).keys() >= {"judge", "train"} and found["train"] > found["judge"] + 4)
+    (job / "roles/train/stop").touch()
     dlrun("logs", "-f", job, code=None)
     judge, train = json.loads(dlrun("usage", job, "--json").stdout)["usage"]
     assert (judge["role"], train["role"]) == ("judge", "train")
-    assert sum(rank["cpu"] for rank in train["use"]["ranks"]) > 4
-    assert sum(rank["cpu"] for rank in judge["use"]["ranks"]) < 4, "not that of the other role on its node"
+    assert cpu()["train"] > cpu()["judge"] + 3, "neither has that of the other role on its node"
     shown = dlrun("usage", job).stdout
     table = {line.split()[0]: line.split() for line in shown.splitlines()[1:3]}
     assert shown.splitlines()[0].split()[:4] == ["ROLE", "NODES", "READY", "RESTARTS"]

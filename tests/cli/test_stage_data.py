@@ -419,7 +419,7 @@ def test_a_set_that_has_grown_too_large_leaves_its_earlier_version(dlrun, small)
 def test_a_disk_that_fills_up_during_the_copy(dlrun, small):
     source = random_files(dlrun.place / "other", 60, 15_000)
     (source / "folder").mkdir()  # made when the room is found; the files follow at the rate, all at once
-    words = ["stage-data", source, "--to", small, "--strategy", "copy", "--rate", "400kB"]
+    words = ["stage-data", source, "--to", small, "--strategy", "copy", "--rate", "100kB"]
     with nothing_half_there(dlrun, small):
         with dlrun.start(*words) as process:
             while not (small / ".dlrun/part.other/data/folder").exists():

@@ -226,7 +226,7 @@ def test_the_data_sets_of_a_machine_are_a_drawn_table(on_terminal, tmp_path):
 @pytest.mark.slow
 def test_a_followed_job_has_a_status_line_below_its_log(on_terminal, tmp_path):
     (tmp_path / "spec.yaml").write_text(
-        "name: slow\nsite: workstation\ncommand: [bash, -c, 'echo first; sleep 1; echo last']\n"
+        "name: slow\nsite: workstation\ncommand: [bash, -c, 'echo first; sleep 8; echo last']\n"
         "resources: {nodes: 1, ranks_per_node: 1, walltime: 5m}\n"
     )
     drawn, modules = on_terminal("submit", "spec.yaml", "--wait")

@@ -44,7 +44,7 @@ def test_a_trial_that_is_pruned_is_a_cancelled_job(dlrun):
     """The third trial's loss is above the median of two that have ended: it does not print what would be its result."""
     training = (
         "echo >>begun; begun=$(wc -l <begun); for epoch in 1 2 3 4; do echo loss $begun; done; "
-        "((begun < 3)) || sleep 100; echo test accuracy 0.{{ batch }}"
+        "((begun < 3)) || sleep 600; echo test accuracy 0.{{ batch }}"
     )
     spec = SPEC.replace(SPEC.splitlines()[1], f"command: [bash, -c, '{training}; true {{{{ lr }}}}']")
     best = searched(dlrun, "with_optuna.py", "optuna", spec, "3", "--at-once", "1")
