@@ -271,9 +271,9 @@ def test_space_that_vanishes_midway_leaves_nothing_behind(tmp_path, source):
         write(os.fsencode(source / str(number)), os.urandom(300_000))
     found = on_small_disk(
         tmp_path,
-        '$PYTHON -m dlrun.node stage --source "$SOURCE" --to "$DISK/node" --name s --rate 8M & '
-        'while ! ls "$DISK"/node/.dlrun/part.s/data/4* >/dev/null 2>&1; do sleep 0.05; done; '
-        'dd if=/dev/zero of="$DISK/other" bs=1M count=24 2>/dev/null; '
+        '$PYTHON -m dlrun.node stage --source "$SOURCE" --to "$DISK/node" --name s --rate 2M & '
+        'while ! ls "$DISK"/node/.dlrun/part.s/data/1* >/dev/null 2>&1; do sleep 0.05; done; '
+        'dd if=/dev/zero of="$DISK/other" bs=1M 2>/dev/null; '
         'wait $!; echo "status $?"; find "$DISK/node" -type f',
     )
     assert "the disk filled up while the data was written" in found.stderr

@@ -262,7 +262,7 @@ def test_a_node_that_never_starts_is_told(nodes, source):
     group = nodes(3)
     group.begin(2, source)
     group.until_listening(2)
-    group.begin(0, source, "--join-timeout", "6s")
+    group.begin(0, source, "--join-timeout", "20s")
     assert list(group.end(0).done()["lost"]) == ["127.0.0.2"]
     group.end(2).done()
     assert snapshot(group.data(2)) == snapshot(source)
@@ -276,7 +276,7 @@ def test_a_stranger_learns_nothing_and_changes_nothing(tmp_path, nodes, source):
     os.chmod(tmp_path / "wrong", 0o600)
     group.begin(1, source, "--join-timeout", "10m")
     group.until_listening(1)
-    group.begin(0, source, "--secret", tmp_path / "wrong", "--join-timeout", "6s")
+    group.begin(0, source, "--secret", tmp_path / "wrong", "--join-timeout", "20s")
     assert "does not know the job's secret" in json.dumps(group.end(0).done()["lost"])
     assert not group.published(1)
     end = time.monotonic() + 60

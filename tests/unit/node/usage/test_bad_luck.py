@@ -25,15 +25,16 @@ exec setpriv --reuid 65534 --regid 65534 --clear-groups bash -c "$0" rank "$@"
 """
 SCRIPT = """\
 cd "$DLRUN_RUN_DIR" || exit 1
+DLRUN_PROCESS="$DLRUN_RUN_ID rank 0" "$1" -c "$2" &
+program=$!
+while [[ -e /proc/$program ]] && ! grep -qsz ^DLRUN_PROCESS= "/proc/$program/environ"; do sleep 0.05; done
 "$1" -I -S - $$ <usage.py &
 sampler=$!
-export DLRUN_PROCESS="$DLRUN_RUN_ID rank 0"
-"$1" -c "$2" &
-for ((waited = 0; waited < 1200; waited++)); do
+for ((waited = 0; waited < 6000; waited++)); do
   [[ ! -s usage/here.jsonl ]] || break
   sleep 0.05
 done
-wait $!
+wait $program
 kill $sampler
 wait $sampler
 """
@@ -54,7 +55,7 @@ def test_a_node_that_hides_the_processes_of_others(tmp_path, option):
         (place / "usage.py").write_bytes(bundle.single_file(bundle.sources(bundle.SAMPLER), "dlrun_usage"))
         words = ["unshare", "--mount", "--pid", "--fork", "bash", "-c", HIDDEN.format(option=option), SCRIPT]
         words += [python, BURN.format(2)]
-        done = subprocess.run(words, env=environment(place), timeout=120, check=False)
+        done = subprocess.run(words, env=environment(place), timeout=600, check=False)
         if done.returncode == 77:
             pytest.skip(f"this machine mounts no /proc with {option}")
         assert done.returncode == 0
