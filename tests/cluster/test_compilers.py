@@ -25,7 +25,7 @@ HEAD = """
 import os, sys, time
 place = os.environ[sys.argv[1]]
 def entries():
-    return {os.path.join(at, name) for at, _, names in os.walk(place) for name in names if not name.startswith("tmp")}
+    return {os.path.join(at, name) for at, _, names in os.walk(place) for name in names if not name.startswith(("tmp", "lock"))}
 before, began = entries(), time.monotonic()
 """
 END = """
