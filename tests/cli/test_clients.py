@@ -328,6 +328,17 @@ def test_cancel_is_one_call(dlrun, clients):
     assert "Access/permission denied" in ran.stderr
 
 
+def test_an_id_that_two_jobs_have_is_not_taken_for_one_without_a_record(dlrun, clients):
+    """As of two clusters, or of two instances of Flux: the scheduler here may have a third job of this id."""
+    clients.answer("sbatch", "9\n")
+    submit(dlrun, clients)
+    submit(dlrun, clients, "slurm", "--job-dir", "other")
+    clients.calls()
+    for command in ("cancel", "status"):
+        assert "`9` could be any of 2 jobs" in dlrun(command, "9", env=clients.env, code=2).stderr
+    assert clients.calls() == []
+
+
 def test_a_job_whose_directory_is_gone_is_cancelled_by_its_id(dlrun, clients):
     clients.answer("scontrol", "ClusterName = big\n")
     ran = dlrun("cancel", "4711", env=clients.env)

@@ -13,7 +13,6 @@ def _command(name: str, does: str, *commands: str) -> click.Command:
     def run(jobs: tuple[str, ...], as_json: bool) -> None:
         from itertools import chain
 
-        from dlrun.errors import Invalid
         from dlrun.jobs.queue import control
         from dlrun.jobs.queue.selection import select
         from dlrun.jobs.records import jobs as store
@@ -22,7 +21,7 @@ def _command(name: str, does: str, *commands: str) -> click.Command:
         for word in jobs:
             try:
                 chosen.append(select(word, store.home()))
-            except Invalid:
+            except store.NoSuchJob:
                 if name != "cancel" or (scheduler := control.scheduler_of(word)) is None:
                     raise
                 done.append({"job": word, "result": control.cancel_id(word, scheduler)})

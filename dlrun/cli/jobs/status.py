@@ -28,7 +28,6 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
 
     `JOB:3` or `JOB:0-2,7` are points of a sweep. The directory of a scaling study selects all its jobs.
     """
-    from dlrun.errors import Invalid
     from dlrun.jobs.queue import status, unrecorded
     from dlrun.jobs.queue import studies as status_studies
     from dlrun.jobs.queue.recover import completed
@@ -44,7 +43,7 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
             continue
         try:
             wanted.append(select(word, base))
-        except Invalid:
+        except store.NoSuchJob:
             if (other := unrecorded.known(word)) is None:
                 raise
             others.append(other)
