@@ -17,8 +17,6 @@ from dlrun.model.spec import Metric, Watch
 from dlrun.model.text import Shell, Text
 from dlrun.model.units import Bytes, Duration
 
-BindingMode: TypeAlias = Literal["plan", "job", "scheduler", "none"]
-
 VERSION = 1
 """Version of the plan's JSON; keys are added, never removed, within one version."""
 
@@ -87,6 +85,7 @@ class Request:
     options: Mapping[str, str] = field(default_factory=dict)
     directives: tuple[str, ...] = ()
     spare_nodes: int = 0
+    outlives_nodes: bool = False
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -231,7 +230,7 @@ class SecretPlan:
 class Binding:
     """Mode, and the table for mode `plan`; `gpu_variable` limits a rank to its GPUs; `cores`: for each rank on shared nodes."""
 
-    mode: BindingMode
+    mode: Literal["plan", "job", "scheduler", "none"]
     because: str
     placement: Placement | None = None
     gpu_variable: str | None = saved(default=None, pattern=VARIABLE_NAME)

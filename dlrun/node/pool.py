@@ -6,7 +6,9 @@ Each host has PLACES places, of which at most AT_ONCE are used (0: all). A point
 START, where `{host}` stands for the host and `{signal}` for SIGNAL, and STARTS counts its earlier starts; its state, logs and
 exit code are those of a run of its own. Points with the record of an end do not run again. SIGTERM, or a file `.cancel` in the
 directory of a point, ends points: SIGTERM, and SIGKILL after 15 s (DLRUN_GRACE + 5). A place that cannot start points three
-times in a row is left out, and its point runs on another.
+times in a row is left out, and its point runs on another. So it is with all places of a host whose point left no record of
+its end, and which then does not answer. `.alive` has a new count every few seconds, by which lib/pool.sh on another host sees
+whether this one is lost.
 
 BEFORE seconds before the end of the walltime no more points start, and those that run get SIGNAL (`-`: SIGTERM). A point
 that asks for it (`.again`) starts again. What is left then runs in the next start of the job, which the shell text REQUEUE
@@ -33,6 +35,11 @@ else:  # in a job directory they are files side by side, and Python's -I does no
 
 GRACE = float(os.environ.get("DLRUN_GRACE") or 10.0) + 5.0
 TRIES = 3
+ANSWER = 60.0
+"""Seconds within which a host answers; a scheduler may be busy with the loss of another one."""
+BEAT = 5.0
+"""Seconds between two counts in `.alive` (lib/pool.sh)."""
+LOST = "node failed"
 
 
 class Place:
@@ -49,6 +56,7 @@ class Place:
         self.reason = ""
         self.deadline = 0.0
         self.begun = 0.0
+        self.asked_after = -1  # the exit code of a point, once its host is asked whether it is there
 
 
 class Pool(Coordinator):
@@ -59,18 +67,28 @@ class Pool(Coordinator):
         self.start = start
         self.signal = ""  # what the points get near the end of the walltime
         self.signalled = []  # type: List[int]
+        self.lost = []  # type: List[str] # hosts that do not answer any more
+        self.lost_before = list(read_state(directory).get("lost") or [])  # type: List[str]
+        self.beat, self.beats = 0.0, 0
+        self.hosts = []  # type: List[str] # where lib/pool.sh may watch this program; the first is its own
+        self.watcher = None  # type: Any
 
-    def run(self, points: int, places: List[Place]) -> int:
-        """Run all points that have not ended; returns the exit code of the first that failed."""
+    def run(self, points: int, places: List[Place], at_once: int) -> int:
+        """Run all points that have not ended, so many at a time; returns the exit code of the first that failed."""
+        for point in range(points):  # some ended with the start before, when this program was gone
+            state = self.state(point)
+            if state.get("state") == "ended" and state.get("reason") in ("asked to end", LOST):
+                self.write(point, dict(state, unfinished=True))
         waiting = collections.deque(i for i in range(points) if not self.is_done(i))
         free = collections.deque(places)
         running = []  # type: List[Place]
-        log_line("dlrun: {} of {} points to run, {} at a time".format(len(waiting), points, len(places)))
+        log_line("dlrun: {} of {} points to run, {} at a time".format(len(waiting), points, at_once))
         self.record("running")
         while running or (waiting and free and not (self.reason or self.closing)):
             if self.look_at_time():
                 self.close(running)
-            while waiting and free and not (self.reason or self.closing):
+            self.show_life()
+            while waiting and free and len(running) < at_once and not (self.reason or self.closing):
                 place = free.popleft()
                 if self.begin(place, waiting.popleft()):
                     running.append(place)
@@ -79,14 +97,18 @@ class Pool(Coordinator):
             wait()
             for place in list(running):
                 self.watch(place)
-                if place.process is not None and place.process.poll() is not None:
+                if place.process is not None and place.process.poll() is not None and not self.asks(place):
                     running.remove(place)
                     self.end(place, waiting, free)
+        if self.watcher is not None:
+            self.watcher.terminate()
         self.name_those_that_were_signalled()
         left = [i for i in range(points) if not self.is_done(i)]
         if left and not (self.reason or self.closing):
             log_line("dlrun: no place is left that can start a point")
             self.code = self.code or 1
+            if self.lost and self.request_restart("{} of the points are left: ".format(len(left))):
+                sys.exit(124)
         elif left:
             self.leave(left)
         if self.reason:
@@ -94,6 +116,20 @@ class Pool(Coordinator):
             self.code = 128 + signal.SIGTERM
         self.record("ended")
         return self.code
+
+    def show_life(self) -> None:
+        """Count on in `.alive`, which a program on another host watches."""
+        if len(self.hosts) < 2 or time.monotonic() < self.beat:
+            return
+        self.beat, self.beats = time.monotonic() + BEAT, self.beats + 1
+        with contextlib.suppress(OSError):
+            write_state(self.directory, {"beat": self.beats}, ".alive")
+        if self.watcher is None or self.watcher.poll() is not None:
+            self.hosts.append(self.hosts.pop(1))  # the one before may be on a lost host
+            words = self.words(self.hosts[1])
+            words += ["bash", "-p", os.path.join(self.directory, "lib", "pool.sh"), self.hosts[0]]
+            nothing = subprocess.DEVNULL
+            self.watcher = subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=nothing)
 
     def close(self, running: List[Place]) -> None:
         """Near the end of the walltime: warn the points that run, or end them."""
@@ -138,10 +174,9 @@ class Pool(Coordinator):
             end = {"version": 1, "state": "ended", "ended": int(time.time()), "reason": "cancelled"}
             self.write(point, end)
             return False
-        place.point, place.reason, place.begun = point, "", time.monotonic()
+        place.point, place.reason, place.begun, place.asked_after = point, "", time.monotonic(), -1
         place.before = self.text(point)
-        known = {"{signal}": self.signal, "{host}": place.host}
-        words = [known.get(word, word.replace("{host}", place.host)) for word in self.start]
+        words = self.words(place.host)
         state = self.state(point)
         starts = int(state.get("restarts") or 0) + 1 if "restarts" in state else 0
         words += ["bash", os.path.join(self.directory, "job.sh"), str(point), str(place.number), str(starts)]
@@ -149,6 +184,24 @@ class Pool(Coordinator):
         place.process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=place.log, stderr=place.log, cwd=self.directory
         )
+        return True
+
+    def words(self, host: str) -> List[str]:
+        """The words before a program that runs on a host."""
+        known = {"{signal}": self.signal, "{host}": host}
+        return [known.get(word, word.replace("{host}", host)) for word in self.start]
+
+    def asks(self, place: Place) -> bool:
+        """Ask the host of a point that left no record of its end whether it is there; false if that is known or of no use."""
+        is_known = place.asked_after >= 0 or place.reason or self.reason or self.is_over()
+        did_not_begin = self.text(place.point) == place.before
+        if is_known or did_not_begin or self.state(place.point).get("state") != "running":
+            return False
+        place.asked_after, place.deadline = exit_code(place.process), time.monotonic() + ANSWER
+        if place.host in self.lost:
+            return False
+        words = [*self.words(place.host), "true"]
+        place.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=place.log, stderr=place.log)
         return True
 
     def watch(self, place: Place) -> None:
@@ -160,30 +213,35 @@ class Pool(Coordinator):
             place.reason = self.reason or "cancelled"
             place.deadline = time.monotonic() + GRACE
             process.terminate()
-        elif place.reason and time.monotonic() > place.deadline:
+        elif (place.reason or place.asked_after >= 0) and time.monotonic() > place.deadline:
             process.kill()
 
     def end(self, place: Place, waiting: Deque[int], free: Deque[Place]) -> None:
         """The process of a place has ended: complete the record of its point, or put the point back if it did not begin."""
         point, seconds = place.point, time.monotonic() - place.begun
-        code = place.process.wait() if place.process is not None else 0
-        code = 128 - code if code < 0 else code
+        code = exit_code(place.process)
         if place.log is not None:
             place.log.close()
         place.process = place.log = None
+        if place.asked_after >= 0 and not place.reason:
+            if code or place.host in self.lost:
+                self.lose(place, waiting, free)
+                return
+            code = place.asked_after
         if self.text(point) == place.before and not place.reason:
             place.failures += 1
             waiting.appendleft(point)
             log_line("dlrun: point {} did not begin on {}: exit code {}".format(point, place.host, code))
             if self.is_over():
                 self.reason = self.reason or "timed out"
-            if place.failures < TRIES:
+            if place.failures < TRIES and place.host not in self.lost:
                 free.append(place)
             else:
                 log_line("dlrun: place {} of {} is left out".format(place.number, place.host))
             return
         place.failures = 0
-        free.append(place)
+        if place.host not in self.lost:
+            free.appendleft(place)
         state = self.state(point)
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(self.path(point), ".again"))
@@ -210,6 +268,23 @@ class Pool(Coordinator):
             )
         )
 
+    def lose(self, place: Place, waiting: Deque[int], free: Deque[Place]) -> None:
+        """The host of a place does not answer any more: its point runs again, on another host."""
+        if place.host not in self.lost:
+            self.lost.append(place.host)
+            for other in [one for one in free if one.host == place.host]:
+                free.remove(other)
+            log_line("dlrun: node {} does not answer any more, and gets no more points".format(place.host))
+            self.record("running")
+        state = dict(self.state(place.point), state="requeued", reason=LOST, ended=int(time.time()))
+        self.write(place.point, state)
+        waiting.appendleft(place.point)
+        log_line("dlrun: point {} runs again, as {} is lost".format(place.point, place.host))
+
+    def details(self) -> Dict[str, Any]:
+        """What else the record of the job has: the hosts that it has lost, also in earlier starts."""
+        return {"lost": self.lost_before + [host for host in self.lost if host not in self.lost_before]}
+
     def path(self, point: int) -> str:
         """The directory of a point."""
         return os.path.join(self.directory, "points", str(point))
@@ -235,6 +310,12 @@ class Pool(Coordinator):
         write_state(self.path(point), state)
 
 
+def exit_code(process: Any) -> int:
+    """The exit code of a process that has ended, as a shell gives it."""
+    code = int(process.wait())
+    return 128 - code if code < 0 else code
+
+
 def main(arguments: List[str]) -> int:
     """Run all points on the places of the hosts."""
     points, each, at_once, walltime = map(int, arguments[:4])
@@ -244,8 +325,10 @@ def main(arguments: List[str]) -> int:
     pool = Pool(os.environ["DLRUN_JOB_DIR"], start, walltime)
     pool.before, pool.signal = int(arguments[4]), arguments[5].strip("-")
     pool.requeues, pool.requeue = int(arguments[6]), arguments[7]
+    if start and "{signal}" not in start:  # by Slurm
+        pool.hosts = hosts
     pool.listen()
-    return pool.run(points, places[: at_once or None])
+    return pool.run(points, places, min(at_once or len(places), len(places)))
 
 
 if __name__ == "__main__":

@@ -312,18 +312,14 @@ def sentence(problem: Problem) -> str:
 
 
 def _requests(
-    inputs: PlanInputs,
-    layout: Layout,
-    whole: Layout,
-    threads: int | None,
-    points: Sequence[Mapping[str, str]],
-    links: int,
-    stored: storage.NodeStorage,
-) -> tuple[Request, Request]:
+    inputs: PlanInputs, layout: Layout, whole: Layout, threads: int | None, points: Sequence[Mapping[str, str]],
+    links: int, stored: storage.NodeStorage,
+) -> tuple[Request, Request]:  # fmt: skip
     """The request of one run, and that of the job for the scheduler."""
     spec, site, after = inputs.spec, inputs.site, inputs.after
     asked = _request(spec, site, whole, threads, pool.tasks(spec, points), after, links, stored)
-    return _request(spec, site, layout, threads, len(points), after, links, stored), asked
+    run = _request(spec, site, layout, threads, len(points), after, links, stored)
+    return run, replace(asked, outlives_nodes=(spec.sweep.nodes or 1) > 1)
 
 
 def _request(

@@ -92,7 +92,7 @@ def _in_job(plan: Plan) -> Iterator[Name]:
         yield "points/"
         yield ("points/", 0, points, "/")
     if plan.pool is not None:
-        yield from ("state.json", ".state.pool", ".again", "logs/", "logs/job.log")
+        yield from ("state.json", ".state.pool", ".alive", ".again", "logs/", "logs/job.log")
     if scheduler.ON_THIS_MACHINE:
         yield "supervisor.log"
     else:

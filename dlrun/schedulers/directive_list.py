@@ -133,6 +133,13 @@ class DirectiveList:
         """The directives so far, as written after the prefix."""
         return tuple(directive.text for directive in self._directives)
 
+    def outlive_nodes(self, text: str) -> None:
+        """Add the directive by which the loss of a node does not end the job, where the job can do without one."""
+        if self.request.spare_nodes:
+            self.add(text, "a failed node does not end the job: there are spare nodes", "spare_nodes")
+        elif self.request.outlives_nodes:
+            self.add(text, "a failed node does not end the job: its points run on the other nodes", "nodes")
+
     def add_raw(self, directives: Iterable[str], because: str, field: str) -> None:
         """Add directives verbatim; they are written without the prefix."""
         for text in directives:

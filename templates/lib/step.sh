@@ -1,12 +1,18 @@
 # shellcheck shell=bash disable=SC2154 # variables of the page's own part
 # pool.py runs this file to start a point where no command of the scheduler passes signals on: a shell on the host does.
 #   bash step.sh HOST SIGNAL WORDS COMMAND... bash job.sh POINT PLACE STARTS
-# COMMAND... has so many WORDS and runs a program on a host; SIGNAL is the one that goes to the point besides SIGTERM.
+# COMMAND... has so many WORDS and runs a program on a host; SIGNAL is the one that goes to the point besides SIGTERM. With `true`
+# after COMMAND it is the exit code that counts: does the host answer?
 
 set -uo pipefail
 # shellcheck source=job.sh
 source "$DLRUN_JOB_DIR/lib/job.sh"
 dlrun_source start ssh
+if [[ ${*: -1} == true ]]; then
+  [[ $(type -t "$4") == function ]] || exec "${@:4:$3}" "$1" true
+  "${@:4:$3}" "$1" true
+  exit
+fi
 export DLRUN_POINT=${*: -3:1} DLRUN_RESTART=${*: -1}
 export DLRUN_RUN_DIR=$DLRUN_JOB_DIR/points/$DLRUN_POINT DLRUN_RUN_ID=$DLRUN_JOB_ID-$DLRUN_POINT.$DLRUN_RESTART
 _dlrun_carrier=$2

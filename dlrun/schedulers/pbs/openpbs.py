@@ -201,9 +201,7 @@ def directives(
     pbs.add_shell_and_output(draft, output.replace(INDEX, "^array_index^"))
     draft.add("-k doe", "written directly while the job runs, so that it can be followed")
     _rerun(draft)
-    if request.spare_nodes:
-        because = "a failed node does not end the job: there are spare nodes"
-        draft.add("-W tolerate_node_failures=all", because, "spare_nodes")
+    draft.outlive_nodes("-W tolerate_node_failures=all")
     if site.arithmetic == "whole_job":
         _totals(draft)
     else:

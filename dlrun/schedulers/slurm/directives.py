@@ -77,12 +77,7 @@ def _layout(draft: DirectiveList) -> None:
     draft.add(f"--nodes={request.nodes}", many(request.nodes, "node"), "nodes")
     draft.add(f"--ntasks={request.ranks}", many(request.ranks, "rank"), "ranks")
     # Without --no-kill, Slurm ends the whole allocation when a node fails.
-    if request.spare_nodes:
-        draft.add(
-            "--no-kill",
-            "a failed node does not end the job: there are spare nodes",
-            "spare_nodes",
-        )
+    draft.outlive_nodes("--no-kill")
     draft.add(
         f"--ntasks-per-node={request.ranks_per_node}",
         f"at most {many(request.ranks_per_node, 'rank')} per node",

@@ -4,6 +4,7 @@
 #SBATCH --no-requeue
 #SBATCH --nodes=2
 #SBATCH --ntasks=8
+#SBATCH --no-kill
 #SBATCH --ntasks-per-node=4
 #SBATCH --cpus-per-task=15
 #SBATCH --gres=gpu:a100:4

@@ -25,12 +25,15 @@ trap 'record ended 143; exit 143' TERM
 trap 'echo warned >>place; record requeued null; touch .again; exit 124' USR1
 [ -e ../../slow ] && { sleep 600 & wait; }
 [ -e again ] && { rm again; record requeued null; touch .again; exit 75; }
+[ -e node-dies ] && { rm node-dies; touch ../../lost-$HOST; kill -KILL $$; }
 [ -e fails ] && { record ended 3; exit 3; }
 [ -e vanishes ] && exit 0
 record ended 0
 """
 ON_GOOD = ("bash", "-c", '[ "$0" = good ] && HOST=$0 exec "$@"', "{host}")
 """What starts a point; on other hosts it fails, as where a node is lost."""
+FINDS = ("bash", "-c", '[ ! -e "$DLRUN_JOB_DIR/lost-$0" ] && HOST=$0 exec "$@"', "{host}")
+"""The same on hosts that are lost as soon as there is such a file."""
 
 
 def job(directory: Path, points: int) -> Path:
@@ -84,6 +87,33 @@ def test_a_host_that_starts_no_point_is_left_out_and_its_points_run_elsewhere(tm
     assert "no place is left" in pool.communicate(timeout=60)[0]
     assert pool.returncode == 1
     assert not (tmp_path / "none/points/0/state.json").exists()
+
+
+@pytest.mark.each_python
+def test_the_points_of_a_node_that_is_lost_run_on_the_others(tmp_path):
+    job(tmp_path, 3)
+    (tmp_path / "points/0/node-dies").touch()
+    pool = start(tmp_path, 3, places=2, at_once=1, hosts="n1,n2", words=FINDS)
+    said = pool.communicate(timeout=60)[0]
+    assert pool.returncode == 0, said
+    assert said.count("node n1 does not answer any more") == 1
+    assert [(one["exit_code"], one["restarts"]) for one in states(tmp_path, 3)] == [(0, 1), (0, 0), (0, 0)]
+    ran = [(tmp_path / f"points/{n}/place").read_text().split()[1::2] for n in range(3)]
+    assert ran == [["n1", "n2"], ["n2"], ["n2"]], "a place that was not needed stands in"
+    assert json.loads((tmp_path / "state.json").read_text())["lost"] == ["n1"]
+
+
+def test_where_no_node_is_left_the_next_start_goes_on(tmp_path):
+    job(tmp_path, 2)
+    (tmp_path / "points/0/node-dies").touch()
+    pool = start(
+        tmp_path, 2, places=1, hosts="n1", words=FINDS, ending=("0", "-", "1", "touch $DLRUN_JOB_DIR/again")
+    )
+    assert "2 of the points are left: another start" in pool.communicate(timeout=60)[0]
+    assert (pool.returncode, (tmp_path / "again").exists()) == (124, True)
+    pool = start(tmp_path, 2)
+    pool.communicate(timeout=60)
+    assert [one["exit_code"] for one in states(tmp_path, 2)] == [0, 0]
 
 
 def test_at_its_end_it_ends_what_runs_and_says_so_of_what_waits(tmp_path):
