@@ -62,6 +62,7 @@ def _show_log(log: BinaryIO, as_json: bool) -> None:
 
 def _show_job(job: str, as_json: bool) -> None:
     from dlrun.errors import Invalid
+    from dlrun.jobs.queue import inside
     from dlrun.jobs.queue.selection import select
     from dlrun.jobs.records import jobs as store
     from dlrun.model.cpuset import format_list
@@ -82,6 +83,8 @@ def _show_job(job: str, as_json: bool) -> None:
         )
     shown = answers if chosen.tasks is not None else answers[:1]
     echo("\n\n".join("\n".join(lines(found, one)) for one in shown))
+    if lost := inside.lost(found):
+        notice(inside.LOST.format(", ".join(lost)))
     if more := [one.run for one in answers[len(shown) :] if one.run is not None]:
         points = f"point {more[0]} did not" if len(more) == 1 else f"{len(more)} more points did not"
         notice(

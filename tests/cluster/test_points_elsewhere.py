@@ -60,5 +60,9 @@ def test_the_next_start_of_the_job_goes_on_with_what_is_left(alice):
     test_points_inside.test_the_next_start_of_the_job_goes_on_with_what_is_left(alice)
 
 
+def test_a_lost_node_gives_its_points_back(alice):
+    test_points_inside.lose_a_node(alice)
+
+
 def test_points_share_a_gpu_and_no_core(alice):
     test_points_inside.test_points_share_a_gpu_and_no_core(alice)

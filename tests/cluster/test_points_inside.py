@@ -144,6 +144,117 @@ def test_the_next_start_of_the_job_goes_on_with_what_is_left(alice):
     alice.left_nothing(job, [f"n{number}" for number in range(1, NODES + 1)])
 
 
+def test_a_lost_node_gives_its_points_back(alice):
+    lose_a_node(alice, late=40)
+
+
+def spans(place, point):
+    """The starts of a point: host, place, cores, when it began, and when it came to its end (None: it did not)."""
+    path = place / "points" / str(point) / "spans"
+    starts = {}
+    for restart, time, *where in map(str.split, path.read_text().splitlines() if path.exists() else ()):
+        starts.setdefault(restart, [*where, int(time), None])
+        if not where:
+            starts[restart][-1] = int(time)
+    return list(starts.values())
+
+
+NOTES = "note() { echo $DLRUN_RESTART $(date +%s%N) $* >>$DLRUN_RUN_DIR/spans; }; "
+PLACED = "note $DLRUN_HOST $DLRUN_PLACE $(taskset -pc $$ | sed 's/.* //'); "
+WAITS = "while [ ! -e $DLRUN_JOB_DIR/go ]; do sleep 0.2; done; "
+
+
+def lose_a_node(alice, late=POINTS):
+    """Kill a node while points run; one of them fails, one hangs, and every other has one start that came to its end.
+
+    The points from `late` on end only in the next start of the job, after the end of its walltime.
+    """
+    ends = "[ $0 != 7 ] || exit 3; [ $0 != 8 ] || sleep 900; sleep 2; "
+    ends += f"while (($0 >= {late} && ${{SLURM_RESTART_COUNT:-0}} == 0)); do echo; sleep 1; done; note"
+    more = {}
+    if late < POINTS:
+        more = {"on_failure": {"requeue": 3, "hang": "stop"}, "resources": resources(walltime="3m")}
+    job = submit(alice, NOTES + PLACED + WAITS + ends, POINTS, hang="60s", **more)
+    place = alice.job_dir(job)
+    await_true(lambda: all(spans(place, point) for point in range(NODES * PLACES)), 120, "points to run")
+    own = json.loads((place / "state.json").read_text())["host"]  # the node of the job's script
+    lost = next(host for point in range(9, 12) if (host := spans(place, point)[0][0]) != own)
+    alice.cluster.kill_node(lost)
+    try:
+        (place / "go").touch()
+        if more:
+            follows = "another start of the job follows"
+            await_true(lambda: follows in alice.log(job), 300, "the walltime to end")
+            alice.cluster.start_node(lost)
+        runs = alice.ended(job, 420)
+        log = alice.log(job)
+        ends = {run["task"]: run["state"] for run in runs if run["state"] != "completed"}
+        assert ends == {7: "failed", 8: "hang"}, (runs, log)
+        assert f"node {lost} does not answer any more" in log
+        held, again = defaultdict(list), set()
+        for point in range(POINTS):
+            starts = spans(place, point)
+            ended = [one for one in starts if one[-1] is not None]
+            assert len(ended) == (point not in (7, 8)), (point, starts)
+            assert more or {host for host, *_ in starts[:-1]} <= {lost}
+            if point < NODES * PLACES and starts[0][0] == lost:
+                again.add(point)
+            for host, _, cores, begun, end in starts:
+                for core in parse_list(cores):
+                    held[host, core].append((begun, end or begun))
+        assert len(again) == PLACES, (again, log)
+        for each in map(sorted, held.values()):
+            assert all(one[1] <= other[0] for one, other in pairwise(each))
+        assert lost in alice.dlrun("status", job).stderr
+        assert lost in alice.dlrun("why", job).stderr
+        alice.left_nothing(job, [node for node in alice.cluster.spec.nodes if node != lost])
+    finally:
+        alice.cluster.start_node(lost)
+
+
+def test_a_node_that_is_cut_off_ends_its_points(alice):
+    """They run elsewhere by then, in the same directories."""
+    job = submit(alice, NOTES + PLACED + WAITS + "note", NODES * PLACES)
+    place = alice.job_dir(job)
+    await_true(lambda: all(spans(place, point) for point in range(NODES * PLACES)), 120, "points to run")
+    first = json.loads((place / "state.json").read_text())["host"]
+    lost = next(node for node in alice.cluster.spec.nodes if node != first)
+    alice.cluster.cut(lost)
+    try:
+        await_true(lambda: f"node {lost} does not answer" in alice.log(job), 200, "its loss to be seen")
+        alice.left_nothing(job, [lost])
+        (place / "go").touch()
+        assert {run["state"] for run in alice.ended(job, 120)} == {"completed"}, alice.log(job)
+    finally:
+        alice.cluster.join(lost)
+    for point in range(NODES * PLACES):
+        assert [one[-1] is not None for one in spans(place, point)].count(True) == 1
+
+
+def test_the_next_start_goes_on_after_the_loss_of_the_first_node(alice):
+    job = submit(alice, NOTES + PLACED + WAITS + "note", 20, on_failure={"requeue": 1})
+    place = alice.job_dir(job)
+    await_true(lambda: all(spans(place, point) for point in range(NODES * PLACES)), 120, "points to run")
+    first = json.loads((place / "state.json").read_text())["host"]
+    alice.cluster.kill_node(first)
+    try:
+        (place / "go").touch()
+        await_true(
+            lambda: f"node {first}, which started the points, is lost" in alice.log(job),
+            300,
+            "its loss to be seen",
+        )
+    finally:
+        alice.cluster.start_node(first)
+    runs = alice.ended(job, 300)
+    assert {run["state"] for run in runs} == {"completed"}, (runs, alice.log(job))
+    for point in range(20):
+        *others, last = spans(place, point)
+        assert last[-1] is not None
+        assert all(one[0] == first and one[-1] is None for one in others), "what has ended does not run again"
+    alice.left_nothing(job, alice.cluster.spec.nodes)
+
+
 def test_points_share_a_gpu_and_no_core(alice):
     types = {"n": {"topology": {"packages": 2, "cores": 4, "gpus": {"count": 2, "numa": [0, 1]}}}}
     alice.write("gpus.yaml", {**alice.site, "node_types": types})

@@ -131,8 +131,12 @@ def _of_points(wanted: list[Selection], place: Path, runs: list[JobStatus]) -> l
 
 def _show_points(job: Job, states: list[JobStatus]) -> None:
     """Print the progress of a sweep."""
+    from dlrun.jobs.queue import inside
+
     if len(states) > 1:
         _show_parts(job.directory.name, Counter(str(one.state) for one in states), "points")
+    if lost := inside.lost(job):
+        notice(f"{job.directory.name}: {inside.LOST.format(', '.join(lost))}")
 
 
 def _show_roles(job: Job) -> None:

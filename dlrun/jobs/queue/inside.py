@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dlrun.jobs.records.jobs import Job
-from dlrun.jobs.records.validation import clock, run_state
+from dlrun.jobs.records.validation import STATE, clock, read_json, run_state
 from dlrun.model.job import ASKED_TO_END, JobStatus, State
 
 WAITS = "waits for a free place in the job"
+LOST = "lost while points ran, which run again on other nodes: {}"
 
 
 def known(job: Job, whole: JobStatus | None) -> Mapping[int | None, JobStatus]:
@@ -17,6 +18,8 @@ def known(job: Job, whole: JobStatus | None) -> Mapping[int | None, JobStatus]:
     if whole is None:
         return {}
     found: dict[int | None, JobStatus] = {}
+    if whole.state is State.CANCELLED and (run_state(job.directory) or {}).get("reason") == State.NODE_FAILED:
+        whole = replace(whole, state=State.NODE_FAILED)  # Slurm did not end it (lib/pool.sh)
     for task, run in enumerate(job.run_directories()):
         record = run_state(run) or {}
         # A point that ended by the signal that ends the whole job has the end of the job.
@@ -27,8 +30,15 @@ def known(job: Job, whole: JobStatus | None) -> Mapping[int | None, JobStatus]:
             continue
         one = replace(whole, task=task, nodes=record.get("host"), started=clock(record.get("started")))
         if record.get("state") != "running" and whole.state in (State.RUNNING, State.ENDING):
-            one = replace(one, state=State.PENDING, reason=WAITS)
+            lost = f"node {record.get('host')} failed; " if record.get("reason") == State.NODE_FAILED else ""
+            one = replace(one, state=State.PENDING, reason=lost + WAITS, nodes=None, started=None)
         if asked and not whole.state.final:
             one = replace(one, state=State.ENDING)
         found[task] = one
     return found
+
+
+def lost(job: Job) -> list[str]:
+    """The nodes that the job has lost while it ran points."""
+    found = (read_json(job.directory / STATE) or {}).get("lost") if job.pool else None
+    return [str(host) for host in found] if isinstance(found, list) else []
