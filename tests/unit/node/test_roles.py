@@ -38,7 +38,10 @@ trap 'end USR1' USR1
 record running null null
 bash run.sh >>logs/rank-0.log 2>&1 &
 child=$!
-while wait $child; code=$?; ((code > 128)) && kill -0 $child 2>/dev/null; do :; done
+if [[ -n ${asked-} ]]; then end TERM; fi
+while wait $child; code=$?; ((code > 128)) && kill -0 $child 2>/dev/null; do
+  if [[ -n ${asked-} ]]; then sleep 0.2; end TERM; fi
+done
 if [[ -n ${asked-} ]]; then record ended 143 '"asked to end"' && exit 143; fi
 ((code == 0)) || echo "$(date +%s%N) rank 0 here $code" >failures/rank-0
 sleep "${SLOW_END:-0}"
