@@ -54,14 +54,14 @@ def _left(deadline: float | None, argv: Sequence[str]) -> float:
     return left
 
 
-def here(argv: Sequence[str], /, *, timeout: float = TIMEOUT) -> Completed:
+def here(argv: Sequence[str], /, *, directory: Path | None = None, timeout: float = TIMEOUT) -> Completed:
     """Run a scheduler's client on this host, in an environment without inherited job variables."""
-    return run(argv, environment=clean(os.environ)[0], timeout=timeout)
+    return run(argv, environment=clean(os.environ)[0], directory=directory, timeout=timeout)
 
 
 def soon(argv: Sequence[str], /, *, directory: Path | None = None) -> Completed:
     """Run a client that only asks; raises NoAnswer after WITHIN."""
-    return run(argv, environment=clean(os.environ)[0], directory=directory, timeout=WITHIN)
+    return here(argv, directory=directory, timeout=WITHIN)
 
 
 @contextmanager
