@@ -173,21 +173,24 @@ KEEPS = "ps -u alice -o pid=,sid=,args= | awk '/[s]tage.sh keep$/ && {} {{print 
 """Prints the processes that keep a node's data: the standby, which leads a session, and the task that has started it."""
 
 
-@pytest.mark.parametrize("alice", ["flux"], indirect=True)
-def test_a_standby_that_is_killed_before_the_cancel(alice):
+def cancelled_without(alice, which):
+    """A job that was cancelled after what keeps its data was killed on its last node, and that node; which: for `KEEPS`."""
     job = start(alice)
     last = alice.hosts(job)[-1]
-    alice.cluster.on(last, f"kill -9 $({KEEPS.format('$1 == $2')})", user="root", check=True)
+    alice.cluster.on(last, f"kill -9 $({KEEPS.format(which)})", user="root", check=True)
     alice.dlrun("cancel", job)
+    return job, last
+
+
+@pytest.mark.parametrize("alice", ["flux"], indirect=True)
+def test_a_standby_that_is_killed_before_the_cancel(alice):
+    job, _ = cancelled_without(alice, "$1 == $2")
     ended_well(alice, job)
 
 
 @pytest.mark.parametrize("alice", ["flux"], indirect=True)
 def test_what_a_standby_leaves_that_is_killed_with_its_task_goes_to_the_next_job(alice):
-    job = start(alice)
-    last = alice.hosts(job)[-1]
-    alice.cluster.on(last, f"kill -9 $({KEEPS.format('1')})", user="root", check=True)
-    alice.dlrun("cancel", job)
+    job, last = cancelled_without(alice, "1")
     alice.ended(job)
     alice.left_nothing(job, alice.cluster.spec.nodes)
     log = alice.log(job)
