@@ -87,18 +87,22 @@ _dlrun_end_ranks() { # TENTHS [ROLE RANK]: SIGTERM to all processes of the ranks
   done
 }
 
-_dlrun_mark_broker() { # SHELL: where a broker of Flux has started that process, note in the broker's directory which one it is
-  local place=${FLUX_URI-} stat=''
+_dlrun_find_broker() { # sets place: the directory of this job's broker; false without one
+  place=${FLUX_URI-}
   place=${place#local://} place=${place%/*}
-  if [[ $place != */flux-?????? || ! -O $place || -L $place ]]; then return 0; fi
+  [[ $place == */flux-?????? ]]
+}
+
+_dlrun_mark_broker() { # SHELL: where a broker of Flux has started that process, note in the broker's directory which one it is
+  local place='' stat=''
+  if ! _dlrun_find_broker || [[ ! -O $place || -L $place ]]; then return 0; fi
   { read -r stat <"/proc/$1/stat" && stat=${stat##*) ? } && read -r stat <"/proc/${stat%% *}/stat"; } 2>/dev/null || return 0
   if [[ $stat == *' (flux-broker'* ]]; then echo "$(readlink /proc/self/ns/pid) $stat" >"$place/.dlrun"; fi
 }
 
 _dlrun_remove_brokers() { # the directories with such a note, beside that of this job's broker, whose broker was killed: no other end leaves them
-  local place=${FLUX_URI-} note names='' stat=''
-  place=${place#local://} place=${place%/*}
-  if [[ $place != */flux-?????? ]]; then return 0; fi
+  local place='' note names='' stat=''
+  _dlrun_find_broker || return 0
   for note in "${place%/*}"/flux-??????/.dlrun; do
     place=${note%/*}
     if [[ -O $place && ! -L $place && -O $note ]] && { read -r names stat <"$note"; } 2>/dev/null &&
