@@ -37,9 +37,9 @@ from dlrun.why.patterns import (
     BY_STATE,
     COMMAND_MISSING,
     DEPENDENCY,
-    EXCEPTION,
     LAUNCHER_MISSING,
     SIGNALS,
+    is_general,
 )
 
 _CANCELLED = (State.PENDING, State.CANCELLED, State.CANCELLED_BY_ADMIN, State.LOST)
@@ -254,7 +254,7 @@ def _cause(
     if (
         recorded == ASKED[0]
         and not first
-        and (not found or found.pattern.consequence or found.pattern is EXCEPTION)
+        and (not found or found.pattern.consequence or is_general(found.pattern))
     ):
         return *ASKED[1:], None
     # What ends with the script says no more than that it was ended: Slurm calls the step cancelled or failed, as it happens.
@@ -286,7 +286,7 @@ def _left_early(first: ProcessEnd, findings: Failures) -> tuple[str, str, str] |
     found = findings.evidence
     if not findings.early or found is None or not _LOST_OTHERS.search(found.line):
         return None
-    if found.pattern is not EXCEPTION and not found.pattern.consequence:
+    if not is_general(found.pattern) and not found.pattern.consequence:
         return None
     ranks = format_list(sorted({one.rank for one in findings.early}))
     means = f"{first.role} {ranks} ended with exit code 0 while the others still needed it"

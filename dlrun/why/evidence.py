@@ -22,7 +22,7 @@ from dlrun.system.paths import open_regular, read_bytes
 from dlrun.why import own_patterns, set_up
 from dlrun.why.known.form import Evidence, Pattern
 from dlrun.why.matching import Table
-from dlrun.why.patterns import EXCEPTION
+from dlrun.why.patterns import is_general
 from dlrun.why.verdict import grade, plain, verdict
 
 TAIL = 256 * 1024
@@ -182,7 +182,7 @@ _ENDED_ALONG = re.compile(
 
 def _may_follow(evidence: Evidence | None) -> bool:
     """Whether the evidence may be a consequence of another process's end."""
-    return evidence is not None and (evidence.pattern.consequence or evidence.pattern is EXCEPTION)
+    return evidence is not None and (evidence.pattern.consequence or is_general(evidence.pattern))
 
 
 def _ended_before(run: Path, first: ProcessEnd, rest: Iterable[log_files.Log]) -> tuple[ProcessEnd, ...]:

@@ -9,11 +9,19 @@ from dlrun.why.known.form import Pattern
 # ruff: noqa: E501 - a table
 EXCEPTION = Pattern(
     cause="exception",
-    regex=r"^\s*(?:(?:\[[^\]\s]{1,40}\](?:<std(?:err|out)>)?|\([^()]{0,60}\bpid=\d+[^()]{0,60}\)|ERROR [\d-]+ [\d:.,]+ \[\S+\]|(?:\d{1,6}|[a-z][\w.-]*\d)(?=: )):?\s*){0,3}(?:what\(\): +(\S.{0,120})|((?:(?:\w+\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Expired|Iteration|Failure)|Exception)|(?:\w+\.)+[A-Z]\w*(?:Invalid|Unsupported|Timeout|NotFound|Denied|Full|Empty)|(?:[a-z_]\w*\.){2,}[A-Z]\w+(?=: )|(?:struct|zlib|copy|socket|select)\.error)(?::?\s*$|: .{0,120})))",
+    regex=r"^[\s|]*(?:(?:\[[^\]\s]{1,40}\](?:<std(?:err|out)>)?|\([^()]{0,60}\bpid=\d+[^()]{0,60}\)|ERROR [\d-]+ [\d:.,]+ \[\S+\]|(?:\d{1,6}|[a-z][\w.-]*\d)(?=: )):?\s*){0,3}(?:what\(\): +(\S.{0,120})|((?:(?:\w+\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Expired|Iteration|Failure)|Exception)|(?:\w+\.)+[A-Z]\w*(?:Invalid|Unsupported|Timeout|NotFound|Denied|Full|Empty)|(?:[a-z_]\w*\.){2,}[A-Z]\w+(?=: )|(?:struct|zlib|copy|socket|select)\.error)(?::?\s*$|: .{0,120})))",
     means="the program raised {1}",
     next="the whole traceback: `dlrun logs JOB --rank {rank}`",
 )
 """The last line of a traceback, or a C++ exception, after the line prefixes of torchrun, mpirun, srun, pdsh and Ray."""
+
+REPORTED = Pattern(
+    cause="reported",
+    regex="",
+    means="the program says: {1}",
+    next="the lines around it: `dlrun logs JOB --rank {rank}`",
+)
+"""A line that a program marks as its error, and that the table does not know."""
 
 FRAMED = Pattern(
     cause="launcher",
@@ -98,3 +106,8 @@ SIGNALS = {
     132: ("illegal-instruction", "it was built for a CPU that this node does not have (SIGILL)", "build it on a compute node, or ask for the right one with `resources.constraint`"),
 }  # fmt: skip
 """Exit code of a signal (128 + its number) -> (cause, meaning, next step), for logs without evidence."""
+
+
+def is_general(pattern: Pattern) -> bool:
+    """Whether a pattern is of what a program itself says, which no table knows."""
+    return pattern.cause in (EXCEPTION.cause, REPORTED.cause)

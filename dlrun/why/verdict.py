@@ -8,9 +8,10 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
+from dlrun.why import reported
 from dlrun.why.known.form import Evidence
 from dlrun.why.matching import Match, Table, below, is_claimed, is_harmless
-from dlrun.why.patterns import EXCEPTION, FRAMED
+from dlrun.why.patterns import EXCEPTION, FRAMED, is_general
 
 _LONGEST = 2000
 """Characters of a line that are searched, half of them at its end: a line may list all keys of a model."""
@@ -32,7 +33,7 @@ _WRAPPER = re.compile(
     r"ChildFailedError|Engine core initialization failed|CalledProcessError|SignalException|RayTaskError|SystemExit"
     r"|\bHccl\w+, error code is|Process(?:Exited|Raised)Exception|Inner error is reported as above"
     r"|Caught \w+ in (?:DataLoader worker|replica|pin memory)"
-    r"|Capture cuda graph failed|Server process terminated unexpectedly"
+    r"|Capture cuda graph failed|SimplifiedTraceback|ExceptionGroup|Server process terminated unexpectedly"
     r"|TrainingFailedError|FailedJobError|WorkerGroupError|RaySystemError|Trials did not complete|CheckpointException ranks:"
     r"|(?i:\b(?:see|check|inspect)\b.{0,40}\b(?:root cause|stack ?trace|traceback|previous|above|below|logs?)\b)"
 )
@@ -62,8 +63,8 @@ _ASIDE = re.compile(
     r"(?:Exception ignored (?:in|on|while)\b|Error in atexit\._run_exitfuncs:|--- Logging error ---)"
 )
 """What Python prints before an exception that ends nothing, often while it ends for another reason."""
-_CALL = re.compile(r'(.* ) File "[^"]+", line \d+')
-"""A call in a traceback; the next line, further to the right, is its source code."""
+_MARKS = re.compile(r"^\W*[~^][\W]*$")
+"""A line below source code that marks a part of it."""
 _ABOUT_AN_ERROR = re.compile(
     r"^\W*$|^(?:\[\S+\]:?|\d+:)?\s|(?i:error|fail|fatal|abort|exception|traceback|caught|killed|signal|unable|cannot|could not)"
 )
@@ -99,6 +100,13 @@ _WEIGHT = {
     **dict.fromkeys(("mpi-ended", "terminated"), 4),
 }
 """Cause that is a consequence -> how far it is from the cause; others 1 (a process that was killed or crashed)."""
+_SUMMARY = re.compile(
+    r"(?i:\bnon-?zero (?:exit|return|status)|\bexit(?:ed|s|ing)?\b.{0,20}\b(?:code|status|rc)\b|\bcontainer failed\b|\(rc=\d+\)"
+    r"|flux-shell\[\d+\]: |\bjob\.exception\b)"
+)
+"""Messages that only say that a process ended."""
+_AFTER_A_MESSAGE = frozenset(("abort", "mpi-abort", "mpi-ended", "terminated", "launcher"))
+"""Consequences of an end of which the program mostly says the reason before."""
 _RAISED = re.compile(EXCEPTION.regex)
 _LOST = re.compile(
     r"\b(?:Connection(?:Reset|Aborted|Refused)?Error|BrokenPipeError|RemoteDisconnected|EOFError|RemoteProtocolError"
@@ -111,7 +119,7 @@ def grade(found: Evidence) -> int:
     """0 for a cause, 1 for an unknown exception, 2 and more for a consequence: a killed process, a lost peer, a summary."""
     if found.pattern.consequence:
         return 1 + _WEIGHT.get(found.pattern.cause, 1)
-    if found.pattern is not EXCEPTION:
+    if not is_general(found.pattern):
         return 0
     return 2 if _LOST.search(found.line) else 1
 
@@ -122,10 +130,15 @@ def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     The last block of errors counts, since a program continues after earlier ones; in it the earliest, since later ones follow
     from it; of consequences the earliest with the least grade. `passing` errors count only in an exception or if none follows.
     """
+    whole = lines
     lines = _without_asides(_without_code(lines))
     found = _found(lines, table, log)
     if found is None:
         return None
+    if found.pattern.cause == EXCEPTION.cause:
+        found = reported.raised(found, [*map(plain, lines)], [*map(plain, whole)])
+    else:
+        found = reported.completed(found, [*map(plain, lines)])
     match = below(found.line, partial(_calls_above, found.line, lines))
     if match is None:
         return found
@@ -139,7 +152,7 @@ def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
 def _calls_above(line: str, lines: Sequence[str]) -> str:
     """The calls of the traceback that ends with a line; empty without one."""
     at = next((number for number in range(len(lines))[::-1] if plain(lines[number]).strip() == line), 0)
-    calls = itertools.takewhile(_CALL.match, map(plain, reversed(lines[max(0, at - _BLOCK) : at])))
+    calls = itertools.takewhile(reported.CALL.match, map(plain, reversed(lines[max(0, at - _BLOCK) : at])))
     return "\n".join(calls)
 
 
@@ -157,7 +170,7 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
         if _CHAINED.match(line):
             chained = True
             continue
-        error = _RAISED.match(line)
+        error = reported.exception(line, lines[-distance - 1] if distance < len(lines) else "")
         match = table.match(line)
         if match is None and error is None and not _is_about_an_error(line):
             ordinary += 1
@@ -190,7 +203,20 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
             ordinary = calm = 0
         if error:
             chained = False
-    return exception or consequence or _framed([plain(line) for line in lines[-_BLOCK:]], log)
+    if exception is not None:
+        return exception
+    end = [plain(line) for line in lines[-_BLOCK:]]
+    if consequence is not None and consequence.pattern.cause not in _AFTER_A_MESSAGE:
+        return consequence
+    passes = partial(_is_no_cause, table)
+    framed = None if consequence else _framed(end, log)
+    return framed or reported.marked(end, log, passes, _is_about_an_error) or consequence
+
+
+def _is_no_cause(table: Table, line: str) -> bool:
+    """Whether a line that is marked as an error is known not to be the cause, or known otherwise."""
+    no_cause = _WRAPPER.search(line) or _RECOVERED.search(line) or _SUMMARY.search(line)
+    return bool(no_cause or is_harmless(line) or table.match(line))
 
 
 def _continues(line: str, printed: Iterable[str]) -> bool:
@@ -220,7 +246,8 @@ def _without_code(lines: Sequence[str]) -> list[str]:
     return [
         line
         for line, before in zip(lines, ("", *lines), strict=False)
-        if not ((at := _CALL.match(before)) and line.startswith(f"{at[1]}  "))
+        if not ((at := reported.CALL.match(before)) and line.startswith(f"{at[1]}  "))
+        and not _MARKS.match(line)
     ]
 
 

@@ -17,8 +17,9 @@ from dlrun.why import diagnose as why
 from dlrun.why.command import lines
 from dlrun.why.diagnose import answer
 from dlrun.why.known.causes import CAUSES
+from dlrun.why.known.programs.general import WAYS
 from dlrun.why.known.table import WRITERS
-from dlrun.why.patterns import BY_NOTE, BY_STATE, EXCEPTION, SIGNALS
+from dlrun.why.patterns import BY_NOTE, BY_STATE, EXCEPTION, REPORTED, SIGNALS
 from dlrun.why.verdict import plain
 from tests import house
 from tests.fakebin import FakeClients
@@ -78,7 +79,11 @@ def test_the_known_answer(case, tmp_path):
 
 def test_the_corpus_knows_every_pattern():
     causes = {re.search(r"# cause: (.*)", case.read_text("utf-8"))[1] for case in CASES}
-    known = {*CAUSES, EXCEPTION.cause} | {v[0] for v in SIGNALS.values()} | {v[0] for v in BY_STATE.values()}
+    known = (
+        {*CAUSES, EXCEPTION.cause, REPORTED.cause}
+        | {v[0] for v in SIGNALS.values()}
+        | {v[0] for v in BY_STATE.values()}
+    )
     known |= {v[0] for v in BY_NOTE.values()}
     assert causes - {"unknown", "job-script", "ports"} <= known  # and those of test_own_messages
     causes |= {case.cause for case in reported.CASES}
@@ -185,7 +190,9 @@ def next_steps() -> list[str]:
     tables = (BY_STATE, BY_NOTE, SIGNALS)
     own = [text for form in FORMS for text in (form.next, form.check)]
     known = [text for advice in CAUSES.values() for text in (advice.next, advice.check)]
-    return [EXCEPTION.next, *own, *known] + [step for table in tables for *_, step in table.values()]
+    return [EXCEPTION.next, REPORTED.next, *(way for _, way in WAYS), *own, *known] + [
+        step for table in tables for *_, step in table.values()
+    ]
 
 
 def test_the_next_step_names_keys_and_commands_that_exist():

@@ -1,0 +1,129 @@
+"""How programs mark their errors, and the way out of kinds of errors that are not of one library."""
+
+from __future__ import annotations
+
+import re
+
+# ruff: noqa: E501 - a table
+LEVELS = tuple(
+    map(
+        re.compile,
+        (
+            r"(?:^|[\s\[(|<:=\"-])(?:FATAL|CRITICAL|Fatal|CRIT|EMERG|PANIC|[Pp]anic|fatal|critical)(?: error)?(?=[\]:|\s,)>\"-])|panicked at|\bAssertion\b.* failed|[Aa]ssertion failed|terminate called (?:after|without)|Check failed:|^\W*F\d{4} \d\d:\d\d|forrtl: severe|(?:[Rr]untime|RUNTIME) (?:error|ERROR):",
+            r"(?:^|[\s\[(|<:=\"-])(?:ERROR|SEVERE|ERR|[Ee]rror)(?: in [^:]{1,80})?(?=[\]:|,)>\"]|\s*[-|] |\s{1,3}\S)|^\W*(?:\[[^\]\s]{1,40}\]:?\s*)?\[?E\s?\d{4}[ T]\d\d:\d\d|\*\*\*.* Error \d|^Exception in thread|^ERR!|^[eE]rror$",
+            r"^\W*(?:\[[^\]\s]{1,40}\]:?\s*|[\w./-]+: )?[A-Z\w'\"`./-]+(?: \S+){1,40}? (?:(?:can ?not|could not|can't|must|was not|were not|is not|are not|does not|did not|do not|not) \S+|missing|invalid|unsupported|unknown|exceeds?|failed|refus\w+|abort\w*|exiting|too (?:large|small|many|few|long))\b|^(?:[Cc]annot|[Cc]ould not|[Cc]an't|[Uu]nable|[Ff]ailed|[Ii]nvalid|[Mm]issing|[Uu]nknown|[Uu]nsupported|[Nn]o) \S+",
+        ),
+    )
+)
+"""Regular expressions of lines that a program marks as its error, the gravest first; the last one: by its words alone."""
+
+_CODE = "correct the code there, and try it with a small input before it is submitted"
+_ARGUMENTS = "correct the command's arguments (`dlrun plan --script` shows them as the program gets them) or its configuration file"
+WAYS: tuple[tuple[str, str], ...] = (
+    (
+        r"shapes? cannot be multiplied|[Ss]ize mismatch|[Ss]hape ?mismatch|The size of tensor|not aligned|could not be? ?broadcast|could not broadcast|must match the size|Sizes of tensors must match|stack expects each tensor|shape '\[.*\]' is invalid|[Ii]ncompatible shapes?|Given groups=|cannot reshape|Dimension out of range|inhomogeneous|shapes? .* (?:do not|don't|does not) match|number of (?:channels|features|classes)",
+        "the sizes of two arrays do not go together: print their shapes before that line, and compare the model's sizes with those of the data",
+    ),
+    (
+        r"Expected all tensors to be on the same device|should be the same|expected scalar type|must have the same dtype|Input type .* and weight type",
+        "move both to one device and one type: `.to(model.device, model.dtype)`",
+    ),
+    (
+        r"does not require grad|one of the variables needed for gradient|backward through the graph a second time|unused in|leaf Variable",
+        "see which parameters are frozen or changed in place before the loss",
+    ),
+    (
+        r"validation errors? for|ValidationError|ConfigError|ConfigurationError|MissingMandatory|[Uu]nknown (?:option|argument|parameter|key|field|config)|unrecognized|[Uu]nexpected key\b|[Ii]nvalid (?:choice|value|option|argument|config\w*)|required (?:argument|option|key|field)|[Mm]issing (?:required )?(?:argument|option|key|field|setting|config)|[Nn]o such option|[Uu]sage:",
+        _ARGUMENTS,
+    ),
+    (
+        r"JSONDecodeError|Expecting (?:value|property name|',' delimiter)|yaml\.|TOMLDecodeError|could not determine a constructor|while (?:parsing|scanning)",
+        "the file is not valid JSON, YAML or TOML: check its syntax at the place that is named, and that it is not empty or cut off",
+    ),
+    (
+        r"UnicodeDecodeError|codec can't decode",
+        "the file is not text of that encoding (compressed, binary, or of another one): open it in binary, or name the encoding",
+    ),
+    (
+        r"FileNotFoundError|No such file or directory|[Nn]ot found[:.]? \S*/|does not exist|NotADirectoryError|IsADirectoryError|no (?:files|images|samples|data) (?:found|in|match)|[Ff]ound 0 (?:files|images|samples)",
+        "check the path on a compute node; relative paths start at the spec's `directory`",
+    ),
+    (
+        r"FileExistsError|already exists|not empty",
+        "give each run its own directory, or the program's option to overwrite or to resume",
+    ),
+    (
+        r"PermissionError|[Pp]ermission denied|Access ?Denied|not permitted|\b403 (?:Client|Forbidden)|Forbidden",
+        "check who may read and write it: `ls -ld` of it and of the directories above it; for a server, the token or key of the job",
+    ),
+    (
+        r"\b401 (?:Client|Unauth)|Unauthorized|[Aa]uthentication|[Cc]redentials?\b|(?i:api|access|auth|hf)[ _]?(?i:token|key)\b",
+        "give the job its credentials (a file that only you can read, or `environment.variables`), and check that they are still valid",
+    ),
+    (
+        r"\b404 (?:Client|Not)|RepositoryNotFound|NoSuchKey|NoSuchBucket",
+        "check the name and version of what is downloaded",
+    ),
+    (
+        r"\b429 Client|Too Many Requests|[Rr]ate limit",
+        "fetch it once before the job, rather than from each rank",
+    ),
+    (
+        r"Connection|Timeout|[Tt]imed out|Network|unreachable|resolve host|SSL|[Cc]ertificate|URLError|HTTPError",
+        "check whether the other end runs, and whether a compute node reaches it; download what it needs before the job",
+    ),
+    (
+        r"MemoryError|[Oo]ut of memory|Cannot allocate|bad_alloc",
+        "ask for more with `resources.memory_per_node`, or load less at once",
+    ),
+    (
+        r"RecursionError|maximum recursion",
+        "a function calls itself without an end, or a structure refers to itself",
+    ),
+    (
+        r"[Cc]an't pickle|[Cc]annot pickle|PicklingError|not (?:JSON )?serializable",
+        "what is sent to another process or stored must be plain data: no lambdas, open files, locks or local functions",
+    ),
+    (
+        r"'NoneType' object|is None|null pointer|NoneType",
+        "a call before that line returned nothing: print what it is, and see why it is missing",
+    ),
+    (
+        r"unexpected keyword argument|missing \d+ required (?:positional|keyword)|has no attribute|cannot import name|takes \d+ positional|got multiple values|AbstractMethodError|NotImplementedError|not implemented|[Dd]eprecated|no longer supported",
+        "compare the versions of the packages with those that the program was written for (`pip list`, its requirements); if it is your own code, correct the call",
+    ),
+    (
+        r"KeyError",
+        "print the keys that there are before that line; correct the name in the configuration, the data or the checkpoint",
+    ),
+    (
+        r"IndexError|out of (?:range|bounds)|StopIteration|empty sequence|max\(\) arg",
+        "the list, batch or data set is shorter than expected, or empty: print its length before that line",
+    ),
+    (
+        r"ZeroDivisionError|division by zero|divide by zero",
+        "the divisor is 0: often the length of an empty data set, or fewer samples than ranks",
+    ),
+    (
+        r"\bnan\b|\bNaN\b|\binf\b|[Oo]verflow|FloatingPointError|diverge",
+        "check the loss before it, the learning rate and the data for values that are not numbers",
+    ),
+    (
+        r"AssertionError|Assertion .*failed|[Aa]ssertion failed|Check failed|panick",
+        "the condition that it names does not hold: see the code there for what it expects of the data and the configuration",
+    ),
+    (
+        r"SyntaxError|IndentationError|TabError|NameError|UnboundLocalError|is not defined|[Ss]yntax error|undeclared|unbound variable",
+        _CODE,
+    ),
+    (r"KeyboardInterrupt", "find who sent SIGINT: a user, or a launcher that was interrupted"),
+    (
+        r"CalledProcessError|non-zero (?:exit|return)|returned \d+|exit (?:code|status) [1-9]",
+        "see what that command printed above, and run it alone on a compute node",
+    ),
+    (
+        r"ValueError|TypeError|IllegalArgument|invalid_argument|must be|should be|expected",
+        "compare the value that it names with what is expected: it comes from the command's arguments, the configuration or the data",
+    ),
+)
+"""Regular expression of what a program said -> the way out; the first that matches counts."""

@@ -1,0 +1,182 @@
+"""What a log without a known error reports: its exception and where that was raised, or its gravest line."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from dlrun.why.known.form import Evidence
+from dlrun.why.known.programs.general import LEVELS, WAYS
+from dlrun.why.patterns import EXCEPTION, REPORTED
+
+CALL = re.compile(r'(.* ) File "[^"]+", line \d+')
+"""A call in a traceback; the next line, further to the right, is its source code."""
+_RAISED = re.compile(EXCEPTION.regex)
+_BELOW_A_CALL = re.compile(
+    r"^\W*(?:\[\S{1,40}\]\S*\s*|\d+: |\([^()]*\bpid=[^()]*\)\s*)*((?:\w+\.)*[A-Z]\w*(?:: .{0,120}|\s*$))"
+)
+"""An exception of any name, as it stands below the last call of a traceback."""
+_FRAME = re.compile(
+    r'^(?P<mark>.*?)\s*File "(?P<path>[^"]+)", line (?P<line>\d+)(?:, in (?P<of>.+))?$'
+    r"|^\W*[│|] (?P<box>/\S+):(?P<number>\d+) in (?P<name>\S+)"
+)
+"""A call in a traceback of Python, or of Rich (in a box)."""
+_INSTALLED = re.compile(
+    r"<(?!stdin)|.*/bin/[\w.-]+$|.*/(?:(?:site|dist)-packages|lib(?:64)?/python\d[\d.]*)/"
+)
+"""The beginning of a path that is not of the user's own program; what follows names the package."""
+_START = re.compile(r"Traceback \(most recent call last\)")
+_CHAINED = re.compile(r"The above exception was the direct cause|During handling of the above")
+_MOST = 200
+"""Characters of a message that are shown, and lines above an exception that are searched for its calls."""
+_STAMP = re.compile(r"^\W*\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[]\s|-]*")
+_MESSAGE = re.compile(r"""\b(?:msg|message|event|error)"?\s*[=:]\s*"((?:[^"\\]|\\.)+)\"""")
+"""The message in a line of fields (JSON, logfmt)."""
+_OPEN = re.compile(r"^(?:[\w.]+:?)?\s*$|validation errors? for \S+$|:\s*$")
+"""A message that continues in the next line."""
+_APART = re.compile(
+    rf"^\W*$|^\W*\d{{4}}-\d\d|^\[|(?:INFO|WARNING|ERROR)[\]: ]|Traceback \(most|^\W*File \"|{_CHAINED.pattern}"
+)
+"""A line with which no message continues."""
+_CODE = re.compile(r"^\W*(?:assert\b|raise\b|.*\bassert\w*\()")
+"""Code that shows what an exception without a message is about."""
+_NEAR = 12
+"""Lines of ordinary output after an error after which the program has continued."""
+
+
+def exception(line: str, above: str) -> re.Match[str] | None:
+    """An exception in a line, by its name or because the line above is a call of a traceback; None for another line."""
+    return _RAISED.match(line) or (_BELOW_A_CALL.match(line) if CALL.match(above) else None)
+
+
+def raised(found: Evidence, lines: Sequence[str], whole: Sequence[str]) -> Evidence:
+    """An exception that no table knows: the first of its chain, where it was raised, and the way out of its kind.
+
+    lines, whole: the log without and with the source code of tracebacks.
+    """
+    at: int | None = _index(found.line, lines)
+    chain: list[str] = []
+    line, place = found.line, ""
+    while at is not None:
+        line = lines[at].strip()
+        chain.append(
+            _whole(_message(line, lines[at - 1] if at else ""), lines[at + 1 : at + 3], _code(line, whole))
+        )
+        place, at = _above(lines, at)
+    means = f"the program raised {chain[-1]}{place and f' ({place})'}"
+    if len(chain) > 1:
+        means += f"; then {chain[0]}"
+    return _answer(found, line, means, reversed(chain))
+
+
+def marked(
+    lines: Sequence[str],
+    log: str,
+    passes: Callable[[str], bool],
+    about: Callable[[str], bool],
+) -> Evidence | None:
+    """The gravest line of an error among the last lines of a log, of these the first; None without one.
+
+    passes: whether a line is not the cause; about: whether it belongs to a block of errors.
+    """
+    best: tuple[int, int] | None = None
+    ordinary = 0
+    for at in range(len(lines))[::-1]:
+        line = lines[at]
+        level = next((n for n, regex in enumerate(LEVELS) if regex.search(line[:_MOST])), None)
+        if level is not None and not passes(line):
+            ordinary = 0
+            if best is None or level <= best[0]:
+                best = level, at
+        elif not about(line):
+            ordinary += 1
+        if ordinary > _NEAR or len(lines) - at > _MOST:
+            break
+    if best is None:
+        return None
+    line = lines[best[1]].strip()
+    fields = _MESSAGE.search(line)
+    whole = _whole(fields[1] if fields else _STAMP.sub("", line), lines[best[1] + 1 : best[1] + 2])
+    found = Evidence(log=log, line=line, pattern=REPORTED)
+    return _answer(found, line, f"the program says: {whole}", (whole,))
+
+
+def _answer(found: Evidence, line: str, means: str, messages: Iterable[str]) -> Evidence:
+    """An answer with the way out of the first of the messages whose kind is known."""
+    ways = (way for message in messages for regex, way in WAYS if re.search(regex, message))
+    way = next(ways, None)
+    step = f"{way}; {found.pattern.next}" if way else found.pattern.next
+    return replace(found, line=line, pattern=replace(found.pattern, means=means, next=step))
+
+
+def _index(line: str, lines: Sequence[str]) -> int:
+    """Where a line stands, the last one; 0 without it."""
+    return next((at for at in range(len(lines))[::-1] if lines[at].strip() == line), 0)
+
+
+def _code(line: str, whole: Sequence[str]) -> str:
+    """The source code above an exception."""
+    above = range(_index(line, whole))[::-1]
+    return next((whole[at] for at in above if re.search(r"\w", whole[at])), "")
+
+
+def _message(line: str, above: str) -> str:
+    """The message of an exception, without the prefixes of its line."""
+    match = exception(line, above)
+    return next((value.strip() for value in match.groups() if value), line) if match else line
+
+
+def completed(found: Evidence, lines: Sequence[str]) -> Evidence:
+    """An error with its next lines about the thing that it names, where its line ends with that."""
+    if not (found.values and found.line.endswith(found.values[0]) and _OPEN.search(found.values[0])):
+        return found
+    at = _index(found.line, lines)
+    return replace(found, values=(_whole(found.values[0], lines[at + 1 : at + 3]), *found.values[1:]))
+
+
+def _whole(message: str, after: Iterable[str], code: str = "") -> str:
+    """A message, cut, with the next lines where it continues there; code: the line above, for an exception without a message."""
+    after = itertools.takewhile(lambda line: not (_APART.search(line) or _RAISED.match(line)), after)
+    if _OPEN.search(message):
+        message = " ".join((message, *(line.strip() for line in after)))
+    if ":" not in message and _CODE.match(code):
+        message = f"{message} at `{code.strip()}`"
+    return message[:_MOST]
+
+
+def _above(lines: Sequence[str], at: int) -> tuple[str, int | None]:
+    """Where the exception in a line was raised, and the line of the one that it followed from; "" and None if unknown."""
+    calls: list[tuple[str, str, str]] = []
+    first = max(0, at - _MOST)
+    for number in range(first, at)[::-1]:
+        line = lines[number]
+        if _START.search(line):
+            return _where(calls), _before(lines, first, number)
+        if call := _FRAME.match(line):
+            path, of = call["path"] or call["box"], call["of"] or call["name"] or ""
+            calls.append((path, call["line"] or call["number"], of))
+        elif exception(line, lines[number - 1]):
+            break
+    return _where(calls), None
+
+
+def _before(lines: Sequence[str], first: int, start: int) -> int | None:
+    """The exception above the sentence that introduces a traceback as its consequence; None without one."""
+    near = [number for number in range(first, start)[::-1] if lines[number].strip(" \t|│+")][:1]
+    if not near or not _CHAINED.search(lines[near[0]]):
+        return None
+    return next((n for n in range(first, near[0])[::-1] if exception(lines[n], lines[n - 1])), None)
+
+
+def _where(calls: Sequence[tuple[str, str, str]]) -> str:
+    """`train.py line 31, in main`: the last call of the user's own program; and the package that raised it, if another."""
+    if not calls:
+        return ""
+    own = next((call for call in calls if not _INSTALLED.match(call[0])), None)
+    path, line, of = own or calls[0]
+    place = f"{_INSTALLED.sub('', path)} line {line}" + (f", in {of}" if of and of != "<module>" else "")
+    if own is None or own is calls[0]:
+        return place
+    return f"in {_INSTALLED.sub('', calls[0][0])}, called by {place}"
