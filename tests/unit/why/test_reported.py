@@ -165,12 +165,12 @@ def test_there_are_many_and_each_has_its_source():
     assert len(CASES) >= 150
     assert len({case.name for case in CASES}) == len(CASES)
     assert all(case.source.startswith("https://") for case in CASES)
-    assert {case.cause for case in CASES} - {"unknown", "exception"} <= set(CAUSES)
+    assert {case.cause for case in CASES} - {"unknown", "exception", "reported"} <= set(CAUSES)
 
 
 @pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.name)
 def test_every_text_of_the_table_is_found_as_its_cause(writer):
-    """A text that another form hides, or that its own pattern does not match, would be documented and never told."""
+    """A text that another form hides, or that its own pattern does not match, would be documented and never reported."""
     assert writer.source.startswith("https://")
     hidden = []
     for form in writer.forms:
@@ -215,3 +215,35 @@ def test_each_cause_is_used():
 
 def test_a_case_is_a_case():
     assert all(isinstance(case, Case) and case.log for case in CASES)
+
+
+@pytest.mark.parametrize(
+    ("name", "means"),
+    [
+        (
+            "chain",
+            "raised KeyError: 'warmup_ratio' (/w/conf.py line 12, in load); then acme.ConfigProblem: could not",
+        ),
+        ("lib", "have a grad_fn (in torch/autograd/__init__.py, called by /w/train.py line 31, in main)"),
+        ("rust", "says: thread 'main' panicked at src/data/reader.rs:212:31: shard index 14 exceeds 12"),
+        ("json", "says: optimizer state has 3 groups, model has 2"),
+    ],
+)
+def test_an_error_that_no_table_knows_is_told_as_the_log_has_it(name, means, tmp_path):
+    (case,) = [case for case in CASES if case.name == f"says-{name}"]
+    assert means in asked(tmp_path, {0: case.log}, [0]).means
+
+
+def test_an_exception_without_a_message_is_told_with_its_code(tmp_path):
+    log = """Traceback (most recent call last):
+  File "/w/train.py", line 31, in main
+    assert len(batch) == world * micro
+           ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+AssertionError
+"""
+    assert "AssertionError at `assert len(batch) == world * micro`" in asked(tmp_path, {0: log}, [0]).means
+
+
+def test_a_message_is_told_with_the_line_in_which_it_goes_on(tmp_path):
+    log = "pydantic_core._pydantic_core.ValidationError: 1 validation error for C\nlr\n  Input should be a number\n"
+    assert "for C lr Input should be a number" in asked(tmp_path, {0: log}, [0]).means
