@@ -168,7 +168,7 @@ def test_a_hundredth_submission_stores_nothing_and_clean_removes_what_no_job_use
     (tree / "lib.py").write_text("VERSION = 2\n")
     third, noted = submitted(dlrun, TRAIN, "--wait")
     assert len(objects(dlrun)) == len(before) + 1
-    assert "code of jobs with a snapshot: " in dlrun("list").stderr
+    assert "code of jobs: " in dlrun("list").stderr
     assert "2 versions" in dlrun("clean", third).stderr
     said = dlrun("clean", third, "--yes")
     assert "1 job" in said.stderr

@@ -105,13 +105,14 @@ def _clean_code(places: Sequence[Path], *, prune: bool) -> None:
 
     for place in dict.fromkeys(map(store.beside, places)):
         had = store.use(place)
-        if not had.versions:
+        if not had.versions and not had.unused:
             continue
         if prune and had.unused:
             store.use(place, prune=True)
         fate = "removed" if prune else "`--yes` removes that"
         unused = f", {had.unused} of it without a job: {fate}" if had.unused else ""
-        notice(f"code: {had.size} in {many(had.versions, 'version')} of {place}{unused}")
+        versions = f"{many(had.versions, 'version')} of " if had.versions else ""
+        notice(f"code: {had.size} in {versions}{place}{unused}")
 
 
 def _clean_hubs(places: Sequence[Path], *, prune: bool) -> None:

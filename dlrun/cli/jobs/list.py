@@ -60,7 +60,7 @@ def _show_stores(places: set[Path]) -> None:
 
     for place in sorted(places):
         if (size := code.known_size(code.beside(place))) is not None:
-            notice(f"code of jobs with a snapshot: {Bytes(size)}; `dlrun clean` shows what no job uses")
+            notice(f"code of jobs: {Bytes(size)}; `dlrun clean` shows what no job uses")
         versions = store.versions(store.beside(place))
         for kind, what in (("image", "images of containers"), ("hub", "models and data sets of the hub"),
                            ("compiled", "compiled code")):  # fmt: skip

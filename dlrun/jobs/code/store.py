@@ -78,21 +78,26 @@ _PART = re.compile(r"\.[0-9]+\.new|\.dlrun-[0-9a-f]{12}\.new")
 def locked(place: Path) -> Iterator[None]:
     """Make the store if it is missing, and keep other submissions and `clean` out of it; raises OperationFailed."""
     try:
-        make_base(place.parent)
-        with suppress(FileExistsError):
-            place.mkdir(mode=0o700)
-        seen = place.lstat()
-        if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.geteuid() or seen.st_mode & 0o077:
-            raise OperationFailed(f"`{place}` is not a directory that only you can change", help="remove it")
+        make(place)
         with exclusive(place, f"`{place}` is in use", "another submission or `dlrun clean` runs", _SECONDS):
-            for name in ("objects", "trees"):
-                (place / name).mkdir(mode=0o700, exist_ok=True)
             yield
     except OSError as error:
         raise OperationFailed(
             f"the code cannot be stored in `{place}`: {error.strerror}",
             help="nothing was submitted; free space there, or `code: record` runs what is there when the job starts",
         ) from None
+
+
+def make(place: Path) -> None:
+    """Make the store if it is missing; raises OSError, and OperationFailed if it is not this user's alone."""
+    make_base(place.parent)
+    with suppress(FileExistsError):
+        place.mkdir(mode=0o700)
+    seen = place.lstat()
+    if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.geteuid() or seen.st_mode & 0o077:
+        raise OperationFailed(f"`{place}` is not a directory that only you can change", help="remove it")
+    for name in ("objects", "trees"):
+        (place / name).mkdir(mode=0o700, exist_ok=True)
 
 
 def add(place: Path, chosen: Chosen) -> Version:

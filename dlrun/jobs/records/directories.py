@@ -6,13 +6,16 @@ import errno
 import json
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.jobs.records import ownership, process_mark, unfinished
+from dlrun.model.data import DATE
 from dlrun.system import writing
 from dlrun.system.private import make_base
 from dlrun.system.writing import replace, write_below
@@ -42,11 +45,13 @@ def create(
     *,
     token: str | None = None,
     linked: Mapping[str, Path] | None = None,
+    shared: Mapping[str, Path] | None = None,
     option: str = "`--job-dir` or `DLRUN_JOBS`",
 ) -> None:
     """Create a job directory of mode 0700 with these files and their list atomically; names: what the job may write.
 
-    linked: name -> existing file with the same text, to which that file becomes a hard link.
+    linked: name -> existing file with the same text, to which that file becomes a hard link; shared: name -> file that may be
+    missing or damaged, for which a copy does as well.
     Raises OperationFailed if it exists or cannot be created; option: the setting of another place, for the help line.
     """
     temporary = directory.with_name(unfinished.name_for(directory.name))
@@ -65,6 +70,9 @@ def create(
                 if linked is not None and name in linked:
                     (temporary / name).parent.mkdir(exist_ok=True)
                     os.link(linked[name], temporary / name)
+                    continue
+                if shared is not None and name in shared:
+                    _share(temporary, name, text, shared[name])
                     continue
                 write_below(temporary, name, text, mode=0o700 if name.endswith(".sh") else 0o600)
             runs = [f"points/{index}" for index in range(names.points or 0)]
@@ -87,6 +95,31 @@ def create(
             f"cannot make the job directory `{directory}`: {error.strerror}",
             help=f"set another directory with {option}",
         ) from None
+
+
+def _share(directory: Path, name: str, text: str, stored: Path) -> None:
+    """Make a file with this text a link to the stored file, if it has that text and only this user could write it; else write it.
+
+    Then the stored file becomes a link to it, if that is possible. Raises OSError if it cannot be written.
+    """
+    path, data = directory / name, text.encode("utf-8", errors="surrogateescape")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):
+        os.link(stored, path)
+        if _is_own_copy(path, data):
+            return
+        stored.unlink()
+    path.unlink(missing_ok=True)
+    write_below(directory, name, data, mode=0o400)
+    os.utime(path, (DATE, DATE))  # as all files of a store
+    with suppress(OSError):
+        os.link(path, stored)
+
+
+def _is_own_copy(path: Path, data: bytes) -> bool:
+    seen = path.lstat()
+    mark = (stat.S_ISREG(seen.st_mode), seen.st_uid, stat.S_IMODE(seen.st_mode), seen.st_size)
+    return mark == (True, os.geteuid(), 0o400, len(data)) and path.read_bytes() == data
 
 
 def written_list(

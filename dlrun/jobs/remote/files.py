@@ -168,34 +168,41 @@ def write_stream(
     token: str,
     keys: Mapping[str, str] | None = None,
     missing: frozenset[str] | None = None,
+    programs: Mapping[str, str] | None = None,
 ) -> bool:
     """Write a job directory as a tar stream; False if the other end stopped reading.
 
-    keys: of the files by name (`keys`); missing: those that the store there lacks, None if it cannot be used. Raises
-    OperationFailed if a file cannot be read or changes meanwhile.
+    keys: of the files by name (`keys`); programs: of those of the texts that the store has; missing: those that the store there
+    lacks, None if it cannot be used. Raises OperationFailed if a file cannot be read or changes meanwhile.
     """
-    keys = keys or {}
+    keys, programs = keys or {}, programs or {}
     try:
         with tarfile.open(
             fileobj=cast("BinaryIO", _Pipe(write)), mode="w|", format=tarfile.PAX_FORMAT
         ) as tar:
             for run in (*runs, SUBMISSION):
                 tar.addfile(_entry(run, kind=tarfile.DIRTYPE, mode=0o700))
-            for name, text in texts.items():
-                _add_text(tar, name, text)
             fresh: dict[str, str] = {}
+            for name, text in texts.items():
+                key = programs.get(name)
+                if key is not None and missing is not None and key not in missing:
+                    _add_link(tar, name, f".objects/{key}")
+                    continue
+                _add_text(tar, name, text)
+                if key is not None and missing is not None:
+                    fresh.setdefault(key, name)
             laid: list[SentFile] = []
             for one in sent:
                 key = keys.get(one.name)
                 if key is None or missing is None or key in missing:
                     _add_file(tar, one, key)
                     if key is not None and missing is not None:
-                        fresh.setdefault(key, one.name)
+                        fresh.setdefault(key, f"{FILES}/{one.name}")
                 else:
                     laid.append(one)
                     _add_link(tar, f".laid/{one.name}", f".objects/{key}")
             for key, name in fresh.items():
-                _add_link(tar, f".fresh/{key}", f"{FILES}/{name}")
+                _add_link(tar, f".fresh/{key}", name)
             if laid:
                 _add_text(tar, ".times", _times(laid))
             # Last: with the token all files before it are complete (receive.sh).

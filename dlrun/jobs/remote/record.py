@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dlrun.errors import OperationFailed
+from dlrun.jobs.code import programs
 from dlrun.jobs.records import directories, jobs, process_mark, submission, submitter
 from dlrun.jobs.records.jobs import Job, Remote
 from dlrun.jobs.records.validation import read_json
@@ -44,7 +45,8 @@ def create(
         # Random: it distinguishes this submission's directory from an older one with the same name.
         SENT: json.dumps({"token": secrets.token_hex(16), "files": manifest}) + "\n",
     }
-    directories.create(directory, {**texts, **record}, written_names(plan))
+    shared = programs.shared(directory.parent, directory, texts)
+    directories.create(directory, {**texts, **record}, written_names(plan), shared=shared)
 
 
 def made(plan: Plan, remote: Remote, job_id: str | None, cluster: str | None) -> dict[str, Any]:

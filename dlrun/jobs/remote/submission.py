@@ -14,6 +14,7 @@ from dlrun.errors import DlrunError, Invalid
 from dlrun.jobs.clusters import identity
 from dlrun.jobs.clusters.environment import check_secrets
 from dlrun.jobs.clusters.login import client
+from dlrun.jobs.code import programs
 from dlrun.jobs.records import contents, directories, jobs, ownership, submission
 from dlrun.jobs.records.jobs import Job, Remote
 from dlrun.jobs.remote import code as remote_code
@@ -201,13 +202,13 @@ def _send(transport: Transport, load: Payload, remote: Remote, token: str, own: 
     runs = [f"points/{point.index}/logs" for point in plan.points]
     if not runs or plan.pool is not None:
         runs.append("logs")
-    keys = load.keys
+    keys, own_keys = load.keys, programs.keys(load.texts)
     unknown: list[frozenset[str] | None] = [None]
 
     def write(send: Callable[[bytes], bool], missing: frozenset[str] | None) -> bool:
         unknown[:] = [missing]
         return remote_files.write_stream(
-            send, texts, [*runs, remote_files.FILES], load.sent, token, keys, missing
+            send, texts, [*runs, remote_files.FILES], load.sent, token, keys, missing, own_keys
         )
 
     own_place = plan.directory == f"{remote.directory}/{remote_files.FILES}"
@@ -217,7 +218,7 @@ def _send(transport: Transport, load: Payload, remote: Remote, token: str, own: 
         needed="" if own_place or tree else plan.directory,  # a snapshot runs without its first directory
         token=token,
         jobs=own,
-        keys=tuple(dict.fromkeys(keys.values())),
+        keys=tuple(dict.fromkeys([*keys.values(), *own_keys.values()])),
         tree=tree,
         write=write,
     )

@@ -17,6 +17,7 @@ from typing import IO, Any, Protocol
 
 from dlrun.errors import Interrupted, OperationFailed
 from dlrun.jobs.clusters.environment import secret_values
+from dlrun.jobs.code import programs
 from dlrun.jobs.records import directories, jobs
 from dlrun.jobs.staging.plan import StagingJob, expanded, expanded_here
 from dlrun.jobs.submission import node_archive
@@ -197,7 +198,9 @@ def in_allocation(
     of the script's log.
     """
     target = directories.new_directory(jobs.home(), staging.plan.name).absolute()
-    directories.create(target, files(staging.plan, staging.inputs, target), written_names(staging.plan))
+    made = files(staging.plan, staging.inputs, target)
+    shared = programs.shared(target.parent, target, made)
+    directories.create(target, made, written_names(staging.plan), shared=shared)
     log, events = target / "logs" / "job.log", Events(target / "logs" / EVENTS)
     with append_to(log) as stream:
         process = subprocess.Popen(

@@ -19,8 +19,8 @@ from dlrun.errors import DlrunError, Interrupted, Invalid, OperationFailed
 from dlrun.jobs.clusters import clients, control, identity, local
 from dlrun.jobs.clusters.environment import check_secrets, clean, without_own
 from dlrun.jobs.clusters.query import BUSY
+from dlrun.jobs.code import programs, snapshot
 from dlrun.jobs.code import record as code_record
-from dlrun.jobs.code import snapshot
 from dlrun.jobs.hubs import needed as hubs
 from dlrun.jobs.hubs import store
 from dlrun.jobs.images import needed as images
@@ -105,7 +105,9 @@ def submit(
         made |= kept
         # A signal between the scheduler's answer and the record would lose the job's id.
         with delayed_signals("waiting for the scheduler's answer before dlrun exits") as received:
-            directories.create(target, made, written_names(plan), linked={**taken.linked, **linked})
+            linked = {**taken.linked, **linked}
+            shared = programs.shared(base.absolute(), target, made)
+            directories.create(target, made, written_names(plan), linked=linked, shared=shared)
             stored.close()  # `clean` sees the new directory now
             links.enter(jobs.home(), target, plan.name)
             job_id, cluster, printed = _hand_over(plan, target, environment, attached=attached)

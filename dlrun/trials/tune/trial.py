@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from dlrun.jobs.code import programs
 from dlrun.jobs.hubs import store
 from dlrun.jobs.queue.results import metrics
 from dlrun.jobs.records import directories, jobs
@@ -41,7 +42,8 @@ def run(
     """
     target = _directory(tuning, coming)
     made = files(plan, None, target) | store.named_in(plan, jobs.home(), target)
-    directories.create(target, made, written_names(plan))
+    shared = programs.shared(jobs.home().absolute(), target, made)
+    directories.create(target, made, written_names(plan), shared=shared)
     began = time.monotonic()
     # end_with: if dlrun is killed, the kernel ends the script (PR_SET_PDEATHSIG).
     with append_to(target / "logs" / "job.log") as log:

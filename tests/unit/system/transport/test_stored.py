@@ -12,12 +12,14 @@ import pytest
 
 from dlrun.cli.jobs import resubmit
 from dlrun.errors import Invalid, OperationFailed
-from dlrun.jobs.code import store
+from dlrun.jobs.code import programs, store
 from dlrun.jobs.code.choose import Chosen
 from dlrun.jobs.queue import rerun
 from dlrun.jobs.records import jobs
 from dlrun.jobs.remote import files as remote_files
 from dlrun.jobs.remote import steps as remote_steps
+from dlrun.jobs.submission import node_archive
+from dlrun.jobs.submission.files import BUNDLE
 from dlrun.model.data import DATE
 
 NAMES = ["train.sh", "src/-a b", "src/@1", "src/new\nline", "src/empty", "tool"]
@@ -87,6 +89,29 @@ def test_only_what_changed_is_sent(far, tree):
     assert is_as_sent(second, tree)
     assert (first / "files/src/@1").read_text() == "src/@1 2\n"
     assert len(objects(far)) == 7
+
+
+def test_the_programs_of_nodes_are_sent_once(far, tree, monkeypatch):
+    """Each job directory there has a link to them, also one whose spec sends no file."""
+    monkeypatch.setattr(programs, "shared", lambda *_: {})  # the records here are in the same store
+    began = []
+    write = remote_files._add_text
+    monkeypatch.setattr(
+        remote_files, "_add_text", lambda tar, name, text: began.append(name) or write(tar, name, text)
+    )
+    spec = tree / "spec.yaml"
+    with spec.open("a") as file:
+        file.write("caches: auto\n")
+    first = submitted(far)
+    assert BUNDLE in began
+    began.clear()
+    spec.write_text(spec.read_text().replace("files: [train.sh, src, tool, link]", ""))
+    jobs_there = [submitted(far), submitted(far)]
+    assert BUNDLE not in began
+    for job in jobs_there:
+        assert (job / BUNDLE).read_bytes() == (first / BUNDLE).read_bytes() == node_archive.content()
+        assert (job / BUNDLE).stat().st_nlink == 3
+        assert (job / BUNDLE).stat().st_mode & 0o777 == 0o400
 
 
 @pytest.mark.slow
