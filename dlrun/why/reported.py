@@ -34,6 +34,13 @@ _MOST = 200
 _STAMP = re.compile(r"^\W*\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[]\s|-]*")
 _MESSAGE = re.compile(r"""\b(?:msg|message|event|error)"?\s*[=:]\s*"((?:[^"\\]|\\.)+)\"""")
 """The message in a line of fields (JSON, logfmt)."""
+_ADVICE = re.compile(
+    r"(?:^|[.!;:,] +(?:or |and )?|`)((?:[Pp]lease(?! report)|Consider|[Yy]ou (?:should|may|can|must|need to|might|have to)"
+    r"|[Tt]ry|Hint: (?!the backtrace)|[Mm]ake sure|Ensure|Set|Use|Specify|Did you mean"
+    r"|To (?:fix|avoid|resolve|enable|disable|load)|Convert|Run|Install|Pass|Increase|Decrease|Reduce|Rerun|Provide|Check)"
+    r" (?:[^.]|\.(?=\S)){8,}?)(?:\.(?:\s|$)|!|$)"
+)
+"""What a message advises."""
 _OPEN = re.compile(r"^(?:[\w.]+:?)?\s*$|validation errors? for \S+$|:\s*$")
 """A message that continues in the next line."""
 _APART = re.compile(
@@ -42,6 +49,8 @@ _APART = re.compile(
 """A line with which no message continues."""
 _CODE = re.compile(r"^\W*(?:assert\b|raise\b|.*\bassert\w*\()")
 """Code that shows what an exception without a message is about."""
+_RULE = re.compile(r"^\W*-{9}")
+_NODE = re.compile(r"\b(?:on node|[Nn]ode(?: name)?:|[Hh]ost(?:name)?:)\s+([\w.-]+\w)")
 _NEAR = 12
 """Lines of ordinary output after an error after which the program has continued."""
 
@@ -104,10 +113,11 @@ def marked(
 
 
 def _answer(found: Evidence, line: str, means: str, messages: Iterable[str]) -> Evidence:
-    """An answer with the way out of the first of the messages whose kind is known."""
-    ways = (way for message in messages for regex, way in WAYS if re.search(regex, message))
-    way = next(ways, None)
-    step = f"{way}; {found.pattern.next}" if way else found.pattern.next
+    """An answer with what its message, or one of the others, advises, and the way out of its kind."""
+    way = next((way for regex, way in WAYS if re.search(regex, means)), None)
+    own = next((match for match in map(_ADVICE.search, (found.line, *messages)) if match), None)
+    steps = (own and f"its own advice: {own[1].strip()[:_MOST]}", way, found.pattern.next)
+    step = "; ".join(part for part in steps if part)
     return replace(found, line=line, pattern=replace(found.pattern, means=means, next=step))
 
 
@@ -129,7 +139,13 @@ def _message(line: str, above: str) -> str:
 
 
 def completed(found: Evidence, lines: Sequence[str]) -> Evidence:
-    """An error with its next lines about the thing that it names, where its line ends with that."""
+    """An error with its next lines about the thing that it names, where its line ends with that; or with the node there."""
+    if "the node that it names" in found.pattern.next and not found.values:
+        at = _index(found.line, lines)
+        block = itertools.takewhile(lambda line: not _RULE.match(line), lines[at : at + _NEAR])
+        nodes = [match[1] for match in map(_NODE.search, block) if match]
+        means = f"{found.pattern.means} (node {nodes[-1]})" if nodes else found.pattern.means
+        return replace(found, pattern=replace(found.pattern, means=means))
     if not (found.values and found.line.endswith(found.values[0]) and _OPEN.search(found.values[0])):
         return found
     at = _index(found.line, lines)

@@ -181,7 +181,10 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
         printed.append(line)
         if match and match.pattern.consequence:
             found = _evidence(log, line, match)
-            if consequence is None or (distance - after <= _NEAR and grade(found) <= grade(consequence)):
+            near = consequence is not None and distance - after <= _NEAR
+            if consequence is None or (
+                near and (grade(found) <= grade(consequence) or consequence.pattern.cause == "abort")
+            ):
                 consequence, after, ordinary = found, distance, 0
         elif match and (
             not match.pattern.passing
@@ -216,6 +219,7 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
 def _is_no_cause(table: Table, line: str) -> bool:
     """Whether a line that is marked as an error is known not to be the cause, or known otherwise."""
     no_cause = _WRAPPER.search(line) or _RECOVERED.search(line) or _SUMMARY.search(line)
+    no_cause = no_cause or _ASIDE_OF_MPI.search(line)
     return bool(no_cause or is_harmless(line) or table.match(line))
 
 

@@ -163,8 +163,9 @@ MACHINE: Mapping[str, Advice] = {
     ),
     "permission": Advice(
         means="the job may not read, write or run something",
+        named="the job may not read, write or run {1}",
         check="`ls -ld` of the file and of each directory above it, on a compute node",
-        next="see the line above, and `ls -l` of the file that it names",
+        next="see `ls -ld` of what the line names; let the program write below a directory of the job's user (`HOME`, `TMPDIR` or the library's own variable in `environment.variables`)",
     ),
     "too-many-files": Advice(
         means="the limit of open files was reached",

@@ -49,6 +49,21 @@ WRITERS = (
                 next="point `APPTAINER_CACHEDIR` and `APPTAINER_TMPDIR` to another file system: the default is below the home directory",
             ),
             Form(
+                cause="container-image",
+                texts=("trying to read the squashfs image",),
+                source="https://github.com/vasi/squashfuse/blob/master/ll_main.c",
+                means="the image file cannot be read: it is damaged, or was not written completely",
+                next="pull or copy the image again, and compare its size or checksum with its source",
+            ),
+            Form(
+                cause="container",
+                texts=(),
+                regex=r"version `(\S+)' not found \(required by (\S*(?:squashfuse|fuse2fs|apptainer|singularity)\S*)\)",
+                source="https://man7.org/linux/man-pages/man8/ld.so.8.html",
+                means="the container runtime's own program needs a newer library than the node has: {1}",
+                next="put the library that it was built with first in `LD_LIBRARY_PATH`, or ask the centre to rebuild the runtime",
+            ),
+            Form(
                 cause="container-namespace",
                 texts=(
                     "user namespace",

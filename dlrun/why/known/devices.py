@@ -200,6 +200,7 @@ WRITERS = (
                     "device kernel image is invalid",
                     "invalid device function",
                     "hipErrorInvalidDeviceFunction",
+                    "hipSuccess (98 vs. 0)",
                     "named symbol not found",
                     "Unsupported gpu architecture 'compute_{}'",
                     "no valid PTX",

@@ -54,7 +54,7 @@ WRITERS = (
             Form(
                 cause="interpreter-missing",
                 texts=(),
-                regex=r"(\S+): cannot execute: required file not found|(\S+): \S+\^M: bad interpreter|env: \W?(\w+)\\r\W?: No such file|(\S+): bad interpreter",
+                regex=r"(\S+): cannot execute: required file not found|(\S+): \S+\^M: bad interpreter|env: \W?(\w+)\\r\W?: No such file|(\S+): bad interpreter(?!: Text)",
                 source="https://www.gnu.org/software/bash/manual/bash.html",
                 passing=True,
             ),
@@ -351,7 +351,8 @@ WRITERS = (
             ),
             Form(
                 cause="permission",
-                texts=("Permission denied", "Operation not permitted: '{1}'"),
+                texts=("Operation not permitted: '{1}'",),
+                regex=r"(?i:permission denied)(?:: (['\"/].+))?",
                 source=_ERRNO,
                 passing=True,
             ),

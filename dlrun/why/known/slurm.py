@@ -227,11 +227,18 @@ WRITERS = (
                 source=_SLURM + "slurmd/slurmstepd/task.c",
             ),
             Form(
+                cause="permission",
+                texts=("execve(): {1}: Permission denied",),
+                source=_SLURM + "slurmd/slurmstepd/task.c",
+                means="`{1}` may not be run: it is not executable, or a directory above it cannot be entered",
+                next="`chmod +x {1}`, or start it with its interpreter (`bash {1}`, `python {1}`)",
+                passing=True,
+            ),
+            Form(
                 cause="command-missing",
                 texts=(
                     "slurmstepd: error: execve(): {1}: No such file or directory",
                     "execve(): {1}: No such file or directory",
-                    "execve(): {1}: Permission denied",
                     "execve(): {1}: Exec format error",
                 ),
                 source=_SLURM + "slurmd/slurmstepd/task.c",

@@ -13,6 +13,32 @@ WRITERS = (
         source=_HF + "datasets",
         forms=(
             Form(
+                cause="cache-file",
+                texts=(),
+                regex=r"(?:No such file or directory|Failed to open local file).*\.incomplete\b|\.incomplete\b.*No such file or directory",
+                source="https://github.com/huggingface/datasets/blob/main/src/datasets/builder.py",
+                means="several jobs or ranks prepared the same data set in one cache at a time, and one removed the other's unfinished files",
+                check="whether another job or rank wrote to this cache",
+                next="prepare the data set once before the job or in one rank, or give each job its own cache (`environment.variables: {HF_DATASETS_CACHE: …}`)",
+            ),
+            Form(
+                cause="loader",
+                texts=(),
+                regex=r"_worker_loop.*(?:bad object header|Unable to (?:synchronously )?open object|inflate\(\) failed|addr overflow)",
+                source="https://github.com/pytorch/pytorch/issues/11929",
+                means="the loader's processes share one HDF5 file that was opened before they began, so their reads are mixed",
+                next="open the file in each loader process (at its first `__getitem__`, or in `worker_init_fn`), not in `__init__`",
+            ),
+            Form(
+                cause="loader",
+                texts=(),
+                regex=r"(?:bad object header|Unable to (?:synchronously )?open object|inflate\(\) failed|addr overflow)",
+                source="https://github.com/pytorch/pytorch/issues/11929",
+                stack=r"utils/data/_utils/worker\.py",
+                means="the loader's processes share one HDF5 file that was opened before they began, so their reads are mixed",
+                next="open the file in each loader process (at its first `__getitem__`, or in `worker_init_fn`), not in `__init__`",
+            ),
+            Form(
                 cause="no-network",
                 texts=(
                     "Curl returned error code {1}",

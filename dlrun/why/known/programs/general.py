@@ -11,7 +11,7 @@ LEVELS = tuple(
         (
             r"(?:^|[\s\[(|<:=\"-])(?:FATAL|CRITICAL|Fatal|CRIT|EMERG|PANIC|[Pp]anic|fatal|critical)(?: error)?(?=[\]:|\s,)>\"-])|panicked at|\bAssertion\b.* failed|[Aa]ssertion failed|terminate called (?:after|without)|Check failed:|^\W*F\d{4} \d\d:\d\d|forrtl: severe|(?:[Rr]untime|RUNTIME) (?:error|ERROR):",
             r"(?:^|[\s\[(|<:=\"-])(?:ERROR|SEVERE|ERR|[Ee]rror)(?: in [^:]{1,80})?(?=[\]:|,)>\"]|\s*[-|] |\s{1,3}\S)|^\W*(?:\[[^\]\s]{1,40}\]:?\s*)?\[?E\s?\d{4}[ T]\d\d:\d\d|\*\*\*.* Error \d|^Exception in thread|^ERR!|^[eE]rror$",
-            r"^\W*(?:\[[^\]\s]{1,40}\]:?\s*|[\w./-]+: )?[A-Z\w'\"`./-]+(?: \S+){1,40}? (?:(?:can ?not|could not|can't|must|was not|were not|is not|are not|does not|did not|do not|not) \S+|missing|invalid|unsupported|unknown|exceeds?|failed|refus\w+|abort\w*|exiting|too (?:large|small|many|few|long))\b|^(?:[Cc]annot|[Cc]ould not|[Cc]an't|[Uu]nable|[Ff]ailed|[Ii]nvalid|[Mm]issing|[Uu]nknown|[Uu]nsupported|[Nn]o) \S+",
+            r"^\W*(?:\[[^\]\s]{1,40}\]:?\s*|[\w./-]+: )?[A-Z\w'\"`./-]+(?: \S+){0,40}? (?:(?:can ?not|could not|can't|must|was not|were not|is not|are not|does not|did not|do not|not) \S+|missing|invalid|unsupported|unknown|exceeds?|failed|refus\w+|abort\w*|exiting|too (?:large|small|many|few|long))\b|^(?:[Cc]annot|[Cc]ould not|[Cc]an't|[Uu]nable|[Ff]ailed|[Ii]nvalid|[Mm]issing|[Uu]nknown|[Uu]nsupported|[Nn]o) \S+",
         ),
     )
 )
@@ -20,6 +20,50 @@ LEVELS = tuple(
 _CODE = "correct the code there, and try it with a small input before it is submitted"
 _ARGUMENTS = "correct the command's arguments (`dlrun plan --script` shows them as the program gets them) or its configuration file"
 WAYS: tuple[tuple[str, str], ...] = (
+    (
+        r"modified by an inplace operation",
+        "find the operation that changes it (`torch.autograd.set_detect_anomaly(True)`); with DistributedDataParallel call forward once for each backward, or set `broadcast_buffers=False`",
+    ),
+    (
+        r"backward through the graph a second time",
+        "detach what is kept between steps (hidden states, losses), or call backward once; `retain_graph=True` where a second time is meant",
+    ),
+    (
+        r"(?:size of tensor|[Ss]hape|[Ss]izes?)\b.*torch/optim/",
+        "the state of the optimizer is of another number of ranks or another model: resume with the number of ranks that wrote the checkpoint, or from one with the complete state",
+    ),
+    (
+        r"(?i)(?:ckpt|checkpoint|state_?dict|load_state|pretrained_weights)",
+        "check the checkpoint's directory and tag on each node, and load it with the library, version and parallel sizes that wrote it, or convert it",
+    ),
+    (
+        r"Given groups=|\bto have \d+ channels",
+        "give the images the number of channels that the model's first layer takes (such as `.convert('RGB')`), or give the model theirs",
+    ),
+    (
+        r"expected sequence of length|inhomogeneous|different lengths|truncation|padding",
+        "the examples of a batch have different lengths: pad and cut them (`padding=True, truncation=True`), labels too",
+    ),
+    (
+        r"is not in \[0, \d+\)|[Tt]arget \d+ is out of bounds|index out of range in self|vocab",
+        "a token's or label's number is beyond the model's size: use the vocabulary or number of classes with which the data were made",
+    ),
+    (
+        r"[Oo]ne rank .*another rank|on (?:some|other) ranks|across ranks|rank \d+ .*rank \d+",
+        "the ranks differ: give each the same program, environment, data and kind of device on all nodes",
+    ),
+    (
+        r"(?i)already (?:set|registered|logged|initialized|exists? with|been called|has a value|started)",
+        "do it once in a run, or under a new name: a run that starts again must not repeat it",
+    ),
+    (
+        r"(?i)(?:failed to|could not|cannot|unable to) (?:compile|build|find (?:a )?compiler)",
+        "build it once before the job, with a compiler, in a directory that can be written",
+    ),
+    (
+        r"(?i)\b(?:class|module|function|attribute|operator|backend|model|architecture|model type|layer|optimizer|scheduler)\b[^/]{0,60}(?:does not exist|not (?:found|registered|recognized|supported|implemented|available|currently imported)|unknown)",
+        "compare its name with what the installed version of that package has (`pip list`): correct it in the configuration, or install the version that has it",
+    ),
     (
         r"shapes? cannot be multiplied|[Ss]ize mismatch|[Ss]hape ?mismatch|The size of tensor|not aligned|could not be? ?broadcast|could not broadcast|must match the size|Sizes of tensors must match|stack expects each tensor|shape '\[.*\]' is invalid|[Ii]ncompatible shapes?|Given groups=|cannot reshape|Dimension out of range|inhomogeneous|shapes? .* (?:do not|don't|does not) match|number of (?:channels|features|classes)",
         "the sizes of two arrays do not go together: print their shapes before that line, and compare the model's sizes with those of the data",
@@ -45,7 +89,7 @@ WAYS: tuple[tuple[str, str], ...] = (
         "the file is not text of that encoding (compressed, binary, or of another one): open it in binary, or name the encoding",
     ),
     (
-        r"FileNotFoundError|No such file or directory|[Nn]ot found[:.]? \S*/|does not exist|NotADirectoryError|IsADirectoryError|no (?:files|images|samples|data) (?:found|in|match)|[Ff]ound 0 (?:files|images|samples)",
+        r"FileNotFoundError|No such file or directory|[Nn]ot found[:.]? \S*/|(?:[Ff]ile|[Pp]ath|[Dd]irectory|[Ff]older|/\S+) .*does not exist|NotADirectoryError|IsADirectoryError|no (?:files|images|samples|data) (?:found|in|match)|[Ff]ound 0 (?:files|images|samples)",
         "check the path on a compute node; relative paths start at the spec's `directory`",
     ),
     (
@@ -120,6 +164,10 @@ WAYS: tuple[tuple[str, str], ...] = (
     (
         r"CalledProcessError|non-zero (?:exit|return)|returned \d+|exit (?:code|status) [1-9]",
         "see what that command printed above, and run it alone on a compute node",
+    ),
+    (
+        r"missing EQUAL|mismatched input|extraneous input|no viable alternative|Could not override|not in struct|You must specify",
+        "correct the overrides on the command line: `NAME=VALUE` without spaces, quoted for the shell, with names that the configuration has",
     ),
     (
         r"ValueError|TypeError|IllegalArgument|invalid_argument|must be|should be|expected",

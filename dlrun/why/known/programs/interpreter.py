@@ -13,6 +13,25 @@ WRITERS = (
         source="https://docs.python.org/3/library/",
         forms=(
             Form(
+                cause="file-missing",
+                texts=(),
+                regex=r"No such file or directory: b?['\"](/(?:tmp|local|localscratch|var/tmp|dev/shm|nvme|ssd|mnt/(?:local|nvme)\w*)/[^'\"]+)",
+                source="https://docs.python.org/3/library/exceptions.html#FileNotFoundError",
+                means="a file does not exist on this node's own disk: {1}",
+                check="`ls -l` of the path on each of the job's nodes",
+                next="a directory such as `/tmp` is another one on each node: write and read the file on a file system that all nodes share, or copy it to each",
+                passing=True,
+            ),
+            Form(
+                cause="file-system",
+                texts=("Text file busy",),
+                source="https://man7.org/linux/man-pages/man2/execve.2.html#ERRORS",
+                means="a program was started while another process, maybe on another node, had its file open for writing (Text file busy)",
+                check="which process writes it",
+                next="write it under another name and rename it when it is complete, before it is started; then submit again",
+                passing=True,
+            ),
+            Form(
                 cause="peer-lost",
                 texts=("EOFError: Ran out of input",),
                 source="https://github.com/open-mmlab/mmdetection/issues/5169",
