@@ -9,7 +9,7 @@ from dlrun.why.known.form import Pattern
 # ruff: noqa: E501 - a table
 EXCEPTION = Pattern(
     cause="exception",
-    regex=r"^[\s|]*(?:(?:\[[^\]\s]{1,40}\](?:<std(?:err|out)>)?|\([^()]{0,60}\bpid=\d+[^()]{0,60}\)|ERROR [\d-]+ [\d:.,]+ \[\S+\]|(?:\d{1,6}|[a-z][\w.-]*\d)(?=: )):?\s*){0,3}(?:what\(\): +(\S.{0,120})|((?:(?:\w+\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Expired|Iteration|Failure)|Exception)|(?:\w+\.)+[A-Z]\w*(?:Invalid|Unsupported|Timeout|NotFound|Denied|Full|Empty)|(?:[a-z_]\w*\.){2,}[A-Z]\w+(?=: )|(?:struct|zlib|copy|socket|select)\.error)(?::?\s*$|: .{0,120})))",
+    regex=r"^[\s|]*(?:(?:\[[^\]\s]{1,40}\](?:<std(?:err|out)>)?|\([^()]{0,60}\bpid=\d+[^()]{0,60}\)|ERROR [\d-]+ [\d:.,]+ \[\S+\]|\d{4}-\d\d-\d\d [\d:.,]+ - [\w.]{1,60} - [A-Z]+ -|(?:\d{1,6}|[a-z][\w.-]*\d)(?=: )):?\s*){0,3}(?:what\(\): +(\S.{0,120})|((?:(?:\w+\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Expired|Iteration|Failure)|Exception)|(?:\w+\.)+[A-Z]\w*(?:Invalid|Unsupported|Timeout|NotFound|Denied|Full|Empty)|(?:[a-z_]\w*\.){2,}[A-Z]\w+(?=: )|(?:struct|zlib|copy|socket|select)\.error)(?::?\s*$|: .{0,120})))",
     means="the program raised {1}",
     next="the whole traceback: `dlrun logs JOB --rank {rank}`",
 )
@@ -19,7 +19,7 @@ REPORTED = Pattern(
     cause="reported",
     regex="",
     means="the program says: {1}",
-    next="the lines around it: `dlrun logs JOB --rank {rank}`",
+    next="look its words up in that program's documentation; the lines around it: `dlrun logs JOB --rank {rank}`",
 )
 """A line that a program marks as its error, and that the table does not know."""
 

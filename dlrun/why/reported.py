@@ -51,6 +51,10 @@ _CODE = re.compile(r"^\W*(?:assert\b|raise\b|.*\bassert\w*\()")
 """Code that shows what an exception without a message is about."""
 _RULE = re.compile(r"^\W*-{9}")
 _NODE = re.compile(r"\b(?:on node|[Nn]ode(?: name)?:|[Hh]ost(?:name)?:)\s+([\w.-]+\w)")
+_FIELD = re.compile(
+    r"\s*(Framework|Component|Program|Executable|Local (?:host|device)|Device|Interface|Parameter|Value|Option)\s*:\s+(\S+)$"
+)
+"""The thing that a message of Open MPI or PRRTE is about, in a line of its own."""
 _NEAR = 12
 """Lines of ordinary output after an error after which the program has continued."""
 
@@ -139,12 +143,15 @@ def _message(line: str, above: str) -> str:
 
 
 def completed(found: Evidence, lines: Sequence[str]) -> Evidence:
-    """An error with its next lines about the thing that it names, where its line ends with that; or with the node there."""
-    if "the node that it names" in found.pattern.next and not found.values:
+    """An error with its next lines about the thing that it names, where its line ends with that; or with the fields, or the
+    node, that its message has."""
+    if not found.values:
         at = _index(found.line, lines)
-        block = itertools.takewhile(lambda line: not _RULE.match(line), lines[at : at + _NEAR])
-        nodes = [match[1] for match in map(_NODE.search, block) if match]
-        means = f"{found.pattern.means} (node {nodes[-1]})" if nodes else found.pattern.means
+        block = [*itertools.takewhile(lambda line: not _RULE.match(line), lines[at : at + _NEAR])]
+        fields = [f"{match[1]} {match[2]}" for match in map(_FIELD.match, block) if match]
+        if not fields and "the node that it names" in found.pattern.next:
+            fields = [f"node {match[1]}" for match in map(_NODE.search, block) if match][-1:]
+        means = f"{found.pattern.means} ({', '.join(fields)})" if fields else found.pattern.means
         return replace(found, pattern=replace(found.pattern, means=means))
     if not (found.values and found.line.endswith(found.values[0]) and _OPEN.search(found.values[0])):
         return found

@@ -30,7 +30,7 @@ _CHAINED = re.compile(
     r"^\W*(?:\[\S+\]:?\s*|\d+: )?(?:The above exception was the direct cause|During handling of the above)"
 )
 _WRAPPER = re.compile(
-    r"ChildFailedError|Engine core initialization failed|CalledProcessError|SignalException|RayTaskError|SystemExit"
+    r"ChildFailedError|Engine core initialization failed|CalledProcessError|SignalException|RayTaskError|SystemExit(?:: \d+)?\s*$"
     r"|\bHccl\w+, error code is|Process(?:Exited|Raised)Exception|Inner error is reported as above"
     r"|Caught \w+ in (?:DataLoader worker|replica|pin memory)"
     r"|Capture cuda graph failed|SimplifiedTraceback|ExceptionGroup|Server process terminated unexpectedly"
@@ -102,6 +102,7 @@ _WEIGHT = {
 """Cause that is a consequence -> how far it is from the cause; others 1 (a process that was killed or crashed)."""
 _SUMMARY = re.compile(
     r"(?i:\bnon-?zero (?:exit|return|status)|\bexit(?:ed|s|ing)?\b.{0,20}\b(?:code|status|rc)\b|\bcontainer failed\b|\(rc=\d+\)"
+    r"|\bfailed \(exitcode\b"
     r"|flux-shell\[\d+\]: |\bjob\.exception\b)"
 )
 """Messages that only say that a process ended."""
@@ -250,8 +251,11 @@ def _without_code(lines: Sequence[str]) -> list[str]:
     return [
         line
         for line, before in zip(lines, ("", *lines), strict=False)
-        if not ((at := reported.CALL.match(before)) and line.startswith(f"{at[1]}  "))
-        and not _MARKS.match(line)
+        if _RAISED.match(line)
+        or (
+            not ((at := reported.CALL.match(before)) and line.startswith(f"{at[1]}  "))
+            and not _MARKS.match(line)
+        )
     ]
 
 

@@ -27,7 +27,7 @@ CAUSES: Mapping[str, Advice] = {
     "fabric-provider": Advice(
         means="the communication library found no provider for the fabric that it is set to",
         check="`fi_info -p PROVIDER` (or `ucx_info -d`) on a compute node, and `FI_PROVIDER`, `FI_PROVIDER_PATH`, `UCX_TLS` in the job",
-        next="correct `fabric` in the site profile, or unset `FI_PROVIDER`, `FI_PROVIDER_PATH` and `UCX_TLS` if the job sets them; inside a container the fabric's libraries must be mounted",
+        next="correct `fabric` in the site profile, or unset `FI_PROVIDER`, `FI_PROVIDER_PATH`, `UCX_TLS` and `OMPI_MCA_pml` (or `mtl`, `btl`) if the job or a module sets them; inside a container the fabric's libraries must be mounted",
     ),
     "rendezvous": Advice(
         means="ranks did not find one another in time",

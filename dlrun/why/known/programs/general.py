@@ -9,7 +9,7 @@ LEVELS = tuple(
     map(
         re.compile,
         (
-            r"(?:^|[\s\[(|<:=\"-])(?:FATAL|CRITICAL|Fatal|CRIT|EMERG|PANIC|[Pp]anic|fatal|critical)(?: error)?(?=[\]:|\s,)>\"-])|panicked at|\bAssertion\b.* failed|[Aa]ssertion failed|terminate called (?:after|without)|Check failed:|^\W*F\d{4} \d\d:\d\d|forrtl: severe|(?:[Rr]untime|RUNTIME) (?:error|ERROR):",
+            r"(?:^|[\s\[(|<:=\"-])(?:FATAL|CRITICAL|Fatal|CRIT|EMERG|PANIC|[Pp]anic|fatal|critical)(?: error)?(?=[\]:|\s,)>\"-])|panicked at|\bAssertion\b.* failed|[Aa]ssertion failed|terminate called (?:after|without)|Check failed:|^\W*F\d{4} \d\d:\d\d|forrtl: severe|^\s*(?:ERROR )?STOP\s+[A-Za-z]|(?:[Rr]untime|RUNTIME) (?:error|ERROR):",
             r"(?:^|[\s\[(|<:=\"-])(?:ERROR|SEVERE|ERR|[Ee]rror)(?: in [^:]{1,80})?(?=[\]:|,)>\"]|\s*[-|] |\s{1,3}\S)|^\W*(?:\[[^\]\s]{1,40}\]:?\s*)?\[?E\s?\d{4}[ T]\d\d:\d\d|\*\*\*.* Error \d|^Exception in thread|^ERR!|^[eE]rror$",
             r"^\W*(?:\[[^\]\s]{1,40}\]:?\s*|[\w./-]+: )?[A-Z\w'\"`./-]+(?: \S+){0,40}? (?:(?:can ?not|could not|can't|must|was not|were not|is not|are not|does not|did not|do not|not) \S+|missing|invalid|unsupported|unknown|exceeds?|failed|refus\w+|abort\w*|exiting|too (?:large|small|many|few|long))\b|^(?:[Cc]annot|[Cc]ould not|[Cc]an't|[Uu]nable|[Ff]ailed|[Ii]nvalid|[Mm]issing|[Uu]nknown|[Uu]nsupported|[Nn]o) \S+",
         ),
@@ -20,6 +20,18 @@ LEVELS = tuple(
 _CODE = "correct the code there, and try it with a small input before it is submitted"
 _ARGUMENTS = "correct the command's arguments (`dlrun plan --script` shows them as the program gets them) or its configuration file"
 WAYS: tuple[tuple[str, str], ...] = (
+    (
+        r"(?i)\brequires? .*(?:>=|or (?:later|newer|higher)|at least|version|\d\.\d|hopper|ampere|compute capability)|\btoo old\b|only supported (?:on|with|by|in)",
+        "use the version or the kind of GPU that it names (a newer build or container, `resources.constraint`), or turn that feature off",
+    ),
+    (
+        r"(?i)domain decomposition|for \d+ ranks|\bnumber of (?:processors|processes|ranks|tasks|cores|MPI)\b",
+        "compare the number of ranks that the program's input is made for with that of the job (`dlrun plan` shows nodes and ranks)",
+    ),
+    (
+        r"(?i)\bunknown (?:\w+ ){0,2}(?:style|command|keyword|variable|directive)\b",
+        "correct the name in the program's input, or use a build of the program that has it",
+    ),
     (
         r"modified by an inplace operation",
         "find the operation that changes it (`torch.autograd.set_detect_anomaly(True)`); with DistributedDataParallel call forward once for each backward, or set `broadcast_buffers=False`",
