@@ -38,7 +38,9 @@ def _of_form(writer: Writer, form: Form) -> str:
     """The texts of a form with their source, and how its cause and way out differ; empty without a text."""
     if not form.texts:
         return ""
-    texts = ", ".join(_code(text) for text in form.texts[:_MOST])
+    texts = ", ".join(map(_code, form.texts[:_MOST]))
+    if form.stack:
+        texts += f" below a call of {_calls(form.stack)}"
     own = f" {_sentence(form.means)}" if form.means else ""
     own += f" **Way out:** {_shown(form.next)}" if form.next else ""
     return f"- [{writer.name}]({form.source or writer.source}): {texts}{'.' if own else ''}{own}\n"
@@ -50,6 +52,11 @@ def _code(text: str) -> str:
     mark = "``" if "`" in shown else "`"
     space = " " if "`" in shown else ""
     return f"{mark}{space}{shown}{space}{mark}"
+
+
+def _calls(stack: str) -> str:
+    """The calls that a regular expression names, as code."""
+    return " or ".join(_code(call.replace("\\", "")) for call in stack.split("|"))
 
 
 def _shown(text: str) -> str:

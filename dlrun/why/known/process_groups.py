@@ -242,7 +242,7 @@ WRITERS = (
                 cause="rendezvous",
                 texts=("DistStoreError: Socket Timeout",),
                 source="https://github.com/alibaba/Pai-Megatron-Patch/issues/468",
-                stack=r"rendezvous|_create_(?:c10d|tcp)_store|_assign_worker_ranks",
+                stack=r"rendezvous|_create_c10d_store|_create_tcp_store|_assign_worker_ranks",
                 consequence=True,
             ),
             Form(
