@@ -36,7 +36,7 @@ _MESSAGE = re.compile(r"""\b(?:msg|message|event|error)"?\s*[=:]\s*"((?:[^"\\]|\
 """The message in a line of fields (JSON, logfmt)."""
 _ADVICE = re.compile(
     r"(?:^|[.!;:,] +(?:or |and )?|`)((?:[Pp]lease(?! report)|Consider|[Yy]ou (?:should|may|can|must|need to|might|have to)"
-    r"|[Tt]ry|Hint: (?!the backtrace)|[Mm]ake sure|Ensure|Set|Use|Specify|Did you mean"
+    r"|[Tt]ry|Hint: (?!the backtrace)|[Mm]ake sure|Ensure|Set|Use|Specify|Did you mean:?"
     r"|To (?:fix|avoid|resolve|enable|disable|load)|Convert|Run|Install|Pass|Increase|Decrease|Reduce|Rerun|Provide|Check)"
     r" (?:[^.]|\.(?=\S)){8,}?)(?:\.(?:\s|$)|!|$)"
 )
@@ -79,7 +79,7 @@ def raised(found: Evidence, lines: Sequence[str], whole: Sequence[str]) -> Evide
         )
         place, at = _above(lines, at)
     means = f"the program raised {chain[-1]}{place and f' ({place})'}"
-    if len(chain) > 1:
+    if chain[0] != chain[-1]:
         means += f"; then {chain[0]}"
     return _answer(found, line, means, reversed(chain))
 
@@ -179,7 +179,8 @@ def _above(lines: Sequence[str], at: int) -> tuple[str, int | None]:
             return _where(calls), _before(lines, first, number)
         if call := _FRAME.match(line):
             path, of = call["path"] or call["box"], call["of"] or call["name"] or ""
-            calls.append((path, call["line"] or call["number"], of))
+            if not path.startswith("<frozen"):
+                calls.append((path, call["line"] or call["number"], of))
         elif exception(line, lines[number - 1]):
             break
     return _where(calls), None

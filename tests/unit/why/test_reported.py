@@ -247,3 +247,24 @@ AssertionError
 def test_a_message_is_told_with_the_line_in_which_it_goes_on(tmp_path):
     log = "pydantic_core._pydantic_core.ValidationError: 1 validation error for C\nlr\n  Input should be a number\n"
     assert "for C lr Input should be a number" in asked(tmp_path, {0: log}, [0]).means
+
+
+def test_what_a_message_advises_is_the_way_out_and_an_equal_exception_is_told_once(tmp_path):
+    log = """Traceback (most recent call last):
+  File "/w/dm.py", line 77, in load
+    return table[name]
+ValueError: no split 'vali'. Please pass one of train, valid.
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/w/t.py", line 7, in main
+    load()
+  File "<frozen codecs>", line 3, in decode
+ValueError: no split 'vali'. Please pass one of train, valid.
+"""
+    found = asked(tmp_path, {0: log}, [0])
+    assert found.means.endswith(
+        "no split 'vali'. Please pass one of train, valid. (/w/dm.py line 77, in load)"
+    )
+    assert found.next.startswith("its own advice: Please pass one of train, valid;")

@@ -57,7 +57,7 @@ WAYS: tuple[tuple[str, str], ...] = (
         "the examples of a batch have different lengths: pad and cut them (`padding=True, truncation=True`), labels too",
     ),
     (
-        r"is not in \[0, \d+\)|[Tt]arget \d+ is out of bounds|index out of range in self|vocab",
+        r"is not in \[0, \d+\)|[Tt]arget \d+ is out of bounds|index out of range in self|(?i:vocab\w*[ _]size|vocabulary has\b)",
         "a token's or label's number is beyond the model's size: use the vocabulary or number of classes with which the data were made",
     ),
     (
@@ -89,7 +89,7 @@ WAYS: tuple[tuple[str, str], ...] = (
         "see which parameters are frozen or changed in place before the loss",
     ),
     (
-        r"validation errors? for|ValidationError|ConfigError|ConfigurationError|MissingMandatory|[Uu]nknown (?:option|argument|parameter|key|field|config)|unrecognized|[Uu]nexpected key\b|[Ii]nvalid (?:choice|value|option|argument|config\w*)|required (?:argument|option|key|field)|[Mm]issing (?:required )?(?:argument|option|key|field|setting|config)|[Nn]o such option|[Uu]sage:",
+        r"validation errors? for|ValidationError|ConfigError|ConfigurationError|MissingMandatory|[Uu]nknown (?:option|argument|parameter|key|field|config)|unrecognized|[Uu]nexpected key\b|[Ii]nvalid (?:\w+ )?(?:choice|value|option|argument|config\w*)|required (?:argument|option|key|field)|[Mm]issing (?:required )?(?:argument|option|key|field|setting|config)|[Nn]o such option|[Uu]sage:",
         _ARGUMENTS,
     ),
     (
@@ -153,7 +153,7 @@ WAYS: tuple[tuple[str, str], ...] = (
         "print the keys that there are before that line; correct the name in the configuration, the data or the checkpoint",
     ),
     (
-        r"IndexError|out of (?:range|bounds)|StopIteration|empty sequence|max\(\) arg",
+        r"IndexError|out[ _]of[ _](?:range|bounds)|\(which is \d+\) >|StopIteration|empty sequence|max\(\) arg",
         "the list, batch or data set is shorter than expected, or empty: print its length before that line",
     ),
     (
@@ -176,6 +176,10 @@ WAYS: tuple[tuple[str, str], ...] = (
     (
         r"CalledProcessError|non-zero (?:exit|return)|returned \d+|exit (?:code|status) [1-9]",
         "see what that command printed above, and run it alone on a compute node",
+    ),
+    (
+        r"(?i)\b(?:hash|checksum|fingerprint|version|schema)\b.*\b(?:differs?|mismatch\w*|does not match|expected)\b",
+        "two things that belong together are of different versions: make one of them again from the other, or use the pair that was made together",
     ),
     (
         r"missing EQUAL|mismatched input|extraneous input|no viable alternative|Could not override|not in struct|You must specify",
