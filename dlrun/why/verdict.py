@@ -114,6 +114,11 @@ _LOST = re.compile(
     r"|ServerDisconnectedError|IncompleteRead|(?:Connect|Read)(?:ion)?(?:Error|Timeout)|ClientConnectorError)\b"
 )
 """Exceptions of a program whose peer, mostly another process of the job, does not answer any more."""
+_LOST_PEER = re.compile(
+    r"(?i:\b(?:lost|losing) (?:the )?(?:connection|rank|worker|peer|node)|\bconnection (?:reset|lost|closed by)\b"
+    r"|\bbroken pipe\b|\b(?:peer|rank|worker|node) \S+ (?:is|has|was) (?:gone|lost|dead|left|unreachable))"
+)
+"""The same in a program's own words."""
 
 
 def grade(found: Evidence) -> int:
@@ -122,7 +127,7 @@ def grade(found: Evidence) -> int:
         return 1 + _WEIGHT.get(found.pattern.cause, 1)
     if not is_general(found.pattern):
         return 0
-    return 2 if _LOST.search(found.line) else 1
+    return 2 if (_LOST.search(found.line) or _LOST_PEER.search(found.line)) else 1
 
 
 def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:

@@ -268,3 +268,12 @@ ValueError: no split 'vali'. Please pass one of train, valid.
         "no split 'vali'. Please pass one of train, valid. (/w/dm.py line 77, in load)"
     )
     assert found.next.startswith("its own advice: Please pass one of train, valid;")
+
+
+def test_the_rank_that_says_why_comes_before_one_that_says_that_it_lost_it(tmp_path):
+    lost = "ERROR trainer: lost connection to worker 3\n"
+    why = "ERROR trainer: shard 14 has no index\n"
+    found = asked(tmp_path, {0: lost, 3: why}, [0, 3])
+    assert "shard 14 has no index" in found.means
+    assert found.first is not None
+    assert found.first.rank == 3
