@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from dlrun.why.known.form import Evidence
 from dlrun.why.known.programs.general import LEVELS, WAYS
-from dlrun.why.patterns import EXCEPTION, REPORTED
+from dlrun.why.patterns import EXCEPTION, REPORTED, is_general
 
 CALL = re.compile(r'(.* ) File "[^"]+", line \d+')
 """A call in a traceback; the next line, further to the right, is its source code."""
@@ -37,8 +37,8 @@ _MESSAGE = re.compile(r"""\b(?:msg|message|event|error)"?\s*[=:]\s*"((?:[^"\\]|\
 _ADVICE = re.compile(
     r"(?:^|[.!;:,] +(?:or |and )?|`)((?:[Pp]lease(?! report)|Consider|[Yy]ou (?:should|may|can|must|need to|might|have to)"
     r"|[Tt]ry|Hint: (?!the backtrace)|[Mm]ake sure|Ensure|Set|Use|Specify|Did you mean:?"
-    r"|To (?:fix|avoid|resolve|enable|disable|load)|Convert|Run|Install|Pass|Increase|Decrease|Reduce|Rerun|Provide|Check)"
-    r" (?:[^.]|\.(?=\S)){8,}?)(?:\.(?:\s|$)|!|$)"
+    r"|To (?:fix|avoid|resolve|enable|disable|load)|Convert|Run|Install|Pass|Increase|Decrease|Reduce|Rerun|Provide"
+    r"|Check(?! failed)) (?:[^.]|\.(?=\S)){8,}?)(?:\.(?:\s|$)|!|$)"
 )
 """What a message advises."""
 _OPEN = re.compile(r"^(?:[\w.]+:?)?\s*$|validation errors? for \S+$|:\s*$")
@@ -153,10 +153,28 @@ def completed(found: Evidence, lines: Sequence[str]) -> Evidence:
             fields = [f"node {match[1]}" for match in map(_NODE.search, block) if match][-1:]
         means = f"{found.pattern.means} ({', '.join(fields)})" if fields else found.pattern.means
         return replace(found, pattern=replace(found.pattern, means=means))
-    if not (found.values and found.line.endswith(found.values[0]) and _OPEN.search(found.values[0])):
+    if found.values and found.line.endswith(found.values[0]) and _OPEN.search(found.values[0]):
+        at = _index(found.line, lines)
+        return replace(found, values=(_whole(found.values[0], lines[at + 1 : at + 3]), *found.values[1:]))
+    return found
+
+
+def explained(found: Evidence) -> Evidence:
+    """A known exception with its message, where the meaning has nothing of it, and with what the message advises."""
+    raised = _RAISED.match(found.line)
+    if raised is None or found.pattern.consequence or is_general(found.pattern):
         return found
-    at = _index(found.line, lines)
-    return replace(found, values=(_whole(found.values[0], lines[at + 1 : at + 3]), *found.values[1:]))
+    pattern = found.pattern
+    message = _message(found.line, "")[:_MOST]
+    if not any(value in pattern.meaning(found.values) for value in found.values):
+        pattern = replace(
+            pattern,
+            means=f"{pattern.means}: {message}",
+            named=pattern.named and f"{pattern.named}: {message}",
+        )
+    if own := _ADVICE.search(found.line):
+        pattern = replace(pattern, next=f"{pattern.next}; its own advice: {own[1].strip()[:_MOST]}")
+    return replace(found, pattern=pattern)
 
 
 def _whole(message: str, after: Iterable[str], code: str = "") -> str:

@@ -144,7 +144,7 @@ def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     if found.pattern.cause == EXCEPTION.cause:
         found = reported.raised(found, [*map(plain, lines)], [*map(plain, whole)])
     else:
-        found = reported.completed(found, [*map(plain, lines)])
+        found = reported.explained(reported.completed(found, [*map(plain, lines)]))
     match = below(found.line, partial(_calls_above, found.line, lines))
     if match is None:
         return found

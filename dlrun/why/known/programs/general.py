@@ -21,6 +21,22 @@ _CODE = "correct the code there, and try it with a small input before it is subm
 _ARGUMENTS = "correct the command's arguments (`dlrun plan --script` shows them as the program gets them) or its configuration file"
 WAYS: tuple[tuple[str, str], ...] = (
     (
+        r"num_samples=0|num_samples should be|(?i:\bempty (?:data ?set|list|sequence|batch)|\b0 (?:samples|images|files|examples)\b)",
+        "the data set is empty for this rank: check its path and what filters it, and that it has more samples than there are ranks",
+    ),
+    (
+        r"Tried to step \d+ times",
+        "the schedule of learning rates is shorter than the training: give it the steps of the whole run, also after a restart",
+    ),
+    (
+        r"(?i)batch_size \(\d+\) to match|incompatible with the layer|expected axis|more than 1 value per channel",
+        "the sizes of the data are not those that the model expects: print their shapes before that line; a last batch of one sample needs `drop_last=True`",
+    ),
+    (
+        r"(?i)\bat most \d|\bonly supports\b|must be (?:less|greater|smaller|larger|at least|no more)|to be in the range",
+        "change the value that it names so that it is within that limit (data: check and clip it), or use another implementation",
+    ),
+    (
         r"(?i)\brequires? .*(?:>=|or (?:later|newer|higher)|at least|version|\d\.\d|hopper|ampere|compute capability)|\btoo old\b|only supported (?:on|with|by|in)",
         "use the version or the kind of GPU that it names (a newer build or container, `resources.constraint`), or turn that feature off",
     ),

@@ -13,6 +13,15 @@ WRITERS = (
         source=_TORCH + "distributed/",
         forms=(
             Form(
+                cause="configuration",
+                texts=(),
+                regex=r"\*\*\* (MPI_ERR_(?:TYPE|COUNT|BUFFER|ARG|COMM|RANK|TAG|ROOT|OP|GROUP|REQUEST|DIMS|TOPOLOGY|FILE|NO_SUCH_FILE|AMODE|ACCESS): .+)",
+                source="https://docs.open-mpi.org/en/main/man-openmpi/man3/MPI_Errors.3.html",
+                means="a call of MPI was given something that it rejects: {1}",
+                check="the call that the lines above name",
+                next="print what that call is given on each rank; many MPI libraries know neither half precision nor memory of a GPU",
+            ),
+            Form(
                 cause="ranks",
                 texts=(
                     "Mesh should not be bigger than default world size {1}",
