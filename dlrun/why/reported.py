@@ -19,7 +19,7 @@ _BELOW_A_CALL = re.compile(
 )
 """An exception of any name, as it stands below the last call of a traceback."""
 _FRAME = re.compile(
-    r'^(?P<mark>.*?)\s*File "(?P<path>[^"]+)", line (?P<line>\d+)(?:, in (?P<of>.+))?$'
+    r'\bFile "(?P<path>[^"]+)", line (?P<line>\d+)(?:, in (?P<of>.+))?$'
     r"|^\W*[│|] (?P<box>/\S+):(?P<number>\d+) in (?P<name>\S+)"
 )
 """A call in a traceback of Python, or of Rich (in a box)."""
@@ -195,7 +195,7 @@ def _above(lines: Sequence[str], at: int) -> tuple[str, int | None]:
         line = lines[number]
         if _START.search(line):
             return _where(calls), _before(lines, first, number)
-        if call := _FRAME.match(line):
+        if call := _FRAME.search(line):
             path, of = call["path"] or call["box"], call["of"] or call["name"] or ""
             if not path.startswith("<frozen"):
                 calls.append((path, call["line"] or call["number"], of))
