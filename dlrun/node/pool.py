@@ -7,8 +7,8 @@ START, where `{host}` stands for the host and `{signal}` for SIGNAL, and STARTS 
 exit code are those of a run of its own. Points with the record of an end do not run again. SIGTERM, or a file `.cancel` in the
 directory of a point, ends points: SIGTERM, and SIGKILL after 15 s (DLRUN_GRACE + 5). A place that cannot start points three
 times in a row is left out, and its point runs on another. So it is with all places of a host whose point left no record of
-its end, and which then does not answer. `.alive` has a new count every few seconds, by which lib/pool.sh on another host sees
-whether this one is lost.
+its end, and which then does not answer. `.alive` has a new count every few seconds, by which lib/first-node.sh on another host
+sees whether this one is lost.
 
 BEFORE seconds before the end of the walltime no more points start, and those that run get SIGNAL (`-`: SIGTERM). A point
 that asks for it (`.again`) starts again. What is left then runs in the next start of the job, which the shell text REQUEUE
@@ -38,7 +38,7 @@ TRIES = 3
 ANSWER = 60.0
 """Seconds within which a host answers; a scheduler may be busy with the loss of another one."""
 BEAT = 5.0
-"""Seconds between two counts in `.alive` (lib/pool.sh)."""
+"""Seconds between two counts in `.alive` (lib/first-node.sh)."""
 LOST = "node failed"
 
 
@@ -70,7 +70,7 @@ class Pool(Coordinator):
         self.lost = []  # type: List[str] # hosts that do not answer any more
         self.lost_before = list(read_state(directory).get("lost") or [])  # type: List[str]
         self.beat, self.beats = 0.0, 0
-        self.hosts = []  # type: List[str] # where lib/pool.sh may watch this program; the first is its own
+        self.hosts = []  # type: List[str] # where lib/first-node.sh may watch this program; the first is its own
         self.watcher = None  # type: Any
 
     def run(self, points: int, places: List[Place], at_once: int) -> int:
@@ -127,7 +127,9 @@ class Pool(Coordinator):
         if self.watcher is None or self.watcher.poll() is not None:
             self.hosts.append(self.hosts.pop(1))  # the one before may be on a lost host
             words = self.words(self.hosts[1])
-            words += ["bash", "-p", os.path.join(self.directory, "lib", "pool.sh"), self.hosts[0]]
+            program = os.path.join(self.directory, "lib", "first-node.sh")
+            how = "requeue" if self.earlier < self.requeues else "cancel"
+            words += ["bash", "-p", program, self.hosts[0], self.directory, how]
             nothing = subprocess.DEVNULL
             self.watcher = subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=nothing)
 
@@ -324,7 +326,7 @@ def main(arguments: List[str]) -> int:
     places = [Place(host, number) for number in range(each) for host in hosts]
     pool = Pool(os.environ["DLRUN_JOB_DIR"], start, walltime)
     pool.before, pool.signal = int(arguments[4]), arguments[5].strip("-")
-    pool.requeues, pool.requeue = int(arguments[6]), arguments[7]
+    pool.requeues, pool.requeue = int(arguments[6]), "" if arguments[7] == "-" else arguments[7]
     if start and "{signal}" not in start:  # by Slurm
         pool.hosts = hosts
     pool.listen()

@@ -57,6 +57,7 @@ def job_parts(plan: Plan) -> tuple[str, ...]:
         "start": led,
         "coordinator": plan.pool is not None,
         "pool": plan.pool is not None,
+        "first-node": outlives_first_node(plan),
         "roles": plan.role is not None,
         "snapshot": isinstance(plan.code, Snapshot),
         "hub": bool(hub_sets(plan)),
@@ -120,7 +121,8 @@ def pool_line(plan: Plan) -> list[object]:
         return []
     wall, saves, repeats = int(plan.request.walltime or 0), plan.checkpoint, "timed_out" in plan.requeue_on
     numbers = (len(plan.points), plan.pool.places, plan.request.at_once or 0, wall, before_end(plan))
-    ending = (saves.carrier if saves is not None else "-", str(plan.requeue if repeats else 0))
+    times = plan.requeue if repeats or "node_failed" in plan.requeue_on else 0
+    ending = (saves.carrier if saves is not None else "-", str(times))
     how = requeue_of_job(plan) if repeats else None
     return ["dlrun_pool", *map(str, numbers), *ending, how or "-", *plan.pool.start]
 
@@ -215,6 +217,12 @@ def asks_first(plan: Plan) -> bool:
 def binds_apart(plan: Plan) -> bool:
     """True if ranks started by a framework's agent are bound by `bind.sh`."""
     return plan.binding.placement is not None and "/bind.sh" in expansions(plan)
+
+
+def outlives_first_node(plan: Plan) -> bool:
+    """True if the job continues after the loss of the node that runs its script, until another node ends it."""
+    stays = plan.node_checks is not None or (plan.pool is not None and plan.request.nodes > 1)
+    return stays and backends.scheduler(plan.scheduler).OUTLIVES_FIRST_NODE
 
 
 def asks_nodes(plan: Plan) -> bool:

@@ -14,7 +14,7 @@ from dlrun.model.job import role_directory
 from dlrun.model.plan import Plan, RoleJobs
 from dlrun.model.record import record
 from dlrun.plan import log_names
-from dlrun.render.parts import expansions, hub_sets, job_parts, keeps, stages
+from dlrun.render.parts import expansions, hub_sets, job_parts, keeps, outlives_first_node, stages
 
 Name = str | tuple[str, int, int, str]
 """A path (of a directory with `/` at the end), or the numbered paths PREFIX + FIRST … LAST - 1 + SUFFIX.
@@ -92,7 +92,8 @@ def _in_job(plan: Plan) -> Iterator[Name]:
         yield "points/"
         yield ("points/", 0, points, "/")
     if plan.pool is not None:
-        yield from ("state.json", ".state.pool", ".alive", ".again", "logs/", "logs/job.log")
+        yield from ("state.json", ".state.pool", ".again", "logs/", "logs/job.log")
+        yield from (".alive", ".state.first")
     if scheduler.ON_THIS_MACHINE:
         yield "supervisor.log"
     else:
@@ -188,6 +189,8 @@ def _of_node_checks(plan: Plan) -> Iterator[Name]:
     if plan.node_checks is None:
         return
     yield from ("hosts-granted", "nodes/hosts", "nodes/best", "nodes/{host}/")
+    if outlives_first_node(plan):
+        yield from (".alive", ".state.first")
     yield from _marked("nodes")
     yield from (f"nodes/{{host}}/{name}" for name in _CHECKED)
 

@@ -38,6 +38,7 @@ class Defaults:
     WRITES_IN_PLACE = False
     PATTERNS: str | None = None
     REPORTS_LOST_NODES = False
+    OUTLIVES_FIRST_NODE = False
     ON_THIS_MACHINE = False
     MOST_NODES: int | None = None
     WHOLE_NODES = False

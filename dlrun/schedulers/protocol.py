@@ -151,6 +151,8 @@ class Scheduler(Protocol):
     """Regular expression of what the scheduler replaces in the path of a log, also where the directory is named so."""
     REPORTS_LOST_NODES: bool
     """True if the job is informed of a dead node; else it tests each node by ssh after a failure."""
+    OUTLIVES_FIRST_NODE: bool
+    """True if a job that outlives its nodes also outlives its script's node, so that another node must end it."""
     ON_THIS_MACHINE: bool
     """True if jobs are processes on this machine under dlrun's supervisor instead of a scheduler."""
     MOST_NODES: int | None

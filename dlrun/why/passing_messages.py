@@ -16,7 +16,7 @@ PASSING = (
     "asked to end ({})",
     "no place is left that can start a point",
     "node {} does not answer any more, and gets no more points",
-    "node {}, which started the points, is lost: the job ends",
+    "node {}, on which the job's script ran, is lost: the job ends",
     "place {} of {} is left out",
     "point {} did not begin on {}: exit code {}",
     "point {} ended with exit code {}: {}, place {}, {} s",

@@ -72,7 +72,7 @@ DEPENDENCY = (
 BY_NOTE = {
     "hang": ("hang", "no rank wrote or computed anything for the time that `hang` allows", "see where each rank waited, in its log and {stacks}; a rank in another place than the others is the likely cause"),
     "placement": ("placement", "the placement of ranks differs from the plan: the first {1}", "`dlrun verify` with its spec compares every rank and names the likely cause"),
-    "node failed": ("node", "too few of its nodes are good: {1}", "`dlrun logs JOB --rank job` names the bad ones; request more `spare_nodes`, or report them to the centre"),
+    "node failed": ("node", "a node failed: {1}", "`dlrun logs JOB --rank job` names the nodes; request more `spare_nodes`, or report them to the centre"),
     "environment": ("environment", "the environment of a node differs from that of the first node: {1}", "have `environment.venv` or `conda` on a file system that all nodes see, or copy it to each: `environment.stage: true`; exclude the node (`resources.exclude`) if only it is wrong"),
     "code changed": ("code", "its code had changed since the submission, which `code: strict` does not allow", "submit it again, or restore the file; with `code: record` the job runs with what is there"),
     "no snapshot": ("code", "the stored code that it was to run is missing or damaged", "`dlrun resubmit JOB --code now` submits it with today's code"),

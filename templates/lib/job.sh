@@ -41,6 +41,7 @@ _dlrun_own_log=  # set if the scheduler would deliver the log only at the end
 declare -A _dlrun_on=(
   [arm]=''    # signals are trapped
   [start]=''  # the run's directory is there, with the record of the run before
+  [chosen]='' # the good nodes are chosen, in jobs with spare ones
   [second]='' # about once a second while the ranks run
   [asked]=''  # the job was asked to end, and the ranks still run
   [gone]=''   # the ranks have ended; may set _dlrun_status

@@ -34,6 +34,7 @@ dlrun_choose_nodes() { # COUNT SECONDS: of the granted nodes; job.sh's dlrun_on_
   printf -v DLRUN_CHOSEN_HOSTS '%s,' "${_dlrun_chosen[@]}"
   DLRUN_CHOSEN_HOSTS=${DLRUN_CHOSEN_HOSTS%,}
   dlrun_log "of ${#granted[@]} nodes these are used: $DLRUN_CHOSEN_HOSTS"
+  _dlrun_event chosen
 }
 
 dlrun_exclude() { _dlrun_excluded=" $* "; } # HOST...: the scheduler cannot exclude them

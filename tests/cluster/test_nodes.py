@@ -172,3 +172,38 @@ def test_a_node_that_dies_is_replaced_in_the_same_allocation(alice, cluster):
         assert runs == ["0", "1"]
     finally:
         cluster.start_node(victim)
+
+
+@pytest.mark.parametrize("requeue", [0, 1])
+def test_the_loss_of_the_first_node_ends_or_requeues_the_job(alice, cluster, requeue):
+    """With --no-kill, Slurm lets a job live on that has lost the node of its script."""
+    wait = "while [ ! -e {{ job_dir }}/go ]; do sleep 0.5; done; echo done"
+    job = alice.submit(
+        {
+            "command": bash(wait),
+            "resources": PLACE,
+            **({"on_failure": {"requeue": requeue}} if requeue else {}),
+        }
+    )
+    place = alice.job_dir(job)
+    await_true((place / "logs/rank-1.log").exists, 90, "the training to begin")
+    first = json.loads((place / "state.json").read_text())["host"]
+    others = [host for host in cluster.spec.nodes if host != first]
+    cluster.kill_node(first)
+    try:
+        if requeue:
+            await_true(
+                lambda: alice.dlrun("status", job, "--json").stdout.count('"restarts": 1'),
+                300,
+                "the next start",
+            )
+            (place / "go").touch()
+            (run,) = alice.ended(job, 240)
+            assert run["state"] == "completed", alice.log(job)
+        else:
+            (run,) = alice.ended(job, 300)
+            assert run["state"] == "node failed", alice.log(job)
+            assert f"{first}, on which job.sh ran, is lost" in alice.dlrun("why", job).stdout
+        alice.left_nothing(job, others)
+    finally:
+        cluster.start_node(first)

@@ -240,7 +240,7 @@ def test_the_next_start_goes_on_after_the_loss_of_the_first_node(alice):
     try:
         (place / "go").touch()
         await_true(
-            lambda: f"node {first}, which started the points, is lost" in alice.log(job),
+            lambda: f"node {first}, on which the job's script ran, is lost" in alice.log(job),
             300,
             "its loss to be seen",
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dlrun.jobs.records.jobs import Job
+from dlrun.jobs.records.outcome import without_first_node
 from dlrun.jobs.records.validation import STATE, clock, read_json, run_state
 from dlrun.model.job import ASKED_TO_END, JobStatus, State
 
@@ -18,8 +19,7 @@ def known(job: Job, whole: JobStatus | None) -> Mapping[int | None, JobStatus]:
     if whole is None:
         return {}
     found: dict[int | None, JobStatus] = {}
-    if whole.state is State.CANCELLED and (run_state(job.directory) or {}).get("reason") == State.NODE_FAILED:
-        whole = replace(whole, state=State.NODE_FAILED)  # Slurm did not end it (lib/pool.sh)
+    whole = without_first_node(whole, run_state(job.directory) or {})
     for task, run in enumerate(job.run_directories()):
         record = run_state(run) or {}
         # A point that ended by the signal that ends the whole job has the end of the job.

@@ -80,6 +80,8 @@ def complete(
     state.json counts if the scheduler reports nothing or only the end. unasked: reason why the scheduler was not queried.
     """
     record = run_state(run) or {}
+    if known is not None:
+        known = without_first_node(known, record)
     if known is not None and known.state in _FAILED:
         known = _with_recorded_end(known, record)
     # PBS: a task that was deleted in the queue is `finished` with exit code 0.
@@ -112,6 +114,12 @@ def complete(
         ended=clock(record.get("ended")),
         restarts=record.get("restarts"),
     )
+
+
+def without_first_node(known: JobStatus, record: Mapping[str, object]) -> JobStatus:
+    """The status of a job that another of its nodes has cancelled after the loss of the first one (lib/first-node.sh)."""
+    lost = known.state is State.CANCELLED and record.get("reason") == State.NODE_FAILED
+    return replace(known, state=State.NODE_FAILED) if lost else known
 
 
 _NFS_DELAY = 60

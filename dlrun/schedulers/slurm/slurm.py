@@ -47,6 +47,7 @@ WRITES_IN_PLACE = True
 # sbatch(1), filename pattern: a backslash turns all of them off. Slurm 22.05 replaces them twice, so `%%` does not help.
 PATTERNS = r"%[0-9]*[A-Za-z%]|\\"
 REPORTS_LOST_NODES = True
+OUTLIVES_FIRST_NODE = True
 POINTS_INSIDE = True
 ROLES_INSIDE = True
 FINDER = "find_slurm"
