@@ -22,7 +22,7 @@ from dlrun.system.paths import open_regular, read_bytes
 from dlrun.why import own_patterns, set_up
 from dlrun.why.known.form import Evidence, Pattern
 from dlrun.why.matching import Table
-from dlrun.why.patterns import is_general
+from dlrun.why.patterns import REPORTED, is_general
 from dlrun.why.verdict import grade, plain, verdict
 
 TAIL = 256 * 1024
@@ -123,6 +123,13 @@ def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -
     every = {(log.role, log.rank): log for log in log_files.find(run, "all") if _last_written(log) >= least}
     table = Table(own)
     first, evidence = _first(failed, every, table)
+    if (
+        evidence is not None
+        and evidence.pattern.cause == REPORTED.cause
+        and first is not None
+        and _by_signal(first)
+    ):
+        evidence = None  # a signal ended it, and not what it printed before
     noted = {(note.role, note.rank) for note in failed}
     rest = sorted((log for key, log in every.items() if key not in noted), key=_last_written)
     if evidence is None or grade(evidence) > 1:
@@ -161,6 +168,11 @@ def _first(
         if best is None or worth < best[0]:
             best = worth, note, found
     return (best[1], best[2]) if best is not None else (None, None)
+
+
+def _by_signal(end: ProcessEnd) -> bool:
+    """Whether a signal ended a process, other than its own abort."""
+    return 128 < end.code <= 128 + max(signal.Signals) and end.code != 128 + signal.SIGABRT
 
 
 def _worth(code: int) -> int:

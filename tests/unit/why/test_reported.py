@@ -277,3 +277,14 @@ def test_the_rank_that_says_why_comes_before_one_that_says_that_it_lost_it(tmp_p
     assert "shard 14 has no index" in found.means
     assert found.first is not None
     assert found.first.rank == 3
+
+
+@pytest.mark.parametrize(("code", "cause"), [(139, "segmentation-fault"), (134, "reported"), (1, "reported")])
+def test_what_a_program_printed_before_a_signal_ended_it_is_not_the_cause(code, cause, tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "failures").mkdir()
+    (tmp_path / "logs" / "job.log").touch()
+    (tmp_path / "logs" / "rank-0.log").write_text("ERROR trainer: no such metric: bleu\n")
+    (tmp_path / "failures" / "rank-0").write_text(f"1795230000000000000 rank 0 n0 {code}\n")
+    found = answer(job_of(tmp_path), JobStatus(job_id="8", state=State.FAILED, exit_code=code), tmp_path)
+    assert found.cause == cause
