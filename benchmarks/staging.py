@@ -11,8 +11,8 @@ warm    the files of `small` once more: nothing is copied
 delta   20,000 files of 8 KB of which 1 % were rewritten: the next version by dlrun, and by rsync in place
 reads   random reads per second from the staged files, from the same set packed, and from LMDB
 chain   256 MB, as one file and as 20,000 small ones, from one host to N others over links limited to --link Mbit/s
-        (network namespaces: needs root, `ip` and `tc`), with a node killed half-way, with one at a quarter of the
-        rate, compared with N rsync clients and `sbcast` on a Slurm of the tests (tests/cluster)
+        (network namespaces: needs root, `ip` and `tc`), with a node killed half-way, with one and with two at
+        a quarter of the rate, compared with N rsync clients and `sbcast` on a Slurm of the tests (tests/cluster)
 start   training that begins with a tenth of its 400 files of 1 MB, from a source of 40 MB per second, compared with
         training that begins when all is staged: the first batch, the first epoch (8 seconds' work) and its end; the last
         row has the ratios
@@ -49,7 +49,7 @@ PARTS = {
     "relay": chain.relay,
     "model": chain.model,
 }
-KINDS = ("one", "small", "killed", "slow", "rsync", "sbcast")
+KINDS = ("one", "small", "killed", "slow", "two", "rsync", "sbcast")
 
 
 def arguments():

@@ -18,10 +18,10 @@ TCP = 1.045  # bytes on the wire per byte of data, with the headers of TCP and I
 class Cast:
     """One broadcast by dlrun; the head is the host that sees the source.
 
-    `victim` is killed half-way; `slow` is left out of the time taken.
+    `victim` is killed half-way; the nodes `slow` are left out of the time taken.
     """
 
-    def __init__(self, bench, hosts, source, wire=0.0, victim=None, slow=None):
+    def __init__(self, bench, hosts, source, wire=0.0, victim=None, slow=()):
         bench.disk.renew()
         (bench.root / "hosts").write_text("".join(f"{a}\n" for a in hosts.addresses))
         secret = bench.root / "secret"
@@ -38,25 +38,26 @@ class Cast:
         if victim is not None:
             time.sleep(wire / 2)
             os.killpg(running[victim].pid, signal.SIGKILL)
-        done, self.cpu, whole = {}, 0.0, 0.0
+        done, self.cpu, whole, self.named = {}, 0.0, 0.0, set()
         for k, process in enumerate(running):
             out = process.stdout.read()
             _, status, usage = os.wait4(process.pid, 0)
             if k != victim:
                 if status:
                     raise SystemExit(process.stderr.read())
-                done[k] = json.loads(out.splitlines()[-1])
+                said = [json.loads(line) for line in out.splitlines()]
+                done[k] = said[-1]
+                self.named |= {one["host"] for one in said if one.get("event") == "slow"}
             whole += usage.ru_utime + usage.ru_stime
             if k == 1:
                 self.cpu = usage.ru_utime + usage.ru_stime
         self.bytes = done[0]["bytes"]
         # The copy only, without the start of a program on every host of this one machine.
         times = {one[0]: one[3] for one in done[0]["reports"]}
-        self.taken = max(taken for node, taken in times.items() if node not in (victim, slow))
+        self.taken = max(taken for node, taken in times.items() if node != victim and node not in slow)
         # All hosts share this machine: near 1 the limit is its cores, not the links. Includes the start of the programs.
         self.busy = whole / self.taken / (os.cpu_count() or 1)
-        self.slow = times.get(slow, 0.0)
-        self.named = (done[0].get("slow") or {}).get("host")
+        self.slow = max((times[node] for node in slow), default=0.0)
         self.read = sum(one["read"] for one in done.values()) / self.bytes
 
 
@@ -98,21 +99,25 @@ def chain(bench):
                 row("rsync, each node by itself", count, pulls(bench, hosts, one), wire, f"{count} times")
         if count > 2 and "slow" in given.kinds:
             for slow in sorted({1, count // 2, count}):
-                slow_node(bench, count, slow, one, wire)
+                slow_nodes(bench, count, (slow,), one, wire)
+        if count > 4 and "two" in given.kinds:
+            for slow in ((1, 2), (3, 4), (count - 1, count), (1, count - 3), (2, count - 2)):
+                slow_nodes(bench, count, slow, one, wire)
         if "sbcast" in given.kinds:
             taken = sbcast.seconds(one / "large", count, given.link)
             if taken is not None:
                 row("sbcast of Slurm", count, taken, wire, "1 times")
 
 
-def slow_node(bench, count, slow, source, wire):
-    """One node has a quarter of the rate: the time until the others have everything, and until it has."""
-    with Hosts(count, bench.given.link, {slow: bench.given.link // 4}) as hosts:
+def slow_nodes(bench, count, slow, source, wire):
+    """Some nodes have a quarter of the rate: the time until the others have everything, and until they have."""
+    with Hosts(count, bench.given.link, dict.fromkeys(slow, bench.given.link // 4)) as hosts:
         cast = Cast(bench, hosts, source, slow=slow)
-        named = "is reported" if cast.named == hosts.addresses[slow] else f"reported: {cast.named}"
-    label = f"dlrun, one file, node {slow} at a quarter of the rate ({named})"
+        right = cast.named == {hosts.addresses[node] for node in slow}
+    named = "reported" if right else f"reported: {', '.join(sorted(cast.named)) or 'none'}"
+    label = f"dlrun, one file, node {' and '.join(map(str, slow))} at a quarter of the rate ({named})"
     row(f"{label}: the others", count, cast.taken, wire, f"{cast.read:.3f} times")
-    row(f"{label}: itself", count, cast.slow, wire, "")
+    row(f"{label}: the slow", count, cast.slow, wire, "")
 
 
 def row(label, count, taken, wire, read, busy=""):
