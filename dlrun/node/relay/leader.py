@@ -14,12 +14,10 @@ from ..source.manifest import Manifest
 from ..transfer.local import source_failed
 from . import shapes
 from .messages import JOINED, READY, Announcement, demotion
-from .slow_nodes import CHECK_INTERVAL, GAIN
+from .slow_nodes import CHECK_INTERVAL
 from .state import RelayState
 
-MOVE_INTERVAL = (
-    2.0  # seconds after a move until another: by then all nodes have dropped what they measured before
-)
+MUCH = 2.0  # ratio of the rates of two slow nodes from which on one is much slower
 LINK_RATE = 1.25e9  # bytes a second of a node's network, for the choice between chain and tree: 10 Gbit/s
 
 
@@ -108,20 +106,20 @@ async def _move_slow_nodes(state: RelayState) -> None:
     Also after everything is read: all of a small data set can be on its way before the first node is found slow.
     """
     while not state.done and not state.outcome.done():
-        found = state.status().slow
+        # What was measured before the last move says nothing.
+        found = {node: one for node, one in state.status().slow.items() if one.moves == len(state.demoted)}
         # A node is never moved behind a much slower one: it would get its data at the rate of that one, and perhaps it was
         # slow only for a second.
-        most = min((known["rates"][0] for known in state.demotions()), default=math.inf) * GAIN
-        slow = [node for node in state.order() if node in found and found[node][0] <= most]
+        most = min((known["rates"][0] for known in state.demotions()), default=math.inf) * MUCH
+        slow = [node for node in state.order() if node in found and found[node].rate <= most]
         slow = [node for node in slow if node not in state.lost and node not in state.demoted]
         if slow:
             # The last of them: the nodes before it may only have waited for it.
             node = slow[-1]
-            host, progress, rates = state.names[node], state.staging.progress, found[node]
-            progress.log("node {} is slow and now comes last: {}/s to it".format(host, text.size(rates[0])))
-            progress.event("slow", node=node, host=host, rate=round(rates[0]), others=round(rates[1]))
-            state.announce(demotion(node, rates))
-            await asyncio.sleep(MOVE_INTERVAL)
+            host, progress, (rate, others, _) = state.names[node], state.staging.progress, found[node]
+            progress.log("node {} is slow and now comes last: {}/s to it".format(host, text.size(rate)))
+            progress.event("slow", node=node, host=host, rate=round(rate), others=round(others))
+            state.announce(demotion(node, (rate, others)))
         await asyncio.sleep(CHECK_INTERVAL)
 
 

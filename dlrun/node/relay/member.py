@@ -109,7 +109,6 @@ class Member:
             self._connect(wanted, joined=True)
         if state.demoted[-1] == state.index:
             self.upstream.disconnect_for_move()
-        # Measurements in the old order are void: a node before the slow one may have looked slow, too.
         state.suspect = False
         state.slow.clear()
 

@@ -60,6 +60,14 @@ def demotion(node: int, rates: Sequence[float]) -> Announcement:
     return Announcement({"do": "demote", "node": node, "rates": list(rates)})
 
 
+class Slow(NamedTuple):
+    """A slow node: bytes a second to it, and to another one; moves: nodes that had moved to the end before that."""
+
+    rate: float
+    others: float
+    moves: int
+
+
 class Report(NamedTuple):
     """One node's figures. As parts of its time: `starved`, waiting for the previous node; `held`, waiting for the next
     nodes; `disk`, with data waiting for its disk; `starving`: like `starved`, over the last half second.
@@ -83,7 +91,7 @@ class Status:
     """The status of a node and all after it, as reported upstream.
 
     lost, cannot: node -> reason; full: nodes of `cannot` without space; hashes: hash functions common to all; slow: slow
-    nodes -> bytes/s (to it, without it); suspect: the first of the nodes may be slow; room: the least room of all nodes
+    nodes; suspect: the first of the nodes may be slow; room: the least room of all nodes
     (strategy part), else None.
     """
 
@@ -95,7 +103,7 @@ class Status:
         self.cannot: Dict[int, str] = {}
         self.full: List[int] = []
         self.reports: Dict[int, Report] = {}
-        self.slow: Dict[int, Tuple[float, float]] = {}
+        self.slow: Dict[int, Slow] = {}
         self.suspect = False
         self.room: Optional[Room] = None
 
@@ -121,7 +129,7 @@ def unpack_status(message: Message) -> Status:
     found = Status()
     found.phase, found.nodes, found.hashes = message["phase"], message["nodes"], message["hashes"]
     found.lost, found.cannot, found.full = dict(message["lost"]), dict(message["cannot"]), message["full"]
-    found.slow = {node: (rates[0], rates[1]) for node, rates in message["slow"]}
+    found.slow = {node: Slow(*slow) for node, slow in message["slow"]}
     found.suspect = message["suspect"]
     found.room = Room(*message["room"]) if message["room"] else None
     found.reports = {entry[0]: Report(*entry) for entry in message["reports"]}

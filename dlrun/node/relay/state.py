@@ -22,7 +22,7 @@ from ..transfer.outcome import COPY, PreparedSet
 from ..transfer.staging import Staging
 from ..transfer.task import Tokens
 from ..transfer.workers import Workers
-from .messages import DONE, JOINED, Announcement, Report, Signal, Status
+from .messages import DONE, JOINED, Announcement, Report, Signal, Slow, Status
 from .shapes import children, group
 
 STARVING_WINDOW = 0.5  # seconds over which `starving` is measured
@@ -75,7 +75,7 @@ class RelayState:
         self.upstream_path: List[int] = []
         self.needs: Dict[int, int] = {}
         self.lost: Dict[int, str] = {}
-        self.slow: Dict[int, Tuple[float, float]] = {}
+        self.slow: Dict[int, Slow] = {}
         self.suspect = False
         self.room: Optional[Room] = None
         self.demoted: List[int] = []

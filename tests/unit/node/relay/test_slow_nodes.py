@@ -17,10 +17,10 @@ worker.WINDOW = 4
 real = wire.fill
 def fill(peer, view):
     if not os.path.exists({gate!r}):
-        time.sleep(0.05)
+        time.sleep(0.2)
     return real(peer, view)
 wire.fill = fill
-"""  # a piece takes a twentieth of a second before the gate is open
+"""  # a piece takes a fifth of a second before the gate is open
 NARROW = """
 from dlrun.node.transfer import worker
 worker.WINDOW = 4
@@ -40,10 +40,10 @@ def source(tmp_path):
     return tmp_path / "source"
 
 
-def begin(group, source, slow, first=NARROW):
-    """Start all nodes, one of them slow."""
+def begin(group, source, *slow, first=NARROW):
+    """Start all nodes, some of them slow."""
     for node in range(group.count):
-        prelude = group.held(SLOW) if node == slow else NARROW if node else first
+        prelude = group.held(SLOW) if node in slow else NARROW if node else first
         group.begin(node, source, "--workers", "1", "--dead-after", "10s", prelude=prelude)
 
 
@@ -52,7 +52,7 @@ def begin(group, source, slow, first=NARROW):
 @pytest.mark.parametrize("slow", cases([1, 2, 3], quick=1), ids="node {}".format)
 def test_the_others_are_ready_before_a_node_that_is_slow(nodes, source, slow, first):  # noqa: F811
     group = nodes(4)
-    begin(group, source, slow, FIRST[first])
+    begin(group, source, slow, first=FIRST[first])
     until(lambda: all(group.published(node) for node in range(4) if node != slow))
     assert not group.published(slow)
     group.gate.touch()
@@ -60,6 +60,24 @@ def test_the_others_are_ready_before_a_node_that_is_slow(nodes, source, slow, fi
     assert done[0]["slow"]["host"] == f"127.0.0.{slow + 1}"
     assert [one["read"] for one in done] == [data_size(source), 0, 0, 0], "the source is read once"
     for node in range(4):
+        assert snapshot(group.data(node)) == snapshot(source)
+
+
+PAIRS = {"one behind the other": (1, 2), "apart": (1, 3), "the last two": (3, 4)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slow", cases(PAIRS, quick=1))
+def test_the_others_are_ready_before_two_nodes_that_are_slow(nodes, source, slow):  # noqa: F811
+    slow, group = PAIRS[slow], nodes(5)
+    begin(group, source, *slow)
+    until(lambda: all(group.published(node) for node in range(5) if node not in slow))
+    assert not any(group.published(node) for node in slow)
+    group.gate.touch()
+    done = [group.end(node).done() for node in range(5)]
+    assert f"127.0.0.{slow[0] + 1}" in (group.root / "out0").read_text(), "the first of them is named"
+    assert [one["read"] for one in done] == [data_size(source), 0, 0, 0, 0], "the source is read once"
+    for node in range(5):
         assert snapshot(group.data(node)) == snapshot(source)
 
 
@@ -96,11 +114,11 @@ def test_a_chain_of_equal_nodes_stays_as_it_is(nodes, source):  # noqa: F811
 BURST = """
 from dlrun.node.relay.slow_nodes import SlowNodes
 measured = []
-async def without(self, following):
-    measured.append(following)
+async def rate(self, other):
+    measured.append(other)
     open({gate!r} + ".measured", "w").write("x" * len(measured))
     return 1e12 if len(measured) == 1 else 0.0
-SlowNodes._rate_without = without
+SlowNodes._rate_with = rate
 """  # the first measurement falls into a burst
 
 
