@@ -19,6 +19,8 @@ from dlrun.why.known.table import WRITERS, of_writer
 
 _LEVEL = 200
 """Characters of a line within which its level stands."""
+_START_UP = re.compile(r"\S*/\.?(?:bashrc|bash_profile|profile|profile\.d/\S+): line \d+: ")
+"""What a shell says of its start-up files: they are made for other shells, too, and it continues."""
 _HARMLESS = re.compile(
     r"(?:^|[\s\[(|:-])(?:WARNING|WARN|INFO|DEBUG|NOTICE|TRACE)(?=[\]:|\s,)-]|$)"
     r"|\b[A-Z]\w*Warning: |\bLmod Warning:|\bwarnings\.warn\("
@@ -93,7 +95,7 @@ class Table:
             found := self._site.match(line, words) or (_ours().match(line, ()) if ours else None)
         ) is not None:
             return found
-        if least and is_harmless(line):
+        if (least and is_harmless(line)) or _START_UP.match(line):
             return None
         if (claimed := _claimed(line)) is not None:
             return claimed.match(line, words)
@@ -111,7 +113,7 @@ def below(line: str, calls: Callable[[], str]) -> Match | None:
 
 def is_harmless(line: str) -> bool:
     """Whether a line is a warning, or of a lower level."""
-    return _HARMLESS.search(_LOUD.sub("", line)[:_LEVEL]) is not None
+    return _HARMLESS.search(_LOUD.sub("", line)[:_LEVEL]) is not None or _START_UP.match(line) is not None
 
 
 def is_claimed(line: str) -> bool:

@@ -27,6 +27,7 @@ _INSTALLED = re.compile(
     r"<(?!stdin)|.*/bin/[\w.-]+$|.*/(?:(?:site|dist)-packages|lib(?:64)?/python\d[\d.]*)/"
 )
 """The beginning of a path that is not of the user's own program; what follows names the package."""
+_THROWN = re.compile(r"terminate called after throwing an instance of '((?!std::)[^']+)'")
 _START = re.compile(r"Traceback \(most recent call last\)")
 _CHAINED = re.compile(r"The above exception was the direct cause|During handling of the above")
 _MOST = 200
@@ -37,8 +38,8 @@ _MESSAGE = re.compile(r"""\b(?:msg|message|event|error)"?\s*[=:]\s*"((?:[^"\\]|\
 _ADVICE = re.compile(
     r"(?:^|[.!;:,] +(?:or |and )?|`)((?:[Pp]lease(?! report)|Consider|[Yy]ou (?:should|may|can|must|need to|might|have to)"
     r"|[Tt]ry|Hint: (?!the backtrace)|[Mm]ake sure|Ensure|Set|Use|Specify|Did you mean:?"
-    r"|To (?:fix|avoid|resolve|enable|disable|load)|Convert|Run|Install|Pass|Increase|Decrease|Reduce|Rerun|Provide"
-    r"|Check(?! failed)) (?:[^.]|\.(?=\S)){8,}?)(?:\.(?:\s|$)|!|$)"
+    r"|To (?:fix|avoid|resolve|enable|disable|load)|Convert|Run(?! \S+ (?:not|does|is|was|has)\b)|Install|Pass|Increase"
+    r"|Decrease|Reduce|Rerun|Provide|Check(?! failed)) (?:[^.]|\.(?=\S)){8,}?)(?:\.(?:\s|$)|!|$)"
 )
 """What a message advises."""
 _OPEN = re.compile(r"^(?:[\w.]+:?)?\s*$|validation errors? for \S+$|:\s*$")
@@ -89,16 +90,19 @@ def marked(
     log: str,
     passes: Callable[[str], bool],
     about: Callable[[str], bool],
+    *,
+    surely: bool = False,
 ) -> Evidence | None:
     """The gravest line of an error among the last lines of a log, of these the first; None without one.
 
-    passes: whether a line is not the cause; about: whether it belongs to a block of errors.
+    passes: whether a line is not the cause; about: whether it belongs to a block of errors; surely: only with a mark.
     """
+    levels = LEVELS[: -1 if surely else None]
     best: tuple[int, int] | None = None
     ordinary = 0
     for at in range(len(lines))[::-1]:
         line = lines[at]
-        level = next((n for n, regex in enumerate(LEVELS) if regex.search(line[:_MOST])), None)
+        level = next((n for n, regex in enumerate(levels) if regex.search(line[:_MOST])), None)
         if level is not None and not passes(line):
             ordinary = 0
             if best is None or level <= best[0]:
@@ -138,8 +142,9 @@ def _code(line: str, whole: Sequence[str]) -> str:
 
 def _message(line: str, above: str) -> str:
     """The message of an exception, without the prefixes of its line."""
-    match = exception(line, above)
-    return next((value.strip() for value in match.groups() if value), line) if match else line
+    match, thrown = exception(line, above), _THROWN.search(above)
+    message = next((value.strip() for value in match.groups() if value), line) if match else line
+    return f"{thrown[1]}: {message}" if thrown else message
 
 
 def completed(found: Evidence, lines: Sequence[str]) -> Evidence:
@@ -159,19 +164,25 @@ def completed(found: Evidence, lines: Sequence[str]) -> Evidence:
     return found
 
 
-def explained(found: Evidence) -> Evidence:
-    """A known exception with its message, where the meaning has nothing of it, and with what the message advises."""
+def explained(found: Evidence, lines: Sequence[str]) -> Evidence:
+    """A known exception with its message, where the meaning has nothing of it, that of the first one of its chain, and with
+    what the message advises."""
     raised = _RAISED.match(found.line)
     if raised is None or found.pattern.consequence or is_general(found.pattern):
         return found
     pattern = found.pattern
     message = _message(found.line, "")[:_MOST]
-    if not any(value in pattern.meaning(found.values) for value in found.values):
-        pattern = replace(
-            pattern,
-            means=f"{pattern.means}: {message}",
-            named=pattern.named and f"{pattern.named}: {message}",
-        )
+    first = at = _index(found.line, lines)
+    while (before := _above(lines, at)[1]) is not None:
+        at = before
+    root = _message(lines[at], lines[at - 1])[:_MOST] if at < first else ""
+    says = any(value in pattern.meaning(found.values) for value in found.values)
+    more = "" if says else f": {message}"
+    if root.partition(": ")[2] and root.partition(": ")[2] not in message:
+        more += f"; it began with {root}"
+    pattern = replace(
+        pattern, means=f"{pattern.means}{more}", named=pattern.named and f"{pattern.named}{more}"
+    )
     if own := _ADVICE.search(found.line):
         pattern = replace(pattern, next=f"{pattern.next}; its own advice: {own[1].strip()[:_MOST]}")
     return replace(found, pattern=pattern)

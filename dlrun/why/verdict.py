@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
 from dlrun.why import reported
@@ -110,7 +110,7 @@ _AFTER_A_MESSAGE = frozenset(("abort", "mpi-abort", "mpi-ended", "terminated", "
 """Consequences of an end of which the program mostly says the reason before."""
 _RAISED = re.compile(EXCEPTION.regex)
 _LOST = re.compile(
-    r"\b(?:Connection(?:Reset|Aborted|Refused)?Error|BrokenPipeError|RemoteDisconnected|EOFError|RemoteProtocolError"
+    r"\b(?:Connection(?:Reset|Aborted|Refused)?Error|BrokenPipeError|RemoteDisconnected|EOFError|_?queue\.Empty|RemoteProtocolError"
     r"|ServerDisconnectedError|IncompleteRead|(?:Connect|Read)(?:ion)?(?:Error|Timeout)|ClientConnectorError)\b"
 )
 """Exceptions of a program whose peer, mostly another process of the job, does not answer any more."""
@@ -144,7 +144,8 @@ def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     if found.pattern.cause == EXCEPTION.cause:
         found = reported.raised(found, [*map(plain, lines)], [*map(plain, whole)])
     else:
-        found = reported.explained(reported.completed(found, [*map(plain, lines)]))
+        read = [*map(plain, lines)]
+        found = reported.explained(reported.completed(found, read), read)
     match = below(found.line, partial(_calls_above, found.line, lines))
     if match is None:
         return found
@@ -204,7 +205,11 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
         elif (
             error
             and not (match or _WRAPPER.search(error[0]))
-            and (exception is None or (ended and not ordinary and calm <= _AFTER))
+            and (
+                exception is None
+                or (ended and not ordinary and calm <= _AFTER)
+                or (ended and ordinary <= _PROGRESS and grade(exception) == 2)
+            )
         ):
             if exception is None and consequence is not None and distance - after > _NEAR:
                 return consequence
@@ -215,11 +220,20 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     if exception is not None:
         return exception
     end = [plain(line) for line in lines[-_BLOCK:]]
-    if consequence is not None and consequence.pattern.cause not in _AFTER_A_MESSAGE:
-        return consequence
     passes = partial(_is_no_cause, table)
+    if consequence is not None and consequence.pattern.cause not in _AFTER_A_MESSAGE:
+        return _said_before(consequence, end, passes) or consequence
     framed = None if consequence else _framed(end, log)
     return framed or reported.marked(end, log, passes, _is_about_an_error) or consequence
+
+
+def _said_before(lost: Evidence, lines: Sequence[str], passes: Callable[[str], bool]) -> Evidence | None:
+    """What a log marks as an error before a Python program lost a peer, such as the process that it fed; None without it."""
+    if lost.pattern.cause != "peer-lost" or not _LOST.search(lost.line):
+        return None
+    before = itertools.takewhile(lambda line: line.strip() != lost.line, lines)
+    others = [line for line in before if not line.startswith("Exception in thread")]  # its own
+    return reported.marked(others, lost.log, passes, _is_about_an_error, surely=True)
 
 
 def _is_no_cause(table: Table, line: str) -> bool:

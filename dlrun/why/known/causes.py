@@ -33,6 +33,12 @@ CAUSES: Mapping[str, Advice] = {
         means="ranks did not find one another in time",
         check="whether a rank never started: `dlrun logs JOB --rank all`",
         next="check whether a rank never started (`dlrun logs JOB --rank all`), then the site's `rendezvous` rule",
+        roots=("socket-path",),
+    ),
+    "socket-path": Advice(
+        means="the name of the temporary directory is too long for a socket (108 characters)",
+        check="`echo $TMPDIR` in the job",
+        next="`environment.variables: {TMPDIR: /tmp}`, or another short directory that is the node's own; for Ray `RAY_TMPDIR`",
     ),
     "rendezvous-closed": Advice(
         means="the rendezvous was closed before this agent joined it: another agent had ended, or an old one with the same id was still there",
@@ -215,6 +221,7 @@ CAUSES: Mapping[str, Advice] = {
         means="a data-loader process ended or did not answer",
         check="the lines of the loader process above it; run once with 0 loader processes",
         next="run with 0 loader processes to see its own error; use fewer of them if memory or threads run out",
+        roots=("cuda-fork",),
     ),
     "configuration": Advice(
         means="the framework rejected the job's configuration",

@@ -89,6 +89,7 @@ WRITERS = (
                 texts=(
                     "Cannot re-initialize CUDA in forked subprocess",
                     "Cannot re-initialize XPU in forked subprocess",
+                    "CUDA error: initialization error",
                     "Lightning can't create new processes if CUDA is already initialized",
                     "Poison fork",
                 ),
@@ -378,7 +379,6 @@ WRITERS = (
             Form(
                 cause="gpu-library",
                 texts=(
-                    "CUDA error: initialization error",
                     "CUDA_ERROR_NOT_INITIALIZED",
                     "peer access is not supported between these two devices",
                     "CUDA error: {1}",

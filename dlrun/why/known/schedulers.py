@@ -207,12 +207,19 @@ WRITERS = (
                 source="https://github.com/flux-framework/flux-core/issues/6568",
             ),
             Form(
+                cause="memory",
+                anywhere=True,
+                texts=("oom: Memory cgroup out of memory: killed",),
+                source="https://flux-framework.readthedocs.io/projects/flux-core/en/latest/man1/flux-shell.html",
+            ),
+            Form(
                 cause="mpi-ended",
                 anywhere=True,
                 texts=(
                     "failed and exit-on-error is set",
                     "failed ({}) and exit-on-error is set",
                     "exit-timeout expired",
+                    "exited and exit-timeout={} has expired",
                 ),
                 source="https://github.com/flux-framework/flux-core/issues/7328",
                 means="a rank ended, and the launcher ended the others",

@@ -356,7 +356,6 @@ WRITERS = (
                 cause="tracking",
                 texts=(
                     "mlflow.exceptions.MlflowException: API request to {1} failed",
-                    "MlflowException: {1}",
                     "comet_ml.exceptions.{1}",
                     "neptune.{}ConnectionLost",
                     "clearml.backend_api{}: {1}",

@@ -288,3 +288,16 @@ def test_what_a_program_printed_before_a_signal_ended_it_is_not_the_cause(code, 
     (tmp_path / "failures" / "rank-0").write_text(f"1795230000000000000 rank 0 n0 {code}\n")
     found = answer(job_of(tmp_path), JobStatus(job_id="8", state=State.FAILED, exit_code=code), tmp_path)
     assert found.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("says-thrown", "raised Xbyak::Error: internal error"),
+        ("triton-fp8", "CompilationError: at 10:8:; it began with ValueError: type fp8e4nv not supported"),
+        ("ray-socket-path", "too long for a socket (108 characters); later: a Ray process did not find"),
+    ],
+)
+def test_the_meaning_has_what_it_began_with(name, says, tmp_path):
+    (case,) = [case for case in CASES if case.name == name]
+    assert says in asked(tmp_path, {0: case.log}, [0]).means

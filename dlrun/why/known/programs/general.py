@@ -177,7 +177,7 @@ WAYS: tuple[tuple[str, str], ...] = (
         "the divisor is 0: often the length of an empty data set, or fewer samples than ranks",
     ),
     (
-        r"\bnan\b|\bNaN\b|\binf\b|[Oo]verflow|FloatingPointError|diverge",
+        r"\bnan\b|\bNaN\b|\binf\b(?! checks)|OverflowError|[Oo]verflow encountered|(?:[Gg]radient|[Ll]oss)\b.{0,40}[Oo]verflow|FloatingPointError|\b(?:loss|training|optimi\w+)\b.{0,40}\bdiverge|\bdiverge.{0,40}\bloss",
         "check the loss before it, the learning rate and the data for values that are not numbers",
     ),
     (

@@ -87,12 +87,9 @@ WRITERS = (
                 next="import or define it where the file says before loading, or save a `state_dict` rather than the whole object",
             ),
             Form(
-                cause="environment",
-                texts=("OSError: AF_UNIX path too long",),
+                cause="socket-path",
+                texts=("OSError: AF_UNIX path too long", "OSError: AF_UNIX path length cannot exceed"),
                 source="https://man7.org/linux/man-pages/man7/unix.7.html",
-                means="the name of the temporary directory is too long for a socket (108 characters)",
-                check="`echo $TMPDIR` in the job",
-                next="`environment.variables: {TMPDIR: /tmp}`, or another short directory that is the node's own",
             ),
             Form(
                 cause="environment",
