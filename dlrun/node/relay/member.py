@@ -292,10 +292,10 @@ class Member:
             more["reports"] = [report.pack() for _, report in sorted(status.reports.items())]
             more["shape"] = state.session["shape"]
             if state.demoted:
-                more["slow"] = self._demoted_first()
+                more["slow"] = self._demoted()
             elif slow:
                 node, why, part = slow
-                more["slow"] = {"host": state.names[node], "why": why, "part": part}
+                more["slow"] = [{"host": state.names[node], "why": why, "part": part}]
                 self.staging.notes.append(
                     "the slowest node was {} ({}, {:.0f} % of the time)".format(
                         state.names[node], why, part * 100
@@ -304,8 +304,8 @@ class Member:
             self.staging.progress.log("on {}".format(text.count(len(status.nodes), "node")))
         return more
 
-    def _demoted_first(self) -> Dict[str, Any]:
-        """The first node that moved to the end of the chain, for the report; adds all of them to the notes."""
+    def _demoted(self) -> List[Dict[str, Any]]:
+        """The nodes that moved to the end of the chain, for the report; adds them to the notes, too."""
         state = self.state
         found: List[Dict[str, Any]] = []
         for known in state.demotions():
@@ -325,7 +325,7 @@ class Member:
                     host, text.size(rate), text.size(others)
                 )
             )
-        return found[0]
+        return found
 
     def close(self) -> None:
         """End the workers and every connection."""

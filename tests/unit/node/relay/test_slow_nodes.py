@@ -47,6 +47,11 @@ def begin(group, source, *slow, first=NARROW):
         group.begin(node, source, "--workers", "1", "--dead-after", "10s", prelude=prelude)
 
 
+def named(done):
+    """The hosts that went to the end of the chain, in the report of the first node."""
+    return {one["host"] for one in done.get("slow", ()) if "rate" in one}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", cases(FIRST, quick=1))
 @pytest.mark.parametrize("slow", cases([1, 2, 3], quick=1), ids="node {}".format)
@@ -57,7 +62,7 @@ def test_the_others_are_ready_before_a_node_that_is_slow(nodes, source, slow, fi
     assert not group.published(slow)
     group.gate.touch()
     done = [group.end(node).done() for node in range(4)]
-    assert done[0]["slow"]["host"] == f"127.0.0.{slow + 1}"
+    assert named(done[0]) == {f"127.0.0.{slow + 1}"}
     assert [one["read"] for one in done] == [data_size(source), 0, 0, 0], "the source is read once"
     for node in range(4):
         assert snapshot(group.data(node)) == snapshot(source)
@@ -75,7 +80,9 @@ def test_the_others_are_ready_before_two_nodes_that_are_slow(nodes, source, slow
     assert not any(group.published(node) for node in slow)
     group.gate.touch()
     done = [group.end(node).done() for node in range(5)]
-    assert f"127.0.0.{slow[0] + 1}" in (group.root / "out0").read_text(), "the first of them is named"
+    assert named(done[0]) & {f"127.0.0.{node + 1}" for node in slow}, (
+        "of the last two, one may hold up nobody"
+    )
     assert [one["read"] for one in done] == [data_size(source), 0, 0, 0, 0], "the source is read once"
     for node in range(5):
         assert snapshot(group.data(node)) == snapshot(source)
@@ -108,7 +115,7 @@ def test_a_chain_of_equal_nodes_stays_as_it_is(nodes, source):  # noqa: F811
     for node in range(4):
         group.begin(node, source, "--workers", "1", "--rate", "16M", prelude=NARROW)
     done = [group.end(node).done() for node in range(4)]
-    assert "rate" not in (done[0].get("slow") or {}), "no node went to the end"
+    assert named(done[0]) == set(), "no node went to the end"
 
 
 BURST = """
@@ -136,4 +143,4 @@ def test_one_burst_accuses_nobody(nodes, source):  # noqa: F811
     )
     group.gate.touch()
     done = [group.end(node).done() for node in range(3)]
-    assert "rate" not in (done[0].get("slow") or {}), "no node went to the end"
+    assert named(done[0]) == set(), "no node went to the end"
