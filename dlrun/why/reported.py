@@ -164,9 +164,11 @@ def completed(found: Evidence, lines: Sequence[str]) -> Evidence:
     return found
 
 
-def explained(found: Evidence, lines: Sequence[str]) -> Evidence:
-    """A known exception with its message, where the meaning has nothing of it, that of the first one of its chain, and with
-    what the message advises."""
+def explained(found: Evidence, lines: Sequence[str], wraps: Callable[[str], object]) -> Evidence:
+    """A known exception with its message, where the meaning has nothing of it, with the first one of its chain, and its advice.
+
+    wraps: whether an exception only says that another call failed.
+    """
     raised = _RAISED.match(found.line)
     if raised is None or found.pattern.consequence or is_general(found.pattern):
         return found
@@ -178,7 +180,7 @@ def explained(found: Evidence, lines: Sequence[str]) -> Evidence:
     root = _message(lines[at], lines[at - 1])[:_MOST] if at < first else ""
     says = any(value in pattern.meaning(found.values) for value in found.values)
     more = "" if says else f": {message}"
-    if root.partition(": ")[2] and root.partition(": ")[2] not in message:
+    if root.partition(": ")[2] and root.partition(": ")[2] not in message and not wraps(root):
         more += f"; it began with {root}"
     pattern = replace(
         pattern, means=f"{pattern.means}{more}", named=pattern.named and f"{pattern.named}{more}"

@@ -66,7 +66,8 @@ _ASIDE = re.compile(
 _MARKS = re.compile(r"^\W*[~^][\W]*$")
 """A line below source code that marks a part of it."""
 _ABOUT_AN_ERROR = re.compile(
-    r"^\W*$|^(?:\[\S+\]:?|\d+:)?\s|(?i:error|fail|fatal|abort|exception|traceback|caught|killed|signal|unable|cannot|could not)"
+    r"^\W*$|^(?:\[\S+\]:?|\d+:)?\s|^#\s*include\b|^compilation terminated"
+    r"|(?i:error|fail|fatal|abort|exception|traceback|caught|killed|signal|unable|cannot|could not)"
 )
 """Lines within a block of errors: empty, indented, or about an error."""
 _FRAME = re.compile(r"\bframe #\d+|\[0x[0-9a-f]+\]$|^\W*[│╭╰]")
@@ -145,7 +146,7 @@ def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
         found = reported.raised(found, [*map(plain, lines)], [*map(plain, whole)])
     else:
         read = [*map(plain, lines)]
-        found = reported.explained(reported.completed(found, read), read)
+        found = reported.explained(reported.completed(found, read), read, _WRAPPER.search)
     match = below(found.line, partial(_calls_above, found.line, lines))
     if match is None:
         return found

@@ -77,6 +77,7 @@ MACHINE: Mapping[str, Advice] = {
     ),
     "device-assert": Advice(
         means="a kernel on the GPU failed; often a label or an index is out of range",
+        named="a kernel on the GPU failed, where {1} does not hold; often a label or an index is out of range",
         check="run on one GPU, or on the CPU, where the error has the right line",
         next="run once with `environment.variables: {CUDA_LAUNCH_BLOCKING: 1}` to see the line",
     ),

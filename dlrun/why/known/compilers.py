@@ -96,6 +96,7 @@ WRITERS = (
                     "Cannot find ptxas",
                     "InvalidCxxCompiler: No working C++ compiler found",
                     "CppCompileError: C++ compile error",
+                    "fatal error: {1}: No such file or directory",
                     "Error building extension '{1}'",
                     "Error compiling objects for extension",
                     "nvcc fatal   : {1}",

@@ -351,7 +351,7 @@ WRITERS = (
                     "the launch timed out and was terminated",
                     "invalid configuration argument",
                 ),
-                regex=r"Assertion `.*` failed\.$.*|HSA_STATUS_ERROR_MEMORY_APERTURE",
+                regex=r"Assertion (`.*`) failed\.$.*|HSA_STATUS_ERROR_MEMORY_APERTURE",
                 source=_CUDA,
             ),
             Form(

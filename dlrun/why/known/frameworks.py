@@ -16,6 +16,7 @@ WRITERS = (
             Form(
                 cause="rendezvous",
                 texts=(
+                    "DEADLINE_EXCEEDED: GetKeyValue() timed out with key",
                     "DEADLINE_EXCEEDED: Barrier timed out. {}init",
                     "DEADLINE_EXCEEDED: Timed out waiting for {1}",
                     "coordination service {} DEADLINE_EXCEEDED",

@@ -129,4 +129,17 @@ WRITERS = (
             ),
         ),
     ),
+    Writer(
+        name="DGL",
+        source="https://github.com/dmlc/dgl",
+        forms=(
+            Form(
+                cause="port-in-use",
+                texts=("Failed bind on {1} , error", "Failed bind on {1}, error"),
+                source="https://github.com/dmlc/dgl/blob/master/src/rpc/network/tcp_socket.cc",
+                next="end what is left of an earlier run on that node, or give the servers another port",
+                anywhere=True,
+            ),
+        ),
+    ),
 )

@@ -23,6 +23,13 @@ WRITERS = (
                 passing=True,
             ),
             Form(
+                cause="file-missing",
+                texts=("No valid checkpoint found in output directory ({1})",),
+                source="https://github.com/huggingface/transformers/blob/main/src/transformers/trainer.py",
+                means="the program is to continue from a checkpoint, and {1} has none",
+                next="do not resume in the first run (only if the directory has a `checkpoint-*`), or name the directory that has one",
+            ),
+            Form(
                 cause="gpu-memory",
                 texts=(
                     'NVJPEG error "5"',
