@@ -221,7 +221,7 @@ def binds_apart(plan: Plan) -> bool:
 
 def outlives_first_node(plan: Plan) -> bool:
     """True if the job continues after the loss of the node that runs its script, until another node ends it."""
-    stays = plan.node_checks is not None or (plan.pool is not None and plan.request.nodes > 1)
+    stays = plan.node_checks is not None or (plan.pool is not None and plan.pool.nodes > 1)
     return stays and backends.scheduler(plan.scheduler).OUTLIVES_FIRST_NODE
 
 

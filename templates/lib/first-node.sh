@@ -3,25 +3,35 @@
 # therefore watches the count that the script, or pool.py, writes to `.alive`.
 
 _dlrun_on_event chosen _dlrun_watch_first_node
-_dlrun_watch_first_node() { # job.sh's dlrun_on_node starts a program on DLRUN_FIRST_HOST
-  mapfile -t _dlrun_watchers <"$DLRUN_HOSTS-granted"
-  _dlrun_script_host=${_dlrun_watchers[0]}
+_dlrun_watch_first_node() {
+  local host granted
+  mapfile -t granted <"$DLRUN_HOSTS-granted"
+  _dlrun_watchers=()
+  for host in "${_dlrun_chosen[@]}" "${granted[@]}"; do # a bad node only if there is no other
+    if [[ $host != "${granted[0]}" ]]; then _dlrun_watchers+=("$host"); fi
+  done
+  if ((${#_dlrun_watchers[@]} == 0)); then return 0; fi
+  _dlrun_script_host=${granted[0]}
   _dlrun_on_event second _dlrun_show_life
   _dlrun_show_life
 }
 _dlrun_watcher='' _dlrun_beats=0
 
 _dlrun_show_life() {
-  local DLRUN_FIRST_HOST how=cancel
   ((_dlrun_beats++ % 5 == 0)) || return 0
   { printf '%s\n' "$_dlrun_beats" >"$DLRUN_RUN_DIR/.alive"; } 2>/dev/null || true
-  if [[ -n $_dlrun_watcher ]] && kill -0 "$_dlrun_watcher" 2>/dev/null; then return 0; fi
-  _dlrun_watchers=("${_dlrun_watchers[@]:1}" "${_dlrun_watchers[0]}") # the one before may be lost
-  DLRUN_FIRST_HOST=${_dlrun_watchers[0]}
-  if [[ $DLRUN_FIRST_HOST == "$_dlrun_script_host" ]]; then return 0; fi
-  if [[ ${_dlrun_causes-} == *' node_failed '* ]] && ((DLRUN_RESTART < _dlrun_requeues)); then how=requeue; fi
-  dlrun_start_watcher dlrun_on_node bash -p "$DLRUN_JOB_DIR/lib/first-node.sh" "$_dlrun_script_host" "$DLRUN_RUN_DIR" "$how" >/dev/null 2>&1
+  if ((_dlrun_beats % 60 != 1)) || { [[ -n $_dlrun_watcher ]] && kill -0 "$_dlrun_watcher" 2>/dev/null; }; then return 0; fi
+  dlrun_start_watcher _dlrun_watch_from "${_dlrun_watchers[0]}" >/dev/null 2>&1
   _dlrun_watcher=${_dlrun_beside[-1]}
+  _dlrun_watchers=("${_dlrun_watchers[@]:1}" "${_dlrun_watchers[0]}") # the next time another, for this one may be lost
+}
+
+_dlrun_watch_from() { # HOST: become the step there, which takes nothing from those of a launcher: hydra starts its own without --overlap
+  local how=cancel
+  if [[ ${_dlrun_causes-} == *' node_failed '* ]] && ((DLRUN_RESTART < _dlrun_requeues)); then how=requeue; fi
+  unset -v SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV SLURM_NTASKS_PER_NODE
+  exec srun --overlap --nodes=1 --ntasks=1 --mem=0 --cpu-bind=none --export=ALL --nodelist="$1" \
+    bash -p "$DLRUN_JOB_DIR/lib/first-node.sh" "$_dlrun_script_host" "$DLRUN_RUN_DIR" "$how"
 }
 
 _dlrun_await_loss() { # FIRST DIRECTORY: until that node does not belong to the job any more
