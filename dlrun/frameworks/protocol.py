@@ -131,7 +131,7 @@ class Framework(Protocol):
     """Variant -> preset of the placement; the default has an empty name, others are selected by `--framework NAME-VARIANT`."""
 
     COMPILES: tuple[str, ...]
-    """Python packages whose compilers its programs use beside PyTorch's, known without a look at what is installed."""
+    """Python packages whose compilers its programs use, as far as is known without a look at what is installed."""
 
     def roles(self, shape: Shape, command: Sequence[Text], options: Any) -> Sequence[Role]:
         """All roles of the job; the one that is not a service is the training."""

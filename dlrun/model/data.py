@@ -347,11 +347,15 @@ def parse_hub(source: str) -> HubSource:
 
 @record(frozen=True, slots=True, kw_only=True)
 class CachePlan:
-    """The directory of one compiler's cache, below that of the job's caches: one for the node, for each rank, or for this run."""
+    """The directory of one compiler's cache, below that of the job's caches: one for the node, for each rank, or for this run.
+
+    unless: a directory in the user's home that is used if it has entries.
+    """
 
     variable: str = saved(pattern=VARIABLE_NAME)
     directory: str = saved(pattern=WORD)
     each: Literal["node", "rank", "run"] = "node"
+    unless: str = ""
 
 
 @record(frozen=True, slots=True, kw_only=True)

@@ -299,7 +299,7 @@ class Spec:
         "directories for what compilers keep (torch.compile, Triton, CUDA, …); auto: private ones on node-local storage, one for "
         "each rank where sharing fails, with what earlier jobs have compiled; variables that are set already are kept; off: each "
         "tool uses its own",
-        default="off",
+        default="auto",
     )
     code: CodeMode | Snapshot = key(
         "record: note commit and digests of the code when the job is submitted, and log at each start what has changed since; "

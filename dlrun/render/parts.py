@@ -190,7 +190,10 @@ def caches_line(plan: Plan) -> list[object]:
     if wanted is None:
         return []
     image = "yes" if container is not None and container.runtime == "apptainer" else "no"
-    each = [f"{one.variable}={one.directory}{_EACH[one.each]}" for one in wanted.caches]
+    each = [
+        f"{one.variable}={one.directory}{_EACH[one.each]}{':' if one.unless else ''}{one.unless}"
+        for one in wanted.caches
+    ]
     return ["dlrun_caches", wanted.base, caches_key(plan), image, *each]
 
 

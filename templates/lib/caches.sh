@@ -1,19 +1,21 @@
 # shellcheck shell=bash
 # Private directories on this node for what compilers keep, made before the program of a rank starts; job.sh and stage.sh find them.
 
-dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@|%]...: with `@` each rank has its own, with `%` each run; IMAGE: `yes` in a container
-  local below=$2 image=$3 name one path place='' paths=() set=()
+dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@|%][:UNLESS]...: with `@` each rank has its own, with `%` each run; IMAGE: `yes` in a container
+  local below=$2 image=$3 name one own path place='' paths=() set=() # UNLESS: a directory in HOME that is used if it has entries
   if _dlrun_place_caches "$1"; then shift 3; else
     _dlrun_no_caches "no directory for them that only this user can write"
     return 0
   fi
   export DLRUN_CACHES=$place/$below
   for one; do
-    name=${one%%=*} path=$DLRUN_CACHES/${one#*=}
+    name=${one%%=*} own=${one#*:} one=${one%%:*}
+    path=$DLRUN_CACHES/${one#*=}
     if [[ -n ${!name-} ]]; then
       _dlrun_check_cache "$name"
       continue
     fi
+    if [[ $own != "$one" ]] && _dlrun_has_entries "$own"; then continue; fi
     case $path in
     *@) path=${path%@}/$DLRUN_LOCAL_RANK ;;
     *%)
@@ -38,6 +40,11 @@ dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@|%]...: with `@` each rank
 _dlrun_no_caches() { # WHY: one line for each node
   unset -v DLRUN_CACHES
   if ((DLRUN_LOCAL_RANK == 0)); then echo "dlrun: caches: $DLRUN_HOST has $1: each tool uses its own"; fi
+}
+
+_dlrun_has_entries() { # DIRECTORY of HOME, or below XDG_CACHE_HOME
+  local found=("${HOME-}/$1"/* "${XDG_CACHE_HOME:-${HOME-}/.cache}/${1#.cache/}"/*)
+  [[ -e ${found[0]} || -e ${found[1]} ]]
 }
 
 _dlrun_link_cache() { # DIRECTORY LINK: make both; the path of JAX's cache is a part of its keys, and is the same in all runs

@@ -7,14 +7,15 @@ _dlrun_save_interval=600    # seconds
 _dlrun_save_at=             # the time of the next, in seconds since the start
 _dlrun_saved_at_warning=
 
-dlrun_keep_compiled() { # BASE KEY [OFFSET INDEX COMMAND...]: nodes begin with the entries for this machine in the user's store
-  local store failed        # COMMAND starts a step on each node, whose number is the expansion INDEX, and OFFSET of the ports is for the relay;
-  # without them, they come with the data
+dlrun_keep_compiled() { # BASE KEY OFFSET [INDEX COMMAND...]: nodes begin with the entries for this machine in the user's store
+  local store failed        # COMMAND starts a step on each node, whose number is the expansion INDEX, and OFFSET of the ports is for the relay,
+  # or `-` for one node; without a step, they come with the data
   unset -v DLRUN_COMPILED
   export DLRUN_CACHES_RUN=${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-} # where the entries are that all nodes have or none
   failed=("$DLRUN_RUN_DIR"/compiled "$DLRUN_RUN_DIR"/not-seeded*)
   if [[ -e ${failed[0]} || -e ${failed[1]} ]]; then rm -f -- "${failed[@]}"; fi # of an earlier start
   { read -r store <"$DLRUN_JOB_DIR/store"; } 2>/dev/null || store=${DLRUN_JOB_DIR%/*}/.dlrun-hub-$EUID
+  if (($# == 3)) && [[ $3 != - ]]; then dlrun_chain_port "$3"; fi
   if [[ $_dlrun_host != "${DLRUN_FIRST_HOST%%.*}" ]]; then return 0; fi
   _dlrun_compiled=(--store "$store" --key "$2") _dlrun_compiled_base=$1 _dlrun_compiled_key=$2
   _dlrun_on_event second _dlrun_save_at_times
@@ -23,7 +24,7 @@ dlrun_keep_compiled() { # BASE KEY [OFFSET INDEX COMMAND...]: nodes begin with t
     dlrun_python "$DLRUN_JOB_DIR/node.pyz" compiled-find "${_dlrun_compiled[@]}" --out "$DLRUN_RUN_DIR/compiled" || true
     { read -r DLRUN_COMPILED <"$DLRUN_RUN_DIR/compiled" && export DLRUN_COMPILED; } 2>/dev/null || true # machine, digest, path
   fi
-  if [[ -n ${DLRUN_COMPILED-} ]] && (($# > 2)); then
+  if [[ -n ${DLRUN_COMPILED-} ]] && (($# > 3)); then
     if [[ $3 != - ]]; then dlrun_chain_port "$3"; fi
     export DLRUN_STAGE=$1/dlrun-$DLRUN_USER
     "${@:5}" bash -p "$DLRUN_JOB_DIR/lib/seed.sh" "$1" "$2" "$4" </dev/null &

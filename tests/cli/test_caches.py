@@ -112,23 +112,32 @@ def test_explain_has_the_reason_and_the_source(dlrun):
     assert "github.com/triton-lang/triton" in text
 
 
-def test_off_is_the_default(dlrun):
-    spec = dlrun.spec("command: [x]\nresources: {ranks_per_node: 1}\n")
-    assert "dlrun_caches" not in dlrun("submit", spec, "--dry-run").stdout
-
-
 @pytest.mark.parametrize(
     ("keys", "has"),
-    [("caches: auto", True), ("framework: mpi\ncaches: auto", True), ("caches: off", False)],
+    [("", True), ("framework: mpi", False), ("framework: mpi\ncaches: auto", True), ("caches: off", False)],
 )
-def test_whoever_asks_has_caches_that_are_kept(dlrun, keys, has):
+def test_what_the_framework_compiles_has_its_caches(dlrun, keys, has):
     spec = dlrun.spec(f"command: [x]\nresources: {{ranks_per_node: 1}}\n{keys}\n")
     assert ("dlrun_keep_compiled" in dlrun("submit", spec, "--dry-run").stdout) is has
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME"])
+@pytest.mark.parametrize("asked", [True, False])
+def test_what_nodes_may_not_be_able_to_compile_stays_in_use(dlrun, here, monkeypatch, asked, variable):
+    """Extensions that were built where there is a compiler; `caches: auto` moves them even so."""
+    built = dlrun.place / ("mine/.cache" if variable == "HOME" else "mine") / "torch_extensions/py311_cpu"
+    built.mkdir(parents=True)
+    monkeypatch.setenv(variable, str(dlrun.place / "mine"))
+    show = SHOW if asked else SHOW.replace("caches: auto\n", "")
+    found = variables(dlrun.submit(f"site: site.yaml\nresources: {{ranks_per_node: 1}}\n{show}", "--wait"))
+    assert ("TORCH_EXTENSIONS_DIR" in found) is asked
+    assert Path(found["TRITON_CACHE_DIR"]).is_dir()
+
+
 @pytest.mark.parametrize("taken", ["triton", ".room"])
 def test_a_job_whose_directories_cannot_be_made_starts_with_a_warning(dlrun, here, taken):
-    line = "caches: auto\nresources: {ranks_per_node: 1}\nrun: 'echo caches ${DLRUN_CACHES-} ${TRITON_CACHE_DIR-}.'\n"
+    line = "resources: {ranks_per_node: 1}\nrun: 'echo caches ${DLRUN_CACHES-} ${TRITON_CACHE_DIR-}.'\n"
     first = dlrun.submit(f"site: site.yaml\n{line}", "--wait")
     (place,) = here.glob("dlrun-caches-*")
     found = place / taken if taken == ".room" else next(place.glob(f"*/{taken}"))

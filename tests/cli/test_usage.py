@@ -210,7 +210,7 @@ for step in range(10):
 @pytest.mark.slow
 def test_where_the_time_went(dlrun):
     (dlrun.place / "ckpt").mkdir()
-    more = "caches: auto\ncheckpoint: {signal: USR1, before_end: 1m, path: ckpt}\n"
+    more = "checkpoint: {signal: USR1, before_end: 1m, path: ckpt}\n"
     job = dlrun.submit(spec(SAVES, more).replace("2}", "2, walltime: 10m}"), "--wait")
     (run,) = json.loads(dlrun("usage", job, "--json").stdout)["usage"]
     parts = run["phases"]

@@ -146,7 +146,7 @@ def _differences(result: dict) -> Iterator[str]:
             yield f"{key}: argv {mine['argv']} and {other['argv']}"
         if mine["cwd"] != other["cwd"]:
             yield f"{key}: directory {mine['cwd']} and {other['cwd']}"
-        yield from _environment(str(key), mine["env"], other["env"])
+        yield from _environment(str(key), mine["env"], other["env"], result["caches"])
         written = {
             path: digest
             for path, digest in mine["files"].items()
@@ -227,7 +227,8 @@ def _aligned(mine: list[dict], other: list[dict]) -> list[dict]:
     return [left.pop(next(i for i, e in enumerate(left) if e["argv"] == argv)) for argv in order]
 
 
-def _environment(key: str, mine: dict, other: dict) -> Iterator[str]:
+def _environment(key: str, mine: dict, other: dict, caches: list[str]) -> Iterator[str]:
+    """What differs; a script that names no directory for a compiler's cache gets those that the plan has, with their reasons."""
     names = {n for n in mine if not OF_PROCESS.fullmatch(n) and not RENDEZVOUS.fullmatch(n)}
     for name in sorted(names):
         if name not in other:
@@ -243,6 +244,7 @@ def _environment(key: str, mine: dict, other: dict) -> Iterator[str]:
         n
         for n in other
         if n not in mine
+        and n not in caches
         and not n.startswith(("SLURM_ARRAY_", "PBS_ARRAY", "SGE_TASK_ID"))
         and not OF_PROCESS.fullmatch(n)
         and not RENDEZVOUS.fullmatch(n)

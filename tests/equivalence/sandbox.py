@@ -152,6 +152,10 @@ def main(script: str, site: str, out: str, *arguments: str) -> None:
         result["render"] = {"code": made.returncode, "stderr": made.stderr}
         if made.returncode == 0:
             job = Path("/home/me/jobs/1/job.sh").read_text()
+            decided = json.loads(Path("/home/me/jobs/1/plan.json").read_text())["decisions"]
+            result["caches"] = [
+                d["key"].removeprefix("caches.") for d in decided if d["rule"].startswith("cache-of-")
+            ]
             code = 0
             for point in tasks_of(job, scheduler):
                 code = run(

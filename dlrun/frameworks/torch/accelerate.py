@@ -19,6 +19,7 @@ from dlrun.model.text import Shell, Text
 NAME = "accelerate"
 TITLE = "Hugging Face Accelerate"
 LIBRARIES, PRESETS, ports = env_ranks.LIBRARIES, env_ranks.PRESETS, env_ranks.ports
+COMPILES = env_ranks.COMPILES
 _LAUNCH = "accelerate launch"
 
 

@@ -19,6 +19,7 @@ from dlrun.model.text import Shell, Text
 NAME = "deepspeed"
 TITLE = "DeepSpeed"
 LIBRARIES, PRESETS, ports = env_ranks.LIBRARIES, env_ranks.PRESETS, env_ranks.ports
+COMPILES = env_ranks.COMPILES
 
 
 @record(frozen=True, slots=True, kw_only=True)

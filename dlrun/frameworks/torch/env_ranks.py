@@ -13,6 +13,7 @@ from dlrun.model.units import many
 
 LIBRARIES = presets.TORCH_LIBRARIES
 PRESETS = {"": presets.TORCH}
+COMPILES = ("torch",)
 ports = defaults.one_port
 _TORCH = "PyTorch documentation, torch.distributed"
 

@@ -19,6 +19,7 @@ from dlrun.model.text import Text
 NAME = "lightning"
 TITLE = "PyTorch Lightning"
 LIBRARIES, PRESETS, ports = env_ranks.LIBRARIES, env_ranks.PRESETS, env_ranks.ports
+COMPILES = env_ranks.COMPILES
 Options = defaults.NoOptions
 _SOURCE = "Lightning 2.6, fabric/plugins/environments/lightning.py"
 

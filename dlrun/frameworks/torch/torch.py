@@ -24,6 +24,7 @@ NAME = "torch"
 PRESETS = {"": presets.TORCH, "ccl": presets.TORCH_CCL}
 TITLE = "PyTorch torch.distributed"
 LAUNCHERS: tuple[str, ...] = ()
+COMPILES = env_ranks.COMPILES
 LIBRARIES, ports, comm_cores = env_ranks.LIBRARIES, env_ranks.ports, defaults.no_comm_cores
 
 

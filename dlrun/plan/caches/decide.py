@@ -15,8 +15,13 @@ from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
 from dlrun.plan.roles import BackEnds
 
+_PLACES = {
+    "node": "$DLRUN_CACHES/{}",
+    "rank": "$DLRUN_CACHES/{}/$DLRUN_LOCAL_RANK",
+    "run": "$DLRUN_CACHES/{}",
+}
 _USUAL = ("torch",)
-"""Packages whose caches every job has, if it is unknown what is installed."""
+"""Packages whose caches are named in a job that asks for them, if it is unknown what is installed."""
 
 
 def decide(
@@ -24,12 +29,14 @@ def decide(
 ) -> CachesPlan | None:
     """The caches of a job, each with its reason in the ledger; None with `caches: off`, and where nothing compiles.
 
-    If it is unknown what is installed, a job has the compilers of its framework and those of PyTorch.
+    If it is unknown what is installed, a job has the compilers of its framework; with `auto` in the spec also those of PyTorch.
     """
     if spec.caches == "off":
         return None
-    ledger.take("caches", spec.caches)
-    compiles = (*choice.framework.COMPILES, *_USUAL)
+    compiles, asked = choice.framework.COMPILES, ledger.given("caches")
+    if asked:
+        ledger.take("caches", spec.caches)
+        compiles = (*compiles, *_USUAL)
     if not any(_has(cache, compiles, installed) for cache in CACHES if cache.packages):
         return None
     local = site.storage.node_local
@@ -50,12 +57,16 @@ def decide(
         why = _used(cache, layout, compiles, installed)
         if why is None:
             continue
-        chosen.append(CachePlan(variable=cache.variable, directory=cache.directory, each=cache.each))
+        unless = "" if asked else cache.unless
+        chosen.append(
+            CachePlan(variable=cache.variable, directory=cache.directory, each=cache.each, unless=unless)
+        )
         ledger.decide(
             f"caches.{cache.variable}",
-            f"$DLRUN_CACHES/{cache.directory}" + ("/$DLRUN_LOCAL_RANK" if cache.each == "rank" else ""),
+            _PLACES[cache.each].format(cache.directory),
             f"cache-of-{cache.each}",
-            f"{why}; {cache.because}; otherwise in {cache.default} [{cache.source}]",
+            f"{why}{f', unless ~/{unless} has entries' if unless else ''}; {cache.because}; otherwise in {cache.default} "
+            f"[{cache.source}]",
         )
     if not chosen:
         return None

@@ -13,7 +13,9 @@ class Cache:
 
     packages: the Python distributions with the tool, none for a part of the GPU's software; each: one directory
     for a node, one for a rank where ranks that share it break one another, or one for a run where all nodes must begin alike;
-    default: the tool's own place; gpus: the job must have GPUs of this kind; because: why it is shared in this way.
+    default: the tool's own place; gpus: the job must have GPUs of this kind; unless: a directory in the user's home that
+    has what nodes may not be able to make (without a compiler, or a network): if it has entries, a job that does not ask
+    for `caches: auto` uses it; because: why it is shared in this way.
     """
 
     tool: str
@@ -25,6 +27,7 @@ class Cache:
     because: str
     source: str
     gpus: Literal["", "cuda", "rocm"] = ""
+    unless: str = ""
 
 
 CACHES = (
@@ -55,6 +58,7 @@ CACHES = (
         directory="torch_extensions",
         each="node",
         default="~/.cache/torch_extensions",
+        unless=".cache/torch_extensions",
         because="one rank compiles, the others wait for its lock file",
         source="https://pytorch.org/docs/stable/cpp_extension.html",
     ),
@@ -108,6 +112,7 @@ CACHES = (
         directory="flashinfer-cubins",
         each="node",
         default="~/.cache/flashinfer/cubins",
+        unless=".cache/flashinfer/cubins",
         because="kernels that are downloaded, once for all ranks",
         source="https://github.com/flashinfer-ai/flashinfer/blob/main/flashinfer/jit/env.py",
     ),

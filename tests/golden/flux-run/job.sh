@@ -17,7 +17,7 @@
 POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/flux-run # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_source flux resubmit lost-nodes start flux-run # parts of lib/ that this job uses
+dlrun_source flux resubmit lost-nodes caches compiled start flux-run # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${FLUX_ENCLOSING_ID/#ƒ/f}" # the scheduler's name for this job
@@ -34,7 +34,7 @@ dlrun_own_shell # options, traps and names of commands are as before those lines
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, under its name in the scheduler
-dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 export OMP_NUM_THREADS=24 # 96 cores / 4 ranks [OpenMP 5.2, chapter 21]
@@ -49,6 +49,7 @@ export FI_CXI_DISABLE_HOST_REGISTER=1 # Turns off the registration of host buffe
 export FI_CXI_DEFAULT_CQ_SIZE=131072 # A completion queue that is deep enough for large jobs; without it the provider's size limits the transfers in flight [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
 export FI_CXI_DEFAULT_TX_SIZE=2048 # HPE's value for large jobs with many unexpected rendezvous messages (default: 1024) [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
 export FI_CXI_RX_MATCH_MODE=hybrid # Message matching falls back to software when the resources of the NIC are used up, instead of stalling [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
+dlrun_keep_compiled "${TMPDIR:-/tmp}" ba90e36b54b9 1 '$FLUX_TASK_RANK' dlrun_flux flux --nodes=4 --ntasks=4 -o cpu-affinity=off -o gpu-affinity=off -o mpibind=off -o exit-on-error # what was compiled, in the user's store
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch dlrun_flux flux --nodes=4 --ntasks=16 -o cpu-affinity=off -o gpu-affinity=off -o mpibind=off -o exit-on-error \

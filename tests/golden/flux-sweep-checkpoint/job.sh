@@ -13,7 +13,7 @@
 POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/flux-sweep-checkpoint # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_source flux resubmit endings start flux-run # parts of lib/ that this job uses
+dlrun_source flux resubmit endings caches compiled start flux-run # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${FLUX_ENCLOSING_ID/#ƒ/f}" # the scheduler's name for this job
@@ -35,6 +35,7 @@ export OMP_NUM_THREADS=24 # 96 cores / 4 ranks [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 export NCCL_DEBUG=WARN # logs an explicit message when a call fails, and nothing else [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 export HSA_FORCE_FINE_GRAIN_PCIE=1 # Required for peer access between GPUs; without it RCCL warns of low performance, instability or hangs [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce; ROCm/rccl:README.md + src/init.cc@0cbce2a7]
+dlrun_keep_compiled "${TMPDIR:-/tmp}" bdb606664bd8 - '$FLUX_TASK_RANK' dlrun_flux flux --nodes=1 --ntasks=1 -o cpu-affinity=off -o gpu-affinity=off -o mpibind=off -o exit-on-error # what was compiled, in the user's store
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch dlrun_flux flux --nodes=1 --ntasks=4 -o cpu-affinity=off -o gpu-affinity=off -o mpibind=off -o exit-on-error \

@@ -21,7 +21,7 @@
 POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/gridengine-qrsh # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_source gridengine endings lost-nodes start ssh qrsh # parts of lib/ that this job uses
+dlrun_source gridengine endings lost-nodes caches compiled start ssh qrsh # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="$JOB_ID" # the scheduler's name for this job
@@ -39,12 +39,13 @@ cd -- /home/ada/project
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, under its name in the scheduler
-dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 export NCCL_DEBUG=WARN # logs an explicit message when a call fails, and nothing else [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 export NCCL_SOCKET_IFNAME='=ib0' # bootstrap and data over sockets use exactly the interfaces in the site profile (`=`: no prefixes); NCCL by itself may select an interface that other nodes cannot reach [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
+dlrun_keep_compiled "${TMPDIR:-/tmp}" bdb606664bd8 1 '$DLRUN_RANK' dlrun_ssh "$DLRUN_HOSTS" 1 2 2 dlrun_qrsh qrsh # what was compiled, in the user's store
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 4 8 2 dlrun_qrsh qrsh bash -p "$DLRUN_JOB_DIR/rank.sh" rank

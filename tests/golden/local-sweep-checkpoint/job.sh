@@ -8,7 +8,7 @@
 POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/local-sweep-checkpoint # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_source endings start local # parts of lib/ that this job uses
+dlrun_source endings caches compiled start local # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${DLRUN_LOCAL_JOB:-$(dlrun_this_process)}" # the scheduler's name for this job
@@ -27,6 +27,7 @@ dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PO
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
+dlrun_keep_compiled "${TMPDIR:-/tmp}" bdb606664bd8 - '$DLRUN_RANK' dlrun_local 1 # what was compiled, in the user's store
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch dlrun_local 2 bash -p "$DLRUN_JOB_DIR/rank.sh" rank

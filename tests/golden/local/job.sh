@@ -8,7 +8,7 @@
 POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/local # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_source start local # parts of lib/ that this job uses
+dlrun_source caches compiled start local # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${DLRUN_LOCAL_JOB:-$(dlrun_this_process)}" # the scheduler's name for this job
@@ -27,6 +27,7 @@ dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PO
 export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses no lines [Python documentation, Command line and environment]
 export GREETING='it'"'"'s $HOME `id`' # set by the spec, spec.yaml:6:37
 export OMP_NUM_THREADS=3 # set by the spec, spec.yaml:6:73 (dlrun would have set 4: 8 cores / 2 ranks)
+dlrun_keep_compiled "${TMPDIR:-/tmp}" bdb606664bd8 - '$DLRUN_RANK' dlrun_local 1 # what was compiled, in the user's store
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch dlrun_local 2 bash -p "$DLRUN_JOB_DIR/rank.sh" rank

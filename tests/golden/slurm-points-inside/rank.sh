@@ -16,6 +16,7 @@ case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memo
 esac
 dlrun_leave_place
 dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
+dlrun_caches "${TMPDIR:-/tmp}" bdb606664bd8 no TORCHINDUCTOR_CACHE_DIR=inductor TRITON_CACHE_DIR=triton TORCH_EXTENSIONS_DIR=torch_extensions:.cache/torch_extensions CUDA_CACHE_PATH=cuda # private directories of this node, where nothing else is set
 
 # --- torch: variables of each process, and the command
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]

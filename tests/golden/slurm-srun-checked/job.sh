@@ -22,7 +22,7 @@
 POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-checked # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_source endings hang nodes first-node # parts of lib/ that this job uses
+dlrun_source endings hang nodes caches compiled # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's name for this job
@@ -49,7 +49,7 @@ dlrun_choose_nodes 4 180 # how many; seconds that the checks may take
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, under its name in the scheduler
-dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 export OMP_NUM_THREADS=12 # 48 cores / 4 ranks [OpenMP 5.2, chapter 21]
@@ -61,10 +61,10 @@ export PYTHONFAULTHANDLER=1 # on SIGABRT, a hanging rank writes its Python stack
 export GLOO_LOG_LEVEL=INFO # makes the library log its transport, which `fabric_check` compares
 export NCCL_DEBUG_SUBSYS=INIT,NET # makes the library log its transport, which `fabric_check` compares
 export UCX_LOG_LEVEL=info # makes the library log its transport, which `fabric_check` compares
+dlrun_keep_compiled "${TMPDIR:-/tmp}" bdb606664bd8 1 '$SLURM_PROCID' srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --nodelist="$DLRUN_CHOSEN_HOSTS" # what was compiled, in the user's store
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none --nodelist="$DLRUN_CHOSEN_HOSTS" bash -p "$DLRUN_JOB_DIR/rank.sh" rank
-# Compare the transport that each library logs with the site's fabric; ends once all have logged it
-dlrun_start_watcher bash -p "$DLRUN_JOB_DIR/lib/python.sh" "$DLRUN_JOB_DIR/transport_lines.py" fail infiniband ib rank 4 16 'load the module ofed'
+dlrun_start_watcher bash -p "$DLRUN_JOB_DIR/lib/python.sh" "$DLRUN_JOB_DIR/transport_lines.py" fail infiniband ib rank 4 16 'load the module ofed' # compares the transport that each library logs with the site's fabric; ends once all have logged it
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

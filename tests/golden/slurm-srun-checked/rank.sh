@@ -17,6 +17,7 @@ esac
 dlrun_check_placement fail yes 4 1 4 12 # on a difference; is it bound; GPUs per node and per rank; ranks per node; threads
 dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
 dlrun_mark_idle 600 # reports the rank as idle after so many seconds without output or CPU time
+dlrun_caches "${TMPDIR:-/tmp}" bdb606664bd8 no TORCHINDUCTOR_CACHE_DIR=inductor TRITON_CACHE_DIR=triton TORCH_EXTENSIONS_DIR=torch_extensions:.cache/torch_extensions CUDA_CACHE_PATH=cuda # private directories of this node, where nothing else is set
 
 # --- torch: variables of each process, and the command
 dlrun_continue_wandb # rank 0 sets WANDB_RUN_ID, unless it is set: all runs of this job continue one W&B run

@@ -12,10 +12,10 @@ case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memo
 1) dlrun_bind 8 8-15 ;;
 esac
 dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
+dlrun_caches /local/"${USER}" 3015a97986c3 yes TORCHINDUCTOR_CACHE_DIR=inductor TRITON_CACHE_DIR=triton TORCH_EXTENSIONS_DIR=torch_extensions:.cache/torch_extensions CUDA_CACHE_PATH=cuda # private directories of this node, where nothing else is set
 
 # --- Secrets: read now, by this process alone; never written, never printed
-HF_TOKEN=${HF_TOKEN-}
-[[ -n $HF_TOKEN ]] || dlrun_missing_secret HF_TOKEN 'the variable HF_TOKEN is not set in the job'
+HF_TOKEN=${HF_TOKEN-}; [[ -n $HF_TOKEN ]] || dlrun_missing_secret HF_TOKEN 'the variable HF_TOKEN is not set in the job'
 export HF_TOKEN # a secret: from here the program alone has it
 
 # --- torch: variables of each process, and the command

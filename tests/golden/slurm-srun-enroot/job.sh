@@ -17,7 +17,7 @@
 POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-enroot # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_source staging # parts of lib/ that this job uses
+dlrun_source staging caches compiled # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's name for this job
@@ -43,7 +43,7 @@ export NCCL_DEBUG=INFO # set by the spec, spec.yaml:8:27
 
 # --- Data on every node before the first step ---------------------------------------------------------------
 export DLRUN_STAGE="${TMPDIR}"/dlrun-"$DLRUN_USER" # node-local storage, as the site names it
-dlrun_chain_port 1 # where nodes pass data on to one another
+dlrun_keep_compiled "${TMPDIR}" 5b754f588a20 1 # compilers' caches begin with what earlier jobs have compiled; the port where nodes pass it on, and data
 dlrun_data DLRUN_DATA_SET set '/scratch/my set' # from the spec
 dlrun_standby_step 2 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
   --export=ALL --cpu-bind=none --overlap --mem=0 # for what is left to do on each node when the job is cancelled

@@ -21,10 +21,10 @@ export NVIDIA_VISIBLE_DEVICES=all # makes enroot mount NVIDIA GPUs and libraries
 export NVIDIA_DRIVER_CAPABILITIES=compute,utility # makes enroot mount NVIDIA GPUs and libraries into the container [enroot, Standard Hooks, 98-nvidia.sh]
 export DLRUN_DATA_LABELS=/scratch/labels # data set `labels`: from the spec
 export NCCL_DEBUG=INFO # set by the spec, spec.yaml:8:27
+dlrun_caches "${TMPDIR}" 5b754f588a20 no TORCHINDUCTOR_CACHE_DIR=inductor TRITON_CACHE_DIR=triton TORCH_EXTENSIONS_DIR=torch_extensions:.cache/torch_extensions CUDA_CACHE_PATH=cuda # private directories of this node, where nothing else is set
 
 # --- Secrets: read now, by this process alone; never written, never printed
-HF_TOKEN=${HF_TOKEN-}
-[[ -n $HF_TOKEN ]] || dlrun_missing_secret HF_TOKEN 'the variable HF_TOKEN is not set in the job'
+HF_TOKEN=${HF_TOKEN-}; [[ -n $HF_TOKEN ]] || dlrun_missing_secret HF_TOKEN 'the variable HF_TOKEN is not set in the job'
 export HF_TOKEN # a secret: from here the program alone has it
 
 # --- torch: variables of each process, and the command

@@ -14,6 +14,7 @@ case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memo
 3) dlrun_bind 15 1-15,65-79 --preferred=0; dlrun_show_gpus CUDA_VISIBLE_DEVICES 3 ;;
 esac
 dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
+dlrun_caches "${TMPDIR:-/tmp}" 36f7bd6d7e5f no TORCHINDUCTOR_CACHE_DIR=inductor TRITON_CACHE_DIR=triton TORCH_EXTENSIONS_DIR=torch_extensions:.cache/torch_extensions CUDA_CACHE_PATH=cuda # private directories of this node, where nothing else is set
 
 # --- torch: variables of each process, and the command
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]

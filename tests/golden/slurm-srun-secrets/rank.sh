@@ -9,10 +9,10 @@ dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" "${SLURM_STEP_TASKS_PER_NOD
 dlrun_share_cores # an equal part of the job's cores on this node
 export OMP_NUM_THREADS="$DLRUN_THREADS" # one per core of the rank [OpenMP 5.2, chapter 21]
 dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
+dlrun_caches "${TMPDIR:-/tmp}" bdb606664bd8 no TORCHINDUCTOR_CACHE_DIR=inductor TRITON_CACHE_DIR=triton TORCH_EXTENSIONS_DIR=torch_extensions:.cache/torch_extensions # private directories of this node, where nothing else is set
 
 # --- Secrets: read now, by this process alone; never written, never printed
-HF_TOKEN=${MY_HF_TOKEN-}
-[[ -n $HF_TOKEN ]] || dlrun_missing_secret HF_TOKEN 'the variable MY_HF_TOKEN is not set in the job'
+HF_TOKEN=${MY_HF_TOKEN-}; [[ -n $HF_TOKEN ]] || dlrun_missing_secret HF_TOKEN 'the variable MY_HF_TOKEN is not set in the job'
 export HF_TOKEN # a secret: from here the program alone has it
 WANDB_API_KEY=$(cat -- '/home/ada/.wandb key') || dlrun_missing_secret WANDB_API_KEY '/home/ada/.wandb key'
 export WANDB_API_KEY # a secret: from here the program alone has it
@@ -24,7 +24,7 @@ export VAULT # a secret: from here the program alone has it
 # --- Trackers: the same names whenever the job starts again; what is set already is kept
 dlrun_default TENSORBOARD_LOGGING_DIR "$DLRUN_RUN_DIR"/tensorboard # a directory that all starts of a run share; transformers 5 reads it, other programs pass it to SummaryWriter [https://github.com/huggingface/transformers/blob/main/src/transformers/integrations/integration_utils.py]
 if ((DLRUN_RANK == 0)); then
-  dlrun_track 6c58b696a528 # sets DLRUN_TRACK_ID, DLRUN_PLAN and DLRUN_COMMIT
+  dlrun_track aa49b6949dd7 # sets DLRUN_TRACK_ID, DLRUN_PLAN and DLRUN_COMMIT
   dlrun_default WANDB_RUN_ID "$DLRUN_TRACK_ID" # every start of the job continues one run, each point of a sweep its own [https://docs.wandb.ai/guides/track/environment-variables/]
   dlrun_default WANDB_RESUME allow # continue the run of this id, or begin it [https://docs.wandb.ai/guides/track/environment-variables/]
   dlrun_default WANDB_NAME "$DLRUN_TRACK_ID" # the run is shown under the name of the job directory [https://docs.wandb.ai/guides/track/environment-variables/]

@@ -16,7 +16,7 @@
 POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-staged # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_source endings staging # parts of lib/ that this job uses
+dlrun_source endings staging caches compiled # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's name for this job
@@ -42,7 +42,7 @@ export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses 
 # --- Data on every node before the first step, results from every node after the last -----------------------
 export DLRUN_STAGE=/local/dlrun-"$DLRUN_USER" # node-local storage, as the site names it
 dlrun_results '/scratch/my results' always # what ranks write to $DLRUN_RESULTS is copied there
-dlrun_chain_port 1 # where nodes pass data on to one another
+dlrun_keep_compiled /local dd78600e5e9a 1 # compilers' caches begin with what earlier jobs have compiled; the port where nodes pass it on, and data
 dlrun_data DLRUN_DATA_IMAGENET imagenet /scratch/imagenet # its 150GB fits the 1TB of node-local storage (/local), and is then read once from the shared file system instead of by 2 nodes in every epoch
 dlrun_data DLRUN_DATA_OPEN open /scratch/open # its size is unknown at submission: the part that fits on every node is copied, the rest is read in place
 dlrun_data DLRUN_DATA_ENVIRONMENT environment /home/ada/env # Python imports from node-local storage, which relieves the shared file system

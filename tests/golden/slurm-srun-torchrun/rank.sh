@@ -9,6 +9,7 @@ dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" "${SLURM_STEP_TASKS_PER_NOD
 dlrun_count_threads 4 # of each rank: this process starts so many itself
 export OMP_NUM_THREADS="$DLRUN_THREADS" # one per core of the rank [OpenMP 5.2, chapter 21]
 dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
+dlrun_caches "${TMPDIR:-/tmp}" 6855f4a0e71b no TORCHINDUCTOR_CACHE_DIR=inductor TRITON_CACHE_DIR=triton TORCH_EXTENSIONS_DIR=torch_extensions:.cache/torch_extensions CUDA_CACHE_PATH=cuda # private directories of this node, where nothing else is set
 
 # --- torch: variables of each process, and the command
 export GLOO_SOCKET_IFNAME=eno1 # Gloo uses the site's fabric instead of the interface of the host name [PyTorch documentation, torch.distributed]

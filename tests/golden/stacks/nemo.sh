@@ -1,3 +1,4 @@
+dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=14 # 112 cores / 8 ranks [OpenMP 5.2, chapter 21]
 export NVIDIA_VISIBLE_DEVICES=all # makes enroot mount NVIDIA GPUs and libraries into the container [enroot, Standard Hooks, 98-nvidia.sh]
 export NVIDIA_DRIVER_CAPABILITIES=compute,utility # makes enroot mount NVIDIA GPUs and libraries into the container [enroot, Standard Hooks, 98-nvidia.sh]

@@ -27,7 +27,12 @@ def test_a_job_starts_no_more_than_it_must(tmp_path):
         (tools / tool).chmod(0o755)
     spec = f"framework: torch\ncommand: [/bin/bash, -c, 'echo TRAINING >>{notes}']\nresources: {{ranks_per_node: 1}}"
     write_job(plan_of(tmp_path, spec, LOCAL, directory=str(tmp_path)), tmp_path)
-    environment = {"PATH": str(tools), "XDG_RUNTIME_DIR": str(tmp_path), "USER": "nobody"}
+    environment = {
+        "PATH": str(tools),
+        "XDG_RUNTIME_DIR": str(tmp_path),
+        "USER": "nobody",
+        "TMPDIR": str(tmp_path),
+    }
     done = subprocess.run(
         ["/bin/bash", "job.sh"],
         cwd=tmp_path,
@@ -42,7 +47,8 @@ def test_a_job_starts_no_more_than_it_must(tmp_path):
     assert "not found" not in printed
     before, _, _ = notes.read_text().partition("TRAINING\n")
     started = [name for name in before.split() if name != "sleep"]  # the watch's second, beside the ranks
-    assert started == ["mkdir", "mv", "mkdir", "mv", "bash", "taskset"]
+    # The last two: the directory of caches and those of the tools, in the first rank of a node that has none.
+    assert started == ["mkdir", "mv", "mkdir", "mv", "bash", "taskset", "mkdir", "mkdir"]
     assert not list((tmp_path / f"dlrun-ports-{os.getuid()}").iterdir())
 
 

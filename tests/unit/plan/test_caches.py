@@ -10,6 +10,7 @@ import pytest
 
 from dlrun import backends
 from dlrun.model.observed import Installed
+from dlrun.model.origin import Layer, Origin
 from dlrun.model.program import Environment
 from dlrun.model.spec import Spec
 from dlrun.plan.caches.decide import decide
@@ -20,16 +21,22 @@ PAGE = Path(__file__).parents[3] / "docs" / "guide" / "caches.md"
 
 
 def chosen(
-    *, kind: str = "", packages: dict[str, str] | None = None, framework: str = "torch", **environment
+    *,
+    kind: str = "",
+    packages: dict[str, str] | None = None,
+    framework: str = "torch",
+    asked: str = "",
+    **environment,
 ) -> set[str]:
     gpus = [SimpleNamespace(kind=kind)] if kind else []
     layout = SimpleNamespace(gpus_per_node=len(gpus), topology=SimpleNamespace(gpus=gpus))
-    spec = Spec(name="run", command=("x",), caches="auto", environment=Environment(**environment))
+    spec = Spec(name="run", command=("x",), environment=Environment(**environment))
     choice = SimpleNamespace(framework=backends.framework(framework))
     site = SimpleNamespace(
         storage=SimpleNamespace(node_local=None), environment=SimpleNamespace(variables={})
     )
-    found = decide(spec, site, layout, choice, Installed(packages=packages), Ledger({}))
+    ledger = Ledger({"caches": Origin(layer=Layer.SPEC, name="spec.yaml", line=1, column=1)} if asked else {})
+    found = decide(spec, site, layout, choice, Installed(packages=packages), ledger)
     return {one.variable for one in found.caches} if found else set()
 
 
@@ -53,15 +60,16 @@ def test_gpus_and_packages_decide(kind, packages, expected):
 
 
 @pytest.mark.parametrize(
-    ("packages", "expected"),
+    ("packages", "asked", "expected"),
     [
-        (None, TORCH | {"CUDA_CACHE_PATH"}),
-        ({"mpi4py": "4.1"}, set()),
-        ({"torch": "2.9"}, TORCH | {"CUDA_CACHE_PATH"}),
+        (None, "", set()),
+        (None, "caches: auto", TORCH | {"CUDA_CACHE_PATH"}),
+        ({"mpi4py": "4.1"}, "caches: auto", set()),
+        ({"torch": "2.9"}, "", TORCH | {"CUDA_CACHE_PATH"}),
     ],
 )
-def test_a_framework_without_a_compiler_has_those_that_are_installed_or_may_be(packages, expected):
-    assert chosen(kind="cuda", packages=packages, framework="mpi") == expected
+def test_a_framework_without_a_compiler_has_those_that_are_installed_or_asked_for(packages, asked, expected):
+    assert chosen(kind="cuda", packages=packages, framework="mpi", asked=asked) == expected
 
 
 def test_what_is_dropped_or_set_is_left_alone():

@@ -1,3 +1,4 @@
+dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 dlrun_launch srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none bash -p "$DLRUN_JOB_DIR/rank.sh" agent
 
