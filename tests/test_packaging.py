@@ -246,7 +246,7 @@ def test_one_file_runs_no_program_that_another_user_could_change(one_file, tmp_p
     assert done.returncode == 0, done.stderr
     assert "nothing is cached" in done.stderr
     assert list((shared / "dlrun").iterdir()) == []
-    [directory] = (tmp_path / ".local/state/dlrun/jobs").iterdir()
+    [directory] = (tmp_path / ".local/state/dlrun/jobs").glob("[!.]*")
     assert (directory / "supervise.py").stat().st_mode & 0o077 == 0
 
 

@@ -283,7 +283,7 @@ class Submissions:
                 all("cancelled" in row for row in ground.rows()), f"not cancelled: {ground.rows()}, {when}"
             )
         if command == "fetch-ssh":
-            there, (here,) = Path(ground.queue()[0]), ground.jobs.iterdir()
+            there, (here,) = Path(ground.queue()[0]), ground.jobs.glob("[!.]*")
             for path in sorted((there / "logs").iterdir()):
                 insist(
                     path.read_bytes() == (here / "logs" / path.name).read_bytes(),

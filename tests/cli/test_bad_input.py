@@ -55,7 +55,7 @@ def check(dlrun, ran, name: str, line: int | None, message: str, way_out: str) -
         assert re.search(rf"--> \S*{name}:{line}:\d+$", ran.stderr, re.MULTILINE), ran.stderr
     assert way_out in ran.stderr
     assert "canary" not in ran.stderr
-    assert not dlrun.jobs.exists() or not list(dlrun.jobs.iterdir())
+    assert not dlrun.jobs.exists() or not list(dlrun.jobs.glob("[!.]*"))
     assert not dlrun.alive()
 
 

@@ -216,7 +216,7 @@ def test_record_that_cannot_be_written(login, monkeypatch):
 def test_job_that_began_names_itself(login):
     """Also where the client's answer was lost, and the queue has forgotten it."""
     login.run("submit", "spec.yaml")
-    (job,) = (login.place / "jobs").iterdir()
+    (job,) = (login.place / "jobs").glob("[!.]*")
     (job / ".client-answer").write_text("\n" * 100)
     record = json.loads((job / "submission.json").read_text())
     (job / "submission.json").write_text(

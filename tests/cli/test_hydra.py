@@ -110,7 +110,7 @@ def test_a_multirun_is_one_sweep(dlrun, hydra):
         "hydra.launcher.metrics={accuracy: 'accuracy ([0-9.]+)'}", "hydra.launcher.environment.variables={A: b}",
     )  # fmt: skip
     assert done.returncode == 1, done.stdout + done.stderr
-    (job,) = dlrun.jobs.iterdir()
+    (job,) = dlrun.jobs.glob("[!.]*")
     assert f"the run is failed; `dlrun why {job.name}:1` finds" in done.stderr
     assert "model.lr=9" in done.stderr
     assert "Traceback" not in done.stderr
@@ -147,7 +147,7 @@ def test_a_spec_is_changed_by_the_other_keys_and_need_not_be_waited_for(dlrun, h
     done = hydra("-m", "model.lr=1", *LAUNCHER, "hydra.launcher.spec=base.yaml", "hydra.launcher.wait=false",
                  f"hydra.launcher.command=[{sys.executable},train.py]")  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    (job,) = dlrun.jobs.iterdir()
+    (job,) = dlrun.jobs.glob("[!.]*")
     dlrun("logs", job, "--follow")
     log = dlrun("logs", f"{job}:0").stdout
     assert "accuracy 1.5" in log
@@ -186,7 +186,7 @@ def test_a_program_of_submitit_runs_with_one_line_changed(dlrun, hydra):
         "-m", "task=1,2", "hydra.launcher.site=workstation", "hydra.launcher.resources.ranks_per_node=2"
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    (job,) = dlrun.jobs.iterdir()
+    (job,) = dlrun.jobs.glob("[!.]*")
     number = json.loads((job / "submission.json").read_text())["job_id"]
     for point, task in enumerate((1, 2)):
         for rank in (0, 1):

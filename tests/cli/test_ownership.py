@@ -274,7 +274,7 @@ AGAIN = "run: 'exit 9'\nresources: {ranks_per_node: 1}\non_failure: {requeue: 1,
 def test_everything_that_a_job_writes_is_on_its_list(dlrun, spec):
     dlrun.spec(spec)
     dlrun("submit", "spec.yaml", "--wait", code=None)
-    (job,) = dlrun.jobs.iterdir()
+    (job,) = dlrun.jobs.glob("[!.]*")
     dlrun("status", job.name)
     (found,) = listed(dlrun, job.name, "--yes")
     assert found["foreign"] == []

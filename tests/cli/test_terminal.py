@@ -142,7 +142,7 @@ def poisoned(on_terminal, tmp_path):
     (tmp_path / "spec.yaml").write_text(spec)
     on_terminal("submit", "spec.yaml", "--wait", width=200)
     jobs = Path(os.environ["DLRUN_JOBS"])
-    (job,) = (path for path in jobs.iterdir() if path.is_dir() and not path.is_symlink())
+    (job,) = (path for path in jobs.glob("[!.]*") if path.is_dir() and not path.is_symlink())
     for run in sorted(job.glob("points/*")):
         for log in run.glob("logs/*.log"):
             log.write_text(
