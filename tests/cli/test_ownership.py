@@ -184,7 +184,7 @@ def test_the_incomplete_directory_of_a_killed_submission_goes(dlrun, command, cu
         )
     else:
         dlrun.submit(OK, "--wait")
-    assert not list(dlrun.jobs.glob(".*"))
+    assert not list(dlrun.jobs.glob(".*.new"))
 
 
 def test_nothing_of_the_user_in_one_goes(dlrun):

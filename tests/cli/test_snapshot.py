@@ -142,7 +142,7 @@ def test_a_file_that_was_written_in_the_store_ends_the_job(dlrun, tree):
     ):
         held = dlrun.submit(f"{spec}environment: {{setup: ['until [ -e {tree}/go ]; do sleep 0.1; done']}}\n")
         if spec is TRAIN:
-            victim = next(path for path in objects(dlrun) if path.read_text() == "VERSION = 1\n")
+            victim = next(path for path in objects(dlrun) if path.read_bytes() == b"VERSION = 1\n")
             victim.chmod(0o600)
             victim.write_text("VERSION = 9\n")
         (tree / "go").write_text("")
