@@ -29,7 +29,7 @@ NAMES = ["train.sh", "src/-a b", "src/@1", "src/new\nline", "src/empty", "tool"]
 def tree(far):
     """A tree with names and modes of every kind, which a spec sends as a whole."""
     with (far.tree / "spec.yaml").open("a") as spec:
-        spec.write("files: [train.sh, src, tool, link]\n")
+        spec.write("files: [train.sh, src, tool, link]\ncaches: off\n")
     (far.tree / "src").mkdir()
     for number, name in enumerate(NAMES):
         path = far.tree / name
@@ -100,8 +100,7 @@ def test_the_programs_of_nodes_are_sent_once(far, tree, monkeypatch):
         remote_files, "_add_text", lambda tar, name, text: began.append(name) or write(tar, name, text)
     )
     spec = tree / "spec.yaml"
-    with spec.open("a") as file:
-        file.write("caches: auto\n")
+    spec.write_text(spec.read_text().replace("caches: off\n", ""))
     first = submitted(far)
     assert BUNDLE in began
     began.clear()
