@@ -41,7 +41,7 @@ def test_jobs_lie_where_the_profile_has_them_and_are_found_by_name(dlrun, tmp_pa
         "HERE_SCRATCH": str(tmp_path / "scratch"),
     }
     done = dlrun("submit", "spec.yaml", "--wait", env=state)
-    (job,) = (tmp_path / "scratch" / "dlrun").iterdir()
+    (job,) = (tmp_path / "scratch" / "dlrun").glob("[!.]*")
     assert f"job directory: {job}" in done.stdout
     assert (tmp_path / "state" / "dlrun" / "jobs" / job.name).readlink() == job
     for words in (("status", "latest"), ("status", job.name), ("list",), ("logs", job.name, "--rank", "all")):
