@@ -555,7 +555,7 @@ def test_full_disk(laptop, cluster, transport):
     place = cluster.shared / "scratch" / f"small-{transport}"
     cluster.on(
         "login",
-        f"mkdir {place} && mount -t tmpfs -o size=400k,mode=777 tmpfs {place}",
+        f"mkdir {place} && mount -t tmpfs -o size=2400k,mode=777 tmpfs {place}",
         user="root",
         check=True,
     )
