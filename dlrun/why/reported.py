@@ -167,7 +167,7 @@ def completed(found: Evidence, lines: Sequence[str]) -> Evidence:
 def explained(found: Evidence, lines: Sequence[str], wraps: Callable[[str], object]) -> Evidence:
     """A known exception with its message, where the meaning has nothing of it, with the first one of its chain, and its advice.
 
-    wraps: whether an exception only says that another call failed.
+    wraps: whether an exception is only about the failure of another call.
     """
     raised = _RAISED.match(found.line)
     if raised is None or found.pattern.consequence or is_general(found.pattern):
@@ -178,8 +178,8 @@ def explained(found: Evidence, lines: Sequence[str], wraps: Callable[[str], obje
     while (before := _above(lines, at)[1]) is not None:
         at = before
     root = _message(lines[at], lines[at - 1])[:_MOST] if at < first else ""
-    says = any(value in pattern.meaning(found.values) for value in found.values)
-    more = "" if says else f": {message}"
+    named = any(value in pattern.meaning(found.values) for value in found.values)
+    more = "" if named else f": {message}"
     if root.partition(": ")[2] and root.partition(": ")[2] not in message and not wraps(root):
         more += f"; it began with {root}"
     pattern = replace(

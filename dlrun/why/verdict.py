@@ -223,12 +223,12 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     end = [plain(line) for line in lines[-_BLOCK:]]
     passes = partial(_is_no_cause, table)
     if consequence is not None and consequence.pattern.cause not in _AFTER_A_MESSAGE:
-        return _said_before(consequence, end, passes) or consequence
+        return _marked_before(consequence, end, passes) or consequence
     framed = None if consequence else _framed(end, log)
     return framed or reported.marked(end, log, passes, _is_about_an_error) or consequence
 
 
-def _said_before(lost: Evidence, lines: Sequence[str], passes: Callable[[str], bool]) -> Evidence | None:
+def _marked_before(lost: Evidence, lines: Sequence[str], passes: Callable[[str], bool]) -> Evidence | None:
     """What a log marks as an error before a Python program lost a peer, such as the process that it fed; None without it."""
     if lost.pattern.cause != "peer-lost" or not _LOST.search(lost.line):
         return None
