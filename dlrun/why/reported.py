@@ -70,7 +70,7 @@ def raised(found: Evidence, lines: Sequence[str], whole: Sequence[str]) -> Evide
 
     lines, whole: the log without and with the source code of tracebacks.
     """
-    at: int | None = _index(found.line, lines)
+    at: int | None = index(found.line, lines)
     chain: list[str] = []
     line, place = found.line, ""
     while at is not None:
@@ -123,20 +123,25 @@ def marked(
 def _answer(found: Evidence, line: str, means: str, messages: Iterable[str]) -> Evidence:
     """An answer with what its message, or one of the others, advises, and the way out of its kind."""
     way = next((way for regex, way in WAYS if re.search(regex, means)), None)
-    own = next((match for match in map(_ADVICE.search, (found.line, *messages)) if match), None)
-    steps = (own and f"its own advice: {own[1].strip()[:_MOST]}", way, found.pattern.next)
-    step = "; ".join(part for part in steps if part)
+    own = next(filter(None, map(_advice, (found.line, *messages))), "")
+    step = "; ".join(part for part in (own, way, found.pattern.next) if part)
     return replace(found, line=line, pattern=replace(found.pattern, means=means, next=step))
 
 
-def _index(line: str, lines: Sequence[str]) -> int:
-    """Where a line stands, the last one; 0 without it."""
+def _advice(message: str) -> str:
+    """What a message advises, as a part of the way out; empty if it advises nothing."""
+    found = _ADVICE.search(message)
+    return f"its own advice: {found[1].strip()[:_MOST]}" if found else ""
+
+
+def index(line: str, lines: Sequence[str]) -> int:
+    """Where a line without control characters is among such lines, the last one; 0 without it."""
     return next((at for at in range(len(lines))[::-1] if lines[at].strip() == line), 0)
 
 
 def _code(line: str, whole: Sequence[str]) -> str:
     """The source code above an exception."""
-    above = range(_index(line, whole))[::-1]
+    above = range(index(line, whole))[::-1]
     return next((whole[at] for at in above if re.search(r"\w", whole[at])), "")
 
 
@@ -150,16 +155,15 @@ def _message(line: str, above: str) -> str:
 def completed(found: Evidence, lines: Sequence[str]) -> Evidence:
     """An error with its next lines about the thing that it names, where its line ends with that; or with the fields, or the
     node, that its message has."""
+    at = index(found.line, lines)
     if not found.values:
-        at = _index(found.line, lines)
         block = [*itertools.takewhile(lambda line: not _RULE.match(line), lines[at : at + _NEAR])]
         fields = [f"{match[1]} {match[2]}" for match in map(_FIELD.match, block) if match]
         if not fields and "the node that it names" in found.pattern.next:
             fields = [f"node {match[1]}" for match in map(_NODE.search, block) if match][-1:]
         means = f"{found.pattern.means} ({', '.join(fields)})" if fields else found.pattern.means
         return replace(found, pattern=replace(found.pattern, means=means))
-    if found.values and found.line.endswith(found.values[0]) and _OPEN.search(found.values[0]):
-        at = _index(found.line, lines)
+    if found.line.endswith(found.values[0]) and _OPEN.search(found.values[0]):
         return replace(found, values=(_whole(found.values[0], lines[at + 1 : at + 3]), *found.values[1:]))
     return found
 
@@ -174,7 +178,7 @@ def explained(found: Evidence, lines: Sequence[str], wraps: Callable[[str], obje
         return found
     pattern = found.pattern
     message = _message(found.line, "")[:_MOST]
-    first = at = _index(found.line, lines)
+    first = at = index(found.line, lines)
     while (before := _above(lines, at)[1]) is not None:
         at = before
     root = _message(lines[at], lines[at - 1])[:_MOST] if at < first else ""
@@ -182,12 +186,11 @@ def explained(found: Evidence, lines: Sequence[str], wraps: Callable[[str], obje
     more = "" if named else f": {message}"
     if root.partition(": ")[2] and root.partition(": ")[2] not in message and not wraps(root):
         more += f"; it began with {root}"
-    pattern = replace(
-        pattern, means=f"{pattern.means}{more}", named=pattern.named and f"{pattern.named}{more}"
+    step = "; ".join(part for part in (pattern.next, _advice(found.line)) if part)
+    named_more = pattern.named and f"{pattern.named}{more}"
+    return replace(
+        found, pattern=replace(pattern, means=f"{pattern.means}{more}", named=named_more, next=step)
     )
-    if own := _ADVICE.search(found.line):
-        pattern = replace(pattern, next=f"{pattern.next}; its own advice: {own[1].strip()[:_MOST]}")
-    return replace(found, pattern=pattern)
 
 
 def _whole(message: str, after: Iterable[str], code: str = "") -> str:

@@ -142,25 +142,25 @@ def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     found = _found(lines, table, log)
     if found is None:
         return None
+    lines = [*map(plain, lines)]
     if found.pattern.cause == EXCEPTION.cause:
-        found = reported.raised(found, [*map(plain, lines)], [*map(plain, whole)])
+        found = reported.raised(found, lines, [*map(plain, whole)])
     else:
-        read = [*map(plain, lines)]
-        found = reported.explained(reported.completed(found, read), read, _WRAPPER.search)
+        found = reported.explained(reported.completed(found, lines), lines, _WRAPPER.search)
     match = below(found.line, partial(_calls_above, found.line, lines))
     if match is None:
         return found
     by_calls = _evidence(log, found.line, match)
     if not match.pattern.consequence or found.pattern.consequence:
         return by_calls
-    other = _found([line for line in lines if plain(line).strip() != found.line], table, log)
+    other = _found([line for line in lines if line.strip() != found.line], table, log)
     return by_calls if other is None else min(by_calls, other, key=grade)
 
 
 def _calls_above(line: str, lines: Sequence[str]) -> str:
     """The calls of the traceback that ends with a line; empty without one."""
-    at = next((number for number in range(len(lines))[::-1] if plain(lines[number]).strip() == line), 0)
-    calls = itertools.takewhile(reported.CALL.match, map(plain, reversed(lines[max(0, at - _BLOCK) : at])))
+    at = reported.index(line, lines)
+    calls = itertools.takewhile(reported.CALL.match, reversed(lines[max(0, at - _BLOCK) : at]))
     return "\n".join(calls)
 
 
