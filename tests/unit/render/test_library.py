@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from dlrun.launchers import srun
 from tests.library import LIBRARY
 from tests.programs import need, with_venv
 
@@ -51,3 +52,9 @@ def test_no_global_array_has_values_where_it_is_declared():
     declared = re.compile(r"^\s*declare -g[aA]+ .*=\(", re.MULTILINE)
     assert {path.name for path in LIBRARY.glob("*.sh") if declared.search(path.read_text())} == set()
     assert declared.search("  declare -gA _dlrun_parent=()\n")
+
+
+def test_the_watcher_of_the_first_node_unsets_what_srun_would_read():
+    """The page unsets these only for the launcher srun, and its list has the reason."""
+    (unset,) = re.findall(r"^  unset -v (.*)$", (LIBRARY / "first-node.sh").read_text(), re.MULTILINE)
+    assert unset.split() == [*srun.UNSET]
