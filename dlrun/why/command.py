@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -132,10 +133,10 @@ def _cut(line: str) -> str:
 
 def _code(code: int) -> str:
     """`137 (SIGKILL)`, or the number alone."""
-    from dlrun.why.diagnose import signal_name
-
-    name = signal_name(code)
-    return f"{code} ({name})" if name else str(code)
+    try:
+        return f"{code} ({signal.Signals(code - 128).name})" if code > 128 else str(code)
+    except ValueError:
+        return str(code)
 
 
 def _others(later: Sequence[ProcessEnd]) -> str:

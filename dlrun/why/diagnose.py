@@ -38,6 +38,7 @@ from dlrun.why.patterns import (
     COMMAND_MISSING,
     DEPENDENCY,
     LAUNCHER_MISSING,
+    REPORTED,
     SIGNALS,
     is_general,
 )
@@ -259,7 +260,8 @@ def _cause(
         return *ASKED[1:], None
     # What ends with the script says no more than that it was ended: Slurm calls the step cancelled or failed, as it happens.
     ended_along = first is None or (first.code == _TERMINATED and not first.reason)
-    if ended_along and found and found.pattern.consequence and _script_killed(one, record):
+    little = found and (found.pattern.consequence or found.pattern.cause == REPORTED.cause)
+    if ended_along and little and _script_killed(one, record):
         found = None
     # With these exit codes the shell's `No such file or directory` is about the program, not a file that it reads.
     if found and first and first.code in _NOT_RUN and found.pattern.cause == "file-missing":
@@ -385,14 +387,6 @@ def _slow_nodes(run: Path) -> str:
 def first_failure(job: Job, run: Path) -> ProcessEnd | None:
     """The first failed process of a run, not counting consequences of another failure."""
     return why_evidence.search(evidence_of(job, [run]).get(run, run), _own(job)).first
-
-
-def signal_name(code: int) -> str | None:
-    """The signal of an exit code above 128, such as `SIGKILL` for 137; else None."""
-    try:
-        return signal.Signals(code - 128).name if code > 128 else None
-    except ValueError:
-        return None
 
 
 def clock(when: float) -> str:

@@ -13,7 +13,7 @@ from dlrun.why.diagnose import Cause, answer
 from dlrun.why.known.causes import CAUSES
 from dlrun.why.known.table import WRITERS, of_writer
 from dlrun.why.matching import Table
-from dlrun.why.verdict import plain
+from dlrun.why.verdict import plain, verdict
 from tests.examples import cases
 from tests.unit.why.reported import CASES, JOBS, Case
 
@@ -301,3 +301,31 @@ def test_what_a_program_printed_before_a_signal_ended_it_is_not_the_cause(code, 
 def test_the_meaning_has_what_it_began_with(name, says, tmp_path):
     (case,) = [case for case in CASES if case.name == name]
     assert says in asked(tmp_path, {0: case.log}, [0]).means
+
+
+ENDED_BY_SLURM = """srun: Job step aborted: Waiting up to 4 seconds for job step to finish.
+slurmstepd-n1: error: *** STEP 1.0 ON n1 FAILED (non-zero exit code or other failure mode) ***
+srun: error: n1: task 0: Exited with exit code 255
+srun: launch/slurm: _step_signal: Terminating StepId=1.0
+srun: error: n2: task 1: Exited with exit code 143
+""".splitlines(keepends=True)
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [1, 0, 2, 3, 4], [1, 0, 4, 3, 2], [0, 1, 4, 3, 2]])
+def test_what_slurm_prints_when_it_ends_a_step_is_no_cause(order, tmp_path):
+    """A job script that was killed leaves no note, and of its step only these lines (Slurm 22.05, in any order)."""
+    (tmp_path / "logs").mkdir()
+    text = "".join(ENDED_BY_SLURM[at] for at in order)
+    assert verdict(text.splitlines(), Table(), "").pattern.cause == "mpi-ended"
+    (tmp_path / "logs" / "job.log").write_text(text)
+    assert of_a_killed_script(tmp_path).cause == "killed"
+
+
+def test_what_a_job_printed_is_not_why_its_script_was_killed(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "job.log").write_text("some_daemon: connection lost, exiting\n")
+    assert of_a_killed_script(tmp_path).cause == "killed"
+
+
+def of_a_killed_script(run: Path) -> Cause:
+    return answer(job_of(run), JobStatus(job_id="8", state=State.FAILED, exit_code=None, signal=9), run)
