@@ -287,7 +287,7 @@ class _Decoder:
             help_ = self._instead(path, node) or unfit.help
             self._fault(node, f"{where(path)} {unfit.message}: {wording.shown(node, path)}", help_)
             return _BAD
-        return self._unfit(node, hint, path, key, None, unfit.help if unfit else "")
+        return self._unfit(node, hint, path, key, None, help_=unfit.help if unfit else "")
 
     def _bounded(self, value: Any, node: ScalarNode, path: Path, key: Key) -> Any:
         if isinstance(value, str):

@@ -31,7 +31,9 @@ def framework_of(
     if ranks and launch.agent is not None:
         return launch.agent.framework, f"the batch script starts it with {launch.agent.program}"
     assigned = {name for statement in before for name in statement.sets} & RENDEZVOUS
-    if assigned and _like_torch(draft, launch, tasks, before, words, values, assigned):
+    if assigned and _like_torch(
+        draft, launch, tasks=tasks, before=before, words=words, values=values, assigned=assigned
+    ):
         return "torch", "the batch script sets MASTER_ADDR for one rank on each GPU"
     if assigned:
         return "mpi", "the script's own lines set the rendezvous"

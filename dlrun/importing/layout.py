@@ -235,9 +235,8 @@ def put(
     if cpus and ranks_per_node:
         cpus = cpus * layout.tasks_per_node // ranks_per_node or None
     _put(draft, launch, "nodes", layout.nodes, "nodes")
-    _put(
-        draft, launch, "ranks_per_node", per_node, "" if ranks_per_node or own else "tasks_per_node", "tasks"
-    )
+    of_tasks = ("tasks",) if ranks_per_node or own else ("tasks_per_node", "tasks")
+    _put(draft, launch, "ranks_per_node", per_node, *of_tasks)
     if not ranks_per_node and layout.tasks != layout.nodes * layout.tasks_per_node and layout.known:
         _put(draft, launch, "ranks", layout.tasks, "" if "tasks" in own else "tasks")
     kind = draft.values.get("resources", {}).pop("gpu_type", None)

@@ -134,7 +134,7 @@ class Body:
             return False
         words = decompose(peeled.command.line, peeled.command.words, values).words
         before = [*self.statements[:at], *peeled.before]
-        found = node_local.converted(self.draft, before, behind, words, self._start(), values)
+        found = node_local.converted(self.draft, before, behind, words, self._start(), values=values)
         return found is not None and not found[0].uncertain
 
     def _in_one_task(self, script: list[Statement]) -> list[Statement] | None:
@@ -193,7 +193,7 @@ class Body:
         """The statements and words without the copies that the spec has as `data` and `results`."""
         if self.node_local is False or self.draft.tasks or self.loops:
             return before, after, words
-        found = node_local.converted(self.draft, before, after, words, self._start(), self.values)
+        found = node_local.converted(self.draft, before, after, words, self._start(), values=self.values)
         if found is None:
             return before, after, words
         copies, marked = found
@@ -303,7 +303,9 @@ class Body:
         for statement in before:
             preamble.take(statement)
         draft.line = 0
-        framework, because = framework_of(draft, launch, ranks, tasks, before, words, self.values)
+        framework, because = framework_of(
+            draft, launch, ranks, tasks, before, words=words, values=self.values
+        )
         draft.put("framework", framework, because)
         if launch.open_mpi and "srun" not in launch.launchers:
             draft.put("launcher", "openmpi", "the script uses options of Open MPI's mpirun")

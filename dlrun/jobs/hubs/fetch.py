@@ -58,7 +58,7 @@ def fetched(
         there = store.find(directory)
         if there is None:
             try:
-                _fetch(client, source, commit, wanted, directory, notice)
+                _fetch(client, source, commit=commit, files=wanted, directory=directory, notice=notice)
             except client.faults as error:
                 raise client.fault(error) from None
             except Damaged as error:
@@ -133,7 +133,7 @@ def _fetch(
         missing,
         download,
         (*client.faults, Damaged),
-        lambda start: _progress(source, here, begun, size, start, notice),
+        lambda start: _progress(source, here, begun=begun, size=size, start=start, notice=notice),
     )
     shutil.rmtree(parts)
     if directory.exists():  # incomplete, since its mark is missing

@@ -65,7 +65,7 @@ def _pulled(
     # An attempt of its own: what an earlier one left running, after a kill, writes elsewhere.
     path = Path(tempfile.mkdtemp(prefix="new-", dir=work)) / "image.sif"
     notice(f"{source}: pulled and converted once for all jobs, by {program}, into {directory}")
-    runtime.pull(source, program, path, work, environment, notice)
+    runtime.pull(source, program, to=path, work=work, given=environment, notice=notice)
     if source.digest is None or source.of_file:
         source = _by_content(source, path)
     copy = places.keep(source, path, directory)

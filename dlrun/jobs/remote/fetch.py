@@ -85,7 +85,9 @@ def fetch(
     found = listing(transport, there, [f"./{name}" for name in names] or ["."])
     found = _with_own_times(found, job, "" if names else f"{FILES}/")
     wanted = [one for one in found if _matches(one.name, names)] if names else _written_there(found, job)
-    return _copied(transport, there, here, wanted, step, Kept(job.directory, here, force=force))
+    return _copied(
+        transport, there, here=here, wanted=wanted, step=step, kept=Kept(job.directory, here, force=force)
+    )
 
 
 def fetch_record(job: Job, remote: Remote, patterns: Sequence[str]) -> None:
@@ -94,7 +96,14 @@ def fetch_record(job: Job, remote: Remote, patterns: Sequence[str]) -> None:
     found = listing(transport, remote.directory, [f"./{pattern}" for pattern in patterns])
     wanted = [one for one in found if _matches(one.name, patterns) and not one.link]
     kept = Kept(job.directory, job.directory)
-    _copied(transport, remote.directory, job.directory, wanted, lambda _done, _all: None, kept)
+    _copied(
+        transport,
+        remote.directory,
+        here=job.directory,
+        wanted=wanted,
+        step=lambda _done, _all: None,
+        kept=kept,
+    )
 
 
 def _copied(

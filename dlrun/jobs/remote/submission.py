@@ -81,7 +81,7 @@ def carry_out(
         for warning in load.plan.warnings:
             notice(f"warning: {warning}")
         token = remote_record.token(record)
-        _send(transport, load, remote, token, facts.jobs, notice)
+        _send(transport, load, remote=remote, token=token, own=facts.jobs, notice=notice)
         if image is not None:
             images.keep(transport, remote.directory, image)
         job_id, printed = _hand_over(transport, load.plan, remote, token, remote_record.attempts(record))
@@ -97,7 +97,13 @@ def carry_out(
     changed = changes(load.plan, job_id, lambda argv, /: client(transport, argv, facts.unwanted))
     printed_and_changed = {"remarks": printed, "changed": changed}
     job = remote_record.settle(
-        record, load.plan, remote, job_id, there, notice, printed_and_changed=printed_and_changed
+        record,
+        load.plan,
+        remote=remote,
+        job_id=job_id,
+        cluster=there,
+        notice=notice,
+        printed_and_changed=printed_and_changed,
     )
     for line in printed:
         notice(f"{scheduler.CLIENT}: {line}")
@@ -197,7 +203,7 @@ def _send(transport: Transport, load: Payload, remote: Remote, token: str, own: 
     plan = load.plan
     names = written_names(plan)
     tree = remote_code.tree(load.texts, remote.directory) if load.sent else ""
-    written = remote_files.written_list(load.texts, names, load.sent, remote.directory, token, tree)
+    written = remote_files.written_list(load.texts, names, load.sent, remote.directory, token, tree=tree)
     texts = {**load.texts, ownership.LIST: written}
     runs = [f"points/{point.index}/logs" for point in plan.points]
     if not runs or plan.pool is not None:
@@ -208,7 +214,14 @@ def _send(transport: Transport, load: Payload, remote: Remote, token: str, own: 
     def write(send: Callable[[bytes], bool], missing: frozenset[str] | None) -> bool:
         unknown[:] = [missing]
         return remote_files.write_stream(
-            send, texts, [*runs, remote_files.FILES], load.sent, token, keys, missing, own_keys
+            send,
+            texts,
+            runs=[*runs, remote_files.FILES],
+            sent=load.sent,
+            token=token,
+            keys=keys,
+            missing=missing,
+            programs=own_keys,
         )
 
     own_place = plan.directory == f"{remote.directory}/{remote_files.FILES}"

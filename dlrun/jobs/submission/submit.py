@@ -94,12 +94,11 @@ def submit(
         plan, job_id=None, cluster=there, submitting=process_mark.mark(), host=platform.node(),
         user=submitter.user(), instance=instance,
     )  # fmt: skip
-    made |= {
-        directories.SUBMISSION: submission.as_text(entry),
-        directories.ANSWER: directories.ROOM,
-    }
+    made |= {directories.SUBMISSION: submission.as_text(entry), directories.ANSWER: directories.ROOM}
     with ExitStack() as stored:
-        taken = stored.enter_context(snapshot.taken(plan, base.absolute(), target, apart, code, notice))
+        taken = stored.enter_context(
+            snapshot.taken(plan, base.absolute(), target=target, without=apart, earlier=code, notice=notice)
+        )
         kept, linked = stored.enter_context(store.held({**hubs.marks(plan), **images.marks(plan)}))
         made |= snapshot.with_roles(plan, code_record.files(plan, notice, apart, taken.facts), taken)
         made |= kept

@@ -174,7 +174,7 @@ async def _with_rank_0(
     while link is None:
         left = deadline - time.monotonic()
         try:
-            link = await links.connect(where, place[1], place[2], wants, left, source)
+            link = await links.connect(where, *place[1:], wants, timeout=left, source=source)
         except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError):
             if left < 1.0:
                 raise

@@ -171,12 +171,12 @@ class StageOut:
         task = Task(
             build.manifest,
             build.blocks,
-            build.identity,
-            self.hasher,
-            board,
-            source,
-            build.layout,
-            build.directory,
+            identity=build.identity,
+            hasher=self.hasher,
+            board=board,
+            source=source,
+            layout=build.layout,
+            directory=build.directory,
             sync=self.given.sync == "file",
             rate=float(self.given.rate),
         )

@@ -78,14 +78,14 @@ class Progress:
             return
         percent = 100.0 * found.bytes_done / found.bytes if found.bytes else 100.0
         self.log(
-            "{:.0f} %, {} of {}, {:,} of {}, {}/s{}".format(
-                percent,
-                text.size(found.bytes_done),
-                text.size(found.bytes),
-                found.files_done,
-                text.count(found.files, "file"),
-                text.size(rate),
-                ", {} left".format(text.seconds(left)) if rate else "",
+            ", ".join(
+                [
+                    "{:.0f} %".format(percent),
+                    "{} of {}".format(text.size(found.bytes_done), text.size(found.bytes)),
+                    "{:,} of {}".format(found.files_done, text.count(found.files, "file")),
+                    "{}/s".format(text.size(rate)),
+                ]
+                + (["{} left".format(text.seconds(left))] if rate else [])
             )
         )
 

@@ -222,14 +222,21 @@ class RelayState:
         """This node's own figures."""
         seconds = (self.ended or time.monotonic()) - self.began
         if self.prepared is None:
-            return Report(self.index, "", 0, seconds, 0.0, 0.0, 0.0)
+            return Report(self.index, "", bytes=0, seconds=seconds, starved=0.0, held=0.0, disk=0.0)
         board, how = self.prepared.task.board, self.prepared.how
         whole = max(1e-9, seconds * board.worker_count * 1e9)
         waits = [round(board.total(name) / whole, 3) for name in ("starved", "held")]
         disk = round(board.most("disk") / max(1e-9, seconds * 1e9), 3)
         starving = self._starving(board.total("starved") / (board.worker_count * 1e9))
         return Report(
-            self.index, how, board.total("bytes"), round(seconds, 3), waits[0], waits[1], disk, starving
+            self.index,
+            how,
+            bytes=board.total("bytes"),
+            seconds=round(seconds, 3),
+            starved=waits[0],
+            held=waits[1],
+            disk=disk,
+            starving=starving,
         )
 
     def _starving(self, starved: float) -> float:

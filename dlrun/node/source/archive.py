@@ -208,11 +208,11 @@ class Archive:
         member = Member(
             path,
             kind,
-            info.mode & 0o777,
-            info.size if kind == FILE else 0,
-            mtime,
-            target,
-            bool(info.issparse()),
+            mode=info.mode & 0o777,
+            size=info.size if kind == FILE else 0,
+            mtime=mtime,
+            target=target,
+            sparse=bool(info.issparse()),
         )
         return self._checked(name, member, info.mode), content
 
@@ -266,10 +266,10 @@ class Archive:
             member = Member(
                 self._relative(name, name),
                 kind,
-                mode & 0o777 or (0o755 if kind == DIRECTORY else 0o644),
-                info.file_size if kind == FILE else 0,
-                calendar.timegm(info.date_time) * 10**9,  # zip files have no time zone
-                target,
+                mode=mode & 0o777 or (0o755 if kind == DIRECTORY else 0o644),
+                size=info.file_size if kind == FILE else 0,
+                mtime=calendar.timegm(info.date_time) * 10**9,  # zip files have no time zone
+                target=target,
             )
             content = _Checked(packed.open(info), self.path) if kind == FILE else None
             yield self._checked(name, member, mode), content  # type: ignore[misc]

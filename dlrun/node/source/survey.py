@@ -119,7 +119,7 @@ def _columns(walk: Walk) -> Manifest:
             _add_files(made, number, listing)
         else:
             for name, status in zip(listing.names, listing.statuses):
-                _add_entry(made, walk, number, name, status, inodes)
+                _add_entry(made, walk, number=number, name=name, status=status, inodes=inodes)
     return made
 
 

@@ -172,11 +172,11 @@ class WebSource:
         return _Part(
             file.tell(),
             state or part.state,
-            whole,
-            etag or (part.etag if resumed else ""),
-            answer.headers.get("Last-Modified") or (part.modified if resumed else ""),
-            why,
-            tuple(sorted(hashes_of(answer).items())),
+            whole=whole,
+            etag=etag or (part.etag if resumed else ""),
+            modified=answer.headers.get("Last-Modified") or (part.modified if resumed else ""),
+            why=why,
+            hashes=tuple(sorted(hashes_of(answer).items())),
         )
 
     def _request(self, headers: Dict[str, str], method: str = "GET", attempts: int = MAX_ATTEMPTS) -> Any:
@@ -308,7 +308,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         if new.scheme not in ("http", "https") or (old.scheme == "https" and new.scheme != "https"):
             why = "{} from {} to {}".format(_ELSEWHERE, old.scheme, new.scheme or "nowhere")
             raise urllib.error.HTTPError(shown(req.full_url), code, why, headers, fp)
-        made = super().redirect_request(req, fp, code, msg, headers, newurl)
+        made = super().redirect_request(req, fp, code=code, msg=msg, headers=headers, newurl=newurl)
         if made is not None:
             made.method = req.get_method()  # HEAD stays HEAD
             if (old.scheme, old.netloc) != (new.scheme, new.netloc):

@@ -51,7 +51,12 @@ def entries(area: Area) -> List[PublishedSet]:
         root = str(line["info"].get("source", {}).get("root", ""))
         found.append(
             PublishedSet(
-                name, line["bytes"], line["files"], uses.last(area, name), uses.users(area, name), root
+                name,
+                line["bytes"],
+                files=line["files"],
+                used=uses.last(area, name),
+                users=uses.users(area, name),
+                source=root,
             )
         )
     return sorted(found, key=lambda entry: (entry.used, entry.name))

@@ -35,9 +35,11 @@ def header(name: bytes, kind: bytes, mode: int, size: int, seconds: int, target:
         if len(text) > _NAME:
             whole = text + b"\0"
             longer += (
-                _plain(b"././@LongLink", letter, 0, len(whole), 0, b"") + whole + bytes(-len(whole) % UNIT)
+                _plain(b"././@LongLink", letter, mode=0, size=len(whole), seconds=0, target=b"")
+                + whole
+                + bytes(-len(whole) % UNIT)
             )
-    return longer + _plain(name[:_NAME], kind, mode, size, seconds, target[:_NAME])
+    return longer + _plain(name[:_NAME], kind, mode=mode, size=size, seconds=seconds, target=target[:_NAME])
 
 
 def _plain(name: bytes, kind: bytes, mode: int, size: int, seconds: int, target: bytes) -> bytes:
@@ -97,7 +99,16 @@ class TarMap:
         targets.update((entry, found.path(first)) for entry, first in found.hard_links())
         for entry in sorted(targets):
             seconds, kind = found.mtimes[entry] // 10**9, kinds[found.kinds[entry]]
-            parts.append(header(found.path(entry), kind, found.modes[entry], 0, seconds, targets[entry]))
+            parts.append(
+                header(
+                    found.path(entry),
+                    kind,
+                    mode=found.modes[entry],
+                    size=0,
+                    seconds=seconds,
+                    target=targets[entry],
+                )
+            )
         return b"".join(parts)
 
     def index(self) -> bytes:

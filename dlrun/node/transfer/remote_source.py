@@ -106,7 +106,9 @@ class RemoteSource(FetchedSource):
             return False
         self._write_record(state + SHARED)
         self._remove_files()
-        shared = remote_delta.link_unchanged(self._area, reuse, self.url, states, listed.size, self.directory)
+        shared = remote_delta.link_unchanged(
+            self._area, reuse, url=self.url, states=states, size=listed.size, directory=self.directory
+        )
         wanted = [one for one in listed.objects if one.key.encode("utf-8", "surrogateescape") not in shared]
         if not shared:
             return False

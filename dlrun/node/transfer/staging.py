@@ -239,9 +239,8 @@ class Staging:
         verify_kept = self.given.verify or bool(self.changed)
         try:
             with system_errors(self._error_prefix()):
-                build = Build(
-                    self.area, self.name, manifest, blocks, self.hasher, self.layout_name, verify_kept
-                )
+                build = Build(self.area, self.name, manifest, blocks, self.hasher,
+                              strategy=self.layout_name, verify=verify_kept)  # fmt: skip
                 try:
                     self._make_room(build)
                 except NoSpace:
@@ -314,9 +313,9 @@ class Staging:
             build.identity if build else manifest.id(),
             self.hasher,
             board,
-            self._source_root(),
-            build.layout if build else layout_of(self.layout_name, tree, manifest, blocks, self.name),
-            directory,
+            source=self._source_root(),
+            layout=build.layout if build else layout_of(self.layout_name, tree, manifest, blocks, self.name),
+            directory=directory,
             follow=self.walk.follow,
             sync=self.sync == "file",
             rate=float(self.given.rate),
@@ -396,4 +395,6 @@ class Staging:
         self.notes += filter(None, notes)
         more.update(self.proof.details())
         place = self.area.data_path(self.name)
-        report(self.progress, self.given, manifest, prepared, place, self.notes, self.looked, **more)
+        report(
+            self.progress, self.given, manifest, prepared, place, notes=self.notes, looked=self.looked, **more
+        )

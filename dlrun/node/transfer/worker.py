@@ -99,7 +99,13 @@ class Worker:
 
         try:
             BlockReaders(
-                self.task, self.tokens, self.journal, self.pool, self.count, self.pass_on, on_fault
+                self.task,
+                self.tokens,
+                journal=self.journal,
+                pool=self.pool,
+                count=self.count,
+                forward=self.pass_on,
+                on_fault=on_fault,
             ).run()
         except BaseException as fault:  # noqa: BLE001 - reported to the process that decides
             self.failed(fault)
@@ -132,7 +138,12 @@ class Worker:
                 return
             if not self.writers:
                 self.writers = BlockWriters(
-                    self.task, self.journal, WRITERS, self.count, self.damaged, self.failed
+                    self.task,
+                    self.journal,
+                    threads=WRITERS,
+                    count=self.count,
+                    damaged=self.damaged,
+                    failed=self.failed,
                 )
             prepare(peer)
             # If it fails, the receiver finds the connection broken and reports that.
@@ -145,13 +156,13 @@ class Worker:
             self.receiver = Receiver(
                 peer,
                 self.key,
-                self.task,
-                self.pool,
-                self.claim,
-                self.pass_on,
-                self.writers.put,
-                lost,
-                self.count,
+                task=self.task,
+                pool=self.pool,
+                claim=self.claim,
+                arriving=self.pass_on,
+                arrived=self.writers.put,
+                lost=lost,
+                count=self.count,
             )
 
     def damaged(self, fault: Damaged) -> None:
@@ -196,7 +207,15 @@ class Worker:
             def lost() -> None:
                 self.report("lost-down", node=node, attempt=attempt)
 
-            self.senders[node] = Sender(peer, self.key, missed, self.reread, self.count, lost, detached)
+            self.senders[node] = Sender(
+                peer,
+                self.key,
+                missed=missed,
+                reread=self.reread,
+                count=self.count,
+                broken=lost,
+                detached=detached,
+            )
 
     def detach(self, node: int) -> None:
         """Stop waiting for a slow node."""

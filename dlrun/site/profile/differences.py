@@ -34,15 +34,15 @@ def differences(
         cluster = ask_cluster(here, runner)
     except DlrunError as error:
         yield _problem("DLR073", "scheduler", f"this cluster's scheduler did not answer: {error.message}", origins,
-                       error.help or "repeat the command when it does")  # fmt: skip
+                       help=error.help or "repeat the command when it does")  # fmt: skip
         return
     if cluster.scheduler != site.scheduler.type:
         yield _problem("DLR073", "scheduler.type", f"the scheduler here is `{cluster.scheduler}`", origins,
-                       f"write `type: {cluster.scheduler}`")  # fmt: skip
+                       help=f"write `type: {cluster.scheduler}`")  # fmt: skip
         return
     if site.scheduler.version and cluster.version and not cluster.version.startswith(site.scheduler.version):
         yield _problem("DLR073", "scheduler.version", f"the scheduler here is version {cluster.version}", origins,
-                       f'write `version: "{cluster.version}"`')  # fmt: skip
+                       help=f'write `version: "{cluster.version}"`')  # fmt: skip
     yield from _queues(site, cluster, origins)
     yield from _names(site, cluster, origins)
     yield from _nodes(site, cluster, origins, built)
@@ -59,13 +59,13 @@ def _queues(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]
         if queue not in live:
             listed = ", ".join(f"`{n}`" for n in live) or "none"
             yield _problem("DLR070", f"partitions.{name}", f"the scheduler has no partition `{queue}`", origins,
-                           f"it has {listed}")  # fmt: skip
+                           help=f"it has {listed}")  # fmt: skip
         else:
             yield from _limits(name, partition, live[queue], origins)
     for queue in live.keys() - described:
         if site.partitions and "-" not in described:
             yield _problem("DLR070", "partitions", f"the scheduler has a partition `{queue}` that is not described",
-                           origins, "add it, or ignore this if it is intended")  # fmt: skip
+                           origins, help="add it, or ignore this if it is intended")  # fmt: skip
 
 
 def _limits(name: str, partition: Partition, live: Queue, origins: Origins) -> Iterator[Problem]:
@@ -78,17 +78,18 @@ def _limits(name: str, partition: Partition, live: Queue, origins: Origins) -> I
             else "no `max_walltime` is given"
         )
         yield _problem("DLR071", f"{key}.max_walltime", f"partition `{name}`: {setting}, and the scheduler allows {longest}",
-                       origins, f"write `max_walltime: {longest}`", key)  # fmt: skip
+                       origins, key, help=f"write `max_walltime: {longest}`")  # fmt: skip
     if live.max_nodes is not None and (partition.max_nodes is None or partition.max_nodes > live.max_nodes):
         setting = (
             f"`max_nodes` is {partition.max_nodes}" if partition.max_nodes else "no `max_nodes` is given"
         )
         yield _problem("DLR071", f"{key}.max_nodes", f"partition `{name}`: {setting}, and the scheduler allows {live.max_nodes}",
-                       origins, f"write `max_nodes: {live.max_nodes}`", key)  # fmt: skip
+                       origins, key, help=f"write `max_nodes: {live.max_nodes}`")  # fmt: skip
     if live.min_nodes is not None and (partition.min_nodes or 1) < live.min_nodes:
         yield _problem("DLR071", f"{key}.min_nodes",
                        f"partition `{name}`: jobs of {partition.min_nodes or 1} nodes are allowed here, but the scheduler "
-                       f"requires {live.min_nodes} or more", origins, f"write `min_nodes: {live.min_nodes}`", key)  # fmt: skip
+                       f"requires {live.min_nodes} or more",
+                       origins, key, help=f"write `min_nodes: {live.min_nodes}`")  # fmt: skip
 
 
 def _names(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]:
@@ -101,13 +102,13 @@ def _names(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]:
         and queue_of(mine, site.partitions[mine].queue) not in (default, None)
     ):
         yield _problem("DLR070", f"partitions.{mine}.default", f"the scheduler's default partition is `{default}`, not `{mine}`",
-                       origins, f"move `default: true` to `{default}`, or ignore this if it is intended")  # fmt: skip
+                       origins, help=f"move `default: true` to `{default}`, or ignore this if it is intended")  # fmt: skip
     features = {feature for kind in cluster.nodes for feature in kind.features}
     for name, partition in site.partitions.items():
         if cluster.qos is not None and partition.qos is not None and partition.qos not in cluster.qos:
             listed = ", ".join(f"`{one}`" for one in sorted(cluster.qos)) or "none"
             yield _problem("DLR070", f"partitions.{name}.qos", f"the scheduler has no QOS `{partition.qos}`", origins,
-                           f"it has {listed}")  # fmt: skip
+                           help=f"it has {listed}")  # fmt: skip
     if not backends.scheduler(cluster.scheduler).FEATURES:
         return
     constraints = {f"partitions.{name}": one.constraint for name, one in site.partitions.items()}
@@ -116,7 +117,7 @@ def _names(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]:
         for word in sorted({*re.findall(r"[A-Za-z_][\w.-]*", constraint or "")} - features):
             listed = ", ".join(f"`{one}`" for one in sorted(features)) or "none"
             yield _problem("DLR070", f"{key}.constraint", f"no node here has the feature `{word}`", origins,
-                           f"nodes have {listed}")  # fmt: skip
+                           help=f"nodes have {listed}")  # fmt: skip
 
 
 def _nodes(
@@ -137,7 +138,9 @@ def _nodes(
         listed = ", ".join(
             sorted({f"{k.packages} × {k.cores}" if k.packages else f"{k.cpus} CPUs" for k in cluster.nodes})
         )
-        yield _problem("DLR072", key, f"no node here has {shape}", origins, f"the scheduler knows {listed}")
+        yield _problem(
+            "DLR072", key, f"no node here has {shape}", origins, help=f"the scheduler knows {listed}"
+        )
 
 
 def _is_like(live: Nodes, node: Topology) -> bool:
@@ -154,17 +157,16 @@ def _node(
     if kind.memory is not None and all(0 < k.memory_mib < kind.memory.mebibytes() for k in alike):
         most = max(k.memory_mib for k in alike)
         yield _problem("DLR072", f"node_types.{name}.memory", f"the scheduler gives {most} MiB of these nodes", origins,
-                       f"write `memory: {most}MiB`")  # fmt: skip
+                       help=f"write `memory: {most}MiB`")  # fmt: skip
     there = sum(k.count for k in alike)
     if kind.count is not None and kind.count > there:
         yield _problem("DLR072", f"node_types.{name}.count", f"the scheduler has {there} of these nodes", origins,
-                       f"write `count: {there}`")  # fmt: skip
+                       help=f"write `count: {there}`")  # fmt: skip
     if node.gpus and all(len(node.gpus) > k.gpus for k in alike):
         most = max(k.gpus for k in alike)
         yield _problem("DLR072", f"node_types.{name}.topology.gpus", f"the scheduler gives {most} GPUs of these nodes",
-                       origins, f"write `count: {most}`, or have the scheduler count them",
-                       f"node_types.{name}.topology.gpus.count", f"node_types.{name}.topology",
-                       f"node_types.{name}.capture")  # fmt: skip
+                       origins, *(f"node_types.{name}.{part}" for part in ("topology.gpus.count", "topology", "capture")),
+                       help=f"write `count: {most}`, or have the scheduler count them")  # fmt: skip
 
 
 def seconds_of(text: str | None) -> Duration | None:
@@ -177,6 +179,6 @@ def seconds_of(text: str | None) -> Duration | None:
     return Duration(int(days or 0) * 86400 + parts[0] * 3600 + parts[1] * 60 + parts[2])
 
 
-def _problem(code: str, key: str, message: str, origins: Origins, help: str, *otherwise: str) -> Problem:
+def _problem(code: str, key: str, message: str, origins: Origins, *otherwise: str, help: str) -> Problem:
     origin = next((origins[k] for k in (key, *otherwise, "name") if k in origins), None)
     return Problem(code=code, message=message, origin=origin, help=help, warning=True)

@@ -32,7 +32,7 @@ def hardware(
             yield Fact(key=key, verdict="not seen", seen="the node hides /sys", where=node.host)
             continue
         yield from _cores(key, kind, planned, seen, node)
-        yield from _gpus(key, kind, planned, seen, node, live)
+        yield from _gpus(key, kind, planned=planned, seen=seen, node=node, live=live)
         yield from _adapters(key, planned, node)
 
 

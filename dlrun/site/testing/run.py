@@ -67,7 +67,9 @@ def test_profile(
         except BaseException:
             ask.stop.set()  # the threads cancel their jobs before they end
             raise
-    facts = [*_of_scheduler(loaded, cluster, chosen, path, sets, unknown, reports)]
+    facts = [
+        *_of_scheduler(loaded, cluster, chosen=chosen, path=path, sets=sets, unknown=unknown, reports=reports)
+    ]
     for report in reports:
         facts += _of_place(report, loaded, cluster)
     hosts = frozenset(host for report in reports for host in report.nodes)

@@ -187,7 +187,7 @@ def run(
     from dlrun.trials.scale import submit as scaling_submit
 
     given = {name: options.pop(name) for name in ("repeat", "mode", "samples", "bound", "host", "transport")}
-    study = _study(spec, site, sets, out, nodes, ranks_per_node, given)
+    study = _study(spec, site, sets=sets, out=out, nodes=nodes, ranks=ranks_per_node, given=given)
     study, place = scaling_submit.checked(study)
     if warning := scaling_submit.uneven_threads(study, place):
         notice(f"warning: {warning}")

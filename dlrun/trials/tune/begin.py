@@ -88,7 +88,14 @@ def begin(
     own: list[Candidate] = []
     if not only:
         topology = reading.topology_for_spec(inputs)
-        own = tried.from_rules(inputs.spec, inputs.site, plan, topology, parameters, _memory(plan))
+        own = tried.from_rules(
+            inputs.spec,
+            inputs.site,
+            plan=plan,
+            topology=topology,
+            parameters=parameters,
+            memory=_memory(plan),
+        )
     found, notes = [planned], []
     for one in (*asked, *own):
         try:
