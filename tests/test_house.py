@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 import pytest
@@ -19,6 +20,23 @@ def test_functions_are_short():
     lengths = {name: length for module in house.modules() for name, length in module.functions.items()}
     assert {name: length for name, length in lengths.items() if length > 80} == {}
     assert house.share([*lengths.values()], 0.95) <= 40
+
+
+_LISTS = {"OptionTable", "_table", "settings", "_git", "ask", "required", "_first", "suppress", "syscall"}
+"""Their positions are one list: rows of a table, words of a command, exceptions; a system call has no names."""
+
+
+def test_arguments_have_names():
+    """Of six positions nobody knows the fourth: from there on, a call names what it passes."""
+    calls = {
+        f"{module.name}:{node.lineno}": name
+        for module in house.modules()
+        for node in ast.walk(ast.parse(module.text))
+        if isinstance(node, ast.Call)
+        and sum(not isinstance(word, ast.Starred) for word in node.args) >= 6
+        and (name := ast.unparse(node.func).rpartition(".")[2]) not in _LISTS
+    }
+    assert calls == {}
 
 
 def test_folders_hold_twenty_modules_at_most():

@@ -43,7 +43,7 @@ def bind(options: PlacementOptions, comm_cores: int, site: Site, layout: Layout,
         ledger.decide("placement.bind", "job", "unknown-node", because)
         _without_effect("the topology of the nodes is unknown", ledger)
         return Binding(mode="job", because=because)
-    return _plan(options, comm_cores, site, layout, layout.topology, ledger)
+    return _plan(options, comm_cores, site=site, layout=layout, topology=layout.topology, ledger=ledger)
 
 
 def _plan(

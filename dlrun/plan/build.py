@@ -102,8 +102,9 @@ def build(inputs: PlanInputs) -> Plan:
     progress = endings.check(spec, layout.walltime, ledger)
     choice = pool.back_ends(spec, site, ledger)
     binding, threads = _bind(inputs, choice, whole, layout, ledger)
-    shape = roles.shape_of(spec, site, layout, choice, binding, threads)
-    stored = storage.decide(spec, site, layout, choice, inputs.measured, ledger, inputs.hubs, inputs.installed)  # fmt: skip
+    shape = roles.shape_of(spec, site, layout, choice, binding, threads=threads)
+    stored = storage.decide(spec, site, layout, choice, inputs.measured, ledger=ledger, hubs=inputs.hubs,
+                            installed=inputs.installed)  # fmt: skip
     points = _points(spec, site, whole, ledger)
     metric_specs.check(spec, ledger)
     known = command_line.Known(spec=spec, layout=layout, threads=threads, data=stored.data,
@@ -111,22 +112,24 @@ def build(inputs: PlanInputs) -> Plan:
     commands = command_line.commands(known, points, ledger)
     given = command_line.variables(known, points, ledger)
     _ask_framework(choice, shape, commands[0], inputs, ledger)
-    container = contain(spec, site, layout, inputs.directory, stored, choice.launcher, ledger, role=inputs.role)  # fmt: skip
+    container = contain(spec, site, layout, inputs.directory, stored, launcher=choice.launcher, ledger=ledger,
+                        role=inputs.role)  # fmt: skip
     of_fabric, of_nodes, of_check = _fabric_and_checks(spec, site, layout, choice.launcher, ledger)
     _stop(ledger, inputs)
-    likely.check(spec, site, layout, binding, points, ledger)
+    likely.check(spec, site, layout, binding, points, ledger=ledger)
     role_plans = roles.plan_roles(
-        shape, commands[0], site, layout, choice, binding, ledger, launch_arguments(container, _workplace(inputs)),
+        shape, commands[0], site, layout, choice, binding=binding, ledger=ledger,
+        inside=launch_arguments(container, _workplace(inputs)),
         given={*spec.environment.variables, *site.environment.variables, *(v.name for v in of_fabric)})  # fmt: skip
-    roles.check(spec, site, role_plans, layout, choice, ledger)
-    pool.check_plan(spec, site, whole, binding, role_plans, stored.data, choice, ledger)
-    named_variables.check(spec, site, layout, roles.of_framework(choice, shape, commands[0]), given, ledger)
+    roles.check(spec, site, role_plans, layout, choice, ledger=ledger)
+    pool.check_plan(spec, site, whole, binding, role_plans, data=stored.data, choice=choice, ledger=ledger)
+    named_variables.check(spec, site, layout, roles.of_framework(choice, shape, commands[0]), given, ledger=ledger)  # fmt: skip
     environment.check_dropped(spec, role_plans, ledger)
     _stop(ledger, inputs)
     launch = roles.launch_plan(choice, site)
     shared = (*_of_placement(threads, binding, ledger), *launch.variables, *of_container(container, spec, inputs.directory),
               *of_fabric, *environment.data_paths(stored.data), *environment.of_hub(stored.data, spec, site))  # fmt: skip
-    request, asked = _requests(inputs, layout, whole, threads, points, links, stored)
+    request, asked = _requests(inputs, layout, whole, threads, points, links=links, stored=stored)
     return Plan(
         version=VERSION,
         name=spec.name,
@@ -144,14 +147,8 @@ def build(inputs: PlanInputs) -> Plan:
         environment=environment.set_up(spec, site, container, stored.staged),
         variables=environment.variables(spec, site, shared, given, ledger),
         secrets=environment.secrets(spec),
-        data=stored.data,
-        stage_directory=stored.directory,
-        results=stored.results,
-        stage_launch=stored.launch,
-        stage_keep=stored.keep,
-        stage_scope=stored.scope,
-        stage_quota=stored.quota,
-        stage_lines=stored.lines,
+        data=stored.data, stage_directory=stored.directory, results=stored.results, stage_launch=stored.launch,
+        stage_keep=stored.keep, stage_scope=stored.scope, stage_quota=stored.quota, stage_lines=stored.lines,
         points=command_line.points(points, commands, role_plans, choice, shape),
         pool=pool.plan(spec, site),
         checkpoint=endings.checkpoint(spec, role_plans, commands[0], progress),
@@ -173,7 +170,7 @@ def build(inputs: PlanInputs) -> Plan:
         metrics=spec.metrics,
         global_batch=command_line.global_batch(spec, layout),
         role=inputs.role,
-    )
+    )  # fmt: skip
 
 
 def _points(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> Sequence[Mapping[str, str]]:
@@ -256,7 +253,7 @@ def _fabric_and_checks(
     of_nodes = node_checks(spec, site, layout, launcher, ledger)
     of_check = fabric_check(spec, site, layout, ledger)
     watched = hang_watch(spec, ledger)
-    verbose = verbose_variables(of_check, spec, site, layout, launcher.NAME, ledger)
+    verbose = verbose_variables(of_check, spec, site, layout, launcher.NAME, ledger=ledger)
     return (*settings, *watched, *verbose), of_nodes, of_check
 
 
@@ -317,8 +314,10 @@ def _requests(
 ) -> tuple[Request, Request]:  # fmt: skip
     """The request of one run, and that of the job for the scheduler."""
     spec, site, after = inputs.spec, inputs.site, inputs.after
-    asked = _request(spec, site, whole, threads, pool.tasks(spec, points), after, links, stored)
-    run = _request(spec, site, layout, threads, len(points), after, links, stored)
+    asked = _request(
+        spec, site, whole, threads, pool.tasks(spec, points), after=after, links=links, stored=stored
+    )
+    run = _request(spec, site, layout, threads, len(points), after=after, links=links, stored=stored)
     return run, replace(asked, outlives_nodes=(spec.sweep.nodes or 1) > 1)
 
 

@@ -72,10 +72,12 @@ def variables(
     # Later ones replace earlier ones, and move to the end: values may refer to variables that are set before.
     chosen: dict[str, Variable] = {v.name: v for v in values}
     for name, value in site.environment.variables.items():
-        _override(chosen, name, Text.of(value), "site-variable", f"site {site.name}", None)
+        _override(
+            chosen, name, value=Text.of(value), rule="site-variable", whose=f"site {site.name}", origin=None
+        )
     for name, text in given.items():
         origin = ledger.origin(f"environment.variables.{name}")
-        _override(chosen, name, text, "user-variable", "the spec", origin)
+        _override(chosen, name, value=text, rule="user-variable", whose="the spec", origin=origin)
     for name in spec.environment.drop:
         gone = chosen.pop(name, None)
         instead = f" (otherwise {gone.value}: {gone.because})" if gone else ""

@@ -273,7 +273,19 @@ def plan_roles(
     several = len(roles) > 1
     # job.sh starts roles in this order; the sort is stable, since services may depend on earlier ones.
     ordered = sorted(roles, key=lambda role: not role.service)
-    plans = (_role(role, shape, site, layout, choice, binding, inside, beside=several) for role in ordered)
+    plans = (
+        _role(
+            role,
+            shape,
+            site=site,
+            layout=layout,
+            choice=choice,
+            binding=binding,
+            inside=inside,
+            beside=several,
+        )
+        for role in ordered
+    )
     return tuple(
         beside_ranks(plan, role.shares, shape, given, ledger) if role.shares else plan
         for role, plan in zip(ordered, plans, strict=True)

@@ -30,7 +30,7 @@ def warn(
     """Warnings about idle cores, remote GPUs and NICs, shared or unevenly distributed GPUs. `balance_gains()` is True if
     locality `balance` gives ranks more cores; `comm` has the first PUs of all communication cores."""
     return [
-        *_idle(topology, cores, slots, size, request, balance_gains),
+        *_idle(topology, cores, slots=slots, size=size, request=request, balance_gains=balance_gains),
         *_spanning(slots),
         *_gpus(topology, cores, slots, comm, request),
         *_nics(topology, slots, nics),

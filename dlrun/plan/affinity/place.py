@@ -39,19 +39,19 @@ def place(topology: Topology, request: PlacementRequest) -> Placement:
         return _oversubscribed(topology, usable, request)
     steps.append(AppliedRule(rule="slots", because=found.because))
     nics = choose_nics(topology, found.slots)
-    uses = _assign(topology, usable.cores, found, pools, nics, request)
+    uses = _assign(topology, usable.cores, found=found, pools=pools, nics=nics, request=request)
     slots = [Slot(cores=one.compute, gpus=slot.gpus) for slot, one in zip(found.slots, uses, strict=True)]
     used = len(uses[0].compute) + request.comm_cores + request.loader_cores
     comm = frozenset(pu for one in uses for pu in _first(one.comm))
     warnings = warn(
         topology,
         usable.cores,
-        slots,
-        nics,
-        used,
-        request,
-        lambda: _gains(topology, free, request, found),
-        comm,
+        slots=slots,
+        nics=nics,
+        size=used,
+        request=request,
+        balance_gains=lambda: _gains(topology, free, request, found),
+        comm=comm,
     )
     if usable.trimmed:
         warnings.append(
@@ -60,7 +60,7 @@ def place(topology: Topology, request: PlacementRequest) -> Placement:
     steps += _explain(uses, nics, request)
     threads = _threads(uses, request)
     ranks = tuple(
-        _rank(topology, i, slot, one, nic, threads, request)
+        _rank(topology, i, slot=slot, uses=one, nic=nic, threads=threads, request=request)
         for i, (slot, one, nic) in enumerate(zip(slots, uses, nics, strict=True))
     )
     return Placement(
@@ -187,7 +187,7 @@ def _oversubscribed(topology: Topology, usable: Usable, request: PlacementReques
         uses = CoreUses(compute=(core,), comm=(), loader=(), spare=())
         slot = Slot(cores=(core,), gpus=gpus[rank])
         nic = choose_nics(topology, [slot])[0]
-        ranks.append(_rank(topology, rank, slot, uses, nic, 1, request))
+        ranks.append(_rank(topology, rank, slot=slot, uses=uses, nic=nic, threads=1, request=request))
     warning = (
         f"{request.ranks_per_node} ranks share {count} cores, with one thread each, so each rank is slow"
     )

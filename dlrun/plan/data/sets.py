@@ -64,7 +64,14 @@ def place_data(
     whole = {} if local is None else _whole_sets(spec.data, measured, local)
     planned = [
         _one(
-            name, data, local, measured.get(name), nodes, _beside(whole, name), ledger, secrets_of(data, spec)
+            name,
+            data,
+            local=local,
+            measured=measured.get(name),
+            nodes=nodes,
+            others=_beside(whole, name),
+            ledger=ledger,
+            secrets=secrets_of(data, spec),
         )
         for name, data in spec.data.items()
     ]
@@ -263,7 +270,7 @@ def _one(
     ledger: Ledger,
     secrets: tuple[str, ...],
 ) -> DataPlan:
-    choice = _choose(name, data, local, measured, nodes, others, ledger)
+    choice = _choose(name, data, local=local, measured=measured, nodes=nodes, others=others, ledger=ledger)
     strategy, because = choice.strategy, choice.because
     proved = _check_proof(name, data, strategy, because, ledger)
     variable = "DLRUN_DATA_" + re.sub(r"\W", "_", name, flags=re.ASCII).upper()

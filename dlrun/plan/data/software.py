@@ -55,10 +55,20 @@ def place_software(spec: Spec, site: Site, data: Sequence[DataPlan], ledger: Led
     wanted = spec.environment
     if wanted.stage or (wanted.stage is None and _is_default(spec, site)):
         if wanted.venv is not None and wanted.container is None:
-            return _placed(ENVIRONMENT, wanted.venv, "Python imports", spec, site, data, ledger)
+            return _placed(
+                ENVIRONMENT, wanted.venv, who="Python imports", spec=spec, site=site, data=data, ledger=ledger
+            )
         if wanted.container is not None and _can_be_staged(wanted.container, ledger):
             image = wanted.container.image
-            return _placed(image_name(image), image, "ranks read the image", spec, site, data, ledger)
+            return _placed(
+                image_name(image),
+                image,
+                who="ranks read the image",
+                spec=spec,
+                site=site,
+                data=data,
+                ledger=ledger,
+            )
         if wanted.container is None:
             ledger.problem(
                 "DLR092",

@@ -60,9 +60,9 @@ def decide(
     local = site.storage.node_local
     data = place_data(spec, site, layout.nodes, measured, ledger, memory=usable_memory(layout), hubs=hubs)
     staged = place_software(spec, site, data, ledger)
-    kept = caches.decide(spec, site, layout, choice, installed, ledger)
+    kept = caches.decide(spec, site, layout=layout, choice=choice, installed=installed, ledger=ledger)
     results = place_results(spec, site, layout.walltime, ledger)
-    data, results = with_code(spec, site, data, results, layout.walltime, ledger)
+    data, results = with_code(spec, site, data=data, results=results, walltime=layout.walltime, ledger=ledger)
     sets = (*data, *filter(None, (staged,)))
     together = site.scheduler.arithmetic == "whole_job" or (local is not None and local.scope == "job")
     used = bool(sets) or results is not None

@@ -52,7 +52,7 @@ def _unused_parameters(spec: Spec, points: Sequence[Mapping[str, str]], ledger: 
             ledger.problem(
                 "DLR101",
                 f"the command does not use the sweep parameter `{name}`, so its values make equal runs",
-                f"sweep.{name}", f"sweep.grid.{name}", f"sweep.zip.{name}", f"sweep.list.0.{name}", "sweep",
+                *(f"sweep.{part}{name}" for part in ("", "grid.", "zip.", "list.0.")), "sweep",
                 help=_ADVICE.get(name) or f"put `{{{{ {name} }}}}` into the command, or remove the parameter",
                 warning=True,
             )  # fmt: skip

@@ -47,7 +47,11 @@ def judge(request: Request, answers: Sequence[str], user: str, groups: Sequence[
     name = request.reservation or named or server.get("default_queue")
     # The queue of reservation `R12.server` is named `R12`.
     queue = queues.get((name or "").partition(".")[0], {})
-    problems = [*_about_queue(request, name, queue, queues, user, groups)] if name or server else []
+    problems = (
+        [*_about_queue(request, name, queue=queue, queues=queues, user=user, groups=groups)]
+        if name or server
+        else []
+    )
     place = f"queue `{name}`" if name else "its default queue"
     if request.reservation and len(answers) > 3:
         problems += _about_reservation(request.reservation, answers[3], user)
