@@ -24,6 +24,7 @@ from dlrun.jobs.code.store import place_for as place_of_code
 from dlrun.jobs.records.lock import NAME, exclusive
 from dlrun.jobs.records.validation import MOST, read_json
 from dlrun.model.data import HubSource
+from dlrun.model.job import role_directory
 from dlrun.model.observed import HubCopy
 from dlrun.model.plan import Plan
 from dlrun.model.units import Bytes
@@ -52,8 +53,10 @@ def place_for(base: Path, target: Path) -> Path:
 
 
 def named_in(plan: Plan, base: Path, target: Path) -> dict[str, str]:
-    """The file of a job directory that names its store, for what compilers have compiled in the job."""
-    return {"store": f"{place_for(base, target)}\n"} if plan.caches is not None and plan.caches.keep else {}
+    """The files of a job directory that name its store, for what compilers have compiled in the job or its roles."""
+    parts = {"": plan} | {f"{role_directory(role.name)}/": role.plan for role in plan.each_role}
+    keep = [prefix for prefix, one in parts.items() if one.caches is not None and one.caches.keep]
+    return {f"{prefix}store": f"{place_for(base, target)}\n" for prefix in keep}
 
 
 def of_repository(place: Path, source: HubSource) -> Path:
