@@ -168,6 +168,54 @@ def test_what_is_compiled_is_saved_at_the_signal_to_save(alice):
     assert said == [["found one"]] * 6, alice.log(job)
 
 
+def test_a_node_that_is_killed_while_it_saves_leaves_nothing(alice):
+    """A process of the job stops the one that saves once its archive has begun, and not the shell whose text this is."""
+    empty(alice)
+    stop = """
+    until compgen -G "${DLRUN_JOB_DIR%/*}/.dlrun-hub-$EUID/caches--*/.*.new/cache.tar" >/dev/null; do :; done
+    for process in /proc/[0-9]*; do
+      if [[ $(tr '\\0' ' ' <"$process/cmdline") == *' compiled-''save '* ]]; then kill -STOP "${process#/proc/}"; fi
+    done 2>/dev/null
+    : >"$DLRUN_RUN_DIR/stopped"
+    """
+    script = f"""
+    trap '' USR1
+    if ((DLRUN_RANK == 0)); then
+      head -c 100M /dev/urandom >"$TORCH_EXTENSIONS_DIR/large"
+      ( {stop} ) &
+    fi
+    {HOLD}
+    """
+    job = alice.submit(
+        {
+            "command": [*bash(script), str(PYTHON / "python"), "one"],
+            "resources": RESOURCES | {"walltime": "3m"},
+            "checkpoint": {"signal": "USR1", "before_end": "150s"},
+            "caches": "auto",
+        }
+    )
+    await_true((alice.job_dir(job) / "stopped").exists, 120, "the archive to begin")
+    first = alice.log(job).split("rank 0 is on ")[1].split(";")[0]
+    alice.cluster.kill_node(first)
+    (only,) = alice.ended(job, within=300)
+    assert only["state"] != "completed"
+    assert not versions(alice, job), "the archive was not complete"
+    (left,) = alice.job_dir(job).parent.glob(".dlrun-hub-*/caches--*/.*.new")
+    alice.cluster.start_node(first)
+    await_true(
+        lambda: alice.cluster.on("login", "sinfo -h -o %D -t idle").stdout.strip() == "3", 120, "the node"
+    )
+    for word in ("compiled", "found"):
+        job, said = run(alice, "one")
+        assert said == [[f"{word} one"]] * 6, alice.log(job)
+        (version,) = versions(alice, job)
+        assert {path.name for path in left.parent.iterdir()} == {
+            ".lock",
+            version.name,
+            f"{version.name}.json",
+        }
+
+
 def test_a_run_after_a_requeue_compiles_nothing(alice):
     """The program fails; its files were complete for longer than the seconds in which they may not be."""
     failing = f"{HOLD}{SETTLED}exit 75"

@@ -264,7 +264,7 @@ def remove(version: Version) -> bool:
                     return False
                 mark.unlink()
             wipe(directory)
-            if set(os.listdir(directory.parent)) <= {NAME}:  # noqa: PTH208 - names alone
+            if set(os.listdir(directory.parent)) <= {NAME, ".mark"}:  # noqa: PTH208 - names alone
                 shutil.rmtree(directory.parent)
     except OperationFailed:
         return False
