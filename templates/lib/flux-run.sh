@@ -17,6 +17,8 @@ dlrun_flux() { # FLUX OPTION... COMMAND...: a run of this job's own instance; it
 }
 
 _dlrun_cancel_run() { # without what `attach` prints of a cancellation
+  trap : TERM # it may come twice
+  set +e
   kill "${_dlrun_ranks[@]}" 2>/dev/null
   "$_dlrun_flux" cancel "$_dlrun_flux_id" 2>/dev/null
   "$_dlrun_flux" job wait-event --quiet "$_dlrun_flux_id" clean 2>/dev/null

@@ -1,4 +1,4 @@
-"""The part of the library that waits for what each node does when Slurm has asked the job to end."""
+"""A job that was asked to end: its waiting for what each node does then, and the end of its ranks' run."""
 
 from __future__ import annotations
 
@@ -65,3 +65,26 @@ def test_where_slurm_asks_nobody_the_step_is_asked_at_once_and_the_nodes_may_out
 def test_a_step_that_slurm_did_not_ask_is_asked(tmp_path):
     own = "(trap 'echo TERM >\"$DLRUN_RUN_DIR/signalled\"; exit' TERM; while :; do command sleep 0.1; done) & _dlrun_keeper=$!"
     assert kept(tmp_path, own, "command sleep 0.02", most=900) == "not all, told TERM"
+
+
+def test_a_run_of_flux_that_is_asked_to_end_twice_is_cancelled_once(tmp_path):
+    flux = f"""cd {tmp_path}
+    case $* in
+    submit*) echo f1 ;;
+    *attach*) touch attached; exec sleep 600 ;;
+    cancel*) touch cancelling; until [[ -e twice ]]; do sleep 0.05; done ;;
+    *wait-event*) echo clean >>said ;;
+    esac"""
+    done = call(
+        tmp_path,
+        """
+    dlrun_source start flux-run
+    dlrun_flux flux x </dev/null & run=$!
+    asked() { until [[ -e $DLRUN_RUN_DIR/$1 ]]; do sleep 0.05; done; kill -TERM "$run"; }
+    asked attached; asked cancelling
+    touch "$DLRUN_RUN_DIR/twice"
+    wait "$run" || echo "$?" """,
+        flux=flux,
+    )
+    assert (done.stdout, done.stderr) == ("143\n", "")
+    assert (tmp_path / "said").read_text() == "clean\n"
