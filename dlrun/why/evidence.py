@@ -133,7 +133,7 @@ def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -
     noted = {(note.role, note.rank) for note in failed}
     rest = sorted((log for key, log in every.items() if key not in noted), key=_last_written)
     if evidence is None or grade(evidence) > 1:
-        evidence = _elsewhere(rest, table, first) or evidence
+        evidence = _elsewhere(rest, table, first, evidence) or evidence
     # A rank's own log may only have the shell's word about it: `Killed`.
     only_ended = evidence is None or evidence.pattern.cause in ("killed", "terminated")
     if only_ended and (failed or evidence) and all(note.code in _ENDED_BY_OTHERS for note in failed):
@@ -220,17 +220,23 @@ def _ends(path: Path, writers: int, first: ProcessEnd) -> Iterable[ProcessEnd]:
                 yield ProcessEnd(time=(int(when) - ahead) / 1e9, role=role, rank=int(rank), host=host, code=0)
 
 
-def _elsewhere(rest: Iterable[log_files.Log], table: Table, first: ProcessEnd | None) -> Evidence | None:
+def _elsewhere(
+    rest: Iterable[log_files.Log], table: Table, first: ProcessEnd | None, own: Evidence | None
+) -> Evidence | None:
     """The cause in the logs of processes without a note (in the order of their last lines) and of the job's script.
 
-    After a noted failure, `passing` messages of other processes do not count.
+    After a noted failure, whose log has `own`, `passing` messages of other processes do not count; of consequences only a lost
+    node does, which is why others lost their peers or were ended.
     """
     ordered = sorted(rest, key=lambda log: log.role is None)
     chosen = ((log, SHORT if log.role else TAIL) for log in (*ordered[:MOST], *ordered[MOST:][-1:]))
     found = [_verdict(log, most, table) for log, most in chosen]
     known = [one for one in found if one is not None and not (first and one.pattern.passing)]
     best = min(known, key=grade, default=None)
-    return None if best is None or (first and grade(best)) else best
+    if best is None or first is None or not grade(best):
+        return best
+    worth = grade(own) if own is not None else _worth(first.code)
+    return best if best.pattern.cause == "node" and grade(best) < worth else None
 
 
 def _verdict(log: log_files.Log, most: int, table: Table) -> Evidence | None:

@@ -104,7 +104,7 @@ _WEIGHT = {
 _SUMMARY = re.compile(
     r"(?i:\bnon-?zero (?:exit|return|status)|\bexit(?:ed|s|ing)?\b.{0,20}\b(?:code|status|rc)\b|\bcontainer failed\b|\(rc=\d+\)"
     r"|\bfailed \(exitcode\b"
-    r"|flux-shell\[\d+\]: |\bjob\.exception\b)"
+    r"|flux-shell(?:\[\d+\])?: |\bjob\.exception\b)"
     r"|^(?:srun|slurmstepd[\w.-]*): (?:(?!error:|fatal:)|.*\*\*\* (?:STEP|JOB) )"
 )
 """Messages that only say that a process ended, and those of Slurm without a mark of an error (src/api/step_launch.c)."""

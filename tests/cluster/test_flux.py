@@ -210,6 +210,24 @@ def test_who_ended_it_is_known_from_the_event_log(alice, cluster, way, cause, me
     assert means in found["means"]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "causes"),
+    [("-x flux-shell", ("terminated", "mpi-ended")), ("flux-broker", ("node",)), (".", ("node",))],
+)
+def test_what_is_asked_to_end_on_one_node_is_not_the_ranks_fault(alice, cluster, pattern, causes):
+    job = alice.submit({"command": bash("echo begun; sleep 600"), "resources": resources(nodes=2)})
+    alice.running(job)
+    await_true(lambda: "begun" in alice.log(job, "rank-1"), 60, "the second rank")
+    host = alice.hosts(job)[1]
+    of_job = f"for p in $(pgrep -u alice {pattern}); do if grep -qz ^FLUX_JOB_ID= /proc/$p/environ; then echo $p; fi; done"
+    cluster.on(host, f"kill -TERM $({of_job})", user="root", check=True)
+    alice.ended(job)
+    found = alice.why(job)
+    assert found["cause"] in causes, (found["means"], alice.log(job))
+    assert host in found["means"]
+    alice.left_nothing(job, cluster.spec.nodes)
+
+
 def test_a_name_with_quotes_and_an_id_as_flux_prints_it(alice):
     first = alice.submit({"name": """it's "5" \\ now""", "command": bash("true"), "resources": resources()})
     printed = f"ƒ{first[1:]}"

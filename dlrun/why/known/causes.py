@@ -193,9 +193,9 @@ CAUSES: Mapping[str, Advice] = {
         next="lower the learning rate, clip gradients, and continue from an earlier checkpoint",
     ),
     "killed": Advice(
-        means="a process was killed (SIGKILL), often because memory ran out",
+        means="a process was killed (SIGKILL); no log says by whom",
         check="the node's kernel log (`dmesg -T | grep -i oom`), and `dlrun usage JOB`",
-        next="ask for more with `resources.memory_per_node`; if that does not help, see what else runs on the node",
+        next="if they show that memory ran out, ask for more with `resources.memory_per_node`; else see what else runs on the node",
     ),
     "terminated": Advice(
         means="a process was asked to end (SIGTERM) by something outside the program: a launcher, the scheduler or a user",

@@ -213,11 +213,29 @@ WRITERS = (
                 source="https://flux-framework.readthedocs.io/projects/flux-core/en/latest/man1/flux-shell.html",
             ),
             Form(
+                cause="terminated",
+                anywhere=True,
+                texts=(
+                    "task rank {1} failed (Exit 143) and exit-on-error is set",
+                    "task rank {1} failed (Terminated) and exit-on-error is set",
+                ),
+                source="https://github.com/flux-framework/flux-core/issues/7328",
+                means="rank {1} was asked to end (SIGTERM) by something outside the job, and the launcher ended the others",
+                consequence=True,
+            ),
+            Form(
+                cause="mpi-ended",
+                anywhere=True,
+                texts=("task rank {1} and exit-on-error is set",),
+                source="https://github.com/flux-framework/flux-core/issues/7328",
+                means="rank {1}, and the launcher ended the others",
+                consequence=True,
+            ),
+            Form(
                 cause="mpi-ended",
                 anywhere=True,
                 texts=(
                     "failed and exit-on-error is set",
-                    "failed ({}) and exit-on-error is set",
                     "exit-timeout expired",
                     "exited and exit-timeout={} has expired",
                 ),
@@ -245,6 +263,17 @@ WRITERS = (
                     "lost connection to broker",
                 ),
                 source="https://github.com/flux-framework/flux-core/tree/master/src/modules/job-exec",
+            ),
+            # A broker of the job's own instance; a dead node is in the log of the instance above it.
+            Form(
+                cause="node",
+                anywhere=True,
+                texts=("dead to Flux: {1} (rank",),
+                source="https://github.com/flux-framework/flux-core/blob/master/src/broker/state_machine.c",
+                means="the job's broker of Flux on {1} ended before the job did: a signal or a crash ended it, or the node",
+                check="the system log of that node, and `flux resource list`",
+                next="find what ended it: a signal to `flux-broker` or `flux-shell` there, or an error of the node; then submit again",
+                consequence=True,
             ),
             Form(
                 cause="launcher",
