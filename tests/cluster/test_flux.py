@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_no_flux, why_not
+from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, flux, why_no_flux, why_not
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, User, bash
 
@@ -226,6 +226,20 @@ def test_what_is_asked_to_end_on_one_node_is_not_the_ranks_fault(alice, cluster,
     assert found["cause"] in causes, (found["means"], alice.log(job))
     assert host in found["means"]
     alice.left_nothing(job, cluster.spec.nodes)
+
+
+def test_a_shutdown_of_flux_is_told_as_one(alice, cluster):
+    job = alice.submit({"command": bash("echo begun; sleep 600"), "resources": resources(nodes=2)})
+    alice.running(job)
+    await_true(lambda: "begun" in alice.log(job, "rank-1"), 60, "the second rank")
+    cluster.on("login", "flux shutdown --quiet", user="alice", check=True)
+    alice.left_nothing(job, cluster.spec.nodes)
+    flux.start_server(cluster)
+    for node in cluster.spec.nodes:
+        flux.start_node(cluster, node)
+    flux.await_ready(cluster)
+    assert alice.state(job)[0]["state"] == "cancelled"
+    assert "its instance of Flux shut down" in alice.why(job)["means"]
 
 
 def test_a_name_with_quotes_and_an_id_as_flux_prints_it(alice):

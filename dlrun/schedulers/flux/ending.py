@@ -28,10 +28,21 @@ _OWN = frozenset(
 """Types of exceptions that Flux itself raises; all others are raised by users (`flux cancel`, `flux job raise`)."""
 
 
+LOOK = """\
+flux job eventlog --format=json "$1" || exit
+echo
+flux kvs get admin.eventlog 2>/dev/null || :"""
+"""Code of bash that prints the event log of a job, an empty line, and that of the instance, which only its owner may read."""
+
+_SOON = 60.0
+"""Seconds in which an instance that shuts down, and has cancelled what runs, waits for the ends and leaves."""
+
+
 def parse_ending(stdout: str) -> Ending | None:
     """The first fatal exception that a user raised; None if there is none."""
+    of_job, _, of_instance = stdout.partition("\n\n")
     owner: object = None
-    for name, context in map(_event, stdout.splitlines()):
+    for when, name, context in map(_event, of_job.splitlines()):
         if name == "submit":
             owner = context.get("userid")
         if name != "exception" or context.get("severity") != 0 or context.get("type") in _OWN:
@@ -41,16 +52,28 @@ def parse_ending(stdout: str) -> Ending | None:
             by_owner=by is None or by == owner,
             who=None if by is None else f"uid {by}",
             how="cancelled" if kind == "cancel" else f"ended by an exception of type `{kind}`",
-            note=str(note) if note else None,
+            note=str(note) if note else _shutdown(when, of_instance) if kind == "cancel" else None,
         )
     return None
 
 
-def _event(line: str) -> tuple[str, Mapping[str, Any]]:
-    """Name and context of an event; empty for other lines."""
+def _shutdown(when: float, of_instance: str) -> str | None:
+    """That the instance shut down soon after a cancellation, by its event log; None if it did not.
+
+    `flux shutdown` cancels all that runs, as the instance's owner, without a note.
+    """
+    for later, name, _ in map(_event, of_instance.splitlines()):
+        if name == "finish" and when <= later <= when + _SOON:
+            return f"its instance of Flux shut down {later - when:.0f} s later, which cancels every job that runs there"
+    return None
+
+
+def _event(line: str) -> tuple[float, str, Mapping[str, Any]]:
+    """Time (seconds since 1970), name and context of an event; zero and empty for other lines."""
     with suppress(ValueError):
         event = json.loads(line)
         if isinstance(event, dict):
-            context = event.get("context")
-            return str(event.get("name")), context if isinstance(context, dict) else {}
-    return "", {}
+            when, context = event.get("timestamp"), event.get("context")
+            when = when if isinstance(when, float) else 0.0
+            return when, str(event.get("name")), context if isinstance(context, dict) else {}
+    return 0.0, "", {}

@@ -14,6 +14,7 @@ from dlrun.model.job import Ending, JobStatus
 from dlrun.model.text import Shell
 from dlrun.schedulers.flux.check import TEXT as CHECK
 from dlrun.schedulers.flux.directives import PREFIX, array, directives
+from dlrun.schedulers.flux.ending import LOOK as LOOK_AT_END
 from dlrun.schedulers.flux.ending import parse_ending as ending_of
 from dlrun.schedulers.flux.ids import ID, each, plain, recorded
 from dlrun.schedulers.flux.options import OPTIONS
@@ -186,8 +187,8 @@ def way_in(own: str, answering: str) -> Sequence[str]:
 
 
 def ending(job_id: str) -> Sequence[str]:
-    """The job's event log, which only its user and the instance's owner may read."""
-    return ("flux", "job", "eventlog", "--format=json", job_id)
+    """The job's event log, which only its user and the instance's owner may read, and the instance's."""
+    return ("bash", "-c", LOOK_AT_END, "flux", job_id)
 
 
 def parse_ending(stdout: str) -> Ending | None:

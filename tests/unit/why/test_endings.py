@@ -29,10 +29,11 @@ def log_with(**changed):
 def told(tmp_path, monkeypatch):
     """Whom `dlrun why` names when `flux` answers with an event log."""
 
-    def ask(text, *, code=0, state=State.FAILED, **more):
-        (tmp_path / "log").write_text(text, "utf-8")
+    def ask(text, *, code=0, of_instance="", state=State.FAILED, **more):
+        (tmp_path / "log").write_text(f"{text}\n", "utf-8")
         (tmp_path / "flux").write_text(
-            f'#!/bin/bash\n[[ "$*" == "job eventlog --format=json fB" ]] && cat {tmp_path}/log\nexit {code}\n'
+            f'#!/bin/bash\n[[ "$*" != "job eventlog --format=json fB" ]] || {{ cat {tmp_path}/log; exit {code}; }}\n'
+            f'[[ "$*" == "kvs get admin.eventlog" ]] && echo "{of_instance}"\n'
         )
         (tmp_path / "flux").chmod(0o755)
         monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
@@ -48,6 +49,19 @@ def test_its_user(told):
     cause, means, step = told(LOG, state=State.CANCELLED)
     assert (cause, means) == ("cancelled", "it was cancelled by its user: maintenance")
     assert "dlrun resubmit" in step
+
+
+@pytest.mark.parametrize(("later", "told_of"), [(7, True), (-7, False), (3600, False)])
+def test_a_shutdown_cancels_too(told, later, told_of):
+    """As seen with `flux shutdown`: no note, and the instance's owner, who is here the user."""
+    (when,) = (line["timestamp"] for line in map(json.loads, LOG.splitlines()) if line["name"] == "exception")
+    event = {"timestamp": when + later, "name": "finish", "context": {"version": 1}}
+    of_instance = json.dumps(event).replace('"', '\\"')
+    _, means, _ = told(log_with(note=""), state=State.CANCELLED, of_instance=of_instance)
+    shut = ": its instance of Flux shut down 7 s later, which cancels every job that runs there"
+    assert means == f"it was cancelled by its user{shut if told_of else ''}"
+    _, means, _ = told(LOG, state=State.CANCELLED, of_instance=of_instance)
+    assert means == "it was cancelled by its user: maintenance"
 
 
 def test_another_user(told):
@@ -69,7 +83,7 @@ def test_what_flux_itself_raised_or_what_ended_nothing(told, changed):
 
 def test_without_an_answer(told):
     assert told("", code=1) is None
-    assert told("flux-job: No such job\n[]\n3\n") is None
+    assert told("flux-job: No such job\n[]\n3") is None
     assert told(LOG, state=State.COMPLETED) is None
 
 
