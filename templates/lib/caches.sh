@@ -7,6 +7,10 @@ dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@|%][:UNLESS]...: with `@` 
     _dlrun_no_caches "no directory for them that only this user can write"
     return 0
   fi
+  if [[ $image == yes && $place == *[:,^]* ]]; then # Apptainer's lists of paths have no way to write these
+    _dlrun_no_caches "a name for them that cannot be bound into a container ($place)"
+    return 0
+  fi
   export DLRUN_CACHES=$place/$below
   for one; do
     name=${one%%=*} own=${one#*:} one=${one%%:*}

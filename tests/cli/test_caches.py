@@ -90,6 +90,17 @@ def test_the_next_job_finds_what_the_first_left_and_another_environment_does_not
     assert listed.count(f"{here}/dlrun-caches-") == 2
 
 
+def test_a_store_of_which_nothing_is_left_goes_as_a_whole(dlrun, here):
+    line = "caches: auto\nrun: 'touch \"$TRITON_CACHE_DIR/entry\"'\nresources: {ranks_per_node: 1}\n"
+    base = dlrun.submit(f"site: site.yaml\n{line}", "--wait").parent
+    (mark,) = base.glob(".dlrun-hub-*/caches--*/*.json")
+    dlrun("clean", "--yes")
+    assert mark.exists()
+    os.utime(mark, (0, 0))
+    dlrun("clean", "--yes")
+    assert list(base.glob(".dlrun-hub-*")) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("trap", ["a link", "a directory that others can write"])
 def test_a_directory_that_another_could_have_written_is_not_used(dlrun, here, trap):
@@ -153,28 +164,44 @@ def test_a_job_whose_directories_cannot_be_made_starts_with_a_warning(dlrun, her
     assert "caches /" in (first / "logs/rank-0.log").read_text()
 
 
-@pytest.mark.parametrize(
-    ("kind", "warned"), [("nfs", True), ("lustre", True), ("tmpfs", False), ("ext2/ext3", False)]
-)
-def test_a_network_file_system_is_named(tmp_path, kind, warned):
-    script = (
-        f'source "{ROOT}/templates/lib/caches.sh"; stat() {{ case $1 in -f) echo {kind} ;; *) command stat "$@" ;; esac; }}\n'
-        f'dlrun_caches "{tmp_path}" key no TRITON_CACHE_DIR=triton NUMBA_CACHE_DIR=numba; echo "$NUMBA_CACHE_DIR"'
-    )
-    mine = {
-        "TRITON_CACHE_DIR": "/home/me/not/there",
-        "DLRUN_USER": "me",
-        "DLRUN_LOCAL_RANK": "0",
-        "DLRUN_HOST": "n1",
-    }
+def in_shell(base: Path, words: str, **mine: str) -> list[str]:
+    """What the library says and sets of `dlrun_caches` on a node."""
+    script = f'source "{ROOT}/templates/lib/caches.sh"; {words}; echo "$NUMBA_CACHE_DIR" "$APPTAINER_BIND"'
+    own = {"DLRUN_USER": "me", "DLRUN_LOCAL_RANK": "0", "DLRUN_HOST": "n1", "BASE": str(base)}
     done = subprocess.run(
         ["bash", "-c", script],
-        env={"PATH": os.environ["PATH"], **mine},
+        env={"PATH": os.environ["PATH"], **own, **mine},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert (
-        "TRITON_CACHE_DIR is kept as it was set, /home/me/not/there, which is on" in done.stdout
-    ) is warned
-    assert done.stdout.splitlines()[-1] == f"{tmp_path}/dlrun-caches-me/key/numba"
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("sign", [":", ",", "^", "."])
+def test_a_directory_that_no_container_can_be_told_is_not_used_there(tmp_path, sign):
+    base = tmp_path / f"job{sign}7"
+    base.mkdir()
+    line = 'dlrun_caches "$BASE" key {} NUMBA_CACHE_DIR=numba'
+    place = base / "dlrun-caches-me"
+    assert in_shell(base, line.format("no"))[-1] == f"{place}/key/numba "
+    assert in_shell(base, line.format("yes")) == (
+        [f"{place}/key/numba {place}/key"]
+        if sign == "."
+        else [
+            f"dlrun: caches: n1 has a name for them that cannot be bound into a container ({place}): each tool uses its own",
+            " ",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "warned"), [("nfs", True), ("lustre", True), ("tmpfs", False), ("ext2/ext3", False)]
+)
+def test_a_network_file_system_is_named(tmp_path, kind, warned):
+    stat = f'stat() {{ case $1 in -f) echo {kind} ;; *) command stat "$@" ;; esac; }}'
+    line = 'dlrun_caches "$BASE" key no TRITON_CACHE_DIR=triton NUMBA_CACHE_DIR=numba'
+    said = in_shell(tmp_path, f"{stat}; {line}", TRITON_CACHE_DIR="/home/me/not/there")
+    found = "TRITON_CACHE_DIR is kept as it was set, /home/me/not/there, which is on"
+    assert any(found in one for one in said) is warned
+    assert said[-1] == f"{tmp_path}/dlrun-caches-me/key/numba "

@@ -137,6 +137,8 @@ def _clean_hubs(places: Sequence[Path], *, prune: bool) -> None:
                     fate = "removed: no job used it" if store.remove(version) else "in use now"
             about = f" ({version.about})" if version.about else ""
             notice(f"{version.kind}: {version.name}{about}: {version.size}, {used}, {fate}")
+        if prune:
+            store.remove_empty(place)
         if had:
             notice(f"fetched and compiled: {Bytes(sum(version.size for version in had))} in {place}")
 

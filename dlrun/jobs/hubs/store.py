@@ -264,10 +264,18 @@ def remove(version: Version) -> bool:
                     return False
                 mark.unlink()
             wipe(directory)
-            if set(os.listdir(directory.parent)) <= {NAME, ".mark"}:  # noqa: PTH208 - names alone
-                shutil.rmtree(directory.parent)
     except OperationFailed:
         return False
     except OSError as error:
         raise OperationFailed(f"cannot remove `{directory}`: {error.strerror}") from None
     return True
+
+
+def remove_empty(place: Path) -> None:
+    """Remove the directories of a store that have no version, and the store itself once it is empty."""
+    for repository in place.glob("*--*"):
+        with suppress(OperationFailed, OSError), locked(repository, 0.0):
+            if set(os.listdir(repository)) <= {NAME, ".mark"}:  # noqa: PTH208 - names alone
+                shutil.rmtree(repository)
+    with suppress(OSError):
+        place.rmdir()
