@@ -148,6 +148,7 @@ _dlrun_keep() { # the step beside the training that waits for the end: in a job 
     return 0
   fi
   trap 'asked=1; kill -TERM "$!" 2>/dev/null' TERM
+  _dlrun_note_standby
   for ((starts = 0; code > 128 && starts < 9; starts++)); do # another one, where somebody kills it
     _dlrun_step="$$ $PPID $asked" setsid "$BASH" -p "$DLRUN_JOB_DIR/stage.sh" keep </dev/null &
     while kill -0 "$!" 2>/dev/null; do
@@ -155,6 +156,13 @@ _dlrun_keep() { # the step beside the training that waits for the end: in a job 
       code=$?
     done
   done
+}
+
+_dlrun_note_standby() { # once no process of this run is here any more, its uses of data are over, whatever was killed (dlrun/node/store/uses.py)
+  if [[ -d $DLRUN_STAGE/.dlrun ]] && grep -qszxF -e "DLRUN_RUN_ID=$DLRUN_RUN_ID" "/proc/$$/environ"; then # it would be seen
+    printf '{"boot": "%s", "names": "%s"}\n' "$(</proc/sys/kernel/random/boot_id)" "$(readlink /proc/self/ns/pid)" \
+      >"$DLRUN_STAGE/.dlrun/standby.$_dlrun_job"
+  fi
 }
 
 _dlrun_standby() { # until the job is asked to end, or the step or its daemon is gone: then all that remains on this node

@@ -173,28 +173,31 @@ KEEPS = "ps -u alice -o pid=,sid=,args= | awk '/[s]tage.sh keep$/ && {} {{print 
 """Prints the processes that keep a node's data: the standby, which leads a session, and the task that has started it."""
 
 
-def cancelled_without(alice, which):
-    """A job that was cancelled after what keeps its data was killed on its last node, and that node; which: for `KEEPS`."""
+def without_standby(alice, which, end="flux cancel"):
+    """A job that was ended after what keeps its data was killed on its last node, and that node; which: for `KEEPS`."""
     job = start(alice)
     last = alice.hosts(job)[-1]
     alice.cluster.on(last, f"kill -9 $({KEEPS.format(which)})", user="root", check=True)
-    alice.dlrun("cancel", job)
+    alice.cluster.on("login", f"{end} {job}", user="alice", check=True)
     return job, last
 
 
 @pytest.mark.parametrize("alice", ["flux"], indirect=True)
 def test_a_standby_that_is_killed_before_the_cancel(alice):
-    job, _ = cancelled_without(alice, "$1 == $2")
+    job, _ = without_standby(alice, "$1 == $2")
     ended_well(alice, job)
 
 
 @pytest.mark.parametrize("alice", ["flux"], indirect=True)
-def test_what_a_standby_leaves_that_is_killed_with_its_task_goes_to_the_next_job(alice):
-    job, last = cancelled_without(alice, "1")
+@pytest.mark.parametrize("end", ["flux cancel", "flux job kill -s KILL"])
+def test_what_a_standby_leaves_that_is_killed_with_its_task_goes_to_the_next_job(alice, end):
+    """With SIGKILL the job's script has not recorded an end, either."""
+    job, last = without_standby(alice, "1", end)
     alice.ended(job)
     alice.left_nothing(job, alice.cluster.spec.nodes)
-    log = alice.log(job)
-    assert last in log.partition("no word yet of the results on:")[2].partition(";")[0], log
+    if end == "flux cancel":
+        log = alice.log(job)
+        assert last in log.partition("no word yet of the results on:")[2].partition(";")[0], log
     assert "set" in names(alice, last)
     following = alice.submit(
         {

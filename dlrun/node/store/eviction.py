@@ -150,6 +150,10 @@ def clean_up(area: Area) -> List[bytes]:
         others = [other for other in recorded if other.name == use.name and other.job != use.job]
         if use.keep == "job" and not others and remove(area, use.name):
             removed.append(use.name)
+    for job in set(area.controls(uses.STANDBY)).difference(
+        use.job.encode("ascii") for use in recorded if use.live
+    ):
+        area.discard(area.control, uses.STANDBY + job)
     for job in early.jobs(area):
         if not early.is_in_use(area, job):
             early.remove(area, job)
@@ -193,6 +197,7 @@ def end_job(area: Area, job: str) -> List[bytes]:
         uses.release(area, use)
         if use.keep == "job" and remove(area, use.name):
             removed.append(use.name)
+    area.discard(area.control, uses.STANDBY + job.encode("ascii"))
     return removed
 
 

@@ -1,8 +1,9 @@
 """Records of the jobs that use a published data set: they prevent its eviction, and show which sets belong to ended jobs.
 
 A use ends when it is released, when the node reboots, or at the end of the job's walltime. That time is on the boot-time
-clock, so that changes of the wall clock cannot expire it. Where what should have released it was killed, it ends with the job:
-when its own record has its end, and none of its processes is on this node.
+clock, so that changes of the wall clock cannot expire it. Where what should have released it was killed, it ends when none of
+the job's processes is on this node any more, and either its own record has its end, or it has left a standby's record here: a
+standby is there as long as its job (templates/lib/stage.sh).
 """
 
 import contextlib
@@ -14,6 +15,7 @@ from typing import Any, Dict, List, NamedTuple
 from ..common.system import boot
 from .area import Area, set_name
 
+STANDBY = b"standby."  # with a job: the record that its standby has begun on this node
 FOREVER = 30 * 86400.0  # duration of a use in seconds without a walltime
 TICK = 1e-3  # seconds between the last uses of two sets, at least
 # Python 3.6 has only the monotonic clock, which does not run while a node is suspended.
@@ -69,22 +71,28 @@ def all_uses(area: Area) -> List[Use]:
     for rest in area.controls(b"use."):
         name, _, job = rest.rpartition(b"@")
         record = area.read_record(b"use." + rest)
-        live = record.get("boot") == here and float(record.get("until", 0.0)) > now and not _has_ended(record)
+        live = record.get("boot") == here and float(record.get("until", 0.0)) > now
+        live = live and not _is_over(record, area.read_record(STANDBY + job))
         found.append(Use(name, job.decode("ascii"), str(record.get("keep", "cache")), live))
     return found
 
 
-def _has_ended(record: Dict[str, Any]) -> bool:
-    """Whether the run of a job with this record of use has certainly ended; False if it is unknown."""
+def _is_over(record: Dict[str, Any], standby: Dict[str, Any]) -> bool:
+    """Whether the run of a job with this record of use is certainly over on this node; False if it is unknown."""
     try:
         directory, run = record["run"]
-        with open(os.path.join(directory, "state.json"), encoding="utf-8") as file:
-            state = json.load(file)
-        if state["state"] != "ended" or not run.startswith(state["job_id"]):
-            return False
+        # The processes of another PID namespace may not be seen here.
+        stood_by = standby.get("boot") == boot() and standby.get("names") == os.readlink("/proc/self/ns/pid")
+        return bool(run and (stood_by or _has_ended(directory, run)) and not _runs_here(os.fsencode(run)))
     except (KeyError, TypeError, ValueError, OSError):
         return False
-    return not _runs_here(os.fsencode(run))
+
+
+def _has_ended(directory: str, run: str) -> bool:
+    """Whether a run has recorded its end."""
+    with open(os.path.join(directory, "state.json"), encoding="utf-8") as file:
+        state = json.load(file)
+    return bool(state["state"] == "ended" and run.startswith(state["job_id"]))
 
 
 def _runs_here(run: bytes) -> bool:

@@ -13,6 +13,7 @@ from dlrun.node.store.area import Area
 from dlrun.node.store.remove import remove_tree
 
 from tests.examples import cases
+from tests.library import BASH, LIBRARY
 from tests.unit.node.programs import run
 from tests.unit.node.trees import write
 
@@ -149,6 +150,27 @@ def test_a_use_that_nobody_has_released_ends_with_its_job(tmp_path, monkeypatch)
         standby.kill()
     assert found == [["f5.0"]] * 5
     assert uses.users(area, b"a") == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "over"), [({}, True), ({"boot": "an earlier one"}, False), ({"names": "pid:[1]"}, False)]
+)
+def test_a_use_ends_with_the_processes_of_a_job_that_had_a_standby_here(tmp_path, monkeypatch, changed, over):
+    """Its own record says that it runs: its script was killed, too."""
+    area = Area(str(tmp_path / "node"))
+    monkeypatch.setenv("DLRUN_RUN_DIR", str(tmp_path))
+    monkeypatch.setenv("DLRUN_RUN_ID", "f5.0")
+    (tmp_path / "state.json").write_text('{"state": "running", "job_id": "f5"}')
+    uses.record_use(area, b"a", "f5.0", 3600.0, "job")
+    code = f"source {LIBRARY}/stage.sh; DLRUN_STAGE={tmp_path}/node _dlrun_job=f5.0; _dlrun_note_standby; echo; exec sleep 600"
+    with subprocess.Popen([BASH, "-c", code], stdout=subprocess.PIPE) as standby:
+        standby.stdout.readline()
+        area.write_record(uses.STANDBY + b"f5.0", {**area.read_record(uses.STANDBY + b"f5.0"), **changed})
+        assert uses.users(area, b"a") == ["f5.0"]
+        standby.kill()
+    assert uses.users(area, b"a") == ([] if over else ["f5.0"])
+    eviction.clean_up(area)
+    assert area.controls(uses.STANDBY) == ([] if over else [b"f5.0"])
 
 
 @pytest.mark.slow
