@@ -160,7 +160,7 @@ dlrun_run() { # PROGRAM...: run it, forward SIGTERM, end all processes that it l
 }
 
 _dlrun_wait_for_program() {
-  local status waited until
+  local status waited until ended
   while :; do
     wait "$_dlrun_child"
     status=$?
@@ -182,7 +182,8 @@ _dlrun_wait_for_program() {
   _dlrun_note_end
   if ((status > 128)); then # a signal may have ended `wait` just before the program ended by itself
     wait "$_dlrun_child"
-    status=$?
+    ended=$?
+    if ((ended >= 0)); then status=$ended; fi # -1: bash has lost it, since a signal came to both at the same time
   fi
   if [[ $_dlrun_watch == *_dlrun_watch_progress* && -e $DLRUN_RUN_DIR/idle/dump ]]; then # job.sh ends this one when the others have shown where they are, too
     for ((waited = 0; waited < 120; waited++)); do
