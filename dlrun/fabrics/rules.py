@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 
 from dlrun.fabrics.table import Rule, rules, rules_for
-from dlrun.fabrics.versions import within
 from dlrun.model.record import record
 
 
@@ -98,7 +98,7 @@ def faults(job: JobTraits, name: str, value: str) -> list[Rule]:
         if rule.cls in ("harmful", "deprecated")
         and (job.fabric is None or _on_fabric(rule, job))
         and matches(rule, value)
-        and within(job.versions.get(rule.library), rule.versions)
+        and version_within(job.versions.get(rule.library), rule.versions)
         and all(_condition(job, condition, rule) for condition in rule.when)
     ]
 
@@ -118,7 +118,7 @@ def holds(job: JobTraits, rule: Rule) -> bool:
     return (
         _on_fabric(rule, job)
         and rule.library in job.libraries
-        and within(job.versions.get(rule.library), rule.versions)
+        and version_within(job.versions.get(rule.library), rule.versions)
         and all(_condition(job, condition, rule) for condition in rule.when)
     )
 
@@ -230,3 +230,36 @@ def _about_site(job: JobTraits, name: str, value: str) -> Rule | None:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(set(names)))
+
+
+# Library versions and their bounds in rules.
+
+_COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """`2.27.7-1` -> (2, 27, 7); raises ValueError for text that does not begin with a number."""
+    match = re.match(r"v?(\d+(?:\.\d+)*)", text.strip())
+    if match is None:
+        raise ValueError(f"`{text}` is not a version")
+    return tuple(int(part) for part in match[1].split("."))
+
+
+def version_within(version: str | None, bounds: str) -> bool:
+    """True if a version satisfies bounds such as `>=2.17 <2.24`; an unknown or invalid version counts as the newest."""
+    try:
+        here = parse_version(version) if version is not None else None
+    except ValueError:
+        here = None
+    return all(_holds(here, bound) for bound in bounds.split())
+
+
+def _holds(here: tuple[int, ...] | None, bound: str) -> bool:
+    sign, limit = bound[: 2 if bound[1] == "=" else 1], parse_version(bound.lstrip("<>="))
+    # An unknown version counts as the newest: it satisfies every lower bound and no upper one.
+    if here is None:
+        return sign.startswith(">")
+    length = max(len(here), len(limit))
+    # `2.17` and `2.17.0` are the same version; as tuples they are not equal.
+    padded = [part + (0,) * (length - len(part)) for part in (here, limit)]
+    return bool(_COMPARE[sign](*padded))

@@ -36,8 +36,8 @@ from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text
 from dlrun.model.topology import Topology
 from dlrun.model.units import Duration
-from dlrun.plan import binding as bindings
 from dlrun.plan import (
+    binding as bindings,
     cost,
     endings,
     environment,
@@ -53,8 +53,7 @@ from dlrun.plan.data.software import anchored, code_of
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.limits import check_limits, check_options, check_runs
 from dlrun.plan.metrics import spec as metric_specs
-from dlrun.plan.mistakes import likely, programs
-from dlrun.plan.mistakes import variables as named_variables
+from dlrun.plan.mistakes import likely, programs, variables as named_variables
 from dlrun.plan.resources import Layout, counted_cpus, lay_out
 from dlrun.plan.runtime_checks import (
     fabric_check,

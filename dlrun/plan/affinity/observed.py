@@ -90,9 +90,7 @@ def wrong_gpus(
             continue
         if sum(word not in NO_GPU for word in value.split(",")) < per_rank:
             return f"{name} is `{value}`, fewer than {per_rank} GPUs", True
-    if devices is None or any(
-        "MIG-" in value for value in seen.values()
-    ):  # several MIG instances share a device
+    if devices is None or any("MIG-" in value for value in seen.values()):  # MIG instances share a device
         return None
     may, there = devices
     if may < per_rank:

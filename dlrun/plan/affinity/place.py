@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set as AbstractSet
 from dataclasses import replace
 
 from dlrun.errors import Invalid
 from dlrun.model.cpuset import format_list
-from dlrun.model.placement import AppliedRule, NodeSummary, Placement, PlacementRequest, RankPlacement
+from dlrun.model.placement import (
+    AppliedRule,
+    MemoryBinding,
+    MemoryPolicy,
+    NodeSummary,
+    Placement,
+    PlacementRequest,
+    RankPlacement,
+)
+from dlrun.model.record import record
 from dlrun.model.topology import Core, Nic, Topology
 from dlrun.plan.affinity.advice import warn
-from dlrun.plan.affinity.core_uses import CoreUses, beside_taken, from_slices
 from dlrun.plan.affinity.devices import choose_nics
-from dlrun.plan.affinity.memory import bind_memory
 from dlrun.plan.affinity.slots import Slot, Slots, find_slots, near, share_gpus
+from dlrun.plan.affinity.split import Slice
 from dlrun.plan.affinity.spread import Pools, distribute, take_pools
 from dlrun.plan.affinity.usable import Usable, usable_cores
 
@@ -136,9 +144,9 @@ def _assign(
         each = f"each rank has {found.size} core{'s' * (found.size > 1)}"
         raise _no_compute(each, found.size, request)
     if pools:
-        return beside_taken(slices, found.size, distribute(pools, slices, comm), loader)
+        return uses_beside_taken(slices, found.size, distribute(pools, slices, comm), loader)
     close = [{core.pus[0] for core in near(topology, cores, nic)} if nic else set() for nic in nics]
-    return from_slices(slices, found.size, comm, loader, close)
+    return uses_of_slices(slices, found.size, comm, loader, close)
 
 
 def _threads(uses: Sequence[CoreUses], request: PlacementRequest) -> int:
@@ -285,3 +293,82 @@ def _explain(
         AppliedRule(rule="memory", because=f"policy `{request.membind}` on the nodes of cores {cores}")
     )
     return steps
+
+
+# The NUMA memory policy of a rank.
+
+
+def bind_memory(topology: Topology, compute: Iterable[Core], policy: MemoryPolicy) -> MemoryBinding:
+    """The memory policy on the NUMA nodes of the compute cores.
+
+    Fast memory (MCDRAM, HBM) is small, so it is preferred, never strict. If one of the nodes has no memory, a strict
+    policy is not possible, and the others are preferred. Without any node with memory, or with all of them (which
+    changes nothing), no policy is set.
+    """
+    nodes = sorted({core.numa for core in compute})
+    if policy == "none":
+        return MemoryBinding()
+    fast = [
+        n.id for n in topology.numa_nodes if n.kind == "hbm" and (n.id in nodes or set(n.near) & set(nodes))
+    ]
+    if fast:
+        return MemoryBinding(policy="preferred", nodes=tuple(sorted(fast)))
+    # A node without memory cannot be bound to; with all nodes that have memory, a policy would change nothing.
+    filled = tuple(n.id for n in topology.numa_nodes if n.id in nodes and n.memory != 0)
+    everywhere = {n.id for n in topology.numa_nodes if n.memory != 0}
+    if not filled or everywhere.issubset(filled):
+        return MemoryBinding()
+    return MemoryBinding(policy=policy if len(filled) == len(nodes) else "preferred", nodes=filled)
+
+
+# Use of the cores of each slice: compute, communication, loader and spare cores.
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class CoreUses:
+    """The cores of one rank by use; compute, loader and spare in order, comm with the highest core id first."""
+
+    compute: Slice
+    comm: Slice
+    loader: Slice
+    spare: Slice
+
+
+def uses_of_slices(
+    slices: Sequence[Slice], size: int, comm: int, loader: int, nic_near: Sequence[AbstractSet[int]]
+) -> list[CoreUses]:
+    """CoreUses with communication cores from each rank's own slice: those next to its NIC, or the last ones.
+
+    `size` is the common number of cores per rank; `nic_near` has the first PUs of the cores next to each rank's NIC. Cores of
+    a larger slice beyond `size` are used for communication and loading first.
+    """
+    uses = []
+    for cores, close in zip(slices, nic_near, strict=True):
+        # Cores beyond `size` may be on another NUMA node; communication stays on the nodes of the compute cores.
+        nodes = {core.numa for core in cores[:size]}
+        part = tuple(core for core in cores if core.numa in nodes)
+        at_nic = tuple(core for core in part if core.pus[0] in close)
+        chosen = at_nic if len(at_nic) >= comm and len(at_nic) < len(part) else part
+        taken = chosen[len(chosen) - comm :][::-1]
+        uses.append(_rest(cores, part, taken, size - comm - loader, loader))
+    return uses
+
+
+def uses_beside_taken(
+    slices: Sequence[Slice], size: int, comm: Sequence[Slice], loader: int
+) -> list[CoreUses]:
+    """CoreUses with communication cores (`comm`) taken beforehand; `size` is the common number of cores per slice."""
+    return [
+        _rest(cores, cores, taken, size - loader, loader) for cores, taken in zip(slices, comm, strict=True)
+    ]
+
+
+def _rest(cores: Slice, part: Slice, comm: Slice, compute: int, loader: int) -> CoreUses:
+    used = {core.pus[0] for core in comm}
+    inside = {core.pus[0] for core in part}
+    free = [core for core in part if core.pus[0] not in used]
+    free += [core for core in cores if core.pus[0] not in used and core.pus[0] not in inside]
+    work, others = free[:compute], free[compute:]
+    split = len(others) - loader
+    loaders, spare = others[split:], others[:split]
+    return CoreUses(compute=tuple(work), comm=comm, loader=tuple(loaders), spare=tuple(spare))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dlrun import backends
 from dlrun.fabrics.libraries import job_libraries
-from dlrun.fabrics.rules import JobTraits, faults, select
+from dlrun.fabrics.rules import JobTraits, faults, parse_version, select, version_within
 from dlrun.fabrics.table import rules, rules_for
-from dlrun.fabrics.versions import parse, within
 
 FABRICS = ("infiniband", "omni-path", "slingshot", "roce", "efa", "ethernet")
 OMNI_PATH = {"NCCL_PROTO": "^LL128", "NCCL_NET_GDR_READ": "0", "NCCL_CUMEM_ENABLE": "0"}
@@ -189,16 +187,16 @@ def test_only_safe_settings_come_by_themselves():
 @given(st.lists(st.integers(0, 99), min_size=1, max_size=4))
 def test_a_version_is_within_its_own_bounds(numbers):
     text = ".".join(map(str, numbers))
-    assert parse(f"{text}-1") == tuple(numbers)
-    assert within(text, f">={text} <={text}.0")
-    assert not within(text, f"<{text}")
-    assert within(text, f"<{numbers[0] + 1}")
+    assert parse_version(f"{text}-1") == tuple(numbers)
+    assert version_within(text, f">={text} <={text}.0")
+    assert not version_within(text, f"<{text}")
+    assert version_within(text, f"<{numbers[0] + 1}")
 
 
 def test_an_unknown_version_counts_as_the_newest():
-    assert within(None, ">=2.17")
-    assert not within(None, "<2.21")
-    assert not within("module default", ">=4 <5")
+    assert version_within(None, ">=2.17")
+    assert not version_within(None, "<2.21")
+    assert not version_within("module default", ">=4 <5")
 
 
 def test_names_with_a_star_are_found():

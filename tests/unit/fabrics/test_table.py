@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from dlrun.fabrics.rules import JobTraits, condition_text, holds
+from dlrun.fabrics.rules import JobTraits, condition_text, holds, version_within
 from dlrun.fabrics.table import Rule, descriptions, left_out, rules, rules_for, sources
-from dlrun.fabrics.versions import within
 
 FABRICS = {"any", "infiniband", "omni-path", "slingshot", "roce", "efa", "ethernet"}
 ACTS = {
@@ -34,7 +33,7 @@ def test_a_row_says_everything_and_the_engine_understands_it():
         assert rule.source, where
         assert set(rule.source) <= set(sources()), where
         re.compile(rule.pattern)
-        within("1.0", rule.versions)
+        version_within("1.0", rule.versions)
         holds(JobTraits(fabric=rule.fabrics[0], libraries=frozenset({rule.library})), rule)
         assert all(condition_text(condition) for condition in rule.when), where
         assert not rule.instead.startswith("leave"), "it is read as `use …`"
