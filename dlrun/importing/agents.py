@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from dlrun.importing.options import Option, read
-from dlrun.importing.options import launchers as known
+from dlrun.importing.options import Option, launchers as known, read
 from dlrun.importing.statement import Form
 from dlrun.importing.syntax import statements
 from dlrun.importing.values import Values, expanded

@@ -8,8 +8,7 @@ from enum import Enum
 
 from dlrun.importing.agents import agent_of
 from dlrun.importing.launch import decompose
-from dlrun.importing.options import launchers as launch_options
-from dlrun.importing.options import name_set
+from dlrun.importing.options import launchers as launch_options, name_set
 from dlrun.importing.statement import Form, Redirection, Statement
 from dlrun.importing.syntax import statements
 from dlrun.importing.values import Values, expanded

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from dlrun.importing import by_rank
 from dlrun.importing.agents import BY_DLRUN, IN_LOG, Agent, read_agent
-from dlrun.importing.options import Option, read
-from dlrun.importing.options import launchers as known
+from dlrun.importing.options import Option, launchers as known, read
 from dlrun.importing.syntax import statements
 from dlrun.importing.values import Values, expanded
 from dlrun.importing.words import Kind, Word, program, text_word

@@ -29,16 +29,13 @@ def unpacking(words: Sequence[Word]) -> Unpacking | None:
     name = words[0].literal if words else None
     found = _tar(words[1:]) if name == "tar" else _unzip(words[1:]) if name == "unzip" else None
     # `HOST:FILE` is on another machine, `-` the standard input; `tar` and `unzip` get a `~` after `=` as it is.
-    if found is None or ":" in _text(found.archive) or found.archive.literal == "-":
-        return None
-    return found
+    return None if found is None or ":" in _text(found.archive) or found.archive.literal == "-" else found
 
 
 def _tar(words: Sequence[Word]) -> Unpacking | None:
     """Only options that do not change what is written where: tar knows more than a hundred others."""
     archive = directory = None
-    extracts, left = False, list(words)
-    first = True
+    extracts, first, left = False, True, list(words)
     while left:
         word = left.pop(0)
         text, lead = word.literal, word.lead

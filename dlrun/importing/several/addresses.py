@@ -21,8 +21,7 @@ def ports(roles: Mapping[str, Texts], firsts: Mapping[int, str]) -> dict[str, st
     for name, values in roles.items():
         for text in _texts(values):
             for match in re.finditer(_BEHIND + r"(\d{2,5})\b", text):
-                owner = firsts.get(int(match[1]), name)
-                if owner != name:
+                if (owner := firsts.get(int(match[1]), name)) != name:
                     found.setdefault(owner, set()).add(match[3])
     return {
         name: each.pop()
@@ -33,11 +32,9 @@ def ports(roles: Mapping[str, Texts], firsts: Mapping[int, str]) -> dict[str, st
 
 def _is_own(roles: Mapping[str, Texts], name: str, port: str) -> bool:
     """True if the port is an option of the role's own command, and stands nowhere else but behind the role's host."""
-    values = roles[name]
-    own = "\0".join(_words(values))
     elsewhere = [t for role in roles.values() for t in _texts(role)]
     number = rf"(?<![\w.]){port}(?![\w.])"
-    given = len(re.findall(_option(port), own))
+    given = len(re.findall(_option(port), "\0".join(_words(roles[name]))))
     behind = sum(len(re.findall(_BEHIND + rf"{port}\b", text)) for text in elsewhere)
     return given == 1 and sum(len(re.findall(number, text)) for text in elsewhere) == given + behind
 
@@ -99,5 +96,5 @@ def _words(values: Texts) -> list[str]:
 
 def _texts(values: Texts) -> list[str]:
     environment = values.get("environment", {})
-    variables = environment.get("variables", {})
-    return ["\0".join(_words(values)), *(str(v) for v in variables.values()), *environment.get("setup", ())]
+    variables = map(str, environment.get("variables", {}).values())
+    return ["\0".join(_words(values)), *variables, *environment.get("setup", ())]
