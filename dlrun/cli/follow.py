@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlrun.jobs.logs import copies as log_copies
-from dlrun.jobs.logs import files as log_files
+from dlrun.jobs.logs import copies as log_copies, files as log_files
 from dlrun.jobs.queue import watch
 from dlrun.jobs.records.jobs import Job
 from dlrun.model.job import JobStatus

@@ -51,8 +51,7 @@ def command(
     data sets of a hub (`hf://`), container images and compiled code (`caches`) that no job uses any more, are removed as well.
     """
     from dlrun.jobs.queue import clean, status
-    from dlrun.jobs.records import jobs as store
-    from dlrun.jobs.records import links
+    from dlrun.jobs.records import jobs as store, links
 
     base = store.home()
     older, larger = _given(older_than, larger_than, named=bool(jobs))

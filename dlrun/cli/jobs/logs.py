@@ -72,8 +72,7 @@ def command(
     """Show the logs of JOB (directory, name, scheduler id or `latest`); `JOB:3` or `JOB:0-2,7` are points of a sweep."""
     from dlrun.cli.follow import follow_to_end, show
     from dlrun.errors import Invalid
-    from dlrun.jobs.logs import copies as log_copies
-    from dlrun.jobs.logs import files as log_files
+    from dlrun.jobs.logs import copies as log_copies, files as log_files
     from dlrun.jobs.queue.selection import select
     from dlrun.jobs.records import jobs
 
@@ -188,8 +187,7 @@ def _as_data(job: Job, files: Sequence[Log]) -> None:
 
 def _first_failure(job: Job, runs: Sequence[Path]) -> list[Log]:
     """The log of the process that failed first, in each run that has one."""
-    from dlrun.jobs.logs import copies as log_copies
-    from dlrun.jobs.logs import files as log_files
+    from dlrun.jobs.logs import copies as log_copies, files as log_files
     from dlrun.why import diagnose as why
 
     found = []

@@ -28,8 +28,7 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
 
     `JOB:3` or `JOB:0-2,7` are points of a sweep. The directory of a scaling study selects all its jobs.
     """
-    from dlrun.jobs.queue import status, unrecorded
-    from dlrun.jobs.queue import studies as status_studies
+    from dlrun.jobs.queue import status, studies as status_studies, unrecorded
     from dlrun.jobs.queue.recover import completed
     from dlrun.jobs.queue.selection import Selection, select
     from dlrun.jobs.records import jobs as store

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from dlrun.errors import OperationFailed
 from dlrun.jobs.hubs import store
-from dlrun.jobs.images import place as places
-from dlrun.jobs.images import registry, runtime
+from dlrun.jobs.images import place as places, registry, runtime
 from dlrun.jobs.images.place import ImageCopy
 from dlrun.model.program import ImageSource
 from dlrun.model.units import Duration

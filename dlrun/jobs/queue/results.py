@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dlrun.jobs.code.history import History
-from dlrun.jobs.logs import copies as log_copies
-from dlrun.jobs.logs import files as log_files
+from dlrun.jobs.logs import copies as log_copies, files as log_files
 from dlrun.jobs.logs.files import Log
 from dlrun.jobs.queue import attempts
 from dlrun.jobs.records.jobs import Job

@@ -19,8 +19,7 @@ from dlrun.jobs.clusters import clients, control, identity
 from dlrun.jobs.clusters.query import QueueAnswers
 from dlrun.jobs.code.history import History
 from dlrun.jobs.queue import inside, role_states
-from dlrun.jobs.records import jobs as records
-from dlrun.jobs.records import outcome
+from dlrun.jobs.records import jobs as records, outcome
 from dlrun.jobs.records.jobs import Job
 from dlrun.model.job import JobStatus, State
 from dlrun.model.json_codec import to_plain

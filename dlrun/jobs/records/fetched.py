@@ -90,15 +90,12 @@ def in_record(directory: Path) -> tuple[dict[str, set[tuple[int, int] | None]], 
     """The files that were fetched into the record itself, with size and time, None for links; and the incomplete copies."""
     files: dict[str, set[tuple[int, int] | None]] = {}
     parts: set[str] = set()
-    here = os.path.realpath(directory)
     for fetch in read(directory):
-        below = os.path.relpath(fetch.to, here)
+        below = os.path.relpath(fetch.to, os.path.realpath(directory))
         if below.startswith(".."):
             continue
         for file in fetch.files:
-            known = (
-                (file.size, file.mtime_ns) if file.size is not None and file.mtime_ns is not None else None
-            )
-            files.setdefault(os.path.normpath(f"{below}/{file.name}"), set()).add(known)
+            state = None if file.size is None or file.mtime_ns is None else (file.size, file.mtime_ns)
+            files.setdefault(os.path.normpath(f"{below}/{file.name}"), set()).add(state)
             parts.add(os.path.normpath(f"{below}/{file.part_path}"))
     return files, parts

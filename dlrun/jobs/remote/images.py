@@ -11,8 +11,7 @@ from pathlib import Path, PurePosixPath
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.jobs.code.environment import named
 from dlrun.jobs.code.names import RECORD
-from dlrun.jobs.images import place as places
-from dlrun.jobs.images import registry
+from dlrun.jobs.images import place as places, registry
 from dlrun.jobs.images.needed import CREDENTIALS, with_copy
 from dlrun.jobs.images.place import ImageCopy
 from dlrun.jobs.images.runtime import ROOM, failed

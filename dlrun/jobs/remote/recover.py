@@ -6,8 +6,7 @@ from dlrun import backends
 from dlrun.errors import AuthenticationFailed, OperationFailed
 from dlrun.jobs.clusters.login import transport_of
 from dlrun.jobs.records.jobs import Job, Remote
-from dlrun.jobs.remote import record as remote_record
-from dlrun.jobs.remote import steps as remote_steps
+from dlrun.jobs.remote import record as remote_record, steps as remote_steps
 from dlrun.system.transport.protocol import TransportFailed
 
 _unreachable: set[tuple[str, str | None]] = set()

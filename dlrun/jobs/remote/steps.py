@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, cast
 
 from dlrun.errors import OperationFailed
 from dlrun.jobs.clusters.environment import clean
-from dlrun.jobs.submission.remarks import remarks
+from dlrun.jobs.submission.submit import remarks
 from dlrun.model.data import DATE
 from dlrun.schedulers.protocol import Scheduler
 from dlrun.schedulers.refusals import client_message

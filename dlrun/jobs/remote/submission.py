@@ -17,16 +17,18 @@ from dlrun.jobs.clusters.login import client
 from dlrun.jobs.code import programs
 from dlrun.jobs.records import contents, directories, jobs, ownership, submission
 from dlrun.jobs.records.jobs import Job, Remote
-from dlrun.jobs.remote import code as remote_code
-from dlrun.jobs.remote import files as remote_files
-from dlrun.jobs.remote import images
-from dlrun.jobs.remote import record as remote_record
-from dlrun.jobs.remote import steps as remote_steps
+from dlrun.jobs.remote import (
+    code as remote_code,
+    files as remote_files,
+    images,
+    record as remote_record,
+    steps as remote_steps,
+)
 from dlrun.jobs.remote.destination import Destination
 from dlrun.jobs.remote.files import SentFile
 from dlrun.jobs.remote.images import RemoteImage
 from dlrun.jobs.remote.steps import Facts
-from dlrun.jobs.submission.taken import changes
+from dlrun.jobs.submission.submit import changes_by_scheduler
 from dlrun.model.plan import Plan
 from dlrun.model.site import Site
 from dlrun.model.units import Bytes, many
@@ -94,7 +96,7 @@ def carry_out(
         notice(f"not passed to the job (set by login shells there): {', '.join(remote.unwanted)}")
     scheduler = backends.scheduler(load.plan.scheduler)
     there = scheduler.cluster(job_id) or there
-    changed = changes(load.plan, job_id, lambda argv, /: client(transport, argv, facts.unwanted))
+    changed = changes_by_scheduler(load.plan, job_id, lambda argv, /: client(transport, argv, facts.unwanted))
     printed_and_changed = {"remarks": printed, "changed": changed}
     job = remote_record.settle(
         record,

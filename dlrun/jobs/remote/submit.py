@@ -15,13 +15,15 @@ from dlrun.errors import DlrunError, OperationFailed
 from dlrun.jobs.clusters import login
 from dlrun.jobs.records import spec_arguments
 from dlrun.jobs.records.jobs import Job, Remote
-from dlrun.jobs.remote import code as remote_code
-from dlrun.jobs.remote import files as remote_files
-from dlrun.jobs.remote import images
-from dlrun.jobs.remote import plan as remote_plan
-from dlrun.jobs.remote import site as remote_site
-from dlrun.jobs.remote import steps as remote_steps
-from dlrun.jobs.remote import submission as remote_submission
+from dlrun.jobs.remote import (
+    code as remote_code,
+    files as remote_files,
+    images,
+    plan as remote_plan,
+    plan as remote_site,
+    steps as remote_steps,
+    submission as remote_submission,
+)
 from dlrun.jobs.remote.destination import Destination
 from dlrun.jobs.remote.plan import RemoteInputs
 from dlrun.jobs.remote.steps import Facts

@@ -21,8 +21,7 @@ from dlrun.plan.runtime_checks import SAMPLER, programs
 from dlrun.render.pages import pages
 from dlrun.render.parts import keeps, library
 from dlrun.render.script import plan_json
-from dlrun.resources import directory as resource
-from dlrun.resources import text
+from dlrun.resources import directory as resource, text
 from dlrun.system.inputs.spec import Inputs
 from dlrun.system.paths import working_directory
 

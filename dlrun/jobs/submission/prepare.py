@@ -20,8 +20,7 @@ from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import digits
 from dlrun.plan.build import PlanInputs, build, sentence
-from dlrun.system.inputs import preflight
-from dlrun.system.inputs import spec as reading
+from dlrun.system.inputs import preflight, spec as reading
 from dlrun.system.inputs.data_size import measure_data
 from dlrun.system.inputs.home import at_home
 from dlrun.system.inputs.installed import read_installed

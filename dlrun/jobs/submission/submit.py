@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,8 @@ from dlrun.errors import DlrunError, Interrupted, Invalid, OperationFailed
 from dlrun.jobs.clusters import clients, control, identity, local
 from dlrun.jobs.clusters.environment import check_secrets, clean, without_own
 from dlrun.jobs.clusters.query import BUSY
-from dlrun.jobs.code import programs, snapshot
-from dlrun.jobs.code import record as code_record
-from dlrun.jobs.hubs import needed as hubs
-from dlrun.jobs.hubs import store
+from dlrun.jobs.code import programs, record as code_record, snapshot
+from dlrun.jobs.hubs import needed as hubs, store
 from dlrun.jobs.images import needed as images
 from dlrun.jobs.records import (
     contents,
@@ -35,17 +34,15 @@ from dlrun.jobs.records import (
     submitter,
 )
 from dlrun.jobs.records.jobs import Job
-from dlrun.jobs.submission import log_link
 from dlrun.jobs.submission.expected_start import expected_start
 from dlrun.jobs.submission.files import files
-from dlrun.jobs.submission.remarks import remarks
-from dlrun.jobs.submission.taken import changes
 from dlrun.model.plan import Plan
 from dlrun.model.record import record
 from dlrun.render.written_names import WrittenNames, written_names
 from dlrun.schedulers.protocol import Scheduler
+from dlrun.schedulers.taken import differences
 from dlrun.system.inputs.spec import Inputs
-from dlrun.system.process import Completed, NotInstalled
+from dlrun.system.process import Completed, NotInstalled, Runner, answer
 from dlrun.system.signals import delayed_signals
 
 
@@ -120,7 +117,7 @@ def submit(
             submitter.note(job_id)
             job = _recorded(target, entry, plan, notice)
             if inputs is not None and inputs.spec.log_link is not None:
-                log_link.make(job, inputs.spec.log_link, notice)
+                _link_log(job, inputs.spec.log_link, notice)
     if received.signal is not None:
         raise Interrupted(
             f"interrupted; job {job_id} is submitted",
@@ -158,7 +155,7 @@ def _recorded(target: Path, entry: dict[str, Any], plan: Plan, notice: Callable[
 
 def _note_changes(target: Path, entry: dict[str, Any], plan: Plan, notice: Callable[[str], None]) -> None:
     """Show and record what the scheduler has otherwise than requested."""
-    if changed := changes(plan, str(entry["job_id"]), clients.here):
+    if changed := changes_by_scheduler(plan, str(entry["job_id"]), clients.here):
         with suppress(OSError):  # a full disk: it is shown nevertheless
             submission.write(target, entry | {"changed": changed})
         notice(f"{plan.site} changed the job: {'; '.join(changed)}")
@@ -273,3 +270,60 @@ def _check_client(plan: Plan) -> None:
             help="submit on the cluster's login node, or from here over ssh with `--host LOGIN`; `dlrun plan --script` and "
             "`--dry-run` work anywhere",
         )
+
+
+# Link a job's log in the directory of the submission, where users know `slurm-%j.out`.
+
+
+def _link_log(job: Job, name: str, notice: Callable[[str], None]) -> None:
+    """Link `name` (`%j`: job id, `%x`: job name) in the working directory to the log; a failure is only a warning."""
+    identity = (job.job_id or "").translate({ord("/"): "-"})
+    link = Path(name.replace("%j", identity).replace("%x", job.name.replace("/", "-")))
+    target = job.directory / ("points" if job.array is not None else "logs/job.log")
+    try:
+        link.symlink_to(target.absolute())
+    except OSError as error:
+        notice(f"warning: no link to the log at `{link}`: {(error.strerror or str(error)).lower()}")
+
+
+# Compare a job just submitted with its plan: what the scheduler changed is recorded with the submission.
+
+
+def changes_by_scheduler(plan: Plan, job_id: str, runner: Runner) -> list[str]:
+    """What the scheduler has otherwise than the plan requests; empty if nothing, or if it does not report it.
+
+    It never fails: the job is submitted already.
+    """
+    scheduler = backends.scheduler(plan.scheduler)
+    shown = answer(runner, scheduler.taken(job_id))
+    found = scheduler.parse_taken(shown) if shown else None
+    request = plan.request if plan.pool is None else replace(plan.request, nodes=plan.pool.nodes)
+    return list(differences(request, found)) if found is not None else []
+
+
+# What a scheduler's client prints beside the job id when it accepts a job: remarks of a submission plug-in or a wrapper.
+
+_MOST = 20
+"""Lines that are kept."""
+_LONGEST = 300
+"""Characters of a line that are kept."""
+
+
+def remarks(scheduler: Scheduler, done: Completed) -> list[str]:
+    """The lines of an accepted submission or check that are neither the job id nor the expected start."""
+    found = []
+    for line in f"{done.stderr}\n{done.stdout}".splitlines():
+        text = "".join(letter for letter in line if letter.isprintable()).strip()
+        text = text.removeprefix(f"{scheduler.CLIENT}: ")
+        if text and not _is_result(scheduler, text):
+            found.append(text[:_LONGEST])
+    return list(dict.fromkeys(found))[:_MOST]
+
+
+def _is_result(scheduler: Scheduler, line: str) -> bool:
+    if scheduler.estimate(line) is not None or scheduler.cluster(line) is not None:
+        return True
+    with suppress(DlrunError):
+        scheduler.submitted(line)
+        return True
+    return False

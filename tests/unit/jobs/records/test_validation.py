@@ -12,8 +12,7 @@ import pytest
 
 from dlrun.errors import Invalid
 from dlrun.jobs.clusters import local
-from dlrun.jobs.queue import attempts, status
-from dlrun.jobs.queue import study as studies
+from dlrun.jobs.queue import attempts, status, study as studies
 from dlrun.jobs.queue.study import Size, Study
 from dlrun.jobs.records import directories, jobs, validation
 from dlrun.model.spec import Metric

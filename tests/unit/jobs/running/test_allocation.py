@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from dlrun.errors import Invalid
-from dlrun.jobs.running.allocation import Held, fitted, partition_setting
 from dlrun.jobs.running.command import spec_text
-from dlrun.jobs.running.shortage import check
+from dlrun.jobs.running.start import Held, check_room, fitted, partition_setting
 from dlrun.jobs.submission.prepare import prepare
 from dlrun.schedulers.protocol import Granted
 from dlrun.system.inputs.profiles import Machine
@@ -47,7 +46,7 @@ def planned(tmp_path, monkeypatch):
         inputs = read(*sets)
         inputs = fitted(read(*sets, *partition_setting(inputs, held)), held, NOW)
         found = prepare(inputs.path, inputs=inputs).plan
-        check(found, inputs, held)
+        check_room(found, inputs, held)
         return found
 
     return plan
