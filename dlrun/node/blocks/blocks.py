@@ -70,27 +70,20 @@ class Blocks:
     def _cut(self, manifest: Manifest) -> None:
         first, length, cuts = 0, 0, set(manifest.cuts)
         for entry, (kind, size) in enumerate(zip(manifest.kinds, manifest.sizes)):
-            fits = (
-                kind == FILE
-                and size <= MAX_GROUP
-                and length + size <= MAX_GROUP
-                and entry - first < MAX_FILES
-                and entry not in cuts
-            )
-            if fits:
+            small = kind == FILE and size <= MAX_GROUP
+            if small and length + size <= MAX_GROUP and entry - first < MAX_FILES and entry not in cuts:
                 length += size
                 continue
             if entry > first:
                 self._add(first, entry - first, 0, length)
             first, length = entry, 0
             # Links have no block: `finish` creates them. A file that is too large for a group has blocks of its own.
-            if kind != FILE:
-                first = entry + 1
-            elif size > MAX_GROUP:
-                first = entry + 1
-                self._chunks(entry, size)
-            else:
+            if small:
                 length = size
+                continue
+            first = entry + 1
+            if kind == FILE:
+                self._chunks(entry, size)
         if len(manifest.kinds) > first:
             self._add(first, len(manifest.kinds) - first, 0, length)
 

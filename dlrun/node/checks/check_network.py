@@ -15,8 +15,7 @@ import time
 from typing import Any, Awaitable, Callable, Dict, List, Optional, Tuple
 
 from ..common.errors import NodeError
-from ..network import hosts
-from ..network import link as links
+from ..network import hosts, link as links
 from ..network.listener import Listener
 
 TIMEOUT = 60.0

@@ -30,7 +30,7 @@ from ..store.build import Build
 from ..store.destination import ResultsDirectory
 from ..store.finish import finish
 from ..store.merge import merge, unchanged_files
-from ..transfer import local, rate_limit
+from ..transfer import local, read_blocks
 from ..transfer.staging import MAX_WORKERS
 from ..transfer.task import Task
 from .options import Parser, duration, effort_options, file_options, report_options
@@ -92,7 +92,7 @@ class StageOut:
             message = "`{}` already exists".format(self.given.to)
             raise NodeError(message, "--update copies new and changed files into it")
         if self.given.low_priority:
-            rate_limit.lower_priority()
+            read_blocks.lower_priority()
         fault = self._copy_round()
         if isinstance(fault, SourceFault) and self.given.update:
             # File by file, so that a file that is still being written does not keep out the others of its block.

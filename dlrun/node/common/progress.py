@@ -26,10 +26,7 @@ class Totals(NamedTuple):
 
 
 class Progress:
-    """Reports one data set. `json_lines` on stdout, else text on stderr; `quiet` reports only the end.
-
-    `interval`: seconds between lines.
-    """
+    """Reports one data set: `json_lines` on stdout, else text on stderr each `interval` (s); `quiet`: only the end."""
 
     def __init__(self, name: str, json_lines: bool, quiet: bool, interval: float) -> None:
         self._name, self._json, self._quiet, self._interval = name, json_lines, quiet, interval
@@ -66,13 +63,13 @@ class Progress:
         seconds = now - self._began
         rate = found.bytes_done / seconds
         left = (found.bytes - found.bytes_done) / rate if rate else 0.0
-        more = {"last": last()} if last is not None else {}
         self.event(
             "progress",
             seconds=round(seconds, 3),
             rate=round(rate),
             left=round(left, 1),
-            **dict(found._asdict(), **more),
+            **found._asdict(),
+            **({"last": last()} if last is not None else {}),
         )
         if self._drawn:
             return

@@ -7,8 +7,7 @@ from typing import Callable, Dict, Optional
 
 from ..common.deadline import within
 from ..common.errors import Damaged
-from ..network import hosts
-from ..network import link as links
+from ..network import hosts, link as links
 from .messages import DONE, inflate_need, unpack_status
 from .state import Neighbour, RelayState
 

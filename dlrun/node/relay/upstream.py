@@ -8,11 +8,10 @@ from typing import Awaitable, Callable, Optional
 
 from ..common.errors import Damaged
 from ..common.threads import in_thread
-from ..network import hosts
-from ..network import link as links
+from ..network import hosts, link as links
 from ..network.listener import Listener
 from ..source.manifest import unpack
-from . import slow_nodes
+from . import leader
 from .messages import ANNOUNCEMENTS, READY, Announcement, deflate_need, demotion, inflate
 from .state import RelayState
 
@@ -45,7 +44,7 @@ class Upstream:
             return
         elif caller["role"] == "probe":
             with contextlib.suppress(OSError, Damaged, asyncio.TimeoutError):
-                await slow_nodes.answer(link, state.dead_after)
+                await leader.answer(link, state.dead_after)
             link.close()
             return
         else:

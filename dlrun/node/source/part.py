@@ -10,9 +10,7 @@ from ..common import text
 from .manifest import FILE, HARD, LINK, Manifest
 
 ALLOCATION_UNIT = 4096  # bytes: the allocation unit of files, directories and long links
-_INLINE_TARGET = (
-    60  # bytes of a link target that ext4 stores in the inode (Linux, Documentation/filesystems/ext4)
-)
+_INLINE_TARGET = 60  # bytes of a link target in an inode of ext4 (Linux, Documentation/filesystems/ext4)
 _LINK_MODE = 0o777
 
 

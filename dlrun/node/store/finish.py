@@ -28,10 +28,8 @@ def finish(root: int, manifest: Manifest, large: List[int]) -> List[str]:
         directories.close()
     missing, extra = check_names(root, manifest)
     if missing or extra:
-        what = (
-            "missing {}".format(text.names(missing)) if missing else "unexpected {}".format(text.names(extra))
-        )
-        message = "the copy differs from the source: {}".format(what)
+        what = "missing {}" if missing else "unexpected {}"
+        message = "the copy differs from the source: {}".format(what.format(text.names(missing or extra)))
         raise Damaged(message, "another program changed it; run again")
     _finish_directories(root, manifest)
     return lost
@@ -84,8 +82,7 @@ def _create_links(directories: DirectoryCache, manifest: Manifest) -> None:
         os.symlink(target, names[entry], dir_fd=directory)
         os.utime(names[entry], ns=(mtime, mtime), dir_fd=directory, follow_symlinks=False)
     for entry, first in manifest.hard_links():
-        there = directories(dirs[parents[first]])
-        here = directories(dirs[parents[entry]])
+        there, here = directories(dirs[parents[first]]), directories(dirs[parents[entry]])
         os.link(names[first], names[entry], src_dir_fd=there, dst_dir_fd=here, follow_symlinks=False)
 
 

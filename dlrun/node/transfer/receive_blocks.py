@@ -10,7 +10,7 @@ from ..blocks.buffer import BlockBuffer, BufferPool
 from ..blocks.progress_board import SEEN, TAKEN
 from ..common.errors import Damaged
 from ..network import wire
-from .piece_size import PieceSize
+from .send_blocks import PieceSize
 from .task import Task
 
 POLL_INTERVAL = 0.005  # seconds between checks of a block that another worker receives

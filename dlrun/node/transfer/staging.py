@@ -28,7 +28,7 @@ from ..store.early import Early
 from ..store.layout import layout_of
 from ..store.read_back import damaged, verify_set
 from ..store.room import Room
-from . import content, local, rate_limit
+from . import content, local, read_blocks
 from .archive_source import fetched_source
 from .outcome import COPY, RELAY, WARM, PreparedSet, report
 from .plan_delta import plan_delta
@@ -183,7 +183,7 @@ class Staging:
             self.proof.of_published(self.area, self.name, self.layout_name)
             return PreparedSet(WARM, self.task(manifest, blocks, board), 0)
         if self.given.low_priority:
-            rate_limit.lower_priority()
+            read_blocks.lower_priority()
         build = self._start_build(manifest, blocks)
         build.mark_done(board)
         if self.early is not None:

@@ -18,10 +18,8 @@ class Backlog:
     """Counts the time in which at least one block waits or is written, regardless of the number of threads."""
 
     def __init__(self, count: Callable[[str, int], None]) -> None:
-        self._count = count
-        self._lock = threading.Lock()
-        self._waiting = 0
-        self._counted = 0.0  # up to when
+        self._count, self._lock = count, threading.Lock()
+        self._waiting, self._counted = 0, 0.0  # blocks; up to when
 
     def begin(self) -> None:
         """Add a waiting block."""
@@ -81,8 +79,7 @@ class BlockWriters:
         try:
             self._write_block(buffer, writer)
         except Damaged as fault:
-            # Clear its flags, so that it is received again. It was forwarded already, but each node checks the hashes
-            # itself.
+            # Clear its flags: it is received again. It was forwarded already, but each node checks the hashes itself.
             self._task.board.mark(buffer.number, SEEN, False)
             self._task.board.mark(buffer.number, TAKEN, False)
             self._damaged(fault)

@@ -51,9 +51,7 @@ class LevelZero:
         if function(*of, ctypes.byref(count), None) or not count.value:
             return []
         held = (ctypes.c_void_p * count.value)()
-        if function(*of, ctypes.byref(count), held):
-            return []
-        return [ctypes.c_void_p(one) for one in held]
+        return [] if function(*of, ctypes.byref(count), held) else [ctypes.c_void_p(one) for one in held]
 
     def _engine(self, device: ctypes.c_void_p) -> Optional[ctypes.c_void_p]:
         """The engine group of all engines (ZES_ENGINE_GROUP_ALL), if the device has one."""

@@ -7,8 +7,7 @@ from http.client import HTTPConnection
 
 import pytest
 from dlrun.node.hvd_rendezvous import Handler, Hosts, Server, Store
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.examples import examples
 

@@ -23,7 +23,7 @@ from dlrun.node.relay import messages
 from dlrun.node.source import selection, walk
 from dlrun.node.source.selection import PathFilter
 from dlrun.node.store.area import Area
-from dlrun.node.transfer import rate_limit, read_blocks, task, write_blocks
+from dlrun.node.transfer import read_blocks, task, write_blocks
 
 from tests import programs
 
@@ -323,7 +323,7 @@ def test_odd_names_are_shown_on_one_line():
 
 
 def test_a_pace_spreads_what_it_lets_through():
-    held = rate_limit.RateLimit(1_000_000)
+    held = read_blocks.RateLimit(1_000_000)
     began = time.monotonic()
     for _ in range(10):
         held.acquire(50_000)
@@ -331,7 +331,7 @@ def test_a_pace_spreads_what_it_lets_through():
 
 
 def test_low_priority_is_taken(tmp_path):
-    code = "import os; from dlrun.node.transfer import rate_limit; rate_limit.lower_priority(); print(os.nice(0))"
+    code = "import os; from dlrun.node.transfer import rate_limit; read_blocks.lower_priority(); print(os.nice(0))"
     found = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

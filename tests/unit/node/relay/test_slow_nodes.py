@@ -119,7 +119,7 @@ def test_a_chain_of_equal_nodes_stays_as_it_is(nodes, source):  # noqa: F811
 
 
 BURST = """
-from dlrun.node.relay.slow_nodes import SlowNodes
+from dlrun.node.relay.leader import SlowNodes
 measured = []
 async def rate(self, other):
     measured.append(other)

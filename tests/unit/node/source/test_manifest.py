@@ -8,8 +8,7 @@ from dlrun.node.blocks.blocks import MAX_FILES, MAX_GROUP, Blocks, is_chunk
 from dlrun.node.common.errors import Damaged
 from dlrun.node.source import manifest as manifests
 from dlrun.node.source.manifest import CHUNK, FILE, HARD, LINK, Manifest, pieces
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.examples import examples
 

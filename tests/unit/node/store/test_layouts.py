@@ -10,8 +10,7 @@ import pytest
 from dlrun.node.source.manifest import FILE
 from dlrun.node.source.subset import shard, subset
 from dlrun.node.store import tarball
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.examples import examples
 from tests.unit.node.programs import run, staging, start, start_held

@@ -9,8 +9,8 @@ from dlrun.node.blocks.blocks import Block
 from dlrun.node.blocks.buffer import BufferPool
 from dlrun.node.blocks.progress_board import ProgressBoard
 from dlrun.node.network import wire
-from dlrun.node.transfer.piece_size import MAX, MIN, TARGET_SECONDS, PieceSize
 from dlrun.node.transfer.receive_blocks import Receiver
+from dlrun.node.transfer.send_blocks import MAX, MIN, TARGET_SECONDS, PieceSize
 
 
 def test_a_piece_grows_on_a_fast_link_and_shrinks_on_a_slow_one():
