@@ -277,10 +277,8 @@ def capture(task: PlacementTask) -> str:
 
 def verify(task: PlacementTask, placement: Placement) -> int:
     """Print the observed binding of each rank; returns 1 if any differs from the placement."""
-    from dlrun.affinity import bind as affinity_bind
-    from dlrun.affinity import verify as seen
-    from dlrun.plan.affinity.observed import UNKNOWN
-    from dlrun.plan.affinity.observed import memory as memory_text
+    from dlrun.affinity import bind as affinity_bind, verify as seen
+    from dlrun.plan.affinity.observed import UNKNOWN, memory as memory_text
 
     number = local_rank()
     verdicts: tuple[seen.Verdict, ...]
@@ -305,8 +303,7 @@ def verify(task: PlacementTask, placement: Placement) -> int:
 
 def report(task: PlacementTask, placement: Placement) -> str:
     """Bandwidth, matrix product and all-reduce of each way of binding, as a table, or as SVG for an `.svg` file."""
-    from dlrun.affinity import report as shown
-    from dlrun.affinity import report_run as measured
+    from dlrun.affinity import report as shown, report_run as measured
 
     found = measured.report(task.start.topology, placement, task.job, notice=notice)
     output: Path | None = task.options["output"]

@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from dlrun.api import html
-from dlrun.api.usage import Usage
 from dlrun.errors import OperationFailed
-from dlrun.jobs.logs import copies as log_copies
-from dlrun.jobs.logs import files as log_files
+from dlrun.jobs.logs import copies as log_copies, files as log_files
 from dlrun.jobs.queue import control, status, watch
 from dlrun.jobs.queue.results import results_of
 from dlrun.jobs.queue.selection import Selection
 from dlrun.jobs.records import jobs as records
 from dlrun.model.job import JobStatus, State
 from dlrun.model.json_codec import to_plain
-from dlrun.usage.job import copy_records, of_job
+from dlrun.usage.job import RunUse, copy_records, of_job
 from dlrun.why.diagnose import Cause, explain
 
 
@@ -138,3 +136,28 @@ class Job:
 
 def _known(state: Any) -> dict[str, Any]:
     return {name: value for name, value in dict(state).items() if value is not None and name != "job_id"}
+
+
+# What a job used, for Python and for notebooks.
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The usage of each run of a job: `runs` has all values, sizes in bytes and times in seconds."""
+
+    runs: tuple[RunUse, ...]
+
+    def _repr_html_(self) -> str:
+        """A row for each rank, and the verdicts."""
+        header = ("run", "rank", "node", "cores", "busy cores", "peak memory (MiB)")
+        ranks = [
+            (run.point, one.rank, one.node, one.cores, f"{one.busy_cores:.1f}", f"{one.peak / (1 << 20):.0f}")
+            for run in self.runs
+            for one in run.use.ranks
+        ]
+        verdicts = [
+            (run.point, one.rule, one.evidence, one.change) for run in self.runs for one in run.verdicts
+        ]
+        return (
+            html.table(ranks, header) + "\n" + html.table(verdicts, ("run", "verdict", "evidence", "change"))
+        )

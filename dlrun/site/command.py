@@ -316,9 +316,7 @@ def detect(
 
     from dlrun.errors import Invalid
     from dlrun.model.units import Duration
-    from dlrun.site.profile import detect as site_detect
-    from dlrun.site.profile import probe as site_probe
-    from dlrun.site.profile import query as site_query
+    from dlrun.site.profile import detect as site_detect, probe as site_probe, query as site_query
     from dlrun.system.inputs.profiles import Machine
 
     try:

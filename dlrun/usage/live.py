@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dlrun.errors import DlrunError
-from dlrun.jobs.logs import copies as log_copies
-from dlrun.jobs.logs import files as log_files
+from dlrun.jobs.logs import copies as log_copies, files as log_files
 from dlrun.jobs.queue import overdue, status
 from dlrun.jobs.queue.results import programs
 from dlrun.jobs.records.jobs import Job

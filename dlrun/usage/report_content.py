@@ -32,8 +32,7 @@ from dlrun.system.paths import open_regular, read_bytes
 from dlrun.usage.formats import quantity, size
 from dlrun.usage.job import RunUse, of_roles, of_run
 from dlrun.usage.overview import bars, times
-from dlrun.usage.report_drawing import Bar, Cell, Curve, Run, Span
-from dlrun.usage.report_page import JobReport, LogEnd, Section
+from dlrun.usage.report_page import Bar, Cell, Curve, JobReport, LogEnd, Run, Section, Span
 
 _TAIL = 6000
 """Bytes of each log that are shown."""

@@ -61,7 +61,7 @@ def command(job: str, every: float, once: bool, as_json: bool) -> None:
 def _print(watch: Watch, every: float, *, once: bool, as_json: bool) -> None:
     """Plain lines, or JSON lines, until the job has ended."""
     from dlrun.model.json_codec import to_plain
-    from dlrun.usage.top_text import lines
+    from dlrun.usage.top_screen import lines
 
     reported: str | None = None
     while True:

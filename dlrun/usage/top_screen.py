@@ -11,16 +11,20 @@ import time
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.live import Live as Drawing
 from rich.table import Table
 
 from dlrun.model.text import digits
+from dlrun.schedulers.reasons import in_words
 from dlrun.terminal.drawing import Plain, console
-from dlrun.usage.formats import bits, meter, size
+from dlrun.usage.formats import bits, clock, meter, size
 from dlrun.usage.live import Live, LiveRank, Watch, log_of
-from dlrun.usage.top_text import cores, headline, metrics, state
+
+if TYPE_CHECKING:
+    from dlrun.usage.live import Live, LiveRank
 
 _ORDER = {"r": "rank", "c": "cores", "m": "memory", "g": "busy"}
 _NAMES = {
@@ -158,3 +162,46 @@ def _pressed(within: float) -> list[str]:
 def names(content: bytes) -> list[str]:
     """The keys in the bytes of one read: several if they were typed quickly, or over a slow connection."""
     return [_NAMES.get(one, one[:1].decode("ascii", "replace").lower()) for one in _SEQUENCE.findall(content)]
+
+
+# `dlrun usage --live` in plain text: one line for the job, one for each rank.
+
+
+def headline(live: Live) -> str:
+    """State, time, and the latest value of each metric."""
+    return ", ".join([state(live), *metrics(live)])
+
+
+def metrics(live: Live) -> list[str]:
+    """The latest value of each metric, with its unit."""
+    return [f"{name} {one.value:.6g} {one.unit}".rstrip() for name, one in live.metrics.items()]
+
+
+def state(live: Live) -> str:
+    """State and time."""
+    reason = (
+        f" ({in_words(live.status.reason)})" if live.status.reason and not live.status.state.final else ""
+    )
+    running = (
+        f"{'after' if live.status.state.final else 'for'} {clock(live.running)}"
+        if live.running is not None
+        else "not started"
+    )
+    return f"{live.status.state}{reason}, {running}"
+
+
+def cores(rank: LiveRank) -> str:
+    """`1.25 of 4`: cores in use, of those that the rank may use."""
+    return f"{rank.cores:.2f}" + (f" of {rank.allowed}" if rank.allowed else "")
+
+
+def lines(live: Live) -> Iterator[str]:
+    """The lines of one update."""
+    now = time.strftime("%H:%M:%S")
+    yield f"{now} {headline(live)}"
+    for node in live.nodes:
+        network = f", {node.interface} {bits(node.network)}" if node.interface else ""
+        yield f"{now} {node.node}: memory {size(node.memory)} of {size(node.limit)}{network}"
+    for rank in live.ranks:
+        gpus = f", GPU {rank.gpus} {rank.busy:.0f} %" if rank.busy is not None else ""
+        yield f"{now} {rank.rank} on {rank.node}: {cores(rank)} cores, {size(rank.memory)}{gpus} | {rank.line[:120]}"

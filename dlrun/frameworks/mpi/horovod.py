@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import agents, defaults
-from dlrun.frameworks.common import comm_cores as communication
+from dlrun.frameworks.common import agents, comm_cores as communication, defaults
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.keys import key
 from dlrun.model.observed import Installed

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dlrun.frameworks.common import comm_cores as communication
-from dlrun.frameworks.common import defaults, threads
+from dlrun.frameworks.common import comm_cores as communication, defaults, threads
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.keys import key
 from dlrun.model.observed import Installed

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dlrun.frameworks.common import comm_cores as communication
-from dlrun.frameworks.common import defaults, presets
+from dlrun.frameworks.common import comm_cores as communication, defaults, presets
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.model.keys import key
 from dlrun.model.observed import Installed

@@ -61,11 +61,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
         ready=alive,
     )
     driver = Role(
-        name="driver",
-        place="first",
-        argv=submit(command, url, options),
-        variables=own,
-        binds=False,
+        name="driver", place="first", argv=submit(command, url, options), variables=own, binds=False
     )
     return (master, worker, driver)
 

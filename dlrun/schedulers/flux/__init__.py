@@ -1,3 +1,3 @@
-"""Flux: `flux` is the back end; `directives` writes `# flux:` lines, `states` parses `flux jobs`, `ending` its event log, `check`
-validates a job without submitting it.
+"""Flux: `flux` is the back end, and validates jobs without submitting them; `directives` writes `# flux:` lines, `states`
+parses `flux jobs`, `ending` its event log.
 """

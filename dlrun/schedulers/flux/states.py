@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
 
+from dlrun.model.hostlist import expand, fold
 from dlrun.model.job import UNMET, JobStatus, State
+from dlrun.model.record import record
 from dlrun.model.text import digits
+from dlrun.model.units import many
 from dlrun.schedulers.flux.ids import plain
-from dlrun.schedulers.flux.pending import MARK, Facts, facts, reason
 
 FIELDS = {
     "job": "{id.f58plain}",
@@ -104,3 +110,130 @@ def _ending(text: str) -> tuple[int | None, int | None]:
     if not digits(text) or (status := int(text)) >= 1 << 16:
         return None, None
     return (None, status & 0x7F) if status & 0x7F else (status >> 8, None)
+
+
+# Reasons of pending jobs, since Flux lists none: a stopped queue, and nodes that are not up.
+#
+# `LOOK` is appended to the query of the queue. Its lines (seen with 0.88) are those of `flux queue status`, `flux resource
+# status` and of the jobspec (RFC 14, 25) of the first jobs that wait, each after a word.
+
+MARK = "dlrun:"
+LOOK = r"""
+shown=$(flux jobs --no-header --format="$1" "${@:2}") || code=$?
+printf '%s\n' "$shown"
+wait=$(printf '%s\n' "$shown" | awk -F'|' '$2 == "SCHED" && $5 > 0 {print $1}' | head -n 50)
+if [ -n "$wait" ]; then
+  flux queue status 2>/dev/null | sed 's/^/dlrun:queue /'
+  flux resource status --no-header --format='{state}|{nodelist}|{reason}' 2>/dev/null | sed 's/^/dlrun:nodes /'
+  for id in $wait; do flux job info "$id" jobspec 2>/dev/null | sed "s/^/dlrun:asks $id /"; done
+fi
+exit "${code:-0}"
+"""
+"""A bash program with the format and the job ids as arguments."""
+
+_STOPPED = re.compile(r"(?:(\S+): )?Scheduling is stopped(?:: (.*))?")
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Queue -> why it is stopped ("" is the only one); host -> why it is not up; the hosts that are; job -> its jobspec."""
+
+    stopped: Mapping[str, str]
+    lost: Mapping[str, str]
+    up: frozenset[str]
+    asks: Mapping[str, Mapping[str, Any]]
+
+
+def facts(lines: Sequence[str]) -> Facts:
+    """What the lines of LOOK that begin with MARK contain."""
+    stopped: dict[str, str] = {}
+    lost: dict[str, str] = {}
+    up: set[str] = set()
+    asks: dict[str, Mapping[str, Any]] = {}
+    for line in lines:
+        kind, _, rest = line.removeprefix(MARK).partition(" ")
+        if kind == "queue" and (found := _STOPPED.fullmatch(rest.strip())):
+            stopped[found[1] or ""] = found[2] or ""
+        elif kind == "nodes":
+            state, nodes, reason = (*rest.split("|", 2), "", "")[:3]
+            words = (
+                "is not up"
+                if "*" in state
+                else {"drained": "is drained", "draining": "is drained"}.get(state)
+            )
+            words = words or {"offline": "is not up", "torpid": "does not answer"}.get(state)
+            hosts = _expanded(nodes)
+            if words:
+                lost |= dict.fromkeys(hosts, f"{words}: {reason}" if reason else words)
+            elif state in ("avail", "online"):
+                up.update(hosts)
+        elif kind == "asks":
+            job, _, text = rest.partition(" ")
+            with suppress(ValueError):
+                asks[job] = json.loads(text)
+    return Facts(stopped=stopped, lost=lost, up=frozenset(up - lost.keys()), asks=asks)
+
+
+def reason(job_id: str, known: Facts) -> str | None:
+    """Why a job waits; None if nothing is known."""
+    asked = known.asks.get(job_id)
+    if asked is None:
+        return None
+    for name in (_system(asked).get("queue") or "", ""):
+        if name in known.stopped:
+            why = f": {known.stopped[name]}" if known.stopped[name] else ""
+            return f"queue {name} is stopped{why}" if name else f"the scheduler is stopped{why}"
+    if not known.up and not known.lost:
+        return None
+    named, needed = _named(asked), _nodes(asked)
+    suitable = [host for host in named if host in known.up] if named else known.up
+    if len(suitable) >= needed:
+        return "waits for nodes that are in use, or for jobs before it"
+    away = [host for host in known.lost if not named or host in named]
+    why = ", ".join(
+        f"{fold(hosts)} {words if len(hosts) == 1 else words.replace('is ', 'are ', 1)}"
+        for words, hosts in _together(away, known.lost)
+    )
+    if not why:
+        return f"it can never run: it needs {many(needed, 'node')}, and there are {len(suitable)}"
+    of = "of those that it names " if named else ""
+    return f"it needs {many(needed, 'node')}, and {of}{len(suitable)} are up: {why}"
+
+
+def _expanded(text: str) -> tuple[str, ...]:
+    with suppress(ValueError):
+        return expand(text) if text else ()
+    return ()
+
+
+def _together(hosts: Sequence[str], words: Mapping[str, str]) -> list[tuple[str, list[str]]]:
+    """What is said of hosts -> those of which the same is said, in order."""
+    return [
+        (text, [host for host in hosts if words[host] == text])
+        for text in dict.fromkeys(words[host] for host in hosts)
+    ]
+
+
+def _system(jobspec: Mapping[str, Any]) -> Mapping[str, Any]:
+    with suppress(KeyError, TypeError):
+        return dict(jobspec["attributes"]["system"])
+    return {}
+
+
+def _nodes(jobspec: Mapping[str, Any]) -> int:
+    """The nodes that a jobspec asks for; 1 where it asks for slots without nodes."""
+    with suppress(KeyError, TypeError, IndexError):
+        first = jobspec["resources"][0]
+        if first["type"] == "node":
+            return int(first["count"])
+    return 1
+
+
+def _named(jobspec: Mapping[str, Any]) -> tuple[str, ...]:
+    """The hosts to which the constraints of a jobspec restrict a job; empty without such."""
+    with suppress(KeyError, TypeError, ValueError, AttributeError):
+        constraints = _system(jobspec)["constraints"]
+        for one in constraints.get("and", [constraints]):
+            if "hostlist" in one:
+                return tuple(host for text in one["hostlist"] for host in expand(text))
+    return ()

@@ -16,12 +16,10 @@ from dlrun.model.site import SchedulerSite
 from dlrun.model.text import Shell, digits
 from dlrun.model.units import Bytes, many
 from dlrun.schedulers.directive_list import INDEX, DirectiveList, with_gpu_type
-from dlrun.schedulers.pbs import acceptance, accounting, clients, qstat
-from dlrun.schedulers.pbs import directives as pbs
+from dlrun.schedulers.pbs import acceptance, accounting, clients, directives as pbs, qstat
 from dlrun.schedulers.pbs.amounts import seconds
 from dlrun.schedulers.pbs.directives import PREFIX
-from dlrun.schedulers.pbs.options import OPENPBS
-from dlrun.schedulers.pbs.options import OPENPBS as OPTIONS
+from dlrun.schedulers.pbs.options import OPENPBS, OPENPBS as OPTIONS
 from dlrun.schedulers.pbs.states import job_status
 from dlrun.schedulers.protocol import Allocation, Probe
 from dlrun.schedulers.queue_rules import QueueRules

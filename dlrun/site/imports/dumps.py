@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from dlrun.errors import Invalid
-from dlrun.site.profile import pbs as site_pbs
-from dlrun.site.profile import slurm as site_slurm
+from dlrun.site.profile import pbs as site_pbs, slurm as site_slurm
 from dlrun.site.profile.detect import CollectedFacts, detect
 from dlrun.site.profile.facts import Cluster, parsed
 from dlrun.site.profile.yaml_text import ProfileDraft, sources

@@ -1,8 +1,8 @@
 """Create and check site profiles, from a scheduler's answers, probed nodes, and other tools' files.
 
-Begin with `detect` (a first profile) and `check` (a profile by itself, with `settings`, `citations` and `missing`, and
+Begin with `detect` (a first profile) and `check` (a profile by itself, with `missing`, and
 compared with its cluster, with `differences`).
-`query` runs clients, `slurm`, `sinfo`, `pbs`, `flux` and `gridengine` parse their output into `facts`;
+`query` runs clients, `slurm`, `pbs`, `flux` and `gridengine` parse their output into `facts`;
 `probe` and `node` collect facts of compute nodes; `new` and `imports` draft profiles without a cluster; `yaml_text` writes
 profiles, `json_shape` checks JSON.
 """

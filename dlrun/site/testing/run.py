@@ -14,8 +14,7 @@ from dlrun.model.nearest import nearest
 from dlrun.model.units import Duration, many
 from dlrun.site.profile.facts import Cluster, Nodes, queue_of
 from dlrun.site.profile.query import ask_cluster
-from dlrun.site.testing import job as site_job
-from dlrun.site.testing import limits, places
+from dlrun.site.testing import job as site_job, limits, places
 from dlrun.site.testing.cost import JobCost, job_costs, lines_of
 from dlrun.site.testing.fact import Fact, merged
 from dlrun.site.testing.hardware import hardware

@@ -65,9 +65,9 @@ def library(plan: Plan, report: Report, fabric: FabricCheck | None) -> list[Diff
         return [Difference(what="did not finish its test of the communication library", cause=cause)]
     if "failed" in result:
         what = f"{result.get('by', 'the communication library')} fails: {result['failed']}"
-        named = ", ".join(interfaces_of(plan)) or "the library's own choice of interface"
+        over = ", ".join(interfaces_of(plan)) or "the library's own choice of interface"
         cause = (
-            f"ranks do not reach one another over what the library uses ({named}), or its build does not fit"
+            f"ranks do not reach one another over what the library uses ({over}), or its build does not fit"
         )
         return [Difference(what=what, cause=cause)]
     if "sums" not in result:  # there is no library
@@ -80,8 +80,7 @@ def library(plan: Plan, report: Report, fabric: FabricCheck | None) -> list[Diff
     if result.get("gpus") == 0 and plan.request.gpus_per_node:
         cause = "it was built for CPUs, its build does not fit the driver, or a variable hides the GPUs"
         found.append(Difference(what=f"{result['by']} detects no GPU, but the plan has some", cause=cause))
-    chosen = report.get("transport")
-    if chosen is not None and fabric is not None:
+    if fabric is not None and (chosen := report.get("transport")) is not None:
         found += _fallen_back(chosen, report, fabric)
     return found
 

@@ -289,8 +289,7 @@ def show(directory: Path, samples: float | None, bound: float | None, **output: 
 @json_option
 def cancel(directory: Path, as_json: bool) -> None:
     """Cancel the jobs of a study. Measurements are kept, and `dlrun scale SPEC` resumes the study."""
-    from dlrun.jobs.queue import control
-    from dlrun.jobs.queue import study as studies
+    from dlrun.jobs.queue import control, study as studies
     from dlrun.jobs.queue.selection import Selection
     from dlrun.trials.scale.measured import measured_runs
 

@@ -15,8 +15,7 @@ from dlrun.system.writing import cannot_write, refuse_existing, write_output
 from dlrun.terminal.column import Column
 from dlrun.terminal.printing import echo, echo_data, emit, notice
 from dlrun.terminal.table import show
-from dlrun.trials.scale import estimate as estimating
-from dlrun.trials.scale import texts
+from dlrun.trials.scale import estimate as estimating, texts
 from dlrun.trials.scale.compare import Ratio
 from dlrun.trials.scale.estimate import Estimate
 from dlrun.trials.scale.measured import MeasuredRun, measured_runs

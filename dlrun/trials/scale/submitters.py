@@ -11,8 +11,7 @@ from dlrun.jobs.clusters.login import transport_of
 from dlrun.jobs.queue.study import Study
 from dlrun.jobs.records import spec_arguments
 from dlrun.jobs.records.jobs import Job
-from dlrun.jobs.remote import plan as remote_plan
-from dlrun.jobs.remote import submit as remote
+from dlrun.jobs.remote import plan as remote_plan, submit as remote
 from dlrun.jobs.remote.destination import Destination
 from dlrun.jobs.remote.plan import RemoteInputs
 from dlrun.jobs.remote.submission import Payload, carry_out

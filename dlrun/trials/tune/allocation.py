@@ -61,16 +61,8 @@ def _job_plan(tuning: Tuning) -> Plan:
     inputs = begin.inputs_of(tuning.spec, tuning.sets, tuning.site, tuning.candidates[0].parameters)
     name = f"tune-{first.name}"[:128]
     plan = replace(first, name=name, request=replace(first.request, name=name))
-    command = (
-        sys.executable,
-        "-m",
-        "dlrun",
-        "tune",
-        "--inside",
-        str(tuning.directory),
-        "--seconds",
-        str(int(walltime)),
-    )
+    inside = ("--inside", str(tuning.directory), "--seconds", str(int(walltime)))
+    command = (sys.executable, "-m", "dlrun", "tune", *inside)
     role = RolePlan(
         name="tune", nodes="first", per_node=1, count=1, argv=tuple(map(Text.of, command)),
         launch=(Text.of("dlrun_local"), Text.of("1")), binds=False,

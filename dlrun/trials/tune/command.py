@@ -83,8 +83,7 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], **options: Any)
     combination is compared with the original plan in new runs. The throughput is read from the log, as in `dlrun results`.
     The results of the training do not change. The same command resumes an interrupted run.
     """
-    from dlrun.trials.tune import record as tuning
-    from dlrun.trials.tune import run as race
+    from dlrun.trials.tune import record as tuning, run as race
 
     if options["inside"]:
         found = _load(spec)
@@ -120,8 +119,7 @@ def _load_or_begin(spec: Path, site: str | None, sets: tuple[str, ...], options:
     from dlrun.errors import Invalid
     from dlrun.jobs.records import directories
     from dlrun.jobs.submission.prepare import read_inputs
-    from dlrun.trials.tune import allocation, begin
-    from dlrun.trials.tune import record as tuning
+    from dlrun.trials.tune import allocation, begin, record as tuning
 
     if options["out"] is None:
         read = read_inputs(spec, sets=sets, site=site) if not options["tries"] else None
@@ -193,9 +191,7 @@ def _budget(found: Tuning, given: float | None) -> float:
 
 def _carry_out(found: Tuning, options: dict[str, Any]) -> None:
     """Run the trials in this allocation, or submit a job for them and wait for it."""
-    from dlrun.trials.tune import allocation
-    from dlrun.trials.tune import record as tuning
-    from dlrun.trials.tune import run as race
+    from dlrun.trials.tune import allocation, record as tuning, run as race
     from dlrun.trials.tune.progress import progress
 
     if options["here"] or allocation.here(found):

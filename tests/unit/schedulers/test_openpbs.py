@@ -6,8 +6,7 @@ import os
 import subprocess
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dlrun import backends
 from dlrun.errors import Invalid, OperationFailed

@@ -12,7 +12,7 @@ from dlrun.jobs.records import jobs
 from dlrun.model.job import JobStatus, State
 from dlrun.render.script import plan_json
 from dlrun.usage.live import Watch
-from dlrun.usage.top_text import headline
+from dlrun.usage.top_screen import headline
 from tests.making import LOCAL, make_own, plan_of
 
 

@@ -11,15 +11,12 @@ from pathlib import Path
 import pytest
 
 from dlrun.config.topology import read_topology
-from dlrun.config.topology.short import build
-from dlrun.config.topology.shorten import shorten
+from dlrun.config.topology.shorten import build, shorten
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.topology import NumaNode, Topology
 from dlrun.model.topology_short import ShortGpus, ShortMemory, ShortNic, ShortTopology
 from dlrun.node.checks import describe
-from dlrun.site.profile import detect as site_detect
-from dlrun.site.profile import node as site_node
-from dlrun.site.profile import probe as site_probe
+from dlrun.site.profile import detect as site_detect, node as site_node, probe as site_probe
 from dlrun.site.profile.facts import Cluster, Nodes, Queue
 from dlrun.system.inputs.profiles import Machine
 from dlrun.system.process import Completed

@@ -15,7 +15,7 @@ import pytest
 from dlrun.cli import main as cli
 from dlrun.config.decode import decode
 from dlrun.config.document import parse
-from dlrun.config.topology.short import build
+from dlrun.config.topology.shorten import build
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.site import Site
@@ -23,15 +23,17 @@ from dlrun.model.topology_short import ShortTopology
 from dlrun.plan.codes import CODES
 from dlrun.resources import directory as resource
 from dlrun.site.imports.reframe import import_reframe
-from dlrun.site.profile import detect as site_detect
-from dlrun.site.profile import new as site_new
-from dlrun.site.profile import pbs as site_pbs
-from dlrun.site.profile import query as site_query
-from dlrun.site.profile import sinfo as site_sinfo
-from dlrun.site.profile import slurm as site_slurm
+from dlrun.site.profile import (
+    detect as site_detect,
+    new as site_new,
+    pbs as site_pbs,
+    query as site_query,
+    slurm as site_slurm,
+)
 from dlrun.site.profile.check import check_profile
 from dlrun.site.profile.differences import differences
 from dlrun.site.profile.facts import json_of
+from dlrun.site.profile.query import sinfo_records
 from dlrun.site.profile.yaml_text import ProfileDraft, profile_yaml
 from dlrun.system.inputs.node_types import topology_for_site
 from dlrun.system.inputs.profiles import Machine, load_site
@@ -224,15 +226,13 @@ def test_sinfo_of_later_slurms_lists_groups():
             ]
         }
     )
-    found = {record["NodeName"]: record for record in site_sinfo.records(text)}
+    found = {record["NodeName"]: record for record in sinfo_records(text)}
     assert found["n1"] == {
         "NodeName": "n1", "Sockets": "2", "CoresPerSocket": "2", "ThreadsPerCore": "2", "CPUTot": "2", "RealMemory": "512000",
         "Gres": "gpu:4", "AvailableFeatures": "nvme", "Partitions": "all,gpu", "State": "IDLE",
     }  # fmt: skip
     assert "Sockets" not in found["m1"], "its group's memory differs: nothing is said of one node"
-    assert (
-        site_slurm.merged(site_sinfo.records(text), [{"NodeName": "m1", "Sockets": "1"}])[2]["Sockets"] == "1"
-    )
+    assert site_slurm.merged(sinfo_records(text), [{"NodeName": "m1", "Sockets": "1"}])[2]["Sockets"] == "1"
 
 
 QUEUES = """\
