@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from xml.etree import ElementTree as ET
 
 from dlrun.config.topology.capacity import slower
-from dlrun.config.topology.cores_without_numa import UNKNOWN, with_nodes
-from dlrun.config.topology.sysfs_devices import TWO_TILES
+from dlrun.config.topology.sysfs import TWO_TILES, UNKNOWN, with_nodes
 from dlrun.model.cpuset import parse_mask
 from dlrun.model.text import digits
 from dlrun.model.topology import Core, Gpu, GpuKind, MemoryKind, Nic, NumaNode, Topology, validated

@@ -9,8 +9,7 @@ import subprocess
 from dataclasses import asdict, dataclass, field, replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dlrun.model.cpuset import format_list, parse_list
 from dlrun.model.placement import MemoryBinding

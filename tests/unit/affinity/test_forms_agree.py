@@ -16,8 +16,7 @@ import pytest
 
 from dlrun.affinity.bind import library
 from dlrun.affinity.formats.as_env import emit as emit_env
-from dlrun.affinity.formats.as_wrapper import emit as emit_wrapper
-from dlrun.affinity.formats.as_wrapper import for_rank
+from dlrun.affinity.formats.as_wrapper import emit as emit_wrapper, for_rank
 from dlrun.affinity.settings import BindingContext
 from dlrun.errors import Invalid
 from dlrun.model.cpuset import format_list, parse_list

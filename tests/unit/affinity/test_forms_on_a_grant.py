@@ -14,12 +14,11 @@ import pytest
 from dlrun.affinity.actions import PlacementTask
 from dlrun.affinity.bind import library
 from dlrun.affinity.execute import for_grant, node_of
-from dlrun.affinity.formats.as_wrapper import emit as emit_wrapper
-from dlrun.affinity.formats.as_wrapper import for_rank
+from dlrun.affinity.formats.as_wrapper import emit as emit_wrapper, for_rank
 from dlrun.affinity.granted import answer, divided, question
 from dlrun.affinity.inputs import PlacementInputs
 from dlrun.affinity.settings import BindingContext
-from dlrun.config.topology.short import build
+from dlrun.config.topology.shorten import build
 from dlrun.errors import Invalid
 from dlrun.model.cpuset import format_list, join, parse_list
 from dlrun.model.placement import PlacementOptions

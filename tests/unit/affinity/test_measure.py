@@ -7,8 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from dlrun.affinity import inputs as affinity_inputs
-from dlrun.affinity import measure as affinity_measure
+from dlrun.affinity import inputs as affinity_inputs, measure as affinity_measure
 from dlrun.affinity.command import command
 from tests.unit.affinity.machines import topology
 

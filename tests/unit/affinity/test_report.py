@@ -9,9 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from click.testing import CliRunner
 
-from dlrun.affinity import measure
-from dlrun.affinity import report as shown
-from dlrun.affinity import report_run as report
+from dlrun.affinity import measure, report as shown, report_run as report
 from dlrun.affinity.command import command
 from dlrun.model.placement import PlacementRequest
 from dlrun.plan.affinity import place
