@@ -20,9 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from dlrun.trials.tune import begin, trial
-from dlrun.trials.tune import record as tuning
-from dlrun.trials.tune import run as race
+from dlrun.trials.tune import begin, record as tuning, run as race, trial
 from dlrun.trials.tune.candidates import Candidate
 from dlrun.trials.tune.race import Next, values, verdict
 

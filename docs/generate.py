@@ -18,8 +18,7 @@ from unittest import mock
 import click
 
 from dlrun import backends
-from dlrun.cli import main as cli
-from dlrun.cli import topics
+from dlrun.cli import main as cli, topics
 from dlrun.cli.forms import FORMS
 from dlrun.config.hints import Key, keys
 from dlrun.config.key_paths import accepted, default, nested_schema

@@ -66,7 +66,7 @@ def test_digits_decides_what_is_a_number():
 _OTHER_WRITERS = {
     "dlrun/terminal/streams.py": "/dev/null in place of a closed stream",
     "dlrun/system/inputs/topology.py": "asks whether a device can be opened, and writes nothing",
-    "dlrun/jobs/submission/log_link.py": "the link to a log that the spec asks for, where nothing exists",
+    "dlrun/jobs/submission/submit.py": "the link to a log that the spec asks for, where nothing exists",
     "dlrun/system/process.py": "the file of a client's answer, which exists and has room on a full disk",
     "dlrun/jobs/code/store.py": "files of a version of the code are complete before they have a name",
     "dlrun/jobs/hubs/client.py": "the part of a file that has come, in the user's own store",

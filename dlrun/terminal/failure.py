@@ -26,8 +26,7 @@ from dlrun.system.private import state_directory
 from dlrun.system.writing import replace
 from dlrun.terminal import streams
 from dlrun.terminal.colour import wanted
-from dlrun.terminal.diagnostics import as_json
-from dlrun.terminal.diagnostics import report as report_problems
+from dlrun.terminal.diagnostics import as_json, report as report_problems
 from dlrun.terminal.printing import echo, echo_drawn, echo_json, masked, notice
 from dlrun.terminal.streams import OutputFailed
 

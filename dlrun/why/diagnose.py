@@ -27,8 +27,7 @@ from dlrun.model.units import Bytes
 from dlrun.node.checks import transport_lines
 from dlrun.system.paths import read_bytes
 from dlrun.system.transport.protocol import TransportFailed
-from dlrun.why import advice, dependencies, endings, open_jobs, queues, stacks
-from dlrun.why import evidence as why_evidence
+from dlrun.why import advice, dependencies, endings, evidence as why_evidence, open_jobs, queues, stacks
 from dlrun.why.evidence import Failures, ProcessEnd
 from dlrun.why.known.form import Evidence, Pattern
 from dlrun.why.patterns import (

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dlrun.usage.report_drawing import Bar, Curve, Run, Span
-from dlrun.usage.report_page import JobReport, LogEnd, Section, page
+from dlrun.usage.report_page import Bar, Curve, JobReport, LogEnd, Run, Section, Span, page
 from tests.examples import cases
 from tests.programs import need
 

@@ -12,8 +12,7 @@ import pytest
 
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, pbs, why_not
 from tests.cluster.jobs import User
-from tests.cluster.module_systems import START
-from tests.cluster.module_systems import why_not as no_modules
+from tests.cluster.module_systems import START, why_not as no_modules
 
 pytestmark = [
     pytest.mark.cluster,

@@ -8,8 +8,7 @@ import pytest
 
 from tests.cluster import why_not
 from tests.frameworks.hosts import Hosts
-from tests.frameworks.install import environment
-from tests.frameworks.install import why_not as why_not_installed
+from tests.frameworks.install import environment, why_not as why_not_installed
 
 
 @pytest.fixture(scope="session")

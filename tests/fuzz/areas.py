@@ -15,8 +15,7 @@ from typing import Any
 from dlrun import backends
 from dlrun.config.topology import read_topology
 from dlrun.errors import DlrunError, OperationFailed
-from dlrun.jobs.logs import files as log_files
-from dlrun.jobs.logs import merge
+from dlrun.jobs.logs import files as log_files, merge
 from dlrun.jobs.queue import attempts, results, status
 from dlrun.jobs.records import bad_nodes, jobs, outcome
 from dlrun.jobs.remote import fetch
@@ -89,7 +88,7 @@ def _topologies() -> list[str]:
 
 
 def _plain_topology() -> str:
-    from dlrun.config.topology.short import build
+    from dlrun.config.topology.shorten import build
     from dlrun.model.json_codec import to_plain
     from dlrun.model.topology_short import ShortGpus, ShortNic, ShortTopology
 
@@ -208,8 +207,7 @@ def logs(place: Path, chance: random.Random) -> None:
     found = log_files.find(place, "all")
     list(merge.merged(found))
     merge.without_times(found)
-    from dlrun.why import diagnose as why
-    from dlrun.why import evidence
+    from dlrun.why import diagnose as why, evidence
 
     (place / "failures").mkdir(exist_ok=True)
     (place / "failures" / "rank-1").write_bytes(

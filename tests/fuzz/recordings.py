@@ -18,13 +18,11 @@ from dlrun.model.json_codec import to_plain
 from dlrun.node.usage import cgroup, gpus, machine, ranks
 from dlrun.render.script import plan_json
 from dlrun.terminal.printing import emit
-from dlrun.usage import command
-from dlrun.usage import job as of
-from dlrun.usage import tables as shown
+from dlrun.usage import command, job as of, tables as shown
 from dlrun.usage.live import Watch
 from dlrun.usage.report_content import report_of
 from dlrun.usage.report_page import page
-from dlrun.usage.top_text import lines
+from dlrun.usage.top_screen import lines
 from tests.fuzz import damage
 from tests.making import LOCAL, make_own, plan_of
 

@@ -28,8 +28,7 @@ from dlrun.model.origin import Layer, Origin
 from dlrun.render.script import plan_json
 from dlrun.trials.tune import trial
 from dlrun.usage import live
-from dlrun.why import diagnose as why
-from dlrun.why import evidence
+from dlrun.why import diagnose as why, evidence
 from tests import forked
 from tests.fuzz import clusters
 from tests.fuzz.areas import PLAIN, ROOT, SLURM

@@ -11,8 +11,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from dlrun.errors import Invalid
 from dlrun.model.cpuset import parse_list

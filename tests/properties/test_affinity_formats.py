@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, example, given, settings, strategies as st
 
 from dlrun.affinity.formats.registry import FORMATS, format_named
-from dlrun.affinity.settings import BindingContext
-from dlrun.affinity.settings import settings as affinity_settings
+from dlrun.affinity.settings import BindingContext, settings as affinity_settings
 from dlrun.errors import Invalid
 from dlrun.model.cpuset import parse_list
 from dlrun.model.placement import PlacementRequest

@@ -13,13 +13,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from dlrun.affinity.bind import library
 from dlrun.affinity.formats.as_env import emit as emit_env
-from dlrun.affinity.formats.as_wrapper import emit as emit_wrapper
-from dlrun.affinity.formats.as_wrapper import for_rank
+from dlrun.affinity.formats.as_wrapper import emit as emit_wrapper, for_rank
 from dlrun.affinity.settings import BindingContext
 from dlrun.config.topology import read_topology
 from dlrun.model.cpuset import format_list, parse_list

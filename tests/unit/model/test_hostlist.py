@@ -3,8 +3,7 @@
 import tracemalloc
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dlrun.model import hostlist
 from dlrun.model.hostlist import expand, fold

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dlrun.model import plan as plan_module
 from dlrun.model.json_codec import from_plain, to_plain

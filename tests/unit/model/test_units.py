@@ -1,8 +1,7 @@
 """Sizes and times: what is read, what is refused, and that printing loses nothing."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dlrun.model.units import Bytes, Duration
 

@@ -6,8 +6,7 @@ import os
 import subprocess
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dlrun.model.text import Shell, Text
 from dlrun.render.shell import Raw, command, comment, join, quote

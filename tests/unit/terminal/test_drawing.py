@@ -9,8 +9,7 @@ from collections import Counter
 
 import pytest
 
-from dlrun.terminal import drawing as terminal
-from dlrun.terminal import progress as drawn_progress
+from dlrun.terminal import drawing as terminal, progress as drawn_progress
 from dlrun.terminal.progress_bars import StagingBar
 
 

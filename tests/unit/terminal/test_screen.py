@@ -11,8 +11,7 @@ from rich.console import Console
 
 from dlrun.model.job import JobStatus, State
 from dlrun.usage.live import Live, LiveNode, LiveRank
-from dlrun.usage.top_screen import Screen, names
-from dlrun.usage.top_text import lines
+from dlrun.usage.top_screen import Screen, lines, names
 
 WIDTH, HEIGHT = 80, 12
 NODE = LiveNode(node="n1", memory=3e9, limit=64e9, network=1e6, interface="eth0", age=1.0)

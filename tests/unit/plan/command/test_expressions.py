@@ -6,8 +6,7 @@ import time
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dlrun.model.text import Shell, Text
 from dlrun.plan.command.expressions import ExpressionError, evaluate, names, substitute

@@ -6,8 +6,7 @@ import os
 import subprocess
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dlrun.model.problem import InvalidFile
 from dlrun.model.spec import SHELL

@@ -13,15 +13,13 @@ from dlrun.jobs.clusters import login
 from dlrun.jobs.logs import copies as log_copies
 from dlrun.jobs.queue import status
 from dlrun.jobs.records import contents, ownership
-from dlrun.jobs.remote import copies as remote_copies
-from dlrun.jobs.remote import fetch as remote_fetch
+from dlrun.jobs.remote import copies as remote_copies, fetch as remote_fetch
 from dlrun.jobs.remote.kept import Kept
 from dlrun.model.job import State
 from dlrun.system.transport.local import LocalTransport
 from dlrun.system.transport.protocol import TransportFailed
 from dlrun.usage.job import copy_records
-from dlrun.why import diagnose as why
-from dlrun.why import remote_evidence
+from dlrun.why import diagnose as why, remote_evidence
 from tests.forked import killed_at
 from tests.unit.system.transport.far import SPEC, Wire
 

@@ -12,8 +12,7 @@ import pytest
 from dlrun.errors import OperationFailed
 from dlrun.jobs.clusters import login
 from dlrun.jobs.logs import copies as log_copies
-from dlrun.jobs.remote import copies as remote_copies
-from dlrun.jobs.remote import fetch as remote_fetch
+from dlrun.jobs.remote import copies as remote_copies, fetch as remote_fetch
 
 EVIL = b"planted\n"
 

@@ -16,8 +16,7 @@ from dlrun.jobs.code import programs, store
 from dlrun.jobs.code.choose import Chosen
 from dlrun.jobs.queue import rerun
 from dlrun.jobs.records import jobs
-from dlrun.jobs.remote import files as remote_files
-from dlrun.jobs.remote import steps as remote_steps
+from dlrun.jobs.remote import files as remote_files, steps as remote_steps
 from dlrun.jobs.submission import node_archive
 from dlrun.jobs.submission.files import BUNDLE
 from dlrun.model.data import DATE

@@ -16,8 +16,7 @@ from dlrun.errors import Invalid, OperationFailed
 from dlrun.jobs.queue.recover import completed
 from dlrun.jobs.records import jobs
 from dlrun.jobs.records.jobs import Job
-from dlrun.jobs.remote import steps as remote_steps
-from dlrun.jobs.remote import submit as remote
+from dlrun.jobs.remote import steps as remote_steps, submit as remote
 from dlrun.jobs.remote.destination import Destination
 from dlrun.jobs.submission.prepare import read_inputs
 from dlrun.model.problem import InvalidFile
