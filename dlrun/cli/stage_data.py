@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -287,7 +288,6 @@ def _look_after(
 
 def _show_caches(directory: str) -> None:
     """List the caches of compilers beside a staging directory (templates/lib/caches.sh): one for each environment."""
-    import time
     from pathlib import Path
 
     from dlrun.jobs.hubs.store import size_of
@@ -310,8 +310,6 @@ def _show_caches(directory: str) -> None:
 
 def _draw_sets(directory: str) -> int:
     """Draw the table of data sets on a terminal; elsewhere the node program prints it."""
-    import time
-
     from dlrun.jobs.staging.run import data_sets
     from dlrun.terminal.column import Column
     from dlrun.terminal.table import show

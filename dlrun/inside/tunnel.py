@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.errors import DlrunError
+from dlrun.errors import DlrunError, Invalid, OperationFailed
 from dlrun.system.transport.protocol import StoppedReading
 from dlrun.terminal.help_page import examples
 from dlrun.terminal.options import complete_jobs
@@ -80,8 +80,6 @@ def command(
 
 def _listen(port: int, *, exact: bool) -> socket.socket:
     """A socket that listens on loopback; raises Invalid if a port that was given is taken."""
-    from dlrun.errors import Invalid
-
     for number in (port,) if exact else (port, 0):
         try:
             return socket.create_server(("127.0.0.1", number))
@@ -108,7 +106,6 @@ class Tunnel:
 
         Raises NotRunning for a job that has ended before, OperationFailed if its node cannot be reached.
         """
-        from dlrun.errors import OperationFailed
         from dlrun.inside.place import NotRunning
 
         where, first = self._wait(), True

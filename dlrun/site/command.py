@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from dlrun.backends import FABRICS, LAUNCHERS, SCHEDULERS
+from dlrun.errors import Invalid
 from dlrun.site.draft import write_draft
 from dlrun.terminal.help_page import Command, examples, heading
 from dlrun.terminal.options import at_home, force_option, json_option, set_option
@@ -178,7 +179,6 @@ def test(
     Limits are compared with the scheduler's, which is also asked whether it would accept the largest jobs. Values that hold are
     recorded with node and date beside the profile, in NAME.measured.json; `dlrun plan`, `explain` and `site check` show them.
     """
-    from dlrun.errors import Invalid
     from dlrun.model.units import Duration, many
     from dlrun.site.testing import cost, run
     from dlrun.site.testing.recorded import record
@@ -314,7 +314,6 @@ def detect(
     """
     from pathlib import Path
 
-    from dlrun.errors import Invalid
     from dlrun.model.units import Duration
     from dlrun.site.profile import detect as site_detect, probe as site_probe, query as site_query
     from dlrun.system.inputs.profiles import Machine

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import click
 
 from dlrun.terminal.help_page import examples
@@ -11,8 +13,6 @@ from dlrun.terminal.printing import emit, notice
 
 def _command(name: str, does: str, *commands: str) -> click.Command:
     def run(jobs: tuple[str, ...], as_json: bool) -> None:
-        from itertools import chain
-
         from dlrun.jobs.queue import control
         from dlrun.jobs.queue.selection import select
         from dlrun.jobs.records import jobs as store

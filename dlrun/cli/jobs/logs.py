@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from dlrun.errors import Invalid
 from dlrun.terminal.help_page import examples
 from dlrun.terminal.options import complete_jobs, json_option
 from dlrun.terminal.printing import echo, echo_log, emit, notice
@@ -71,7 +72,6 @@ def command(
 ) -> int:
     """Show the logs of JOB (directory, name, scheduler id or `latest`); `JOB:3` or `JOB:0-2,7` are points of a sweep."""
     from dlrun.cli.follow import follow_to_end, show
-    from dlrun.errors import Invalid
     from dlrun.jobs.logs import copies as log_copies, files as log_files
     from dlrun.jobs.queue.selection import select
     from dlrun.jobs.records import jobs
@@ -122,7 +122,6 @@ def command(
 
 def _directory_of(job: Job, role: str) -> Path:
     """The directory of a role; raises Invalid if the job has no such role."""
-    from dlrun.errors import Invalid
     from dlrun.model.nearest import nearest
 
     if role in job.roles:

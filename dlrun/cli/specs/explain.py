@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dlrun.cli.topics import about_variable
+from dlrun.errors import Invalid
 from dlrun.terminal.help_page import examples
 from dlrun.terminal.options import complete_settings, json_option, set_option, site_option
 from dlrun.terminal.printing import echo, emit
@@ -80,7 +81,6 @@ def command(what: str, spec: str | None, sets: tuple[str, ...], site: str | None
 
 
 def _code(code: str, as_json: bool) -> None:
-    from dlrun.errors import Invalid
     from dlrun.plan.codes import CODES
 
     if code not in CODES:
@@ -113,7 +113,6 @@ def _verdict(what: str, as_json: bool) -> bool:
 
 def _prepared(what: str, spec: str | None, sets: tuple[str, ...], site: str | None) -> Prepared:
     """A plan from a spec, a saved plan or a job."""
-    from dlrun.errors import Invalid
     from dlrun.jobs.records import jobs
     from dlrun.jobs.submission.prepare import Prepared, prepare
 

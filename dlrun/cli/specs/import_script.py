@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.errors import TO_CHECK
+from dlrun.errors import TO_CHECK, OperationFailed
 from dlrun.terminal.help_page import examples
 from dlrun.terminal.options import UserPath, force_option, json_option, site_option
 from dlrun.terminal.printing import echo_data, emit, notice
@@ -90,7 +90,6 @@ def _in_script(text: str, script: Path, output: Path | None, *, force: bool, as_
     """Print or write the script with `dlrun run` in its launch lines; returns the exit code."""
     from dataclasses import asdict
 
-    from dlrun.errors import OperationFailed
     from dlrun.importing.run_line import with_run
     from dlrun.system.writing import write_output
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dlrun.errors import Invalid
 from dlrun.terminal.help_page import examples
 from dlrun.terminal.options import UserPath, force_option, json_option, spec_options
 from dlrun.terminal.printing import echo, echo_data, emit, notice
@@ -38,7 +39,6 @@ def command(
     as_json: bool,
 ) -> None:
     """Show the plan of SPEC: layout, binding of the ranks, environment variables with reasons, data, cost."""
-    from dlrun.errors import Invalid
     from dlrun.jobs.submission.prepare import prepare
     from dlrun.render.script import plan_json
     from dlrun.system.writing import refuse_existing, write_output
@@ -77,7 +77,6 @@ def _print_cost(plan: Plan, *, as_json: bool) -> None:
 
         emit("cost", to_plain(plan.cost))
         return
-    from dlrun.errors import Invalid
     from dlrun.jobs.queue.cost_text import at_most
 
     if plan.cost is None:

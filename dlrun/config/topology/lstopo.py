@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from xml.etree import ElementTree as ET
 
-from dlrun.config.topology.capacity import slower
-from dlrun.config.topology.sysfs import TWO_TILES, UNKNOWN, with_nodes
+from dlrun.config.topology.sysfs import TWO_TILES, UNKNOWN, slower, with_nodes
 from dlrun.model.cpuset import parse_mask
 from dlrun.model.text import digits
 from dlrun.model.topology import Core, Gpu, GpuKind, MemoryKind, Nic, NumaNode, Topology, validated

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dlrun.config.topology.capacity import slower
 from dlrun.config.topology.tree import Tree
 from dlrun.model.cpuset import parse_list, parse_mask
 from dlrun.model.text import digits
@@ -334,3 +333,15 @@ def with_nodes(
     new = {package: first + i for i, package in enumerate(packages)}
     settled = tuple(replace(core, numa=new[core.package]) if core.numa == UNKNOWN else core for core in cores)
     return settled, (*nodes, *(NumaNode(id=i, memory=0) for i in new.values()))
+
+
+# Detection of slower cores of hybrid processors, by the capacity that Linux reports.
+
+SAME_KIND = 0.9
+"""Cores of one kind differ by a few percent, kinds by a third and more (Arm's big and little cores)."""
+
+
+def slower(capacity: Mapping[int, int]) -> tuple[int, ...]:
+    """CPUs of less capacity than the others, ascending; 0 is an unknown capacity."""
+    most = max(capacity.values(), default=0)
+    return tuple(sorted(pu for pu, found in capacity.items() if 0 < found < SAME_KIND * most))

@@ -28,8 +28,7 @@ from dlrun.jobs.remote.destination import Destination
 from dlrun.jobs.remote.plan import RemoteInputs
 from dlrun.jobs.remote.steps import Facts
 from dlrun.jobs.remote.submission import Payload, carry_out
-from dlrun.jobs.submission.acceptance import judged
-from dlrun.jobs.submission.expected_start import expected_start
+from dlrun.jobs.submission.acceptance import expected_start, judged
 from dlrun.jobs.submission.files import files
 from dlrun.model.plan import Plan
 from dlrun.schedulers.refusals import client_message

@@ -34,7 +34,7 @@ from dlrun.jobs.records import (
     submitter,
 )
 from dlrun.jobs.records.jobs import Job
-from dlrun.jobs.submission.expected_start import expected_start
+from dlrun.jobs.submission.acceptance import expected_start
 from dlrun.jobs.submission.files import files
 from dlrun.model.plan import Plan
 from dlrun.model.record import record

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from dlrun.errors import Invalid
 from dlrun.model.text import digits
 from dlrun.terminal.help_page import Command, examples, heading
 from dlrun.terminal.options import UserPath, force_option, json_option, login_options, spec_options
@@ -33,8 +34,6 @@ class StudyGroup(click.Group):
 
             near = get_close_matches(args[0], self.commands, n=1)
             if near and not Path(args[0]).exists():
-                from dlrun.errors import Invalid
-
                 raise Invalid(
                     f"`{args[0]}` is neither a spec nor a command of `dlrun scale`",
                     help=f"a command with a similar name exists: `{near[0]}`",
@@ -219,7 +218,6 @@ def _study(
     """The study to resume, else a new one."""
     from dataclasses import replace
 
-    from dlrun.errors import Invalid
     from dlrun.jobs.queue import study as studies
     from dlrun.jobs.records import directories
     from dlrun.jobs.remote.destination import login_of
@@ -320,7 +318,6 @@ def cancel(directory: Path, as_json: bool) -> None:
 @json_option
 def compare(first: Path, second: Path, as_json: bool) -> None:
     """Compare two studies: throughput of B relative to A at each common size, with the spread of all runs."""
-    from dlrun.errors import Invalid
     from dlrun.jobs.queue import study as studies
     from dlrun.trials.scale import compare as comparing
     from dlrun.trials.scale.measured import measured_runs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -206,8 +207,6 @@ def _latest(run: MeasuredRun, runs: Sequence[MeasuredRun], study: Study) -> bool
 
 def _write(study: Study, table: Table, found: Estimate | None, runs: Sequence[MeasuredRun]) -> None:
     """Write all formats of the table into the directory of the study, and plots if matplotlib is installed."""
-    import json
-
     made = {f"table.{ending}": _text(table, study, form).encode()
             for ending, form in (("md", "markdown"), ("tex", "latex"), ("csv", "csv"))}  # fmt: skip
     made["table.json"] = (json.dumps(_data(study, runs, table, found), indent=1) + "\n").encode()

@@ -2,5 +2,5 @@
 
 `command` is the command line, with `output` and `progress`. `record` is the directory (settings, candidates, trials),
 `begin` creates one from a spec, `trial` runs one trial, `run` runs all in this process, and `allocation` submits a job that
-does so. Pure: `candidates` (settings worth a trial, from `knobs`) and `race` (next trial, and result).
+does so. Pure: `candidates` (settings worth a trial) and `race` (next trial, and result).
 """

@@ -24,8 +24,7 @@ from dlrun.system.inputs import spec as reading
 from dlrun.system.inputs.spec import Inputs
 from dlrun.system.paths import working_directory, working_in
 from dlrun.trials.tune import candidates as tried
-from dlrun.trials.tune.candidates import Candidate, Memory
-from dlrun.trials.tune.knobs import ALLOCATORS
+from dlrun.trials.tune.candidates import ALLOCATORS, Candidate, Memory
 from dlrun.trials.tune.race import expected
 from dlrun.trials.tune.record import Tuning
 

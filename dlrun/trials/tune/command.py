@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dlrun.errors import Invalid
 from dlrun.terminal.help_page import Command, examples, heading
 from dlrun.terminal.options import UserPath, json_option, seconds, spec_options
 from dlrun.terminal.printing import echo, notice
@@ -103,7 +105,6 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], **options: Any)
 
 def _load(directory: Path) -> Tuning:
     """The tuning of a directory; raises Invalid if there is none."""
-    from dlrun.errors import Invalid
     from dlrun.trials.tune import record as tuning
 
     found = tuning.load(directory.absolute())
@@ -116,7 +117,6 @@ def _load_or_begin(spec: Path, site: str | None, sets: tuple[str, ...], options:
     """The tuning to resume, else a new one with the budget that the user allows."""
     from dataclasses import replace
 
-    from dlrun.errors import Invalid
     from dlrun.jobs.records import directories
     from dlrun.jobs.submission.prepare import read_inputs
     from dlrun.trials.tune import allocation, begin, record as tuning
@@ -157,8 +157,6 @@ def _load_or_begin(spec: Path, site: str | None, sets: tuple[str, ...], options:
 
 def _name(spec: Path) -> str:
     """The name in a spec. It is not decoded: its command may have parameters that only `--try` defines."""
-    import re
-
     try:
         match = re.search(
             r"^name\s*:\s*([\w.-]+)", spec.read_text(encoding="utf-8", errors="replace"), re.MULTILINE
@@ -171,8 +169,6 @@ def _name(spec: Path) -> str:
 def _budget(found: Tuning, given: float | None) -> float:
     """The node-hours that the user allows; raises Invalid without a terminal."""
     import sys
-
-    from dlrun.errors import Invalid
 
     if given is not None:
         return given

@@ -6,14 +6,14 @@ import pytest
 
 from dlrun.errors import Invalid
 from dlrun.fabrics.table import rules_for
-from dlrun.trials.tune import knobs
+from dlrun.trials.tune import candidates
 from dlrun.trials.tune.candidates import as_planned, from_options, parse_try, together
 
 
 def test_every_variable_is_tunable_in_the_tables_of_settings():
-    for name in knobs.VALUES:
+    for name in candidates.VALUES:
         assert any(rule.cls == "tunable" and rule.source for rule in rules_for(name)), name
-    assert set(knobs.VALUES) >= knobs.SEVERAL_NODES
+    assert set(candidates.VALUES) >= candidates.SEVERAL_NODES
 
 
 def test_a_parameter_of_the_command_has_its_first_value_as_planned():

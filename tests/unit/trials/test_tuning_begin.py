@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlrun.trials.tune import begin
-from dlrun.trials.tune.knobs import HUGE_PAGES, VALUES
+from dlrun.trials.tune.candidates import HUGE_PAGES, VALUES
 
 SITE = "name: here\nscheduler: {type: local}\nlauncher: {name: local}\n"
 FILES = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc.so.4"}
