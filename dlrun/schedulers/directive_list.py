@@ -133,6 +133,12 @@ class DirectiveList:
         """The directives so far, as written after the prefix."""
         return tuple(directive.text for directive in self._directives)
 
+    def add_options(self, table: OptionTable, quote: Callable[[str], str]) -> None:
+        """Add the options of `resources.options`, their values quoted."""
+        for bare, value in self.user_options(table):
+            text = f"-{bare}" if len(bare) == 1 else f"--{bare}"
+            self.add(with_value(text, quote(value)) if value else text, "from resources.options", "options")
+
     def outlive_nodes(self, text: str) -> None:
         """Add the directive by which the loss of a node does not end the job, where the job can do without one."""
         if self.request.spare_nodes:

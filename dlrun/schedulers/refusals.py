@@ -1,9 +1,22 @@
-"""Standard error of clients: help for a rejection, and the recognition of unknown jobs."""
+"""What clients print: the id of a job, help for a rejection, and the recognition of unknown jobs."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+
+from dlrun.errors import OperationFailed
+
+
+def printed_id(client: str, pattern: str, stdout: str, queue: str) -> str:
+    """The job id in a client's output, the first group of a line like `pattern`; raises OperationFailed without one.
+
+    Wrappers and submit hooks of sites print their text before it. `queue` is the command that lists the user's jobs.
+    """
+    for line in reversed(stdout.splitlines()):
+        if match := re.fullmatch(pattern, line.strip()):
+            return match[1]
+    raise OperationFailed(f"{client} printed no job id", help=f"`{queue}` shows whether the job is there")
 
 
 def advice_for(refusals: Mapping[str, str], stderr: str) -> str | None:

@@ -14,7 +14,26 @@ from .hashing import Hasher
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a named pipe in a file's place must not block the open
 
 
-class Reader:
+class LargeFile:
+    """The directories below a root, and one large file, which stays open between its chunks."""
+
+    def __init__(self, root: int) -> None:
+        self._directory = DirectoryCache(root)
+        self._descriptor = self._large = -1
+
+    def close_file(self) -> None:
+        """Close the large file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = self._large = -1
+
+    def close(self) -> None:
+        """Close every descriptor."""
+        self.close_file()
+        self._directory.close()
+
+
+class Reader(LargeFile):
     """Reads the blocks of a source or of a complete copy; one reader per thread.
 
     follow: follow symbolic links to files (`--links follow`); timed: compare modification times with the manifest (not in
@@ -33,14 +52,12 @@ class Reader:
         slow: bool = False,
         opened: Optional[Dict[int, int]] = None,
     ) -> None:
+        super().__init__(root)
         self._opened = opened or {}
         self._state = size_and_time() if slow else fstat_size_and_time
         self._manifest, self._digest = manifest, hasher.digest
         self._timed, self._slow = timed, slow
         self._flags = _READ if follow else _READ | os.O_NOFOLLOW
-        self._directory = DirectoryCache(root)
-        self._large = -1
-        self._descriptor = -1
 
     def read(self, block: Block, view: memoryview) -> bytes:
         """Fill `view` with a block's bytes and return its hashes: one per file, or one for a chunk.
@@ -110,17 +127,6 @@ class Reader:
         if isinstance(fault, FileNotFoundError):
             return SourceFault("`{}` vanished".format(name))
         return Unreadable("`{}` cannot be read: {}".format(name, error_text(fault)))
-
-    def close_file(self) -> None:
-        """Close the large file, which stays open between chunks."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-        self._descriptor = self._large = -1
-
-    def close(self) -> None:
-        """Close every descriptor."""
-        self.close_file()
-        self._directory.close()
 
 
 def _read_fully(descriptor: int, view: memoryview) -> int:

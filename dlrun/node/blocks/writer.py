@@ -11,11 +11,11 @@ import os
 from typing import Set
 
 from ..common.errors import Damaged
-from ..common.safety import DirectoryCache
 from ..common.system import on_block_device
 from ..source.manifest import Manifest
 from .blocks import Block, file_ranges, is_chunk
 from .hashing import Hasher
+from .reader import LargeFile
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _EXISTING = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -23,7 +23,7 @@ HOLE = 1 << 16  # bytes; runs of zeros of this size in a sparse file are not wri
 _ZEROS = bytes(HOLE)
 
 
-class Writer:
+class Writer(LargeFile):
     """Writes blocks below a root directory; one writer per thread. Small files must not exist; large ones must, empty.
 
     sync: fsync each file before its block counts as written. Page-aligned buffers are written with O_DIRECT where
@@ -31,12 +31,10 @@ class Writer:
     """
 
     def __init__(self, root: int, manifest: Manifest, sync: bool = False) -> None:
+        super().__init__(root)
         self._manifest, self._sync = manifest, sync
         self._direct = True
-        self._directory = DirectoryCache(root)
         self._sparse: Set[int] = set(manifest.sparse)
-        self._large = -1
-        self._descriptor = -1
 
     def write(self, block: Block, view: memoryview) -> None:
         """Write a block's bytes; raises OSError if a file cannot be written (no space, no permission)."""
@@ -109,17 +107,6 @@ class Writer:
         if pages < len(view):
             _clear_direct(self._descriptor)
             write_all(self._descriptor, view[pages:], offset + pages)
-
-    def close_file(self) -> None:
-        """Close the large file that is kept open between its chunks."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-        self._descriptor = self._large = -1
-
-    def close(self) -> None:
-        """Close every descriptor."""
-        self.close_file()
-        self._directory.close()
 
 
 def _clear_direct(descriptor: int) -> None:

@@ -65,7 +65,7 @@ def directives(
     _where(draft)
     _when(draft)
     draft.add_raw(site.directives, "set for every job of this site", "scheduler.directives")
-    _options(draft)
+    draft.add_options(OPTIONS, _quoted)
     draft.add_raw(request.directives, "from the spec or site profile", "directives")
     return draft.finish()
 
@@ -156,9 +156,3 @@ def _when(draft: DirectiveList) -> None:
             draft.add(f"--dependency={_WHEN[one.when]}:{recorded(job_id) or job_id}", "dependencies", "after")
     if request.hold:
         draft.add("--urgency=0", "submitted on hold", "hold")
-
-
-def _options(draft: DirectiveList) -> None:
-    for bare, value in draft.user_options(OPTIONS):
-        text = f"-{bare}" if len(bare) == 1 else f"--{bare}"
-        draft.add(with_value(text, _quoted(value)) if value else text, "from resources.options", "options")

@@ -13,8 +13,7 @@ from dlrun.errors import OperationFailed
 from dlrun.model.job import Ending, JobStatus
 from dlrun.model.text import Shell
 from dlrun.schedulers.flux.directives import PREFIX, array, directives
-from dlrun.schedulers.flux.ending import LOOK as LOOK_AT_END
-from dlrun.schedulers.flux.ending import parse_ending as ending_of
+from dlrun.schedulers.flux.ending import LOOK as LOOK_AT_END, parse_ending as ending_of
 from dlrun.schedulers.flux.ids import ID, each, plain, recorded
 from dlrun.schedulers.flux.options import OPTIONS
 from dlrun.schedulers.flux.states import FORMAT, LOOK, parse

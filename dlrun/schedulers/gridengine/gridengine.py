@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from xml.etree import ElementTree as ET
 
-from dlrun.errors import OperationFailed
 from dlrun.model.job import BY_SIGNAL, JobStatus, State
 from dlrun.model.text import Shell, digits
 from dlrun.schedulers.dates import from_ctime
@@ -14,7 +13,7 @@ from dlrun.schedulers.gridengine import accounting
 from dlrun.schedulers.gridengine.directives import PREFIX, array, directives
 from dlrun.schedulers.gridengine.options import OPTIONS
 from dlrun.schedulers.protocol import Allocation, Probe
-from dlrun.schedulers.refusals import every_line_matches
+from dlrun.schedulers.refusals import every_line_matches, printed_id
 from dlrun.schedulers.taken import Taken
 
 __all__ = ["OPTIONS", "PREFIX", "accounting", "array", "directives", "parse_history", "parse_queue"]
@@ -92,14 +91,8 @@ def submit(
 
 def submitted(stdout: str) -> str:
     """The job id in `31`, `31.1-3:1` or `Your job 31 ("name") has been submitted`, other lines are ignored."""
-    # Wrappers of sites print their text before the id of qsub.
-    for line in reversed(stdout.splitlines()):
-        if match := re.fullmatch(
-            r"(?:Your job(?:-array)? )?(\d{1,12})(?:\.\d+-\d+:\d+)?(?: \(.*)?", line.strip()
-        ):
-            return match[1]
-    message = "qsub printed no job id"
-    raise OperationFailed(message, help="`qstat` shows whether the job is there")
+    line = r"(?:Your job(?:-array)? )?(\d{1,12})(?:\.\d+-\d+:\d+)?(?: \(.*)?"
+    return printed_id("qsub", line, stdout, "qstat")
 
 
 def identify() -> Sequence[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from dlrun.errors import OperationFailed
+from dlrun.schedulers.refusals import printed_id
 
 REFUSALS = {
     r"^perl: (error|fatal)": (
@@ -60,12 +60,7 @@ ID = r"[0-9]{1,12}(?:\[\])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,253}[A-Za-z0-9])?
 
 def submitted(stdout: str) -> str:
     """The job id that qsub printed (`123.server`, `123[].server`), other lines are ignored."""
-    # Wrappers and submit hooks of sites print their text before the id of qsub.
-    for line in reversed(stdout.splitlines()):
-        if re.fullmatch(ID, line.strip()):
-            return line.strip()
-    message = "qsub printed no job id"
-    raise OperationFailed(message, help="`qstat -u $USER` shows whether the job is there")
+    return printed_id("qsub", f"({ID})", stdout, "qstat -u $USER")
 
 
 def cluster(text: str) -> str | None:

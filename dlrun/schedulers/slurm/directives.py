@@ -47,7 +47,7 @@ def directives(
     _where(draft)
     _when(draft)
     draft.add_raw(site.directives, "set for every job of this site", "scheduler.directives")
-    _options(draft)
+    draft.add_options(OPTIONS, quote)
     draft.add_raw(request.directives, "from the spec or site profile", "directives")
     # Of several `--gres` or `--constraint` lines sbatch uses only the last, so they are joined after all have been added.
     draft.merge("--gres=", partial(_value, "--gres", ""), ",".join)
@@ -204,12 +204,6 @@ def _when(draft: DirectiveList) -> None:
             f"{request.signal} to the job script {request.signal_before} before the end",
             "signal",
         )
-
-
-def _options(draft: DirectiveList) -> None:
-    for bare, value in draft.user_options(OPTIONS):
-        text = f"-{bare}" if len(bare) == 1 else f"--{bare}"
-        draft.add(with_value(text, quote(value)) if value else text, "from resources.options", "options")
 
 
 def _value(long: str, short: str, directive: str) -> str | None:

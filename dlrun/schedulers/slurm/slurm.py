@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from dlrun.errors import OperationFailed
 from dlrun.model.text import Shell, Text
 from dlrun.schedulers.protocol import Allocation, Probe
 from dlrun.schedulers.queue_rules import QueueRules
-from dlrun.schedulers.refusals import every_line_matches
+from dlrun.schedulers.refusals import every_line_matches, printed_id
 from dlrun.schedulers.slurm import accounting, granted
 from dlrun.schedulers.slurm.directives import PREFIX, array, directives
 from dlrun.schedulers.slurm.options import OPTIONS
@@ -97,14 +96,8 @@ def in_queue(arguments: Sequence[str], queue: str) -> Sequence[str]:
 
 def submitted(stdout: str) -> str:
     """The job id from `sbatch --parsable` (`123` or `123;cluster`), other lines are ignored."""
-    # Wrappers and job-submit plug-ins of sites print their text before the id of sbatch.
-    for line in reversed(stdout.splitlines()):
-        if match := re.fullmatch(
-            r"(?:Submitted batch job )?(\d+)(?:;\S+)?(?: on cluster \S+)?", line.strip()
-        ):
-            return match[1]
-    message = "sbatch printed no job id"
-    raise OperationFailed(message, help="`squeue --me` shows whether the job is there")
+    line = r"(?:Submitted batch job )?(\d+)(?:;\S+)?(?: on cluster \S+)?"
+    return printed_id("sbatch", line, stdout, "squeue --me")
 
 
 def cluster(text: str) -> str | None:

@@ -331,7 +331,7 @@ def test_a_pace_spreads_what_it_lets_through():
 
 
 def test_low_priority_is_taken(tmp_path):
-    code = "import os; from dlrun.node.transfer import rate_limit; read_blocks.lower_priority(); print(os.nice(0))"
+    code = "import os; from dlrun.node.transfer import read_blocks; read_blocks.lower_priority(); print(os.nice(0))"
     found = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
