@@ -31,7 +31,7 @@ dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@|%][:UNLESS]...: with `@` 
     paths+=("$path") set+=("$name=$path")
   done
   ((${#paths[@]})) || return 0
-  if ! { (umask 077 && mkdir -p -- "${paths[@]}") && echo >"$place/.room"; } 2>/dev/null; then
+  if ! { (umask 077 && mkdir -p -- "${paths[@]}") && echo >"$DLRUN_CACHES/.used"; } 2>/dev/null; then
     _dlrun_no_caches "no room in $place"
     return 0
   fi

@@ -73,5 +73,5 @@ _dlrun_has_compiled() { # true if there is anything; sets the command that saves
     bash -p "$DLRUN_JOB_DIR/lib/python.sh" "$DLRUN_JOB_DIR/node.pyz"
     compiled-save "${_dlrun_compiled[@]}" --from "$place" --run "$DLRUN_CACHES_RUN"
   )
-  [[ -n $(find "$place" -type f -print -quit 2>/dev/null) ]]
+  [[ -n $(find "$place" -type f ! -name .used -print -quit 2>/dev/null) ]]
 }

@@ -18,7 +18,7 @@ from ..common.machine import machine
 from ..store.area import Area, set_name
 from . import stage
 from .compiled_archive import DamagedArchive, Entries, latest
-from .compiled_entries import complete_entries, place_of, remove_runs
+from .compiled_entries import RUNS, complete_entries, place_of, remove_unused
 from .compiled_store import Store
 from .options import Parser, duration, size
 
@@ -96,7 +96,8 @@ def seed(argv: List[str]) -> int:
         if machine()[0] != given.machine:
             _log("this node is of another kind than the first: it compiles by itself")
             return 0
-        remove_runs(given.into, given.run, _UNUSED)
+        remove_unused(os.path.join(given.into, RUNS), given.run, _UNUSED)
+        remove_unused(*os.path.split(given.into), _UNUSED)
         source = Area(given.to, make=False).data_path(set_name(given.name))
         count, room = _add_all(source, given.into, given.run)
     except (NodeError, OSError) as fault:

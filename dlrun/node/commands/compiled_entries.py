@@ -14,14 +14,16 @@ _BUILT_IN_PLACE = "torch_extensions"
 """The tool that builds in the directory of an entry, in which a file `lock` marks that it is not complete."""
 
 
-_RUNS = ".runs"
+RUNS = ".runs"
+_USED = ".used"
+"""A file whose time is that of the last job with these caches (templates/lib/caches.sh)."""
 _OF_RUNS = ("jax",)
 """The tools whose entries all nodes of a run must have, or none: each run has a directory of its own for them."""
 
 
 def place_of(path: str, run: str) -> str:
     """Where an entry lies below the caches' directory of a node, for a run."""
-    return os.path.join(_RUNS, run, path) if path.split(os.sep, maxsplit=1)[0] in _OF_RUNS else path
+    return os.path.join(RUNS, run, path) if path.split(os.sep, maxsplit=1)[0] in _OF_RUNS else path
 
 
 def complete_entries(root: str, settled: float, run: str) -> Entries:
@@ -34,13 +36,17 @@ def complete_entries(root: str, settled: float, run: str) -> Entries:
     return found
 
 
-def remove_runs(root: str, run: str, unused: float) -> None:
-    """Remove the directories of other runs that are so many seconds old."""
+def remove_unused(place: str, own: str, seconds: float) -> None:
+    """Remove the directories of other environments, or other runs, that no job has used for so long, also empty ones."""
     with contextlib.suppress(OSError):
-        for name in os.listdir(os.path.join(root, _RUNS)):
-            path = os.path.join(root, _RUNS, name)
-            if name != run and time.time() - os.lstat(path).st_mtime > unused:
-                shutil.rmtree(path, ignore_errors=True)
+        for name in os.listdir(place):
+            path = os.path.join(place, name)
+            if name != own and os.path.isdir(path):
+                marks = [one for one in (path, os.path.join(path, _USED)) if os.path.exists(one)]
+                if time.time() - max(os.lstat(mark).st_mtime for mark in marks) > seconds:
+                    gone = os.path.join(place, ".gone-{}".format(os.getpid()))
+                    os.rename(path, gone)  # a job that starts now makes a new one
+                    shutil.rmtree(gone, ignore_errors=True)
 
 
 def _complete(root: str, settled: float) -> Entries:
@@ -48,7 +54,7 @@ def _complete(root: str, settled: float) -> Entries:
     written, before = _being_written(root), time.time() - settled
     for directory, below, names in os.walk(root):
         relative = os.path.relpath(directory, root)
-        below[:] = [name for name in below if not _is_temporary(name) and name != _RUNS]
+        below[:] = [name for name in below if not _is_temporary(name) and name != RUNS]
         if relative.split(os.sep)[0] == _BUILT_IN_PLACE and "lock" in names:
             below[:] = []
             continue
@@ -63,8 +69,8 @@ def _complete(root: str, settled: float) -> Entries:
 
 
 def _is_temporary(name: str) -> bool:
-    """Whether it is the name of something that becomes an entry by being renamed (Triton, Inductor, Numba)."""
-    return name.startswith("tmp.") or ".tmp" in name
+    """Whether it is a mark, or the name of something that becomes an entry by being renamed (Triton, Inductor, Numba)."""
+    return name.startswith("tmp.") or ".tmp" in name or name == _USED
 
 
 def _being_written(root: str) -> Set[str]:

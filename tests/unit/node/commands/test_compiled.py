@@ -92,6 +92,20 @@ def test_entries_that_all_nodes_must_have_are_those_of_the_archive(store, tmp_pa
     assert files == {"inductor/one": "1", ".runs/8.0/jax/step": RUN}
 
 
+def test_a_node_forgets_environments_that_no_job_uses(store, tmp_path):
+    """By the time of the last job in each; another one may have made its directories long ago and start now."""
+    save(store, entries(tmp_path / "a", one="1"))
+    node = tmp_path / "node-1"
+    for name, made, used in (("empty", 0, None), ("old", 0, 0), ("in-use", 0, 3e9), ("new", 3e9, None)):
+        (node / name / "triton").mkdir(parents=True)
+        if used is not None:
+            (node / name / ".used").touch()
+            os.utime(node / name / ".used", (used, used))
+        os.utime(node / name, (made, made))
+    found(store, tmp_path)
+    assert {path.name for path in node.iterdir()} == {"in-use", "new", "caches", "stage"}
+
+
 def test_times_are_kept_to_the_nanosecond(store, tmp_path):
     """Build systems compare them with those in their logs."""
     place = entries(tmp_path / "a", one="1")
