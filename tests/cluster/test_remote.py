@@ -103,6 +103,21 @@ def test_from_submit_to_the_last_result(laptop, transport):
     assert laptop.run("cat work/results/out/1") == "n2\n"
 
 
+def test_a_job_begins_with_what_an_earlier_one_has_compiled(laptop, cluster):
+    """From the store beside the job directories of the login host, also where nodes keep nothing."""
+    script = 'e=$TRITON_CACHE_DIR/entry; [[ -s $e ]] && echo found || { echo compiled | tee "$e.$RANK"; mv "$e.$RANK" "$e"; }'
+    said = []
+    for _ in range(2):
+        for node in ("n1", "n2"):
+            cluster.on(node, "rm -rf /tmp/dlrun-*", user="root", check=True)
+        job = laptop.submit(laptop.spec(script, resources={"nodes": 2, "walltime": "5m"}))
+        assert laptop.ended(job)["state"] == "completed"
+        said.append([laptop.dlrun("logs", job, "--rank", rank).stdout.split()[2] for rank in "01"])
+    assert said == [["compiled"] * 2, ["found"] * 2]
+    (store,) = laptop.there("ls -d .local/state/dlrun/jobs/.dlrun-hub-*/caches--*").split()
+    laptop.there(f"rm -r {store}")
+
+
 def test_login_host_needs_nothing_but_bash_and_clients(laptop, cluster):
     """The scripts that dlrun sends start no Python there."""
     cluster.on(
