@@ -25,7 +25,8 @@ from .private_files import private_directory_at, private_file
 
 PREFIX = "caches--"
 ARCHIVE = "cache.tar"
-_ENTRIES, _MARK, _LOCK = "entries.json", ".json", ".lock"
+ENTRIES = "entries.json"
+_MARK, _LOCK = ".json", ".lock"
 _SUPERSEDED = (
     3600.0  # seconds since its last use for which jobs may still read a version that is not the newest
 )
@@ -105,7 +106,7 @@ class Store:
     def entries(self, version: Version) -> Entries:
         """The entries of a version; none if their list is damaged: then all are added again."""
         try:
-            with self._below(version.name, _ENTRIES) as file:
+            with self._below(version.name, ENTRIES) as file:
                 listed = json.loads(file.read().decode("ascii"))
             return {str(path): (int(size), int(mtime)) for path, (size, mtime) in listed.items()}
         except (AttributeError, OSError, TypeError, ValueError):
@@ -159,7 +160,7 @@ class Store:
                             add_old(tar, earlier, old.digest, [path for path in entries if path not in local])
                 file.flush()
                 os.fsync(file.fileno())
-            with self._new(made, _ENTRIES) as file:
+            with self._new(made, ENTRIES) as file:
                 file.write(json.dumps(entries).encode("ascii"))
             self._publish(made, machine, about, archive, len(entries))
         except BaseException:

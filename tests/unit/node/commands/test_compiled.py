@@ -40,13 +40,8 @@ def save(store, place, *more, code=0):
     )
 
 
-def found(store, tmp_path):
-    """(what was said, what a job's node gets: path -> content); no files if there is no archive."""
-    answer, target = tmp_path / "answer", tmp_path / f"node-{len(list(tmp_path.glob('node-*')))}"
-    answer.unlink(missing_ok=True)
-    said = run("compiled-find", "--store", store, "--key", KEY, "--out", answer)
-    if not answer.exists():
-        return said, {}
+def seed(answer, target):
+    """Give a node what `compiled-find` has found."""
     machine, digest, archive = answer.read_text().split(maxsplit=2)
     words = [
         "--into",
@@ -58,7 +53,17 @@ def found(store, tmp_path):
         "--archive",
         archive.strip(),
     ]
-    run("compiled-seed", *words, "--run", "8.0", "--name", "seed", "--to", target / "stage")
+    return run("compiled-seed", *words, "--run", "8.0", "--name", "seed", "--to", target / "stage")
+
+
+def found(store, tmp_path):
+    """(what was said, what a job's node gets: path -> content); no files if there is no archive."""
+    answer, target = tmp_path / "answer", tmp_path / f"node-{len(list(tmp_path.glob('node-*')))}"
+    answer.unlink(missing_ok=True)
+    said = run("compiled-find", "--store", store, "--key", KEY, "--out", answer)
+    if not answer.exists():
+        return said, {}
+    seed(answer, target)
     files = (path for path in (target / "caches").rglob("*") if path.is_file())
     return said, {str(path.relative_to(target / "caches")): path.read_text() for path in files}
 
@@ -90,6 +95,20 @@ def test_entries_that_all_nodes_must_have_are_those_of_the_archive(store, tmp_pa
     save(store, place)
     _, files = found(store, tmp_path)
     assert files == {"inductor/one": "1", ".runs/8.0/jax/step": RUN}
+
+
+def test_a_node_that_has_all_reads_nothing(store, tmp_path):
+    save(store, entries(tmp_path / "a", one="1", two="2"))
+    found(store, tmp_path)
+    assert (
+        seed(tmp_path / "answer", tmp_path / "node-0")
+        == "dlrun: caches: this node has what is in the user's store\n"
+    )
+    (tmp_path / "node-0/caches/inductor/two").write_text("")
+    assert "2 files" in seed(tmp_path / "answer", tmp_path / "node-0")
+    (tmp_path / "node-0/caches/inductor/one").unlink()
+    seed(tmp_path / "answer", tmp_path / "node-0")
+    assert (tmp_path / "node-0/caches/inductor/one").read_text() == "1"
 
 
 def test_a_node_forgets_environments_that_no_job_uses(store, tmp_path):
