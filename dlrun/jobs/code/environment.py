@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlrun.jobs.code import reach
 from dlrun.model.plan import Plan
@@ -30,9 +30,7 @@ def described(plan: Plan, root: Path) -> dict[str, Any]:
     found: dict[str, Any] = {
         "prefix": None if prefix is None else str(prefix),
         "python": None if prefix is None else _python(prefix),
-        "distributions": {}
-        if prefix is None
-        else {name: version for name, version, _ in distributions(prefix)},
+        "distributions": {} if prefix is None else {one.name: one.version for one in distributions(prefix)},
         "modules": list(plan.environment.modules),
         "image": _image(plan.environment.container),
         "lock": {},
@@ -53,8 +51,16 @@ def named(plan: Plan, locks: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def installed(plan: Plan) -> list[tuple[str, str, str]]:
-    """(name, version, directory of its metadata) of each installed distribution, for the check at a start."""
+class Distribution(NamedTuple):
+    """An installed distribution, and the directory of its metadata."""
+
+    name: str
+    version: str
+    metadata: str
+
+
+def installed(plan: Plan) -> list[Distribution]:
+    """Each installed distribution, for the check at a start."""
     prefix = _prefix(plan)
     return [] if prefix is None else list(distributions(prefix))
 
@@ -79,7 +85,7 @@ def editable(plan: Plan, root: Path) -> list[str]:
     return [os.path.relpath(name, root) for name in found]
 
 
-def distributions(prefix: Path) -> Iterator[tuple[str, str, str]]:
+def distributions(prefix: Path) -> Iterator[Distribution]:
     """The distributions below a prefix, by the names of their directories (PyPA, Recording installed projects)."""
     for place in sorted(
         [*prefix.glob("lib/python3*/site-packages"), *prefix.glob("lib/python3*/dist-packages")]
@@ -91,7 +97,7 @@ def distributions(prefix: Path) -> Iterator[tuple[str, str, str]]:
         for name in names:
             if name.endswith(".dist-info") and "-" in name:
                 what, _, version = name.removesuffix(".dist-info").rpartition("-")
-                yield what, version, f"{place}/{name}"
+                yield Distribution(what, version, f"{place}/{name}")
 
 
 def _prefix(plan: Plan) -> Path | None:

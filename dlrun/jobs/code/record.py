@@ -123,7 +123,7 @@ def _find(plan: Plan, found: _Findings, without: Sequence[str]) -> None:
     found.root = root
     reach.read([*reach.beside(words(plan), directory, root), *inside], found.digests, deadline)
     found.environment = environment.described(plan, root)
-    found.installed = [one for one in environment.installed(plan) if is_listed(one[2])]
+    found.installed = [one for one in environment.installed(plan) if is_listed(one.metadata)]
     found.done = True
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from dlrun.jobs.queue import status
 from dlrun.jobs.records import jobs, validation
@@ -33,27 +34,34 @@ def read_entry(entry: object, count: int) -> tuple[Job, tuple[int, ...]] | None:
     return None
 
 
-def statuses(job: Job) -> list[tuple[Job, int | None, JobStatus]]:
-    """(job, index there, status) of the last attempt at each run."""
+class Attempt(NamedTuple):
+    """One attempt at a run: its job, its point there (None outside a sweep), and its status."""
+
+    job: Job
+    point: int | None
+    status: JobStatus
+
+
+def statuses(job: Job) -> list[Attempt]:
+    """The last attempt at each run."""
     return [every[-1] for every in attempts(job)]
 
 
-def attempts(job: Job) -> list[list[tuple[Job, int | None, JobStatus]]]:
-    """For each run, (job, index there, status) of all attempts, the first one first."""
+def attempts(job: Job) -> list[list[Attempt]]:
+    """For each run all attempts, the first one first."""
     chain = [(job, tuple(range(job.array or 1))), *reruns(job)]
     known = status.of([one for one, _ in chain])
-    found: dict[int, list[tuple[Job, int | None, JobStatus]]] = {}
+    found: dict[int, list[Attempt]] = {}
     for one, points in chain:
         # A job that was never submitted has no statuses.
         for index, (point, current) in enumerate(zip(points, known[one.directory], strict=False)):
-            found.setdefault(point, []).append((one, index if one.array is not None else None, current))
+            found.setdefault(point, []).append(
+                Attempt(one, index if one.array is not None else None, current)
+            )
     return [found[point] for point in sorted(found)]
 
 
 def failed(job: Job) -> list[int]:
     """The runs of a job whose last attempt failed."""
-    return [
-        n
-        for n, (_, _, current) in enumerate(statuses(job))
-        if current.state.final and current.state is not State.COMPLETED
-    ]
+    states = [attempt.status.state for attempt in statuses(job)]
+    return [n for n, state in enumerate(states) if state.final and state is not State.COMPLETED]

@@ -55,7 +55,7 @@ def results_of(
     """
     plan = job.plan() if wanted is None else replace(job.plan(), metrics=wanted)
     runs = attempts.statuses(job)
-    for one in {run.directory: run for run, _, _ in runs}.values():
+    for one in {run.job.directory: run.job for run in runs}.values():
         _copy_logs(one, "first", runs)
     found, codes = [], dict[Path, History]()
     for number, run in enumerate(runs):
@@ -85,14 +85,14 @@ def earlier(job: Job) -> float:
     return sum(result.node_hours or 0.0 for result in tries)
 
 
-def _copy_logs(job: Job, wanted: str, runs: Sequence[tuple[Job, int | None, JobStatus]]) -> None:
+def _copy_logs(job: Job, wanted: str, runs: Sequence[attempts.Attempt]) -> None:
     """Copy the logs of a job from its login node; for an ended job only once."""
     mark = job.directory / f".logs-{wanted}"
     if job.remote is None or mark.exists():
         return
     with log_copies.of(job, wanted) as refresh:
         refresh(True)
-    if all(status.state.final for run, _, status in runs if run.directory == job.directory):
+    if all(run.status.state.final for run in runs if run.job.directory == job.directory):
         with suppress(OSError):  # a full disk: they are copied again next time
             mark.touch()
 

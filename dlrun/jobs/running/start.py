@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dlrun import backends
-from dlrun.errors import Invalid
+from dlrun.errors import Invalid, OperationFailed
 from dlrun.jobs.clusters import allocation as allocations
 from dlrun.jobs.clusters.environment import within_allocation
 from dlrun.jobs.records.jobs import Job
@@ -219,3 +221,39 @@ def _left(granted: Granted, now: float) -> Duration | None:
     except (ValueError, OverflowError):  # `Unknown`, for one without a limit
         return None
     return Duration(max(1, int(end - now)))
+
+
+# Get an allocation with the scheduler's own command, in which the same command line runs.
+
+
+def run_in_allocation(inputs: Inputs) -> int:
+    """Replace this process by the command that gets an allocation and runs this command line in it.
+
+    Raises Invalid if the site's scheduler has no such command, OperationFailed if it is not installed.
+    """
+    scheduler = backends.scheduler(inputs.site.scheduler.type)
+    allocation = scheduler.ALLOCATION
+    if allocation is None or allocation.without is None:
+        way = (
+            f"start `{allocation.line()}`, and run this there" if allocation else "leave out `--interactive`"
+        )
+        raise Invalid(f"{scheduler.NAME} gives no allocation for one command", help=way)
+    start = shlex.split(allocation.start)
+    words = [*start, *options(prepare(inputs.path, inputs=inputs).plan, allocation.without), *own_command()]
+    try:
+        os.execvp(words[0], words)  # noqa: S606 - a list of arguments
+    except OSError as error:
+        raise OperationFailed(f"`{words[0]}` cannot be started: {error.strerror}") from None
+
+
+def options(plan: Plan, without: tuple[str, ...]) -> list[str]:
+    """The directives of a plan as options, but those that an allocation does not have."""
+    return [one.text for one in plan.directives if one.text.partition("=")[0] not in without]
+
+
+def own_command() -> list[str]:
+    """This command line, for the allocation."""
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)  # what follows is the training's own
+    own = [word for word in words[:end] if word != "--interactive"]
+    return [sys.executable, "-m", "dlrun", *own, *words[end:]]

@@ -12,8 +12,7 @@ from dlrun.config.decode import decode
 from dlrun.config.load import LoadedSite
 from dlrun.config.nodes import MapNode, ScalarNode
 from dlrun.config.secrets import hide
-from dlrun.config.site_checks import advice
-from dlrun.config.sites import Profile
+from dlrun.config.sites import Profile, advice
 from dlrun.errors import Invalid
 from dlrun.fabrics import rules
 from dlrun.fabrics.libraries import job_libraries

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlrun.errors import OperationFailed
 from dlrun.schedulers.pbs import qstat
@@ -125,34 +125,45 @@ def _open(queues: Stanzas, manager: str) -> list[str]:
 
 
 def _kinds(nodes: Stanzas, *, torque: bool) -> list[Nodes]:
-    found: dict[tuple[int, int, int], list[str]] = {}
+    found: dict[_Shape, list[str]] = {}
     for name, node in nodes.items():
         found.setdefault(_torque_shape(node) if torque else _shape(node), []).append(name)
     kinds: list[Nodes] = []
-    for (cpus, memory, gpus), names in found.items():
+    for shape, names in found.items():
         ready = sorted(names, key=lambda name: nodes[name].get("state", "free") != "free")
         kinds.append(
             Nodes(
                 name=kind_name(names[0], kinds),
                 count=len(names),
-                memory_mib=memory,
-                cpus=cpus,
-                gpus=gpus,
+                memory_mib=shape.memory,
+                cpus=shape.cpus,
+                gpus=shape.gpus,
                 hosts=tuple(ready),
             )
         )
     return kinds
 
 
-def _shape(node: Mapping[str, Any]) -> tuple[int, int, int]:
+class _Shape(NamedTuple):
+    """What the nodes of a kind have in common; memory in MiB."""
+
+    cpus: int
+    memory: int
+    gpus: int
+
+
+def _shape(node: Mapping[str, Any]) -> _Shape:
     has = node.get("resources_available", {})
-    return whole_number(has.get("ncpus")) or 0, _mib(has.get("mem")), whole_number(has.get("ngpus")) or 0
+    return _Shape(
+        whole_number(has.get("ncpus")) or 0, _mib(has.get("mem")), whole_number(has.get("ngpus")) or 0
+    )
 
 
-def _torque_shape(node: Mapping[str, Any]) -> tuple[int, int, int]:
-    """(CPUs, MiB, GPUs) of a Torque node, whose memory is in the comma-separated `status`."""
+def _torque_shape(node: Mapping[str, Any]) -> _Shape:
+    """The shape of a Torque node, whose memory is in the comma-separated `status`."""
     status = dict(word.partition("=")[::2] for word in str(node.get("status", "")).split(","))
-    return whole_number(node.get("np")) or 0, _mib(status.get("physmem")), whole_number(node.get("gpus")) or 0
+    cpus, gpus = whole_number(node.get("np")) or 0, whole_number(node.get("gpus")) or 0
+    return _Shape(cpus, _mib(status.get("physmem")), gpus)
 
 
 def _mib(value: object) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -10,21 +11,26 @@ from pathlib import Path
 from typing import Any
 
 from dlrun import backends
+from dlrun.errors import Invalid
+from dlrun.jobs.clusters.allocation import nodes
 from dlrun.jobs.logs import files as log_files
 from dlrun.jobs.queue import watch
+from dlrun.jobs.records import directories, jobs
 from dlrun.jobs.records.jobs import Job
-from dlrun.jobs.submission.files import BUNDLE
+from dlrun.jobs.submission.files import BUNDLE, files
 from dlrun.jobs.submission.prepare import prepare, spec_inputs
 from dlrun.jobs.submission.submit import submit
 from dlrun.model.plan import FabricCheck, Plan
 from dlrun.model.spec import OnFailure, Spec, Sweep
 from dlrun.model.units import Duration
 from dlrun.node.checks import transport_lines
-from dlrun.plan.runtime_checks import VERBOSE, expected
-from dlrun.site.verify import allocation as verify_allocation
+from dlrun.plan.runtime_checks import VERBOSE, expected, granted
+from dlrun.render.written_names import written_names
 from dlrun.site.verify.compare import compare_check, compare_nodes
 from dlrun.site.verify.network import interfaces_of
 from dlrun.site.verify.report import Checked, NodeRanks
+from dlrun.system.process import run as run_program
+from dlrun.system.writing import append_to
 
 LONGEST = Duration(600)
 """Walltime of a check in seconds: short, to start soon, but more than it needs."""
@@ -68,7 +74,7 @@ def run(
     plan = replace(prepared.plan, roles=roles)
     for warning in plan.warnings:
         notice(f"warning: {warning}")
-    job = verify_allocation.run(plan) if here else _submitted(plan, notice)
+    job = run_here(plan) if here else _submitted(plan, notice)
     fabric = expected(inputs.site, "warn")
     found = reports(job.directory)
     interfaces = tuple(over) or interfaces_of(plan)
@@ -170,3 +176,35 @@ def hosts_of(run: Path) -> list[str]:
         return [line.partition(".")[0] for line in (run / "hosts").read_text(encoding="utf-8").split()]
     except OSError:
         return []
+
+
+# Run a check in the allocation of this shell instead of a separate job.
+
+_TIMEOUT = 900.0
+"""Time limit of the check in seconds."""
+
+
+def run_here(plan: Plan) -> Job:
+    """Run the plan's script to its end; raises Invalid without an allocation of the plan's size."""
+    allocation = backends.scheduler(plan.scheduler).ALLOCATION
+    if allocation is None:
+        raise Invalid(f"`{plan.scheduler}` has no allocations to run in", help="leave out `--here`")
+    job_id = os.environ.get(allocation.job_id)
+    if not job_id:
+        message = f"this shell is not in an allocation of {plan.scheduler}"
+        raise Invalid(
+            message, help=f"get one with `{allocation.line()}`, or leave out `--here` to submit a job"
+        )
+    has, wants = nodes(allocation, os.environ), granted(plan.request).nodes
+    if has != wants:
+        message = f"allocation {job_id} has {has} nodes, but the plan needs {wants}"
+        raise Invalid(message, help="request as many, or use `--set resources.nodes=…`")
+    target = directories.new_directory(jobs.home(), plan.name).absolute()
+    directories.create(target, files(plan, None, target), written_names(plan))
+    done = run_program(("bash", str(target / "job.sh")), directory=target, timeout=_TIMEOUT)
+    with append_to(target / "logs" / "job.log") as log:
+        log.write((done.stdout + done.stderr).encode(errors="surrogateescape"))
+    return Job(
+        directory=target, name=plan.name, site=plan.site, scheduler=plan.scheduler, job_id=job_id,
+        submitted=time.time(), array=None,
+    )  # fmt: skip

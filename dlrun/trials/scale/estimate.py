@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import combinations
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from dlrun.model.record import record
 from dlrun.trials.scale.table import Row, Table
@@ -25,6 +25,14 @@ Mode = Literal["weak", "strong"]
 
 FEWEST = 3
 """Minimum number of measured sizes: with fewer, the error of the fit is undefined."""
+
+
+class Terms(NamedTuple):
+    """The three terms of the model: seconds a sample, or the coefficients of these at a size."""
+
+    compute: float
+    latency: float
+    volume: float
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -79,16 +87,21 @@ def estimate(table: Table, nodes: Sequence[int], mode: Mode, algorithm: Algorith
             )
         )
     return Estimate(
-        algorithm=best, compute=terms[0], latency=terms[1], volume=terms[2], error=error, points=tuple(points)
+        algorithm=best,
+        compute=terms.compute,
+        latency=terms.latency,
+        volume=terms.volume,
+        error=error,
+        points=tuple(points),
     )
 
 
-def _basis(ranks: int, mode: Mode, algorithm: Algorithm) -> tuple[float, float, float]:
+def _basis(ranks: int, mode: Mode, algorithm: Algorithm) -> Terms:
     """Coefficients of the terms in the seconds per sample; steps of weak scaling have p times the samples of one rank."""
     latency = 2.0 * (ranks - 1) if algorithm == "ring" else 2 * math.log2(ranks)
     volume = 2.0 * (ranks - 1) / ranks
     share = 1 / ranks if mode == "weak" else 1.0
-    return 1 / ranks, latency * share, volume * share
+    return Terms(1 / ranks, latency * share, volume * share)
 
 
 def _predict(terms: Sequence[float], ranks: int, mode: Mode, algorithm: Algorithm) -> float:
@@ -105,11 +118,11 @@ def _unseen(rows: Sequence[Row], mode: Mode, algorithm: Algorithm) -> float:
     return worst
 
 
-def _fit(rows: Sequence[Row], mode: Mode, algorithm: Algorithm) -> tuple[float, float, float]:
+def _fit(rows: Sequence[Row], mode: Mode, algorithm: Algorithm) -> Terms:
     """Non-negative least squares of the relative errors: the best non-negative solution over all subsets of terms."""
     # Multiplied by the throughput, so that a residual is a relative error.
     basis = [[b * row.middle for b in _basis(row.ranks, mode, algorithm)] for row in rows]
-    best: tuple[float, tuple[float, float, float]] = (math.inf, (0.0, 0.0, 0.0))
+    best, smallest = Terms(0.0, 0.0, 0.0), math.inf
     for count in range(1, min(3, len(rows)) + 1):
         for kept in combinations(range(3), count):
             solved = _solve([[line[k] for k in kept] for line in basis])
@@ -120,9 +133,9 @@ def _fit(rows: Sequence[Row], mode: Mode, algorithm: Algorithm) -> tuple[float, 
                 terms[k] = value
             # With three terms there are seven subsets, so that trying all needs no iterative solver.
             miss = sum((sum(t * b for t, b in zip(terms, line, strict=True)) - 1) ** 2 for line in basis)
-            if miss < best[0] * (1 - 1e-9) - 1e-18:  # a further term must help
-                best = (miss, (terms[0], terms[1], terms[2]))
-    return best[1]
+            if miss < smallest * (1 - 1e-9) - 1e-18:  # a further term must help
+                best, smallest = Terms(*terms), miss
+    return best
 
 
 def _solve(basis: Sequence[Sequence[float]]) -> list[float] | None:
