@@ -75,11 +75,15 @@ class Pool(Coordinator):
 
     def run(self, points: int, places: List[Place], at_once: int) -> int:
         """Run all points that have not ended, so many at a time; returns the exit code of the first that failed."""
-        for point in range(points):  # some ended with the start before, when this program was gone
+        waiting = collections.deque()  # type: Deque[int]
+        for point in range(points):
             state = self.state(point)
+            # Some ended with the start before, when this program was gone.
             if state.get("state") == "ended" and state.get("reason") in ("asked to end", LOST):
-                self.write(point, dict(state, unfinished=True))
-        waiting = collections.deque(i for i in range(points) if not self.is_done(i))
+                state["unfinished"] = True
+                self.write(point, state)
+            if not is_done(state):
+                waiting.append(point)
         free = collections.deque(places)
         running = []  # type: List[Place]
         log_line("dlrun: {} of {} points to run, {} at a time".format(len(waiting), points, at_once))
@@ -103,7 +107,7 @@ class Pool(Coordinator):
         if self.watcher is not None:
             self.watcher.terminate()
         self.name_those_that_were_signalled()
-        left = [i for i in range(points) if not self.is_done(i)]
+        left = [i for i in range(points) if not is_done(self.state(i))]
         if left and not (self.reason or self.closing):
             log_line("dlrun: no place is left that can start a point")
             self.code = self.code or 1
@@ -147,11 +151,6 @@ class Pool(Coordinator):
             self.await_signal()
         for point in self.signalled if self.reason else ():
             self.write(point, dict(self.state(point), reason=self.reason, unfinished=True))
-
-    def is_done(self, point: int) -> bool:
-        """True for a point that has ended by itself, not with a job that was asked to end and started again."""
-        state = self.state(point)
-        return state.get("state") == "ended" and not state.get("unfinished")
 
     def leave(self, left: List[int]) -> None:
         """Leave these points to the next start of the job; without one they have ended with this one."""
@@ -310,6 +309,11 @@ class Pool(Coordinator):
     def write(self, point: int, state: Dict[str, Any]) -> None:
         """Write the record of a point."""
         write_state(self.path(point), state)
+
+
+def is_done(state: Dict[str, Any]) -> bool:
+    """True for the record of a point that has ended by itself, not with a job that was asked to end and started again."""
+    return state.get("state") == "ended" and not state.get("unfinished")
 
 
 def exit_code(process: Any) -> int:

@@ -8,6 +8,7 @@ from dlrun.model.data import Snapshot
 from dlrun.model.plan import DataPlan, Plan
 from dlrun.model.spec import Watch
 from dlrun.model.text import Shell, Text
+from dlrun.plan.command.pool import STEP
 from dlrun.plan.environment import HUB_CACHE, in_hub_cache
 from dlrun.plan.trackers.table import OFFLINE_DIRECTORY
 from dlrun.render.shell import join
@@ -34,7 +35,7 @@ def library(plan: Plan) -> dict[str, tuple[str, ...]]:
         files["seed"] = ("seed",)
     if "addresses" in rank_parts(plan) or asks_first(plan):
         files["addresses"] = ("addresses",)
-    if plan.pool is not None and any("/step.sh" in str(word) for word in plan.pool.start):
+    if plan.pool is not None and STEP in plan.pool.start:
         files["step"], files["ssh"] = ("step",), ("ssh",)
     return files
 

@@ -26,6 +26,8 @@ from dlrun.plan.resources import Layout, gpus_of_node, node_type_of
 
 CODE = "DLR140"
 _ARRAY = "without `nodes` under `sweep`, its points are a job array"
+STEP = Text.of(Shell("$DLRUN_JOB_DIR"), "/lib/step.sh")
+"""The program that starts a point on a node, where the scheduler has no command for that."""
 
 
 def divided(spec: Spec, site: Site, topology: Topology | None, ledger: Ledger) -> Spec:
@@ -236,9 +238,8 @@ def plan(spec: Spec, site: Site) -> PoolPlan | None:
     start, unset = starting(site)
     if backends.scheduler(site.scheduler.type).MOST_NODES != 1 and not is_command(start):
         to_host = on_host(site)
-        code = Text.of(Shell("$DLRUN_JOB_DIR"), "/lib/step.sh")
         words = map(Text.of, ("{signal}", str(len(to_host))))
-        start = (*map(Text.of, ("bash", "-p")), code, Text.of(Shell("$DLRUN_FIRST_HOST")), *words, *to_host)
+        start = (*map(Text.of, ("bash", "-p")), STEP, Text.of(Shell("$DLRUN_FIRST_HOST")), *words, *to_host)
     return PoolPlan(nodes=spec.sweep.nodes, places=spec.sweep.points_per_node, start=start, unset=unset)
 
 
