@@ -110,6 +110,11 @@ class Inputs:
     notes: tuple[Problem, ...] = ()
     roles: Mapping[str, RoleInputs] = field(default_factory=dict)
 
+    @property
+    def programs(self) -> tuple[RoleInputs, ...]:
+        """The programs of the job: its own, or those of its roles."""
+        return tuple(self.roles.values()) or (RoleInputs(spec=self.spec, origins=self.origins),)
+
 
 def layers_of(
     path: Path,

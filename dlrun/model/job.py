@@ -13,6 +13,8 @@ UNMET = "a dependency can never be met"
 
 ASKED_TO_END = "asked to end"
 """Reason in the record of a run whose script was ended by SIGTERM: by whom, the scheduler knows."""
+ROLE_STATE = "role.json"
+"""The file with the state of a role, in its directory."""
 BY_SIGNAL = "a signal ended it"
 """Reason of a cancelled job at schedulers that record deleted jobs only as ended by a signal."""
 

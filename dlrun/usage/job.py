@@ -15,7 +15,7 @@ from dlrun.jobs.queue.results import elapsed
 from dlrun.jobs.records import divisions
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import run_state
-from dlrun.model.job import JobStatus
+from dlrun.model.job import JobStatus, role_directory
 from dlrun.model.plan import Plan
 from dlrun.model.spec import Metric
 from dlrun.plan.metrics.log import RunSize, read_metric
@@ -97,8 +97,11 @@ def copy_records(job: Job) -> None:
         return
     from dlrun.jobs.remote.fetch import fetch_record
 
-    run = "points/*/" if job.array is not None else ""
-    fetch_record(job, job.remote, [f"{run}{DIRECTORY}/*.jsonl", f"{run}{divisions.DIRECTORY}/*"])
+    runs = (
+        ["points/*/"] if job.array is not None else ["", *(f"{role_directory(role)}/" for role in job.roles)]
+    )
+    names = (f"{DIRECTORY}/*.jsonl", f"{divisions.DIRECTORY}/*")
+    fetch_record(job, job.remote, [f"{run}{name}" for run in runs for name in names])
 
 
 # Divide the time of a run into phases, from its script's record, its samples and its log.

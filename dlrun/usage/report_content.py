@@ -17,12 +17,11 @@ from dlrun.errors import DlrunError
 from dlrun.jobs.code.history import History
 from dlrun.jobs.logs import files as log_files
 from dlrun.jobs.queue.results import Result, results_of
-from dlrun.jobs.queue.role_states import RECORD
 from dlrun.jobs.records import jobs
 from dlrun.jobs.records.divisions import divisions
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import read_json, run_state
-from dlrun.model.job import JobStatus, State
+from dlrun.model.job import ROLE_STATE, JobStatus, State
 from dlrun.model.plan import Plan
 from dlrun.model.spec import SHELL
 from dlrun.model.units import Duration, many, plain
@@ -184,7 +183,7 @@ def _timeline(job: Job, states: Sequence[JobStatus]) -> Iterator[Run]:
             yield Run(name="job" if job.roles else str(number) if len(runs) > 1 else "", spans=spans)
     over = bool(states) and states[0].state.final
     for name in job.roles:
-        yield from _role_line(name, read_json(job.role_directory(name) / RECORD) or {}, now, over=over)
+        yield from _role_line(name, read_json(job.role_directory(name) / ROLE_STATE) or {}, now, over=over)
 
 
 def _role_line(name: str, record: Mapping[str, Any], now: float, *, over: bool) -> Iterator[Run]:

@@ -17,15 +17,16 @@ from dlrun.errors import OperationFailed
 from dlrun.jobs.clusters.login import transport_of
 from dlrun.jobs.logs import files as log_files
 from dlrun.jobs.records.jobs import Job, Remote
-from dlrun.jobs.remote.copies import LOG, poll, pulling
+from dlrun.jobs.remote.copies import LOG, RUN, poll, pulling
 from dlrun.jobs.remote.fetch import listing
 from dlrun.jobs.remote.target import RemoteFile
+from dlrun.model.job import role_directory
 from dlrun.why import evidence as why_evidence
 from dlrun.why.evidence import ProcessEnd
 
 _copies: list[tempfile.TemporaryDirectory[str]] = []
 """The directories of the copies; each is removed at the end of this process."""
-_SMALL = re.compile(r"(?:points/[0-9]+/)?(?:state\.json|(?:failures|ended|stacks)/[^./\0][^/\0]*)")
+_SMALL = re.compile(RUN + r"(?:state\.json|(?:failures|ended|stacks)/[^./\0][^/\0]*)")
 _OTHERS = 24
 """Logs per run of ranks without failure notes: the first to fall silent, and as many of the last before the failure."""
 _FILE_SERVER = 1_000_000_000
@@ -44,6 +45,7 @@ def fetch(job: Job, remote: Remote, runs: Sequence[Path]) -> dict[Path, Path]:
     place = Path(_copies[-1].name)
     names = [run.relative_to(job.directory).as_posix() for run in runs]
     prefixes = ["" if name == "." else f"{name}/" for name in names]
+    prefixes += [f"{role_directory(role)}/" for role in job.roles]
     transport = transport_of(remote.host, remote.transport)
     small = [
         f"{prefix}{part}"

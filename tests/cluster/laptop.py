@@ -134,7 +134,7 @@ class Laptop:
         self.cluster.on("laptop", ["tee", name], input=text, check=True)
 
     def spec(self, script: str, **more: Any) -> str:
-        """Write a training spec whose command is bash code, with a name of its own; its file name."""
+        """Write a training spec whose command is bash code, with a name of its own; its file name. None: without that key."""
         self.serial += 1
         spec = {
             "name": f"far{self.serial}",
@@ -144,6 +144,7 @@ class Laptop:
             "site": self.site,
             **more,
         }
+        spec = {key: value for key, value in spec.items() if value is not None}
         self.write(f"work/{self.serial}.yaml", yaml.safe_dump(spec))
         return f"{self.serial}.yaml"
 

@@ -306,6 +306,60 @@ def test_sweep_and_a_job_that_waits_for_another(laptop):
     assert laptop.ended(job)["state"] == "completed"
 
 
+def test_roles(laptop):
+    """Files, code, states, logs and the first cause of each role; the record and the job directory have the same layout."""
+    laptop.run(
+        "mkdir work/parts && cd work/parts && echo 'echo judged $(cat text)' >judge.sh && echo well >text"
+    )
+    judge = "bash judge.sh; touch ../judged; sleep 600"
+    train = (
+        "echo begun $DLRUN_ROLE_JUDGE_HOSTS; ls; echo 'ModuleNotFoundError: No module named nowhere'; exit 3"
+    )
+    roles = {
+        "judge": {"framework": "mpi", "command": judge, "ready": {"log": "judged", "within": "1m"}},
+        "train": {"command": train, "needs": ["judge"]},
+    }
+    more = {"directory": "parts", "files": ["."], "code": "snapshot"}
+    spec = laptop.spec("", command=None, framework=None, resources={"walltime": "5m"}, roles=roles, **more)
+    job = laptop.submit(spec)
+    assert laptop.ended(job)["state"] == "failed"
+    whole = laptop.job(job)
+    assert [(role["role"], role["state"]) for role in whole["roles"]] == [
+        ("judge", "ended"),
+        ("train", "ended"),
+    ]
+    assert (whole["roles"][1]["exit_code"], whole["roles"][1]["hosts"]) == (3, ["n2"])
+    (why,) = json.loads(laptop.dlrun("why", job, "--json").stdout)["why"]
+    assert (why["cause"], why["first"]["host"]) == ("missing-module", "n2")
+    assert why["log"] == "roles/train/logs/rank-0.log"
+    shown = laptop.dlrun("logs", job).stdout
+    assert "[judge/rank 0] judged well" in shown
+    assert "[train/rank 0] begun n1" in shown
+    only = laptop.dlrun("logs", job, "--role", "train").stdout
+    assert {"judge.sh", "text"} <= set(only.split())
+    assert "judged" not in only
+    (copy,) = laptop.records_of(f"far{laptop.serial}")
+    (there,) = laptop.directories_of(f"far{laptop.serial}")
+    logs = "cd .local/state/dlrun/jobs && ls {}/roles/*/logs/rank-0.log"
+    assert (
+        laptop.run(logs.format(copy)).count("rank-0.log")
+        == laptop.there(logs.format(there)).count("rank-0.log")
+        == 2
+    )
+    laptop.dlrun("usage", job)
+    again = json.loads(laptop.dlrun("resubmit", job, "--json").stdout)["job"]["job_id"]
+    assert laptop.ended(again)["state"] == "failed"
+    assert "[judge/rank 0] judged well" in laptop.dlrun("logs", again).stdout
+
+
+def test_roles_whose_files_are_not_one_tree(laptop):
+    roles = {"one": {"command": "true"}, "two": {"command": "true", "directory": "sub"}}
+    spec = laptop.spec("", command=None, framework=None, roles=roles, files=["*.yaml"])
+    said = laptop.dlrun("submit", spec, "--host", "login", code=2).stderr
+    assert "sent as one tree" in said
+    assert not laptop.directories_of(f"far{laptop.serial}")
+
+
 def test_cancel_hold_and_release(laptop):
     job = laptop.submit(laptop.spec("sleep 100", hold=True))
     assert laptop.job(job)["runs"][0]["state"] == "held"

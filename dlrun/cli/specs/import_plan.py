@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dlrun import backends
 from dlrun.errors import DlrunError
 from dlrun.importing.draft import SpecDraft
-from dlrun.jobs.submission.prepare import build_plan, plan_inputs
+from dlrun.jobs.submission.prepare import build_plan, plan_inputs, workplace
 from dlrun.model.plan import Plan
 from dlrun.model.problem import InvalidFile
 from dlrun.model.site import Site
@@ -41,11 +42,11 @@ def _plan(text: str, site: str, sets: Sequence[str], *, is_real: bool) -> Plan:
     loaded = reading.load_spec(
         Path("spec.yaml"), sets=sets, site=site, text=text, options=backends.framework_options
     )
-    here = Path("/")
-    inputs = plan_inputs(loaded, loaded.spec, str(here / (loaded.spec.directory or "")))
+    place = partial(workplace, Path("/"))
+    inputs = plan_inputs(loaded, loaded.spec, place(loaded.spec))
     if not is_real:
         inputs = replace(inputs, site=_assumed(inputs.site))
-    return build_plan(inputs, loaded.roles, here)
+    return build_plan(inputs, loaded.roles, place)
 
 
 def _assumed(site: Site) -> Site:

@@ -107,13 +107,12 @@ def _of_earlier(job: Path) -> Iterator[Taken]:
         )
 
 
-def with_roles(plan: Plan, recorded: Mapping[str, str], taken: Taken) -> dict[str, str]:
+def with_roles(plan: Plan, made: Mapping[str, str], root: str | None = None) -> dict[str, str]:
     """The files of the record and of the snapshot, and those in the directory of each role, a job of its own that reads them.
 
-    Raises Invalid for a role that works outside of the snapshot.
+    root: of the snapshot, on this machine. Raises Invalid for a role that works outside of it.
     """
-    made = {**recorded, **taken.files}
-    found, root = dict(made), (taken.facts or {}).get("root")
+    found = dict(made)
     for one in (role.plan for role in plan.each_role):
         of_role = {name: text for name, text in made.items() if name != DIFF}
         if SNAPSHOT in of_role and root is not None:

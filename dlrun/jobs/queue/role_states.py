@@ -6,9 +6,8 @@ from typing import Any
 
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import read_json
+from dlrun.model.job import ROLE_STATE
 from dlrun.model.record import record
-
-RECORD = "role.json"
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -30,7 +29,7 @@ class RoleState:
 
 def of(job: Job) -> list[RoleState]:
     """The roles of a job in the order of their nodes; empty for other jobs."""
-    return [_state(name, read_json(job.role_directory(name) / RECORD) or {}) for name in job.roles]
+    return [_state(name, read_json(job.role_directory(name) / ROLE_STATE) or {}) for name in job.roles]
 
 
 def _state(name: str, found: dict[str, Any]) -> RoleState:

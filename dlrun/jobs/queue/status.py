@@ -68,8 +68,8 @@ def of(
 
 
 def _latest(job: Job, *, prompt: bool) -> Job:
-    """The job with its latest id; of a job on a login node after another copy of its record."""
-    if job.remote is not None and backends.scheduler(job.scheduler).REQUEUE is None:
+    """The job with its latest id; of a job on a login node after another copy of its record, and of the states of its roles."""
+    if job.remote is not None and (job.roles or backends.scheduler(job.scheduler).REQUEUE is None):
         from dlrun.jobs.remote import copies  # noqa: PLC0415 - only for jobs that are elsewhere
 
         with suppress(DlrunError):

@@ -13,7 +13,7 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from dlrun.jobs.code import choose, git, record, store
+from dlrun.jobs.code import choose, git, record, snapshot, store
 from dlrun.jobs.code.names import LARGEST, RECORD, SNAPSHOT, SNAPSHOT_LIST, is_listed, is_secret
 from dlrun.jobs.code.reach import Digests
 from dlrun.jobs.records import spec_arguments
@@ -39,7 +39,7 @@ def files(plan: Plan, sent: Sequence[SentFile], keys: Mapping[str, str], base: P
     if plan.code == "off" or not keys:
         return {}
     if isinstance(plan.code, Snapshot):
-        return _snapshot(plan, sent, keys, base)
+        return snapshot.with_roles(plan, _snapshot(plan, sent, keys, base))
     found = Digests(complete=True)
     for one in sent:
         if (key := keys.get(one.name)) is None or not is_listed(one.name):
@@ -51,7 +51,7 @@ def files(plan: Plan, sent: Sequence[SentFile], keys: Mapping[str, str], base: P
         else:
             found.size += one.size or 0
             found.files[f"{plan.directory}/{one.name}"] = digest_in(key)
-    return record.of_sent(plan, base, found)
+    return snapshot.with_roles(plan, record.of_sent(plan, base, found))
 
 
 def chosen(
@@ -119,10 +119,10 @@ def parts_of_rerun(
 
     A snapshot becomes the new job's own, from the store there: what that lacks is sent if it is here as it was.
     """
-    made = {**texts, **kept(job)}
+    code, plan = kept(job), job.plan()
     if not is_stored(job):
-        return made, (), {}
-    known, (old, *more) = FileList.parse(made[SNAPSHOT_LIST]), made[SNAPSHOT].splitlines()
+        return {**texts, **snapshot.with_roles(plan, code)}, (), {}
+    known, (old, *more) = FileList.parse(code[SNAPSHOT_LIST]), code[SNAPSHOT].splitlines()
     how = spec_arguments.read(job.directory)
     here = how.directory if how is not None else Path()
     sent = [
@@ -135,7 +135,7 @@ def parts_of_rerun(
         for key in [store.key_of(digest, 0o500 if name in known.executable else 0o400)]
     }
     first = "".join(f"{line}\n" for line in (f"{place}/{_TREES}/{Path(old).name}", *more))
-    return made | {SNAPSHOT: first}, tuple(sent), keys
+    return {**texts, **snapshot.with_roles(plan, code | {SNAPSHOT: first})}, tuple(sent), keys
 
 
 def today(job: Job) -> tuple[Path, git.Repository | None, dict[str, str]]:

@@ -14,7 +14,9 @@ from dlrun.jobs.clusters.login import transport_of
 from dlrun.jobs.records import ownership
 from dlrun.jobs.records.jobs import Job, Remote
 from dlrun.jobs.remote.confined import Confined, Obstructed
+from dlrun.model.job import ROLE_STATE, role_directory
 from dlrun.model.plan import Plan
+from dlrun.model.program import ROLE_NAME
 from dlrun.model.text import digits
 from dlrun.plan import log_names
 from dlrun.system.transport.outage import Outage
@@ -25,11 +27,14 @@ from dlrun.system.transport.session import Session
 _PAUSE = 1.0
 """Seconds between two polls of a job's logs: a login node has other users."""
 
-LOG = re.compile(r"(?:points/[0-9]+/)?logs/(?:[0-9]+/)?[^./\0][^/\0]*\.log")
+RUN = rf"(?:points/[0-9]+/|{role_directory(ROLE_NAME)}/)?"
+"""The directory of a run or a role below that of its job."""
+LOG = re.compile(RUN + r"logs/(?:[0-9]+/)?[^./\0][^/\0]*\.log")
 """The names of logs that a login node may write to a job's record."""
-_RECORD = re.compile(r"(?:points/[0-9]+/)?(?:state\.json|code-starts)|job-id")
+_RECORD = re.compile(RUN + rf"(?:state\.json|code-starts|{re.escape(ROLE_STATE)})|job-id")
 """The names of other files that it may write there."""
 _OF_RUNS = ("state.json", "code-starts")
+_OF_ROLES = (*_OF_RUNS, ROLE_STATE)
 
 _ANSWER = re.compile(r"([0-9]{1,18}) ([0-9]{1,18}) (.+)", re.DOTALL)
 """What the script `pull` prints before a file's bytes: offset, number of bytes, name."""
@@ -43,7 +48,12 @@ def fetch_states(remote: Remote, jobs: Sequence[Job], *, prompt: bool = True) ->
     whole = [
         f"{glob.escape(p)}/{name}"
         for p in places
-        for name in ("job-id", *_OF_RUNS, *(f"points/*/{name}" for name in _OF_RUNS))
+        for name in (
+            "job-id",
+            *_OF_RUNS,
+            *(f"points/*/{name}" for name in _OF_RUNS),
+            *(f"{role_directory('*')}/{name}" for name in _OF_ROLES),
+        )
     ]
     transport = transport_of(remote.host, remote.transport, prompt=prompt)
 
@@ -106,7 +116,7 @@ class Logs:
 
     def _begin(self) -> Session:
         here = self._job.directory
-        copies = [path for run in self._job.run_directories() for path in (run / "logs").rglob("*.log")]
+        copies = [path for run in self._job.log_directories() for path in (run / "logs").rglob("*.log")]
         names = ((path.relative_to(here).as_posix(), path) for path in copies)
         at = {name: path.stat().st_size for name, path in names if LOG.fullmatch(name)}
         transport = transport_of(self._remote.host, self._remote.transport)
@@ -119,13 +129,14 @@ def _patterns(wanted: str, plan: Plan) -> list[str]:
         names = ["job.log"]
     elif wanted == "first" or digits(wanted):
         rank = 0 if wanted == "first" else int(wanted)
-        names = [f"*-{rank}.log", *(log_names.name(role, rank, plan.logs) for role in plan.roles)]
+        processes = [(role, one.logs) for one in plan.programs for role in one.roles]
+        names = [f"*-{rank}.log", *(log_names.name(role, rank, logs) for role, logs in processes)]
         if wanted == "first":
             names.append("job.log")
     else:
         names = ["*.log", "[0-9]*/*.log"]
-    runs = "points/*/logs" if plan.points else "logs"
-    return [f"{runs}/{name}" for name in dict.fromkeys(names)]
+    runs = ["points/*/"] if plan.points else ["", *(f"{role_directory(one.name)}/" for one in plan.each_role)]
+    return [f"{run}logs/{name}" for run in runs for name in dict.fromkeys(names)]
 
 
 def pulling(

@@ -14,14 +14,14 @@ from dlrun.errors import Invalid
 from dlrun.jobs.records import jobs
 from dlrun.jobs.remote import code as remote_code, files as remote_files
 from dlrun.jobs.remote.files import SentFile
+from dlrun.jobs.remote.images import source_of
 from dlrun.jobs.remote.steps import Facts
-from dlrun.jobs.submission.prepare import dependencies, plan_inputs
+from dlrun.jobs.submission.prepare import build_plan, dependencies, plan_inputs
 from dlrun.model.data import Snapshot, is_hub
 from dlrun.model.origin import Origin
 from dlrun.model.plan import Plan
 from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.spec import Spec
-from dlrun.plan.build import build
 from dlrun.system.inputs import preflight, spec as reading
 from dlrun.system.inputs.home import at_home
 from dlrun.system.inputs.profiles import Machine, available, load_profile
@@ -55,32 +55,50 @@ def draft(inputs: Inputs | None, host: str, *, sends: bool = True) -> RemoteInpu
         raise Invalid(
             "a saved plan is for the machine that it was made on", help="submit the spec itself with `--host`"
         )
-    if inputs.roles:
-        raise Invalid(
-            "a job with `roles` cannot be sent to a login node yet", help=f"submit it on `{host}` itself"
-        )
     named = inputs.spec.site is not None or bool(os.environ.get("DLRUN_SITE"))
     if not named and (name := site_of_host(host)) is not None:
         inputs, named = reading.on_site(inputs, name), True
-    if any(is_hub(data.source) for data in inputs.spec.data.values()):
+    if any(is_hub(data.source) for one in inputs.programs for data in one.spec.data.values()):
         raise Invalid(
             "models and data sets of the hub (`hf://`) are fetched by the host that submits, and this one cannot send them to "
             f"`{host}`",
             help=f"submit on `{host}`; or fetch it there (`hf download REPOSITORY --local-dir PLACE`), and name that directory",
         )
     base = base_of(inputs.spec)
-    sent, problems = remote_files.collect(inputs.spec, base, inputs.origins) if sends else ([], [])
+    sent, problems = _collected(inputs, base) if sends else ([], [])
     notes: Sequence[str] = ()
     if (wanted := wanted_snapshot(inputs.spec)) is not None:
         sent, notes = remote_code.chosen(sent, wanted, inputs.spec.files)
     if sends and (inputs.spec.files or inputs.spec.directory is None):
         # Paths that only the cluster has are checked there (`check_paths`).
-        bare = replace(inputs.spec.environment, venv=None)
-        here = replace(inputs.spec, environment=bare, data={}, secrets={})
-        problems += [*preflight.check(here, working_directory(), inputs.origins), *_left_behind(inputs, sent)]
+        for one in inputs.programs:
+            bare = replace(one.spec.environment, venv=None)
+            here = replace(one.spec, environment=bare, data={}, secrets={})
+            problems += preflight.check(here, working_directory(), one.origins)
+        problems += _left_behind(inputs, sent)
     if any(not p.warning for p in problems):
-        raise InvalidFile(problems, dict(inputs.sources))
+        raise InvalidFile(list(dict.fromkeys(problems)), dict(inputs.sources))
     return RemoteInputs(inputs=inputs, sent=sent, named=named, notes=notes)
+
+
+def _collected(inputs: Inputs, base: Path) -> tuple[list[SentFile], list[Problem]]:
+    """The files of all programs of the job, which are sent as one tree, and problems."""
+    sent: dict[str, SentFile] = {}
+    problems: list[Problem] = []
+    for one in inputs.programs:
+        spec = replace(one.spec, code=inputs.spec.code)
+        found, faults = remote_files.collect(spec, base, one.origins)
+        sent |= {file.name: file for file in found}
+        problems += faults
+        if base_of(spec) != base and (spec.files or sent):
+            problems.append(
+                Problem(
+                    message="the files of all roles are sent as one tree, and this role has a directory of its own",
+                    origin=one.origins.get("directory"),
+                    help="leave out its `directory`, and name its files from that of the job",
+                )
+            )
+    return [sent[name] for name in sorted(sent)], problems
 
 
 def base_of(spec: Spec) -> Path:
@@ -96,43 +114,40 @@ def on_site(earlier: RemoteInputs, site: str) -> RemoteInputs:
 def _left_behind(inputs: Inputs, sent: Sequence[SentFile]) -> Iterator[Problem]:
     """Problems: relative paths of the spec that are not among the sent files."""
     names = {one.name for one in sent}
-    for path, (key, code) in _named(inputs.spec).items():
+    for path, origin, code in _named(inputs):
         if not path.startswith(("/", "~/")) and os.path.normpath(path) not in names:
             message = f"`{path}` is not among the `files` that are copied"
             hint = "name one on the cluster by its full path (or `~/…`), or copy this one"
-            yield Problem(code=code, message=message, origin=_origin(inputs, key), help=hint)
+            yield Problem(code=code, message=message, origin=origin, help=hint)
 
 
-def _origin(inputs: Inputs, key: str) -> Origin | None:
-    return inputs.origins.get(key) or inputs.origins.get(key.rpartition(".")[0])
-
-
-def paths(spec: Spec) -> list[str]:
+def paths(inputs: Inputs) -> list[str]:
     """Paths that must exist on the login node."""
-    return [path for path in _named(spec) if path.startswith(("/", "~/"))]
+    return list(dict.fromkeys(path for path, _, _ in _named(inputs) if path.startswith(("/", "~/"))))
 
 
-def _named(spec: Spec) -> dict[str, tuple[str, str]]:
-    """Path in the spec -> (key, problem code for a missing path)."""
-    found: dict[str, tuple[str, str]] = {}
-    if spec.environment.venv:
-        found[f"{spec.environment.venv}/bin/activate"] = ("environment.venv", "DLR033")
-    for name, data in spec.data.items():
-        if not any(c in data.source for c in "*?["):
-            found[data.source] = (f"data.{name}.source", "DLR034")
-    for name, secret in spec.secrets.items():
-        if secret.file is not None:
-            found[secret.file] = (f"secrets.{name}", "DLR035")
-    return found
+def _named(inputs: Inputs) -> Iterator[tuple[str, Origin | None, str]]:
+    """Each path in the specs of the job's programs, the place of its key, and the problem code for a missing path."""
+    for one in inputs.programs:
+        found = {}
+        if one.spec.environment.venv:
+            found["environment.venv"] = (f"{one.spec.environment.venv}/bin/activate", "DLR033")
+        for name, data in one.spec.data.items():
+            if not any(c in data.source for c in "*?["):
+                found[f"data.{name}.source"] = (data.source, "DLR034")
+        for name, secret in one.spec.secrets.items():
+            if secret.file is not None:
+                found[f"secrets.{name}"] = (secret.file, "DLR035")
+        for key, (path, code) in found.items():
+            yield path, one.origins.get(key) or one.origins.get(key.rpartition(".")[0]), code
 
 
 def check_paths(host: str, inputs: Inputs, facts: Facts) -> None:
     """Raise InvalidFile for paths of the spec that do not exist on the login node."""
 
     def problems() -> Iterator[Problem]:
-        for path, (key, code) in _named(inputs.spec).items():
+        for path, origin, code in _named(inputs):
             if path in facts.missing:
-                origin = _origin(inputs, key)
                 message = f"there is no `{path}` on `{host}`"
                 yield Problem(
                     code=code, message=message, origin=origin, help="paths of a job are paths on the cluster"
@@ -153,12 +168,21 @@ def plan(drafted: RemoteInputs, home: str, directory: str, host: str, *, stored:
             f"site `{inputs.site.name}` runs jobs on the submitting machine, but `{host}` is another",
             help="name a cluster's site with `--site`",
         )
-    return build(
+    made = build_plan(
         replace(
             plan_inputs(inputs, spec, _working_directory(spec, home, directory)),
             after=dependencies(spec, inputs.site.scheduler.type, jobs.home(), host),
-        )
+        ),
+        {name: replace(role, spec=at_home(role.spec, home)) for name, role in inputs.roles.items()},
+        lambda of_role: _working_directory(of_role, home, directory),
     )
+    pulled = [role.name for role in made.each_role if source_of(role.plan) is not None]
+    if pulled:
+        raise Invalid(
+            f"the image of role `{pulled[0]}` is pulled by the host that submits, and this one cannot send it to `{host}`",
+            help=f"name a file on `{host}` (`apptainer pull` makes one there)",
+        )
+    return made
 
 
 def wanted_snapshot(spec: Spec) -> Snapshot | None:

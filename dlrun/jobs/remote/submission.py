@@ -29,6 +29,7 @@ from dlrun.jobs.remote.files import SentFile
 from dlrun.jobs.remote.images import RemoteImage
 from dlrun.jobs.remote.steps import Facts
 from dlrun.jobs.submission.submit import changes_by_scheduler
+from dlrun.model.job import role_directory
 from dlrun.model.plan import Plan
 from dlrun.model.site import Site
 from dlrun.model.units import Bytes, many
@@ -210,6 +211,7 @@ def _send(transport: Transport, load: Payload, remote: Remote, token: str, own: 
     runs = [f"points/{point.index}/logs" for point in plan.points]
     if not runs or plan.pool is not None:
         runs.append("logs")
+    runs += [f"{role_directory(role.name)}/logs" for role in plan.each_role]
     keys, own_keys = load.keys, programs.keys(load.texts)
     unknown: list[frozenset[str] | None] = [None]
 

@@ -203,7 +203,7 @@ def ask(transport: Transport, draft: RemoteInputs) -> tuple[RemoteInputs, Facts]
     """Query the login node's facts, and detect its site if unknown."""
     own = backends.scheduler(draft.inputs.site.scheduler.type).CLIENT
     clients = tuple(dict.fromkeys((*remote_site.CLIENTS, own)))
-    paths = remote_plan.paths(draft.inputs.spec)
+    paths = remote_plan.paths(draft.inputs)
     place = draft.inputs.site.storage.jobs if draft.named else None
     facts = remote_steps.probe(transport, clients, paths, place)
     if not draft.named:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,14 +97,14 @@ def prepare(
     try:
         plan = build_plan(
             replace(
-                plan_inputs(loaded, spec, str(here / (spec.directory or ""))),
+                plan_inputs(loaded, spec, workplace(here, spec)),
                 installed=read_installed(spec, here),
                 after=dependencies(spec, loaded.site.scheduler.type, base) if spec.after else (),
                 **({} if roles else _of_data(spec, loaded.site, here)),
             ),
             roles,
+            partial(workplace, here),
             here,
-            look=True,
         )
     except InvalidFile as error:
         # All problems at once: those of the plan and those of missing files.
@@ -129,10 +130,21 @@ def plan_inputs(inputs: Inputs, spec: Spec, directory: str) -> PlanInputs:
     )
 
 
+def workplace(here: Path, spec: Spec) -> str:
+    """The working directory of a program that is submitted in the directory `here`."""
+    return str(here / (spec.directory or ""))
+
+
 def build_plan(
-    inputs: PlanInputs, roles: Mapping[str, RoleInputs], here: Path, *, look: bool = False
+    inputs: PlanInputs,
+    roles: Mapping[str, RoleInputs],
+    place: Callable[[Spec], str],
+    here: Path | None = None,
 ) -> Plan:
-    """The plan of a job with one program, or with these roles, whose data are looked at here if `look`; raises InvalidFile."""
+    """The plan of a job with one program, or with these roles; raises InvalidFile.
+
+    place: the working directory of a program; here: the directory whose data are measured; None: they are on another host.
+    """
     if not roles:
         return build(inputs)
     from dlrun.plan.role_jobs.build import RolePlanInputs, build_all  # noqa: PLC0415 - most jobs have one program
@@ -142,9 +154,9 @@ def build_plan(
         {
             name: RolePlanInputs(
                 spec=role.spec,
-                directory=str(here / (role.spec.directory or "")),
+                directory=place(role.spec),
                 origins=role.origins,
-                **(_of_data(role.spec, inputs.site, here) if look else {}),
+                **(_of_data(role.spec, inputs.site, here) if here is not None else {}),
             )
             for name, role in roles.items()
         },

@@ -97,7 +97,8 @@ def submit(
             snapshot.taken(plan, base.absolute(), target=target, without=apart, earlier=code, notice=notice)
         )
         kept, linked = stored.enter_context(store.held({**hubs.marks(plan), **images.marks(plan)}))
-        made |= snapshot.with_roles(plan, code_record.files(plan, notice, apart, taken.facts), taken)
+        code_files = {**code_record.files(plan, notice, apart, taken.facts), **taken.files}
+        made |= snapshot.with_roles(plan, code_files, (taken.facts or {}).get("root"))
         made |= kept
         # A signal between the scheduler's answer and the record would lose the job's id.
         with delayed_signals("waiting for the scheduler's answer before dlrun exits") as received:

@@ -15,7 +15,7 @@ from dlrun.model.spec import Spec
 from dlrun.plan.command.shell_lines import statements
 from dlrun.system.inputs.places import misspelt_program, near, problem, visible
 from dlrun.system.paths import expanded, fault
-from dlrun.system.process import run
+from dlrun.system.process import NotInstalled, run
 
 ASSIGNED = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _EXPRESSION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
@@ -63,8 +63,11 @@ def check(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator[Pro
 
 
 def _unreadable(text: str) -> str | None:
-    """What bash finds wrong in a shell text, without running it."""
-    done = run(["bash", "-n", "-c", "--", _EXPRESSION.sub("X", text)], timeout=10)
+    """What bash finds wrong in a shell text, without running it; None where there is no bash, since it runs on another host."""
+    try:
+        done = run(["bash", "-n", "-c", "--", _EXPRESSION.sub("X", text)], timeout=10)
+    except NotInstalled:
+        return None
     if done.returncode == 0:
         return None
     first = next((line for line in done.stderr.splitlines() if line.strip()), "a syntax error")
