@@ -56,6 +56,13 @@ _FIELD = re.compile(
     r"\s*(Framework|Component|Program|Executable|Local (?:host|device)|Device|Interface|Parameter|Value|Option)\s*:\s+(\S+)$"
 )
 """The thing that a message of Open MPI or PRRTE is about, in a line of its own."""
+_USER_SITE = re.compile(r"/\.local/lib/python\d[\d.]*/site-packages/")
+"""Where `pip install --user` puts packages, before those of an environment (site.USER_SITE)."""
+_OF_VERSIONS = re.compile(
+    r"\b(?:Import|Attribute|Syntax|VersionConflict|ContextualVersionConflict)Error|VersionConflict|undefined symbol"
+    r"|binary incompatibility|_ARRAY_API|unexpected keyword argument"
+)
+"""Errors that packages of other versions cause than the environment has."""
 _NEAR = 12
 """Lines of ordinary output after an error after which the program has continued."""
 
@@ -132,6 +139,14 @@ def _advice(message: str) -> str:
     """What a message advises, as a part of the way out; empty if it advises nothing."""
     found = _ADVICE.search(message)
     return f"its own advice: {found[1].strip()[:_MOST]}" if found else ""
+
+
+def of_user_site(found: Evidence, lines: Sequence[str]) -> Evidence:
+    """An error that a package of another version may cause, with a way out if the log names packages of the user's own."""
+    if not (_OF_VERSIONS.search(found.line) and any(map(_USER_SITE.search, lines[-_MOST:]))):
+        return found
+    own = "packages of `~/.local` come before those of the environment: `environment.variables: {PYTHONNOUSERSITE: 1}`"
+    return replace(found, pattern=replace(found.pattern, next=f"{own}; {found.pattern.next}"))
 
 
 def index(line: str, lines: Sequence[str]) -> int:

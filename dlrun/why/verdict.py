@@ -103,7 +103,7 @@ _WEIGHT = {
 """Cause that is a consequence -> how far it is from the cause; others 1 (a process that was killed or crashed)."""
 _SUMMARY = re.compile(
     r"(?i:\bnon-?zero (?:exit|return|status)|\bexit(?:ed|s|ing)?\b.{0,20}\b(?:code|status|rc)\b|\bcontainer failed\b|\(rc=\d+\)"
-    r"|\bfailed \(exitcode\b"
+    r"|\bfailed \(exitcode\b|[Bb]acktrace for this error"
     r"|flux-shell(?:\[\d+\])?: |\bjob\.exception\b)"
     r"|^(?:srun|slurmstepd[\w.-]*): (?:(?!error:|fatal:)|.*\*\*\* (?:STEP|JOB) )"
 )
@@ -148,6 +148,7 @@ def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
         found = reported.raised(found, lines, [*map(plain, whole)])
     else:
         found = reported.explained(reported.completed(found, lines), lines, _WRAPPER.search)
+    found = reported.of_user_site(found, lines)
     match = below(found.line, partial(_calls_above, found.line, lines))
     if match is None:
         return found
@@ -170,12 +171,13 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     exception: Evidence | None = None
     consequence: Evidence | None = None
     after = distance = ordinary = calm = 0
-    chained = False
+    chained = within = False
     printed: deque[str] = deque(maxlen=_AFTER)
     # From the end: the first match is the last message, and mostly few lines are read.
     before = iter(map(plain, reversed(lines)))
     for line in before:
         distance += 1
+        within ^= _RULE.search(line) is not None
         if _CHAINED.match(line):
             chained = True
             continue
@@ -203,7 +205,7 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
             or line.endswith("raised:")
         ):
             least = _SEVERE if error and match.pattern.cause in _SEVERE else None
-            return _earliest(before, table, log, least) or _evidence(log, line, match)
+            return _earliest(before, table, log, least, within=within) or _evidence(log, line, match)
         elif (
             error
             and not (match or _WRAPPER.search(error[0]))
@@ -299,25 +301,27 @@ def _without_asides(lines: Sequence[str]) -> Sequence[str]:
 
 
 def _earliest(
-    before: Iterable[str], table: Table, log: str, least: Collection[str] | None
+    before: Iterable[str], table: Table, log: str, least: Collection[str] | None, *, within: bool
 ) -> Evidence | None:
     """The earliest cause among the lines before an error (backwards) that belong to the same block; None without one.
 
     An exception of a severe cause belongs to it, too, though the program printed something before its clean-up failed.
-    least: the causes that count; None: all.
+    least: the causes that count; None: all. within: whether the error is within a message between rules, of which no line is
+    ordinary output.
     """
     found: Evidence | None = None
     ordinary = 0
     printed: deque[str] = deque(maxlen=_AFTER)
     for number, line in enumerate(before):
         match = table.match(line)
+        within ^= _RULE.search(line) is not None
         if match and not match.pattern.consequence:
             cause = match.pattern.cause
             severe = cause in _SEVERE and not _continues(line, printed)
             raised = severe and (_RAISED.match(line) or not ordinary)
             if (raised or not (match.pattern.passing or ordinary)) and (least is None or cause in least):
                 found = _evidence(log, line, match)
-        elif not (match or _is_about_an_error(line)):
+        elif not (match or within or _is_about_an_error(line)):
             ordinary += 1
         printed.append(line)
         if number > _BLOCK or ordinary > _PROGRESS:

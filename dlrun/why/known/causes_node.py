@@ -182,11 +182,13 @@ MACHINE: Mapping[str, Advice] = {
         means="a data file is damaged, or of another format than the program expects",
         check="open the file alone, with the same library; compare its size or checksum with its source",
         next="copy the file again from its source; `checksums` of a data set verifies each copy",
+        roots=("disk-full", "quota"),
     ),
     "checkpoint-damaged": Advice(
         means="a file that the program loads is damaged, or was truncated while it was written",
         check="load the file alone on a login node; compare its size with that of the one before",
         next="remove the newest checkpoint and start from the previous one; write checkpoints to a new name, then rename them",
+        roots=("disk-full", "quota"),
     ),
     "checkpoint-mismatch": Advice(
         means="the checkpoint belongs to another model than the one that loads it",

@@ -139,7 +139,6 @@ WRITERS = (
                 cause="fabric-interface",
                 texts=(
                     "Bootstrap : no socket interface found",
-                    "NET/Socket : no interface found",
                     "Bootstrap : no interface found",
                     "NET/Socket : No interface found",
                     "No interface found in the same subnet as remote address {1}",
@@ -192,9 +191,6 @@ WRITERS = (
             Form(
                 cause="peer-lost",
                 texts=(
-                    "socketStartConnect: Connect to {} failed : Connection refused",
-                    "socketStartConnect: Connect to {} failed : Connection timed out",
-                    "socketStartConnect: Connect to {} failed : No route to host",
                     "Connect to {} failed : No route to host",
                     "Connect to {} failed : Connection refused",
                     "Connect to {} failed : Connection timed out",
@@ -210,14 +206,12 @@ WRITERS = (
             Form(
                 cause="peer-lost",
                 texts=(
-                    "Net : Connection closed by remote peer",
                     "returned Connection refused, exceeded retry count",
                     "returned Connection timed out, exceeded retry count",
                     "Connection closed by remote peer",
                     "Net : Call to recv from {} failed : Connection reset by peer",
                     "failed : Connection reset by peer",
                     "failed : Broken pipe",
-                    "socketProgress: Connection closed by remote peer",
                     "Accept timed out",
                     "[Proxy Service] Failed to execute operation",
                     "Socket recv failed while polling for opId",
@@ -252,7 +246,6 @@ WRITERS = (
                 cause="fabric",
                 texts=(
                     "Call to ibv_modify_qp failed with error {}",
-                    "Call to ibv_{} failed with error",
                     "Call to ibv_{} failed",
                     "NET/IB : Got async event : local catastrophic",
                     "Got async event : {1}",
@@ -272,7 +265,6 @@ WRITERS = (
                     "NET/IB : Got completion from peer {} with status=",
                     "NET/IB : Got completion from peer {} with error",
                     "NET/OFI Request {} completed with error",
-                    "got completion {} with error 12",
                     "got completion {} with error",
                     "Got completion with error {1}",
                     "got completion with status {1}",
@@ -340,11 +332,18 @@ WRITERS = (
                     "Unable to find interface for: {1}",
                     "Unable to find address for: {1}",
                     "Unable to resolve hostname to a (local) address",
-                    "ifa != nullptr. Unable to find interface for: {1}",
-                    "rv != -1. Unable to find address for: {1}",
                     "ss1.ss_family == ss2.ss_family",
                 ),
                 source="https://github.com/pytorch/gloo/blob/main/gloo/transport/tcp/device.cc",
+            ),
+            Form(
+                cause="fabric-interface",
+                texts=(),
+                regex=r"\bremote=\[(127\.\d+\.\d+\.\d+|::1)\]",
+                source="https://github.com/pytorch/gloo/blob/main/gloo/transport/tcp/device.cc",
+                means="a rank gave {1} as its address, which ranks on other nodes cannot reach: the name of its node leads there",
+                check="`getent hosts $(hostname)` on the nodes; in a job of one node, whether the other rank has ended",
+                next="name the interface between the nodes: `environment.variables: {GLOO_SOCKET_IFNAME: …}` (`ip -br address` shows them)",
             ),
             Form(
                 cause="rendezvous",

@@ -321,6 +321,15 @@ WRITERS = (
             ),
             Form(
                 cause="container-image",
+                texts=(),
+                regex=r"pyxis: importing docker image: [^/\s]+\.(?:sqsh|squashfs)\b",
+                source=_PYXIS + "wiki/Usage",
+                means="the image is a file, but pyxis takes a name without a directory for that of an image in a registry",
+                next="`environment.container.image: ./NAME.sqsh`, or its whole path",
+                passing=True,
+            ),
+            Form(
+                cause="container-image",
                 texts=("pyxis: failed to import docker image",),
                 source=_PYXIS + "blob/master/pyxis_slurmstepd.c",
                 consequence=True,

@@ -226,7 +226,18 @@ WRITERS = (
             Form(
                 cause="fabric",
                 texts=(
+                    "Flow control triggered due to failure to append LE",
                     "LE resources not recovered during flow control",
+                    "Software endpoint mode required",
+                ),
+                source="https://ofiwg.github.io/libfabric/main/man/fi_cxi.7.html",
+                means="the network adapter (Slingshot) has no entries left for messages that came before they were received",
+                next="`environment.variables: {FI_CXI_RX_MATCH_MODE: hybrid}` (or `software`): then the software matches those for which the adapter has no entry",
+                anywhere=True,
+            ),
+            Form(
+                cause="fabric",
+                texts=(
                     "CXI_MAP_IOVA",
                     "PTL_",
                     "fi_domain: Function not implemented",

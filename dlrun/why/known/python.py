@@ -191,6 +191,14 @@ WRITERS = (
             ),
             Form(
                 cause="shared-memory",
+                texts=(),
+                regex=r"unable to open shared memory object <[^>]*> in read-write mode\s*$",
+                source=_TORCH + "aten/src/ATen/MapAllocator.cpp",
+                means="the data loaders could not open shared memory: the limit of open files is reached, or /dev/shm is full",
+                next="use fewer loader processes, `torch.multiprocessing.set_sharing_strategy('file_system')`, or raise the limit (`ulimit -n`)",
+            ),
+            Form(
+                cause="shared-memory",
                 texts=(
                     "insufficient shared memory (shm)",
                     "unable to open shared memory object",

@@ -118,6 +118,16 @@ WRITERS = (
                 source="https://github.com/NERSC/shifter",
             ),
             Form(
+                cause="container-mount",
+                texts=(
+                    'FAILED to create volume "to": {1}, cannot create mount points',
+                    'FAILED to find volume "from": {1}',
+                ),
+                source="https://github.com/NERSC/shifter/blob/master/src/shifter_core.c",
+                next="mount onto a directory that the image has (`RUN mkdir` in its recipe), and from one that the node has",
+                anywhere=True,
+            ),
+            Form(
                 cause="container",
                 texts=(
                     "ch-run[{}]: error: {1}",

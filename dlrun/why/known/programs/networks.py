@@ -1,0 +1,49 @@
+"""Errors of launchers and clients about the network: addresses that change on the way, components of MPI, closed connections."""
+
+from __future__ import annotations
+
+from dlrun.why.known.form import Form, Writer
+
+_OMPI = "https://github.com/open-mpi/ompi/blob/v4.1.x/"
+
+# ruff: noqa: E501 - a table
+WRITERS = (
+    Writer(
+        name="launchers and clients",
+        source=_OMPI,
+        forms=(
+            Form(
+                cause="fabric-interface",
+                texts=("but has connected from a different address {1}. This is not supported",),
+                source="https://github.com/horovod/horovod/blob/master/horovod/runner/common/service/driver_service.py",
+                means="the network between the nodes changes the addresses of connections (NAT), so horovodrun refuses its own tasks: they come from {1}",
+                next="let dlrun start the ranks (`framework: horovod`), use MPI (`horovod.controller: mpi`), or a network of the nodes without NAT",
+            ),
+            Form(
+                cause="fabric-provider",
+                texts=("A requested component was not found, or was unable to be opened",),
+                source=_OMPI + "opal/mca/base/help-mca-base.txt",
+                means="MPI is set to use a component that it does not have",
+                check="`env | grep -E 'OMPI_MCA|PMIX_MCA|PRTE_MCA'` in the job",
+                next="unset the `OMPI_MCA_pml` (or `btl`, `mtl`) that names it, in the job or in a module, or install the component",
+                passing=True,
+            ),
+            Form(
+                cause="mpi-pmi",
+                texts=(),
+                regex=r"^\s*Framework:\s+(?:bfrops|gds|pgpu|plog|pmdl|pnet|preg|psec|psensor|pstat|pstrg|ptl)\s*$",
+                source="https://github.com/openpmix/openpmix/tree/master/src/mca",
+                means="the PMIx of this MPI does not have a component that it is set to use",
+                check="`env | grep PMIX_MCA` in the job: srun sets such variables for a PMIx of its own",
+                next="start the ranks with MPI's own launcher (`launcher: openmpi`) and unset those variables, or use an MPI with the PMIx of the scheduler",
+            ),
+            Form(
+                cause="no-network",
+                texts=("Cannot send a request, as the client has been closed",),
+                source="https://github.com/encode/httpx/blob/master/httpx/_client.py",
+                means="a request failed, and the program went on with a connection that was closed for it",
+                consequence=True,
+            ),
+        ),
+    ),
+)
