@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from dlrun.trials.tune import begin, record as tuning, run as race, trial
+from dlrun.trials.tune import begin, record as tuning, run as race
 from dlrun.trials.tune.candidates import Candidate
 from dlrun.trials.tune.race import Next, values, verdict
 
@@ -145,7 +145,7 @@ def measured(of, one, plans):
     """The throughput of a trial, and its duration in seconds."""
     if one.name not in plans:
         plans[one.name] = begin.plan_of(one, of.spec, of.sets, of.site)
-    done = trial.run(of, Next(candidate=one, stage="alone"), plans[one.name], 600.0)
+    done = race.run_trial(of, Next(candidate=one, stage="alone"), plans[one.name], 600.0)
     if done.value is None:
         raise SystemExit(f"{one.name}: {done.failed}")
     print(

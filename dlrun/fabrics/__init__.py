@@ -1,5 +1,4 @@
 """Fabric settings as data: `data/*.csv` has name, value, when, because and source of each.
 
-Begin with `rules` (selection of the settings of a job, versions of libraries); `table` reads the data, `libraries` derives the
-communication libraries of a job.
+Begin with `rules` (selection of the settings of a job, its communication libraries, their versions); `table` reads the data.
 """

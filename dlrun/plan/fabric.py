@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 
 from dlrun import backends
-from dlrun.fabrics import libraries, rules
+from dlrun.fabrics import rules
 from dlrun.fabrics.rules import ChosenSetting, ChosenSettings, JobTraits
 from dlrun.fabrics.table import Rule
 from dlrun.model.plan import Variable
@@ -127,7 +127,7 @@ def job_of(spec: Spec, site: Site, layout: Layout, launcher: str) -> JobTraits:
 def libraries_of(framework: str, launcher: str, site: Site, gpus: str | None) -> frozenset[str]:
     """The communication libraries of a job; `gpus` is the kind of its GPUs (None: no GPUs)."""
     fabric = site.fabric
-    return libraries.job_libraries(
+    return rules.job_libraries(
         used=(*backends.framework(framework).LIBRARIES, *backends.launcher(launcher).LIBRARIES),
         gpus=gpus,
         fabric=fabric.name if fabric else "",

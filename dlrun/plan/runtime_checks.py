@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dlrun import backends
-from dlrun.fabrics import libraries
+from dlrun.fabrics import rules
 from dlrun.launchers.protocol import Launcher, Step
 from dlrun.model.hostlist import expand
 from dlrun.model.plan import FabricCheck, NodeChecks, Plan, Request, Variable
@@ -72,7 +72,7 @@ def fabric_check(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> Fabr
 def expected(site: Site, action: Watch) -> FabricCheck | None:
     """The transports that libraries can select on the site's fabric without a fallback; None if unknown."""
     fabric = site.fabric
-    expect = (fabric.expect or libraries.TRANSPORTS.get(fabric.name, ())) if fabric is not None else ()
+    expect = (fabric.expect or rules.TRANSPORTS.get(fabric.name, ())) if fabric is not None else ()
     if fabric is None or not expect:
         return None
     return FabricCheck(action=action, fabric=fabric.name, expect=tuple(expect), advice=fabric.advice)

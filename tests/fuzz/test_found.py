@@ -26,7 +26,7 @@ from dlrun.jobs.submission import files as job_files
 from dlrun.model.json_codec import from_plain
 from dlrun.model.origin import Layer, Origin
 from dlrun.render.script import plan_json
-from dlrun.trials.tune import trial
+from dlrun.trials.tune import run
 from dlrun.usage import live
 from dlrun.why import diagnose as why, evidence
 from tests import forked
@@ -233,7 +233,7 @@ def test_directories_beside_the_trials_of_a_tuning(tmp_path):
         SimpleNamespace(directory=tmp_path),
         SimpleNamespace(candidate=SimpleNamespace(name="a/b")),
     )
-    assert trial._directory(tuning, coming).name == "008-a-b"
+    assert run._directory(tuning, coming).name == "008-a-b"
 
 
 @pytest.mark.parametrize(

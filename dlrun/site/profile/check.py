@@ -15,8 +15,7 @@ from dlrun.config.secrets import hide
 from dlrun.config.sites import Profile, advice
 from dlrun.errors import Invalid
 from dlrun.fabrics import rules
-from dlrun.fabrics.libraries import job_libraries
-from dlrun.fabrics.rules import JobTraits
+from dlrun.fabrics.rules import JobTraits, job_libraries
 from dlrun.fabrics.table import Rule, rules_for
 from dlrun.model.origin import Origin
 from dlrun.model.problem import InvalidFile, Problem, by_place

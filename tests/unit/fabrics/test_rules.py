@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dlrun import backends
-from dlrun.fabrics.libraries import job_libraries
-from dlrun.fabrics.rules import JobTraits, faults, parse_version, select, version_within
+from dlrun.fabrics.rules import JobTraits, faults, job_libraries, parse_version, select, version_within
 from dlrun.fabrics.table import rules, rules_for
 
 FABRICS = ("infiniband", "omni-path", "slingshot", "roce", "efa", "ethernet")

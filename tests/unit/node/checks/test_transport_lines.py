@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from dlrun.fabrics.libraries import TRANSPORTS
+from dlrun.fabrics.rules import TRANSPORTS
 from dlrun.node.checks import transport_lines
 
 CASES = sorted((Path(__file__).parents[3] / "captured" / "transports").glob("*.txt"))
