@@ -241,8 +241,8 @@ def _cause(
         return *ending, None
     if one.state in BY_STATE:
         cause, means, step = BY_STATE[one.state]
-        if one.state is State.NODE_FAILED and one.reason:  # Flux names the node
-            means += f": {one.reason}"
+        if one.state is State.NODE_FAILED and one.reason:  # also where only a shell was killed
+            means = f"the scheduler counts a node as lost: {one.reason}"
         if one.reason == BY_SIGNAL and recorded in (None, ASKED[0]):
             means += ", or its job script was killed: the scheduler records both in the same way"
         if one.reason == UNNAMED:

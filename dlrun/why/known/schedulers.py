@@ -187,7 +187,7 @@ WRITERS = (
     Writer(
         name="Flux",
         # Programs, the shell, and the log of a broker; its word about a closed connection or a missing file is not the program's.
-        line=r"^(?:\d+\.\d+s: )?(?:flux-[\w.-]+(?:\[\d+\])?: )|^(?:[A-Z][a-z]{2} +\d+ [\d:.]+ \w+ \d{4} |\d{4}-\d\d-\d\d[T ]\S+ )?[\w-]+\.(?:emerg|alert|crit|err|warning|notice|info|debug)\[\d+\]: ",
+        line=r"^(?:\d+\.\d+s: )?(?:flux-[\w.-]+(?:\[\d+\])?: |job\.exception .* node failure on )|^(?:[A-Z][a-z]{2} +\d+ [\d:.]+ \w+ \d{4} |\d{4}-\d\d-\d\d[T ]\S+ )?[\w-]+\.(?:emerg|alert|crit|err|warning|notice|info|debug)\[\d+\]: ",
         source="https://github.com/flux-framework/flux-core",
         forms=(
             Form(
@@ -263,6 +263,7 @@ WRITERS = (
                     "lost connection to broker",
                 ),
                 source="https://github.com/flux-framework/flux-core/tree/master/src/modules/job-exec",
+                means="Flux counts {1} as lost: the node died, or the job's broker or shell there was killed",
             ),
             # A broker of the job's own instance; a dead node is in the log of the instance above it.
             Form(

@@ -265,7 +265,10 @@ def test_the_node_that_the_scheduler_names_is_named(tmp_path):
     (tmp_path / "logs").mkdir()
     status = JobStatus(job_id="812", state=State.NODE_FAILED, reason="node failure on n1 (rank 1)")
     found = answer(job_of(tmp_path), status, tmp_path)
-    assert (found.cause, found.means) == ("node", "a node died: node failure on n1 (rank 1)")
+    assert (found.cause, found.means) == (
+        "node",
+        "the scheduler counts a node as lost: node failure on n1 (rank 1)",
+    )
 
 
 def test_a_rank_that_ended_well_too_early_is_named(tmp_path):
