@@ -200,8 +200,10 @@ _dlrun_unstage() { # copy results, then end this job's use of the data; if that 
     _dlrun_leave
     return 0
   fi
-  if [[ -n $_dlrun_keeper && -n ${SLURM_JOB_ID-} ]] && _dlrun_matches kept '[0-9]*' >/dev/null; then # a node has lost the
-    scancel --quiet --signal=TERM "$SLURM_JOB_ID" # step's daemon, and done its part: Slurm would let another step wait for the lost one
+  # A node has lost the step's daemon, and done its part; or the launcher was killed, and its ranks go on: another step would wait for them.
+  if [[ -n $_dlrun_keeper && -n ${SLURM_JOB_ID-} ]] &&
+    { _dlrun_matches kept '[0-9]*' >/dev/null || { ((_dlrun_status == 137)) && ! _dlrun_some_failed; }; }; then
+    scancel --quiet --signal=TERM "$SLURM_JOB_ID"
     _dlrun_leave
     return 0
   fi

@@ -233,6 +233,14 @@ def test_ranks_on_all_cores_start_beside_the_standby_and_end_without_a_word_of_i
     assert "flux-job" not in alice.log(job)
 
 
+@pytest.mark.parametrize("alice", ["slurm"], indirect=True)
+def test_a_launcher_that_is_killed_with_a_rank(alice):
+    """As the kernel may, for memory: Slurm lets the other ranks run on, and no other step can start beside them."""
+    job = start(alice)
+    alice.cluster.on(alice.hosts(job)[0], "kill -9 $(pgrep -u alice -f '/rank.sh')", user="root", check=True)
+    ended_well(alice, job)
+
+
 @pytest.mark.parametrize("alice", ["pbs"], indirect=True)
 @pytest.mark.parametrize("signal", ["KILL", "TERM"])
 def test_the_jobs_shell_is_ended(alice, signal):
