@@ -59,9 +59,7 @@ def read(directory: Path) -> tuple[Fetch, ...]:
                 ended.add(part)
             case _:
                 pass
-    return tuple(
-        Fetch(to=to, files=tuple(files), ended=part in ended) for part, (to, files) in fetches.items()
-    )
+    return tuple(Fetch(to=to, files=tuple(own), ended=part in ended) for part, (to, own) in fetches.items())
 
 
 def _lines(directory: Path) -> Iterator[Mapping[str, Any]]:
