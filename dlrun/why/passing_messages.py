@@ -57,7 +57,7 @@ PASSING = (
     "node {}: {}",
     "node {}: {}{}",
     "no {} has written or computed anything for {}: writing where each stands to {}/stacks",
-    "not all results were copied; the rest is on the nodes, in {}; each node's report is in {}/logs/stage-*.log",
+    "not all results were copied; the rest is on{}, in {}; each node's report is in {}/logs/stage-*.log",
     "of {} nodes these are used: {}",
     "pyxis imports the image on each node by itself: it is not compared with the first node",
     "one point of an array cannot be submitted again by itself",

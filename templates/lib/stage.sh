@@ -28,7 +28,7 @@ dlrun_stage_action() { # ACTION FUNCTION: `in` calls the function, which copies 
   out) trap '' TERM && _dlrun_copy_out work results ;; # where the job is asked to end, this is what is still to be done
   work) trap '' TERM && _dlrun_copy_out work ;;
   clean) trap '' TERM && _dlrun_clean ;;
-  leave) trap '' TERM && _dlrun_leave ;;
+  leave) trap '' TERM && _dlrun_leave_and_say ;;
   keep) _dlrun_keep ;;
   esac
 }
@@ -166,7 +166,7 @@ _dlrun_note_standby() { # once no process of this run is here any more, its uses
 }
 
 _dlrun_standby() { # until the job is asked to end, or the step or its daemon is gone: then all that remains on this node
-  local pid parent code=0
+  local pid parent
   # shellcheck source=standby.sh
   source "$DLRUN_JOB_DIR/lib/standby.sh"
   read -r pid parent _dlrun_leaving <<<"$_dlrun_step"
@@ -180,8 +180,16 @@ _dlrun_standby() { # until the job is asked to end, or the step or its daemon is
   else # this node alone: its ranks have a standby of their own, which may have been killed, too
     until _dlrun_ranks_gone 300 || ((${#_dlrun_shells[@]} == 0)); do :; done
   fi
+  _dlrun_leave_and_say
+}
+
+_dlrun_leave_and_say() { # the same, and a note for job.sh that it is done
+  local code=0
   _dlrun_leave || code=1
   _dlrun_remove_brokers
-  echo "$code" >"$DLRUN_RUN_DIR/kept/new-$_dlrun_index"
-  mv -f "$DLRUN_RUN_DIR/kept/new-$_dlrun_index" "$DLRUN_RUN_DIR/kept/$_dlrun_index"
+  if [[ -d $DLRUN_RUN_DIR/kept ]]; then
+    echo "$code" >"$DLRUN_RUN_DIR/kept/new-$_dlrun_index-$$"
+    mv -f "$DLRUN_RUN_DIR/kept/new-$_dlrun_index-$$" "$DLRUN_RUN_DIR/kept/$_dlrun_index"
+  fi
+  return "$code"
 }

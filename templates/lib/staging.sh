@@ -5,7 +5,7 @@ _dlrun_in_place=   # set once all data is on the nodes, and ranks may write resu
 _dlrun_keeper=     # the standby step: in a job that Slurm cancels no other step can start
 _dlrun_keeps=()    # the command that starts it
 _dlrun_kept_nodes= # the number of nodes that it runs on
-_dlrun_missing=()  # the numbers of those that have not said that all is done
+_dlrun_missing=    # those that have not said that all is done
 _dlrun_to=         # the destination of results
 _dlrun_results=    # when they are copied: always or ok
 _dlrun_away=       # the directory on each node in which ranks run, if that is a copy of work/
@@ -164,9 +164,8 @@ _dlrun_announce_copies() { # STATUS: what is copied from the nodes after an end 
 }
 
 _dlrun_await_standby() { # wait for what each node's standby does then; false if something did not arrive, or the step is gone
-  local waited node code some=0 ask=100
+  local waited some=0 ask=100
   if [[ -n ${_dlrun_left_to_end-} || -z ${SLURM_JOB_ID-} ]]; then ask=0; fi # only Slurm asks them itself
-  _dlrun_missing=()
   for ((waited = 0; some < _dlrun_kept_nodes && waited < 10 * ${_dlrun_left_to_end:-100}; waited++)); do
     if ! kill -0 "$_dlrun_keeper" 2>/dev/null && ((ask)); then break; fi # elsewhere the standbys outlive it
     if ((waited == ask)) && ! _dlrun_matches kept 'notice-*' >/dev/null; then # the request was not Slurm's: a second SIGTERM would end it too early
@@ -175,21 +174,26 @@ _dlrun_await_standby() { # wait for what each node's standby does then; false if
     sleep 0.1
     some=$(_dlrun_matches kept '[0-9]*' | wc -l)
   done
-  for ((node = 0; node < _dlrun_kept_nodes; node++)); do # each by its name: a list of the directory may be an old one
-    { read -r code <"$DLRUN_RUN_DIR/kept/$node"; } 2>/dev/null && [[ $code == 0 ]] || _dlrun_missing+=("$node")
+  _dlrun_find_missing
+  [[ -z $_dlrun_missing ]]
+}
+
+_dlrun_find_missing() { # sets _dlrun_missing: the nodes that have not said that all is done, each after a blank
+  local hosts node code
+  _dlrun_missing=
+  mapfile -t hosts <"$DLRUN_HOSTS"
+  for ((node = 0; node < ${_dlrun_kept_nodes:-0}; node++)); do # each by its name: a list of the directory may be an old one
+    { read -r code <"$DLRUN_RUN_DIR/kept/$node"; } 2>/dev/null && [[ $code == 0 ]] || _dlrun_missing+=" ${hosts[node]-}"
   done
-  ((${#_dlrun_missing[@]} == 0))
 }
 
 _dlrun_name_missing() { # the nodes that have not said that all is done
-  local hosts names='' node places
+  local places
   places=${DLRUN_RESULTS-}${DLRUN_RESULTS:+${_dlrun_away:+ and }}$_dlrun_away
-  mapfile -t hosts <"$DLRUN_HOSTS"
-  for node in ${_dlrun_missing[@]+"${_dlrun_missing[@]}"}; do names+=" ${hosts[node]-}"; done
   if [[ -n $_dlrun_results$_dlrun_away && -n $_dlrun_in_place ]]; then
-    dlrun_log "no word yet of the results on:$names; its standby continues, else they stay in $places; see $DLRUN_RUN_DIR/logs/stage-*.log"
+    dlrun_log "no word yet of the results on:$_dlrun_missing; its standby continues, else they stay in $places; see $DLRUN_RUN_DIR/logs/stage-*.log"
   else
-    dlrun_log "no word yet of the data on:$names; each node's standby removes it, else the next job there does"
+    dlrun_log "no word yet of the data on:$_dlrun_missing; each node's standby removes it, else the next job there does"
   fi
 }
 
@@ -231,6 +235,7 @@ _dlrun_copy_results() { # sets _dlrun_status if they do not arrive
 _dlrun_results_left() { # log where the remaining results are, and let the job fail
   local places
   places=${DLRUN_RESULTS-}${DLRUN_RESULTS:+${_dlrun_away:+ and }}$_dlrun_away
-  dlrun_log "not all results were copied; the rest is on the nodes, in $places; each node's report is in $DLRUN_RUN_DIR/logs/stage-*.log"
+  _dlrun_find_missing
+  dlrun_log "not all results were copied; the rest is on${_dlrun_missing:- the nodes}, in $places; each node's report is in $DLRUN_RUN_DIR/logs/stage-*.log"
   if ((_dlrun_status == 0)); then _dlrun_status=1; fi
 }

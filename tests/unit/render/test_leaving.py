@@ -88,3 +88,15 @@ def test_a_run_of_flux_that_is_asked_to_end_twice_is_cancelled_once(tmp_path):
     )
     assert (done.stdout, done.stderr) == ("143\n", "")
     assert (tmp_path / "said").read_text() == "clean\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "where"), [('echo 0 >"$DLRUN_RUN_DIR/kept/0"', "n2"), ("_dlrun_kept_nodes=", "the nodes")]
+)
+def test_nodes_that_have_results_left_are_named(tmp_path, said, where):
+    lines = f"""dlrun_source staging
+    mkdir "$DLRUN_RUN_DIR/kept"
+    printf 'n1\nn2\n' >"$DLRUN_HOSTS"
+    export DLRUN_RESULTS=/tmp/r; _dlrun_kept_nodes=2; {said}
+    _dlrun_results_left"""
+    assert f"the rest is on {where}, in /tmp/r;" in call(tmp_path, lines).stdout
