@@ -19,8 +19,7 @@ from ..source.manifest import Manifest
 from ..source.selection import Access, scheme
 from ..store import eviction, space
 from ..store.area import Area, Lock
-from .remote_delta import Reuse
-from .remote_source import WHOLE, FetchedSource, RemoteSource
+from .remote_source import WHOLE, FetchedSource, RemoteSource, Reuse
 
 PREFIX = b"unpack."
 _LOCK = b"~"  # before a set's name, which cannot begin with it
