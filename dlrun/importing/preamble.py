@@ -270,31 +270,24 @@ class Preamble:
             others = read.union(*(s.reads | s.sets for s in self.kept if s is not statement))
             literal = assignment.value.literal
             name = assignment.name
-            late = place > last or not any(_changes_environment(s) for s in self.kept[place:])
+            late = place > last or not any(s.form is not Form.ASSIGNMENT for s in self.kept[place:])
             if (
                 literal is not None
                 and late
                 and name not in others
                 and "{{" not in (MARKER.sub("", literal) if self.draft.of_role else literal)
                 and literal.isprintable()
-                and not _special(name)
+                and name not in RENDEZVOUS
+                and _ENVIRONMENT_PATHS.fullmatch(name) is None
             ):
                 self.draft.put(f"environment.variables.{name}", literal)
                 self.draft.came_from(f"environment.variables.{name}", statement.line)
                 self.kept = [s for s in self.kept if s is not statement]
 
 
-def _special(name: str) -> bool:
-    return name in RENDEZVOUS or _ENVIRONMENT_PATHS.fullmatch(name) is not None
-
-
 _ENVIRONMENT_PATHS = re.compile(
     r"PATH|LD_LIBRARY_PATH|HOME|TMPDIR|PWD|IFS|SHELL|USER|BASH.*|ENV|SLURM_.*|CUDA_VISIBLE_DEVICES|_?(?:dlrun|DLRUN)_.*"
 )
-
-
-def _changes_environment(statement: Statement) -> bool:
-    return statement.form is not Form.ASSIGNMENT
 
 
 def _exports(statement: Statement, names: set[str]) -> bool:

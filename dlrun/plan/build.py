@@ -114,7 +114,7 @@ def build(inputs: PlanInputs) -> Plan:
     container = contain(spec, site, layout, inputs.directory, stored, launcher=choice.launcher, ledger=ledger,
                         role=inputs.role)  # fmt: skip
     of_fabric, of_nodes, of_check = _fabric_and_checks(spec, site, layout, choice.launcher, ledger)
-    _stop(ledger, inputs)
+    stop(ledger, inputs)
     likely.check(spec, site, layout, binding, points, ledger=ledger)
     role_plans = roles.plan_roles(
         shape, commands[0], site, layout, choice, binding=binding, ledger=ledger,
@@ -124,7 +124,7 @@ def build(inputs: PlanInputs) -> Plan:
     pool.check_plan(spec, site, whole, binding, role_plans, data=stored.data, choice=choice, ledger=ledger)
     named_variables.check(spec, site, layout, roles.of_framework(choice, shape, commands[0]), given, ledger=ledger)  # fmt: skip
     environment.check_dropped(spec, role_plans, ledger)
-    _stop(ledger, inputs)
+    stop(ledger, inputs)
     launch = roles.launch_plan(choice, site)
     shared = (*_of_placement(threads, binding, ledger), *launch.variables, *of_container(container, spec, inputs.directory),
               *of_fabric, *environment.data_paths(stored.data), *environment.of_hub(stored.data, spec, site))  # fmt: skip
@@ -215,7 +215,7 @@ def _lay_out(inputs: PlanInputs, ledger: Ledger) -> tuple[Layout, Layout, int]:
     """
     if not check_names(inputs.spec, inputs.site, ledger):
         check_options(inputs.spec, inputs.site, None, ledger)
-        _stop(ledger, inputs)
+        stop(ledger, inputs)
     pool.check(inputs.spec, inputs.site, ledger)
     wanted = pool.resources(inputs.spec, inputs.site, inputs.topology, ledger)
     layout = lay_out(wanted, inputs.site, inputs.topology, ledger)
@@ -292,7 +292,7 @@ def _field_origins(request: Request, ledger: Ledger) -> dict[str, Origin]:
     return {name: origin for name, origin in found.items() if origin is not None}
 
 
-def _stop(ledger: Ledger, inputs: PlanInputs) -> None:
+def stop(ledger: Ledger, inputs: PlanInputs) -> None:
     """Raise InvalidFile with all problems found so far, if one of them is an error."""
     if any(not p.warning for p in ledger.problems):
         raise InvalidFile(ledger.problems, dict(inputs.sources))

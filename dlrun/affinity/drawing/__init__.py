@@ -1,1 +1,1 @@
-"""Pictures of a node: `cells` (use of each core), `boxes` (layout), then `svg` or `blocks` (terminal)."""
+"""Pictures of a node: `boxes` (use of each core, and layout), then `svg` or `blocks` (terminal)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlrun.affinity.drawing.cells import ANSI, Cell, NumaPart, Use, scene
+from dlrun.affinity.drawing.boxes import ANSI, Cell, NumaPart, Use, scene
 from dlrun.model.placement import Placement
 from dlrun.model.topology import Topology
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from textwrap import wrap
 
-from dlrun.affinity.drawing.boxes import CELL, Box, Device, arrange
-from dlrun.affinity.drawing.cells import PALETTE, Cell, scene
+from dlrun.affinity.drawing.boxes import CELL, PALETTE, Box, Cell, Device, arrange, scene
 from dlrun.model.placement import Placement, RankPlacement
 from dlrun.model.topology import Topology
 from dlrun.render.placement_table import compact, headline

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dlrun.errors import OperationFailed
 from dlrun.model.plan import Plan
 from dlrun.schedulers.protocol import Acceptance, Scheduler
-from dlrun.schedulers.queue_rules import QueueRules, chosen
+from dlrun.schedulers.queue_rules import chosen
 from dlrun.schedulers.refusals import client_message
 from dlrun.system.process import Completed, Runner, answer
 
@@ -51,7 +51,8 @@ def expected_start(
     arguments, accepted: the check, and its output. ask: runs another one, which may be refused.
     """
     queues = (plan.request.partition or "").split(",")
-    known = _rules(scheduler, ask)
+    # Without an answer there are none: the check itself has succeeded.
+    known = scheduler.parse_queue_rules(answer(ask, scheduler.queue_rules()))
     if not scheduler.SEVERAL_QUEUES or len(queues) == 1:
         queue = chosen(known, plan.request.partition)
         if queue is not None and queue.down:
@@ -65,11 +66,6 @@ def expected_start(
         for queue in queues
     }
     return ", ".join(f"{queue}: {start or 'no start predicted'}" for queue, start in starts.items())
-
-
-def _rules(scheduler: Scheduler, ask: Runner) -> list[QueueRules]:
-    """What the queues allow; empty if the scheduler does not show it, or does not answer: the check itself has succeeded."""
-    return scheduler.parse_queue_rules(answer(ask, scheduler.queue_rules()))
 
 
 def _start(scheduler: Scheduler, done: Completed) -> str | None:

@@ -68,7 +68,7 @@ def place_data(
             local=local,
             measured=measured.get(name),
             nodes=nodes,
-            others=_beside(whole, name),
+            others=Bytes(sum(size for other, size in whole.items() if other != name)),
             ledger=ledger,
             secrets=secrets_of(data, spec),
         )
@@ -91,10 +91,6 @@ def _whole_sets(
         and sets[name].strategy in ("auto", "copy", "pack")
         and (fits is None or size <= fits)
     }
-
-
-def _beside(whole: Mapping[str, Bytes], name: str) -> Bytes:
-    return Bytes(sum(size for other, size in whole.items() if other != name))
 
 
 def _check_start(sets: Mapping[str, DataSet], measured: Mapping[str, DataSize], ledger: Ledger) -> None:

@@ -17,13 +17,13 @@ from dlrun.model.observed import DataSize, HubCopy
 from dlrun.model.origin import Origin
 from dlrun.model.placement import CpuShare, GpuShare
 from dlrun.model.plan import Plan, RoleJob, RoleJobs, Variable
-from dlrun.model.problem import InvalidFile, Problem
+from dlrun.model.problem import InvalidFile
 from dlrun.model.record import record
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text
 from dlrun.model.topology import DEVICE_ORDER, VISIBILITY, Topology
-from dlrun.plan.build import PlanInputs, build, sentence
+from dlrun.plan.build import PlanInputs, build, sentence, stop
 from dlrun.plan.command import pool
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.role_jobs import order, shares, supported
@@ -59,9 +59,9 @@ def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
     on_nodes = shares.groups(wanted, one_node=supported.is_one_node(inputs.site))
     parts = _divide(inputs, roles, on_nodes, ledger)
     plans = _plans(inputs, parts, ledger)
-    _stop(ledger, inputs)
+    stop(ledger, inputs)
     supported.check_plans(plans, on_nodes, inputs.site, ledger)
-    _stop(ledger, inputs)
+    stop(ledger, inputs)
     plans = {
         name: replace(plan, cpu_shares=_cpu_shares(name, plans, on_nodes)) for name, plan in plans.items()
     }
@@ -335,10 +335,3 @@ def _own_warnings(job: Plan, plans: Mapping[str, Plan]) -> list[str]:
     """The warnings of the whole job that its roles do not have."""
     known = {line for plan in plans.values() for line in plan.warnings}
     return [line for line in job.warnings if line not in known]
-
-
-def _stop(ledger: Ledger, inputs: PlanInputs) -> None:
-    """Raise InvalidFile with all problems found so far, if one of them is an error."""
-    problems: list[Problem] = ledger.problems
-    if any(not one.warning for one in problems):
-        raise InvalidFile(problems, dict(inputs.sources))

@@ -31,7 +31,7 @@ from dlrun.model.spec import Spec
 from dlrun.system.paths import working_in
 from dlrun.system.transport.outage import Outage
 from dlrun.system.transport.protocol import TransportFailed
-from dlrun.trials.scale.measured import MeasuredRun, measured_runs
+from dlrun.trials.scale.measured import measured_runs
 
 
 def checked(study: Study) -> tuple[Study, Submitter]:
@@ -169,7 +169,7 @@ def carry_out(
     with _at(study):
         _resume(study, place, notice)
     runs = measured_runs(study)
-    open_ = _open(runs)
+    open_ = list({run.job.directory: run.job for run in runs if not run.result.state.final}.values())
     before = sum(run.result.state is State.COMPLETED for run in runs)
     watched = Watched(len(study.sizes) * study.repeat, before, step)
     for size in study.sizes:
@@ -194,11 +194,6 @@ def _resume(study: Study, place: Submitter, notice: Callable[[str], None]) -> No
         if job.resumable:
             done = place.resume(_sets(study, place, size, 1), job, notice)
             notice(f"submitted {size.words}: job {done.job_id}")
-
-
-def _open(runs: Sequence[MeasuredRun]) -> list[Job]:
-    """The jobs with runs that have not ended."""
-    return list({run.job.directory: run.job for run in runs if not run.result.state.final}.values())
 
 
 @dataclass(slots=True)
