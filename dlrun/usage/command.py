@@ -117,7 +117,7 @@ def _short(value: object) -> object:
 
 
 def _accounted(job: Job, run: RunUse) -> Accounted | None:
-    from dlrun.usage.accounting import accounted
+    from dlrun.usage.tables import accounted
 
     # The scheduler counts a job, not its roles.
     return accounted(job, run.point) if run.status.state.final and run.role is None else None

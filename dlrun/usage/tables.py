@@ -12,7 +12,6 @@ from dlrun.model.units import many
 from dlrun.terminal.column import Column
 from dlrun.terminal.printing import echo
 from dlrun.terminal.table import show
-from dlrun.usage.accounting import accounted
 from dlrun.usage.formats import bits, clock, meter, quantity, size, sparkline
 from dlrun.usage.overview import bars, nodes_that_differ, shared_file_systems, times
 from dlrun.usage.verdicts import BRIEF, peak_of
@@ -22,6 +21,12 @@ if TYPE_CHECKING:
     from dlrun.model.plan import Plan
     from dlrun.usage.job import RunUse
     from dlrun.usage.summary import RankUse
+
+from dlrun import backends
+from dlrun.jobs.clusters import clients
+from dlrun.jobs.records.jobs import Job
+from dlrun.model.job import Accounted
+from dlrun.system.process import answer
 
 _BAR = 20
 _FEW = 16
@@ -287,3 +292,21 @@ def _cells(run: RunUse) -> tuple[str, ...]:
         size(max((peak_of(run.use, node) for node in run.use.nodes), default=None)),
         f"{sum(busy) / len(busy):.0f} %" if busy else "-", ", ".join(one.rule for one in run.verdicts) or "-",
     )  # fmt: skip
+
+
+# The scheduler's accounting of a run, for comparison with the measurement.
+
+_WITHIN = 20.0
+"""Time limit of the query in seconds."""
+
+
+def accounted(job: Job, task: int | None) -> Accounted | None:
+    """The scheduler's accounting of a job; None without accounting or an answer."""
+    reader = backends.scheduler(job.scheduler).accounting
+    if reader is None or job.job_id is None:
+        return None
+    try:
+        text = answer(clients.runner(job, _WITHIN), reader.ask(job.shown_id(task)))
+        return reader.read(text) if text else None
+    except ValueError:
+        return None

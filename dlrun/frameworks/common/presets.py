@@ -1,7 +1,5 @@
 """Presets and libraries used by several frameworks."""
 
-from __future__ import annotations
-
 from dlrun.model.placement import Preset
 
 NONE = {"": Preset(because="no library needs communication cores")}

@@ -3,8 +3,6 @@
 `place` is its interface: pure, deterministic and independent of the operating system's CPU numbering.
 """
 
-from __future__ import annotations
-
 from dlrun.model.placement import Placement, PlacementRequest, Reserve
 from dlrun.plan.affinity.place import place
 

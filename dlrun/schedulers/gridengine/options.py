@@ -1,7 +1,5 @@
 """Options of qsub(1) and complexes (complex(5)) of Grid Engine 8.1.9."""
 
-from __future__ import annotations
-
 from dlrun.schedulers.options import OptionTable, optional, written
 
 OPTIONS = OptionTable(

@@ -1,7 +1,5 @@
 """Options of sbatch(1), Slurm 25.05."""
 
-from __future__ import annotations
-
 from dlrun.schedulers.options import OptionTable, optional, written
 
 _GPU = r"(^|[,/])gpu"

@@ -1,7 +1,5 @@
 """Rejection messages of Slurm with help for each; from slurm_errno.c and captured output (tests/captured/slurm)."""
 
-from __future__ import annotations
-
 INVALID_ACCOUNT = r"Invalid account or account/partition"
 REFUSALS = {
     INVALID_ACCOUNT: (
