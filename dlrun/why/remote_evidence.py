@@ -47,11 +47,8 @@ def fetch(job: Job, remote: Remote, runs: Sequence[Path]) -> dict[Path, Path]:
     prefixes = ["" if name == "." else f"{name}/" for name in names]
     prefixes += [f"{role_directory(role)}/" for role in job.roles]
     transport = transport_of(remote.host, remote.transport)
-    small = [
-        f"{prefix}{part}"
-        for prefix in prefixes
-        for part in ("state.json", "failures/*", "ended/*", "stacks/*")
-    ]
+    parts = ("state.json", "failures/*", "ended/*", "stacks/*")
+    small = [f"{prefix}{part}" for prefix in prefixes for part in parts]
     with pulling(transport, remote.directory, (), small, {}) as session:
         poll(session, lambda name: (place, name) if _SMALL.fullmatch(name) else None)
     found = listing(

@@ -42,8 +42,10 @@ _ADVICE = re.compile(
     r"|Decrease|Reduce|Rerun|Provide|Check(?! failed)) (?:[^.]|\.(?=\S)){8,}?)(?:\.(?:\s|$)|!|$)"
 )
 """What a message advises."""
-_OPEN = re.compile(r"^(?:[\w.]+:?)?\s*$|validation errors? for \S+$|:\s*$")
+_OPEN = re.compile(r"^(?:[\w.]+:?)?\s*$|validation errors? for \S+$|root error\(s\) found\.$|:\s*$")
 """A message that continues in the next line."""
+_REASON = re.compile(r"\s*(?:Caused by|Reason):?\s+(.+)")
+"""A line below a message that has its reason, as Rust's anyhow and LLVM print it; the last of several is the first cause."""
 _APART = re.compile(
     rf"^\W*$|^\W*\d{{4}}-\d\d|^\[|(?:INFO|WARNING|ERROR)[\]: ]|Traceback \(most|^\W*File \"|{_CHAINED.pattern}"
 )
@@ -122,7 +124,7 @@ def marked(
         return None
     line = lines[best[1]].strip()
     fields = _MESSAGE.search(line)
-    whole = _whole(fields[1] if fields else _STAMP.sub("", line), lines[best[1] + 1 : best[1] + 2])
+    whole = _whole(fields[1] if fields else _STAMP.sub("", line), lines[best[1] + 1 : best[1] + 5])
     found = Evidence(log=log, line=line, pattern=REPORTED)
     return _answer(found, line, f"the program says: {whole}", (whole,))
 
@@ -210,9 +212,12 @@ def explained(found: Evidence, lines: Sequence[str], wraps: Callable[[str], obje
 
 def _whole(message: str, after: Iterable[str], code: str = "") -> str:
     """A message, cut, with the next lines where it continues there; code: the line above, for an exception without a message."""
-    after = itertools.takewhile(lambda line: not (_APART.search(line) or _RAISED.match(line)), after)
+    after = [*itertools.takewhile(lambda line: not (_APART.search(line) or _RAISED.match(line)), after)]
+    reasons = [match[1] for match in itertools.takewhile(bool, map(_REASON.match, after)) if match]
+    if reasons:
+        return f"{message[: _MOST // 2]}: {reasons[-1]}"[:_MOST]
     if _OPEN.search(message):
-        message = " ".join((message, *(line.strip() for line in after)))
+        message = " ".join((message, *(line.strip() for line in after[:2])))
     if ":" not in message and _CODE.match(code):
         message = f"{message} at `{code.strip()}`"
     return message[:_MOST]

@@ -33,7 +33,7 @@ CAUSES: Mapping[str, Advice] = {
         means="ranks did not find one another in time",
         check="whether a rank never started: `dlrun logs JOB --rank all`",
         next="check whether a rank never started (`dlrun logs JOB --rank all`), then the site's `rendezvous` rule",
-        roots=("socket-path",),
+        roots=("socket-path", "launcher"),
     ),
     "socket-path": Advice(
         means="the name of the temporary directory is too long for a socket (108 characters)",

@@ -28,6 +28,25 @@ WRITERS = (
                 next="load another CUDA with `environment.modules`, or name what both know: `environment.variables: {TORCH_CUDA_ARCH_LIST: …}`",
             ),
             Form(
+                cause="gpu-build",
+                texts=("PTX version {1} does not support target",),
+                source="https://llvm.org/docs/NVPTXUsage.html",
+                means="the compiler of the program does not know this kind of GPU: the GPU is newer",
+                next="install a newer build of the program (jaxlib, PyTorch, Triton) for this GPU, or use another kind of GPU",
+                anywhere=True,
+            ),
+            Form(
+                cause="library-version",
+                texts=(
+                    "The engine plan file is not compatible with this version of TensorRT, expecting library version {1}",
+                    "Serialization assertion stdVersionRead == kSERIALIZATION_VERSION failed",
+                ),
+                source="https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/advanced.html",
+                means="the engine was built by another version of TensorRT than the one that loads it",
+                next="build the engine with the TensorRT of the job's environment, or use the image with which it was built",
+                anywhere=True,
+            ),
+            Form(
                 cause="compiler",
                 texts=(),
                 regex=r"fatal error: (\S+\.(?:h|hpp|cuh|hh)): No such file or directory",

@@ -111,6 +111,18 @@ WRITERS = (
             Form(
                 cause="shared-memory",
                 texts=(
+                    "please check shared memory limits by 'ipcs -l'",
+                    "shmget(size={}) for {} failed: No space left",
+                ),
+                source="https://github.com/openucx/ucx/blob/master/src/ucs/sys/sys.c",
+                means="the node has no further segments of System V shared memory: their limit is reached, or killed jobs have left some",
+                check="`ipcs -lm` and `ipcs -m` on that node",
+                next="exclude the node (`resources.exclude`) and report it to the centre, or use another kind: `environment.variables: {UCX_TLS: ^sysv}`",
+                anywhere=True,
+            ),
+            Form(
+                cause="shared-memory",
+                texts=(
                     "failed to allocate {} in shared memory",
                     "No space left on device",
                     "shm_open({}) failed",

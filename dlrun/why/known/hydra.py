@@ -13,6 +13,17 @@ WRITERS = (
         source="https://github.com/pmodels/mpich",
         forms=(
             Form(
+                cause="file-locks",
+                texts=(
+                    "File locking failed in ADIOI_{}Set_lock",
+                    "ADIOI_Set_lock:: Function not implemented",
+                ),
+                source="https://github.com/pmodels/mpich/blob/main/src/mpi/romio/adio/common/lock.c",
+                means="MPI's files need locks, and their file system has none: NFS without a lock service, Lustre mounted without `flock`",
+                next="write to another file system, or ask the centre for `flock`",
+                anywhere=True,
+            ),
+            Form(
                 cause="mpi-daemon",
                 texts=(
                     "Couldn't forward RPC {} to child {1}:",

@@ -80,7 +80,6 @@ WRITERS = (
                 texts=(
                     "=>> PBS: job killed: {1}",
                     "PBS: chdir to {1} failed",
-                    "Post job file processing error; job {1}",
                     "job held, too many failed attempts to run",
                 ),
                 source=_PBS + "mom_main.c",
@@ -280,7 +279,6 @@ WRITERS = (
                 cause="launcher",
                 anywhere=True,
                 texts=(
-                    "unsatisfiable request",
                     "flux-job: task(s) exited with exit code {}: {1}",
                     "alloc denied due to type=",
                     "Unable to connect to Flux",

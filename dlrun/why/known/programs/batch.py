@@ -4,10 +4,36 @@ from __future__ import annotations
 
 from dlrun.why.known.form import Form, Writer
 
+_PBS = "https://github.com/openpbs/openpbs/blob/master/src/resmom/"
 _LSF = "https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=bhist-termination-reasons"
 
 
+# ruff: noqa: E501 - a table
 WRITERS = (
+    Writer(
+        name="schedulers about files and requests",
+        source=_PBS,
+        forms=(
+            Form(
+                cause="scheduler",
+                texts=("Post job file processing error; job {1}", "Unable to copy file {} to {1}"),
+                source=_PBS + "stage_func.c",
+                means="PBS could not copy the job's output to its place, and has kept it on the node: {1}",
+                check="`scp` from that node to the host that it names",
+                next="let `ssh` between the hosts work without a prompt, or have PBS copy locally (`$usecp` of its MoM); the output is in the directory `undelivered` (or `spool`) of that node",
+            ),
+            Form(
+                cause="launcher",
+                texts=("unsatisfiable request",),
+                source="https://flux-framework.readthedocs.io/projects/flux-rfc/en/latest/spec_21.html",
+                means="more nodes or cores were requested than this instance of Flux has",
+                check="`flux resource list` in the job",
+                next="request fewer; if each node has an instance of its own, start one for all nodes (`srun --mpi=none flux start`)",
+                passing=True,
+                anywhere=True,
+            ),
+        ),
+    ),
     Writer(
         name="LSF",
         source=_LSF,

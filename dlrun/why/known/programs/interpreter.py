@@ -23,6 +23,15 @@ WRITERS = (
                 passing=True,
             ),
             Form(
+                cause="command-missing",
+                texts=(),
+                regex=r"FileNotFoundError: \[Errno 2\] No such file or directory: '[^/']+'",
+                source="https://docs.python.org/3/library/subprocess.html#exceptions",
+                stack=r"subprocess\.py\", line \d+, in _execute_child",
+                means="the program starts another one that is not installed, or not on PATH, in the job",
+                next="install it in the environment of the job, or load the module that has it (`environment.modules`)",
+            ),
+            Form(
                 cause="file-system",
                 texts=("Text file busy",),
                 source="https://man7.org/linux/man-pages/man2/execve.2.html#ERRORS",

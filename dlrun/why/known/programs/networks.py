@@ -38,6 +38,18 @@ WRITERS = (
                 next="start the ranks with MPI's own launcher (`launcher: openmpi`) and unset those variables, or use an MPI with the PMIx of the scheduler",
             ),
             Form(
+                cause="fabric-provider",
+                texts=(
+                    "no TLs are selected for CL_{1}",
+                    "UCC  ERROR no TLs are selected",
+                    "UCC  ERROR lib_init failed for component: {1}",
+                ),
+                source="https://github.com/openucx/ucc/blob/master/src/components/cl/ucc_cl.c",
+                means="UCC has no transport (TL) that its collectives can use: they are not built, or not beside its library",
+                check="`ucc_info -caA` on a compute node, and `UCC_TLS` in the job",
+                next="install UCC with its transports (`tl_ucp` needs UCX), or do without it: `environment.variables: {OMPI_MCA_coll: ^ucc}`",
+            ),
+            Form(
                 cause="no-network",
                 texts=("Cannot send a request, as the client has been closed",),
                 source="https://github.com/encode/httpx/blob/master/httpx/_client.py",
