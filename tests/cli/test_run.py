@@ -233,5 +233,5 @@ def test_forty_runs_in_a_row_leave_nothing_but_their_directories(dlrun, tmp_path
     assert len(list(dlrun.jobs.glob("[!.]*"))) == 40
     # The directory of the locks itself stays.
     left = [path for place in own for path in place.rglob("*") if path.is_file()]
-    assert [path.name for path in left] == [".room"]  # of the directory of compilers' caches
+    assert [path.name for path in left] == [".used"]  # of the directory of compilers' caches
     assert set(dlrun.place.iterdir()) == before
