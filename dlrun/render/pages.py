@@ -13,7 +13,7 @@ from dlrun.model.job import role_directory
 from dlrun.model.plan import Plan, RoleJob
 from dlrun.model.program import Ready
 from dlrun.model.units import many
-from dlrun.render.parts import END_SIGNAL, before_end, hosts, job_parts, requeue_of_job
+from dlrun.render.parts import END_SIGNAL, before_end, hosts, job_parts, keeps, requeue_of_job
 from dlrun.render.script import by_hand, environment_of, scripts
 
 ROLES = "roles.json"
@@ -80,13 +80,13 @@ def _as_data(role: RoleJob) -> dict[str, object]:
 
 
 def _ending(plan: Plan) -> Iterator[tuple[str, object]]:
-    """The signal of a role before the end of the walltime, and the seconds that copying its results may take."""
+    """The signal of a role before the end of the walltime, and the seconds for its results and what it has compiled."""
     if plan.checkpoint is not None:
         yield "signal", plan.checkpoint.carrier
     elif plan.results is not None:
         yield "signal", END_SIGNAL
-    if plan.results is not None:
-        yield "copies", int(plan.results.before_end)
+    if plan.results is not None or keeps(plan):
+        yield "copies", (int(plan.results.before_end) if plan.results else 0) + (5 if keeps(plan) else 0)
 
 
 def _where(role: RoleJob) -> str:

@@ -31,7 +31,7 @@ def library(plan: Plan) -> dict[str, tuple[str, ...]]:
     files["rank"] = ("rank", *rank_parts(plan))
     if stages(plan) or keeps(plan):
         files["stage"] = ("stage",)
-    if keeps(plan) and not stages(plan):
+    if keeps(plan):
         files["seed"] = ("seed",)
     if "addresses" in rank_parts(plan) or asks_first(plan):
         files["addresses"] = ("addresses",)
@@ -209,7 +209,7 @@ def caches_key(plan: Plan) -> str:
 
 def keeps(plan: Plan) -> bool:
     """True if what compilers have compiled comes from the user's store, and goes there."""
-    return plan.caches is not None and plan.caches.keep and plan.role is None and plan.role_jobs is None
+    return plan.caches is not None and plan.caches.keep and plan.role_jobs is None
 
 
 def asks_first(plan: Plan) -> bool:

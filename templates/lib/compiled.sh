@@ -3,31 +3,38 @@
 
 _dlrun_compiled=()          # the words that name the store and the environment
 _dlrun_save=()              # the command that saves, but for --settled
+_dlrun_save_by=()           # the command that saves on the first node, where this script runs on another host
 _dlrun_save_interval=600    # seconds
 _dlrun_save_at=             # the time of the next, in seconds since the start
 _dlrun_saved_at_warning=
 
-dlrun_keep_compiled() { # BASE KEY OFFSET [INDEX COMMAND...]: nodes begin with the entries for this machine in the user's store
-  local store failed        # COMMAND starts a step on each node, whose number is the expansion INDEX, and OFFSET of the ports is for the relay,
-  # or `-` for one node; without a step, they come with the data
+dlrun_keep_compiled() { # BASE KEY OFFSET INDEX COMMAND...: nodes begin with the entries for this machine in the user's store
+  local place=${DLRUN_JOB_DIR%/*} id=$DLRUN_RUN_ID store failed # COMMAND starts a step on each node, whose number is the expansion INDEX,
+  # and OFFSET of the ports is for the relay, or `-` for one node; in a job that stages data, they come with these
   unset -v DLRUN_COMPILED
-  export DLRUN_CACHES_RUN=${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-} # where the entries are that all nodes have or none
+  if [[ -n ${_dlrun_of_role-} ]]; then place=${place%/*/*}; fi
+  if [[ -n ${DLRUN_PLACE-} ]]; then id=$DLRUN_JOB_ID; fi # points on a node have one rank each, and share what is there
+  export DLRUN_CACHES_RUN=${id//[!A-Za-z0-9._-]/-} # where the entries are that all nodes have or none
   failed=("$DLRUN_RUN_DIR"/compiled "$DLRUN_RUN_DIR"/not-seeded*)
   if [[ -e ${failed[0]} || -e ${failed[1]} ]]; then rm -f -- "${failed[@]}"; fi # of an earlier start
-  { read -r store <"$DLRUN_JOB_DIR/store"; } 2>/dev/null || store=${DLRUN_JOB_DIR%/*}/.dlrun-hub-$EUID
-  if (($# == 3)) && [[ $3 != - ]]; then dlrun_chain_port "$3"; fi
-  if [[ $_dlrun_host != "${DLRUN_FIRST_HOST%%.*}" ]]; then return 0; fi
+  { read -r store <"$DLRUN_JOB_DIR/store"; } 2>/dev/null || store=$place/.dlrun-hub-$EUID
   _dlrun_compiled=(--store "$store" --key "$2") _dlrun_compiled_base=$1 _dlrun_compiled_key=$2
-  _dlrun_on_event second _dlrun_save_at_times
   _dlrun_on_event gone _dlrun_save_at_end
+  if [[ $_dlrun_host == "${DLRUN_FIRST_HOST%%.*}" ]]; then
+    _dlrun_on_event second _dlrun_save_at_times
+  else
+    _dlrun_save_by=("${@:5}" bash -p "$DLRUN_JOB_DIR/lib/seed.sh" save "$1" "$2" "$4" "$store")
+  fi
   if [[ -d $store && (! -O $store || -d $store/caches--$2) ]]; then
     dlrun_python "$DLRUN_JOB_DIR/node.pyz" compiled-find "${_dlrun_compiled[@]}" --out "$DLRUN_RUN_DIR/compiled" || true
     { read -r DLRUN_COMPILED <"$DLRUN_RUN_DIR/compiled" && export DLRUN_COMPILED; } 2>/dev/null || true # machine, digest, path
   fi
-  if [[ -n ${DLRUN_COMPILED-} ]] && (($# > 3)); then
+  if declare -F dlrun_stage >/dev/null; then
+    if [[ $3 != - ]]; then dlrun_chain_port "$3"; fi
+  elif [[ -n ${DLRUN_COMPILED-} ]]; then
     if [[ $3 != - ]]; then dlrun_chain_port "$3"; fi
     export DLRUN_STAGE=$1/dlrun-$DLRUN_USER
-    "${@:5}" bash -p "$DLRUN_JOB_DIR/lib/seed.sh" "$1" "$2" "$4" </dev/null &
+    "${@:5}" bash -p "$DLRUN_JOB_DIR/lib/seed.sh" add "$1" "$2" "$4" </dev/null &
     _dlrun_steps=("$!")
     wait "$!" || touch "$DLRUN_RUN_DIR/not-seeded"
     _dlrun_steps=()
@@ -59,11 +66,20 @@ _dlrun_save_at_times() { # at the signal to save a checkpoint, and at intervals
 
 _dlrun_save_at_end() { # what was written in the last seconds before a failure may not be complete
   local longest=120 settled=10
-  if ((_dlrun_status == 0)); then settled=0; fi
+  if ((_dlrun_status == 0)) && [[ -z ${DLRUN_PLACE-} ]]; then settled=0; fi # other points may still write
   if [[ -n ${_dlrun_warning_sent-} ]]; then longest=10; fi
   if [[ -n $_dlrun_asked ]]; then longest=5; fi
-  _dlrun_has_compiled || return 0
-  timeout -k 5 "$longest" "${_dlrun_save[@]}" --settled "${settled}s" </dev/null || true
+  if ((${#_dlrun_save_by[@]})); then
+    _dlrun_save=("${_dlrun_save_by[@]}")
+  else
+    _dlrun_has_compiled || return 0
+  fi
+  _dlrun_within "$((10 * longest))" "${_dlrun_save[@]}" --settled "${settled}s" || true
+}
+
+dlrun_save_here() { # BASE KEY INDEX STORE --settled TIME: on the first node, in a step
+  _dlrun_compiled=(--store "$4" --key "$2") _dlrun_compiled_base=$1 _dlrun_compiled_key=$2
+  if _dlrun_has_compiled; then "${_dlrun_save[@]}" "${@:5}"; fi
 }
 
 _dlrun_has_compiled() { # true if there is anything; sets the command that saves it

@@ -33,6 +33,18 @@ _dlrun_stat() { # PID: set the array _dlrun_fields to state, parent, … of /pro
   read -ra _dlrun_fields <<<"${text##*) }" # the name before it may hold blanks, brackets and newlines
 }
 
+_dlrun_within() { # TENTHS COMMAND...: a command that may take so many tenths of a second; false if it fails, or does not end
+  local waited step
+  "${@:2}" </dev/null &
+  step=$!
+  for ((waited = 0; waited < $1; waited++)); do
+    kill -0 "$step" 2>/dev/null || break
+    sleep 0.1
+  done
+  _dlrun_terminate "$step"
+  wait "$step"
+}
+
 _dlrun_terminate() { # PID...: SIGTERM to those that still run; after the grace period SIGKILL to them and all their descendants
   local pid alive waited running=() all
   for pid in "$@"; do

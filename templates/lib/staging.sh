@@ -130,15 +130,7 @@ _dlrun_use_other_directory() { # where another user has taken the directory's na
 # --- The end ------------------------------------------------------------------------------------------------
 
 _dlrun_on_each_node() { # TENTHS ACTION: a step of stage.sh that may take so long; false if it fails
-  local waited step
-  "${_dlrun_starts[@]}" bash -p "$DLRUN_JOB_DIR/stage.sh" "$2" </dev/null &
-  step=$!
-  for ((waited = 0; waited < $1; waited++)); do
-    kill -0 "$step" 2>/dev/null || break
-    sleep 0.1
-  done
-  _dlrun_terminate "$step"
-  wait "$step"
+  _dlrun_within "$1" "${_dlrun_starts[@]}" bash -p "$DLRUN_JOB_DIR/stage.sh" "$2"
 }
 
 _dlrun_leave() { # the job was asked to end and has little time: end ranks, copy results and clean up on all nodes at once

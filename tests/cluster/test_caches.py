@@ -36,6 +36,10 @@ if ((DLRUN_RESTART)); then exit; fi
 until [[ -e $DLRUN_RUN_DIR/go ]]; do sleep 0.2; done
 """
 """Once it has compiled, the first run waits."""
+SETTLED = """
+until [[ -z $(find "$TORCH_EXTENSIONS_DIR" -newermt '-12 seconds' -type f) ]]; do sleep 1; done
+"""
+"""Files that were written later are not saved while others may still write."""
 COMPILE = """
 import ctypes, os, subprocess, sys
 place = os.environ["TORCH_EXTENSIONS_DIR"]
@@ -164,12 +168,57 @@ def test_what_is_compiled_is_saved_at_the_signal_to_save(alice):
     assert said == [["found one"]] * 6, alice.log(job)
 
 
+def test_a_node_that_is_killed_while_it_saves_leaves_nothing(alice):
+    """A process of the job stops the one that saves once its archive has begun, and not the shell whose text this is."""
+    empty(alice)
+    stop = """
+    until compgen -G "${DLRUN_JOB_DIR%/*}/.dlrun-hub-$EUID/caches--*/.*.new/cache.tar" >/dev/null; do :; done
+    for process in /proc/[0-9]*; do
+      if [[ $(tr '\\0' ' ' <"$process/cmdline") == *' compiled-''save '* ]]; then kill -STOP "${process#/proc/}"; fi
+    done 2>/dev/null
+    : >"$DLRUN_RUN_DIR/stopped"
+    """
+    script = f"""
+    trap '' USR1
+    if ((DLRUN_RANK == 0)); then
+      head -c 100M /dev/urandom >"$TORCH_EXTENSIONS_DIR/large"
+      ( {stop} ) &
+    fi
+    {HOLD}
+    """
+    job = alice.submit(
+        {
+            "command": [*bash(script), str(PYTHON / "python"), "one"],
+            "resources": RESOURCES | {"walltime": "3m"},
+            "checkpoint": {"signal": "USR1", "before_end": "150s"},
+            "caches": "auto",
+        }
+    )
+    await_true((alice.job_dir(job) / "stopped").exists, 120, "the archive to begin")
+    first = alice.log(job).split("rank 0 is on ")[1].split(";")[0]
+    alice.cluster.kill_node(first)
+    (only,) = alice.ended(job, within=300)
+    assert only["state"] != "completed"
+    assert not versions(alice, job), "the archive was not complete"
+    (left,) = alice.job_dir(job).parent.glob(".dlrun-hub-*/caches--*/.*.new")
+    alice.cluster.start_node(first)
+    await_true(
+        lambda: alice.cluster.on("login", "sinfo -h -o %D -t idle").stdout.strip() == "3", 120, "the node"
+    )
+    for word in ("compiled", "found"):
+        job, said = run(alice, "one")
+        assert said == [[f"{word} one"]] * 6, alice.log(job)
+        (version,) = versions(alice, job)
+        assert {path.name for path in left.parent.iterdir()} == {
+            ".lock",
+            version.name,
+            f"{version.name}.json",
+        }
+
+
 def test_a_run_after_a_requeue_compiles_nothing(alice):
     """The program fails; its files were complete for longer than the seconds in which they may not be."""
-    failing = f"""{HOLD}
-    until [[ -z $(find "$TORCH_EXTENSIONS_DIR" -newermt '-12 seconds' -type f) ]]; do sleep 1; done
-    exit 75
-    """
+    failing = f"{HOLD}{SETTLED}exit 75"
     empty(alice)
     spec = {
         "command": [*bash(failing), str(PYTHON / "python"), "one"],
@@ -190,6 +239,53 @@ def test_a_run_after_a_requeue_compiles_nothing(alice):
     assert only["state"] == "completed", alice.log(job)
     for rank in range(6):
         assert alice.log(job, f"rank-{rank}").splitlines()[-1] == "found one"
+
+
+def test_roles_on_all_nodes_keep_what_they_compile(alice):
+    """The script of both runs on the first node; the ranks of one are on the others."""
+    program = [str(PYTHON / "python"), "compile.py"]
+    roles = {
+        "judge": {
+            "framework": "torch",
+            "command": [*program, "one"],
+            "ranks_per_node": 1,
+            "cpus_per_rank": 1,
+        },
+        "train": {"command": [*program, "two"], "nodes": 2, "ranks_per_node": 2, "cpus_per_rank": 1},
+    }
+    said = []
+    for _ in range(2):
+        empty(alice)
+        job = alice.submit({"roles": roles, "resources": {"walltime": "5m"}, "caches": "auto"})
+        (only,) = alice.ended(job)
+        assert only["state"] == "completed", alice.log(job)
+        place = alice.job_dir(job) / "roles"
+        said.append([log.read_text() for log in sorted(place.glob("*/logs/rank-*.log"))])
+    logs = [log.read_text() for log in place.glob("*/logs/job.log")]
+    assert said == [["compiled one\n", *["compiled two\n"] * 4], ["found one\n", *["found two\n"] * 4]], logs
+
+
+def test_the_points_of_a_job_keep_what_they_compile(alice):
+    """On two nodes; in the second job a point may run on another one."""
+    names = ["one", "two", "three", "four"]
+    script = f'"$0" compile.py "$@"{SETTLED}'
+    said = []
+    for _ in range(2):
+        empty(alice)
+        job = alice.submit(
+            {
+                "command": [*bash(script), str(PYTHON / "python"), "{{ what }}"],
+                "sweep": {"nodes": 2, "points_per_node": 2, "what": names},
+                "resources": {"ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "5m"},
+                "caches": "auto",
+            }
+        )
+        ended = alice.ended(job)
+        assert {one["state"] for one in ended} == {"completed"}, alice.log(job)
+        points = [alice.job_dir(job) / "points" / str(point) / "logs" for point in range(4)]
+        said.append([(logs / "rank-0.log").read_text().split() for logs in points])
+    logs = [(logs / "job.log").read_text() for logs in points]
+    assert said == [[[word, name] for name in names] for word in ("compiled", "found")], logs
 
 
 @pytest.mark.parametrize("fault", ["damaged", "another user's", "a node that fails"])

@@ -43,10 +43,10 @@ def decide(
     # By nodes, whose compilers may break one another there.
     shared = local is not None and local.scope == "job"
     base = Text.of(Shell("${TMPDIR:-/tmp}")) if local is None or shared else expanding(local.path)
-    keep = not (shared or spec.sweep.nodes is not None)
     chosen = []
     for cache in CACHES:
-        if cache.each == "run" and not keep:
+        # The ranks of a point would meet entries of another point of their node.
+        if cache.each == "run" and (shared or (spec.sweep.nodes is not None and layout.ranks > 1)):
             continue
         if cache.variable in (
             *spec.environment.variables,
@@ -70,7 +70,7 @@ def decide(
         )
     if not chosen:
         return None
-    return CachesPlan(base=base, key=_key(spec, installed), caches=tuple(chosen), keep=keep)
+    return CachesPlan(base=base, key=_key(spec, installed), caches=tuple(chosen), keep=not shared)
 
 
 def _has(cache: Cache, compiles: Collection[str], installed: Installed) -> bool:

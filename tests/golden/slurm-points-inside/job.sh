@@ -21,7 +21,7 @@
 POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-points-inside # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_source coordinator pool first-node start local # parts of lib/ that this job uses
+dlrun_source coordinator pool first-node caches compiled start local # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's name for this job
@@ -40,8 +40,7 @@ dlrun_start dlrun_this_host # makes logs/ and state.json, cleans up at the end
 cd -- /home/ada/project
 set +u # module files and activation scripts may read unset variables
 source /etc/profile.d/lmod.sh
-cd -- /home/ada/project # the site's lines may have left it
-set +u # and may have ended that
+cd -- /home/ada/project; set +u # the site's lines may have left it, and ended that
 module purge
 module load site/2026
 dlrun_own_shell # options, traps and names of commands are as before those lines
@@ -56,6 +55,7 @@ export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses 
 export CUDA_DEVICE_ORDER=PCI_BUS_ID # GPUs are numbered as in the plan
 export NCCL_DEBUG=WARN # logs an explicit message when a call fails, and nothing else [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 export UCX_TLS=rc,sm # set by site gpus
+dlrun_keep_compiled "${TMPDIR:-/tmp}" bdb606664bd8 - '$DLRUN_RANK' dlrun_local 1 # what was compiled, in the user's store
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch dlrun_local 1 bash -p "$DLRUN_JOB_DIR/rank.sh" rank

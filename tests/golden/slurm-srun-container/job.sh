@@ -41,7 +41,7 @@ export NCCL_DEBUG=INFO # set by the spec, spec.yaml:8:27
 
 # --- Data on every node before the first step ---------------------------------------------------------------
 export DLRUN_STAGE=/local/"${USER}"/dlrun-"$DLRUN_USER" # node-local storage, as the site names it
-dlrun_keep_compiled /local/"${USER}" 3015a97986c3 1 # compilers' caches begin with what earlier jobs have compiled; the port where nodes pass it on, and data
+dlrun_keep_compiled /local/"${USER}" 3015a97986c3 1 '$SLURM_PROCID' srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none # compilers' caches begin with what earlier jobs have compiled; the port where nodes pass it on, and data
 dlrun_data DLRUN_DATA_IMAGES images /scratch/images # from the spec
 dlrun_standby_step 2 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
   --export=ALL --cpu-bind=none --overlap --mem=0 # for what is left to do on each node when the job is cancelled

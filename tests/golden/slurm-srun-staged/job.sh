@@ -42,7 +42,7 @@ export PYTHONUNBUFFERED=1 # output is not buffered, so that a killed rank loses 
 # --- Data on every node before the first step, results from every node after the last -----------------------
 export DLRUN_STAGE=/local/dlrun-"$DLRUN_USER" # node-local storage, as the site names it
 dlrun_results '/scratch/my results' always # what ranks write to $DLRUN_RESULTS is copied there
-dlrun_keep_compiled /local dd78600e5e9a 1 # compilers' caches begin with what earlier jobs have compiled; the port where nodes pass it on, and data
+dlrun_keep_compiled /local dd78600e5e9a 1 '$SLURM_PROCID' srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none # compilers' caches begin with what earlier jobs have compiled; the port where nodes pass it on, and data
 dlrun_data DLRUN_DATA_IMAGENET imagenet /scratch/imagenet # its 150GB fits the 1TB of node-local storage (/local), and is then read once from the shared file system instead of by 2 nodes in every epoch
 dlrun_data DLRUN_DATA_OPEN open /scratch/open # its size is unknown at submission: the part that fits on every node is copied, the rest is read in place
 dlrun_data DLRUN_DATA_ENVIRONMENT environment /home/ada/env # Python imports from node-local storage, which relieves the shared file system

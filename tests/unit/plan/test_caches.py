@@ -12,7 +12,7 @@ from dlrun import backends
 from dlrun.model.observed import Installed
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.program import Environment
-from dlrun.model.spec import Spec
+from dlrun.model.spec import Spec, Sweep
 from dlrun.plan.caches.decide import decide
 from dlrun.plan.caches.table import CACHES
 from dlrun.plan.decisions import Ledger
@@ -26,11 +26,13 @@ def chosen(
     packages: dict[str, str] | None = None,
     framework: str = "torch",
     asked: str = "",
+    ranks: int = 2,
+    nodes: int | None = None,
     **environment,
 ) -> set[str]:
     gpus = [SimpleNamespace(kind=kind)] if kind else []
-    layout = SimpleNamespace(gpus_per_node=len(gpus), topology=SimpleNamespace(gpus=gpus))
-    spec = Spec(name="run", command=("x",), environment=Environment(**environment))
+    layout = SimpleNamespace(ranks=ranks, gpus_per_node=len(gpus), topology=SimpleNamespace(gpus=gpus))
+    spec = Spec(name="run", command=("x",), sweep=Sweep(nodes=nodes), environment=Environment(**environment))
     choice = SimpleNamespace(framework=backends.framework(framework))
     site = SimpleNamespace(
         storage=SimpleNamespace(node_local=None), environment=SimpleNamespace(variables={})
@@ -70,6 +72,14 @@ def test_gpus_and_packages_decide(kind, packages, expected):
 )
 def test_a_framework_without_a_compiler_has_those_that_are_installed_or_asked_for(packages, asked, expected):
     assert chosen(kind="cuda", packages=packages, framework="mpi", asked=asked) == expected
+
+
+@pytest.mark.parametrize(
+    ("ranks", "nodes", "expected"), [(1, None, True), (2, None, True), (1, 3, True), (2, 3, False)]
+)
+def test_ranks_of_a_point_that_runs_beside_others_do_not_share_what_all_must_have(ranks, nodes, expected):
+    found = chosen(framework="jax", ranks=ranks, nodes=nodes)
+    assert ("JAX_COMPILATION_CACHE_DIR" in found) is expected
 
 
 def test_what_is_dropped_or_set_is_left_alone():

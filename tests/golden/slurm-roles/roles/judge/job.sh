@@ -21,8 +21,7 @@ cd -- /home/ada/project
 unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV SLURM_NTASKS_PER_NODE # would change what srun does
 set +u # module files and activation scripts may read unset variables
 source /etc/profile.d/lmod.sh
-cd -- /home/ada/project # the site's lines may have left it
-set +u # and may have ended that
+cd -- /home/ada/project; set +u # the site's lines may have left it, and ended that
 module purge
 module load site/2026
 source /home/ada/envs/torch/bin/activate

@@ -8,7 +8,7 @@
 POSIXLY_CORRECT=1; set -euo pipefail # functions inherited from the submitting shell cannot replace these commands
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-roles/roles/train # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_source slurm-allocation roles # parts of lib/ that this job uses
+dlrun_source slurm-allocation roles caches compiled # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 export DLRUN_JOB_ID="${DLRUN_JOB_ID-}" # that of the job of all roles
@@ -21,8 +21,7 @@ cd -- /home/ada/project
 unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV SLURM_NTASKS_PER_NODE # would change what srun does
 set +u # module files and activation scripts may read unset variables
 source /etc/profile.d/lmod.sh
-cd -- /home/ada/project # the site's lines may have left it
-set +u # and may have ended that
+cd -- /home/ada/project; set +u # the site's lines may have left it, and ended that
 module purge
 module load site/2026
 source /home/ada/envs/torch/bin/activate
@@ -30,7 +29,7 @@ dlrun_own_shell # options, traps and names of commands are as before those lines
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST-ib0" # the first host, under its name in the scheduler, with `-ib0` appended
-dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 export OMP_NUM_THREADS=15 # 60 cores / 4 ranks [OpenMP 5.2, chapter 21]
@@ -41,6 +40,7 @@ export NCCL_SOCKET_IFNAME='=ib0' # bootstrap and data over sockets use exactly t
 export NCCL_IB_HCA='=mlx5_0,mlx5_1' # site gpus sets it: Select compute HCAs and keep storage/Ethernet HCAs out. Without '=' the token is a prefix: mlx5_1 also matches mlx5_10..19 [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 export UCX_TLS=rc,sm # set by site gpus
 export MODEL_HOSTS="${DLRUN_ROLE_MODEL_HOSTS}" # set by the spec, spec.yaml:20:44
+dlrun_keep_compiled "${TMPDIR:-/tmp}" ba90e36b54b9 1 '$SLURM_PROCID' srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --nodelist="$DLRUN_CHOSEN_HOSTS" # what was compiled, in the user's store
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL \
