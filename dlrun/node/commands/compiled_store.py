@@ -50,6 +50,7 @@ class Store:
             os.makedirs(os.path.dirname(path) or ".", 0o700, exist_ok=True)
         self.path = os.path.join(path, PREFIX + key)
         self.notes: List[str] = []
+        self._alone = True
         with contextlib.ExitStack() as opened:
             store = private_directory_at(path, path, None, make)
             opened.callback(os.close, store)
@@ -77,7 +78,7 @@ class Store:
                 time.sleep(0.1)
                 continue
             except OSError:  # no locks on this file system: both add, and one of the two versions counts
-                pass
+                self._alone = False
             return True
 
     def newest(self, machine: str) -> Optional[Version]:
@@ -145,9 +146,7 @@ class Store:
         The store must be locked. Raises DamagedArchive if the old version is, OSError, and SourceFault for an entry that changes.
         """
         machine, about = kind
-        for name in self._names("." + machine, ".new"):  # of a job whose node failed meanwhile
-            if not name.endswith(".damaged.new"):
-                remove_tree(self._directory, os.fsencode(name))
+        self._remove_left(machine)
         made = ".{}-{}.new".format(machine, os.getpid())
         os.mkdir(made, 0o700, dir_fd=self._directory)
         try:
@@ -167,6 +166,18 @@ class Store:
             with contextlib.suppress(OSError):
                 remove_tree(self._directory, os.fsencode(made))
             raise
+
+    def _remove_left(self, machine: str) -> None:
+        """Remove what a job whose node failed while it saved has left, and damaged versions after a month."""
+        for name in self._names("." + machine, ".new"):
+            damaged = name.endswith(".damaged.new")
+            if not damaged or time.time() - os.stat(name, dir_fd=self._directory).st_mtime > _UNUSED:
+                remove_tree(self._directory, os.fsencode(name))
+        if self._alone:
+            marked = self._versions(machine)
+            for name in self._names(machine + "-", ""):
+                if not name.endswith(_MARK) and name not in marked:
+                    remove_tree(self._directory, os.fsencode(name))
 
     def _publish(self, made: str, machine: str, about: str, archive: Hashed, count: int) -> None:
         version = "{}-{}".format(machine, archive.digest()[:12])
