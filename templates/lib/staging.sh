@@ -227,7 +227,7 @@ _dlrun_copy_results() { # sets _dlrun_status if they do not arrive
 _dlrun_results_left() { # log where the remaining results are, and let the job fail
   local places
   places=${DLRUN_RESULTS-}${DLRUN_RESULTS:+${_dlrun_away:+ and }}$_dlrun_away
-  _dlrun_find_missing
+  if _dlrun_matches kept '[0-9]*' >/dev/null; then _dlrun_find_missing; fi # only standbys leave such notes
   dlrun_log "not all results were copied; the rest is on${_dlrun_missing:- the nodes}, in $places; each node's report is in $DLRUN_RUN_DIR/logs/stage-*.log"
   if ((_dlrun_status == 0)); then _dlrun_status=1; fi
 }
