@@ -28,7 +28,7 @@ dlrun_stage_action() { # ACTION FUNCTION: `in` calls the function, which copies 
   out) trap '' TERM && _dlrun_copy_out work results ;; # where the job is asked to end, this is what is still to be done
   work) trap '' TERM && _dlrun_copy_out work ;;
   clean) trap '' TERM && _dlrun_clean ;;
-  leave) trap '' TERM && _dlrun_leave_and_say ;;
+  leave) trap '' TERM && _dlrun_leave_and_note ;;
   keep) _dlrun_keep ;;
   esac
 }
@@ -147,6 +147,7 @@ _dlrun_keep() { # the step beside the training that waits for the end: in a job 
     _dlrun_standby
     return 0
   fi
+  trap '' HUP USR1 USR2 # meant for the program; without this step the node would do its part too early
   trap 'asked=1; kill -TERM "$!" 2>/dev/null' TERM
   _dlrun_note_standby
   for ((starts = 0; code > 128 && starts < 9; starts++)); do # another one, where somebody kills it
@@ -180,10 +181,10 @@ _dlrun_standby() { # until the job is asked to end, or the step or its daemon is
   else # this node alone: its ranks have a standby of their own, which may have been killed, too
     until _dlrun_ranks_gone 300 || ((${#_dlrun_shells[@]} == 0)); do :; done
   fi
-  _dlrun_leave_and_say
+  _dlrun_leave_and_note
 }
 
-_dlrun_leave_and_say() { # the same, and a note for job.sh that it is done
+_dlrun_leave_and_note() { # the same, and a note for job.sh that it is done
   local code=0
   _dlrun_leave || code=1
   _dlrun_remove_brokers

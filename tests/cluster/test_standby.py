@@ -241,6 +241,16 @@ def test_a_launcher_that_is_killed_with_a_rank(alice):
     ended_well(alice, job)
 
 
+@pytest.mark.parametrize("alice", ["slurm"], indirect=True)
+def test_somebody_sends_a_signal_to_all_steps(alice):
+    """It ends the job's script and the ranks; the step that waits for the end goes on, and leaves the copy to the script."""
+    job = start(alice)
+    alice.cluster.on("login", f"scancel --full --signal=USR1 {job}", user="root", check=True)
+    ended_well(alice, job)
+    assert "results were copied" not in alice.log(job)
+    assert alice.why(job)["cause"] == "user-signal"
+
+
 @pytest.mark.parametrize("alice", ["pbs"], indirect=True)
 @pytest.mark.parametrize("signal", ["KILL", "TERM"])
 def test_the_jobs_shell_is_ended(alice, signal):
