@@ -60,8 +60,9 @@ def _calls(stack: str) -> str:
 
 
 def _shown(text: str) -> str:
-    return text.replace("{rank}", "RANK").replace("<", "&lt;")
+    return text.replace("{rank}", "RANK").replace("{1}", "…").replace("<", "&lt;")
 
 
 def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{_shown(text[1:])}."
+    shown = _shown(text)
+    return f"{shown[0].upper()}{shown[1:]}."
