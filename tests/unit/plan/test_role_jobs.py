@@ -166,7 +166,7 @@ def test_results_are_copied_from_the_role_that_ends_the_job(tmp_path):
     assert jobs(plan)["judge"].plan.results is None
     assert train.results.to == f"{plan.directory}/out"
     assert {name for name in made if name.endswith("stage.sh")} == {"roles/train/stage.sh"}
-    assert ended_for_results(made) == ([(None, None), ("USR2", 300)], 330)
+    assert ended_for_results(made) == ([(None, 5), ("USR2", 305)], 330)  # 5 s for what was compiled
     assert "dlrun_end_at USR2 30 " in made["roles/train/job.sh"]
     assert "dlrun_end_" not in made["roles/judge/job.sh"]
     assert [name for name, text in made.items() if "#BB create 20" in text] == ["job.sh"], "for the whole job"
@@ -174,7 +174,7 @@ def test_results_are_copied_from_the_role_that_ends_the_job(tmp_path):
 
 def test_the_results_come_after_the_checkpoint(tmp_path):
     made = scripts_of(plan_of(tmp_path, TWO + RESULTS + ENDING, SITE + LOCAL))
-    assert ended_for_results(made) == ([(None, None), ("USR1", 300)], 480)
+    assert ended_for_results(made) == ([(None, 5), ("USR1", 305)], 480)
     assert "dlrun_end_" not in made["roles/train/job.sh"]
 
 
