@@ -92,6 +92,7 @@ def test_what_the_program_on_the_nodes_reads(tmp_path):
         "ports": 1,
         "ready": {"file": "/home/ada/project/up"},
         "within": 120,
+        "copies": 5,
     }
     assert (train["needs"], train["ready"], train["ends"], train["nodes"]) == (["judge"], None, False, 2)
 
