@@ -115,6 +115,8 @@ def test_a_job_begins_with_what_an_earlier_one_has_compiled(laptop, cluster):
         said.append([laptop.dlrun("logs", job, "--rank", rank).stdout.split()[2] for rank in "01"])
     assert said == [["compiled"] * 2, ["found"] * 2]
     (store,) = laptop.there("ls -d .local/state/dlrun/jobs/.dlrun-hub-*/caches--*").split()
+    for node in ("n1", "n2"):  # else the next job saves it again
+        cluster.on(node, "rm -rf /tmp/dlrun-*", user="root", check=True)
     laptop.there(f"rm -r {store}")
 
 
