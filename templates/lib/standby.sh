@@ -113,7 +113,7 @@ _dlrun_remove_brokers() { # the directories with such a note, beside that of thi
 }
 
 _dlrun_stand_by_ranks() { # PID PARENT NOTE LATE: of rank.sh, which kills this process when it ends by itself; NOTE: `note` if the loss of PARENT is one of the node
-  local shell='' above='' killed=
+  local shell='' above='' killed='' seconds
   trap '' TERM
   _dlrun_detach
   { read -r shell <"/proc/$1/stat" && read -r above <"/proc/$2/stat"; } 2>/dev/null
@@ -122,9 +122,13 @@ _dlrun_stand_by_ranks() { # PID PARENT NOTE LATE: of rank.sh, which kills this p
   _dlrun_await_gone "$1" "$2"
   _dlrun_remove_brokers
   _dlrun_is_same "$1" "$shell" || killed=1
-  if [[ -n $killed ]] && _dlrun_is_same "$2" "$above"; then # only the shell: the launcher ends the others
+  if [[ -n $killed ]] && _dlrun_is_same "$2" "$above"; then # the launcher ends the others: what they have left, others do not see
     _dlrun_end_ranks 10 "$DLRUN_ROLE" "$DLRUN_RANK"
-    return 0
+    for ((seconds = 1; ; seconds++)); do
+      sleep 1
+      _dlrun_is_same "$2" "$above" || break
+      if (((seconds & (seconds - 1)) == 0)) && _dlrun_ranks_gone 1 && sleep 0.1 && _dlrun_ranks_gone 1; then return 0; fi
+    done
   fi
   if [[ $3 == note && -z $killed ]]; then # Slurm notices only after minutes that its daemon has died
     printf '%s %s %s %s 1 node failed: slurmstepd on %s, which had started rank %s, is gone\n%s' "$(date +%s%N)" \

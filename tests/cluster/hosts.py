@@ -161,3 +161,18 @@ def await_true(condition: Callable[[], bool], seconds: float, what: str) -> None
             raise ClusterError(msg)
         time.sleep(pause)
         pause = min(0.1, pause * 1.5)
+
+
+def await_none(look: Callable[[], list[str]], seconds: float, what: str) -> None:
+    """Wait until `look` finds nothing; raises ClusterError naming `what`, and what there still is, when it takes longer."""
+    found: list[str] = []
+
+    def none() -> bool:
+        found[:] = look()
+        return not found
+
+    try:
+        await_true(none, seconds, what)
+    except ClusterError as late:
+        msg = f"{late}; there still is: " + "; ".join(found)
+        raise ClusterError(msg) from None

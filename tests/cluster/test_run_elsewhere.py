@@ -29,7 +29,7 @@ from tests.cluster import (
     why_no_pbs,
     why_not,
 )
-from tests.cluster.hosts import await_true
+from tests.cluster.hosts import await_none, await_true
 from tests.cluster.jobs import PYTHON, SLURM_SITE, User
 from tests.cluster.test_run import CONTROLLERS, check_example, example, of_roles
 from tests.frameworks.install import CACHE
@@ -42,6 +42,8 @@ SLEEP = "sleep 1" + "0" * 3 + ".375"
 MPICH_HERE = f"LD_LIBRARY_PATH={CACHE}/mpi/links MPI4PY_MPIABI=mpich"
 STAY = f"trap '' TERM\nsetsid {SLEEP} &\necho begun\n{SLEEP}\n{SLEEP}\n"
 """It ignores SIGTERM, and has left its rank's session."""
+AGAIN = STAY.replace("setsid", f"for i in {{1..40}}; do (while :; do {SLEEP}; done) & done\nsetsid", 1)
+"""What it starts is started again when it was killed, also while the scheduler kills one process after another."""
 LINE = f"{PYTHON}/dlrun run --ranks-per-node 2"
 SERVE = (
     "mkdir -p $RANK; cd $RANK; uname -n > index.html; exec python3 -m http.server --bind 127.0.0.1 18800\n"
@@ -115,6 +117,7 @@ def alice(cluster):
     user = User(cluster, {**site, "node_types": {"n": {"topology": {"packages": 2, "cores": 4}}}})
     user.write("show.sh", SHOW)
     user.write("stay.sh", STAY)
+    user.write("again.sh", AGAIN)
     return user
 
 
@@ -134,7 +137,7 @@ def way(cluster) -> Way:
 def nothing_is_left(alice):
     """However runs end: no process, no port and no file of theirs on any node."""
     yield
-    await_true(lambda: not left(alice), 60, "the end of all processes and files")
+    await_none(lambda: left(alice), 60, "the end of all processes and files")
 
 
 def left(alice: User) -> list[str]:
@@ -273,24 +276,24 @@ def test_ctrl_c_ends_a_run_and_another_follows(alice, way, terminal):
     said = terminal.read("code 0")
     assert "rank 0 of 4 on " in said
     assert "rank 1 of 4 on " not in said
-    terminal.type(f"{LINE} -- bash stay.sh; echo co''de $?\n")
+    terminal.type(f"{LINE} -- bash again.sh; echo co''de $?\n")
     terminal.read("begun")
-    await_true(lambda: sleeping(alice) == 8, 60, "the ranks of both nodes")
+    await_true(lambda: sleeping(alice) == 4 * 42, 60, "the ranks of both nodes")
     terminal.type("\x03")
     if way.terminal:
         terminal.read("code 130")
-        await_true(lambda: not left(alice), 60, "the end of all processes")
+        await_none(lambda: left(alice), 60, "the end of all processes")
         terminal.type(f"{LINE} --all-ranks -- bash show.sh; echo co''de $?\n")
         check_ranks(terminal.read("code 0").replace("\r", ""))
     else:
-        await_true(lambda: not left(alice), 60, "the end of all processes")
+        await_none(lambda: left(alice), 60, "the end of all processes")
 
 
 def test_a_terminal_that_is_gone_takes_the_run_with_it(alice, of_its_own, terminal):
     terminal.type(f"{LINE} -- bash stay.sh\n")
     await_true(lambda: sleeping(alice) == 8, 60, "the ranks of both nodes")
     terminal.kill()
-    await_true(lambda: not left(alice), 60, "the end of all processes")
+    await_none(lambda: left(alice), 60, "the end of all processes")
 
 
 @pytest.mark.usefixtures("nothing_is_left")
@@ -311,7 +314,7 @@ def test_a_run_that_gets_a_signal_leaves_nothing(alice, way, number):
     await_true(lambda: sleeping(alice) == 8, 60, "the ranks of both nodes")
     pid, host = (alice.directory / "pid").read_text().split()
     alice.cluster.on(host, ["kill", f"-{int(number)}", pid], user="alice", check=True)
-    await_true(lambda: not left(alice), 60, "the end of all processes")
+    await_none(lambda: left(alice), 60, "the end of all processes")
     out, errors = script.communicate(timeout=120)
     assert script.returncode == 128 + number, out + errors
 

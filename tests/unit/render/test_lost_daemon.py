@@ -33,8 +33,8 @@ dlrun_wait
 """
 
 
-def daemon(place: Path, name: str, code: str, **more: object) -> subprocess.Popen[str]:
-    """A program of a name that runs bash code in a shell below it, once that has begun."""
+def daemon(place: Path, name: str, code: str, lasts: int = 0, **more: object) -> subprocess.Popen[str]:
+    """A program of a name that runs bash code in a shell below it, once that has begun; it outlives it by so many seconds."""
     for directory in ("failures", "ended", "logs"):
         (place / directory).mkdir()
     (place / "lib").symlink_to(LIBRARY)
@@ -48,7 +48,7 @@ def daemon(place: Path, name: str, code: str, **more: object) -> subprocess.Pope
     }  # fmt: skip
     with (place / "said").open("w") as said:
         running = subprocess.Popen(
-            [place / name, "-c", f"{BASH} {place}/code.sh & wait"],
+            [place / name, "-c", f"{BASH} {place}/code.sh & wait; sleep {lasts}"],
             env={"PATH": os.environ["PATH"], **{key: str(value) for key, value in given.items()}},
             stdout=said, stderr=subprocess.STDOUT, text=True, start_new_session=True,
         )  # fmt: skip
@@ -131,6 +131,18 @@ def test_nothing_of_a_rank_stays_when_what_started_it_is_killed_or_its_shell(tmp
     until(lambda: not of_run(tmp_path))
     note = tmp_path / "failures" / "rank-1"
     assert note.exists() == ((name, which) == ("slurmstepd", "daemon"))
+
+
+def test_what_another_rank_has_left_ends_too_when_the_daemon_outlives_the_first_ranks_shell(tmp_path):
+    """Slurm's daemon kills the ranks and is there a while longer; a process that one has started in between it does not see."""
+    left = """DLRUN_PROCESS="$DLRUN_RUN_ID rank 2" setsid bash -c 'trap "" TERM; : >{place}/apart; exec sleep 600' &"""
+    code = RANK.replace("dlrun_run", f"{left}\ndlrun_run")
+    running = daemon(tmp_path, "slurmstepd", code, lasts=5, DLRUN_GRACE=1)
+    until(lambda: (tmp_path / "apart").exists() and len(standbys(tmp_path)) == 1)
+    os.kill(int((tmp_path / "shell").read_text()), signal.SIGKILL)
+    running.wait()
+    until(lambda: not of_run(tmp_path))
+    assert not (tmp_path / "failures" / "rank-1").exists()
 
 
 def standbys(place: Path) -> list[int]:
