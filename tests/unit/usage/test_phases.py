@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from dlrun.model.spec import Metric
-from dlrun.usage.job import phases
+from dlrun.usage.phases import phases
 from dlrun.usage.samples import Recording, Sample
 
 STATE = {

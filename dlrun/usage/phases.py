@@ -1,0 +1,125 @@
+"""Divide the time of a run into phases, from its script's record, its samples and its log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dlrun.jobs.logs import files as log_files
+from dlrun.model.plan import Plan
+from dlrun.model.spec import Metric
+from dlrun.plan.metrics.log import RunSize, read_metric
+from dlrun.plan.metrics.spec import THROUGHPUT
+from dlrun.system.paths import open_regular
+from dlrun.usage.samples import Recording
+
+_MOST = 16 << 20
+"""Bytes at the beginning of a log that are searched for the first throughput."""
+_LONGEST = 3600.0
+"""Maximum plausible seconds from the launch to the first process: more is due to a change of the clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phases:
+    """Seconds of each phase; None: unknown.
+
+    `preparing` includes `staging`; `training` includes `starting` (until the first throughput in the log), `saving` (a
+    checkpoint is open for writing), `suspended` (the scheduler had stopped the job) and `results` (copied from the nodes).
+    `seeded`: the number of nodes whose compilers began with the entries of earlier jobs; the others compile in `starting`.
+    """
+
+    queued: float | None
+    preparing: float | None
+    staging: float | None
+    training: float | None
+    starting: float | None
+    saving: float | None
+    suspended: float | None
+    results: float | None
+    seeded: int | None = None
+
+
+def phases(
+    plan: Plan,
+    run: Path,
+    record: Mapping[str, Any],
+    found: Sequence[Recording],
+    *,
+    submitted: float | None,
+    now: float,
+) -> Phases:
+    """The phases of one run; record: its `state.json`; now: the end of a run that has not ended."""
+    began, launched = record.get("started"), record.get("launched")
+    saving = [one.saving for one in found if one.saving is not None]
+    return Phases(
+        queued=max(0.0, began - submitted) if began and submitted and not record.get("restarts") else None,
+        preparing=max(0.0, launched - began) if began and launched else None,
+        staging=record.get("staging"),
+        training=max(0.0, (record.get("ended") or now) - launched) if launched else None,
+        starting=_starting(plan, run, record, found),
+        # Nodes that save do so at the same time.
+        saving=max(saving, default=None),
+        suspended=max((one.suspended for one in found), default=0.0) or None,
+        results=record.get("results"),
+        seeded=_seeded(plan, run, record),
+    )
+
+
+def _seeded(plan: Plan, run: Path, record: Mapping[str, Any]) -> int | None:
+    """The nodes that compiled entries came to (templates/lib/compiled.sh); None where none are kept, or for a copied record."""
+    if (
+        plan.caches is None
+        or not plan.caches.keep
+        or not record.get("launched")
+        or not (run / "hosts").exists()
+    ):
+        return None
+    if not (run / "compiled").exists():
+        return 0
+    return 0 if (run / "not-seeded").exists() else plan.request.nodes - len(list(run.glob("not-seeded-*")))
+
+
+def _starting(plan: Plan, run: Path, record: Mapping[str, Any], found: Sequence[Recording]) -> float | None:
+    """Seconds from the launch to the first throughput: the time of the first sample with a log that has this line."""
+    of = min(found, key=lambda one: one.node_rank, default=None)
+    if of is None:
+        return None
+    sizes = [(sample.t, sample.log) for sample in of.samples if sample.log is not None]
+    logs = log_files.find(run, "first")[1:]
+    if not sizes or not logs:
+        return None
+    # After a restart, the beginning of the log is from an earlier start.
+    after = sizes[0][1] if record.get("restarts") else 0.0
+    end = _first_throughput(plan, logs[0].path, int(after))
+    when = next((t for t, size in sizes if end is not None and size >= end), None)
+    if when is None:
+        return None
+    launched = record.get("launched")
+    before = of.began - launched if launched and of.node == record.get("host") else 0.0
+    return when + (before if 0 <= before <= _LONGEST else 0.0)
+
+
+def _first_throughput(plan: Plan, log: Path, after: int) -> int | None:
+    """The end of the first line with a throughput, in bytes; None without one."""
+    shape = RunSize(ranks=plan.request.ranks, global_batch=plan.global_batch)
+    metric = plan.metrics.get(THROUGHPUT, Metric())
+    for line, end in _lines(log, after):
+        if read_metric(THROUGHPUT, metric, [line.decode("utf-8", "replace")], shape) is not None:
+            return end
+    return None
+
+
+def _lines(log: Path, after: int) -> Iterator[tuple[bytes, int]]:
+    """(line, position of its end) from a position on; each state of a progress bar is a line, too."""
+    try:
+        with open_regular(log) as file:
+            file.seek(after)
+            content = file.read(_MOST)
+    except OSError:
+        return
+    end = after
+    for line in content.replace(b"\r", b"\n").split(b"\n"):
+        end += len(line) + 1
+        yield line, end
