@@ -90,6 +90,18 @@ def test_the_next_job_finds_what_the_first_left_and_another_environment_does_not
     assert listed.count(f"{here}/dlrun-caches-") == 2
 
 
+def test_a_job_whose_node_has_all_entries_fails_for_its_own_reason(dlrun, here):
+    """Nothing came to the node, so nothing of that is to be removed there."""
+    line = (
+        "caches: auto\nrun: 'touch \"$TRITON_CACHE_DIR/entry\"; exit {}'\nresources: {{ranks_per_node: 1}}\n"
+    )
+    dlrun.submit(f"site: site.yaml\n{line.format(0)}", "--wait")
+    job = dlrun.submit(f"site: site.yaml\n{line.format(3)}", "--wait", code=None)
+    text = (job / "logs/stage-0.log").read_text()
+    assert text == "dlrun: caches: this node has what is in the user's store\n"
+    assert "ended with exit code 3" in dlrun("why", job).stdout
+
+
 def test_a_store_of_which_nothing_is_left_goes_as_a_whole(dlrun, here):
     line = "caches: auto\nrun: 'touch \"$TRITON_CACHE_DIR/entry\"'\nresources: {ranks_per_node: 1}\n"
     base = dlrun.submit(f"site: site.yaml\n{line}", "--wait").parent
