@@ -190,7 +190,7 @@ def _of_node_checks(plan: Plan) -> Iterator[Name]:
         return
     yield from ("hosts-granted", "nodes/hosts", "nodes/best", "nodes/{host}/")
     if outlives_first_node(plan):
-        yield from (".alive", ".state.first")
+        yield from (".alive", ".watched", ".state.first")
     yield from _marked("nodes")
     yield from (f"nodes/{{host}}/{name}" for name in _CHECKED)
 

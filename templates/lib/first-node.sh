@@ -3,6 +3,7 @@
 # therefore watches the count that the script, or pool.py, writes to `.alive`.
 
 _dlrun_on_event chosen _dlrun_watch_first_node
+_dlrun_on_event launch _dlrun_await_watcher
 _dlrun_watch_first_node() {
   local host granted
   mapfile -t granted <"$DLRUN_HOSTS-granted"
@@ -15,15 +16,24 @@ _dlrun_watch_first_node() {
   _dlrun_on_event second _dlrun_show_life
   _dlrun_show_life
 }
-_dlrun_watcher='' _dlrun_beats=0
+_dlrun_watcher='' _dlrun_watched='' _dlrun_beats=0 # its process, and the file where it shows here that it has begun
 
 _dlrun_show_life() {
   ((_dlrun_beats++ % 5 == 0)) || return 0
   { printf '%s\n' "$_dlrun_beats" >"$DLRUN_RUN_DIR/.alive"; } 2>/dev/null || true
   if ((_dlrun_beats % 60 != 1)) || { [[ -n $_dlrun_watcher ]] && kill -0 "$_dlrun_watcher" 2>/dev/null; }; then return 0; fi
-  dlrun_start_watcher _dlrun_watch_from "${_dlrun_watchers[0]}" >/dev/null 2>&1
+  { : >"$DLRUN_RUN_DIR/.watched"; } 2>/dev/null || _dlrun_watched=/dev/null
+  dlrun_start_watcher _dlrun_watch_from "${_dlrun_watchers[0]}" >"${_dlrun_watched:=$DLRUN_RUN_DIR/.watched}" 2>/dev/null
   _dlrun_watcher=${_dlrun_beside[-1]}
   _dlrun_watchers=("${_dlrun_watchers[@]:1}" "${_dlrun_watchers[0]}") # the next time another, for this one may be lost
+}
+
+_dlrun_await_watcher() { # before the ranks start, for a loss before it has begun would not be noticed; at most ten seconds
+  local waited
+  for ((waited = 0; waited < 100; waited++)); do
+    if [[ ! -f $_dlrun_watched || -s $_dlrun_watched ]] || ! kill -0 "$_dlrun_watcher" 2>/dev/null; then break; fi
+    sleep 0.1
+  done
 }
 
 _dlrun_watch_from() { # HOST: become the step there, which takes nothing from those of a launcher: hydra starts its own without --overlap
@@ -61,6 +71,7 @@ _dlrun_end_without_first() { # FIRST DIRECTORY HOW: record the loss, and `requeu
 }
 
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then
+  echo begun
   _dlrun_await_loss "$1" "$2"
   _dlrun_end_without_first "$@"
 fi

@@ -42,6 +42,7 @@ declare -A _dlrun_on=(
   [arm]=''    # signals are trapped
   [start]=''  # the run's directory is there, with the record of the run before
   [chosen]='' # the good nodes are chosen, in jobs with spare ones
+  [launch]='' # the ranks are about to start
   [second]='' # about once a second while the ranks run
   [asked]=''  # the job was asked to end, and the ranks still run
   [gone]=''   # the ranks have ended; may set _dlrun_status
@@ -105,6 +106,7 @@ dlrun_start() { # COMMAND...: it prints the granted hosts; creates logs/, hosts 
 # --- The launch -------------------------------------------------------------------------------------------
 
 dlrun_launch() { # COMMAND...: start the ranks
+  _dlrun_event launch
   _dlrun_expect_environment
   printf -v _dlrun_launched_when '%(%s)T' -1
   _dlrun_record running

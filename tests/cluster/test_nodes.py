@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import Cluster, ClusterSpec, NodeType, slurm, why_not
-from tests.cluster.hosts import await_true
+from tests.cluster.hosts import await_none, await_true
 from tests.cluster.jobs import User, bash
 
 pytestmark = [
@@ -174,6 +174,17 @@ def test_a_node_that_dies_is_replaced_in_the_same_allocation(alice, cluster):
         cluster.start_node(victim)
 
 
+def unless_restarted(alice: User, job: str, hosts: list[str]) -> list[str]:
+    """Nothing once the job has started again; until then what there is of it, in the queue and on these nodes."""
+    if '"restarts": 1' in alice.dlrun("status", job, "--json").stdout:
+        return []
+    queue = alice.cluster.on("login", "squeue -o '%i %T %N %r'; sinfo -N -o '%N %T %E'", user="root").stdout
+    seen = [
+        alice.cluster.on(host, "pgrep -af 'first-node|rank.sh|job.sh'", user="root").stdout for host in hosts
+    ]
+    return [queue, *seen, alice.log(job)]
+
+
 @pytest.mark.parametrize("requeue", [0, 1])
 def test_the_loss_of_the_first_node_ends_or_requeues_the_job(alice, cluster, requeue):
     """With --no-kill, Slurm lets a job live on that has lost the node of its script."""
@@ -187,16 +198,13 @@ def test_the_loss_of_the_first_node_ends_or_requeues_the_job(alice, cluster, req
     )
     place = alice.job_dir(job)
     await_true((place / "logs/rank-1.log").exists, 90, "the training to begin")
+    assert (place / ".watched").read_text() == "begun\n"
     first = json.loads((place / "state.json").read_text())["host"]
     others = [host for host in cluster.spec.nodes if host != first]
     cluster.kill_node(first)
     try:
         if requeue:
-            await_true(
-                lambda: alice.dlrun("status", job, "--json").stdout.count('"restarts": 1'),
-                300,
-                "the next start",
-            )
+            await_none(lambda: unless_restarted(alice, job, others), 300, "the next start")
             (place / "go").touch()
             (run,) = alice.ended(job, 240)
             assert run["state"] == "completed", alice.log(job)
