@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
-from dlrun.why import reported
+from dlrun.why import barriers, reported
 from dlrun.why.known.form import Evidence
 from dlrun.why.matching import Match, Table, below, is_claimed, is_harmless
 from dlrun.why.patterns import EXCEPTION, FRAMED, is_general
@@ -148,6 +148,7 @@ def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
         found = reported.raised(found, lines, [*map(plain, whole)])
     else:
         found = reported.explained(reported.completed(found, lines), lines, _WRAPPER.search)
+        found = barriers.counted(found, lines, reported.index(found.line, lines))
     found = reported.of_user_site(found, lines)
     match = below(found.line, partial(_calls_above, found.line, lines))
     if match is None:

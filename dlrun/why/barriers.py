@@ -1,0 +1,69 @@
+"""Who was missing where ranks wait for one another: the numbers and names that such a message has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dlrun.model.cpuset import format_list
+from dlrun.why.known.form import Evidence
+
+_GROUP = re.compile(r"\(world_size=(?P<all>\d+), worker_count=(?P<came>\d+)[,)]")
+_STORE = re.compile(r"waiting for clients\. (?P<came>\d+)/(?P<all>\d+) clients joined")
+"""PyTorch: the ranks of a group, and how many processes came to its barrier (distributed_c10d.py, TCPStore.cpp)."""
+_NAMES = re.compile(r"Timed out task names:")
+_TASK = re.compile(r"/job:\w+/replica:\d+/task:(\d+)\b")
+"""XLA: a task that did not come, one a line below the message."""
+_MOST = 4096
+"""Lines below a message that may name tasks."""
+
+
+def counted(found: Evidence, lines: Sequence[str], at: int) -> Evidence:
+    """An error at a barrier with what it has of those that came; another error as it is.
+
+    lines, at: the log without control characters, and the number of the error's line.
+    """
+    match = _GROUP.search(found.line) or _STORE.search(found.line)
+    if match is not None:
+        came, expected = int(match["came"]), int(match["all"])
+        return (
+            _too_many(found, came, expected)
+            if came > expected
+            else _also(found, f"{came} of {expected} came")
+        )
+    if _NAMES.search(found.line):
+        tasks = _tasks(lines[at : at + _MOST])
+        return _also(found, f"missing: task {format_list(tasks)}") if tasks else found
+    return found
+
+
+def _too_many(found: Evidence, came: int, expected: int) -> Evidence:
+    pattern = replace(
+        found.pattern,
+        cause="ranks",
+        means=f"more processes came than the group has ranks: {came} for {expected}",
+        named=None,
+        check="`dlrun plan` shows nodes and ranks; `echo $WORLD_SIZE` in a rank shows what it was given",
+        next="start each rank once: a program that spawns processes itself (`mp.spawn`, `devices` of a trainer) is one rank per "
+        "node (`resources.ranks_per_node: 1`); and give no `init_method` or port that an earlier start used, too",
+        consequence=False,
+    )
+    return replace(found, pattern=pattern, values=())
+
+
+def _also(found: Evidence, what: str) -> Evidence:
+    pattern = found.pattern
+    named = pattern.named and f"{pattern.named} ({what})"
+    return replace(found, pattern=replace(pattern, means=f"{pattern.means} ({what})", named=named))
+
+
+def _tasks(lines: Sequence[str]) -> list[int]:
+    """The numbers of the tasks in the message's line and those directly below it, in order."""
+    tasks: set[int] = set()
+    for number, line in enumerate(lines):
+        named = _TASK.findall(line)
+        if number and not named:
+            break
+        tasks.update(map(int, named))
+    return sorted(tasks)
