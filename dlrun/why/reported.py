@@ -27,6 +27,8 @@ _INSTALLED = re.compile(
     r"<(?!stdin)|.*/bin/[\w.-]+$|.*/(?:(?:site|dist)-packages|lib(?:64)?/python\d[\d.]*)/"
 )
 """The beginning of a path that is not of the user's own program; what follows names the package."""
+_WITHOUT_FILE = re.compile(r"<(?!stdin)")
+"""The beginning of a path of code that was made while the program ran."""
 _THROWN = re.compile(r"terminate called after throwing an instance of '((?!std::)[^']+)'")
 _START = re.compile(r"Traceback \(most recent call last\)")
 _CHAINED = re.compile(r"The above exception was the direct cause|During handling of the above")
@@ -44,6 +46,10 @@ _ADVICE = re.compile(
 """What a message advises."""
 _OPEN = re.compile(r"^(?:[\w.]+:?)?\s*$|validation errors? for \S+$|root error\(s\) found\.$|:\s*$")
 """A message that continues in the next line."""
+_ROOTS = re.compile(r"\d+ root error\(s\) found\.$")
+_ROOT = re.compile(r"\s*\(\d+\)\s+(\S.*)")
+_DERIVED = re.compile(r"(?i:cancelled|aborted|unavailable)\b")
+"""TensorFlow's message of several operations, each of them, and kinds that follow from another's (errors_impl.py)."""
 _REASON = re.compile(r"\s*(?:Caused by|Reason):?\s+(.+)")
 """A line below a message that has its reason, as Rust's anyhow and LLVM print it; the last of several is the first cause."""
 _APART = re.compile(
@@ -84,9 +90,12 @@ def raised(found: Evidence, lines: Sequence[str], whole: Sequence[str]) -> Evide
     line, place = found.line, ""
     while at is not None:
         line = lines[at].strip()
-        chain.append(
-            _whole(_message(line, lines[at - 1] if at else ""), lines[at + 1 : at + 3], _code(line, whole))
-        )
+        message = _message(line, lines[at - 1] if at else "")
+        root = _root(lines, at)
+        if root:
+            chain.append(f"{message.partition(':')[0]}: {root}"[:_MOST])
+        else:
+            chain.append(_whole(message, lines[at + 1 : at + 3], _code(line, whole)))
         place, at = _above(lines, at)
     means = f"the program raised {chain[-1]}{place and f' ({place})'}"
     if chain[0] != chain[-1]:
@@ -210,6 +219,20 @@ def explained(found: Evidence, lines: Sequence[str], wraps: Callable[[str], obje
     )
 
 
+def _root(lines: Sequence[str], at: int) -> str:
+    """The operation that failed first by itself, with the lines that name it, below TensorFlow's message of several; empty
+    without one."""
+    if not _ROOTS.search(lines[at].rstrip()):
+        return ""
+    block = [*itertools.takewhile(lambda line: not _APART.search(line), lines[at + 1 : at + 1 + _NEAR])]
+    roots = [(match[1], number) for number, line in enumerate(block) if (match := _ROOT.match(line))]
+    text, number = next(
+        (root for root in roots if not _DERIVED.match(root[0])), roots[0] if roots else ("", 0)
+    )
+    named = itertools.takewhile(lambda line: not _ROOT.match(line), block[number + 1 :])
+    return " ".join((text, *(line.strip() for line in named)))[:_MOST]
+
+
 def _whole(message: str, after: Iterable[str], code: str = "") -> str:
     """A message, cut, with the next lines where it continues there; code: the line above, for an exception without a message."""
     after = [*itertools.takewhile(lambda line: not (_APART.search(line) or _RAISED.match(line)), after)]
@@ -233,7 +256,7 @@ def _above(lines: Sequence[str], at: int) -> tuple[str, int | None]:
             return _where(calls), _before(lines, first, number)
         if call := _FRAME.search(line):
             path, of = call["path"] or call["box"], call["of"] or call["name"] or ""
-            if not path.startswith("<frozen"):
+            if not _WITHOUT_FILE.match(path):
                 calls.append((path, call["line"] or call["number"], of))
         elif exception(line, lines[number - 1]):
             break

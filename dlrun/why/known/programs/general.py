@@ -21,6 +21,10 @@ _CODE = "correct the code there, and try it with a small input before it is subm
 _ARGUMENTS = "correct the command's arguments (`dlrun plan --script` shows them as the program gets them) or its configuration file"
 WAYS: tuple[tuple[str, str], ...] = (
     (
+        r"\[\[(?:\{\{)?node \S*(?:Nccl|Collective|Horovod)",
+        "an operation between the ranks failed: `environment.variables: {NCCL_DEBUG: INFO}` shows NCCL's own message",
+    ),
+    (
         r"num_samples=0|num_samples should be|(?i:\bempty (?:data ?set|list|sequence|batch)|\b0 (?:samples|images|files|examples)\b)",
         "the data set is empty for this rank: check its path and what filters it, and that it has more samples than there are ranks",
     ),
