@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dlrun.why.known import nccl_network
 from dlrun.why.known.form import Form, Writer
 
 _NCCL = "https://github.com/NVIDIA/nccl/blob/master/src/"
@@ -232,46 +233,7 @@ WRITERS = (
                 ),
                 source=_NCCL + "graph/tuning.cc",
             ),
-            Form(
-                cause="fabric-provider",
-                texts=(
-                    "NET/OFI OFI fi_getinfo() call failed",
-                    "No eligible providers were found",
-                    "Failed to initialize any NET plugin",
-                    "Error: network {1} not found",
-                ),
-                source="https://github.com/aws/aws-ofi-nccl",
-            ),
-            Form(
-                cause="fabric",
-                texts=(
-                    "Call to ibv_modify_qp failed with error {}",
-                    "Call to ibv_{} failed",
-                    "NET/IB : Got async event : local catastrophic",
-                    "Got async event : {1}",
-                    "Got async fatal event",
-                    "NET/IB : No device found",
-                    "NET/OFI Unable to",
-                    "NET/OFI Couldn't open",
-                    "fi_{} failed",
-                    "Failed to open libibverbs.so",
-                    "NET/IB : Unable to open device",
-                ),
-                source=_NCCL + "transport/net_ib/common.cc",
-            ),
-            Form(
-                cause="fabric",
-                texts=(
-                    "NET/IB : Got completion from peer {} with status=",
-                    "NET/IB : Got completion from peer {} with error",
-                    "NET/OFI Request {} completed with error",
-                    "got completion {} with error",
-                    "Got completion with error {1}",
-                    "got completion with status {1}",
-                ),
-                source=_NCCL + "transport/net_ib/common.cc",
-                consequence=True,
-            ),
+            *nccl_network.FORMS,
             Form(
                 cause="gpu-library",
                 texts=("Cuda failure", "HIP failure", "Failed to find CUDA library"),

@@ -145,8 +145,6 @@ WRITERS = (
                 cause="gpu-number",
                 texts=(
                     "invalid device ordinal",
-                    "You requested gpu: {1}",
-                    "But your machine only has: {1}",
                     "CUDA_ERROR_INVALID_DEVICE",
                     "hipErrorInvalidDevice",
                     "Attempting to deserialize object on CUDA device {1} but torch.cuda.device_count()",

@@ -141,6 +141,29 @@ WRITERS = (
                 anywhere=True,
             ),
             Form(
+                cause="fabric-interface",
+                texts=(),
+                regex=r"connect\(.*\bdest_addr=(172\.17\.0\.1|192\.168\.122\.1|169\.254\.[\d.]+):\d+\) failed",
+                source="https://github.com/NVIDIA/nccl-tests/issues/180",
+                means="UCX chose the address {1}, which each node has for itself (a bridge for containers or virtual machines)",
+                next="give the network of the nodes in `fabric.interfaces` of the site profile, or `environment.variables: {UCX_NET_DEVICES: NAME}` (`ip -brief link` lists the names)",
+            ),
+            Form(
+                cause="peer-lost",
+                texts=("connect(fd={}, dest_addr={1}) failed: Connection refused",),
+                source="https://github.com/openucx/ucx/blob/master/src/ucs/sys/sock.c",
+                means="the process at {1} does not accept connections: it has ended, or that address is of another network",
+                consequence=True,
+            ),
+            Form(
+                cause="fabric",
+                texts=("Failed to create ipc for", "hsa_amd_ipc_memory_create", "cuIpcGetMemHandle"),
+                source="https://github.com/openucx/ucx/issues/10087",
+                means="the processes of a node could not share their GPUs' memory (IPC)",
+                check="the same without it: `environment.variables: {UCX_TLS: ^rocm_ipc}` (CUDA: `^cuda_ipc`)",
+                next="let each process see all GPUs of the node (no `--gpu-bind`, no own `ROCR_VISIBLE_DEVICES` for each), or leave it out: `environment.variables: {UCX_TLS: ^rocm_ipc}` (CUDA: `^cuda_ipc`)",
+            ),
+            Form(
                 cause="fabric-provider",
                 texts=(
                     "transport '{}' is not available",
@@ -235,6 +258,14 @@ WRITERS = (
                 anywhere=True,
             ),
             Form(cause="too-many-files", texts=("Too many open files",)),
+            Form(
+                cause="fabric",
+                texts=("Failed to find valid default rgroup and vni for {1}",),
+                source="https://github.com/mochi-hpc/mochi-margo/issues/305",
+                means="the process has no network of its job (VNI) on the Slingshot adapter {1}: the scheduler's launcher did not start it, or the adapter's default service is off",
+                check="`echo $SLINGSHOT_VNIS` in a rank",
+                next="start the ranks with the scheduler's launcher (`srun`, the site's `mpiexec`), not by ssh; Slurm gives a step on one node such a network with `--network=single_node_vni`",
+            ),
             Form(
                 cause="fabric",
                 texts=(

@@ -175,6 +175,20 @@ WRITERS = (
                 next="use more GPUs (`tensor_parallel_size`), a shorter `max_model_len`, or a larger part of the memory (`gpu_memory_utilization`, `--mem-fraction-static`)",
             ),
             Form(
+                cause="gpu-busy",
+                texts=("memory capacity is unbalanced. Some GPUs may be occupied by other processes",),
+                source="https://github.com/sgl-project/sglang/issues/1533",
+                means="the GPUs of a node have different amounts of free memory: another process, maybe of an earlier run, is on some of them",
+            ),
+            Form(
+                cause="peer-lost",
+                texts=("there are other ranks that didn't finish loading",),
+                source="https://github.com/sgl-project/sglang/issues/5602",
+                means="another rank did not finish loading the model: it ended, often for memory, or its node reads slowly",
+                next="see how the other ranks ended (`dlrun logs JOB --rank all`); let the nodes read the model from their own disks (`data`)",
+                consequence=True,
+            ),
+            Form(
                 cause="build-mismatch",
                 texts=(
                     "but Transformers does not recognize this architecture",

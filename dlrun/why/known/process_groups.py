@@ -210,6 +210,15 @@ WRITERS = (
                 anywhere=True,
             ),
             Form(
+                cause="library-setting",
+                texts=("CUDA tensor detected and the MPI used doesn't have CUDA-aware MPI support",),
+                source=_TORCH + "torch/csrc/distributed/c10d/ProcessGroupMPI.cpp",
+                means="PyTorch's back end `mpi` cannot send what is in a GPU's memory: this MPI is not built for it",
+                check="`ompi_info --parsable -l 9 --all | grep mpi_built_with_cuda_support` (Open MPI)",
+                next="use the back end `nccl` (on AMD GPUs this is RCCL), or an MPI that is built for GPUs",
+                anywhere=True,
+            ),
+            Form(
                 cause="gpu-broken",
                 texts=("uncorrectable ECC error encountered", "uncorrectable NVLink error"),
                 source="https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",

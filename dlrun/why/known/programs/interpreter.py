@@ -25,6 +25,15 @@ WRITERS = (
             Form(
                 cause="command-missing",
                 texts=(),
+                regex=r"(?:^|: |\s)(--?[A-Za-z][\w-]*)(?:=\S*)?: (?:(?:command )?not found\b|No such file or directory)",
+                source="https://www.gnu.org/software/bash/manual/bash.html#Command-Search-and-Execution",
+                means="an option ({1}) stands where a command is expected",
+                check="`dlrun plan --script` shows the command as the node runs it",
+                next="options of a launcher or of a container's runtime come before the image and the command; a line that continues ends with `\\`, without a space after it",
+            ),
+            Form(
+                cause="command-missing",
+                texts=(),
                 regex=r"FileNotFoundError: \[Errno 2\] No such file or directory: '[^/']+'",
                 source="https://docs.python.org/3/library/subprocess.html#exceptions",
                 stack=r"subprocess\.py\", line \d+, in _execute_child",

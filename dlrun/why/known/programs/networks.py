@@ -41,7 +41,6 @@ WRITERS = (
                 cause="fabric-provider",
                 texts=(
                     "no TLs are selected for CL_{1}",
-                    "UCC  ERROR no TLs are selected",
                     "UCC  ERROR lib_init failed for component: {1}",
                 ),
                 source="https://github.com/openucx/ucc/blob/master/src/components/cl/ucc_cl.c",

@@ -23,6 +23,16 @@ WRITERS = (
                 passing=True,
             ),
             Form(
+                cause="no-gpu",
+                texts=("But your machine only has: []",),
+                source="https://github.com/Lightning-AI/pytorch-lightning/blob/master/src/lightning/fabric/utilities/device_parser.py",
+            ),
+            Form(
+                cause="gpu-number",
+                texts=("You requested gpu: {1}", "But your machine only has: {1}"),
+                source="https://github.com/Lightning-AI/pytorch-lightning/blob/master/src/lightning/fabric/utilities/device_parser.py",
+            ),
+            Form(
                 cause="file-missing",
                 texts=("No valid checkpoint found in output directory ({1})",),
                 source="https://github.com/huggingface/transformers/blob/main/src/transformers/trainer.py",

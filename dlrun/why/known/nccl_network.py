@@ -1,0 +1,59 @@
+"""Errors of NCCL's networks: the plugin for libfabric, InfiniBand verbs."""
+
+from __future__ import annotations
+
+from dlrun.why.known.form import Form
+
+_NCCL = "https://github.com/NVIDIA/nccl/blob/master/src/"
+
+# ruff: noqa: E501 - a table
+FORMS = (
+    Form(
+        cause="fabric-provider",
+        texts=("Error: network {1} not found",),
+        source="https://github.com/eth-cscs/cscs-docs/pull/75",
+        means="NCCL finds no plugin for the network `{1}`, which `NCCL_NET` asks for",
+        check="`NCCL_NET`, and whether `LD_LIBRARY_PATH` has the directory of `libnccl-net.so` (AMD: `librccl-net.so`), in the job or its container",
+        next="load the module that has the plugin (`environment.modules`; for AWS Libfabric aws-ofi-nccl), mount it into the container, or unset `NCCL_NET`",
+    ),
+    Form(
+        cause="fabric-provider",
+        texts=(
+            "NET/OFI OFI fi_getinfo() call failed",
+            "No eligible providers were found",
+            "Failed to initialize any NET plugin",
+        ),
+        source="https://github.com/aws/aws-ofi-nccl",
+    ),
+    Form(
+        cause="fabric",
+        texts=(
+            "Call to ibv_modify_qp failed with error {}",
+            "Call to ibv_{} failed",
+            "NET/IB : Got async event : local catastrophic",
+            "Got async event : {1}",
+            "Got async fatal event",
+            "NET/IB : No device found",
+            "NET/OFI Unable to",
+            "NET/OFI Couldn't open",
+            "fi_{} failed",
+            "Failed to open libibverbs.so",
+            "NET/IB : Unable to open device",
+        ),
+        source=_NCCL + "transport/net_ib/common.cc",
+    ),
+    Form(
+        cause="fabric",
+        texts=(
+            "NET/IB : Got completion from peer {} with status=",
+            "NET/IB : Got completion from peer {} with error",
+            "NET/OFI Request {} completed with error",
+            "got completion {} with error",
+            "Got completion with error {1}",
+            "got completion with status {1}",
+        ),
+        source=_NCCL + "transport/net_ib/common.cc",
+        consequence=True,
+    ),
+)
+"""In the order in which a line of NCCL is compared, among its other errors."""

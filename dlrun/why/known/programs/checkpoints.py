@@ -1,0 +1,47 @@
+"""Errors of checkpoints that lack a part: the state of the optimizer."""
+
+from __future__ import annotations
+
+from dlrun.why.known.form import Form, Writer
+
+_LIGHTNING = "https://github.com/Lightning-AI/pytorch-lightning/"
+
+# ruff: noqa: E501 - a table
+WRITERS = (
+    Writer(
+        name="checkpoints",
+        source="https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",
+        forms=(
+            Form(
+                cause="checkpoint-mismatch",
+                texts=(),
+                regex=r"Missing key in checkpoint state_dict: (\S*optim\S*?)\.?$",
+                source="https://github.com/huggingface/accelerate/issues/3971",
+                means="the checkpoint has no state {1} of the optimizer: it was written without it, or under other names",
+                check="the names that it has: `torch.distributed.checkpoint.FileSystemReader(DIR).read_metadata()`",
+                next="load it with the version and settings that wrote it, or load the model alone and start with a new optimizer",
+            ),
+            Form(
+                cause="checkpoint-mismatch",
+                texts=(
+                    "Trying to restore optimizer state but checkpoint contains only the model",
+                    "Trying to restore training state but checkpoint contains only the model",
+                ),
+                source=_LIGHTNING
+                + "blob/master/src/lightning/pytorch/trainer/connectors/checkpoint_connector.py",
+                means="the program is to continue from a checkpoint that has the model alone (`save_weights_only`)",
+                next="save with `save_weights_only=False`; from such a file load the model alone (`load_from_checkpoint`), without `ckpt_path`",
+            ),
+            Form(
+                cause="checkpoint-mismatch",
+                texts=(),
+                regex=r"KeyError: 'optimizer_states'",
+                stack=r"/strategies/\w+\.py\", line \d+, in save_checkpoint",
+                source=_LIGHTNING + "issues/19492",
+                means="Lightning's sharded checkpoints need the state of the optimizer, and `save_weights_only` leaves it out",
+                check="the arguments of `ModelCheckpoint`",
+                next="save with `save_weights_only=False`, or with `FSDPStrategy(state_dict_type='full')`",
+            ),
+        ),
+    ),
+)
