@@ -15,6 +15,7 @@ from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import run_state
 from dlrun.model.job import JobStatus, role_directory
 from dlrun.model.plan import Plan
+from dlrun.usage.cold_start import ColdStart, EarlierJobs, cold_start
 from dlrun.usage.phases import Phases, phases
 from dlrun.usage.samples import DIRECTORY, recordings
 from dlrun.usage.summary import Use, summarize
@@ -33,6 +34,7 @@ class RunUse:
     phases: Phases
     use: Use
     verdicts: tuple[Verdict, ...]
+    cold_start: ColdStart | None = None
 
 
 def of_job(job: Job, *, unasked: Callable[[str], None] | None = None) -> tuple[Plan, list[RunUse]]:
@@ -41,18 +43,25 @@ def of_job(job: Job, *, unasked: Callable[[str], None] | None = None) -> tuple[P
     states = status.of([job], unasked=unasked)[job.directory]
     if plan.role_jobs is not None:
         return plan, [run for _, run in of_roles(job, plan, states)]
+    return plan, of_points(job, plan, states)
+
+
+def of_points(job: Job, plan: Plan, states: Sequence[JobStatus]) -> list[RunUse]:
+    """The usage of each run of a job without roles, as far as its state is known."""
     runs = zip(job.run_directories(), states, strict=False)
-    several = job.array is not None
-    return plan, [
-        of_run(job, plan, run, one, number if several else None) for number, (run, one) in enumerate(runs)
+    several, earlier = job.array is not None, EarlierJobs(job)
+    return [
+        _of_run(job, plan, run, one, number if several else None, earlier=earlier)
+        for number, (run, one) in enumerate(runs)
     ]
 
 
 def of_roles(job: Job, plan: Plan, states: Sequence[JobStatus]) -> list[tuple[Plan, RunUse]]:
     """(plan, usage) of each role of a job, as far as its state is known; empty for other jobs."""
     found = []
+    earlier = EarlierJobs(job)
     for one in plan.each_role if states else ():
-        run = of_run(job, one.plan, job.role_directory(one.name), states[0], None)
+        run = _of_run(job, one.plan, job.role_directory(one.name), states[0], None, earlier=earlier)
         verdicts = tuple(
             replace(verdict, change=_in_role(verdict.change, one.name)) for verdict in run.verdicts
         )
@@ -69,7 +78,9 @@ def _in_role(change: str | None, role: str) -> str | None:
     )
 
 
-def of_run(job: Job, plan: Plan, run: Path, reported: JobStatus, point: int | None) -> RunUse:
+def _of_run(
+    job: Job, plan: Plan, run: Path, reported: JobStatus, point: int | None, *, earlier: EarlierJobs
+) -> RunUse:
     """One run of a job."""
     found = recordings(run)
     use = summarize(found)
@@ -79,10 +90,11 @@ def of_run(job: Job, plan: Plan, run: Path, reported: JobStatus, point: int | No
     seconds = elapsed(run, reported)
     if seconds is None and record.get("started") is not None:
         seconds = max(0.0, now - record["started"])
+    divided = phases(plan, run, record, found, submitted=job.submitted, now=now)
     return RunUse(
-        point=point, role=None, directory=str(run), status=reported, elapsed=seconds,
-        phases=phases(plan, run, record, found, submitted=job.submitted, now=now), use=use,
+        point=point, role=None, directory=str(run), status=reported, elapsed=seconds, phases=divided, use=use,
         verdicts=tuple(judge(plan, use, seconds, ended=reported.state.final)),
+        cold_start=cold_start(earlier, plan, run, divided),
     )  # fmt: skip
 
 

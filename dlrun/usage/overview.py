@@ -26,11 +26,8 @@ _FEW = 8
 def times(run: RunUse) -> str:
     """The duration of each phase of a run."""
     known = run.phases
-    seeded = ""
-    if known.seeded is not None:
-        of = len(run.use.nodes)
-        there = f"with compiled code of earlier jobs on {min(known.seeded, of)} of {many(of, 'node')}"
-        seeded = f" {there}" if known.seeded else " without compiled code of earlier jobs"
+    warm = known.seeded is not None and run.cold_start is None
+    seeded = " with compiled code of earlier jobs" if warm else ""
     parts = (
         ("queued", known.queued, ()),
         ("set-up", known.preparing, (("staging", known.staging),)),
@@ -46,6 +43,19 @@ def times(run: RunUse) -> str:
         ),
     )
     return ", ".join(_with_parts(*part) for part in parts if part[1] is not None) or "not started"
+
+
+def of_cold_start(run: RunUse) -> str | None:
+    """A start-up without what earlier jobs have compiled: where, how long, how long when warm, and why; None for other runs."""
+    cold, took = run.cold_start, run.phases.starting
+    if cold is None or (took is None and cold.expected is None):
+        return None
+    expected = (
+        cold.expected is not None and f"{clock(cold.expected)} expected when warm, as in {cold.measured_in}"
+    )
+    where = f"cold on {cold.cold} of {many(cold.nodes, 'node')}"
+    parts = (where if took is None else f"{where}, {clock(took)}", expected, cold.because)
+    return "; ".join(part for part in parts if part)
 
 
 def _with_parts(name: str, whole: float | None, parts: tuple[tuple[str, float | None], ...]) -> str:

@@ -58,16 +58,16 @@ def phases(
         preparing=max(0.0, launched - began) if began and launched else None,
         staging=record.get("staging"),
         training=max(0.0, (record.get("ended") or now) - launched) if launched else None,
-        starting=_starting(plan, run, record, found),
+        starting=start_up(plan, run, record, found),
         # Nodes that save do so at the same time.
         saving=max(saving, default=None),
         suspended=max((one.suspended for one in found), default=0.0) or None,
         results=record.get("results"),
-        seeded=_seeded(plan, run, record),
+        seeded=seeded_nodes(plan, run, record),
     )
 
 
-def _seeded(plan: Plan, run: Path, record: Mapping[str, Any]) -> int | None:
+def seeded_nodes(plan: Plan, run: Path, record: Mapping[str, Any]) -> int | None:
     """The nodes that compiled entries came to (templates/lib/compiled.sh); None where none are kept, or for a copied record."""
     if (
         plan.caches is None
@@ -81,7 +81,7 @@ def _seeded(plan: Plan, run: Path, record: Mapping[str, Any]) -> int | None:
     return 0 if (run / "not-seeded").exists() else plan.request.nodes - len(list(run.glob("not-seeded-*")))
 
 
-def _starting(plan: Plan, run: Path, record: Mapping[str, Any], found: Sequence[Recording]) -> float | None:
+def start_up(plan: Plan, run: Path, record: Mapping[str, Any], found: Sequence[Recording]) -> float | None:
     """Seconds from the launch to the first throughput: the time of the first sample with a log that has this line."""
     of = min(found, key=lambda one: one.node_rank, default=None)
     if of is None:

@@ -29,8 +29,8 @@ from dlrun.render.shell import join
 from dlrun.system.inputs.spec import load_spec, topology_for_spec
 from dlrun.system.paths import open_regular, read_bytes
 from dlrun.usage.formats import quantity, size
-from dlrun.usage.job import RunUse, of_roles, of_run
-from dlrun.usage.overview import bars, times
+from dlrun.usage.job import RunUse, of_points, of_roles
+from dlrun.usage.overview import bars, of_cold_start, times
 from dlrun.usage.report_page import Bar, Cell, Curve, JobReport, LogEnd, Run, Section, Span
 
 _TAIL = 6000
@@ -276,11 +276,8 @@ def _whole(number: object) -> int | None:
 
 def _usage(job: Job, plan: Plan, states: Sequence[JobStatus]) -> Iterator[Section]:
     """The tables of `dlrun usage`: what was requested and used, ranks, GPUs, verdicts."""
-    runs = zip(job.run_directories(), states, strict=False)
     roles = of_roles(job, plan, states)
-    found = [run for _, run in roles] or [
-        of_run(job, plan, run, one, number) for number, (run, one) in enumerate(runs)
-    ]
+    found = [run for _, run in roles] or of_points(job, plan, states)
     first = ("role",) if roles else ("point",) if len(found) > 1 else ()
     plans = {run.role: own for own, run in roles}
 
@@ -319,6 +316,8 @@ def _usage(job: Job, plan: Plan, states: Sequence[JobStatus]) -> Iterator[Sectio
 def _asked(plan: Plan, run: RunUse) -> Iterator[list[Cell]]:
     if run.use.nodes:
         yield ["time", "", times(run)]
+        if (cold := of_cold_start(run)) is not None:
+            yield ["start-up", "", cold]
         for name, share, text in bars(plan, run):
             yield [name, "" if share is None else Bar(share=share, text=f"{share:.0%}"), text]
 

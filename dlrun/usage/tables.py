@@ -13,7 +13,7 @@ from dlrun.terminal.column import Column
 from dlrun.terminal.printing import echo
 from dlrun.terminal.table import show
 from dlrun.usage.formats import bits, clock, meter, quantity, size, sparkline
-from dlrun.usage.overview import bars, nodes_that_differ, shared_file_systems, times
+from dlrun.usage.overview import bars, nodes_that_differ, of_cold_start, shared_file_systems, times
 from dlrun.usage.verdicts import BRIEF, peak_of
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def show_run(job: Job, plan: Plan, run: RunUse, *, every_rank: bool) -> None:
     """Print everything about one run."""
     point = f", role {run.role}" if run.role else "" if run.point is None else f", point {run.point}"
     _prose(f"{job.directory.name}{point}: {run.status.state}; {times(run)}")
+    if (cold := of_cold_start(run)) is not None:
+        _prose(f"start-up: {cold}")
     if not run.use.nodes:
         why = (
             "its spec has `usage: false`"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -100,6 +102,51 @@ def test_a_job_whose_node_has_all_entries_fails_for_its_own_reason(dlrun, here):
     text = (job / "logs/stage-0.log").read_text()
     assert text == "dlrun: caches: this node has what is in the user's store\n"
     assert "ended with exit code 3" in dlrun("why", job).stdout
+
+
+COMPILES = """
+import json, os, time
+entry = os.environ['TRITON_CACHE_DIR'] + '/entry'
+if not os.path.exists(entry): time.sleep(4); open(entry, 'w').close()
+print('step 1: 100.0 samples/s', flush=True)
+place = os.environ['DLRUN_RUN_DIR'] + '/usage/'
+def seen():
+    texts = [open(place + name).read() for name in (os.listdir(place) if os.path.isdir(place) else [])]
+    return [json.loads(line) for text in texts for line in text.split('\\n')[:-1] if json.loads(line).get('log')]
+while len(seen()) < 2: time.sleep(0.1)
+"""
+"""Compiles for four seconds, unless its cache has it; ends once its first throughput has been recorded."""
+
+
+@pytest.mark.slow
+def test_usage_has_what_a_cold_start_would_take_when_warm(dlrun, here):
+    spec = f"site: site.yaml\ncaches: auto\ncommand: [python3, -c, {json.dumps(COMPILES)}]\nresources: {{ranks_per_node: 1}}\n"
+
+    def started(*, forgotten: bool) -> tuple[Path, dict]:
+        if forgotten:
+            for place in (*dlrun.jobs.glob(".dlrun-hub-*"), *here.glob("dlrun-*")):
+                shutil.rmtree(place)
+        job = dlrun.submit(spec, "--wait")
+        (run,) = json.loads(dlrun("usage", job, "--json").stdout)["usage"]
+        return job, run
+
+    _, first = started(forgotten=True)
+    warm_job, warm = started(forgotten=False)
+    cold_job, cold = started(forgotten=True)
+    because = "no compiled code was found in the store for this environment and kind of machine"
+    on_all = {"cold": 1, "nodes": 1, "because": because}
+    assert first["cold_start"] == {**on_all, "expected": None, "measured_in": None}
+    assert warm["cold_start"] is None
+    expected = warm["phases"]["starting"]
+    assert cold["cold_start"] == {**on_all, "expected": expected, "measured_in": warm_job.name}
+    assert expected + 2 < cold["phases"]["starting"]
+    text = f"when warm, as in {warm_job.name}; {because}"
+    lines = dlrun("usage", cold_job).stdout.splitlines()
+    assert lines[1].startswith("start-up: cold on 1 of 1 node, ")
+    assert lines[1].endswith(f"s expected {text}")
+    assert "with compiled code of earlier jobs" in dlrun("usage", warm_job).stdout.splitlines()[0]
+    dlrun("report", cold_job, "-o", "page.html")
+    assert f"s expected {text}" in (dlrun.place / "page.html").read_text()
 
 
 def test_a_store_of_which_nothing_is_left_goes_as_a_whole(dlrun, here):

@@ -13,7 +13,7 @@ import time
 from argparse import Namespace
 from typing import List
 
-from ..common import text
+from ..common import cache_lines, text
 from ..common.errors import NodeError
 from ..common.machine import machine
 from ..store.area import Area, set_name
@@ -29,7 +29,7 @@ _UNUSED = 30 * 86400.0  # seconds after which what a run had for itself goes
 
 
 def _log(line: str) -> None:
-    sys.stdout.write("dlrun: caches: {}\n".format(line))
+    sys.stdout.write(cache_lines.LINE.format(line) + "\n")
 
 
 def _reason(fault: Exception) -> str:
@@ -55,7 +55,7 @@ def find(argv: List[str]) -> int:
     except FileNotFoundError:
         return 0
     except (NodeError, OSError) as fault:
-        _log("the store is not used: {}".format(_reason(fault)))
+        _log(cache_lines.STORE_NOT_USED.format(_reason(fault)))
         return 0
     try:
         version = store.newest(name)
@@ -64,7 +64,7 @@ def find(argv: List[str]) -> int:
             with open(given.out, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write("{} {} {}\n".format(name, version.digest, version.path))
     except OSError as fault:
-        _log("the store is not used: {}".format(_reason(fault)))
+        _log(cache_lines.STORE_NOT_USED.format(_reason(fault)))
     finally:
         _log_notes(store)
         store.close()
@@ -105,7 +105,7 @@ def seed(argv: List[str]) -> int:
         source = Area(given.to, make=False).data_path(set_name(given.name))
         count, room = _add_all(source, given.into, given.run)
     except (NodeError, OSError) as fault:
-        _log("this node compiles by itself: {}".format(_reason(fault)))
+        _log(cache_lines.BY_ITSELF.format(_reason(fault)))
         return 1
     took = text.seconds(time.monotonic() - began)
     _log("{} in {} from the user's store in {}".format(text.size(room), text.count(count, "file"), took))

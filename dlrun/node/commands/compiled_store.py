@@ -17,7 +17,7 @@ import tarfile
 import time
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple, cast
 
-from ..common import text
+from ..common import cache_lines, text
 from ..common.errors import NodeError
 from ..store.remove import remove_tree
 from .compiled_archive import Entries, Hashed, add_files, add_old, digest_of
@@ -97,9 +97,7 @@ class Store:
                 else:
                     self.set_aside(name)
             except (NodeError, OSError) as fault:
-                self.notes.append(
-                    "`{}` is not used: {}".format(name, getattr(fault, "message", None) or fault)
-                )
+                self.notes.append(cache_lines.NOT_USED.format(name, getattr(fault, "message", None) or fault))
             except (LookupError, TypeError, ValueError):
                 self.set_aside(name)
         return max(found, key=lambda version: version.saved) if found else None
@@ -124,9 +122,7 @@ class Store:
 
     def set_aside(self, name: str) -> None:
         """Take a damaged version out of use; `dlrun clean` removes it."""
-        self.notes.append(
-            "`{}` is damaged, and left aside".format(text.name(os.fsencode(self.path + "/" + name)))
-        )
+        self.notes.append(cache_lines.DAMAGED.format(text.name(os.fsencode(self.path + "/" + name))))
         with contextlib.suppress(OSError):
             os.unlink(name + _MARK, dir_fd=self._directory)
             os.rename(
