@@ -33,6 +33,8 @@ _HARMLESS = re.compile(
     r"|^\W*(?:[Ww]arning|[Nn]ote|NOTE): |^\S+: [Ww]arning: "
 )
 """Lines of a level below error: of logging, glog, TensorFlow, Ray, the shell."""
+_UNHANDLED = re.compile(r"(?i:\bun(?:handled|caught) exception\b)")
+"""What a program may log at any level before it ends."""
 _LOUD = re.compile(r"\b[NR]CCL WARN\b|\bWARN(?=: Function: \w+ Line: \d+: NET/OFI\b)|\[WARN\] PLE\b")
 """NCCL writes its errors at level WARN (its lowest but one)."""
 _OUR_ERROR = "error: "
@@ -113,7 +115,8 @@ def below(line: str, calls: Callable[[], str]) -> Match | None:
 
 def is_harmless(line: str) -> bool:
     """Whether a line is a warning, or of a lower level."""
-    return _HARMLESS.search(_LOUD.sub("", line)[:_LEVEL]) is not None or _START_UP.match(line) is not None
+    low = _HARMLESS.search(_LOUD.sub("", line)[:_LEVEL]) is not None and not _UNHANDLED.search(line)
+    return low or _START_UP.match(line) is not None
 
 
 def is_claimed(line: str) -> bool:

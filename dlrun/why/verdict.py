@@ -101,6 +101,8 @@ _WEIGHT = {
     **dict.fromkeys(("mpi-ended", "terminated"), 4),
 }
 """Cause that is a consequence -> how far it is from the cause; others 1 (a process that was killed or crashed)."""
+_LEAST_OF_PEERS = 5
+"""The grade from which a consequence only ends a process together with others."""
 _SUMMARY = re.compile(
     r"(?i:\bnon-?zero (?:exit|return|status)|\bexit(?:ed|s|ing)?\b.{0,20}\b(?:code|status|rc)\b|\bcontainer failed\b|\(rc=\d+\)"
     r"|\bfailed \(exitcode\b|[Bb]acktrace for this error"
@@ -113,7 +115,7 @@ _AFTER_A_MESSAGE = frozenset(("abort", "mpi-abort", "mpi-ended", "terminated", "
 _RAISED = re.compile(EXCEPTION.regex)
 _LOST = re.compile(
     r"\b(?:Connection(?:Reset|Aborted|Refused)?Error|BrokenPipeError|RemoteDisconnected|EOFError|_?queue\.Empty|RemoteProtocolError"
-    r"|ServerDisconnectedError|IncompleteRead|(?:Connect|Read)(?:ion)?(?:Error|Timeout)|ClientConnectorError)\b"
+    r"|CommClosedError|StreamClosedError|ServerDisconnectedError|IncompleteRead|(?:Connect|Read)(?:ion)?(?:Error|Timeout)|ClientConnectorError)\b"
 )
 """Exceptions of a program whose peer, mostly another process of the job, does not answer any more."""
 _LOST_PEER = re.compile(
@@ -171,7 +173,7 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     """What `verdict` finds in lines without code and asides, by the line alone."""
     exception: Evidence | None = None
     consequence: Evidence | None = None
-    after = distance = ordinary = calm = 0
+    after = distance = ordinary = calm = raised = 0
     chained = within = False
     printed: deque[str] = deque(maxlen=_AFTER)
     # From the end: the first match is the last message, and mostly few lines are read.
@@ -218,12 +220,14 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
         ):
             if exception is None and consequence is not None and distance - after > _NEAR:
                 return consequence
-            exception = _evidence(log, line, Match(EXCEPTION, _values(error)))
+            exception, raised = _evidence(log, line, Match(EXCEPTION, _values(error))), distance
             ordinary = calm = 0
         if error:
             chained = False
     if exception is not None:
-        return exception
+        # A process that crashed before a peer was lost is why; one that was ended is not.
+        crashed = consequence is not None and after > raised and grade(consequence) < _LEAST_OF_PEERS
+        return consequence if crashed and grade(exception) == 2 else exception
     end = [plain(line) for line in lines[-_BLOCK:]]
     passes = partial(_is_no_cause, table)
     if consequence is not None and consequence.pattern.cause not in _AFTER_A_MESSAGE:
