@@ -321,7 +321,6 @@ WRITERS = (
                     "Unable to initialize backend 'cuda'",
                     "Unknown backend: 'gpu' requested",
                     "FAILED_PRECONDITION: No visible GPU devices",
-                    "CUDA Setup failed despite GPU being available",
                     "requires a GPU",
                     "Unable to open /dev/kfd read-write",
                 ),

@@ -49,6 +49,14 @@ WRITERS = (
                 anywhere=True,
             ),
             Form(
+                cause="ranks",
+                texts=("more than one node have assigned same rank",),
+                source="https://github.com/NVIDIA/apex/issues/28",
+                means="two processes of a group have the same rank",
+                next="let each process take RANK (not LOCAL_RANK or a rank of its own) from its environment, and start the program once for each rank",
+                anywhere=True,
+            ),
+            Form(
                 cause="rank-variables",
                 texts=(
                     "Default process group has not been initialized, please make sure to call init_process_group",
@@ -178,6 +186,16 @@ WRITERS = (
                 anywhere=True,
             ),
             Form(
+                cause="fabric-interface",
+                texts=(),
+                regex=r"trying to connect to \((172\.17\.0\.\d+), ",
+                source="https://github.com/OpenRLHF/OpenRLHF/issues/265",
+                means="the ranks were given the address {1}, which each node has for itself (a bridge for containers)",
+                check="`hostname -i` and `ip -brief address` in the job or its container",
+                next="start the container in the host's network, and give the program the address of the nodes' network (for vLLM `VLLM_HOST_IP`, for Ray `--node-ip-address`, else `fabric.interfaces` in the site profile)",
+                anywhere=True,
+            ),
+            Form(
                 cause="rendezvous",
                 texts=(
                     "The client socket has timed out after {} while trying to connect to",
@@ -253,6 +271,16 @@ WRITERS = (
                 source="https://github.com/alibaba/Pai-Megatron-Patch/issues/468",
                 stack=r"rendezvous|_create_c10d_store|_create_tcp_store|_assign_worker_ranks",
                 consequence=True,
+            ),
+            Form(
+                cause="collective-timeout",
+                texts=(),
+                regex=r"ncclUniqueId from \[\d+\].*(?i:got error: .*(?:time ?out|timed out))",
+                source="https://github.com/hiyouga/LlamaFactory/issues/2072",
+                means="the first rank of a group did not come to its first collective operation in time: it still prepared data, stopped, or never started",
+                next="see where it stands (`dlrun logs JOB --rank all`); let no rank wait while one prepares data: do it before the job, or give `init_process_group` a longer `timeout` (`ddp_timeout` of Transformers)",
+                consequence=True,
+                anywhere=True,
             ),
             Form(
                 cause="communication",

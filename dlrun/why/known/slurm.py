@@ -204,6 +204,14 @@ WRITERS = (
             ),
             Form(
                 cause="launcher",
+                texts=("step creation still disabled, retrying (Requested nodes are busy)",),
+                source=_SLURM + "api/allocate.c",
+                means="srun waited for nodes or cores of the job that another step holds",
+                check="`squeue --steps --job ID` shows the job's steps",
+                next="give srun `--overlap` (`arguments` under `launcher` in the site profile, or the command's own `srun`), or end the step that holds them, such as a server that was started with `srun … &`",
+            ),
+            Form(
+                cause="launcher",
                 texts=(
                     "Unable to create step for job {}: {1}",
                     "Job step creation temporarily disabled, retrying",

@@ -13,6 +13,15 @@ WRITERS = (
         source="https://docs.python.org/3/library/",
         forms=(
             Form(
+                cause="file-exists",
+                texts=(),
+                regex=r"No such file or directory: '([^']*\.(?:tmp|temp|part|partial|incomplete)\b[^']*)' -> '",
+                source="https://github.com/mosaicml/streaming/issues/405",
+                means="several ranks wrote one file at a time: another one had renamed or removed {1} already",
+                check="whether each rank sees its own RANK and LOCAL_RANK, by which such a library chooses the one that writes",
+                next="let one rank of each node write it before the others read it, or give each rank its own directory",
+            ),
+            Form(
                 cause="file-missing",
                 texts=(),
                 regex=r"No such file or directory: b?['\"](/(?:tmp|local|localscratch|var/tmp|dev/shm|nvme|ssd|mnt/(?:local|nvme)\w*)/[^'\"]+)",
@@ -30,6 +39,13 @@ WRITERS = (
                 means="an option ({1}) stands where a command is expected",
                 check="`dlrun plan --script` shows the command as the node runs it",
                 next="options of a launcher or of a container's runtime come before the image and the command; a line that continues ends with `\\`, without a space after it",
+            ),
+            Form(
+                cause="gpu-number",
+                texts=(),
+                regex=r"IndexError: list index out of range",
+                source="https://github.com/willisma/SiT/pull/25",
+                stack=r"torch/nn/parallel/.*\bin _get_stream\b",
             ),
             Form(
                 cause="command-missing",

@@ -11,6 +11,14 @@ WRITERS = (
         source="https://pip.pypa.io/en/stable/",
         forms=(
             Form(
+                cause="missing-library",
+                texts=("CUDA Setup failed despite GPU being available",),
+                source="https://github.com/bitsandbytes-foundation/bitsandbytes/issues/1603",
+                means="bitsandbytes has no library for this CUDA, or finds none of CUDA's own",
+                check="`python -m bitsandbytes` in the job's environment on a compute node",
+                next="load the module of the CUDA that PyTorch is built for (`environment.modules`), or install a bitsandbytes that has its library",
+            ),
+            Form(
                 cause="environment",
                 texts=(
                     "ERROR: Could not find a version that satisfies the requirement {1}",
