@@ -163,6 +163,7 @@ def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Cau
     plan = read_json(job.directory / "plan.json") or {}
     rules = queues.rules(job, plan) if cause in queues.DEPENDENT else None
     step = advice.fitted(cause, step, plan, restarts, rules)
+    means, step = why_evidence.with_cache_message(run, cause, means, step)
     if one.state in _CANCELLED and not record and (unmet := dependencies.unmet(job)) is not None:
         cause, means, step = DEPENDENCY
         means = f"{means}: {unmet}"

@@ -346,3 +346,21 @@ def _last_written(log: log_files.Log) -> float:
         return log.path.stat().st_mtime
     except OSError:
         return 0.0
+
+
+_CACHE, _MOVED = "cache-file", "`caches: auto`"
+"""The cause of an error below a cache, and what its next step has for the caches of compilers, which a job moves to its nodes."""
+_LOGS, _FIRST = 64, 200
+"""Logs that are searched for why one was not moved, and lines of each: the message comes before the output of the program."""
+
+
+def with_cache_message(run: Path, cause: str, means: str, step: str) -> tuple[str, str]:
+    """Meaning and next step of a cause; of an error below a compilers' cache with the reason that a log has for it."""
+    if cause != _CACHE or _MOVED not in step:
+        return means, step
+    for log in log_files.find(run, "all")[:_LOGS]:
+        with suppress(OSError):
+            for line in itertools.islice(log_files.text(log), _FIRST):
+                if (found := own_patterns.of_a_cache(line, step)) is not None:
+                    return f"{means}; {found[0]}", found[1]
+    return means, step

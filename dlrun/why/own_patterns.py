@@ -6,7 +6,7 @@ import re
 
 from dlrun.why.known.form import Pattern
 from dlrun.why.own_messages import JOB, NODE
-from dlrun.why.passing_messages import PASSING
+from dlrun.why.passing_messages import CACHES, PASSING
 
 
 def patterns(*, general: bool = False) -> list[Pattern]:
@@ -27,8 +27,8 @@ def patterns(*, general: bool = False) -> list[Pattern]:
     ]
 
 
-def _regex(message: str) -> str:
-    return ".*?".join(re.escape(part) for part in message.split("{}"))
+def _regex(message: str, variable: str = ".*?") -> str:
+    return variable.join(re.escape(part) for part in message.split("{}"))
 
 
 def pattern_of(message: str) -> Pattern | None:
@@ -49,6 +49,20 @@ def pattern_of(message: str) -> Pattern | None:
 def reports_progress(message: str) -> bool:
     """Whether a message is one of `PASSING`."""
     return pattern_of(message) is None and any(_is(known, message) for known in PASSING)
+
+
+def of_a_cache(line: str, step: str) -> tuple[str, str] | None:
+    """(what a line states, next step) if it is a message of `CACHES`; None for others.
+
+    step: the next step for the error, which names the variable of the cache; a message about another variable does not count.
+    """
+    for name, own in CACHES.items():
+        for message in own.messages:
+            found = re.fullmatch(f"dlrun: {_regex(message, '(.*?)')}", line.strip())
+            if found is not None and (name != "set" or f"sets {found[1]}:" in step):
+                stated = re.sub(r"^dlrun: caches: |: (?:compilers on|each tool) .*$", "", found[0])
+                return stated, own.next.replace("{1}", found[1])
+    return None
 
 
 def _is(known: str, message: str) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from dlrun.why.own_messages import OwnMessages
+
 PASSING = (
-    "caches: {} has {}: each tool uses its own",
-    "caches: {} is kept as it was set, {}, which is on {}: compilers on several nodes may break one another there",
     "caches: compiled entries did not reach all nodes, which compile by themselves; see {}/logs/stage-*.log",
     "caches: the nodes begin with the compiled entries of earlier jobs",
     "caches: {}",
@@ -88,3 +90,19 @@ PASSING = (
     "{}: {} of {} as planned{}",
 )
 """Messages about progress, or about a cause that is also noted elsewhere (a hang, a misplaced rank)."""
+
+# ruff: noqa: E501 - a table
+CACHES: Mapping[str, OwnMessages] = {
+    "set": OwnMessages(
+        next="`environment.setup: [unset {1}]` in the spec, or unset it where it is set (a start-up file of the shell, a module, a set-up line): `caches: auto` then keeps it on node-local storage",
+        messages=(
+            "caches: {} is kept as it was set, {}, which is on {}: compilers on several nodes may break one another there",
+        ),
+    ),
+    "place": OwnMessages(
+        next="name node-local storage that has room and where you can make a directory that only you can write: `storage.node_local.path` in the site profile, else `TMPDIR`; `{1}` is the node to look at",
+        messages=("caches: {} has {}: each tool uses its own",),
+    ),
+}
+"""A cache of compilers that a job could not move to the node: why an error below it was possible, and the way out, whose `{1}` is the
+variable that was kept, or the node without a directory."""

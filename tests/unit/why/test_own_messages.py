@@ -13,7 +13,7 @@ from dlrun.model.job import JobStatus, State
 from dlrun.why import own_patterns
 from dlrun.why.diagnose import answer
 from dlrun.why.own_messages import JOB, NODE
-from dlrun.why.passing_messages import PASSING
+from dlrun.why.passing_messages import CACHES, PASSING
 from dlrun.why.patterns import BY_NOTE
 from tests.unit.why import messages
 
@@ -23,7 +23,8 @@ def test_each_message_of_a_job_is_in_the_table():
     said, unread = messages.in_bash()
     assert unread == [], "its words are to stand where it is printed"
     said |= messages.lines_in_node()
-    known = {message for own in JOB.values() for message in own.messages} | set(PASSING)
+    rows = (*JOB.values(), *CACHES.values())
+    known = {message for own in rows for message in own.messages} | set(PASSING)
     assert {text: name for text, name in said.items() if text not in known} == {}
     printed = [re.compile(".*".join(re.escape(part) for part in text.split("{}"))) for text in said]
     assert [message for message in known if not any(one.fullmatch(message) for one in printed)] == []
@@ -135,6 +136,49 @@ def test_why_knows_what_a_node_program_reports(message, cause, tmp_path):
     assert text in found.means
 
 
-@pytest.mark.parametrize("message", PASSING)
+OF_CACHES = [message for own in CACHES.values() for message in own.messages]
+
+
+@pytest.mark.parametrize("message", [*PASSING, *OF_CACHES])
 def test_what_only_reports_progress_is_no_cause(message):
     assert own_patterns.reports_progress(filled(message))
+
+
+STALE = "OSError: [Errno 116] Stale file handle: '/home/me/.triton/cache/a/b.json'\n"
+KEPT = CACHES["set"].messages[0]
+ROOM = "caches: n7 has no room in /tmp/dlrun-caches-me: each tool uses its own"
+DATASET = "FileNotFoundError: [Errno 2] No such file or directory: '/home/me/d.incomplete/x'\n"
+MODULE = "ModuleNotFoundError: No module named 'torch'\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "means", "step"),
+    [
+        (
+            KEPT.format("TRITON_CACHE_DIR", "/home/me/.triton", "nfs"),
+            STALE,
+            "b.json'; TRITON_CACHE_DIR is kept as it was set, /home/me/.triton, which is on nfs",
+            "`environment.setup: [unset TRITON_CACHE_DIR]`",
+        ),
+        (
+            ROOM,
+            STALE,
+            "b.json'; n7 has no room in /tmp/dlrun-caches-me",
+            "name node-local storage that has room",
+        ),
+        (
+            KEPT.format("NUMBA_CACHE_DIR", "/home/me/numba", "nfs"),
+            STALE,
+            "b.json'",
+            "`caches: auto` (the default) keeps it on node-local storage",
+        ),
+        (ROOM, DATASET, "d.incomplete/x'", "prepare the data set once"),
+        (ROOM, MODULE, "no module `torch` in the job's environment", ""),
+    ],
+    ids=["set", "place", "another variable", "another cache", "another error"],
+)
+def test_what_was_printed_of_a_cache_explains_an_error_below_it(line, error, means, step, tmp_path):
+    status = run_of(tmp_path, "rank-0.log", f"dlrun: {line}\nstarting\n{error}")
+    found = answer(job_of(tmp_path), status, tmp_path)
+    assert found.means.endswith(means), found
+    assert found.next.startswith(step)
