@@ -18,6 +18,7 @@ requests, up to TIMES times (0: never). The exit code is that of the first point
 import collections
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -39,6 +40,8 @@ ANSWER = 60.0
 """Seconds within which a host answers; a scheduler may be busy with the loss of another one."""
 BEAT = 5.0
 """Seconds between two counts in `.alive` (lib/first-node.sh)."""
+BEGINS = 10.0
+"""Seconds that the points wait for the watcher of their host; it is a step of the scheduler."""
 LOST = "node failed"
 
 
@@ -134,8 +137,10 @@ class Pool(Coordinator):
             program = os.path.join(self.directory, "lib", "first-node.sh")
             how = "requeue" if self.earlier < self.requeues else "cancel"
             words += ["bash", "-p", program, self.hosts[0], self.directory, how]
-            nothing = subprocess.DEVNULL
-            self.watcher = subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=nothing)
+            nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
+            self.watcher = subprocess.Popen(words, stdin=nothing, stdout=pipe, stderr=nothing)
+            if self.beats == 1:  # the points wait until it has begun: a loss before that nobody would notice
+                select.select([self.watcher.stdout], [], [], BEGINS)
 
     def close(self, running: List[Place]) -> None:
         """Near the end of the walltime: warn the points that run, or end them."""
