@@ -15,7 +15,7 @@ from dlrun.errors import Invalid
 from dlrun.model.data import is_hub
 from dlrun.model.observed import HubCopy
 from dlrun.model.plan import Dependency, Plan
-from dlrun.model.problem import InvalidFile
+from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.record import record
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
@@ -86,14 +86,16 @@ def prepare(
         return Prepared(plan=jobs.read_plan(path), inputs=None)
     loaded = inputs or reading.load_spec(path, sets=sets, site=site, options=backends.framework_options)
     own_home, here = home(), working_directory()
-    spec = at_home(loaded.spec, str(own_home)) if own_home is not None else loaded.spec
-    problems = preflight.check(spec, here, loaded.origins) if not loaded.roles else []
-    roles = {}
-    for name, role in loaded.roles.items():
-        of_role = at_home(role.spec, str(own_home)) if own_home is not None else role.spec
-        found = preflight.check(of_role, here, role.origins)
-        problems += [one for one in found if one not in problems]
-        roles[name] = replace(role, spec=of_role)
+
+    def at_own_home(spec: Spec) -> Spec:
+        return at_home(spec, str(own_home)) if own_home is not None else spec
+
+    spec = at_own_home(loaded.spec)
+    roles = {name: replace(role, spec=at_own_home(role.spec)) for name, role in loaded.roles.items()}
+    problems: list[Problem] = []
+    for one in replace(loaded, spec=spec, roles=roles).programs:
+        problems += preflight.check(one.spec, here, one.origins)
+    problems = list(dict.fromkeys(problems))
     try:
         plan = build_plan(
             replace(
