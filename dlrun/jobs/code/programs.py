@@ -7,6 +7,7 @@ same file system, and on one without links, a job directory has copies.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -22,9 +23,15 @@ def keys(files: Mapping[str, str]) -> dict[str, str]:
     found = {}
     for name, text in files.items():
         if name.rpartition("/")[2] in _PROGRAMS:
-            key = sha256(text.encode("utf-8", errors="surrogateescape")).hexdigest()
-            found[name] = f"{key[:2]}/{key[2:]}"
+            found[name] = _key(text)
     return found
+
+
+@lru_cache(maxsize=len(_PROGRAMS))
+def _key(text: str) -> str:
+    """The name of a text in the store: roles, the record of a job on a login node, and what is sent there have the same texts."""
+    key = sha256(text.encode("utf-8", errors="surrogateescape")).hexdigest()
+    return f"{key[:2]}/{key[2:]}"
 
 
 def shared(base: Path, target: Path, files: Mapping[str, str]) -> dict[str, Path]:

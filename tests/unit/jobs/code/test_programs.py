@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -109,3 +110,14 @@ def test_a_directory_on_another_file_system_has_copies(tmp_path):
         pytest.skip("no other file system")
     assert programs.shared(tmp_path, other / "job", {"node.pyz": TEXT}) == {}
     assert not store.beside(other).exists()
+
+
+def test_a_program_is_hashed_once(monkeypatch):
+    """Those of roles are the same, and those that are sent to a login node are those of its record."""
+    hashed = []
+    monkeypatch.setattr(programs, "sha256", lambda data: hashed.append(data) or hashlib.sha256(data))
+    text = "the same text of this test"
+    files = dict.fromkeys(("node.pyz", "roles/a/node.pyz", "roles/b/node.pyz"), text)
+    found = programs.keys(files)
+    assert found == programs.keys(files)
+    assert len(set(found.values())) == len(hashed) == 1
