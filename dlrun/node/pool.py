@@ -139,7 +139,7 @@ class Pool(Coordinator):
             words += ["bash", "-p", program, self.hosts[0], self.directory, how]
             nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
             self.watcher = subprocess.Popen(words, stdin=nothing, stdout=pipe, stderr=nothing)
-            if self.beats == 1:  # the points wait until it has begun: a loss before that nobody would notice
+            if self.beats == 1:  # the points wait until it has begun: no one would notice a loss before that
                 select.select([self.watcher.stdout], [], [], BEGINS)
 
     def close(self, running: List[Place]) -> None:
