@@ -11,7 +11,7 @@ from dlrun.why.known.form import Evidence
 from dlrun.why.known.programs.general import LEVELS, WAYS
 from dlrun.why.patterns import EXCEPTION, REPORTED, is_general
 
-CALL = re.compile(r'(.* ) File "[^"]+", line \d+')
+CALL = re.compile(r'(.* |)File "[^"]+", line \d+')
 """A call in a traceback; the next line, further to the right, is its source code."""
 _RAISED = re.compile(EXCEPTION.regex)
 _BELOW_A_CALL = re.compile(

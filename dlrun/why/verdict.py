@@ -63,6 +63,9 @@ _ASIDE = re.compile(
     r"(?:Exception ignored (?:in|on|while)\b|Error in atexit\._run_exitfuncs:|--- Logging error ---)"
 )
 """What Python prints before an exception that ends nothing, often while it ends for another reason."""
+_BARE = re.compile(r"(?:\S+ )?")
+"""What is before a call without its indentation: nothing, or the prefix of a rank."""
+_CALLER = re.compile(r", in \S+$")
 _MARKS = re.compile(r"^\W*[~^][\W]*$")
 """A line below source code that marks a part of it."""
 _ABOUT_AN_ERROR = re.compile(
@@ -70,8 +73,10 @@ _ABOUT_AN_ERROR = re.compile(
     r"|(?i:error|fail|fatal|abort|exception|traceback|caught|killed|signal|unable|cannot|could not)"
 )
 """Lines within a block of errors: empty, indented, or about an error."""
-_FRAME = re.compile(r"\bframe #\d+|\[0x[0-9a-f]+\]$|^\W*[│╭╰]")
-"""Lines of a stack, as compiled code and tracebacks in boxes have them."""
+_FRAME = re.compile(
+    r"\bframe #\d+|\[0x[0-9a-f]+\]$|^\W*[│╭╰]|^File \"|^ *\d* *\| |^In file included from\b|^\S+: In (?:\w+ )*function\b"
+)
+"""Lines of a stack, as compiled code and tracebacks in boxes have them, and what a compiler shows around its error."""
 _RULE = re.compile(r"(?<!-)-{74}$")
 """The line above and below each message of Open MPI and PRRTE (opal/util/show_help.c)."""
 _SENTENCE = re.compile(r"^(?:\[\S+\](?:<std(?:err|out)>)?:?\s*)?([A-Z]\w*(?: \S+){3,})")
@@ -279,12 +284,19 @@ def _without_code(lines: Sequence[str]) -> list[str]:
     return [
         line
         for line, before in zip(lines, ("", *lines), strict=False)
-        if _RAISED.match(line)
-        or (
-            not ((at := reported.CALL.match(before)) and line.startswith(f"{at[1]}  "))
-            and not _MARKS.match(line)
-        )
+        if _RAISED.match(line) or not (_is_code(line, before) or _MARKS.match(line))
     ]
+
+
+def _is_code(line: str, before: str) -> bool:
+    """Whether a line is the source code of a call in the line before it; some logs lose the indentation of both."""
+    at = reported.CALL.match(before)
+    if at is None:
+        return False
+    bare = _BARE.fullmatch(at[1]) and _CALLER.search(before)
+    if bare and not reported.CALL.match(line) and not reported.exception(line, before):
+        return line.startswith(at[1]) and line != at[1]
+    return line.startswith(f"{at[1]}  ")
 
 
 def _without_asides(lines: Sequence[str]) -> Sequence[str]:

@@ -54,6 +54,14 @@ WRITERS = (
             ),
             Form(
                 cause="compiler",
+                texts=(),
+                regex=r"^(?:\[\S+\]:? |\S+: )?[^\s:(]+\.(?:c|cc|cpp|cxx|cu|h|hh|hpp|cuh|hip)(?::\d+:(?:\d+:)?|\(\d+\):) (?:fatal |catastrophic )?error:? (\S.*)",
+                source="https://gcc.gnu.org/onlinedocs/gcc/Diagnostic-Message-Formatting-Options.html",
+                means="code that the program compiles while it runs was rejected by the compiler: {1}",
+                next="load the compiler and CUDA with which its library was made (`environment.modules`), or build the extension once before the job",
+            ),
+            Form(
+                cause="compiler",
                 texts=(
                     "error: command '{1}' failed with exit",
                     "subprocess.CalledProcessError: Command '['ninja'",
