@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
-from dlrun.why import barriers, reported
+from dlrun.why import reported
+from dlrun.why.context import attempts, barriers
 from dlrun.why.known.form import Evidence
 from dlrun.why.matching import Match, Table, below, is_claimed, is_harmless
 from dlrun.why.patterns import EXCEPTION, FRAMED, is_general
@@ -145,6 +146,12 @@ def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     The last block of errors counts, since a program continues after earlier ones; in it the earliest, since later ones follow
     from it; of consequences the earliest with the least grade. `passing` errors count only in an exception or if none follows.
     """
+    found = _of_one(lines, table, log)
+    return found and attempts.first_cause(found, lines, partial(_of_one, table=table, log=log), grade)
+
+
+def _of_one(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
+    """The same, whatever the number of attempts in the log."""
     whole = lines
     lines = _without_asides(_without_code(lines))
     found = _found(lines, table, log)

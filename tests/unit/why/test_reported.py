@@ -295,6 +295,7 @@ def test_what_a_program_printed_before_a_signal_ended_it_is_not_the_cause(code, 
     [
         ("says-thrown", "raised Xbyak::Error: internal error"),
         ("tf-root-error", "InternalError: Internal:  internal error [[node Adam/NcclAllReduce_8"),
+        ("second-attempt-port", "; at the next attempt: a file or directory existed already"),
         ("store-barrier", "is much slower (6 of 8 came)"),
         ("store-barrier-twice", "more processes came than the group has ranks: 4 for 2"),
         ("jax-barrier-tasks", "in time (missing: task 0,3)"),
