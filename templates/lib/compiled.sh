@@ -44,13 +44,17 @@ dlrun_keep_compiled() { # BASE KEY OFFSET INDEX COMMAND...: nodes begin with the
 }
 
 _dlrun_seeded() { # the entries have come to the nodes, if there are any: did they reach all?
-  local failed
+  local failed name
   [[ -n ${DLRUN_COMPILED-} ]] || return 0
   failed=("$DLRUN_RUN_DIR"/not-seeded*)
   if [[ -e ${failed[0]} ]]; then
     DLRUN_CACHES_RUN+=-new
     dlrun_log "caches: compiled entries did not reach all nodes, which compile by themselves; see $DLRUN_RUN_DIR/logs/stage-*.log"
-    dlrun_python "$DLRUN_JOB_DIR/node.pyz" compiled-check "${_dlrun_compiled[@]}" || true
+    for name in "${failed[@]}"; do
+      if [[ $(<"$name") == 3 ]]; then continue; fi # a node of another kind: that the archive is whole is not in question
+      dlrun_python "$DLRUN_JOB_DIR/node.pyz" compiled-check "${_dlrun_compiled[@]}" || true
+      break
+    done
   else
     dlrun_log "caches: the nodes begin with the compiled entries of earlier jobs"
   fi

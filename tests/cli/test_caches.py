@@ -237,6 +237,33 @@ def in_shell(base: Path, words: str, **mine: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.parametrize(
+    ("nodes", "lines"),
+    [
+        ({}, ["log caches: the nodes begin with the compiled entries of earlier jobs"]),
+        ({"1": "3\n"}, ["log caches: compiled entries did not reach all nodes"]),
+        (
+            {"1": "3\n", "2": "1\n"},
+            ["log caches: compiled entries did not reach all nodes", "compiled-check"],
+        ),
+        ({"": ""}, ["log caches: compiled entries did not reach all nodes", "compiled-check"]),
+    ],
+    ids=["all", "one of another kind", "one that failed", "a step that failed"],
+)
+def test_an_archive_that_nodes_could_not_read_is_compared_with_its_digest(tmp_path, nodes, lines):
+    for node, code in nodes.items():
+        (tmp_path / f"not-seeded{node and '-'}{node}").write_text(code)
+    script = (
+        f'source "{ROOT}/templates/lib/compiled.sh"; dlrun_log() {{ echo "log ${{1%%,*}}"; }}; dlrun_python() {{ echo "$2"; }}; '
+        "_dlrun_seeded"
+    )
+    names = {"DLRUN_RUN_DIR": str(tmp_path), "DLRUN_JOB_DIR": "/job", "DLRUN_COMPILED": "kind 0 /cache.tar"}
+    done = subprocess.run(
+        ["bash", "-euc", script], env={**os.environ, **names}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == lines
+
+
 @pytest.mark.parametrize("sign", [":", ",", "^", "."])
 def test_a_directory_that_no_container_can_be_told_is_not_used_there(tmp_path, sign):
     base = tmp_path / f"job{sign}7"

@@ -25,6 +25,7 @@ from .options import Parser, duration, size
 
 _LIMIT = 2 << 30  # bytes of an archive
 _LOCK_SECONDS = 30.0
+_OTHER_KIND = 3  # exit code of a node for which the archive was not made (templates/lib/compiled.sh)
 _UNUSED = 30 * 86400.0  # seconds after which what a run had for itself goes
 
 
@@ -98,8 +99,8 @@ def seed(argv: List[str]) -> int:
         stage.main([*words, *rest])
         os.umask(umask)
         if machine()[0] != given.machine:
-            _log("this node is of another kind than the first: it compiles by itself")
-            return 0
+            _log(cache_lines.BY_ITSELF.format("it is of another kind than the first"))
+            return _OTHER_KIND
         remove_unused(os.path.join(given.into, RUNS), given.run, _UNUSED)
         remove_unused(*os.path.split(given.into), _UNUSED)
         source = Area(given.to, make=False).data_path(set_name(given.name))

@@ -40,20 +40,20 @@ def save(store, place, *more, code=0):
     )
 
 
-def seed(answer, target):
-    """Give a node what `compiled-find` has found."""
+def seed(answer, target, *, kind=None, code=0):
+    """Give a node what `compiled-find` has found; kind: of the machine, if not this one."""
     machine, digest, archive = answer.read_text().split(maxsplit=2)
     words = [
         "--into",
         target / "caches",
         "--machine",
-        machine,
+        kind or machine,
         "--digest",
         digest,
         "--archive",
         archive.strip(),
     ]
-    return run("compiled-seed", *words, "--run", "8.0", "--name", "seed", "--to", target / "stage")
+    return run("compiled-seed", *words, "--run", "8.0", "--name", "seed", "--to", target / "stage", code=code)
 
 
 def found(store, tmp_path):
@@ -95,6 +95,16 @@ def test_entries_that_all_nodes_must_have_are_those_of_the_archive(store, tmp_pa
     save(store, place)
     _, files = found(store, tmp_path)
     assert files == {"inductor/one": "1", ".runs/8.0/jax/step": RUN}
+
+
+def test_a_node_of_another_kind_gets_nothing_and_is_known(store, tmp_path):
+    save(store, entries(tmp_path / "a", one="1"))
+    run("compiled-find", "--store", store, "--key", KEY, "--out", tmp_path / "answer")
+    text = seed(tmp_path / "answer", tmp_path / "node", kind="riscv64-1", code=3)
+    assert text.endswith(
+        "dlrun: caches: this node compiles by itself: it is of another kind than the first\n"
+    )
+    assert not (tmp_path / "node/caches").exists()
 
 
 def test_a_node_that_has_all_reads_nothing(store, tmp_path):
