@@ -15,7 +15,8 @@ CALL = re.compile(r'(.* |)File "[^"]+", line \d+')
 """A call in a traceback; the next line, further to the right, is its source code."""
 _RAISED = re.compile(EXCEPTION.regex)
 _BELOW_A_CALL = re.compile(
-    r"^\W*(?:\[\S{1,40}\]\S*\s*|\d+: |\([^()]*\bpid=[^()]*\)\s*)*((?:\w+\.)*[A-Z]\w*(?:: .{0,120}|\s*$))"
+    r"^\W*(?:\[\S{1,40}\]\S*\s*|\d+: |\([^()]*\bpid=[^()]*\)\s*)*"
+    r"((?:(?:\w+\.)*[A-Z]|(?:[a-z_]\w*\.)+[a-z])\w*(?:: .{0,120}|\s*$))"
 )
 """An exception of any name, as it stands below the last call of a traceback."""
 _FRAME = re.compile(
@@ -189,7 +190,8 @@ def completed(found: Evidence, lines: Sequence[str]) -> Evidence:
             fields = [f"node {match[1]}" for match in map(_NODE.search, block) if match][-1:]
         means = f"{found.pattern.means} ({', '.join(fields)})" if fields else found.pattern.means
         return replace(found, pattern=replace(found.pattern, means=means))
-    if found.line.endswith(found.values[0]) and _OPEN.search(found.values[0]):
+    name = re.fullmatch(r"[\w.-]+", found.values[0])
+    if not name and found.line.endswith(found.values[0]) and _OPEN.search(found.values[0]):
         return replace(found, values=(_whole(found.values[0], lines[at + 1 : at + 3]), *found.values[1:]))
     return found
 
