@@ -200,6 +200,15 @@ WRITERS = (
         line=r"\bpyxis: |\benroot\b|\bspank(?:_pyxis)?\b",
         forms=(
             Form(
+                cause="container-image",
+                texts=(),
+                regex=r"\bURL https?://\S*/([\w.-]+\.(?:sqsh|squashfs|sif))/manifests/",
+                source="https://github.com/NVIDIA/pyxis/issues/67",
+                means="the file {1} was taken as an image of a registry, as its name has no directory",
+                next="give its path in `environment.container.image` (`/…` or `./…`)",
+                anywhere=True,
+            ),
+            Form(
                 cause="driver-old",
                 texts=("unsatisfied condition: cuda>={1}",),
                 source="https://github.com/NVIDIA/libnvidia-container/blob/main/src/nvc_container.c",

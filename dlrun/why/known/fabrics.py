@@ -222,6 +222,15 @@ WRITERS = (
         line=r"\blibfabric:\d+|\bfi_getinfo\b|OFI (?:fi_)?getinfo|\bofi_init\.|\bCXI[_ ]|cxip?_|\bfi_\w+\(?\)? failed|psm[23]_|\bPSM[23]|hfi1?_|\bOPX\b|\bfi_cq_\w+|BTL OFI|MPIDI_OFI_handle_cq_error|OFI poll failed",
         forms=(
             Form(
+                cause="fabric-provider",
+                texts=(": assign_context command failed", ": mmap of rcvhdrq at"),
+                source="https://github.com/intel/MLSL/issues/25",
+                means="the Omni-Path adapter has no context left for this process: the node has more processes than contexts, or another job holds them",
+                check="`cat /sys/class/infiniband/hfi1_*/nfreectxts` on the node",
+                next="start fewer ranks on a node, or let them share contexts (`environment.variables: {PSM2_RANKS_PER_CONTEXT: 2}`); if that is not why, exclude the node (`resources.exclude`)",
+                anywhere=True,
+            ),
+            Form(
                 cause="fabric",
                 texts=("hfi_wait_for_device: The {1} device failed to appear",),
                 source="https://github.com/cornelisnetworks/opa-psm2",
@@ -252,7 +261,6 @@ WRITERS = (
                     "PSM2 can't open /dev/hfi1",
                     "PSM2 no hfi units are active",
                     "PSM3 can't open",
-                    "hfi_userinit: assign_context command failed",
                 ),
                 source="https://github.com/pmodels/mpich/blob/main/src/mpid/ch4/netmod/ofi/ofi_init.c",
                 anywhere=True,

@@ -30,6 +30,16 @@ WRITERS = (
                 consequence=True,
             ),
             Form(
+                cause="gpu-library",
+                texts=(
+                    "Failed to get convolution algorithm. This is probably because cuDNN failed to initialize",
+                ),
+                source="https://github.com/tensorflow/tensorflow/issues/25160",
+                means="cuDNN could not be initialised: mostly the GPU's memory was taken already, else its version does not fit",
+                check="`nvidia-smi` on the node: whether another process is on the GPU; the lines before it for the versions of cuDNN",
+                next="let TensorFlow take memory as it needs it (`environment.variables: {TF_FORCE_GPU_ALLOW_GROWTH: 'true'}`) and give each process its own GPU; if that is so, install the cuDNN that this TensorFlow was built with",
+            ),
+            Form(
                 cause="collective-mismatch",
                 texts=("sync_global_devices name mismatch", "participating devices do not match"),
                 source=_JAX,

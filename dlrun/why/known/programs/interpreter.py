@@ -41,6 +41,12 @@ WRITERS = (
                 next="options of a launcher or of a container's runtime come before the image and the command; a line that continues ends with `\\`, without a space after it",
             ),
             Form(
+                cause="command-missing",
+                texts=("[ERROR] Command not found: {1}",),
+                source="https://github.com/NVIDIA/enroot/blob/master/src/common.sh",
+                next="ask the centre to install it on the compute nodes: the container's runtime needs it",
+            ),
+            Form(
                 cause="gpu-number",
                 texts=(),
                 regex=r"IndexError: list index out of range",

@@ -49,6 +49,14 @@ WRITERS = (
                 next="install UCC with its transports (`tl_ucp` needs UCX), or do without it: `environment.variables: {OMPI_MCA_coll: ^ucc}`",
             ),
             Form(
+                cause="tracking",
+                texts=(),
+                regex=r"\b(?:socket\.timeout|TimeoutError|ConnectionRefusedError|ConnectionResetError|BrokenPipeError)\b",
+                source="https://github.com/wandb/wandb/issues/660",
+                stack=r"\A(?:.*/python\d[\d.]*/(?!site-packages/).*\n)*.*/(?:wandb|mlflow|clearml|neptune|comet_ml|swanlab)/",
+                means="the experiment tracker's own process, or its server, did not answer",
+            ),
+            Form(
                 cause="no-network",
                 texts=("Cannot send a request, as the client has been closed",),
                 source="https://github.com/encode/httpx/blob/master/httpx/_client.py",

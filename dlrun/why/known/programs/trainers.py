@@ -23,6 +23,15 @@ WRITERS = (
                 passing=True,
             ),
             Form(
+                cause="configuration",
+                texts=(),
+                regex=r"TypeError: int\(\) argument must be .*'NoneType'",
+                stack=r"accelerate/utils/launch\.py\", line \d+, in prepare_multi_gpu_env",
+                source="https://github.com/huggingface/accelerate/pull/2096",
+                means="`accelerate launch` was not given the number of this node",
+                next="give it `--machine_rank $DLRUN_NODE_RANK`, or let dlrun start the ranks without it (`framework: pytorch`)",
+            ),
+            Form(
                 cause="no-gpu",
                 texts=("But your machine only has: []",),
                 source="https://github.com/Lightning-AI/pytorch-lightning/blob/master/src/lightning/fabric/utilities/device_parser.py",
