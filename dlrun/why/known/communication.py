@@ -236,6 +236,23 @@ WRITERS = (
             *nccl_network.FORMS,
             Form(
                 cause="gpu-library",
+                texts=("peer access is not supported between these two devices",),
+                source="https://github.com/sgl-project/sglang/issues/1509",
+                means="two GPUs of the node cannot read one another's memory (no peer access), which the program expects",
+                check="`nvidia-smi topo -p2p r` on the node",
+                next="`environment.variables: {NCCL_P2P_DISABLE: 1}`, set for the workers of Ray, too; vLLM and SGLang: `--disable-custom-all-reduce`; or use nodes with NVLink (`resources.constraint`)",
+                anywhere=True,
+            ),
+            Form(
+                cause="gpu-library",
+                texts=("Cuda failure {} '{1}'", "Cuda failure '{1}'", "HIP failure '{1}'"),
+                regex=r"HIP failure: '(.+?)'",
+                source=_NCCL + "include/checks.h",
+                means="a CUDA or HIP call of NCCL failed: {1}",
+                next="see which rank had it first; `environment.variables: {NCCL_DEBUG: INFO}` shows what led to it",
+            ),
+            Form(
+                cause="gpu-library",
                 texts=("Cuda failure", "HIP failure", "Failed to find CUDA library"),
                 source=_NCCL + "include/checks.h",
                 means="a CUDA call of NCCL failed",

@@ -376,8 +376,6 @@ WRITERS = (
             Form(
                 cause="gpu-library",
                 texts=(
-                    "CUDA_ERROR_NOT_INITIALIZED",
-                    "peer access is not supported between these two devices",
                     "CUDA error: {1}",
                     "Cuda driver error {1} in call at file",
                     "CUDA driver error: {1}",

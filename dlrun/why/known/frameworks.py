@@ -31,6 +31,14 @@ WRITERS = (
             ),
             Form(
                 cause="gpu-library",
+                texts=("CUDA_ERROR_NOT_INITIALIZED",),
+                source="https://github.com/jax-ml/jax/issues/20711",
+                means="CUDA was not initialised in this process: it began before the driver was, or was forked from one that uses it",
+                passing=True,
+                consequence=True,
+            ),
+            Form(
+                cause="gpu-library",
                 texts=(
                     "Failed to get convolution algorithm. This is probably because cuDNN failed to initialize",
                 ),

@@ -21,6 +21,10 @@ _CODE = "correct the code there, and try it with a small input before it is subm
 _ARGUMENTS = "correct the command's arguments (`dlrun plan --script` shows them as the program gets them) or its configuration file"
 WAYS: tuple[tuple[str, str], ...] = (
     (
+        r"(?i)(?:gpus?|world[_ ]size|[pmtd]p_size|ranks?)\b.*\b(?:whole number|divisible|multiple of)",
+        "compare the number of ranks (`dlrun plan` shows nodes and ranks) with the program's parallel sizes, whose product must divide it",
+    ),
+    (
         r"\[\[(?:\{\{)?node \S*(?:Nccl|Collective|Horovod)",
         "an operation between the ranks failed: `environment.variables: {NCCL_DEBUG: INFO}` shows NCCL's own message",
     ),
