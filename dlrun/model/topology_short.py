@@ -1,4 +1,7 @@
-"""A node topology in a few numbers, as site profiles have it; `dlrun.config.topology.shorten.build` expands it."""
+"""A node topology in a few numbers, as written in site profiles.
+
+`dlrun.config.topology.short.build` expands it to a full topology.
+"""
 
 from __future__ import annotations
 

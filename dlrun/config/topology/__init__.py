@@ -1,7 +1,7 @@
 """Readers of node topologies: from text, captured trees or numbers to `dlrun.model.topology.Topology`.
 
 `read_topology` recognises the format and calls a reader: `lstopo` (hwloc's XML), `lscpu`, or `sysfs` (a copy of `/sys` and
-`/proc`). `shorten` finds the short form of a profile, and expands one. `tree` is the interface of readers to files.
+`/proc`). `short` expands the short form of a profile, `shorten` finds it. `tree` is the interface of readers to files.
 """
 
 from __future__ import annotations

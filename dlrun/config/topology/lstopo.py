@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from xml.etree import ElementTree as ET
 
-from dlrun.config.topology.sysfs import TWO_TILES, UNKNOWN, slower, with_nodes
+from dlrun.config.topology.sysfs import UNKNOWN, slower, with_nodes
+from dlrun.config.topology.sysfs_devices import TWO_TILES
 from dlrun.model.cpuset import parse_mask
 from dlrun.model.text import digits
 from dlrun.model.topology import Core, Gpu, GpuKind, MemoryKind, Nic, NumaNode, Topology, validated

@@ -37,9 +37,9 @@ def topology_for_site(loaded: LoadedSite, node_type: str | None) -> Topology | N
     try:
         _check_gpus(kind)
         if kind.topology is not None:
-            from dlrun.config.topology import shorten  # noqa: PLC0415
+            from dlrun.config.topology import short  # noqa: PLC0415
 
-            return shorten.build(kind.topology)
+            return short.build(kind.topology)
         if kind.capture is not None:
             from dlrun.system.inputs.topology import topology_from  # noqa: PLC0415
 

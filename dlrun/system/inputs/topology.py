@@ -10,7 +10,8 @@ from pathlib import Path
 
 from dlrun.config.topology import read_topology
 from dlrun.config.topology.granted_gpus import granted
-from dlrun.config.topology.sysfs import NVIDIA, PCI, read_sysfs
+from dlrun.config.topology.sysfs import read_sysfs
+from dlrun.config.topology.sysfs_devices import NVIDIA, PCI
 from dlrun.config.topology.tree import BLANK
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.cpuset import parse_list
@@ -134,7 +135,7 @@ def _short_form(path: Path) -> Topology:
     from dlrun.config.decode import decode  # noqa: PLC0415 - reads YAML, which the other kinds need not
     from dlrun.config.document import parse  # noqa: PLC0415
     from dlrun.config.nodes import MapNode  # noqa: PLC0415
-    from dlrun.config.topology.shorten import build  # noqa: PLC0415
+    from dlrun.config.topology.short import build  # noqa: PLC0415
     from dlrun.model.origin import Layer, Origin  # noqa: PLC0415
     from dlrun.model.problem import InvalidFile, Problem  # noqa: PLC0415
     from dlrun.model.topology_short import ShortTopology  # noqa: PLC0415

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dlrun.config.topology.shorten import build
+from dlrun.config.topology.short import build
 from dlrun.model.cpuset import parse_list
 from dlrun.model.placement import PlacementRequest
 from dlrun.model.topology import Topology

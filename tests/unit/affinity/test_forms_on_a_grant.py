@@ -18,7 +18,7 @@ from dlrun.affinity.formats.as_wrapper import emit as emit_wrapper, for_rank
 from dlrun.affinity.granted import answer, divided, question
 from dlrun.affinity.inputs import PlacementInputs
 from dlrun.affinity.settings import BindingContext
-from dlrun.config.topology.shorten import build
+from dlrun.config.topology.short import build
 from dlrun.errors import Invalid
 from dlrun.model.cpuset import format_list, join, parse_list
 from dlrun.model.placement import PlacementOptions

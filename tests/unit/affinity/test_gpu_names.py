@@ -12,7 +12,7 @@ import pytest
 
 from dlrun.affinity.bind import library
 from dlrun.config.topology.granted_gpus import granted
-from dlrun.config.topology.sysfs import find_gpus
+from dlrun.config.topology.sysfs_devices import find_gpus
 from dlrun.system.inputs.topology import DirectoryTree
 from tests.examples import examples
 from tests.oracles.granted_gpus import (

@@ -9,7 +9,7 @@ import pytest
 
 from dlrun.affinity.formats.registry import format_named
 from dlrun.affinity.settings import BindingContext, settings
-from dlrun.config.topology.shorten import build
+from dlrun.config.topology.short import build
 from dlrun.model.topology import Nic
 from dlrun.plan.affinity import PlacementRequest, place
 from dlrun.plan.affinity.presets import default_comm_cores, preset, presets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from dlrun.config.topology.shorten import build, dell_core_ids
+from dlrun.config.topology.short import build, dell_core_ids
 from dlrun.model.cpuset import format_list, join, parse_list, parse_mask, to_mask
 from dlrun.model.placement import Placement, PlacementRequest, Reserve
 from dlrun.model.topology_short import ShortGpus, ShortMemory, ShortNic, ShortTopology

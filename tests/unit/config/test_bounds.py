@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from dlrun.config.topology.shorten import build
+from dlrun.config.topology.short import build
 from dlrun.model.cpuset import parse_list
 from dlrun.model.origin import Layer
 from dlrun.model.problem import InvalidFile, Problem
