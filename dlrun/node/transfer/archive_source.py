@@ -19,7 +19,8 @@ from ..source.manifest import Manifest
 from ..source.selection import Access, scheme
 from ..store import eviction, space
 from ..store.area import Area, Lock
-from .remote_source import WHOLE, FetchedSource, RemoteSource, Reuse
+from .remote_delta import Reuse
+from .remote_source import WHOLE, FetchedSource, RemoteSource
 
 PREFIX = b"unpack."
 _LOCK = b"~"  # before a set's name, which cannot begin with it

@@ -13,126 +13,15 @@ from ..source.manifest import Manifest
 from ..source.selection import Access
 from ..store import space
 from ..store.area import Area
+from . import remote_delta
+from .remote_delta import Reuse
 
 if TYPE_CHECKING:
     from ..source.remote import SourceListing
 
-import stat
-from typing import List
-
 from ..common.safety import DIRECTORY_FLAGS
 from ..source.manifest import FILE
-from ..source.objects import STATE, Object
-from ..source.subset import subset
 from ..store.remove import remove_tree
-from ..store.versions import open_published
-
-# A changed S3 source: only the changed objects are fetched, and the other files are links to the published version's.
-#
-# No client may write in a directory with such links: it would write to the published files. What is fetched gets into a
-# directory of its own, and is renamed when it is complete.
-
-RECORDED = "objects"
-"""The key of a manifest's `info` with the state of each entry's object, in the order of the entries."""
-
-
-class Reuse:
-    """How a download may use the published version of the set: its name, and whether its files must be read first."""
-
-    def __init__(self, name: bytes, hasher: Hasher, verify: bool) -> None:
-        self.name, self.hasher, self.verify = name, hasher, verify
-
-
-def record(manifest: Manifest, states: Dict[bytes, str]) -> None:
-    """Add the states of the objects to the manifest of their download."""
-    unknown = "-" * STATE
-    found = [
-        states.get(manifest.path(entry), unknown) for entry in range(len(manifest.names) if states else 0)
-    ]
-    manifest.info[RECORDED] = "".join(found)
-
-
-def link_unchanged(
-    area: Area, reuse: Reuse, url: str, states: Dict[bytes, str], size: int, directory: str
-) -> Dict[bytes, bytes]:
-    """Link the published files of unchanged objects into a directory; path -> hashes of those that are there then.
-
-    Nothing is linked if that is less than half of the source's `size` in bytes.
-    """
-    published = open_published(area, reuse.name, reuse.hasher, reuse.verify)
-    if published is None:
-        return {}
-    with published:
-        old = published.manifest
-        known = _unchanged(old, url, states)
-        if not known or 2 * sum(old.sizes[entry] for entry in known) < size:
-            return {}
-        part = subset(old, set(known).__contains__)
-        pairs = list(enumerate(known))
-        root = os.open(directory, DIRECTORY_FLAGS)
-        try:
-            made = published.create(part, root, pairs)
-        finally:
-            os.close(root)
-        hashes = old.hashes()
-        return {part.path(place): hashes[entry] for place, entry in pairs if place in made}
-
-
-def _unchanged(old: Manifest, url: str, states: Dict[bytes, str]) -> List[int]:
-    """The entries of a published manifest whose objects have the same state now."""
-    recorded = old.info.get(RECORDED)
-    # A hard link may stand for an object of its own, and a shard has other entries than the download.
-    if not isinstance(recorded, str) or len(recorded) != STATE * len(old.names) or set(old.kinds) - {FILE}:
-        return []
-    if (old.info.get("source") or {}).get("root") != url:
-        return []
-    found = []
-    for entry in range(len(old.names)):
-        state = states.get(old.path(entry))
-        if state and state == recorded[STATE * entry : STATE * (entry + 1)]:
-            found.append(entry)
-    return found
-
-
-def take(objects: List[Object], source: str, directory: str) -> bool:
-    """Move fetched objects from one directory to another; False if one is missing or has another size."""
-    here, there = os.fsencode(source), os.fsencode(directory)
-    for one in objects:
-        key = one.key.encode("utf-8", "surrogateescape")
-        path = os.path.join(there, key)
-        try:
-            status = os.lstat(os.path.join(here, key))
-        except OSError:
-            return False
-        if not stat.S_ISREG(status.st_mode) or status.st_size != one.size:
-            return False
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        os.rename(os.path.join(here, key), path)
-    return True
-
-
-def finish_directories(directory: str) -> None:
-    """Remove empty directories and give the others the mode of a download: S3 has no directories."""
-    for above, _, _ in os.walk(os.fsencode(directory), topdown=False):
-        if above != os.fsencode(directory) and not os.listdir(above):
-            os.rmdir(above)
-        elif above != os.fsencode(directory):
-            os.chmod(above, 0o755)  # noqa: S103 - below a private directory
-
-
-def set_time(path: bytes, time: int) -> None:
-    """Set a file's modification time in ns; never that of a published file, to which `path` may be a link."""
-    status = os.lstat(path)
-    if status.st_mtime_ns == time:
-        return
-    if status.st_nlink > 1:
-        copy = path + b".copy"
-        with open(path, "rb") as source, open(copy, "wb") as target:
-            target.writelines(iter(lambda: source.read(1 << 20), b""))
-        os.chmod(copy, stat.S_IMODE(status.st_mode))
-        os.rename(copy, path)
-    os.utime(path, ns=(time, time))
-
 
 # A source that is not a directory, on the first node: its files are made in the control directory, and removed after the copy.
 #
@@ -197,7 +86,7 @@ class FetchedSource:
             if kind == FILE:
                 # Each download sets its own times, but readers compare them with those in the manifest of the lost leader.
                 path = os.path.join(os.fsencode(self.directory), manifest.path(entry))
-                set_time(path, manifest.mtimes[entry])
+                remote_delta.set_time(path, manifest.mtimes[entry])
 
     def _read_record(self) -> str:
         try:
@@ -314,7 +203,7 @@ class RemoteSource(FetchedSource):
             return False
         self._write_record(state + SHARED)
         self._remove_files()
-        shared = link_unchanged(
+        shared = remote_delta.link_unchanged(
             self._area, reuse, url=self.url, states=states, size=listed.size, directory=self.directory
         )
         wanted = [one for one in listed.objects if one.key.encode("utf-8", "surrogateescape") not in shared]
@@ -333,8 +222,8 @@ class RemoteSource(FetchedSource):
         except SourceFault as fault:  # fetching all of it has the same fault, or its client cannot do this
             self._progress.log(fault.message)
             done = False
-        if done and take(wanted, self._fetched, self.directory):
-            finish_directories(self.directory)
+        if done and remote_delta.take(wanted, self._fetched, self.directory):
+            remote_delta.finish_directories(self.directory)
             self._shared = (reuse.hasher.name, shared)
             return True
         return False
@@ -344,7 +233,7 @@ class RemoteSource(FetchedSource):
         from ..source import objects
 
         if self._listed is not None and self._listed.objects:
-            record(manifest, objects.states(self._listed.objects))
+            remote_delta.record(manifest, objects.states(self._listed.objects))
 
     def shared(self, hasher: Hasher) -> Dict[bytes, bytes]:
         """Path -> hashes of the files that the download shares with the published version."""

@@ -32,7 +32,7 @@ from . import content, local, read_blocks
 from .archive_source import fetched_source
 from .outcome import COPY, RELAY, WARM, PreparedSet, report
 from .plan_delta import plan_delta
-from .remote_source import Reuse
+from .remote_delta import Reuse
 from .task import Task
 
 MAX_WORKERS = 4  # two reach 25 Gbit/s; more would only take cores from the job that is starting

@@ -8,22 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from dlrun.errors import Invalid
 from dlrun.jobs.clusters import control
-from dlrun.jobs.clusters.login import transport_of
 from dlrun.jobs.queue import status
 from dlrun.jobs.queue.study import Size, Study, job_directory, jobs_of
-from dlrun.jobs.records import spec_arguments
 from dlrun.jobs.records.jobs import Job
-from dlrun.jobs.remote import plan as remote_plan, submission, submit as remote
-from dlrun.jobs.remote.destination import Destination
-from dlrun.jobs.remote.plan import RemoteInputs
-from dlrun.jobs.remote.submission import Payload
-from dlrun.jobs.submission.files import files
-from dlrun.jobs.submission.prepare import prepare, read_inputs, spec_inputs
-from dlrun.jobs.submission.submit import submit
+from dlrun.jobs.submission.prepare import spec_inputs
 from dlrun.model.job import JobStatus, State
 from dlrun.model.json_codec import to_plain
 from dlrun.model.plan import Plan
@@ -32,6 +24,7 @@ from dlrun.system.paths import working_in
 from dlrun.system.transport.outage import Outage
 from dlrun.system.transport.protocol import TransportFailed
 from dlrun.trials.scale.measured import measured_runs
+from dlrun.trials.scale.submitters import Submitter, submitter_of
 
 
 def checked(study: Study) -> tuple[Study, Submitter]:
@@ -245,101 +238,3 @@ def _wait_for(waiting: Sequence[Job], notice: Callable[[str], None], watched: Wa
 def _at(study: Study) -> AbstractContextManager[None]:
     """Work in the directory where the study was started; raises Invalid."""
     return working_in(study.origin, "the study")
-
-
-# Plan and submit the runs of a study, on this host or on a login node, which is queried once.
-
-Notice = Callable[[str], None]
-
-
-class Submitter(Protocol):
-    """Plans and submits a study's spec with arguments of `--set`."""
-
-    waits: bool
-    """Whether jobs can depend on each other."""
-
-    def plan(self, sets: Sequence[str], like: Job | None = None) -> Plan:
-        """The plan, for the directory of the job `like`, if given; raises InvalidFile."""
-        ...
-
-    def submit(self, sets: Sequence[str], directory: Path, notice: Notice) -> Job:
-        """Submit the plan; directory: job directory or local record. Raises like `dlrun submit`."""
-        ...
-
-    def resume(self, sets: Sequence[str], job: Job, notice: Notice) -> Job:
-        """Complete an interrupted submission."""
-        ...
-
-
-def submitter_of(study: Study) -> Submitter:
-    """The submitter of a study; relative paths start in the working directory."""
-    return RemoteSubmitter(study) if study.host is not None else LocalSubmitter(study)
-
-
-class LocalSubmitter:
-    """Submission on this host."""
-
-    def __init__(self, study: Study) -> None:
-        self._study = study
-        inputs = spec_inputs(study.spec, sets=study.sets, site=study.site)
-        self.waits = control.of(inputs.site.scheduler.type).WAITS
-
-    def plan(self, sets: Sequence[str], like: Job | None = None) -> Plan:
-        """The plan."""
-        return prepare(self._study.spec, sets=sets, site=self._study.site).plan
-
-    def submit(self, sets: Sequence[str], directory: Path, notice: Notice) -> Job:
-        """Submit it."""
-        prepared = prepare(self._study.spec, sets=sets, site=self._study.site)
-        return submit(prepared.plan, prepared.inputs, directory=directory, notice=notice).job
-
-    def resume(self, sets: Sequence[str], job: Job, notice: Notice) -> Job:
-        """Not needed: `study.settle` completes interrupted submissions on this host."""
-        raise NotImplementedError
-
-
-class RemoteSubmitter:
-    """Submission on a login node."""
-
-    waits = True
-
-    def __init__(self, study: Study) -> None:
-        assert study.host is not None  # noqa: S101 - checked by `submitter_of`
-        self._study = study
-        inputs = read_inputs(study.spec, sets=study.sets, site=study.site)
-        draft, self._to = remote.begin(inputs, Destination(host=study.host, transport=study.transport))
-        self._transport = transport_of(self._to.host, self._to.transport)
-        named = draft.named
-        draft, self._facts = remote.ask(self._transport, draft)
-        self._site = study.site if named else draft.inputs.site.name
-        remote_plan.check_paths(self._to.host, draft.inputs, self._facts)
-
-    def plan(self, sets: Sequence[str], like: Job | None = None) -> Plan:
-        """The plan, for a job directory on the login node."""
-        known = like.remote.directory if like is not None and like.remote is not None else None
-        place = known or f"{self._facts.jobs}/{self._study.name}"
-        return remote_plan.plan(self._draft(sets), self._facts.home, place, self._to.host)
-
-    def submit(self, sets: Sequence[str], directory: Path, notice: Notice) -> Job:
-        """Send and submit it."""
-        draft = self._draft(sets)
-        return self._carry_out(
-            lambda place: remote.payload_of(draft, self._to, self._facts.home, place), directory, notice
-        )
-
-    def resume(self, sets: Sequence[str], job: Job, notice: Notice) -> Job:
-        """Resume with the recorded plan: a new one could have other runs and dependencies."""
-        sent = tuple(self._draft(sets).sent)
-        kept = spec_arguments.copied_files(job.directory)
-        plan = job.plan()
-        return self._carry_out(
-            lambda place: Payload(plan=plan, texts=files(plan, None, Path(place)) | kept, sent=sent),
-            job.directory,
-            notice,
-        )
-
-    def _draft(self, sets: Sequence[str]) -> RemoteInputs:
-        return remote_plan.draft(read_inputs(self._study.spec, sets=sets, site=self._site), self._to.host)
-
-    def _carry_out(self, load_for: Callable[[str], Payload], record: Path, notice: Notice) -> Job:
-        return submission.carry_out(self._transport, self._to, self._facts, load_for, notice, record=record)
