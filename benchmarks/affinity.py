@@ -262,7 +262,7 @@ def judge(rounds):
 
 def placement_time():
     """Milliseconds of CPU time to place ranks on a node of 512 hardware threads."""
-    from dlrun.config.topology.shorten import build
+    from dlrun.config.topology.short import build
     from dlrun.model.placement import PlacementRequest
     from dlrun.model.topology_short import ShortGpus, ShortNic, ShortTopology
     from dlrun.plan.affinity import place

@@ -88,7 +88,7 @@ def _topologies() -> list[str]:
 
 
 def _plain_topology() -> str:
-    from dlrun.config.topology.shorten import build
+    from dlrun.config.topology.short import build
     from dlrun.model.json_codec import to_plain
     from dlrun.model.topology_short import ShortGpus, ShortNic, ShortTopology
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dlrun.config.topology.shorten import build
+from dlrun.config.topology.short import build
 from dlrun.model.placement import PlacementRequest
 from dlrun.model.topology_short import ShortTopology
 from dlrun.plan.affinity import place

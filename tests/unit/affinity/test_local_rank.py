@@ -9,9 +9,8 @@ import sys
 from dataclasses import replace
 
 import pytest
-from dlrun.affinity.local_rank import LOCAL_RANK
 
-from dlrun.affinity.bind import library
+from dlrun.affinity.bind import LOCAL_RANK, library
 from dlrun.affinity.formats.registry import format_named
 from dlrun.affinity.settings import BindingContext
 from dlrun.model.cpuset import format_list, parse_list

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.config.topology.shorten import build
+from dlrun.config.topology.short import build
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.site import LauncherSite, NodeType, Partition, SchedulerSite, Site
 from dlrun.model.spec import Resources

@@ -8,7 +8,7 @@ import pytest
 
 from dlrun.cli import main as cli
 from dlrun.config.topology import read_topology
-from dlrun.config.topology.shorten import build
+from dlrun.config.topology.short import build
 from dlrun.model.topology_short import ShortTopology
 from dlrun.site.profile.check import check_profile
 from tests.oracles import hwloc_xml

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from dlrun.config.topology import read_topology
-from dlrun.config.topology.shorten import build, shorten
+from dlrun.config.topology.short import build
+from dlrun.config.topology.shorten import shorten
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.topology import NumaNode, Topology
 from dlrun.model.topology_short import ShortGpus, ShortMemory, ShortNic, ShortTopology

@@ -15,7 +15,7 @@ import pytest
 from dlrun.cli import main as cli
 from dlrun.config.decode import decode
 from dlrun.config.document import parse
-from dlrun.config.topology.shorten import build
+from dlrun.config.topology.short import build
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.site import Site
