@@ -283,6 +283,16 @@ WRITERS = (
                 anywhere=True,
             ),
             Form(
+                cause="gpu-library",
+                texts=(),
+                regex=r"^(?:\[\S+\]:? |\d+: )?(?:Cuda|HIP) failure (?:\d+ )?'(.+?)'",
+                source="https://github.com/Lightning-AI/pytorch-lightning/issues/20438",
+                means="NCCL failed in a call of CUDA or HIP: {1}",
+                next="see which rank had it first (`dlrun logs JOB --rank all`), and whether each rank has the GPU that the others expect (`dlrun plan`); `environment.variables: {NCCL_DEBUG: INFO}` shows what led to it",
+                consequence=True,
+                anywhere=True,
+            ),
+            Form(
                 cause="communication",
                 texts=("ncclInternalError", "ncclUnhandledCudaError"),
                 regex=r"NCCL error in: .*, (?:unhandled cuda error|internal error)\b",
