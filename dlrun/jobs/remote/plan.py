@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dlrun import backends
-from dlrun.config import sites
-from dlrun.config.sites import Surroundings
 from dlrun.errors import Invalid
 from dlrun.jobs.records import jobs
 from dlrun.jobs.remote import code as remote_code, files as remote_files
 from dlrun.jobs.remote.files import SentFile
 from dlrun.jobs.remote.images import source_of
+from dlrun.jobs.remote.site import site_of_host
 from dlrun.jobs.remote.steps import Facts
 from dlrun.jobs.submission.prepare import build_plan, dependencies, plan_inputs
 from dlrun.model.data import Snapshot, is_hub
@@ -24,7 +23,6 @@ from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.spec import Spec
 from dlrun.system.inputs import preflight, spec as reading
 from dlrun.system.inputs.home import at_home
-from dlrun.system.inputs.profiles import Machine, available, load_profile
 from dlrun.system.inputs.spec import Inputs
 from dlrun.system.paths import expanded, working_directory
 
@@ -212,47 +210,3 @@ def _working_directory(spec: Spec, home: str, directory: str) -> str:
     if spec.directory is None or spec.files:
         return f"{directory}/{remote_files.FILES}"
     return spec.directory if spec.directory.startswith("/") else f"{home}/{spec.directory}"
-
-
-# Recognise the site of a login node, by its name in a profile, else by its facts.
-
-CLIENTS = ("sbatch", "qsub")
-"""Programs that identify the scheduler of a login node."""
-
-
-def site_of_host(host: str) -> str | None:
-    """The site whose profile has this login node, or None; needs no connection."""
-    return _matching(Surroundings(host=host.rpartition("@")[2]), login=host)
-
-
-def site_of(facts: Facts, host: str) -> str:
-    """The site of a login node, from its facts; raises Invalid if it has no scheduler."""
-    around = Surroundings(host=facts.host, cluster_name=facts.cluster_name, pbs_server=facts.pbs_server)
-    if (site := _matching(around)) is not None:
-        return site
-    if "sbatch" in facts.clients:
-        return "generic-slurm"
-    if "qsub" in facts.clients:
-        return "generic-openpbs"
-    raise Invalid(
-        f"`{host}` has neither `sbatch` nor `qsub` in a login shell",
-        help="load what has them in your `~/.bash_profile` there, and name the site with `--site`",
-    )
-
-
-def _matching(around: Surroundings, *, login: str | None = None) -> str | None:
-    """The first profile that matches these names."""
-    here = Machine()
-    for site, path in available(here).items():
-        try:
-            text = path.read_text("utf-8")
-        except (OSError, UnicodeDecodeError):
-            continue
-        rule = sites.recognise_block(text)
-        if rule is not None and sites.recognised(rule, around):
-            return site
-        if login is not None and f"host: {login}\n" in text:  # cheap test before parsing the profile
-            profile = load_profile(path, here).site
-            if profile is not None and profile.login is not None and profile.login.host == login:
-                return site
-    return None

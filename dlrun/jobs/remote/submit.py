@@ -20,7 +20,7 @@ from dlrun.jobs.remote import (
     files as remote_files,
     images,
     plan as remote_plan,
-    plan as remote_site,
+    site as remote_site,
     steps as remote_steps,
     submission as remote_submission,
 )
