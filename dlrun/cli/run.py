@@ -110,7 +110,7 @@ def command(
     if submit:
         return _submit(read(settings), job_dir, all_ranks=all_ranks)
     if interactive:
-        from dlrun.jobs.running.start import run_in_allocation
+        from dlrun.jobs.running.own_allocation import run_in_allocation
 
         return run_in_allocation(read(settings))
     plan, inputs = start.planned(read, settings)

@@ -1,5 +1,5 @@
 """Jobs that run where this shell is: in its allocation, or on this machine (`dlrun run`).
 
-`command` makes the spec of a command line, `start` gets an allocation, fits a spec to what was granted, plans and starts the
-job, or reports what the allocation lacks; `ending` ends it.
+`command` makes the spec of a command line; `own_allocation` gets an allocation, `allocation` fits a spec to one, and `shortage`
+reports what it lacks; `start` plans and starts the job, and `ending` ends it.
 """

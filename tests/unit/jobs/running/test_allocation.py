@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from dlrun.errors import Invalid
+from dlrun.jobs.running.allocation import Held, fitted, partition_setting
 from dlrun.jobs.running.command import spec_text
-from dlrun.jobs.running.start import Held, check_room, fitted, partition_setting
+from dlrun.jobs.running.shortage import check_room
 from dlrun.jobs.submission.prepare import prepare
 from dlrun.schedulers.protocol import Granted
 from dlrun.system.inputs.profiles import Machine
