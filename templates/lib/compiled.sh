@@ -7,6 +7,7 @@ _dlrun_save_by=()           # the command that saves on the first node, where th
 _dlrun_save_interval=600    # seconds
 _dlrun_save_at=             # the time of the next, in seconds since the start
 _dlrun_saved_at_warning=
+_dlrun_saver=               # its process, where a step on the first node saves
 
 dlrun_keep_compiled() { # BASE KEY OFFSET INDEX COMMAND...: nodes begin with the entries for this machine in the user's store
   local place=${DLRUN_JOB_DIR%/*} id=$DLRUN_RUN_ID store failed # COMMAND starts a step on each node, whose number is the expansion INDEX,
@@ -20,9 +21,8 @@ dlrun_keep_compiled() { # BASE KEY OFFSET INDEX COMMAND...: nodes begin with the
   { read -r store <"$DLRUN_JOB_DIR/store"; } 2>/dev/null || store=$place/.dlrun-hub-$EUID
   _dlrun_compiled=(--store "$store" --key "$2") _dlrun_compiled_base=$1 _dlrun_compiled_key=$2
   _dlrun_on_event gone _dlrun_save_at_end
-  if [[ $_dlrun_host == "${DLRUN_FIRST_HOST%%.*}" ]]; then
-    _dlrun_on_event second _dlrun_save_at_times
-  else
+  _dlrun_on_event second _dlrun_save_at_times
+  if [[ $_dlrun_host != "${DLRUN_FIRST_HOST%%.*}" ]]; then
     _dlrun_save_by=("${@:5}" bash -p "$DLRUN_JOB_DIR/lib/seed.sh" save "$1" "$2" "$4" "$store")
   fi
   if [[ -d $store && (! -O $store || -d $store/caches--$2) ]]; then
@@ -65,7 +65,19 @@ _dlrun_save_at_times() { # at the signal to save a checkpoint, and at intervals
   if [[ -n ${_dlrun_warning_sent-} && -z $_dlrun_saved_at_warning ]]; then _dlrun_saved_at_warning=1 _dlrun_save_at=0; fi
   if ((_dlrun_now < ${_dlrun_save_at:=$((_dlrun_now + _dlrun_save_interval))})); then return 0; fi
   _dlrun_save_at=$((_dlrun_now + _dlrun_save_interval))
-  if _dlrun_has_compiled; then dlrun_start_watcher "${_dlrun_save[@]}" --settled 10s; fi
+  if ((${#_dlrun_save_by[@]} == 0)); then
+    if _dlrun_has_compiled; then dlrun_start_watcher "${_dlrun_save[@]}" --settled 10s; fi
+  elif [[ -z $_dlrun_saver ]] || ! kill -0 "$_dlrun_saver" 2>/dev/null; then # a scheduler may let it wait for the ranks' cores
+    dlrun_start_watcher _dlrun_save_beside
+    _dlrun_saver=${_dlrun_beside[-1]}
+  fi
+}
+
+_dlrun_save_beside() { # the ranks, which have all that Slurm gives to steps
+  unset -v SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU # srun accepts only one of the three
+  export SLURM_OVERLAP=1 SLURM_MEM_PER_NODE=0
+  [[ $(type -t "${_dlrun_save_by[0]}") == function ]] || exec "${_dlrun_save_by[@]}" --settled 10s
+  "${_dlrun_save_by[@]}" --settled 10s
 }
 
 _dlrun_save_at_end() { # what was written in the last seconds before a failure may not be complete

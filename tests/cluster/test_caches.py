@@ -241,6 +241,29 @@ def test_a_run_after_a_requeue_compiles_nothing(alice):
         assert alice.log(job, f"rank-{rank}").splitlines()[-1] == "found one"
 
 
+def test_what_a_role_on_other_nodes_compiles_is_saved_at_the_signal_to_save(alice):
+    """While it runs on: its script is on the first node, where the other role runs."""
+    empty(alice)
+    held = [*bash(f"trap '' USR1\n{HOLD}"), str(PYTHON / "python")]
+    job = alice.submit(
+        {
+            "roles": {
+                "judge": {"command": bash("sleep 600"), "ranks_per_node": 1, "cpus_per_rank": 1},
+                "train": {
+                    "command": [*held, "one"], "nodes": 2, "ranks_per_node": 2, "cpus_per_rank": 1, "ends": True,
+                },
+            },
+            "resources": {"walltime": "3m"},
+            "checkpoint": {"signal": "USR1", "before_end": "150s"},
+            "caches": "auto",
+        }
+    )  # fmt: skip
+    await_true(lambda: versions(alice, job), 120, "an archive")
+    assert alice.state(job)[0]["state"] == "running", alice.log(job)
+    (alice.job_dir(job) / "roles/train/go").touch()
+    alice.ended(job, within=120)
+
+
 def test_roles_on_all_nodes_keep_what_they_compile(alice):
     """The script of both runs on the first node; the ranks of one are on the others."""
     program = [str(PYTHON / "python"), "compile.py"]
