@@ -217,7 +217,17 @@ _dlrun_watch_services() { # a service that ends before the ranks do has failed
 
 # --- The end ------------------------------------------------------------------------------------------------
 
+_dlrun_end_by() { # STATUS TEXT [REASON]: a signal asks for the end of the job
+  trap '' TERM INT HUP USR1 USR2 # the next one, in the first moment of `_dlrun_finish`, would end this shell without a record
+  if ((BASHPID != $$)); then exit "$1"; fi # in a child that got it before its exec
+  dlrun_log "$2"
+  _dlrun_asked=1
+  if (($# > 2)); then _dlrun_reason=$3; fi
+  exit "$1"
+}
+
 _dlrun_foreign_signal() { # NAME STATUS
+  trap '' TERM INT HUP USR1 USR2
   dlrun_log "$1 ended this script: something outside the job sent it"
   _dlrun_reason=signalled # Flux sends it to all brokers, of which those of the other nodes end: these nodes are not lost
   exit "$2"
@@ -227,8 +237,8 @@ _dlrun_arm() {
   trap - DEBUG RETURN
   trap '_dlrun_line_failed "$?" "$LINENO" "$BASH_COMMAND" "${BASH_SOURCE[0]}"' ERR
   trap _dlrun_finish EXIT
-  trap 'dlrun_log "asked to end"; _dlrun_asked=1 _dlrun_reason="asked to end"; exit 143' TERM
-  trap 'dlrun_log "interrupted"; _dlrun_asked=1; exit 130' INT
+  trap '_dlrun_end_by 143 "asked to end" "asked to end"' TERM
+  trap '_dlrun_end_by 130 interrupted' INT
   trap '' HUP
   trap '_dlrun_foreign_signal SIGUSR1 138' USR1 # what the job itself sends has a trap of its own
   trap '_dlrun_foreign_signal SIGUSR2 140' USR2
@@ -249,8 +259,8 @@ _dlrun_give_up() { # WHY
 
 _dlrun_finish() { # [STATUS]: the EXIT trap: runs at every end of this script
   _dlrun_status=${1:-$?}
-  if ((BASHPID != $$)); then exit; fi # in a child that got a signal before its exec
   trap '' TERM INT HUP USR1 USR2
+  if ((BASHPID != $$)); then exit "$_dlrun_status"; fi # in a child that got a signal before its exec
   trap - EXIT
   IFS=$' \t\n'
   set +eu -h # whatever fails from here on, the end is recorded

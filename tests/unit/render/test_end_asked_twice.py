@@ -1,0 +1,55 @@
+"""A job that is asked to end again while it begins to end: schedulers send signals to each process, and some of them twice."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from tests.library import BASH, LIBRARY
+
+JOB = """\
+set -euo pipefail
+source {library}/job.sh
+dlrun_source {part}
+_dlrun_begin_clock
+_dlrun_arm
+dlrun_launch sleep 600
+again() {{ if ((++seen == {at})); then kill -{signal} "$$"; fi; }}
+seen=0
+set -o functrace
+trap again DEBUG # before each of the following commands, also those of traps
+kill -{signal} "$$"
+dlrun_wait
+"""
+
+
+@pytest.mark.parametrize(
+    ("part", "signal", "code"),
+    [
+        ("endings", "TERM", 143),
+        ("endings", "INT", 130),
+        ("endings", "USR1", 138),
+        ("gridengine", "USR2", 143),
+    ],
+)
+def test_the_end_is_recorded(tmp_path, part, signal, code):
+    """Whichever command of the first ones the second signal comes before."""
+    ends = {}
+    for at in range(1, 13):
+        place = tmp_path / str(at)
+        for directory in ("failures", "ended", "logs"):
+            (place / directory).mkdir(parents=True)
+        (place / "lib").symlink_to(LIBRARY)
+        given = {"PATH": os.environ["PATH"], "DLRUN_JOB_DIR": place, "DLRUN_RUN_DIR": place, "DLRUN_JOB_ID": 7,
+                 "DLRUN_RUN_ID": f"7-{at}.0", "DLRUN_RESTART": 0, "DLRUN_HOSTS": place / "hosts",
+                 "_dlrun_host": "n1"}  # fmt: skip
+        done = subprocess.run(
+            [BASH, "-c", JOB.format(library=LIBRARY, part=part, signal=signal, at=at)],
+            env={name: str(value) for name, value in given.items()},
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert f"job 7 ended with exit code {code}" in done.stderr + done.stdout, (at, done)
+        ends[at] = (done.returncode, '"state": "ended"' in (place / "state.json").read_text())
+    assert set(ends.values()) == {(code, True)}, ends
