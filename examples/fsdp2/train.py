@@ -44,6 +44,8 @@ def main() -> None:
         f"rank {dist.get_rank()} holds {own} of {whole} parameters; loss {first:.3f} to {last:.3f}",
         flush=True,
     )
+    # The device mesh keeps Gloo's threads beyond the next line: what they still have of tensors goes before Python ends.
+    dist.barrier()
     dist.destroy_process_group()
 
 
