@@ -15,7 +15,7 @@ _dlrun_left_to_end=3 # seconds
 _dlrun_flux_around= # the URI of the instance that this job is a job of, where this is the script of a batch job
 
 _dlrun_flux_arm() {
-  trap '_dlrun_end_by 142 "the walltime was exceeded" "timed out"' ALRM
+  trap '_dlrun_end_by "the walltime was exceeded" 142 "timed out"' ALRM
   if [[ -z $_dlrun_flux_around ]]; then return 0; fi
   trap _dlrun_flux_leaves HUP
   trap '_dlrun_flux_finish "$?"' EXIT
@@ -31,7 +31,7 @@ _dlrun_flux_start() { # not where job.sh runs in a terminal of the user, whose S
 
 _dlrun_flux_leaves() { # the broker shuts down, as at `flux shutdown JOB`, and waits for this script
   sleep 0.3 # a signal that comes with this one says more
-  _dlrun_end_by 143 'asked to end' 'asked to end'
+  _dlrun_end_by 'asked to end' 143 'asked to end'
 }
 
 _dlrun_flux_finish() { # STATUS: without the first node's broker, the others go on, and so does the job of Flux

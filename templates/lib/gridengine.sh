@@ -37,7 +37,7 @@ _dlrun_on_event over _dlrun_ge_plain_end
 
 _dlrun_ge_signals() { # s_rt sends SIGUSR1, -notify SIGUSR2 a minute before qdel ends the job: this shell survives them
   trap 'dlrun_log "the soft limit of the walltime (s_rt) is reached"; _dlrun_read_clock; _dlrun_soft_at=$_dlrun_now' USR1
-  trap '_dlrun_end_by 143 "asked to end" cancelled' USR2 # accounting will have only the 143
+  trap '_dlrun_end_by "asked to end" 143 cancelled' USR2 # accounting will have only the 143
 }
 _dlrun_on_event arm _dlrun_ge_signals
 

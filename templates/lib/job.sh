@@ -217,13 +217,13 @@ _dlrun_watch_services() { # a service that ends before the ranks do has failed
 
 # --- The end ------------------------------------------------------------------------------------------------
 
-_dlrun_end_by() { # STATUS TEXT [REASON]: a signal asks for the end of the job
+_dlrun_end_by() { # TEXT STATUS [REASON]: a signal asks for the end of the job
   trap '' TERM INT HUP USR1 USR2 # the next one, in the first moment of `_dlrun_finish`, would end this shell without a record
-  if ((BASHPID != $$)); then exit "$1"; fi # in a child that got it before its exec
-  dlrun_log "$2"
+  if ((BASHPID != $$)); then exit "$2"; fi # in a child that got it before its exec
+  dlrun_log "$1"
   _dlrun_asked=1
   if (($# > 2)); then _dlrun_reason=$3; fi
-  exit "$1"
+  exit "$2"
 }
 
 _dlrun_foreign_signal() { # NAME STATUS
@@ -237,8 +237,8 @@ _dlrun_arm() {
   trap - DEBUG RETURN
   trap '_dlrun_line_failed "$?" "$LINENO" "$BASH_COMMAND" "${BASH_SOURCE[0]}"' ERR
   trap _dlrun_finish EXIT
-  trap '_dlrun_end_by 143 "asked to end" "asked to end"' TERM
-  trap '_dlrun_end_by 130 interrupted' INT
+  trap '_dlrun_end_by "asked to end" 143 "asked to end"' TERM
+  trap '_dlrun_end_by "interrupted" 130' INT
   trap '' HUP
   trap '_dlrun_foreign_signal SIGUSR1 138' USR1 # what the job itself sends has a trap of its own
   trap '_dlrun_foreign_signal SIGUSR2 140' USR2

@@ -20,7 +20,7 @@ ERRORS = {
     if isinstance(thing, type) and issubclass(thing, errors.NodeError) and thing is not errors.UserInterrupt
 }
 _EXPANSION = re.compile(r"\$\(\((?:[^()]|\([^()]*\))*\)\)|\$\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|\$\w+|\$[*@#]")
-_TALKERS = ("dlrun_log", "_dlrun_give_up", "_dlrun_note")
+_TALKERS = ("dlrun_log", "_dlrun_give_up", "_dlrun_end_by", "_dlrun_note")
 _CALL = re.compile(rf"(?<![\w-])({'|'.join(_TALKERS)})\s+(?=[^\s(])")
 _LINE = re.compile(r"""(?<![\w-])(echo|printf)\s+("(?:[^"\\]|\\.)*"|'[^']*')""")
 _TEXT = re.compile(r""""(?:[^"\\]|\\.)*"|'[^']*'""")
