@@ -181,9 +181,10 @@ class Role:
         "`{{ role.NAME.address }}` or its port, else when it has started",
         default=None,
     )
-    ends: bool = key(
-        "the job ends when this role does, and the other roles are ended; default: the roles that no other needs",
-        default=False,
+    ends: bool | None = key(
+        "the job ends when this role does, and the other roles are ended; with `false` it does not; default: without any "
+        "`true`, the roles that no other needs",
+        default=None,
     )
     restarts: int = key("how often it is started again after a failure", default=0, minimum=0, maximum=1_000)
 

@@ -15,10 +15,10 @@ CODE = "DLR142"
 
 
 def ends(roles: Mapping[str, Role]) -> tuple[str, ...]:
-    """The roles that end the job: those with `ends`, else those that no other role needs."""
+    """The roles that end the job: those with `ends: true`, else those without `ends` that no other role needs."""
     needed = {name for role in roles.values() for name in role.needs}
     return tuple(name for name, role in roles.items() if role.ends) or tuple(
-        name for name in roles if name not in needed
+        name for name, role in roles.items() if name not in needed and role.ends is None
     )
 
 

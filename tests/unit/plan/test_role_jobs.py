@@ -336,8 +336,9 @@ def test_a_role_that_needs_more_cores_than_the_one_with_gpus_needs_whole_nodes(t
 
 def test_the_roles_that_nobody_needs_end_the_job():
     class Some:
-        def __init__(self, *needs, ends=False):
+        def __init__(self, *needs, ends=None):
             self.needs, self.ends = needs, ends
 
     assert ends({"a": Some(), "b": Some("a"), "c": Some("a")}) == ("b", "c")
     assert ends({"a": Some(ends=True), "b": Some("a")}) == ("a",)
+    assert ends({"a": Some(ends=False), "b": Some()}) == ("b",)
