@@ -1,4 +1,8 @@
-"""A source that is a URL, on the first node (see `fetched_source`)."""
+"""A source that is a URL, on the first node (see `fetched_source`): its files are made in the control directory.
+
+They are removed after the copy. Next to them is a record of their state. The files of a killed run are used only in the same
+boot (after a crash files may have their size and time without their content), and only if they were complete.
+"""
 
 import contextlib
 import os
@@ -8,25 +12,18 @@ from ..blocks.hashing import Hasher
 from ..common import text
 from ..common.errors import NodeError, NoSpace, SourceFault, system_errors
 from ..common.progress import Progress
+from ..common.safety import DIRECTORY_FLAGS
 from ..common.system import boot
-from ..source.manifest import Manifest
+from ..source.manifest import FILE, Manifest
 from ..source.selection import Access
 from ..store import space
 from ..store.area import Area
+from ..store.remove import remove_tree
 from . import remote_delta
 from .remote_delta import Reuse
 
 if TYPE_CHECKING:
     from ..source.remote import SourceListing
-
-from ..common.safety import DIRECTORY_FLAGS
-from ..source.manifest import FILE
-from ..store.remove import remove_tree
-
-# A source that is not a directory, on the first node: its files are made in the control directory, and removed after the copy.
-#
-# Next to them is a record of their state. The files of a killed run are used only in the same boot (after a crash files may have
-# their size and time without their content), and only if they were complete.
 
 WHOLE = "whole\n"
 """The last line of the record of complete files."""
