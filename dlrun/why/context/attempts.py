@@ -34,9 +34,8 @@ def first_cause(
     if not at or (found.pattern.cause not in _LEFT and grade(found) < 2):
         return found
     earlier = of(lines[:at])
-    if earlier is None or earlier.pattern.cause in _LEFT or grade(earlier) > max(grade(found), 2):
-        return found
-    if earlier.pattern.cause == found.pattern.cause:
+    no_cause = (*_LEFT, found.pattern.cause)
+    if earlier is None or earlier.pattern.cause in no_cause or grade(earlier) > max(grade(found), 2):
         return found
     means = f"{earlier.pattern.meaning(earlier.values)}; at the next attempt: {found.pattern.meaning(found.values)}"
     return replace(earlier, pattern=replace(earlier.pattern, means=means, named=None))
