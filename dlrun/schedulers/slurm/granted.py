@@ -38,11 +38,13 @@ def taken(stdout: str) -> Taken | None:
     line = stdout.partition("\n")[0]
     if _value(line, "JobId") is None:
         return None
-    count = re.match(r"[0-9]{1,9}", _value(line, "NumNodes") or "")
+    # Of a heterogeneous job there is a line for each component.
+    lines = stdout.splitlines() if _value(line, "HetJobId") is not None else [line]
+    counts = [re.match(r"[0-9]{1,9}", _value(one, "NumNodes") or "") for one in lines if one.strip()]
     return Taken(
         partition=_known(_value(line, "Partition")),
         walltime=_seconds(_value(line, "TimeLimit")),
-        nodes=int(count[0]) if count else None,
+        nodes=sum(int(count[0]) for count in counts if count) if all(counts) else None,
         account=_known(_value(line, "Account")),
         qos=_known(_value(line, "QOS")),
     )

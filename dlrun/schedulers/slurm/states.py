@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from dlrun.model.job import UNMET, JobStatus, State
 from dlrun.model.text import digits, lazy_pattern
+from dlrun.schedulers.slurm.components import as_jobs
 
 QUEUE_FIELDS = {
     "job": "JobArrayID",
@@ -90,7 +91,7 @@ _FATAL = frozenset({UNMET, "BadConstraints"})
 
 _HELD = lazy_pattern(r".*[Hh]eld.*|JobHoldMaxRequeue")
 # `123+1` is component 1 of heterogeneous job 123.
-_ID = lazy_pattern(r"([0-9]{1,18})(?:_([0-9]{1,9}))?(?:\+[0-9]+)?")
+_ID = lazy_pattern(r"([0-9]{1,18})(?:_([0-9]{1,9}))?(?:\+([0-9]{1,9}))?")
 _NOTHING = frozenset({"", "None", "NONE", "(None)", "N/A", "n/a", "Unknown", "None assigned", "(null)"})
 _LAST_SIGNAL = 64
 """Larger numbers are not signals: Slurm writes 125 for out of memory."""
@@ -98,7 +99,8 @@ _LAST_SIGNAL = 64
 
 def parse_queue(stdout: str) -> Sequence[JobStatus]:
     """The jobs in the output of squeue with QUEUE_FIELDS, each followed by `|`."""
-    return [status for row in _rows(stdout, QUEUE_FIELDS) if (status := _status(row))]
+    rows = _rows(stdout, QUEUE_FIELDS)
+    return as_jobs((_component(row), status) for row in rows if (status := _status(row)))
 
 
 def parse_history(stdout: str) -> Sequence[JobStatus]:
@@ -110,7 +112,11 @@ def parse_history(stdout: str) -> Sequence[JobStatus]:
     rows = list(_rows(stdout, HISTORY_FIELDS))
     starved = {row["job"].partition(".")[0] for row in rows if row["state"].startswith("OUT_OF_ME")}
     jobs = ((row, _status(row)) for row in _whole(rows))
-    return [_out_of_memory(status) if row["job"] in starved else status for row, status in jobs if status]
+    return as_jobs(
+        (_component(row), _out_of_memory(status) if row["job"] in starved else status)
+        for row, status in jobs
+        if status
+    )
 
 
 def _whole(rows: Iterable[Mapping[str, str]]) -> Iterable[Mapping[str, str]]:
@@ -135,6 +141,12 @@ def _rows(stdout: str, fields: Mapping[str, str]) -> Iterable[Mapping[str, str]]
         values = line.split("|")
         if len(values) >= len(fields):
             yield dict(zip(fields, (value.strip() for value in values), strict=False))
+
+
+def _component(row: Mapping[str, str]) -> int | None:
+    """The number of a component of a heterogeneous job."""
+    identity = _ID.fullmatch(row["job"])
+    return int(identity[3]) if identity and identity[3] else None
 
 
 def _status(row: Mapping[str, str]) -> JobStatus | None:

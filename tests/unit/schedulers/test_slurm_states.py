@@ -142,6 +142,41 @@ def test_an_ended_job_has_no_reason_of_its_wait():
     assert found.reason == "NonZeroExitCode"
 
 
+QUEUED = (
+    "37+1|{second}|None|0:0|2|2026-11-29T12:10:21|N/A|c[1-2]|\n38|RUNNING|None|0|0|N/A|N/A|n9|\n"
+    "37+0|{first}|None|{code}|2|2026-11-29T12:10:21|2026-11-29T12:10:29|n[1-2]|\n"
+)
+"""As squeue prints the components of a heterogeneous job, in its order."""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "state"),
+    [
+        ("RUNNING", "RUNNING", State.RUNNING),
+        ("COMPLETING", "CANCELLED", State.ENDING),
+        ("CANCELLED", "NODE_FAIL", State.NODE_FAILED),
+        ("FAILED", "OUT_OF_MEMORY", State.OUT_OF_MEMORY),
+        ("FAILED", "FAILED", State.FAILED),
+        ("TIMEOUT", "NODE_FAIL", State.TIMED_OUT),
+    ],
+)
+def test_a_heterogeneous_job_is_one_job(first, second, state):
+    job, other = slurm.parse_queue(QUEUED.format(first=first, second=second, code="1:0"))
+    assert (job.job_id, job.state, job.nodes, job.restarts) == ("37", state, "n[1-2],c[1-2]", 2)
+    assert (other.job_id, other.nodes) == ("38", "n9")
+
+
+def test_memory_that_a_step_of_another_component_lacked_is_the_state_of_the_job():
+    rows = """\
+37+1|FAILED||0:0|7001|cpu|2026-11-29T12:10:21|2026-11-29T12:10:29|c[1-2]
+37+1.0|OUT_OF_MEMORY||0:125|||2026-11-29T12:10:21|2026-11-29T12:10:29|c[1-2]
+37+0|FAILED||1:0|7001|gpu|2026-11-29T12:10:21|2026-11-29T12:10:29|n[1-2]
+37+0.batch|FAILED||1:0|||2026-11-29T12:10:21|2026-11-29T12:10:29|n1
+"""
+    (job,) = slurm.parse_history(rows)
+    assert (job.state, job.exit_code, job.nodes) == (State.OUT_OF_MEMORY, 1, "n[1-2],c[1-2]")
+
+
 def test_het_components_and_noise():
     assert [s.job_id for s in slurm.parse_queue("37+1|RUNNING|None|0|0|N/A|NONE|n1|\nCLUSTER: x\n\n")] == [
         "37"

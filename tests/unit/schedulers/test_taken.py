@@ -13,6 +13,7 @@ SLURM = """JobId=7 JobName=x UserId=a(1) GroupId=a(1) Priority=1 Nice=0 Account=
 Reason=None Dependency=(null) TimeLimit=1-01:30:00 TimeMin=N/A SubmitTime=2026-01-01T00:00:00 Partition=low \
 NumNodes=2-2 NumCPUs=8
 """
+SEVERAL_TYPES = "JobId=7 HetJobId=7 Partition=low NumNodes=1\nJobId=8 HetJobId=7 Partition=b NumNodes=2-2\n"
 PBS = """Job Id: 7.server
     Job_Name = x
     queue = low
@@ -32,6 +33,7 @@ parallel environment:  mpi range: 8
     ("scheduler", "shown", "taken"),
     [
         ("slurm", SLURM.replace("\\\n", ""), Taken(partition="low", walltime=91800, nodes=2, account="proj", qos="normal")),
+        ("slurm", SEVERAL_TYPES, Taken(partition="low", nodes=3)),
         ("slurm", "JobId=7 Account=(null) TimeLimit=UNLIMITED Partition=low NumNodes=1", Taken(partition="low", nodes=1)),
         ("slurm", "", None),
         ("openpbs", PBS, Taken(partition="low", walltime=91800, nodes=2, account="proj")),
