@@ -12,11 +12,11 @@ import pytest
 from dlrun import backends
 from dlrun.jobs.records import ownership
 from dlrun.jobs.submission.files import library_files
+from dlrun.jobs.submission.prepare import build_plan
 from dlrun.jobs.submission.template_cache import Compiled
 from dlrun.model.plan import Dependency, Plan
 from dlrun.model.problem import InvalidFile
 from dlrun.plan.build import PlanInputs
-from dlrun.plan.role_jobs.build import RolePlanInputs, build_all
 from dlrun.render.pages import pages
 from dlrun.resources import directory as resource
 from dlrun.system.inputs.profiles import Machine
@@ -61,22 +61,16 @@ def plan_in(source: Path, *, sets=(), here: Machine = NOWHERE, directory: str = 
     """The plan of `spec.yaml` in a directory, to run in another; it names its own site."""
     with inside(source):
         loaded = load_spec(Path("spec.yaml"), sets=sets, options=backends.framework_options, here=here)
-        roles = {
-            name: RolePlanInputs(spec=role.spec, directory=directory, origins=role.origins)
-            for name, role in loaded.roles.items()
-        }
-        return build_all(
-            PlanInputs(
-                spec=loaded.spec,
-                site=loaded.site,
-                topology=topology_for_spec(loaded),
-                directory=directory,
-                origins=loaded.origins,
-                sources=loaded.sources,
-                after=tuple(Dependency(job_id=a.job, when=a.when) for a in loaded.spec.after),
-            ),
-            roles,
+        inputs = PlanInputs(
+            spec=loaded.spec,
+            site=loaded.site,
+            topology=topology_for_spec(loaded),
+            directory=directory,
+            origins=loaded.origins,
+            sources=loaded.sources,
+            after=tuple(Dependency(job_id=a.job, when=a.when) for a in loaded.spec.after),
         )
+        return build_plan(inputs, loaded.roles, lambda _: directory)
 
 
 def plan_of(place: Path, spec: str, site: str = SLURM, **more) -> Plan:

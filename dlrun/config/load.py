@@ -82,10 +82,14 @@ class Layers:
 
 @record(frozen=True, slots=True, kw_only=True)
 class RoleInputs:
-    """A role as a spec of its own, with the keys of its job's spec where it has none; `origins` are those of such a spec."""
+    """A role as a spec of its own, with the keys of its job's spec where it has none; `origins` are those of such a spec.
+
+    loaded: the site with its settings for the role's nodes, where these are of another type or partition than the job's.
+    """
 
     spec: Spec
     origins: Mapping[str, Origin]
+    loaded: LoadedSite | None = None
 
 
 @record(frozen=True, slots=True, kw_only=True)

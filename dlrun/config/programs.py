@@ -15,7 +15,8 @@ from dlrun.model.spec import SHELL
 
 _LINKS = ("needs", "ready", "ends", "restarts", "beside")
 """Keys of a role about the others, which a spec does not have."""
-_SIZE = ("nodes", "ranks_per_node", "cpus_per_rank", "gpus_per_node")
+_PLACE = ("partition", "node_type")
+_SIZE = ("nodes", "ranks_per_node", "cpus_per_rank", "gpus_per_node", *_PLACE)
 """Keys of a role that are keys of `resources` in a spec."""
 _OF_JOB = (
     "command", "run", "roles", "after", "chain", "checkpoint", "code", "hang", "hold", "log_link", "metrics", "on_failure",
@@ -109,6 +110,8 @@ def _spec_of(role: MapNode, base: MapNode) -> MapNode:
     if role.get("framework") is not None and framework_of(base) != framework_of(role):
         base = _without(base, (framework_of(base),))  # options of another framework than the role's
     size = {name: role.entries[name] for name in _SIZE if name in role.entries}
+    if size.keys() & {*_PLACE} and isinstance(of_all := base.get("resources"), MapNode):
+        base = _with(base, "resources", _without(of_all, _PLACE))  # a partition has nodes of one type
     of_job = [name for name in Role.OF_JOB if name in role.entries and name not in names(Role)]
     # What is wrong with the job's resources is then found at one place for all roles.
     given = base.entries.get("resources")

@@ -21,6 +21,7 @@ class Step:
     - `bound`: the launcher itself binds each process to `cores` cores, which are `cpus` CPUs in the unit of the scheduler
       (cores or hardware threads); None: unknown.
     - `chosen`: the job uses only some of the granted nodes.
+    - `component`: the part of a heterogeneous job that has the nodes, its number or a mark for it; None: the job has one part.
     - `wait`: the processes idle until the end of the job, so they must not reserve memory that other steps need.
     """
 
@@ -35,6 +36,7 @@ class Step:
     cores: int | None = None
     cpus: int | None = None
     chosen: bool = False
+    component: str | None = None
     wait: bool = False
 
 

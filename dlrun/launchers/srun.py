@@ -40,6 +40,7 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
     """`srun` with the complete layout; no option is left to the environment."""
     words = [
         site.program or "srun",
+        *([f"--het-group={step.component}"] if step.component is not None else []),
         f"--nodes={step.nodes}",
         f"--ntasks={step.count}",
         *_layout(step),

@@ -312,7 +312,7 @@ class Cost:
 
 @record(frozen=True, slots=True, kw_only=True)
 class RoleJob:
-    """A role of a job with several programs: a job of its own, on some of that job's nodes, or those of the role `beside`."""
+    """A role of a job with several programs: a job of its own, on nodes of a `component` of that job, or of the role `beside`."""
 
     name: str = saved(pattern=ROLE_NAME)
     plan: Plan
@@ -321,6 +321,7 @@ class RoleJob:
     ends: bool = False
     restarts: int = 0
     beside: str | None = saved(default=None, pattern=ROLE_NAME)
+    component: int | None = saved(default=None, minimum=0)
 
 
 @record(frozen=True, slots=True, kw_only=True)

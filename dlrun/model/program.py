@@ -113,8 +113,8 @@ class Role:
     """
 
     OF_JOB: ClassVar[tuple[str, ...]] = (
-        "name", "site", "resources", "walltime", "account", "partition", "qos", "constraint", "reservation", "node_type",
-        "exclusive", "spare_nodes", "hosts", "exclude", "files", "results", "checkpoint", "on_failure", "verify", "fabric_check",
+        "name", "site", "resources", "walltime", "account", "qos", "constraint", "reservation", "exclusive",
+        "spare_nodes", "hosts", "exclude", "files", "results", "checkpoint", "on_failure", "verify", "fabric_check",
         "caches", "code", "track", "usage", "logs", "log_link", "after", "chain", "hold", "sweep", "metrics", "memory_per_node",
     )  # fmt: skip
     """Keys of the whole job."""
@@ -148,6 +148,14 @@ class Role:
         "single machine all roles share it",
         default=None,
         pattern=ROLE_NAME,
+    )
+    node_type: str | None = key(
+        "node type of its nodes, of the site profile; default: as in `resources`", default=None, pattern=PLAIN
+    )
+    partition: str | None = key(
+        "partition or queue of its nodes; default: as in `resources`, or one with nodes of its `node_type`",
+        default=None,
+        pattern=PLAIN,
     )
     ranks_per_node: int | Literal["auto"] | None = key(
         "ranks on each of its nodes; default: 1 for a role that others need, else as in `resources`; beside other roles one for "

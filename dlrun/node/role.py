@@ -36,6 +36,7 @@ class Role:
         self.within = float(entry.get("within") or 600)
         self.signal = str(entry.get("signal") or "")
         self.beside = str(entry.get("beside") or "")
+        self.component = str(entry.get("component", ""))  # of the job, if its nodes are of several types
         self.directory = os.path.join(directory, "roles", self.name)
         self.program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ready.py")
         self.grace = grace + float(entry.get("copies") or 0)  # its results are copied, too
@@ -78,6 +79,8 @@ class Role:
         self.before = coordinator.read_state(self.directory)
         words = ["bash", os.path.join(self.directory, "job.sh"), str(earlier)]
         own = dict(environment, DLRUN_CHOSEN_HOSTS=",".join(self.hosts))
+        if self.component:
+            own["DLRUN_COMPONENT"] = self.component
         self.process = child(words, stdout=self.log, stderr=self.log, cwd=self.directory, env=own)
         self.change("starting" if self.ready else "running")
 

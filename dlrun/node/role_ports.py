@@ -83,7 +83,8 @@ class Addresses:
             if len(blocks) == CANDIDATES:
                 break
         find = FIND.format(address=ADDRESS.format(self.address) if self.address else "")
-        words = [word.replace("{host}", one.hosts[0]) for word in self.start]
+        marks = {"{host}": one.hosts[0], "{component}": one.component}
+        words = [filled(word, marks) for word in self.start]
         words += [
             "bash",
             "-p",
@@ -134,6 +135,13 @@ class Addresses:
             with contextlib.suppress(OSError):
                 os.unlink(path)
             self.locks.remove(path)
+
+
+def filled(word: str, marks: Dict[str, str]) -> str:
+    """The word with a value for each mark."""
+    for mark, value in marks.items():
+        word = word.replace(mark, value)
+    return word
 
 
 class Search:

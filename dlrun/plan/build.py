@@ -76,7 +76,7 @@ POINT_OUTPUT = "points/{index}/logs/job.log"
 @record(frozen=True, slots=True, kw_only=True)
 class PlanInputs:
     """The inputs of a plan. `directory` is the command's working directory; `sources`: file name -> text, for error messages;
-    `role`: the job is this role of another job, whose roles are `peers`."""
+    `role`: the job is this role of another job, whose roles are `peers`, on nodes of its part `component`."""
 
     spec: Spec
     site: Site
@@ -91,6 +91,7 @@ class PlanInputs:
     hubs: Mapping[str, HubCopy] = field(default_factory=dict)
     role: str | None = None
     peers: tuple[str, ...] = ()
+    component: str | None = None
 
 
 def build(inputs: PlanInputs) -> Plan:
@@ -221,7 +222,12 @@ def _lay_out(inputs: PlanInputs, ledger: Ledger) -> tuple[Layout, Layout, int]:
     layout = lay_out(wanted, inputs.site, inputs.topology, ledger)
     layout = several_partitions.choose(wanted, inputs.site, layout, ledger)
     part = inputs.role is not None and backends.scheduler(inputs.site.scheduler.type).MOST_NODES != 1
-    layout = replace(layout, chosen=part or layout.chosen, shares_gpus=inputs.spec.sweep.points_per_gpu > 1)
+    layout = replace(
+        layout,
+        chosen=part or layout.chosen,
+        component=inputs.component,
+        shares_gpus=inputs.spec.sweep.points_per_gpu > 1,
+    )
     whole, links = endings.chain(inputs.spec, layout, ledger)
     check_limits(inputs.spec, inputs.site, whole.granted, ledger)
     return whole, pool.of_point(inputs.spec, whole), links

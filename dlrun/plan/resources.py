@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from dlrun import backends
+from dlrun.errors import Invalid
 from dlrun.model.record import record
 from dlrun.model.site import NodeType, Partition, Site
 from dlrun.model.spec import Resources
@@ -39,6 +40,8 @@ class Layout:
     spare_nodes: int = 0
     chosen: bool = False
     """Whether only some of the granted nodes are used: without the spare ones, or those of `hosts` in an allocation."""
+    component: str | None = None
+    """The part of a job with nodes of several types that has these nodes; None: there is one type."""
     shares_gpus: bool = False
     """Whether the ranks divide all GPUs of the node, of which several have one."""
 
@@ -84,6 +87,23 @@ def node_type_of(wanted: Resources, site: Site) -> tuple[str | None, NodeType | 
     if name is None and len(site.node_types) == 1:
         name = next(iter(site.node_types))
     return name, site.node_types.get(name) if name else None
+
+
+def partition_with(node_type: str, wanted: Resources, site: Site) -> str | None:
+    """The partition for a role on nodes of this type: that of the job if it has such nodes, or no other has; else one that has.
+
+    wanted: the resources of the job. None: the site's default. Raises Invalid if several have them.
+    """
+    having = [name for name, one in site.partitions.items() if one.node_type == node_type]
+    if not having or partition_of(wanted, site)[0] in having:
+        return wanted.partition
+    default = partition_of(replace(wanted, partition=None), site)[0]
+    if default in having or len(having) == 1:
+        return default if default in having else having[0]
+    listed = ", ".join(f"`{other}`" for other in having)
+    raise Invalid(
+        f"several partitions have nodes of type `{node_type}`: {listed}", help="name one with `partition`"
+    )
 
 
 def counted_cpus(site: Site, layout: Layout) -> int | None:

@@ -153,7 +153,7 @@ def _one_per_node(site: Site, layout: Layout) -> Step:
     """A step of one process per node."""
     return Step(
         nodes=layout.nodes, first_only=False, per_node=1, count=layout.nodes, ranks_per_node=layout.ranks_per_node,
-        scheduler=site.scheduler.type, chosen=layout.chosen,
+        scheduler=site.scheduler.type, chosen=layout.chosen, component=layout.component,
     )  # fmt: skip
 
 
@@ -319,6 +319,7 @@ def _role(
         cores=layout.cpus_per_rank,
         cpus=counted_cpus(site, layout),
         chosen=layout.chosen,
+        component=layout.component,
     )
     return RolePlan(
         name=role.name,

@@ -72,6 +72,7 @@ def _as_data(role: RoleJob) -> dict[str, object]:
         "ends": role.ends,
         "restarts": role.restarts,
         **({"beside": role.beside} if role.beside is not None else {}),
+        **({"component": role.component} if role.component is not None else {}),
         "ports": 1,
         **dict(_ending(role.plan)),
         "ready": dict(_ready(role.ready)) if role.ready is not None else None,

@@ -13,6 +13,7 @@ from dlrun.plan.environment import HUB_CACHE, in_hub_cache
 from dlrun.plan.trackers.table import OFFLINE_DIRECTORY
 from dlrun.render.shell import join
 from dlrun.schedulers.allocation import is_inside
+from dlrun.schedulers.protocol import Components
 
 _JOB = ("job", "processes", "failures", "records", "shell", "ports", "python", "code")
 """The parts that every `job.sh` needs: `job` sources the others."""
@@ -43,7 +44,9 @@ def library(plan: Plan) -> dict[str, tuple[str, ...]]:
 def job_parts(plan: Plan) -> tuple[str, ...]:
     """The parts for `job.sh`, in the order in which they act at the end of the job."""
     if plan.role_jobs is not None:
-        return (*backends.scheduler(plan.scheduler).LIBRARY, "coordinator", "roles")
+        kinds = components(plan)
+        of_kinds = kinds.library if kinds is not None else ()
+        return (*backends.scheduler(plan.scheduler).LIBRARY, *of_kinds, "coordinator", "roles")
     ending = plan.checkpoint is not None or bool(plan.requeue_on) or plan.results is not None
     # Ranks that an agent starts get the environment of the job as text, which `start` writes.
     led = any(role.identity is not None for role in plan.roles)
@@ -105,12 +108,20 @@ def rank_parts(plan: Plan) -> tuple[str, ...]:
     return tuple(name for name, is_used in used.items() if is_used)
 
 
+def components(plan: Plan) -> Components | None:
+    """How a job has nodes of several types; None: it has nodes of one."""
+    several = any(role.component is not None for role in plan.each_role)
+    return backends.scheduler(plan.scheduler).COMPONENTS if several else None
+
+
 def hosts(plan: Plan) -> str:
     """The command that prints the hosts of a run: those chosen in an allocation, for a point inside a job its own, else all."""
     if plan.pool is not None:
         return "dlrun_this_host"
     if plan.role is not None:
         return "dlrun_role_hosts"
+    if (kinds := components(plan)) is not None:
+        return kinds.hosts
     if plan.request.hosts and is_inside(plan.scheduler):
         return join(("printf", r"%s\n", *plan.request.hosts))
     return backends.scheduler(plan.scheduler).HOSTS

@@ -15,7 +15,7 @@ from dlrun.model.job import Ending, JobStatus
 from dlrun.model.site import GpuRequest
 from dlrun.model.text import Shell, Text
 from dlrun.schedulers.options import OptionTable
-from dlrun.schedulers.protocol import Acceptance, Allocation, Probe, Scheduler
+from dlrun.schedulers.protocol import Acceptance, Allocation, Components, Probe, Scheduler
 from dlrun.schedulers.queue_rules import QueueRules
 from dlrun.schedulers.refusals import advice_for
 from dlrun.schedulers.taken import Taken
@@ -44,6 +44,8 @@ class Defaults:
     WHOLE_NODES = False
     POINTS_INSIDE = False
     ROLES_INSIDE = False
+    COMPONENTS: Components | None = None
+    NO_COMPONENTS = "its jobs have nodes of one type"
     FINDER = "find_none"
     STEPS: str | None = None
     LAUNCHER = "ssh"

@@ -63,6 +63,19 @@ class Allocation:
 
 
 @record(frozen=True, slots=True, kw_only=True)
+class Components:
+    """How one job has nodes of several types, all from the same moment on: a component for each type.
+
+    `hosts`: shell command that prints the hosts of all components, in their order, and `library` its parts of the bash
+    library. `join`: the directives of the job from those of a job for each component; raises InvalidFile.
+    """
+
+    hosts: str
+    join: Callable[[Sequence[Sequence[Directive]]], Sequence[Directive]]
+    library: tuple[str, ...] = ()
+
+
+@record(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """Reasons why a job would be rejected, and the text to report if there are none (`accepted`)."""
 
@@ -163,6 +176,10 @@ class Scheduler(Protocol):
     """True if the points of a sweep can run inside one job (`sweep.nodes`)."""
     ROLES_INSIDE: bool
     """True if several programs can run in one job (`roles`), each on nodes of its own."""
+    COMPONENTS: Components | None
+    """Jobs whose roles are on nodes of several types; None if there are none, for the reason `NO_COMPONENTS`."""
+    NO_COMPONENTS: str
+    """The reason why `COMPONENTS` is None."""
     FINDER: str
     """The script (`dlrun/system/transport/scripts`) that finds a job by its submission directory."""
     STEPS: str | None

@@ -61,8 +61,12 @@ def _job(plan: Plan) -> Iterator[str]:
 def _whole(plan: Plan) -> Iterator[str]:
     """What a job with roles asks for; the roles follow."""
     yield f"job {plan.name} on {plan.site} ({plan.scheduler}, {many(len(plan.each_role), 'role')})"
-    yield f"  nodes       {plan.request.nodes}"
-    yield from _queue(plan)
+    kinds = {role.component for role in plan.each_role}
+    of_kinds = f", of {len(kinds)} types, which start together" if len(kinds) > 1 else ""
+    yield f"  nodes       {plan.request.nodes}{of_kinds}"
+    yield from (
+        line for line in _queue(plan) if not (of_kinds and "partition" in line)
+    )  # each role has its own
     yield from _runs(plan)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlrun import backends
 from dlrun.config.load import RoleInputs
@@ -21,12 +21,16 @@ from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import digits
 from dlrun.plan.build import PlanInputs, build, sentence
+from dlrun.plan.resources import node_type_of
 from dlrun.system.inputs import preflight, spec as reading
 from dlrun.system.inputs.data_size import measure_data
 from dlrun.system.inputs.home import at_home
 from dlrun.system.inputs.installed import read_installed
 from dlrun.system.inputs.spec import Inputs
 from dlrun.system.paths import home, working_directory
+
+if TYPE_CHECKING:
+    from dlrun.plan.role_jobs.inputs import RolePlanInputs
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -149,19 +153,28 @@ def build_plan(
     """
     if not roles:
         return build(inputs)
-    from dlrun.plan.role_jobs.build import RolePlanInputs, build_all  # noqa: PLC0415 - most jobs have one program
+    from dlrun.plan.role_jobs.build import build_all  # noqa: PLC0415 - most jobs have one program
 
     return build_all(
         inputs,
-        {
-            name: RolePlanInputs(
-                spec=role.spec,
-                directory=place(role.spec),
-                origins=role.origins,
-                **(_of_data(role.spec, inputs.site, here) if here is not None else {}),
-            )
-            for name, role in roles.items()
-        },
+        {name: role_inputs(inputs, role, place(role.spec), here) for name, role in roles.items()},
+    )
+
+
+def role_inputs(inputs: PlanInputs, role: RoleInputs, directory: str, here: Path | None) -> RolePlanInputs:
+    """What the plan of a role is made of; its nodes are those of the job unless it names others. here: as in `build_plan`."""
+    from dlrun.plan.role_jobs.inputs import RolePlanInputs  # noqa: PLC0415 - most jobs have one program
+
+    loaded = role.loaded
+    site = loaded.site if loaded is not None else inputs.site
+    kind = node_type_of(role.spec.resources, site)[0]
+    return RolePlanInputs(
+        spec=role.spec,
+        directory=directory,
+        origins=role.origins,
+        site=site,
+        topology=reading.topology_for_site(loaded, kind) if loaded is not None else inputs.topology,
+        **(_of_data(role.spec, site, here) if here is not None else {}),
     )
 
 

@@ -31,8 +31,8 @@ COMMAND_CODES: dict[str, tuple[str, str]] = {
         "a key or a site that jobs with roles do not support yet",
         (
             "Each role runs as a job of its own on its part of one allocation. That needs a scheduler and a launcher that start "
-            "programs on chosen nodes of an allocation, and nodes of one type, or a single machine. `sweep` and data "
-            "that is copied to nodes are not supported."
+            "programs on chosen nodes of an allocation, or a single machine. Nodes of several types (`node_type` or `partition` "
+            "of a role) need a scheduler whose jobs can have them: Slurm's heterogeneous jobs. `sweep` is not supported."
         ),
     ),
 }

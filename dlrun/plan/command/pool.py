@@ -243,13 +243,16 @@ def plan(spec: Spec, site: Site) -> PoolPlan | None:
     return PoolPlan(nodes=spec.sweep.nodes, places=spec.sweep.points_per_node, start=start, unset=unset)
 
 
-def starting(site: Site) -> tuple[tuple[Text, ...], tuple[str, ...]]:
-    """The arguments before a program that the job starts on one of its nodes, and the variables that they would read."""
+def starting(site: Site, component: str | None = None) -> tuple[tuple[Text, ...], tuple[str, ...]]:
+    """The arguments before a program that the job starts on one of its nodes, and the variables that they would read.
+
+    component: a mark for the part of the job that has the node, where it has several.
+    """
     steps = backends.scheduler(site.scheduler.type).STEPS
     if steps is None:
         return (), ()
     launcher = backends.launcher(steps)
-    return _start(launcher, site), launcher.UNSET
+    return _start(launcher, site, component), launcher.UNSET
 
 
 def is_command(start: Sequence[Text]) -> bool:
@@ -263,9 +266,17 @@ def on_host(site: Site) -> tuple[Text, ...]:
     return tuple(launcher.command(_start(launcher, site))) or PLAIN_SSH
 
 
-def _start(launcher: Launcher, site: Site) -> tuple[Text, ...]:
+def _start(launcher: Launcher, site: Site, component: str | None = None) -> tuple[Text, ...]:
     """The launch line of a process on the first node; `wait`: it leaves cores and memory to the points beside it."""
-    step = Step(nodes=1, first_only=True, per_node=1, count=1, scheduler=site.scheduler.type, wait=True)
+    step = Step(
+        nodes=1,
+        first_only=True,
+        per_node=1,
+        count=1,
+        scheduler=site.scheduler.type,
+        component=component,
+        wait=True,
+    )
     return started(launcher, step, settings_of(launcher, site))
 
 

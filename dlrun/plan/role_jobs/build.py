@@ -9,16 +9,13 @@ from __future__ import annotations
 import posixpath
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 
 from dlrun import backends
 from dlrun.model.data import Results, Snapshot
-from dlrun.model.observed import DataSize, HubCopy
-from dlrun.model.origin import Origin
 from dlrun.model.placement import CpuShare, GpuShare
 from dlrun.model.plan import Plan, RoleJob, RoleJobs, Variable
 from dlrun.model.problem import InvalidFile
-from dlrun.model.record import record
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text
@@ -26,7 +23,8 @@ from dlrun.model.topology import DEVICE_ORDER, VISIBILITY, Topology
 from dlrun.plan.build import PlanInputs, build, sentence, stop
 from dlrun.plan.command import pool
 from dlrun.plan.decisions import Ledger
-from dlrun.plan.role_jobs import order, shares, supported
+from dlrun.plan.role_jobs import components, order, shares, supported
+from dlrun.plan.role_jobs.inputs import RolePlanInputs, on_owners_nodes
 from dlrun.plan.role_jobs.order import ends
 from dlrun.plan.trackers.decide import EVERY
 from dlrun.plan.trackers.table import DIRECTORY
@@ -34,17 +32,6 @@ from dlrun.schedulers.allocation import is_inside, name_in
 
 _OF_ENDING = ("checkpoint", "on_failure", "chain", "results")
 """Keys of the whole job that its roles follow, too."""
-
-
-@record(frozen=True, slots=True, kw_only=True)
-class RolePlanInputs:
-    """A role as a spec of its own, its working directory, where the keys of that spec were set, and what is known of its data."""
-
-    spec: Spec
-    directory: str
-    origins: Mapping[str, Origin]
-    measured: Mapping[str, DataSize] = field(default_factory=dict)
-    hubs: Mapping[str, HubCopy] = field(default_factory=dict)
 
 
 def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
@@ -56,11 +43,23 @@ def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
     order.check(wanted, ledger)
     shares.check(wanted, ledger)
     supported.check(inputs.spec, inputs.site, ledger)
-    on_nodes = shares.groups(wanted, one_node=supported.is_one_node(inputs.site))
-    parts = _divide(inputs, roles, on_nodes, ledger)
-    plans = _plans(inputs, parts, ledger)
+    on_nodes: Mapping[str, Sequence[str]] = shares.groups(wanted, one_node=supported.is_one_node(inputs.site))
+    roles = on_owners_nodes(inputs, roles, on_nodes)
+    found = components.find(
+        {name: role.spec for name, role in roles.items()},
+        {name: role.site for name, role in roles.items()},
+        {owner: names for owner, names in on_nodes.items() if owner in roles},
+        next(iter(ends(wanted)), ""),
+    )
+    components.check(found, inputs.spec, inputs.site, ledger)
+    parts = _divide(inputs, roles, on_nodes, found, ledger=ledger)
+    plans = _plans(roles, parts, inputs.spec, ledger)
     stop(ledger, inputs)
-    supported.check_plans(plans, on_nodes, inputs.site, ledger)
+    on_nodes = {name: names for one in found for name, names in one.on_nodes.items()}
+    for one in found:
+        of_one = {name: plans[name] for names in one.on_nodes.values() for name in names}
+        supported.check_plans(of_one, one.on_nodes, inputs.site, ledger)
+    components.check_launchers(plans, found, inputs.site, ledger)
     stop(ledger, inputs)
     plans = {
         name: replace(plan, cpu_shares=_cpu_shares(name, plans, on_nodes)) for name, plan in plans.items()
@@ -71,7 +70,10 @@ def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
     ready = {
         name: order.ready_of(name, wanted, roles[name].directory, ledger, snapshot=copied) for name in wanted
     }
-    start, unset = _starting(inputs.site)
+    start, unset = _starting(inputs.site, components.MARK if len(found) > 1 else None)
+    numbers = {
+        name: number for number, one in enumerate(found) for names in one.on_nodes.values() for name in names
+    }
     jobs = [
         RoleJob(
             name=name,
@@ -81,10 +83,12 @@ def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
             ends=name in ending,
             restarts=role.restarts,
             beside=_owner(name, on_nodes),
+            component=numbers[name] if len(found) > 1 else None,
         )
-        for name, role in wanted.items()
+        for name, role in sorted(wanted.items(), key=lambda one: numbers[one[0]])
     ]
-    job = build(_of_job(inputs, roles, plans, on_nodes, ending[0]))
+    each = [build(_of_job(inputs, roles, plans, one.on_nodes, ending[0])) for one in found]
+    job = components.joined(each, inputs.site)
     secrets = {one.name: one for plan in plans.values() for one in plan.secrets}
     of_roles = [f"{name}: {line}" for name, plan in plans.items() for line in plan.warnings]
     return replace(
@@ -104,9 +108,9 @@ def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
     )
 
 
-def _starting(site: Site) -> tuple[tuple[Text, ...], tuple[str, ...]]:
+def _starting(site: Site, component: str | None) -> tuple[tuple[Text, ...], tuple[str, ...]]:
     """The arguments before a program that roles.py starts on a node, and the variables that they would read."""
-    start, unset = pool.starting(site)
+    start, unset = pool.starting(site, component)
     if pool.is_command(start):
         return start, unset
     host = Text.of(Shell("$DLRUN_FIRST_HOST"))
@@ -123,14 +127,19 @@ def _divide(
     inputs: PlanInputs,
     roles: Mapping[str, RolePlanInputs],
     on_nodes: Mapping[str, Sequence[str]],
+    found: Sequence[components.Component],
+    *,
     ledger: Ledger,
 ) -> dict[str, PlanInputs]:
     """The inputs for the plan of each role: as a job inside the allocation, with the part of a node that it has."""
-    site, scheduler = inputs.site, inputs.site.scheduler
-    if not (supported.is_one_node(site) or is_inside(scheduler.type)):
-        if backends.scheduler(scheduler.type).ALLOCATION is None:
+    sites, scheduler = {name: role.site for name, role in roles.items()}, inputs.site.scheduler.type
+    if not (supported.is_one_node(inputs.site) or is_inside(scheduler)):
+        if backends.scheduler(scheduler).ALLOCATION is None:
             return {}
-        site = replace(site, scheduler=replace(scheduler, type=name_in(scheduler.type)))
+        sites = {
+            name: replace(site, scheduler=replace(site.scheduler, type=name_in(scheduler)))
+            for name, site in sites.items()
+        }
     services = set(roles) - set(ends(inputs.spec.roles))
     specs = {
         name: replace(
@@ -140,22 +149,28 @@ def _divide(
         for name, role in roles.items()
     }
     of_job = {key: at for key, at in inputs.origins.items() if key.partition(".")[0] in _OF_ENDING}
-    nodes: dict[str, Topology | None] = dict.fromkeys(specs, inputs.topology)
+    nodes: dict[str, Topology | None] = {name: role.topology for name, role in roles.items()}
     for names in on_nodes.values():
         known = [name for name in names if name in specs]
         if len(known) < 2:
             continue
-        found = shares.divide(known, specs, inputs.topology, ledger)
+        shared = shares.divide(known, specs, roles[known[0]].topology, ledger)
         for name in known:
-            if name in found:
-                specs[name], nodes[name] = found[name].spec, found[name].topology
+            if name in shared:
+                specs[name], nodes[name] = shared[name].spec, shared[name].topology
             else:
                 del specs[name]
+    numbers = {
+        name: str(number)
+        for number, one in enumerate(found)
+        for names in one.on_nodes.values()
+        for name in names
+    }
     return {
         name: replace(
             inputs,
             spec=spec,
-            site=site,
+            site=sites[name],
             topology=nodes[name],
             directory=roles[name].directory,
             origins={**roles[name].origins, **of_job},
@@ -165,25 +180,28 @@ def _divide(
             after=(),
             role=name,
             peers=tuple(roles),
+            component=numbers.get(name) if len(found) > 1 else None,
         )
         for name, spec in specs.items()
     }
 
 
-def _plans(inputs: PlanInputs, parts: Mapping[str, PlanInputs], ledger: Ledger) -> dict[str, Plan]:
+def _plans(
+    roles: Mapping[str, RolePlanInputs], parts: Mapping[str, PlanInputs], job: Spec, ledger: Ledger
+) -> dict[str, Plan]:
     """The plan of each role; adds the problems of all of them."""
     plans = {}
     for name, part in parts.items():
         try:
-            share = _gpu_share(inputs.topology, part.topology, inputs.site)
+            share = _gpu_share(roles[name].topology, part.topology, roles[name].site)
             plan = build(part)
             # Its own job counts the starts of both, and roles.py those of the whole job.
-            starts = plan.requeue + inputs.spec.roles[name].restarts if plan.requeue_on else plan.requeue
+            starts = plan.requeue + job.roles[name].restarts if plan.requeue_on else plan.requeue
             plans[name] = replace(
                 plan,
                 gpu_share=share,
                 requeue=starts,
-                track=_track(plan, name, inputs.spec),
+                track=_track(plan, name, job),
                 stage_lines=(),  # the job has them
             )
         except InvalidFile as error:
@@ -278,15 +296,19 @@ def _of_job(
     on_nodes: Mapping[str, Sequence[str]],
     main: str,
 ) -> PlanInputs:
-    """The inputs of the whole job: the program of the role that ends it, on the nodes of all roles.
+    """The inputs of the whole job: the program of the role that ends it, on the nodes of all roles, which are of one type.
 
     Each node is requested as the role that uses most of one needs it, or whole, with the GPUs of all roles that share it.
     """
     spec, role = inputs.spec, roles[main]
-    widest = max(plans, key=lambda name: supported.width(plans[name]))
+    owner = next(iter(on_nodes))
+    own = [name for names in on_nodes.values() for name in names]
+    widest = max(own, key=lambda name: supported.width(plans[name]))
     of_widest, request = roles[widest].spec.resources, plans[widest].request
     resources = replace(
         spec.resources,
+        partition=roles[owner].spec.resources.partition,
+        node_type=roles[owner].spec.resources.node_type,
         nodes=sum(plans[name].request.nodes for name in on_nodes),
         ranks_per_node=request.ranks_per_node,
         cpus_per_rank=of_widest.cpus_per_rank,
@@ -299,10 +321,15 @@ def _of_job(
     sizes = {
         f"resources.{name}": roles[widest].origins.get(f"resources.{name}")
         for name in ("ranks_per_node", "cpus_per_rank", "gpus_per_node")
+    } | {
+        f"resources.{name}": roles[owner].origins.get(f"resources.{name}")
+        for name in ("partition", "node_type")
     }
     nodes = inputs.origins.get("roles")
     return replace(
         inputs,
+        site=roles[owner].site,
+        topology=roles[owner].topology,
         spec=replace(
             role.spec,
             resources=resources,

@@ -45,6 +45,14 @@ def groups(roles: Mapping[str, Role], *, one_node: bool) -> dict[str, tuple[str,
 def check(roles: Mapping[str, Role], ledger: Ledger) -> None:
     """Add a problem for each role that cannot be beside the one that it names."""
     for name, role in roles.items():
+        if role.beside is not None and (role.node_type or role.partition):
+            key = "node_type" if role.node_type else "partition"
+            ledger.problem(
+                CODE,
+                f"role `{name}` is beside `{role.beside}`, so it has nodes of the same type",
+                f"roles.{name}.{key}",
+                help=f"remove `{key}`, or `beside`",
+            )
         other = roles.get(role.beside or "")
         if role.beside is None or (other is not None and other.beside is None and other.nodes >= role.nodes):
             continue

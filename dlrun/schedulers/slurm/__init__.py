@@ -1,4 +1,5 @@
 """Slurm: `slurm` is the back end; `directives` writes `#SBATCH` lines and checks them by `rules`.
 
-`states` parses squeue and sacct, `refusals` has the help for rejections.
+`components` are jobs with
+nodes of several types, `states` parses squeue and sacct, `refusals` has the help for rejections.
 """

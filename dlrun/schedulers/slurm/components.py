@@ -1,4 +1,4 @@
-"""Heterogeneous jobs: the states of several components as that of one job.
+"""Heterogeneous jobs: the `#SBATCH` lines of several components in one script, and their states as that of one job.
 
 Slurm's documentation, "Heterogeneous Job Support"; seen with 22.05: the components start together, have the ids 12+0, 12+1, …,
 and `scancel 12` and `scontrol requeue 12` act on all of them.
@@ -6,13 +6,39 @@ and `scancel 12` and `scontrol requeue 12` act on all of them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dlrun.model.job import JobStatus, State
+from dlrun.model.plan import Directive
+from dlrun.schedulers.protocol import Components
 
+_OF_SCRIPT = (
+    *("--output", "--error", "--open-mode", "--signal", "--dependency", "--kill-on-invalid-dep", "--hold"),
+    *("--licenses", "-L", "--mail-type", "--mail-user", "--begin", "-b", "--chdir", "-D", "--export"),
+)
+"""Options of the script, or of the job's start, which stand in the first component; sbatch(1): licenses work only there."""
+_OPTION = re.compile(r"--?[\w-]+")
+_BEGIN = Directive(text="hetjob", because="nodes of another type; all start together")
 _WORSE = (State.NODE_FAILED, State.OUT_OF_MEMORY)
 """States of a component that explain why the first one, in which the script runs, has failed or was cancelled."""
+
+
+def join(parts: Sequence[Sequence[Directive]]) -> Sequence[Directive]:
+    """The lines of all components, `#SBATCH hetjob` before each but the first."""
+    found = list(parts[0])
+    for part in parts[1:]:
+        found += [_BEGIN, *(one for one in part if _option(one.text) not in _OF_SCRIPT)]
+    return found
+
+
+def _option(text: str) -> str:
+    match = _OPTION.match(text)
+    return match[0] if match else ""
+
+
+COMPONENTS = Components(hosts="dlrun_component_hosts", join=join, library=("slurm-components",))
 
 
 def as_jobs(found: Iterable[tuple[int | None, JobStatus]]) -> Sequence[JobStatus]:

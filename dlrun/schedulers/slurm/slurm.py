@@ -10,7 +10,7 @@ from dlrun.model.text import Shell, Text
 from dlrun.schedulers.protocol import Allocation, Probe
 from dlrun.schedulers.queue_rules import QueueRules
 from dlrun.schedulers.refusals import every_line_matches, printed_id
-from dlrun.schedulers.slurm import accounting, granted
+from dlrun.schedulers.slurm import accounting, components, granted
 from dlrun.schedulers.slurm.directives import PREFIX, array, directives
 from dlrun.schedulers.slurm.options import OPTIONS
 from dlrun.schedulers.slurm.refusals import INVALID_ACCOUNT, REFUSALS
@@ -49,6 +49,7 @@ REPORTS_LOST_NODES = True
 OUTLIVES_FIRST_NODE = True
 POINTS_INSIDE = True
 ROLES_INSIDE = True
+COMPONENTS = components.COMPONENTS
 FINDER = "find_slurm"
 STEPS = "srun"
 LAUNCHER = "srun"

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from dlrun import backends
 from dlrun.config import sites
-from dlrun.config.load import Chosen, Inputs, Layers, LoadedSite, decoded, layers_of
+from dlrun.config.load import Chosen, Inputs, Layers, LoadedSite, RoleInputs, decoded, layers_of
 from dlrun.config.nodes import ScalarNode
 from dlrun.errors import Invalid
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import InvalidFile, Problem
+from dlrun.model.spec import Resources
 from dlrun.model.topology import Topology
-from dlrun.plan.resources import node_type_of, partition_of
+from dlrun.plan.resources import node_type_of, partition_of, partition_with
 from dlrun.system.inputs.node_types import topology_for_site
 from dlrun.system.inputs.profiles import Machine, load_profile, load_site, locate, recognise
 from dlrun.system.inputs.text import read_text
@@ -68,13 +69,29 @@ def on_site(inputs: Inputs, name: str, here: Machine | None = None) -> Inputs:
 
 def _decoded(found: Layers, here: Machine, options: Callable[[str], type | None]) -> Inputs:
     inputs = decoded(found, _site(found, here), options, _unknown)
-    loaded = _on_its_nodes(inputs)
-    return replace(inputs, site=loaded.site, loaded=loaded)
+    loaded = _on_its_nodes(inputs.loaded, inputs.spec.resources)
+    roles = {name: _role_on_its_nodes(name, role, inputs) for name, role in inputs.roles.items()}
+    return replace(inputs, site=loaded.site, loaded=loaded, roles=roles)
 
 
-def _on_its_nodes(inputs: Inputs) -> LoadedSite:
-    """The site with its settings for the job's partition and node type."""
-    loaded, wanted = inputs.loaded, inputs.spec.resources
+def _role_on_its_nodes(name: str, role: RoleInputs, inputs: Inputs) -> RoleInputs:
+    """A role in the partition that has nodes of its type; raises InvalidFile if several have such and none is named."""
+    own, wanted, site = role.spec.resources, inputs.spec.resources, inputs.site
+    if (own.partition, own.node_type) == (wanted.partition, wanted.node_type):
+        return role
+    if own.partition is None and own.node_type is not None:
+        try:
+            own = replace(own, partition=partition_with(own.node_type, wanted, site))
+        except Invalid as error:
+            at = role.origins.get("resources.node_type")
+            problem = Problem(message=f"role `{name}`: {error.message}", origin=at, help=error.help or "")
+            raise InvalidFile([problem], dict(inputs.sources)) from None
+    spec = replace(role.spec, resources=own)
+    return replace(role, spec=spec, loaded=_on_its_nodes(inputs.loaded, own))
+
+
+def _on_its_nodes(loaded: LoadedSite, wanted: Resources) -> LoadedSite:
+    """The site with its settings for the partition and the node type of a job."""
     partition = partition_of(wanted, loaded.site)[0]
     profile = sites.at(loaded.profile, partition, node_type_of(wanted, loaded.site)[0])
     return loaded if profile.site is None else replace(loaded, site=profile.site, profile=profile)
