@@ -70,6 +70,7 @@ _STOPPED = re.compile(r"queue \S+ is stopped|scheduler is stopped|Queue (?:is )?
 _AWAY = re.compile(
     r"(?:is|are) drained|(?:is|are) not (?:up|there)|are up\b|does not answer|ineligible state|offline|is down"
 )
+_OTHER_NODES = re.compile(r"until clean up of a previous run")
 _HELD = re.compile(r"held", re.IGNORECASE)
 
 
@@ -93,6 +94,9 @@ def outlook(reason: str | None, *, held: bool = False) -> Outlook:
         return Outlook(words=words, never=False, next=_CENTRE)
     if _AWAY.search(reason):
         return Outlook(words=words, never=False, next=_BACK)
+    if _OTHER_NODES.search(reason):
+        step = "it starts when other nodes than those of its earlier run are free; or `dlrun cancel JOB`, and submit it again"
+        return Outlook(words=words, never=False, next=step)
     if _USED_UP.fullmatch(name):
         step = "ask the centre for more, or use another `resources.account` or `qos`"
         return Outlook(words=words, never=False, next=step)

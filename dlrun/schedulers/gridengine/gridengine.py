@@ -218,13 +218,16 @@ def _task(text: str) -> int | None:
 
 
 def _state(word: str, waits_for: Sequence[str]) -> tuple[State, str | None]:
-    """The letters of qstat(1): d deletion, E error, h hold, r running, R restarted, s/S/T suspended, t transfer, w waiting."""
+    """The letters of qstat(1): d deletion, E error, h hold, q queued, r running, R restarted, s/S/T suspended, t transfer, w waiting.
+
+    A job that waits for its next run has `Rq`, without w (sge_status(5)).
+    """
     # The order matters, because letters are combined (`dr`, `hqw`, `Eqw`): error and deletion take precedence.
     if "E" in word:
         return State.HELD, "an error prevented its start: `qstat -j ID` shows it, `qmod -cj ID` clears it"
     if "d" in word:
         return State.ENDING, None
-    if "w" in word:
+    if "q" in word or "w" in word:
         if "h" in word:
             return (State.PENDING, f"waits for {', '.join(waits_for)}") if waits_for else (State.HELD, None)
         return State.PENDING, None

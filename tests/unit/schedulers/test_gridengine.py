@@ -114,6 +114,17 @@ def test_states_in_the_queue(job, task, state):
     assert by_job(gridengine.parse_queue((HERE / "qstat.xml").read_text()))[job, task].state is state
 
 
+@pytest.mark.parametrize(
+    ("word", "state"),
+    [("Rq", State.PENDING), ("hRwq", State.HELD), ("Rr", State.RUNNING), ("EhRqw", State.HELD), ("dRr", State.ENDING)],
+)  # fmt: skip
+def test_the_states_of_a_job_that_is_started_again(word, state):
+    """sge_status(5); a job of three nodes that has ended with 99 waits as `Rq` (seen with 8.1.9)."""
+    row = f"<job_list state='pending'><JB_job_number>5</JB_job_number><state>{word}</state></job_list>"
+    (job,) = gridengine.parse_queue(f"<job_info><queue_info>{row}</queue_info></job_info>")
+    assert job.state is state
+
+
 def test_what_a_job_waits_for():
     jobs = by_job(gridengine.parse_queue((HERE / "qstat.xml").read_text()))
     assert jobs[35, None].reason == "waits for 34"

@@ -32,6 +32,7 @@ from dlrun.schedulers.reasons import in_words
         ("Job held by alice on Sat Nov 21", True, "dlrun hold --release"),
         (UNMET, True, "after"),
         ('no suitable queues: cannot run in PE "mpi" because it only offers 3 slots', True, "request less"),
+        ('cannot run on host "n2" until clean up of a previous run has finished', False, "other nodes"),
     ],
 )
 def test_the_outlook_of_a_reason(reason, never, step):
