@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -65,17 +66,21 @@ def cluster():
 
 @pytest.fixture
 def alice(cluster):
-    user = User(cluster, SITE)
+    yield from with_programs(User(cluster, SITE))
+
+
+def with_programs(user: User) -> Iterator[User]:
+    """A user with a program that compiles; afterwards, nothing is left on the nodes or in the store."""
     user.write("compile.py", COMPILE)
     yield user
     empty(user)
-    cluster.on("login", "rm -rf ~/.local/state/dlrun", user=user.name)
+    user.cluster.on("login", "rm -rf ~/.local/state/dlrun", user=user.name)
 
 
-def empty(user) -> None:
+def empty(user, names: str = "dlrun-*") -> None:
     """As if the nodes' storage had belonged to the job."""
     for node in user.cluster.spec.nodes:
-        user.cluster.on(node, "rm -rf /tmp/dlrun-*", user="root", check=True)
+        user.cluster.on(node, f"rm -rf /tmp/{names}", user="root", check=True)
 
 
 def submit(user, *names: str, **spec) -> str:
@@ -89,7 +94,19 @@ def run(user, *names: str, **spec) -> tuple[str, list[list[str]]]:
     job = submit(user, *names, **spec)
     (only,) = user.ended(job)
     assert only["state"] == "completed", user.log(job)
-    return job, [user.log(job, f"rank-{rank}").splitlines() for rank in range(6)]
+    return job, [of_program(user.job_dir(job) / f"logs/rank-{rank}.log") for rank in range(6)]
+
+
+def of_program(log: Path) -> list[str]:
+    """The lines of the program; dlrun notes there that a node of the test has fewer NUMA nodes than its profile."""
+    return [line for line in log.read_text().splitlines() if not line.startswith("dlrun: ")]
+
+
+def cold_starts(user, job: str) -> list[tuple[int, int] | None]:
+    """Of each run, role or point of a job: (nodes without the entries of earlier jobs, all nodes); None if all had them."""
+    runs = json.loads(user.dlrun("usage", job, "--json").stdout)["usage"]
+    cold = [one["cold_start"] for one in runs]
+    return [one and (one["cold"], one["nodes"]) for one in cold]
 
 
 def versions(user, job: str) -> list[Path]:
@@ -103,10 +120,12 @@ def versions(user, job: str) -> list[Path]:
 def test_a_second_job_compiles_nothing(alice):
     home = alice.cluster.home(alice.name)
     before = {path for path in home.rglob("*") if path.is_file()}
-    _, said = run(alice, "one", "two")
+    job, said = run(alice, "one", "two")
     assert said == [["compiled one", "compiled two"]] * 6
+    assert cold_starts(alice, job) == [(3, 3)]
     job, said = run(alice, "one", "two")
     assert said == [["found one", "found two"]] * 6, alice.log(job)
+    assert cold_starts(alice, job) == [None]
     assert "the nodes begin with the compiled entries of earlier jobs" in alice.log(job)
     read = []
     for node in range(3):
@@ -217,28 +236,41 @@ def test_a_node_that_is_killed_while_it_saves_leaves_nothing(alice):
 
 
 def test_a_run_after_a_requeue_compiles_nothing(alice):
-    """The program fails; its files were complete for longer than the seconds in which they may not be."""
+    start_again(alice, nodes=3)
+
+
+def start_again(alice, nodes: int) -> None:
+    """The program fails; its files were complete for longer than the seconds in which they may not be.
+
+    The second run waits, since some schedulers start it before the nodes' caches are removed.
+    """
     failing = f"{HOLD}{SETTLED}exit 75"
+    setup = "until ((DLRUN_RESTART == 0)) || [[ -e $DLRUN_JOB_DIR/emptied ]]; do sleep 0.2; done"
     empty(alice)
     spec = {
         "command": [*bash(failing), str(PYTHON / "python"), "one"],
-        "resources": RESOURCES,
+        "resources": RESOURCES | {"nodes": nodes},
         "caches": "auto",
+        "environment": {"setup": [setup]},
         "on_failure": {"requeue": 1, "user_error": "requeue"},
     }
     job = alice.submit(spec)
     place = alice.job_dir(job)
     await_true(
-        lambda: all((place / f"compiled-{rank}").exists() for rank in range(6)), 60, "all ranks to compile"
+        lambda: all((place / f"compiled-{rank}").exists() for rank in range(2 * nodes)),
+        60,
+        "all ranks to compile",
     )
     (place / "go").touch()
     await_true(lambda: "another follows" in alice.log(job), 90, "the run to end")
     await_true(lambda: versions(alice, job), 60, "an archive")
-    empty(alice)
+    empty(alice, "dlrun-caches-*")
+    (place / "emptied").touch()
     (only,) = alice.ended(job, within=300)
     assert only["state"] == "completed", alice.log(job)
-    for rank in range(6):
-        assert alice.log(job, f"rank-{rank}").splitlines()[-1] == "found one"
+    assert cold_starts(alice, job) == [None]
+    for rank in range(2 * nodes):
+        assert of_program(place / f"logs/rank-{rank}.log")[-1] == "found one"
 
 
 def test_what_a_role_on_other_nodes_compiles_is_saved_at_the_signal_to_save(alice):
@@ -276,23 +308,25 @@ def test_roles_on_all_nodes_keep_what_they_compile(alice):
         },
         "train": {"command": [*program, "two"], "nodes": 2, "ranks_per_node": 2, "cpus_per_rank": 1},
     }
-    said = []
+    said, cold = [], []
     for _ in range(2):
         empty(alice)
         job = alice.submit({"roles": roles, "resources": {"walltime": "5m"}, "caches": "auto"})
         (only,) = alice.ended(job)
         assert only["state"] == "completed", alice.log(job)
+        cold.append(cold_starts(alice, job))
         place = alice.job_dir(job) / "roles"
-        said.append([log.read_text() for log in sorted(place.glob("*/logs/rank-*.log"))])
+        said.append([of_program(log) for log in sorted(place.glob("*/logs/rank-*.log"))])
     logs = [log.read_text() for log in place.glob("*/logs/job.log")]
-    assert said == [["compiled one\n", *["compiled two\n"] * 4], ["found one\n", *["found two\n"] * 4]], logs
+    assert said == [[["compiled one"], *[["compiled two"]] * 4], [["found one"], *[["found two"]] * 4]], logs
+    assert cold == [[(1, 1), (2, 2)], [None, None]]
 
 
 def test_the_points_of_a_job_keep_what_they_compile(alice):
     """On two nodes; in the second job a point may run on another one."""
     names = ["one", "two", "three", "four"]
     script = f'"$0" compile.py "$@"{SETTLED}'
-    said = []
+    said, cold = [], []
     for _ in range(2):
         empty(alice)
         job = alice.submit(
@@ -305,10 +339,12 @@ def test_the_points_of_a_job_keep_what_they_compile(alice):
         )
         ended = alice.ended(job)
         assert {one["state"] for one in ended} == {"completed"}, alice.log(job)
+        cold.append(cold_starts(alice, job))
         points = [alice.job_dir(job) / "points" / str(point) / "logs" for point in range(4)]
-        said.append([(logs / "rank-0.log").read_text().split() for logs in points])
+        said.append([of_program(logs / "rank-0.log") for logs in points])
     logs = [(logs / "job.log").read_text() for logs in points]
-    assert said == [[[word, name] for name in names] for word in ("compiled", "found")], logs
+    assert said == [[[f"{word} {name}"] for name in names] for word in ("compiled", "found")], logs
+    assert cold == [[(1, 1)] * 4, [None] * 4]
 
 
 @pytest.mark.parametrize("fault", ["damaged", "another user's", "a node that fails"])

@@ -218,9 +218,9 @@ def _task(text: str) -> int | None:
 
 
 def _state(word: str, waits_for: Sequence[str]) -> tuple[State, str | None]:
-    """The letters of qstat(1): d deletion, E error, h hold, q queued, r running, R restarted, s/S/T suspended, t transfer, w waiting.
+    """The letters of qstat(1): d deletion, E error, h hold, r running, R restarted, s/S/T suspended, t transfer, w waiting.
 
-    A job that waits for its next run has `Rq`, without w (sge_status(5)).
+    q is for queued, which a job that waits for its next run has without w: `Rq` (sge_status(5)).
     """
     # The order matters, because letters are combined (`dr`, `hqw`, `Eqw`): error and deletion take precedence.
     if "E" in word:
