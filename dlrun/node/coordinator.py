@@ -11,19 +11,25 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Dict, Iterable
+from typing import Any, Dict, Iterable, List, Sequence
 
 SIGNAL_DELAY = 5.0
 """Seconds within which a scheduler signals all programs of a job."""
 PAUSE = 1.0
 """Maximum seconds between two looks at the files that cancel parts; the end of a process is seen at once."""
+BEAT = 5.0
+"""Seconds between two counts in `.alive` (lib/first-node.sh)."""
+BEGINS = 10.0
+"""Seconds that what the job runs waits for the watcher of this host; it is a step of the scheduler."""
+LOST = "node failed"
 
 
 class Coordinator:
     """A job: its directory, how long it may run, what it was asked, and its record."""
 
-    def __init__(self, directory: str, walltime: float) -> None:
+    def __init__(self, directory: str, walltime: float, start: Sequence[str] = ()) -> None:
         self.directory = directory
+        self.start = list(start)  # the words before a program on a host, `{host}`
         self.walltime = walltime  # seconds; 0: unknown
         self.before = 0.0  # seconds before its end at which nothing more starts
         self.requeues = 0  # how often the job may start again
@@ -35,6 +41,36 @@ class Coordinator:
         self.has_warned = False
         self.reason = ""  # why it was asked to end
         self.code = 0
+        self.hosts: List[str] = []  # where lib/first-node.sh may watch this program; the first is its own
+        self.beat, self.beats = 0.0, 0
+        self.watcher: Any = None
+
+    def words(self, host: str) -> List[str]:
+        """The words before a program that runs on a host."""
+        return [word.replace("{host}", host) for word in self.start]
+
+    def show_life(self) -> None:
+        """Count on in `.alive`, which a program on another host watches."""
+        if len(self.hosts) < 2 or time.monotonic() < self.beat:
+            return
+        self.beat, self.beats = time.monotonic() + BEAT, self.beats + 1
+        with contextlib.suppress(OSError):
+            write_state(self.directory, {"beat": self.beats}, ".alive")
+        if self.watcher is None or self.watcher.poll() is not None:
+            self.hosts.append(self.hosts.pop(1))  # the one before may be on a lost host
+            words = self.words(self.hosts[1])
+            program = os.path.join(self.directory, "lib", "first-node.sh")
+            how = "requeue" if self.earlier < self.requeues else "cancel"
+            words += ["bash", "-p", program, self.hosts[0], self.directory, how]
+            nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
+            self.watcher = subprocess.Popen(words, stdin=nothing, stdout=pipe, stderr=nothing)
+            if self.beats == 1:  # the job waits until it has begun: a loss before that would not be noticed
+                select.select([self.watcher.stdout], [], [], BEGINS)
+
+    def end_watcher(self) -> None:
+        """End the program on the other host, since the job ends."""
+        if self.watcher is not None:
+            self.watcher.terminate()
 
     def listen(self) -> None:
         """Let signals wake `wait`, and be asked and warned by them."""

@@ -18,7 +18,6 @@ requests, up to TIMES times (0: never). The exit code is that of the first point
 import collections
 import contextlib
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -26,11 +25,11 @@ import time
 from typing import TYPE_CHECKING, Any, Deque, Dict, List
 
 if TYPE_CHECKING or __package__:
-    from .coordinator import Coordinator, log_line, read_state, wait, write_state
+    from .coordinator import LOST, Coordinator, log_line, read_state, wait, write_state
 else:  # in a job directory they are files side by side, and Python's -I does not look there
     sys.dont_write_bytecode = True
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    from coordinator import Coordinator, log_line, read_state, wait, write_state
+    from coordinator import LOST, Coordinator, log_line, read_state, wait, write_state
 
     del sys.path[0]
 
@@ -38,11 +37,6 @@ GRACE = float(os.environ.get("DLRUN_GRACE") or 10.0) + 5.0
 TRIES = 3
 ANSWER = 60.0
 """Seconds within which a host answers; a scheduler may be busy with the loss of another one."""
-BEAT = 5.0
-"""Seconds between two counts in `.alive` (lib/first-node.sh)."""
-BEGINS = 10.0
-"""Seconds that the points wait for the watcher of their host; it is a step of the scheduler."""
-LOST = "node failed"
 
 
 class Place:
@@ -66,15 +60,11 @@ class Pool(Coordinator):
     """The job, and the words before each point."""
 
     def __init__(self, directory: str, start: List[str], walltime: float) -> None:
-        super().__init__(directory, walltime)
-        self.start = start
+        super().__init__(directory, walltime, start)
         self.signal = ""  # what the points get near the end of the walltime
         self.signalled = []  # type: List[int]
         self.lost = []  # type: List[str] # hosts that do not answer any more
         self.lost_before = list(read_state(directory).get("lost") or [])  # type: List[str]
-        self.beat, self.beats = 0.0, 0
-        self.hosts = []  # type: List[str] # where lib/first-node.sh may watch this program; the first is its own
-        self.watcher = None  # type: Any
 
     def run(self, points: int, places: List[Place], at_once: int) -> int:
         """Run all points that have not ended, so many at a time; returns the exit code of the first that failed."""
@@ -107,8 +97,7 @@ class Pool(Coordinator):
                 if place.process is not None and place.process.poll() is not None and not self.asks(place):
                     running.remove(place)
                     self.end(place, waiting, free)
-        if self.watcher is not None:
-            self.watcher.terminate()
+        self.end_watcher()
         self.name_those_that_were_signalled()
         left = [i for i in range(points) if not is_done(self.state(i))]
         if left and not (self.reason or self.closing):
@@ -123,24 +112,6 @@ class Pool(Coordinator):
             self.code = 128 + signal.SIGTERM
         self.record("ended")
         return self.code
-
-    def show_life(self) -> None:
-        """Count on in `.alive`, which a program on another host watches."""
-        if len(self.hosts) < 2 or time.monotonic() < self.beat:
-            return
-        self.beat, self.beats = time.monotonic() + BEAT, self.beats + 1
-        with contextlib.suppress(OSError):
-            write_state(self.directory, {"beat": self.beats}, ".alive")
-        if self.watcher is None or self.watcher.poll() is not None:
-            self.hosts.append(self.hosts.pop(1))  # the one before may be on a lost host
-            words = self.words(self.hosts[1])
-            program = os.path.join(self.directory, "lib", "first-node.sh")
-            how = "requeue" if self.earlier < self.requeues else "cancel"
-            words += ["bash", "-p", program, self.hosts[0], self.directory, how]
-            nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
-            self.watcher = subprocess.Popen(words, stdin=nothing, stdout=pipe, stderr=nothing)
-            if self.beats == 1:  # the points wait until it has begun: no one would notice a loss before that
-                select.select([self.watcher.stdout], [], [], BEGINS)
 
     def close(self, running: List[Place]) -> None:
         """Near the end of the walltime: warn the points that run, or end them."""

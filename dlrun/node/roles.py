@@ -11,23 +11,28 @@ roles with `ends` are; the others are services, which then get SIGTERM, and SIGK
 that failed first. SIGTERM, or a file `.cancel` in the directory of the job or of a role, ends all of them. `before` seconds
 before the end of the walltime those that have a `signal` get it. If a role that may not start again by itself asks for another
 start (`.again`), or time was short and `requeue_on` has `timed_out`, `requeue` starts the job again, up to `requeues` times.
+
+With `spare`, more hosts are given than the roles need, and role_nodes.py chooses, before they start and after a failure.
 """
 
 import json
 import os
 import signal
 import sys
+import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 if TYPE_CHECKING or __package__:
     from . import coordinator
     from .role import Role
+    from .role_nodes import Nodes
     from .role_ports import Addresses
 else:  # in a job directory they are files side by side, and Python's -I does not look there
     sys.dont_write_bytecode = True
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import coordinator
     from role import Role
+    from role_nodes import Nodes
     from role_ports import Addresses
 
     del sys.path[0]
@@ -39,7 +44,7 @@ class Roles(coordinator.Coordinator):
     def __init__(self, directory: str, hosts: List[str], start: List[str]) -> None:
         with open(os.path.join(directory, "roles.json")) as stream:
             plan = json.load(stream)
-        super().__init__(directory, float(plan.get("walltime") or 0))
+        super().__init__(directory, float(plan.get("walltime") or 0), start)
         self.granted = hosts
         grace = float(os.environ.get("DLRUN_GRACE") or plan.get("grace") or 10.0)
         self.environment = dict(os.environ, DLRUN_GRACE="{:g}".format(grace))
@@ -48,17 +53,20 @@ class Roles(coordinator.Coordinator):
         self.roles = [Role(directory, entry, grace + 5.0) for entry in plan["roles"]]
         self.before = float(plan.get("before") or 0)
         self.requeues, self.requeue = int(plan.get("requeues") or 0), str(plan.get("requeue") or "")
-        self.repeats = "timed_out" in plan.get("requeue_on", ())
+        self.requeue_on = frozenset(plan.get("requeue_on", ()))
         self.ending = False
         self.restart = False  # a role has asked for another start of the job
         self.failed: Optional[Role] = None
         self.cause = ""
+        self.fault = ""  # why it ends, where that is neither a role's nor a request
+        self.nodes = Nodes(directory, plan["spare"], hosts, self.words) if plan.get("spare") else None
+        self.begun -= self.nodes.used if self.nodes is not None else 0
         self.addresses = Addresses(directory, plan, start)
 
     def run(self) -> int:
         """Run the roles to the end of the job; returns its exit code."""
         self.record("running")
-        self.cause = self.divide() or self.addresses.find(self.roles, lambda: bool(self.reason))
+        self.cause = self.choose() or self.divide() or self.addresses.find(self.roles, self.is_asked)
         if self.cause:
             coordinator.log_line("dlrun: the job ends: {}".format(self.cause))
             self.code = 1
@@ -67,7 +75,50 @@ class Roles(coordinator.Coordinator):
                 role.record()
             self.work()
         self.addresses.release()
+        self.end_watcher()
         return self.end()
+
+    def is_asked(self) -> bool:
+        """Whether the job was asked to end."""
+        return bool(self.reason)
+
+    def choose(self) -> str:
+        """Where more nodes are granted than needed: leave the good ones for the roles; a text for the log if they are too few."""
+        if self.nodes is None:
+            return ""
+        self.nodes.begin_notes()
+        cause = self.nodes.choose(self.is_asked)
+        if cause:
+            self.fault = coordinator.LOST
+            return cause
+        self.granted = self.nodes.chosen or self.granted
+        self.hosts = self.nodes.watchers()
+        self.show_life()
+        return ""
+
+    def replace_nodes(self) -> None:
+        """After a failure: was it a node's? Then, if enough others are left, start again on those, and do not return."""
+        failed = self.failed is not None or self.restart
+        if (
+            self.nodes is None
+            or not failed
+            or self.reason
+            or self.closing
+            or self.nodes.are_good(self.is_asked)
+        ):
+            return
+        self.fault = coordinator.LOST
+        left = len(self.nodes.good())
+        if not self.nodes.restarts:
+            return
+        if left < self.nodes.count:
+            text = "dlrun: only {} good nodes are left, and the job needs {}"
+            coordinator.log_line(text.format(left, self.nodes.count))
+            return
+        self.record("requeued")
+        text = "dlrun: {} good nodes are left: starting again on {} of them"
+        coordinator.log_line(text.format(left, self.nodes.count))
+        self.nodes.restart(time.monotonic() - self.begun)
 
     def divide(self) -> str:
         """Give each role its nodes, in the order of both; a text for the log if they are too few, else an empty one."""
@@ -91,6 +142,7 @@ class Roles(coordinator.Coordinator):
             self.environment.update(role.variables())
         while True:
             self.look_around()
+            self.show_life()
             self.ending = self.ending or bool(self.reason)
             for role in self.roles:
                 if not self.ending and role.state == "waiting" and self.may_start(role):
@@ -194,6 +246,8 @@ class Roles(coordinator.Coordinator):
     def end(self) -> int:
         """Record the end, and start the job again if that is due; returns the exit code."""
         self.find_first_failure()
+        self.replace_nodes()
+        self.restart = self.restart or (bool(self.fault) and "node_failed" in self.requeue_on)
         for role in self.roles:
             if role.state == "waiting" and role.hosts:
                 role.change("ended")
@@ -202,7 +256,9 @@ class Roles(coordinator.Coordinator):
             self.code = 128 + signal.SIGTERM
         elif self.restart or (self.closing and self.code):
             self.reason, self.code = "timed out" if self.closing else "", self.code or 124
-        if (self.restart or (self.reason == "timed out" and self.repeats)) and self.request_restart():
+        if (
+            self.restart or (self.reason == "timed out" and "timed_out" in self.requeue_on)
+        ) and self.request_restart():
             return 124
         self.record("ended")
         coordinator.log_line(
@@ -233,7 +289,7 @@ class Roles(coordinator.Coordinator):
 
     def details(self) -> Dict[str, Any]:
         """The role that failed, with the reason that its own job gives, and the cause."""
-        reason = self.reason or (self.failed.reason() if self.failed is not None else "")
+        reason = self.reason or self.fault or (self.failed.reason() if self.failed is not None else "")
         name = self.failed.name if self.failed is not None else None
         return {"reason": reason or None, "role": name, "cause": self.cause or None}
 

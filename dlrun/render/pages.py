@@ -13,7 +13,16 @@ from dlrun.model.job import role_directory
 from dlrun.model.plan import Plan, RoleJob
 from dlrun.model.program import Ready
 from dlrun.model.units import many
-from dlrun.render.parts import END_SIGNAL, before_end, hosts, job_parts, keeps, requeue_of_job
+from dlrun.render.parts import (
+    END_SIGNAL,
+    before_end,
+    hosts,
+    job_parts,
+    keeps,
+    outlives_first_node,
+    patience,
+    requeue_of_job,
+)
 from dlrun.render.script import by_hand, environment_of, scripts
 
 ROLES = "roles.json"
@@ -45,6 +54,7 @@ def roles_json(plan: Plan) -> str:
         "grace": GRACE,
         "walltime": int(plan.request.walltime or 0),
         **_requeue(plan),
+        **_spare(plan),
         "roles": [_as_data(role) for role in jobs],
     }
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
@@ -62,6 +72,22 @@ def _requeue(plan: Plan) -> dict[str, object]:
             "requeue": requeue_of_job(plan),
         }
     return found
+
+
+def _spare(plan: Plan) -> dict[str, object]:
+    """How the nodes of the roles are chosen where more are granted than they need."""
+    checks = plan.node_checks
+    if checks is None:
+        return {}
+    found = {
+        "nodes": plan.request.nodes,
+        "patience": patience(checks),
+        "leave_out": list(checks.leave_out),
+        "directory": checks.directory,
+        "restarts": plan.checkpoint is not None,
+        "outlives": outlives_first_node(plan),
+    }
+    return {"spare": found}
 
 
 def _as_data(role: RoleJob) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlrun import backends
 from dlrun.fabrics import process_managers
 from dlrun.model.data import Snapshot
-from dlrun.model.plan import DataPlan, Plan
+from dlrun.model.plan import DataPlan, NodeChecks, Plan
 from dlrun.model.spec import Watch
 from dlrun.model.text import Shell, Text
 from dlrun.plan.command.pool import STEP
@@ -46,7 +46,10 @@ def job_parts(plan: Plan) -> tuple[str, ...]:
     if plan.role_jobs is not None:
         kinds = components(plan)
         of_kinds = kinds.library if kinds is not None else ()
-        return (*backends.scheduler(plan.scheduler).LIBRARY, *of_kinds, "coordinator", "roles")
+        spare = ["nodes"] if plan.node_checks is not None else []
+        watched = ["first-node"] if outlives_first_node(plan) else []
+        of_scheduler = backends.scheduler(plan.scheduler).LIBRARY
+        return (*of_scheduler, *of_kinds, *spare, *watched, "coordinator", "roles")
     ending = plan.checkpoint is not None or bool(plan.requeue_on) or plan.results is not None
     # Ranks that an agent starts get the environment of the job as text, which `start` writes.
     led = any(role.identity is not None for role in plan.roles)
@@ -165,8 +168,15 @@ def requeue(plan: Plan) -> str:
 def requeue_of_job(plan: Plan) -> str:
     """The shell text by which a program that runs parts of the job starts the job again."""
     scheduler = backends.scheduler(plan.scheduler)
-    sources = f'source "$DLRUN_JOB_DIR/lib/job.sh"; dlrun_source {join(scheduler.LIBRARY)}'
-    return scheduler.REQUEUE or f"{sources}; {_resubmission(plan)}"
+    parts = (*scheduler.LIBRARY, *(["nodes"] if plan.node_checks is not None else []))
+    sources = f'source "$DLRUN_JOB_DIR/lib/job.sh"; dlrun_source {join(parts)}'
+    if scheduler.REQUEUE is None:
+        return f"{sources}; {_resubmission(plan)}"
+    if plan.node_checks is None or scheduler.EXCLUDE_REQUEUED is None:
+        return scheduler.REQUEUE
+    # The scheduler may end this shell, too, as soon as the job is back in the queue.
+    excluded = join([scheduler.EXCLUDE_REQUEUED, ",".join(plan.request.exclude)])
+    return f"{sources}; trap '' TERM; {scheduler.REQUEUE} && {{ {excluded}; _dlrun_event requeued || true; }}"
 
 
 def _resubmission(plan: Plan) -> str:
@@ -238,6 +248,11 @@ def outlives_first_node(plan: Plan) -> bool:
     """True if the job continues after the loss of the node that runs its script, until another node ends it."""
     stays = plan.node_checks is not None or (plan.pool is not None and plan.pool.nodes > 1)
     return stays and backends.scheduler(plan.scheduler).OUTLIVES_FIRST_NODE
+
+
+def patience(checks: NodeChecks) -> int:
+    """Seconds that the checks of the nodes may take: two minutes, and one for each command of the site."""
+    return 120 + 60 * len(checks.commands)
 
 
 def asks_nodes(plan: Plan) -> bool:

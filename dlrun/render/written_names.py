@@ -60,7 +60,8 @@ def written_names(plan: Plan) -> WrittenNames:
     """The names that a job of this plan may write."""
     if plan.role_jobs is not None:
         work = ("work/",) if isinstance(plan.code, Snapshot) else ()
-        return WrittenNames(job=(*_in_job(plan), *_of_roles(plan.role_jobs)), runs=(*_OF_COORDINATOR, *work))
+        runs = (*_OF_COORDINATOR, *_of_spare_nodes(plan), *work)
+        return WrittenNames(job=(*_in_job(plan), *_of_roles(plan.role_jobs)), runs=runs)
     return WrittenNames(job=tuple(_in_job(plan)), runs=tuple(_in_run(plan)), points=len(plan.points) or None)
 
 
@@ -183,6 +184,14 @@ def _of_hang(plan: Plan) -> Iterator[Name]:
     for role in plan.roles:
         yield from ((f"idle/{role.name}-", 0, role.count, end) for end in ("", ".ended"))
         yield from ((f"stacks/{role.name}-", 0, role.count, end) for end in (".txt", ".txt.new"))
+
+
+def _of_spare_nodes(plan: Plan) -> Iterator[Name]:
+    """The names in the directory of a job with roles (node/role_nodes.py)."""
+    if plan.node_checks is None:
+        return
+    yield from (*_marked("failures"), "failures/node-0")
+    yield from _of_node_checks(plan)
 
 
 def _of_node_checks(plan: Plan) -> Iterator[Name]:

@@ -7,7 +7,16 @@ import os
 
 import pytest
 
-from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, test_roles, why_no_flux, why_not
+from tests.cluster import (
+    Cluster,
+    ClusterSpec,
+    NodeType,
+    Partition,
+    test_role_nodes,
+    test_roles,
+    why_no_flux,
+    why_not,
+)
 from tests.cluster.hosts import await_true
 from tests.cluster.test_flux import SITE
 from tests.cluster.test_roles import NODES
@@ -75,3 +84,7 @@ def test_data_come_to_the_nodes_of_a_role_and_go_with_the_job(alice):
 
 def test_results_are_copied_before_the_services_end(alice):
     test_roles.test_results_are_copied_before_the_services_end(alice)
+
+
+def test_a_bad_node_gets_no_role(alice):
+    test_role_nodes.a_bad_node_gets_no_role(alice)

@@ -7,7 +7,16 @@ import os
 
 import pytest
 
-from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, test_roles, why_no_pbs, why_not
+from tests.cluster import (
+    Cluster,
+    ClusterSpec,
+    NodeType,
+    Partition,
+    test_role_nodes,
+    test_roles,
+    why_no_pbs,
+    why_not,
+)
 from tests.cluster.hosts import await_true
 
 _WHY_NOT = why_not() or why_no_pbs()
@@ -127,3 +136,7 @@ def test_results_are_copied_where_the_job_is_cancelled(alice):
 
 def test_data_go_with_a_job_that_is_cancelled(alice):
     test_roles.test_a_job_that_is_cancelled_takes_the_data_of_its_roles_away(alice)
+
+
+def test_a_bad_node_gets_no_role(alice):
+    test_role_nodes.a_bad_node_gets_no_role(alice)

@@ -17,7 +17,7 @@ from dlrun.jobs.submission.template_cache import cached
 from dlrun.model.job import role_directory
 from dlrun.model.plan import Plan
 from dlrun.model.text import visible
-from dlrun.plan.runtime_checks import SAMPLER, programs
+from dlrun.plan.runtime_checks import NODE_CHECKS, SAMPLER, programs
 from dlrun.render.pages import pages
 from dlrun.render.parts import keeps, library
 from dlrun.render.script import plan_json
@@ -34,7 +34,7 @@ _SYSTEM = tuple(
 """Paths of the library in Linux distributions (Debian's multiarch, Red Hat, SUSE, Arch)."""
 BUNDLE = "node.pyz"
 """All node programs in one file."""
-COORDINATOR = ("roles.py", "role.py", "role_ports.py", "ready.py", "coordinator.py")
+COORDINATOR = ("roles.py", "role.py", "role_nodes.py", "role_ports.py", "ready.py", "coordinator.py")
 """The program that runs the roles of a job, and its modules."""
 
 
@@ -71,7 +71,8 @@ def _beside_pages(plan: Plan, pages: Mapping[str, str], templates: Path, *, arch
     made = library_files(plan, templates)
     made["plan.json"] = plan_json(plan)
     if plan.role_jobs is not None:
-        return made | {name: _node_program(name) for name in COORDINATOR}
+        checks = [NODE_CHECKS] if plan.node_checks is not None else []
+        return made | {name: _node_program(name) for name in (*COORDINATOR, *checks)}
     of_roles = [name for role in plan.roles for name in role.files]
     wanted = dict.fromkeys([*of_roles, *programs(plan)])
     for name in (name for name in wanted if name not in (BUNDLE, SAMPLER)):

@@ -100,6 +100,7 @@ def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
         data=(),
         track=(),
         hang=None,
+        node_checks=replace(job.node_checks, launch=start) if job.node_checks is not None else None,
         usage=any(plan.usage for plan in plans.values()),
         warnings=tuple(
             dict.fromkeys([*_own_warnings(job, plans), *of_roles, *map(sentence, ledger.problems)])

@@ -24,11 +24,10 @@ def check(spec: Spec, site: Site, ledger: Ledger) -> None:
             "roles",
             help="submit a job for each program, or select a site with Slurm, OpenPBS or Flux",
         )
-    sweep, wanted = spec.sweep, spec.resources
+    sweep = spec.sweep
     unknown = {
         "sweep": bool(sweep.list or sweep.zip or sweep.grid),
         "code.stage": isinstance(spec.code, Snapshot) and spec.code.stage,
-        "resources.spare_nodes": wanted.spare_nodes > 0,
     }
     for key in (key for key, is_set in unknown.items() if is_set):
         ledger.problem(

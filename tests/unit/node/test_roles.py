@@ -175,6 +175,95 @@ def await_true(reached: Callable[[], bool], log: Path) -> None:
         time.sleep(0.02)
 
 
+class Spare(Job):
+    """A job with one node more than its roles need; `command`: the site's check of a node."""
+
+    HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
+
+    def __init__(self, place: Path, command: str, *roles: tuple[dict[str, Any], str], **spare: Any) -> None:
+        super().__init__(place, *roles, spare={"nodes": 2, **spare}, requeues=1, requeue="true")
+        shutil.copy(NODE / "checks" / "node_checks.py", place)
+        checks = {
+            "memory": None, "directory": str(place), "space": 1, "gpus": 0, "interfaces": [], "commands": [command],
+            "suffix": "", "keep_out": 3600,
+        }  # fmt: skip
+        (place / "plan.json").write_text(json.dumps({"node_checks": checks}))
+        # Of the real page what matters here: it becomes this program again, with the count of its starts.
+        again = f"exec {PYTHON} -I {place}/roles.py {','.join(self.HOSTS)} env CHECKED={{host}}"
+        (place / "job.sh").write_text(f"export DLRUN_RESTART=$((DLRUN_RESTART + 1))\n{again}\n")
+
+    def run(self, *words: str, **more: str) -> str:
+        return super().run("env", "CHECKED={host}", hosts=",".join(self.HOSTS), **more)
+
+    def hosts_of(self, name: str) -> list[str]:
+        return list(self.record(name)["hosts"])
+
+
+IS_BAD = "[[ $CHECKED != {} ]] || {{ echo the fan is dead; false; }}"
+
+
+def test_of_more_nodes_than_needed_the_good_ones_are_used(tmp_path):
+    job = Spare(tmp_path, IS_BAD.format("127.0.0.2"), role("a", "true"), role("b", "true"))
+    said = job.run()
+    assert job.code == 0, said
+    assert "node 127.0.0.2: `" in said
+    assert "the fan is dead" in said
+    assert "of 3 nodes these are used: 127.0.0.1,127.0.0.3" in said
+    assert (job.hosts_of("a"), job.hosts_of("b")) == (["127.0.0.1"], ["127.0.0.3"])
+    (bad,) = (tmp_path / "bad-nodes").read_text().splitlines()
+    assert bad.startswith("127.0.0.2 ")
+
+
+def test_hosts_that_are_to_be_left_out_or_were_bad_are_not_used(tmp_path):
+    job = Spare(tmp_path, "true", role("a", "true"), role("b", "true"), leave_out=["127.0.0.1"])
+    (tmp_path / "bad-nodes").write_text("127.0.0.2 100 long ago\n127.0.0.9 99999999999 of another job\n")
+    said = job.run()
+    assert "granted, but to be left out: 1 of 3 nodes" in said
+    assert (job.hosts_of("a"), job.hosts_of("b")) == (["127.0.0.2"], ["127.0.0.3"]), said
+
+
+@pytest.mark.parametrize("requeue", [(), ("node_failed",)])
+def test_too_few_good_nodes_end_the_job_or_start_it_again(tmp_path, requeue):
+    job = Spare(tmp_path, "[[ $CHECKED == 127.0.0.1 ]]", role("a", "true"), role("b", "true"))
+    plan = json.loads((tmp_path / "roles.json").read_text())
+    (tmp_path / "roles.json").write_text(json.dumps({**plan, "requeue_on": requeue}))
+    said = job.run()
+    assert "the job ends: node failed: only 1 of 3 nodes are good, and the job needs 2" in said
+    assert job.record()["reason"] == "node failed"
+    assert (job.record()["state"], job.code) == (("requeued", 124) if requeue else ("ended", 1))
+    assert "only 1 of 3" in (tmp_path / "failures" / "node-0").read_text()
+    assert not (tmp_path / "roles/a/starts").exists()
+
+
+FAILS_ON_ITS_NODE = "[ -e ../../gone ] || { echo $DLRUN_CHOSEN_HOSTS >../../gone; exit 3; }"
+GOES_BAD = "! grep -sqxF $CHECKED {}"
+
+
+def test_after_the_failure_of_a_node_the_roles_start_again_on_others(tmp_path):
+    job = Spare(
+        tmp_path, GOES_BAD.format(tmp_path / "gone"), role("a", "true"), role("b", FAILS_ON_ITS_NODE), restarts=True
+    )  # fmt: skip
+    said = job.run(DLRUN_RESTART="0")
+    assert job.code == 0, said
+    assert "2 good nodes are left: starting again on 2 of them" in said
+    gone = (tmp_path / "gone").read_text().strip()
+    assert [*job.hosts_of("a"), *job.hosts_of("b")] == [host for host in job.HOSTS if host != gone]
+    assert job.wrote("b", "starts").splitlines() == [f"0 {gone}", f"1 {job.hosts_of('b')[0]}"]
+
+
+def test_without_checkpoints_the_failure_of_a_node_ends_the_job_with_that_cause(tmp_path):
+    job = Spare(tmp_path, GOES_BAD.format(tmp_path / "gone"), role("a", "true"), role("b", FAILS_ON_ITS_NODE))
+    job.run()
+    assert (job.code, job.record()["reason"], job.record()["role"]) == (3, "node failed", "b")
+
+
+def test_the_failure_of_a_program_on_good_nodes_is_its_own(tmp_path):
+    job = Spare(tmp_path, "true", role("a", "true"), role("b", "exit 3"), restarts=True)
+    job.run()
+    assert (job.code, job.record()["reason"]) == (3, None)
+    assert len(job.wrote("b", "starts").splitlines()) == 1
+
+
 def test_roles_start_in_order_with_addresses_and_services_end_with_the_job(tmp_path):
     asks = "import os, urllib.request as r; [r.urlopen('http://' + os.environ[n + '_ADDRESS']) for n in {}]"
     asks = asks.format(("DLRUN_ROLE_LEFT", "DLRUN_ROLE_RIGHT"))

@@ -97,6 +97,34 @@ def test_what_the_program_on_the_nodes_reads(tmp_path):
     assert (train["needs"], train["ready"], train["ends"], train["nodes"]) == (["judge"], None, False, 2)
 
 
+def test_spare_nodes_are_of_the_job_and_its_own_program_chooses(tmp_path):
+    site = SITE + "node_checks: [/opt/check-node]\n"
+    plan = plan_of(tmp_path, TWO.replace("walltime: 1h", "walltime: 1h, spare_nodes: 1, exclude: [n9]"), site)
+    assert {"--nodes=4", "--no-kill"} <= {one.text for one in plan.directives}
+    assert plan.request.nodes == 3
+    assert [role.plan.node_checks for role in plan.role_jobs.jobs] == [None, None]
+    made = scripts_of(plan)
+    assert json.loads(made["roles.json"])["spare"] == {
+        "nodes": 3,
+        "patience": 180,
+        "leave_out": [],
+        "directory": "/tmp",
+        "restarts": False,
+        "outlives": True,
+    }
+    assert {"nodes", "first-node"} <= set(library(plan))
+    assert "\ndlrun_count_replacements #" in made["job.sh"]
+    assert len(made["job.sh"].splitlines()) <= 90
+
+
+def test_a_job_that_is_requeued_is_not_given_its_bad_nodes_again(tmp_path):
+    spec = TWO.replace("walltime: 1h", "walltime: 1h, spare_nodes: 1, exclude: [n9]")
+    made = scripts_of(plan_of(tmp_path, f"{spec}on_failure: {{requeue: 1}}\n", SITE))
+    requeue = json.loads(made["roles.json"])["requeue"]
+    assert "scontrol requeue" in requeue.partition("dlrun_exclude_on_requeue n9")[0]
+    subprocess.run(["bash", "-n", "-c", requeue], check=True)
+
+
 ENDING = """\
 checkpoint: {signal: TERM, before_end: 3m}
 on_failure: {requeue: 2, user_error: requeue}
@@ -252,7 +280,7 @@ FAULTS = [
     ("DLR142", ROLE + ", ready: {within: 1m}}}", "{within", "has none", "{port: true}"),
     ("DLR143", "roles: {a: {command: [a]}}\nsweep: {x: [1, 2]}", "{x", "`sweep` cannot be used yet", "remove it"),
     ("DLR143", "roles: {a: {command: [a]}}\nhang: 10m", "10m", "one of its servers", "the role that trains"),
-    ("DLR143", "roles: {a: {command: [a]}}\nresources: {spare_nodes: 1}", "1}", "spare_nodes` cannot", "remove it"),
+    ("DLR015", "roles: {a: {command: [a], nodes: 3}}\nresources: {spare_nodes: 2}", "{a", "5 nodes exceed", "at most 4"),
     ("DLR143", "roles: {a: {command: [a], launcher: pals}}", "pals", "on all nodes of an allocation", "`srun` or `ssh`"),
     ("DLR015", "roles: {a: {command: [a], nodes: 3}, b: {command: [b], nodes: 2}}", "{a", "5 nodes exceed", "at most 4"),
     ("DLR029", "roles: {a: {command: [a, '{{ results }}']}}", "'{{", "name `results`", "set `results: DIRECTORY`"),
