@@ -9,7 +9,7 @@ import click
 
 from dlrun.terminal import streams
 from dlrun.terminal.help_page import examples, heading
-from dlrun.terminal.options import UserPath, json_option, login_options, spec_options
+from dlrun.terminal.options import UserPath, complete_jobs, json_option, login_options, spec_options
 from dlrun.terminal.printing import echo, echo_data, emit, notice
 from dlrun.terminal.spec_command import SpecCommand
 from dlrun.terminal.streams import OutputFailed
@@ -46,6 +46,12 @@ if TYPE_CHECKING:
     help="Job directory to create (on the login node for a remote submission); default: a new one in $DLRUN_JOBS.",
 )
 @click.option(
+    "--add-to",
+    metavar="JOB",
+    shell_complete=complete_jobs,
+    help="Add the points of SPEC that JOB does not have to it, a sweep with `nodes` that runs or waits, and submit nothing.",
+)
+@click.option(
     "--snapshot", is_flag=True, help="Store the code, and run what was submitted: `code: snapshot`."
 )
 @heading("Options")
@@ -63,6 +69,7 @@ def command(
     host: str | None,
     transport: str | None,
     job_dir: Path | None,
+    add_to: str | None,
     snapshot: bool,
     parsable: bool,
     as_json: bool,
@@ -72,6 +79,11 @@ def command(
     from dlrun.jobs.submission.prepare import prepare, read_inputs
 
     inputs = read_inputs(spec, sets=sets, site=site)
+    if add_to is not None:
+        others = {"--dry-run": dry_run, "--check": check, "--fetch": fetch, "--host": host, "--transport": transport,
+                  "--job-dir": job_dir, "--snapshot": snapshot}  # fmt: skip
+        given = next((option for option, value in others.items() if value), None)
+        return _add(inputs, add_to, given, wait=wait, parsable=parsable, as_json=as_json)
     if snapshot and (
         inputs is None or isinstance(inputs.spec.code, str)
     ):  # else the spec has a snapshot's options
@@ -121,6 +133,39 @@ def command(
 
     job = submit(prepared.plan, prepared.inputs, directory=job_dir, notice=notice).job
     return report_submission(job, wait=wait, parsable=parsable, as_json=as_json)
+
+
+def _add(
+    inputs: Inputs | None, word: str, given: str | None, *, wait: bool, parsable: bool, as_json: bool
+) -> int:
+    """Add the points of a spec to a job; given: an option that makes no sense with it."""
+    from dlrun.cli.follow import follow_to_end
+    from dlrun.errors import Invalid
+    from dlrun.jobs.queue import more_points
+    from dlrun.jobs.queue.selection import select
+    from dlrun.jobs.records import jobs
+
+    if given is not None:
+        raise Invalid(
+            f"`{given}` has no effect with `--add-to`: no job is submitted", help=f"remove `{given}`"
+        )
+    if inputs is None:
+        raise Invalid("points are added from a spec, not from a saved plan", help="give the spec of the job")
+    job = select(word, jobs.home()).job
+    new = more_points.add(job, inputs, notice)
+    job = jobs.load(job.directory) or job
+    if as_json:
+        emit("job", {**described(job), "points": new})
+    elif parsable:
+        echo(job.job_id)
+    elif new:
+        numbers = str(new[0]) if len(new) == 1 else f"{new[0]}-{new[-1]}"
+        echo(
+            f"added to job {job.shown_id()} ({job.directory.name}) as {'point' if len(new) == 1 else 'points'} {numbers}"
+        )
+    if not new:
+        notice(f"job `{job.directory.name}` has these points already: nothing was added")
+    return follow_to_end(job, quiet=as_json or parsable) if wait else 0
 
 
 def _fetch(prepared: Prepared, job_dir: Path | None, as_json: bool) -> int:

@@ -8,7 +8,8 @@ exit code are those of a run of its own. Points with the record of an end do not
 directory of a point, ends points: SIGTERM, and SIGKILL after 15 s (DLRUN_GRACE + 5). A place that cannot start points three
 times in a row is left out, and its point runs on another. So it is with all places of a host whose point left no record of
 its end, and which then does not answer. `.alive` has a new count every few seconds, by which lib/first-node.sh on another host
-sees whether this one is lost.
+sees whether this one is lost. POINTS is their number at the submission: those that plan.json has beyond it come after them, also
+while the job runs, until this program writes that it has ended, with the number that it knew.
 
 BEFORE seconds before the end of the walltime no more points start, and those that run get SIGNAL (`-`: SIGTERM). A point
 that asks for it (`.again`) starts again. What is left then runs in the next start of the job, which the shell text REQUEUE
@@ -17,6 +18,7 @@ requests, up to TIMES times (0: never). The exit code is that of the first point
 
 import collections
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -65,11 +67,14 @@ class Pool(Coordinator):
         self.signalled = []  # type: List[int]
         self.lost = []  # type: List[str] # hosts that do not answer any more
         self.lost_before = list(read_state(directory).get("lost") or [])  # type: List[str]
+        self.points = 0
+        self.plan = None  # type: Any # what the file plan.json was at the last look
 
     def run(self, points: int, places: List[Place], at_once: int) -> int:
         """Run all points that have not ended, so many at a time; returns the exit code of the first that failed."""
+        self.points = max(points, self.count())
         waiting = collections.deque()  # type: Deque[int]
-        for point in range(points):
+        for point in range(self.points):
             state = self.state(point)
             # Some ended with the start before, when this program was gone.
             if state.get("state") == "ended" and state.get("reason") in ("asked to end", LOST):
@@ -79,9 +84,11 @@ class Pool(Coordinator):
                 waiting.append(point)
         free = collections.deque(places)
         running = []  # type: List[Place]
-        log_line("dlrun: {} of {} points to run, {} at a time".format(len(waiting), points, at_once))
+        log_line("dlrun: {} of {} points to run, {} at a time".format(len(waiting), self.points, at_once))
         self.record("running")
-        while running or (waiting and free and not (self.reason or self.closing)):
+        while (
+            self.takes_added(waiting) or running or (waiting and free and not (self.reason or self.closing))
+        ):
             if self.look_at_time():
                 self.close(running)
             self.show_life()
@@ -99,7 +106,7 @@ class Pool(Coordinator):
                     self.end(place, waiting, free)
         self.end_watcher()
         self.name_those_that_were_signalled()
-        left = [i for i in range(points) if not is_done(self.state(i))]
+        left = [i for i in range(self.points) if not is_done(self.state(i))]
         if left and not (self.reason or self.closing):
             log_line("dlrun: no place is left that can start a point")
             self.code = self.code or 1
@@ -112,6 +119,32 @@ class Pool(Coordinator):
             self.code = 128 + signal.SIGTERM
         self.record("ended")
         return self.code
+
+    def count(self) -> int:
+        """The number of points in plan.json, 0 if it has not changed since the last look: it is replaced as a whole."""
+        path = os.path.join(self.directory, "plan.json")
+        try:
+            seen = os.stat(path)
+            mark = (seen.st_ino, seen.st_size, seen.st_mtime_ns)
+            if mark == self.plan:
+                return 0
+            with open(path, "rb") as stream:
+                points = len(json.loads(stream.read().decode("utf-8")).get("points") or ())
+        except (OSError, ValueError):
+            return 0
+        self.plan = mark
+        return points
+
+    def takes_added(self, waiting: Deque[int]) -> bool:
+        """Let the points wait that were added since the last look, and record their number; False if there are none."""
+        points = 0 if self.reason or self.closing else self.count()
+        if points <= self.points:
+            return False
+        log_line("dlrun: {} points were added".format(points - self.points))
+        waiting.extend(range(self.points, points))
+        self.points = points
+        self.record("running")
+        return True
 
     def close(self, running: List[Place]) -> None:
         """Near the end of the walltime: warn the points that run, or end them."""
@@ -259,8 +292,9 @@ class Pool(Coordinator):
         log_line("dlrun: point {} runs again, as {} is lost".format(place.point, place.host))
 
     def details(self) -> Dict[str, Any]:
-        """What else the record of the job has: the hosts that it has lost, also in earlier starts."""
-        return {"lost": self.lost_before + [host for host in self.lost if host not in self.lost_before]}
+        """What else the record of the job has: the hosts lost in all starts, and how many points it knows."""
+        lost = self.lost_before + [host for host in self.lost if host not in self.lost_before]
+        return {"lost": lost, "points": self.points}
 
     def path(self, point: int) -> str:
         """The directory of a point."""

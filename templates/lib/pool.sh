@@ -5,6 +5,15 @@ dlrun_pool() { # POINTS PLACES AT_ONCE WALLTIME BEFORE SIGNAL TIMES REQUEUE [STA
   exec bash -p "$DLRUN_JOB_DIR/lib/python.sh" "$DLRUN_JOB_DIR/pool.py" "${@:1:8}" "${_dlrun_granted%,}" "${@:9}"
 }
 
+_dlrun_on_event launch _dlrun_await_page
+_dlrun_await_page() { # a point that was added later is in a later page, which NFS may show here a minute late (nfs(5), acdirmax)
+  local waited page=$DLRUN_JOB_DIR/rank.sh
+  for ((waited = 0; waited < 70; waited++)); do
+    if grep -q "^ *$DLRUN_POINT) " "$page" || ! grep -q dlrun_no_such_point "$page"; then break; fi
+    sleep 1
+  done
+}
+
 _dlrun_looks=0
 _dlrun_on_event second _dlrun_end_if_given_away
 _dlrun_end_if_given_away() { # in a point: its node counts as lost, so that another start of the point has its directory and its record

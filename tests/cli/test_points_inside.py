@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from itertools import pairwise
 
 import pytest
@@ -97,3 +98,111 @@ def test_the_next_start_of_the_job_goes_on_with_what_is_left(dlrun):
     assert [one["restarts"] for one in found] == [0, 1, 1, 0]
     assert [one["exit_code"] for one in found[:3]] == [0, 0, 0]
     assert states(dlrun, job)[3] == "timed out", "it began in the second start, and no third follows"
+
+
+def waits_for_go() -> str:
+    """Points that run until there is a file `go`; those from 8 on do not wait."""
+    return spec("until [ -e go ] || [ {{ x }} -ge 8 ]; do sleep 0.1; done", "1, 2, 3")
+
+
+def numbered(dlrun, job) -> dict[str, str]:
+    """Value of the parameter -> state of its point, in order."""
+    results = json.loads(dlrun("results", job, "--json").stdout)["results"]
+    return {one["parameters"]["x"]: one["state"] for one in results}
+
+
+@pytest.mark.slow
+def test_points_are_added_while_others_run(dlrun):
+    text = waits_for_go()
+    job = dlrun.submit(text)
+    made = (job / "plan.json").stat().st_mtime_ns
+    wait_for(lambda: states(dlrun, job)[:2] == ["running"] * 2)
+    added = dlrun("submit", dlrun.spec(text), "--set", "sweep.x=[2,8,9]", "--add-to", job.name, "--json")
+    assert json.loads(added.stdout)["job"]["points"] == [3, 4]
+    assert "warning" not in added.stderr
+    assert states(dlrun, job) == ["running", "running", "pending", "pending", "pending"]
+    assert (job / "plan.json").stat().st_mtime_ns == made, (
+        "the list of jobs is in the order of their beginnings"
+    )
+    again = dlrun("submit", dlrun.spec(text), "--set", "sweep.x=[8, 9]", "--add-to", job.name)
+    assert "has these points already: nothing was added" in again.stderr
+    dlrun("cancel", f"{job.name}:4")
+    (dlrun.place / "go").touch()
+    dlrun("logs", "-f", job, code=None)
+    wait_for(lambda: not dlrun.alive())
+    assert numbered(dlrun, job) == {
+        "1": "completed",
+        "2": "completed",
+        "3": "completed",
+        "8": "completed",
+        "9": "cancelled",
+    }
+    late = dlrun("submit", dlrun.spec(text), "--set", "sweep.x=[10]", "--add-to", job.name, code=1)
+    assert "has ended, so it takes no more points: nothing was added" in late.stderr
+    assert len(states(dlrun, job)) == 5
+    repeated = dlrun("resubmit", f"{job.name}:3", "--set", "resources.walltime=5m", "--wait", "--json")
+    assert json.loads(repeated.stdout)["job"]["job_id"]
+    assert numbered(dlrun, job)["8"] == "completed"
+    dlrun("clean", job, "--yes")
+    assert not job.exists()
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_moment_adds_all_points_or_none(dlrun):
+    text = waits_for_go()
+    job = dlrun.submit(text)
+    wait_for(lambda: states(dlrun, job)[:2] == ["running"] * 2)
+    words = ("submit", dlrun.spec(text), "--set", f"sweep.x={[*range(8, 48)]}", "--add-to", job.name)
+    begun = time.monotonic()
+    with dlrun.start(*words[:3], "sweep.x=[8]", *words[4:]) as adding:
+        adding.communicate()
+    whole = time.monotonic() - begun
+    counts = [len(states(dlrun, job))]
+    for part in (0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0):
+        with dlrun.start(*words) as adding:
+            time.sleep(part * whole)
+            adding.kill()
+            adding.communicate()
+        counts.append(len(states(dlrun, job)))
+    assert set(counts) <= {4, 43}, counts
+    dlrun(*words)
+    (dlrun.place / "go").touch()
+    dlrun("logs", "-f", job, code=None)
+    wait_for(lambda: not dlrun.alive())
+    assert numbered(dlrun, job) == dict.fromkeys(map(str, [1, 2, 3, *range(8, 48)]), "completed")
+    log = (job / "logs/job.log").read_text()
+    assert [log.count(f"point {point} ended with") for point in range(43)] == [1] * 43, "each ran once"
+    dlrun("clean", job, "--yes")
+    assert not job.exists(), "nothing is left of what was killed"
+
+
+@pytest.mark.slow
+def test_points_that_the_job_cannot_run_are_refused(dlrun):
+    text = waits_for_go()
+    job = dlrun.submit(text)
+    wait_for(lambda: states(dlrun, job)[:2] == ["running"] * 2)
+
+    def refused(*words: str, of: str = text) -> str:
+        said = dlrun("submit", dlrun.spec(of), *words, "--add-to", job.name, code=None)
+        assert said.code in (1, 2)
+        return said.stderr
+
+    assert "`resources.ranks_per_node`: 2, not 1" in refused("--set", "resources.ranks_per_node=2")
+    assert "`resources.walltime`" in refused("--set", "resources.walltime=20m")
+    assert "`sweep.points_per_node`: 4, not 2" in refused("--set", "sweep.points_per_node=4")
+    assert "`run`" in refused(of=text.replace("sleep 0.1", "sleep 0.2"))
+    assert "have the parameters `x`, `y`, those of job" in refused("--set", "sweep.y=[1]")
+    assert "`--dry-run` has no effect with `--add-to`" in refused("--dry-run")
+    page = job / "rank.sh"
+    as_made = page.read_bytes()
+    page.write_bytes(as_made.replace(b"dlrun_no_such_point", b"true"))
+    assert "was changed by hand" in refused("--set", "sweep.x=[8]")
+    page.write_bytes(as_made)
+    assert len(states(dlrun, job)) == 3
+    assert page.read_bytes() == as_made
+    (dlrun.place / "go").touch()
+    dlrun("logs", "-f", job, code=None)
+    array = dlrun.submit(text.replace("nodes: 1, points_per_node: 2, ", ""))
+    said = dlrun("submit", dlrun.spec(text), "--add-to", array.name, code=2).stderr
+    assert "is not a sweep inside one job" in said
+    wait_for(lambda: not dlrun.alive())

@@ -109,6 +109,59 @@ def test_points_are_cancelled_one_by_one(alice):
     alice.left_nothing(job, [f"n{number}" for number in range(1, NODES + 1)])
 
 
+def test_points_are_added_while_others_run(alice):
+    """Twice while the job waits and runs; each point runs once, with the number after those before; none after the end."""
+    script = NOTES + PLACED + WAITS + "note"
+    first = NODES * PLACES + 2
+    job = submit(alice, script, first)
+
+    def add(values, code=0):
+        spec = {
+            "name": "test", "framework": "torch", "command": [*bash(script), "{{ x }}"], "resources": resources(),
+            "sweep": {"nodes": NODES, "points_per_node": PLACES, "x": list(values)},
+        }  # fmt: skip
+        path = alice.write("more.yaml", spec)
+        return alice.dlrun("submit", str(path), "--add-to", job, code=code)
+
+    add(range(first, first + 3))  # it may wait still
+    place = alice.job_dir(job)
+    await_true(lambda: all(spans(place, point) for point in range(NODES * PLACES)), 120, "points to run")
+    said = add(range(first, first + 10)).stdout
+    assert f"as points {first + 3}-{first + 9}" in said, "the first three are there already"
+    states = [run["state"] for run in alice.state(job)]
+    assert states == ["running"] * NODES * PLACES + ["pending"] * 12
+    (place / "go").touch()
+    runs = alice.ended(job, 120)
+    assert [run["state"] for run in runs] == ["completed"] * (first + 10), (runs, alice.log(job))
+    log = alice.log(job)
+    for point in range(first + 10):
+        assert log.count(f"point {point} ended with exit code 0") == 1
+        assert [one[-1] is not None for one in spans(place, point)] == [True], (
+            "one start, which came to its end"
+        )
+    results = json.loads(alice.dlrun("results", job, "--json").stdout)["results"]
+    assert [one["parameters"]["x"] for one in results] == [str(x) for x in range(first + 10)]
+    assert "takes no more points: nothing was added" in add([99], code=1).stderr
+    assert len(alice.state(job)) == first + 10
+    alice.left_nothing(job, [f"n{number}" for number in range(1, NODES + 1)])
+
+
+def test_points_that_were_added_run_in_the_next_start(alice):
+    script = "[ $DLRUN_RESTART -gt 0 ] || [ $0 -ge 12 ] || sleep 300"
+    ending = {"checkpoint": {"signal": "USR1", "before_end": "30s"}, "on_failure": {"requeue": 2}}
+    spec = {"command": [*bash(script), "{{ x }}"], "resources": resources(walltime="1m"), **ending}
+    sweep = {"nodes": NODES, "points_per_node": PLACES}
+    job = alice.submit(spec | {"sweep": {**sweep, "x": list(range(12))}})
+    await_true(
+        lambda: {run["state"] for run in alice.state(job)} == {"running"}, 90, "the places to be taken"
+    )
+    more = {"name": "test", "framework": "torch", **spec, "sweep": {**sweep, "x": [12, 13]}}
+    alice.dlrun("submit", str(alice.write("more.yaml", more)), "--add-to", job)
+    runs = alice.ended(job, 300)
+    assert [run["state"] for run in runs] == ["completed"] * 14, (runs, alice.log(job))
+    assert "14 of 14 points to run" in alice.log(job)
+
+
 def run_out_of_time(alice):
     """Run points, half of which do not end by themselves; the job's id, and the points that are left."""
     job = submit(alice, "sleep $((300 * ($0 % 2)))", 26, resources=resources(walltime="1m"))

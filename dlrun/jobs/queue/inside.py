@@ -11,6 +11,7 @@ from dlrun.jobs.records.validation import STATE, clock, read_json, run_state
 from dlrun.model.job import ASKED_TO_END, JobStatus, State
 
 WAITS = "waits for a free place in the job"
+NOT_TAKEN = "added when the job ended, so it never started"
 LOST = "lost while points ran, which run again on other nodes: {}"
 
 
@@ -19,7 +20,8 @@ def known(job: Job, whole: JobStatus | None) -> Mapping[int | None, JobStatus]:
     if whole is None:
         return {}
     found: dict[int | None, JobStatus] = {}
-    whole = without_first_node(whole, run_state(job.directory) or {})
+    of_job = run_state(job.directory) or {}
+    whole, taken = without_first_node(whole, of_job), of_job.get("points")
     for task, run in enumerate(job.run_directories()):
         record = run_state(run) or {}
         # A point that ended by the signal that ends the whole job has the end of the job.
@@ -32,6 +34,8 @@ def known(job: Job, whole: JobStatus | None) -> Mapping[int | None, JobStatus]:
         if record.get("state") != "running" and whole.state in (State.RUNNING, State.ENDING):
             lost = f"node {record.get('host')} failed; " if record.get("reason") == State.NODE_FAILED else ""
             one = replace(one, state=State.PENDING, reason=lost + WAITS, nodes=None, started=None)
+        if whole.state.final and not record and isinstance(taken, int) and task >= taken:
+            one = replace(one, state=State.CANCELLED, reason=NOT_TAKEN, exit_code=None)
         if asked and not whole.state.final:
             one = replace(one, state=State.ENDING)
         found[task] = one

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import chdir
+from dataclasses import replace
+from pathlib import Path
 
 from dlrun.errors import Invalid
 from dlrun.jobs.records import spec_arguments
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.spec_arguments import SpecArguments
 from dlrun.jobs.submission.prepare import Prepared, prepare, spec_inputs
+from dlrun.plan.command import more_points
 from dlrun.system.inputs.spec import Inputs
 
 
@@ -20,7 +23,14 @@ def planned(job: Job, sets: Sequence[str]) -> Prepared:
     with chdir(how.directory):
         inputs = _read(job, how, sets)
         prepared = prepare(job.directory / "spec.yaml", inputs=inputs)
-    if [one.parameters for one in prepared.plan.points] != [one.parameters for one in job.plan().points]:
+        points, earlier = ([one.parameters for one in plan.points] for plan in (prepared.plan, job.plan()))
+        if (
+            job.pool and points and points == earlier[: len(points)] != earlier
+        ):  # others were added while it ran
+            spec = more_points.with_points_of(inputs.spec, job.plan())
+            prepared = prepare(job.directory / "spec.yaml", inputs=replace(inputs, spec=spec))
+            points = earlier
+    if points != earlier:
         raise Invalid(
             f"`--set` changes the points of `{job.directory.name}`",
             help="submit the spec itself, with the new `sweep:`",
@@ -33,6 +43,11 @@ def read(job: Job, sets: Sequence[str]) -> Inputs:
     how = _how(job)
     with chdir(how.directory):
         return _read(job, how, sets)
+
+
+def directory(job: Job) -> Path:
+    """Where a job was submitted; raises Invalid if that is not known, or not there any more."""
+    return _how(job).directory
 
 
 def _how(job: Job) -> SpecArguments:

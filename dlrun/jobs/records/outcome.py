@@ -46,9 +46,11 @@ def _runs(job: Job, record: Mapping[str, Any] | None) -> list[JobStatus] | None:
     if record is None or record.get("job_id") != job.job_id:
         return None
     try:
-        return [from_plain(JobStatus, run) for run in record["runs"]]
+        runs = [from_plain(JobStatus, run) for run in record["runs"]]
     except (KeyError, TypeError, ValueError):
         return None
+    # Points were added since, or could not be.
+    return None if job.pool and len(runs) != job.array else runs
 
 
 def write(job: Job, statuses: Sequence[JobStatus], *, certain: bool = True) -> None:

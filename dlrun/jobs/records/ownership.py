@@ -101,7 +101,7 @@ def text(
         proof = {"link": link} if link is not None else {"size": size, "mtime_ns": mtime_ns}
         lines.append({"path": f"{name}/"} if size is None else {"path": name, **proof})
     if names is not None:
-        lines.append({"job": names.job, "runs": names.runs, "points": names.points})
+        lines.append(_named(names))
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
@@ -281,6 +281,20 @@ def add(directory: Path, name: str) -> None:
     if written is None or name in written.files or name in written.job:
         return
     _append(directory, {"path": name})
+
+
+def add_changing(directory: Path, name: str) -> None:
+    """Note on a directory's list that a file is dlrun's with any content, until `add_file`; raises OSError."""
+    _append(directory, {"path": name})
+
+
+def add_names(directory: Path, names: WrittenNames) -> None:
+    """Replace the names on a directory's list that its job may write; raises OSError."""
+    _append(directory, _named(names))
+
+
+def _named(names: WrittenNames) -> dict[str, Any]:
+    return {"job": names.job, "runs": names.runs, "points": names.points}
 
 
 def mark_removing(directory: Path) -> None:

@@ -95,7 +95,8 @@ LATEST = 253402300799
 
 _SHAPE: dict[str, type | tuple[type, ...]] = {
     "state": str, "job_id": str, "host": str, "reason": str, "role": str, "exit_code": int, "restarts": int, "ran": int,
-    "earlier": int, "launched": int, "staging": int, "results": int, "started": (int, float), "ended": (int, float),
+    "earlier": int, "launched": int, "staging": int, "results": int, "points": int,
+    "started": (int, float), "ended": (int, float),
 }  # fmt: skip
 
 

@@ -54,6 +54,12 @@ def start(
     )  # fmt: skip
 
 
+def plan(directory: Path, points: int) -> None:
+    """Replace the plan as a whole by one with so many points."""
+    (directory / ".new").write_text(json.dumps({"points": [{"index": index} for index in range(points)]}))
+    (directory / ".new").rename(directory / "plan.json")
+
+
 def states(directory: Path, points: int) -> list[dict]:
     return [json.loads((directory / f"points/{point}/state.json").read_text()) for point in range(points)]
 
@@ -131,6 +137,44 @@ def test_at_its_end_it_ends_what_runs_and_says_so_of_what_waits(tmp_path):
     assert pool.returncode == 128 + signal.SIGTERM
     assert [one["reason"] for one in states(tmp_path, 4)] == ["cancelled"] * 4
     assert not places[2].exists(), "no more than `at_once` at a time"
+
+
+@pytest.mark.each_python
+def test_points_that_are_added_while_others_run_follow_them(tmp_path):
+    job(tmp_path, 5)
+    plan(tmp_path, 2)
+    (tmp_path / "job.sh").write_text(
+        SCRIPT.replace("record running null", "record running null; until [ -e go ]; do sleep 0.05; done", 1)
+    )
+    for late in (2, 3, 4):
+        (tmp_path / f"points/{late}/go").touch()
+    pool = start(tmp_path, 2)
+    deadline = time.monotonic() + 60
+    while not all((tmp_path / f"points/{point}/state.json").exists() for point in range(2)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert json.loads((tmp_path / "state.json").read_text())["points"] == 2
+    plan(tmp_path, 5)
+    while json.loads((tmp_path / "state.json").read_text())["points"] != 5:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    for early in (0, 1):
+        (tmp_path / f"points/{early}/go").touch()
+    said = pool.communicate(timeout=60)[0]
+    assert pool.returncode == 0, said
+    assert "3 points were added" in said
+    assert [one["exit_code"] for one in states(tmp_path, 5)] == [0] * 5
+    assert all(len((tmp_path / f"points/{n}/place").read_text().split()) == 2 for n in range(5))
+    record = json.loads((tmp_path / "state.json").read_text())
+    assert (record["state"], record["points"]) == ("ended", 5)
+
+
+def test_the_next_start_has_the_points_that_were_added_before(tmp_path):
+    job(tmp_path, 3)
+    plan(tmp_path, 3)
+    pool = start(tmp_path, 2)
+    assert "3 of 3 points to run" in pool.communicate(timeout=60)[0]
+    assert [one["exit_code"] for one in states(tmp_path, 3)] == [0] * 3
 
 
 @pytest.mark.slow

@@ -44,3 +44,13 @@ def test_a_point_that_lost_its_node_waits(job):
 def test_a_job_that_ends_itself_without_its_first_node_was_not_cancelled(job):
     found = inside.known(job, JobStatus(job_id="7", state=State.CANCELLED))
     assert {one.state for one in found.values()} == {State.NODE_FAILED}
+
+
+def test_a_point_that_was_added_too_late_did_not_complete(job):
+    (job.directory / "state.json").write_text(json.dumps({"version": 1, "state": "ended", "points": 1}))
+    found = inside.known(job, JobStatus(job_id="7", state=State.COMPLETED, exit_code=0))
+    assert (found[1].state, found[1].reason, found[1].exit_code) == (
+        State.CANCELLED,
+        inside.NOT_TAKEN,
+        None,
+    )
