@@ -20,6 +20,14 @@ else:
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
+_GPUS = (
+    "CUDA_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+    "ZE_AFFINITY_MASK",
+    "SLURM_JOB_GPUS",
+)
+"""What schedulers set for the GPUs of a node, which are others on nodes of another type."""
 
 
 class Role:
@@ -81,6 +89,9 @@ class Role:
         own = dict(environment, DLRUN_CHOSEN_HOSTS=",".join(self.hosts))
         if self.component:
             own["DLRUN_COMPONENT"] = self.component
+        if self.component not in ("", "0"):
+            for name in _GPUS:  # those of the script's node
+                own.pop(name, None)
         self.process = child(words, stdout=self.log, stderr=self.log, cwd=self.directory, env=own)
         self.change("starting" if self.ready else "running")
 

@@ -32,7 +32,8 @@ COMMAND_CODES: dict[str, tuple[str, str]] = {
         (
             "Each role runs as a job of its own on its part of one allocation. That needs a scheduler and a launcher that start "
             "programs on chosen nodes of an allocation, or a single machine. Nodes of several types (`node_type` or `partition` "
-            "of a role) need a scheduler whose jobs can have them: Slurm's heterogeneous jobs. `sweep` is not supported."
+            "of a role) need a scheduler whose jobs can have them: Slurm (heterogeneous jobs) or "
+            "OpenPBS (chunks). `sweep` is not supported."
         ),
     ),
 }

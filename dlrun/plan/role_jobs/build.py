@@ -88,7 +88,8 @@ def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
         for name, role in sorted(wanted.items(), key=lambda one: numbers[one[0]])
     ]
     each = [build(_of_job(inputs, roles, plans, one.on_nodes, ending[0])) for one in found]
-    job = components.joined(each, inputs.site)
+    job = components.joined(each, found, inputs.site, ledger)
+    stop(ledger, inputs)
     secrets = {one.name: one for plan in plans.values() for one in plan.secrets}
     of_roles = [f"{name}: {line}" for name, plan in plans.items() for line in plan.warnings]
     return replace(

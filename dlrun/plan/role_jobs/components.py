@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from dlrun import backends
 from dlrun.model.plan import Cost, Plan
+from dlrun.model.problem import InvalidFile
 from dlrun.model.record import record
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
@@ -55,12 +56,7 @@ def check(components: Sequence[Component], spec: Spec, site: Site, ledger: Ledge
     """Add a problem for each thing that a job with nodes of several types cannot have."""
     if len(components) < 2:
         return
-    where = [
-        f"roles.{name}.{key}"
-        for one in components
-        for name in one.on_nodes
-        for key in ("node_type", "partition")
-    ]
+    where = _places(components)
     name, scheduler = site.scheduler.type, backends.scheduler(site.scheduler.type)
     kinds = " and ".join(f"`{one.node_type or one.partition}`" for one in components)
     if is_inside(name):
@@ -68,7 +64,7 @@ def check(components: Sequence[Component], spec: Spec, site: Site, ledger: Ledge
             CODE, f"roles on nodes of several types, {kinds}, cannot run inside an allocation", *where, "roles",
             help="submit the job with `dlrun submit`, or remove `node_type` and `partition` from the roles",
         )  # fmt: skip
-    elif scheduler.COMPONENTS is None:
+    elif scheduler.ROLES_INSIDE and scheduler.COMPONENTS is None:
         ledger.problem(
             CODE, f"{name} cannot give one job nodes of several types, {kinds}: {scheduler.NO_COMPONENTS}", *where, "roles",
             help="use one `node_type` for all roles, or submit the roles on other nodes as a job of their own",
@@ -84,6 +80,16 @@ def check(components: Sequence[Component], spec: Spec, site: Site, ledger: Ledge
                 CODE, f"`resources.{key}` does not tell for which of the types of nodes, {kinds}, it is meant",
                 f"resources.{key}", help="remove it, or use nodes of one type",
             )  # fmt: skip
+
+
+def _places(components: Sequence[Component]) -> list[str]:
+    """The keys of a spec by which roles are on other nodes."""
+    return [
+        f"roles.{name}.{key}"
+        for one in components
+        for name in one.on_nodes
+        for key in ("node_type", "partition")
+    ]
 
 
 def check_launchers(
@@ -104,12 +110,18 @@ def check_launchers(
             )  # fmt: skip
 
 
-def joined(jobs: Sequence[Plan], site: Site) -> Plan:
-    """One job of the plans for its components; raises InvalidFile for what cannot be in one."""
+def joined(jobs: Sequence[Plan], components: Sequence[Component], site: Site, ledger: Ledger) -> Plan:
+    """One job of the plans for its components; adds a problem for what cannot be in one."""
     first, *rest = jobs
-    join = backends.scheduler(site.scheduler.type).COMPONENTS
-    if not rest or join is None:
+    scheduler = backends.scheduler(site.scheduler.type)
+    if not rest or scheduler.COMPONENTS is None:
         return first
+    directives = first.directives
+    try:
+        directives = tuple(scheduler.COMPONENTS.join([job.directives for job in jobs]))
+    except InvalidFile as refusal:
+        for problem in refusal.problems:
+            ledger.problem(CODE, problem.message, *_places(components[1:]), "roles", help=problem.help)
     return replace(
         first,
         request=replace(
@@ -117,7 +129,7 @@ def joined(jobs: Sequence[Plan], site: Site) -> Plan:
             nodes=sum(job.request.nodes for job in jobs),
             ranks=sum(job.request.ranks for job in jobs),
         ),
-        directives=tuple(join.join([job.directives for job in jobs])),
+        directives=directives,
         cost=_sum([job.cost for job in jobs]),
         warnings=tuple(dict.fromkeys(line for job in jobs for line in job.warnings)),
     )

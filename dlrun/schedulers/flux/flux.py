@@ -40,6 +40,8 @@ FINDER = "find_flux"
 STEPS = "flux"
 POINTS_INSIDE = True
 ROLES_INSIDE = True
+# "In V1, the `resources` list MUST contain exactly one element, which MUST be either `node` or `slot`."
+NO_COMPONENTS = "its requests have one kind of node (RFC 25, version 1 of Flux's jobspec)"
 LAUNCHER = "flux"
 ACCOUNT_OPTION = "--bank"
 FEATURES = True

@@ -16,7 +16,7 @@ from dlrun.model.site import SchedulerSite
 from dlrun.model.text import Shell, digits
 from dlrun.model.units import Bytes, many
 from dlrun.schedulers.directive_list import INDEX, DirectiveList, with_gpu_type
-from dlrun.schedulers.pbs import acceptance, accounting, clients, directives as pbs, qstat
+from dlrun.schedulers.pbs import acceptance, accounting, clients, components, directives as pbs, qstat
 from dlrun.schedulers.pbs.amounts import seconds
 from dlrun.schedulers.pbs.directives import PREFIX
 from dlrun.schedulers.pbs.options import OPENPBS, OPENPBS as OPTIONS
@@ -39,12 +39,12 @@ JOB_ID = Shell(r"${PBS_JOBID/\[*\]/[]}")
 ARRAY_INDEX = Shell("${PBS_ARRAY_INDEX:-}")
 LIBRARY: tuple[str, ...] = ("pbs", "resubmit")
 RESTARTS = Shell(clients.restarts("run_count"))
-# PBS_NODEFILE has one line per MPI process (`mpiprocs`), not per host.
-HOSTS = """awk '!seen[$0]++' "$PBS_NODEFILE\""""
+HOSTS = components.HOSTS
 IDS_NAME_CLUSTER = True
 WRITES_IN_PLACE = True
 POINTS_INSIDE = True
 ROLES_INSIDE = True
+COMPONENTS = components.COMPONENTS
 # qsub(1B): in `-o` this stands for the index of a subjob, and the path that qsub makes begins with the directory's.
 PATTERNS = r"\^array_index\^|\n"
 FINDER = "find_pbs"

@@ -651,6 +651,20 @@ def test_the_search_runs_on_the_first_node_of_a_role_with_the_rule_of_the_site(t
     assert job.record("judge")["address"] == f"127.0.0.1:{job.record('judge')['port']}"
 
 
+def test_a_role_on_nodes_of_another_type_has_its_own_component_and_gpus(tmp_path):
+    shows = "echo ${DLRUN_COMPONENT-none} ${CUDA_VISIBLE_DEVICES-none}"
+    job = Job(
+        tmp_path / "job",
+        role("train", shows, component=0, ends=True),
+        role("judge", shows, component=1, ports=1, ends=True),
+    )
+    words = ("bash", "-c", 'echo "$0" >>"$DLRUN_JOB_DIR/asked"; exec "$@"', "--het-group={component}:{host}")
+    said = job.run(*words, CUDA_VISIBLE_DEVICES="0,1")
+    assert job.code == 0, said
+    assert [job.wrote(name) for name in ("train", "judge")] == ["0 0,1\n", "1 none\n"]
+    assert (tmp_path / "job/asked").read_text() == "--het-group=1:localhost\n"
+
+
 def test_on_one_machine_all_roles_have_it(tmp_path):
     job = Job(
         tmp_path / "job", server("judge"), role("main", "true", needs=["judge"], ends=True, beside="judge")

@@ -180,3 +180,56 @@ env | grep -c HET_GROUP
         check=True,
     )
     assert shown.stdout.split() == [*expand("n[0-11]"), "12"]
+
+
+PBS = SITE.replace("{type: slurm}", "{type: openpbs}").replace("{name: srun}", "{name: ssh}")
+ONE_QUEUE = PBS.replace(
+    "cpu: {node_type: cpu, exclusive: true, max_walltime: 2h, queue: batch}", "cpu: {exclusive: true}"
+)
+BY_CHUNKS = ROLES.replace("resources: {walltime: 1h", "resources: {walltime: 1h, memory_per_node: 2GiB")
+
+
+def test_openpbs_has_the_chunks_of_all_components_in_one_select(tmp_path):
+    plan = plan_of(tmp_path, BY_CHUNKS, ONE_QUEUE)
+    found = [one.text for one in plan.directives]
+    assert [text for text in found if "select=" in text] == [
+        "-l select=3:ncpus=16:mpiprocs=4:ompthreads=4:ngpus=4:mem=2gb+3:ncpus=4:mpiprocs=1:ompthreads=4:mem=2gb:thin"
+    ]
+    assert [text for text in found if text.startswith("-q")] == ["-q gpu"]
+    assert len(found) == len(set(found))
+    assert [(name, role.component) for name, role in jobs(plan).items()] == [
+        ("train", 0),
+        ("judge", 1),
+        ("clients", 1),
+    ]
+    page = scripts_of(plan)["job.sh"]
+    assert "dlrun_granted_hosts awk" in page
+    assert "slurm" not in page.lower()
+
+
+def test_openpbs_has_no_job_in_two_queues(tmp_path):
+    code, message, way_out, place = fault_of(tmp_path, BY_CHUNKS, PBS)
+    assert message == "a job of PBS cannot have `-q batch` for some of its roles beside `-q gpu`"
+    assert "node types of one queue" in way_out
+    assert (code, place.partition("\n")[0]) == ("DLR143", "cpu")
+
+
+def test_openpbs_has_one_type_of_nodes_where_it_counts_those_of_the_job(tmp_path):
+    site = ONE_QUEUE.replace("{type: openpbs}", "{type: openpbs, arithmetic: whole_job}").replace(
+        "constraint: thin, ", ""
+    )
+    assert "in total, so their nodes are of one type" in fault_of(tmp_path, BY_CHUNKS, site)[1]
+
+
+def test_flux_has_nodes_of_one_type(tmp_path):
+    site = ONE_QUEUE.replace("{type: openpbs}", "{type: flux}").replace("{name: ssh}", "{name: flux}")
+    message = fault_of(tmp_path, ROLES, site.replace("constraint: thin, ", ""))[1]
+    assert (
+        "flux cannot give one job nodes of several types, `gpu` and `cpu`: its requests have one kind of node"
+        in message
+    )
+
+
+def test_grid_engine_has_no_roles_at_all(tmp_path):
+    site = ONE_QUEUE.replace("{type: openpbs}", "{type: gridengine}").replace("constraint: thin, ", "")
+    assert "gridengine cannot run several roles in one job" in fault_of(tmp_path, ROLES, site)[1]
