@@ -106,39 +106,13 @@ WRITERS = (
                 means="a GPU is shared by NVIDIA's MPS, whose server on the node does not answer",
             ),
             Form(
-                cause="gpu-memory",
-                texts=(
-                    "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
-                    "PI_ERROR_OUT_OF_RESOURCES",
-                    "UR_RESULT_ERROR_OUT_OF_RESOURCES",
-                    "PI_ERROR_OUT_OF_HOST_MEMORY",
-                    "ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
-                    "XPU out of memory",
-                ),
-                source="https://github.com/intel/intel-extension-for-pytorch",
-                passing=True,
-            ),
-            Form(
-                cause="gpu-broken",
-                texts=(
-                    "UR_RESULT_ERROR_DEVICE_LOST",
-                    "ZE_RESULT_ERROR_DEVICE_LOST",
-                    "PI_ERROR_DEVICE_NOT_AVAILABLE",
-                    "Native API returns: 20 (",
-                ),
-                source="https://github.com/intel/llvm",
-            ),
-            Form(
                 cause="no-gpu",
                 texts=(
-                    "No device of requested type available",
-                    "No XPU devices are available",
-                    "Device acquire failed",
                     "cuInit(0) failed with: error {1}",
                     "CUDA initialization failed: cuInit",
                     "failed call to cuInit: {1}",
                 ),
-                source="https://github.com/intel/intel-extension-for-pytorch",
+                source="https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__INITIALIZE.html",
                 passing=True,
             ),
             Form(
@@ -381,7 +355,6 @@ WRITERS = (
                     "CUDA driver error: {1}",
                     "HIP error: {1}",
                     "XPU error: {1}",
-                    "Native API failed. Native API returns: {1}",
                 ),
                 source="https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
                 means="a call to a GPU's driver failed: {1}",

@@ -340,8 +340,11 @@ WRITERS = (
             Form(
                 cause="fabric",
                 texts=("Failed to modify UD QP to INIT on {1}:", "failed to create QP, unsupported QP type"),
-                source="https://github.com/openucx/ucx/blob/master/src/uct/ib/ud/base/ud_iface.c",
+                source="https://github.com/openucx/ucx/issues/9468",
+                means="a library could not use an adapter, and may have continued with another one: the job may not use it, or its port is down",
+                check="`ibstat` and `ls -l /dev/infiniband` on the node, in the container too",
                 anywhere=True,
+                passing=True,
             ),
             Form(
                 cause="locked-memory",

@@ -1,4 +1,4 @@
-"""Errors of other accelerators than GPUs of NVIDIA and AMD, and of their communication libraries: Gaudi, Ascend, oneCCL."""
+"""Errors of other accelerators than GPUs of NVIDIA and AMD, and of their communication libraries: Gaudi, Ascend, Intel with oneCCL."""
 
 from __future__ import annotations
 
@@ -33,18 +33,10 @@ WRITERS = (
             ),
             Form(
                 cause="gpu-memory",
-                texts=(
-                    "ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
-                    "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
-                    "EL0004: Failed to allocate memory",
-                ),
+                texts=("EL0004: Failed to allocate memory",),
+                regex=r"(?:\|CCL_ERROR\||oneCCL: ).*(?:ZE|UR)_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
                 source="https://github.com/intel/intel-extension-for-pytorch/issues/640",
                 anywhere=True,
-            ),
-            Form(
-                cause="gpu-broken",
-                texts=("ZE_RESULT_ERROR_DEVICE_LOST", "UR_RESULT_ERROR_DEVICE_LOST"),
-                source="https://oneapi-src.github.io/level-zero-spec/level-zero/latest/core/api.html#ze-result-t",
             ),
             Form(
                 cause="device-assert",
@@ -80,9 +72,18 @@ WRITERS = (
             Form(
                 cause="fabric-provider",
                 texts=("can't create providers for name {1}", "can't find suitable provider"),
-                regex=r"\|CCL_ERROR\| .*(?:fi_getinfo error|can not open network providers)",
+                regex=r"\|CCL_ERROR\| .*(?:fi_getinfo error|can not open network providers|atl_ofi_(?:prov_init|open_nw_provs): )",
                 source="https://github.com/intel/ipex-llm/issues/11877",
                 next="correct `FI_PROVIDER` and `FI_PROVIDER_PATH` in the job, or let oneCCL use MPI: `environment.variables: {CCL_ATL_TRANSPORT: mpi}`",
+                anywhere=True,
+            ),
+            Form(
+                cause="library-setting",
+                texts=("error while creating worker thread #{} pthread_create returns 22",),
+                source="https://github.com/intel/torch-ccl/issues/54",
+                means="oneCCL cannot bind its worker threads to the cores that it chose: they are not among those of the rank",
+                check="`taskset -pc $$` in a rank, and `CCL_WORKER_AFFINITY`, `CCL_WORKER_COUNT`, `I_MPI_PIN_DOMAIN` in the job",
+                next="set `environment.variables: {CCL_WORKER_COUNT: 1}` and `CCL_WORKER_AFFINITY` to cores of each rank, or unset it if a module sets it; `dlrun plan` shows each rank's cores",
                 anywhere=True,
             ),
             Form(
@@ -91,6 +92,67 @@ WRITERS = (
                 anywhere=True,
                 regex=r"process_group_hccl|\|CCL_ERROR\| (.+)|oneCCL: (\S+ .*EXCEPTION.*)|(DIST call hccl api failed.*)|\bE[IJ]\d{4}: (.+)",
                 source="https://github.com/uxlfoundation/oneCCL",
+            ),
+        ),
+    ),
+    Writer(
+        name="GPUs of Intel",
+        source="https://github.com/intel/intel-extension-for-pytorch",
+        line=r"\b[UZ][RE]_RESULT_ERROR_\w+|\bPI_ERROR_\w+|XPU out of memory|No XPU devices|Native API (?:failed|returns)",
+        forms=(
+            Form(
+                cause="gpu-memory",
+                texts=(
+                    "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
+                    "PI_ERROR_OUT_OF_RESOURCES",
+                    "UR_RESULT_ERROR_OUT_OF_RESOURCES",
+                    "PI_ERROR_OUT_OF_HOST_MEMORY",
+                    "ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
+                    "XPU out of memory",
+                ),
+                source="https://github.com/intel/intel-extension-for-pytorch/issues/640",
+                anywhere=True,
+                passing=True,
+            ),
+            Form(
+                cause="gpu-broken",
+                texts=(
+                    "UR_RESULT_ERROR_DEVICE_LOST",
+                    "ZE_RESULT_ERROR_DEVICE_LOST",
+                    "PI_ERROR_DEVICE_NOT_AVAILABLE",
+                    "Native API returns: 20 (",
+                ),
+                source="https://oneapi-src.github.io/level-zero-spec/level-zero/latest/core/api.html#ze-result-t",
+                means="a GPU of Intel was lost: its driver reset it, or a fault of the device",
+                check="`xpu-smi diag -d 0 -l 1` and `dmesg` on the node, and the memory that ranks used there (`dlrun usage JOB`)",
+                anywhere=True,
+            ),
+            Form(
+                cause="no-gpu",
+                texts=("No device of requested type available", "No XPU devices are available"),
+                source="https://github.com/intel/intel-extension-for-pytorch",
+                check="`sycl-ls` in the job's environment on a node of the job, and `echo $ZE_AFFINITY_MASK $ONEAPI_DEVICE_SELECTOR` there",
+                anywhere=True,
+                passing=True,
+            ),
+            Form(
+                cause="no-gpu",
+                texts=("RuntimeError: could not create an engine",),
+                source="https://github.com/intel/torch-ccl/issues/75",
+                means="oneDNN found no device that it can use: the runtime of Level Zero or OpenCL is missing, or does not fit its build",
+                check="`sycl-ls` and `clinfo -l` in the job's environment on a node of the job, and `ONEAPI_DEVICE_SELECTOR` there",
+                next="load the modules of oneAPI and of the GPU's driver that this build of PyTorch names, and make no other one's libraries come first in `LD_LIBRARY_PATH`",
+                anywhere=True,
+            ),
+            Form(
+                cause="gpu-library",
+                texts=("Native API failed. Native API returns: {1}",),
+                source="https://github.com/intel/llvm",
+                means="a call to a GPU's driver failed: {1}",
+                check="`sycl-ls` in the job's environment on a node of the job",
+                next="correct what the call is given; for a library's own call remove other versions from `LD_LIBRARY_PATH`, or install builds that belong together",
+                passing=True,
+                consequence=True,
             ),
         ),
     ),
