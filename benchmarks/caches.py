@@ -27,12 +27,15 @@ rendezvous: {address: loopback}
 storage: {node_local: {path: LOCAL, size: 10GB}}
 """
 HEAD = """\
-import os, time, torch
+import os, resource, time, torch
 import torch.utils.cpp_extension
-began, used = time.monotonic(), sum(os.times()[:4])
+def cpu_seconds():
+    found = [resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in found)
+began, used = time.monotonic(), cpu_seconds()
 """
 END = """
-seconds, cpu = time.monotonic() - began, sum(os.times()[:4]) - used
+seconds, cpu = time.monotonic() - began, cpu_seconds() - used
 open(f"{os.environ['DLRUN_RUN_DIR']}/step-{os.environ['RANK']}", "w").write(f"{seconds} {cpu}")
 """
 STEPS = {
