@@ -24,6 +24,7 @@ PASSING = (
     "point {} ended with exit code {}: {}, place {}, {} s",
     "point {} runs again, as {} is lost",
     "{} of {} points to run, {} at a time",
+    "{} points were added",
     "the walltime ends in about {} s: SIG{} to {} points",
     "{} of the points are left: another start of the job follows",
     "point {} starts again after exit code {}",
