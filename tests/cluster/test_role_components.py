@@ -79,7 +79,11 @@ def submit(alice, name, *, judge=None, train=None, **more):
                 **(judge or {}),
             },
             "train": {
-                "command": ["python3", "trainer.py", "{{ role.judge.address }}", "5"],
+                **(
+                    {}
+                    if train and "run" in train
+                    else {"command": ["python3", "trainer.py", "{{ role.judge.address }}", "5"]}
+                ),
                 "nodes": 2,
                 "ranks_per_node": 2,
                 "needs": ["judge"],
@@ -213,4 +217,20 @@ def test_a_node_of_another_component_that_is_lost_is_the_cause(alice, cluster):
         assert alice.why(job)["cause"] == "node"
     finally:
         cluster.start_node("c2")
+    alice.left_nothing(job, NODES)
+
+
+def test_all_components_start_again_after_the_loss_of_a_node(alice, cluster):
+    train = "((DLRUN_RESTART)) || exec python3 trainer.py {{ role.judge.address }} 500; echo again"
+    job = submit(alice, "goes-on", train={"run": train}, on_failure={"requeue": 2})
+    log = alice.job_dir(job) / "roles/train/logs/rank-0.log"
+    await_true(lambda: log.exists() and "step 1 " in log.read_text(), 90, "the training to begin")
+    cluster.kill_node("c2")
+    try:
+        await_true(lambda: alice.state(job)[0]["state"] != "running", 90, "the loss to be noticed")
+    finally:
+        cluster.start_node("c2")
+    (run,) = alice.ended(job, 180)
+    assert (run["state"], run["exit_code"], run["restarts"]) == ("completed", 0, 1), (run, alice.log(job))
+    assert "again" in log.read_text()
     alice.left_nothing(job, NODES)
