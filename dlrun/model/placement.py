@@ -331,12 +331,14 @@ class PoolPlan:
 
     The request of the plan is that of one point. `start`: arguments before the program that a point begins with on its node,
     where `$DLRUN_FIRST_HOST` is the host; empty on this machine. `unset`: variables of the batch job that `start` would read.
+    `mps_share`: percent of a GPU's threads for each point under NVIDIA's MPS; 0: without it.
     """
 
     nodes: int
     places: int
     start: tuple[Text, ...] = ()
     unset: tuple[str, ...] = ()
+    mps_share: int = 0
 
     @property
     def share(self) -> float:

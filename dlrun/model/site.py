@@ -318,11 +318,10 @@ class GpuBinding:
         default="all",
     )
     variable: str | None = key(
-        "variable for visible devices; default: by the kind of GPU",
-        default=None,
-        pattern=VARIABLE_NAME,
+        "variable for visible devices; default: by the kind of GPU", default=None, pattern=VARIABLE_NAME,
         expected="the name of a variable",
-    )
+    )  # fmt: skip
+    mps: bool = key("users may start NVIDIA's MPS on the nodes of their jobs", default=False)
 
 
 @record(frozen=True, slots=True, kw_only=True)

@@ -184,6 +184,10 @@ class Sweep:
         default=1,
         minimum=1,
     )
+    mps: bool = key(
+        "with `points_per_gpu`: NVIDIA's MPS lets the points of a GPU compute at the same time, an equal share each",
+        default=False,
+    )
 
 
 @record(frozen=True, slots=True, kw_only=True)

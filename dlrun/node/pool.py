@@ -28,10 +28,12 @@ from typing import TYPE_CHECKING, Any, Deque, Dict, List
 
 if TYPE_CHECKING or __package__:
     from .coordinator import LOST, Coordinator, log_line, read_state, wait, write_state
+    from .mps import Daemons
 else:  # in a job directory they are files side by side, and Python's -I does not look there
     sys.dont_write_bytecode = True
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     from coordinator import LOST, Coordinator, log_line, read_state, wait, write_state
+    from mps import Daemons
 
     del sys.path[0]
 
@@ -67,6 +69,7 @@ class Pool(Coordinator):
         self.signalled = []  # type: List[int]
         self.lost = []  # type: List[str] # hosts that do not answer any more
         self.lost_before = list(read_state(directory).get("lost") or [])  # type: List[str]
+        self.mps = Daemons(directory, int(os.environ.get("DLRUN_MPS_SHARE") or 0))
         self.points = 0
         self.plan = None  # type: Any # what the file plan.json was at the last look
 
@@ -82,7 +85,10 @@ class Pool(Coordinator):
                 self.write(point, state)
             if not is_done(state):
                 waiting.append(point)
-        free = collections.deque(places)
+        without = self.mps.start(dict.fromkeys(place.host for place in places), self.words)
+        for host in without:
+            log_line("dlrun: node {} has no daemon of NVIDIA's MPS, and gets no points".format(host))
+        free = collections.deque(place for place in places if place.host not in without)
         running = []  # type: List[Place]
         log_line("dlrun: {} of {} points to run, {} at a time".format(len(waiting), self.points, at_once))
         self.record("running")
@@ -192,8 +198,9 @@ class Pool(Coordinator):
         words += ["bash", os.path.join(self.directory, "job.sh"), str(point), str(place.number), str(starts)]
         place.log = open(os.path.join(self.path(point), "logs", "job.log"), "ab")  # noqa: SIM115 - until its end
         place.process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=place.log, stderr=place.log, cwd=self.directory
-        )
+            words, stdin=subprocess.DEVNULL, stdout=place.log, stderr=place.log, cwd=self.directory,
+            env=self.mps.environment(place.host),
+        )  # fmt: skip
         return True
 
     def words(self, host: str) -> List[str]:
@@ -344,7 +351,10 @@ def main(arguments: List[str]) -> int:
     if start and "{signal}" not in start:  # by Slurm
         pool.hosts = hosts
     pool.listen()
-    return pool.run(points, places, min(at_once or len(places), len(places)))
+    try:
+        return pool.run(points, places, min(at_once or len(places), len(places)))
+    finally:
+        pool.mps.end()
 
 
 if __name__ == "__main__":

@@ -38,6 +38,8 @@ def library(plan: Plan) -> dict[str, tuple[str, ...]]:
         files["addresses"] = ("addresses",)
     if plan.pool is not None and STEP in plan.pool.start:
         files["step"], files["ssh"] = ("step",), ("ssh",)
+    if plan.pool is not None and plan.pool.mps_share:
+        files["mps"] = ("mps",)
     return files
 
 

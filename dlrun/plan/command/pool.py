@@ -146,7 +146,11 @@ def check(spec: Spec, site: Site, ledger: Ledger) -> None:
                 ledger.problem(
                     CODE, f"`{name}` has no effect without `nodes`", f"sweep.{name}", help="add `nodes` to `sweep`"
                 )  # fmt: skip
+        if sweep.mps:
+            ledger.problem(CODE, "`mps` has no effect without `nodes`", _MPS, help="add `nodes` to `sweep`")
         return
+    if sweep.mps:
+        _check_mps(spec, site, ledger)
     if not (sweep.list or sweep.zip or sweep.grid):
         ledger.problem(
             CODE,
@@ -173,6 +177,45 @@ def check(spec: Spec, site: Site, ledger: Ledger) -> None:
     }
     for key in (key for key, is_set in unknown.items() if is_set):
         _refuse(ledger, f"`{key}` cannot be used yet for points inside one job", key)
+
+
+_MPS = "sweep.mps"
+
+
+def _check_mps(spec: Spec, site: Site, ledger: Ledger) -> None:
+    """Add a problem for each reason why the points cannot share their GPUs by NVIDIA's MPS."""
+    if spec.sweep.points_per_gpu == 1:
+        ledger.problem(
+            CODE, "`mps` has no effect without `points_per_gpu`", _MPS, help="add `points_per_gpu` to `sweep`"
+        )  # fmt: skip
+    if not site.gpu_binding.mps:
+        ledger.problem(
+            CODE,
+            f"site `{site.name}` does not state that users may start NVIDIA's MPS on its nodes",
+            _MPS,
+            help="ask its staff, and set `gpu_binding: {mps: true}` in the site profile; without `mps` the points take turns",
+        )
+    scheduler = backends.scheduler(site.scheduler.type)
+    if scheduler.POINTS_INSIDE and _by_ssh(site):
+        ledger.problem(
+            CODE,
+            f"`mps` cannot be used yet on {site.scheduler.type}",
+            _MPS,
+            help="remove `mps`: the points of a GPU take turns",
+        )
+    if spec.environment.container is not None:
+        ledger.problem(
+            CODE,
+            "`mps` cannot be used yet for points in a container",
+            _MPS,
+            "environment.container",
+            help="remove `mps`: the points of a GPU take turns",
+        )
+
+
+def _by_ssh(site: Site) -> bool:
+    """Whether a point starts by a program on its node, as no command of the scheduler does it."""
+    return backends.scheduler(site.scheduler.type).MOST_NODES != 1 and not is_command(starting(site)[0])
 
 
 def separated(spec: Spec, site: Site, binding: Binding, point: Layout, ledger: Ledger) -> Binding:
@@ -220,6 +263,10 @@ def check_plan(
             ledger, f"which GPUs a point gets is known only on whole nodes of known topology ({binding.because})",
             "sweep.nodes",
         )  # fmt: skip
+    elif spec.sweep.mps and binding.placement.node.gpu_kind != "cuda":
+        ledger.problem(
+            CODE, "NVIDIA's MPS is for GPUs of NVIDIA only", _MPS, help="remove `mps`: the points of a GPU take turns"
+        )  # fmt: skip
     elif spec.sweep.points_per_node > 1 and binding.gpu_variable is None:
         _refuse(
             ledger, f"`gpu_binding.policy` of site `{site.name}` shows the ranks of a point the GPUs of all points",
@@ -236,11 +283,14 @@ def plan(spec: Spec, site: Site) -> PoolPlan | None:
     if spec.sweep.nodes is None:
         return None
     start, unset = starting(site)
-    if backends.scheduler(site.scheduler.type).MOST_NODES != 1 and not is_command(start):
+    if _by_ssh(site):
         to_host = on_host(site)
         words = map(Text.of, ("{signal}", str(len(to_host))))
         start = (*map(Text.of, ("bash", "-p")), STEP, Text.of(Shell("$DLRUN_FIRST_HOST")), *words, *to_host)
-    return PoolPlan(nodes=spec.sweep.nodes, places=spec.sweep.points_per_node, start=start, unset=unset)
+    return PoolPlan(
+        nodes=spec.sweep.nodes, places=spec.sweep.points_per_node, start=start, unset=unset,
+        mps_share=100 // spec.sweep.points_per_gpu if spec.sweep.mps else 0,
+    )  # fmt: skip
 
 
 def starting(site: Site, component: str | None = None) -> tuple[tuple[Text, ...], tuple[str, ...]]:

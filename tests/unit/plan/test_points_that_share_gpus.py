@@ -17,6 +17,7 @@ node_types: {n: {memory: 180GiB, topology: {packages: 2, cores: 8, gpus: {count:
 """
 )
 SWEEP = "command: [train, '{{ x }}', '{{ world_size }}', '{{ gpus_per_node }}']\nsweep: {%s, x: [1, 2, 3]}\n"
+MPS = SITE + "gpu_binding: {policy: visible, mps: true}\n"
 
 
 def test_each_point_has_cores_of_its_own_and_one_gpu_that_it_shares(tmp_path):
@@ -42,6 +43,8 @@ FAULTS = [
     ("nodes: 1, points_per_gpu: 2, points_per_node: 4", "", "2,", "are both given", "remove `points_per_node`"),
     ("nodes: 1, points_per_gpu: 2", "resources: {gpus_per_node: 2}", "2}", "one rank and one GPU", "remove `gpus_per_node`"),
     ("nodes: 1, points_per_gpu: 2", "resources: {ranks_per_node: 2}", "2}", "one rank and one GPU", "remove `ranks_per_node`"),
+    ("nodes: 1, points_per_node: 4, mps: true", "", "true", "no effect without `points_per_gpu`", "add `points_per_gpu`"),
+    ("points_per_node: 1, mps: true", "", "true", "no effect without `nodes`", "add `nodes`"),
     ("nodes: 1, points_per_gpu: 5", "", "5,", "20 ranks need 20 cores", "fewer `points_per_gpu`"),
 ]  # fmt: skip
 
@@ -50,7 +53,7 @@ FAULTS = [
     ("sweep", "more", "at", "message", "help_"), FAULTS, ids=[f"{one[0]} {one[1]}" for one in FAULTS]
 )
 def test_what_is_wrong_is_said_once_and_at_its_place(tmp_path, sweep, more, at, message, help_):
-    code, text, way_out, line = fault_of(tmp_path, f"{SWEEP % sweep}{more}\n", SITE)
+    code, text, way_out, line = fault_of(tmp_path, f"{SWEEP % sweep}{more}\n", MPS)
     assert (code, line[: len(at)]) == ("DLR140", at)
     assert message in text
     assert help_ in way_out
@@ -67,3 +70,33 @@ def test_nodes_without_gpus_cannot_share_them(tmp_path, nodes, what):
     (first, *_) = [problem for problem in raised.value.problems if not problem.warning]
     assert (first.code, what in first.message) == ("DLR140", True)
     assert "`points_per_node`" in first.help
+
+
+def test_points_under_mps_have_an_equal_share_of_their_gpu(tmp_path):
+    plan = plan_of(tmp_path, SWEEP % "nodes: 2, points_per_gpu: 3, mps: true", MPS)
+    assert plan.pool.mps_share == 33
+    assert "\n  export DLRUN_MPS_SHARE=33 # " in scripts_of(plan)["job.sh"]
+    without = plan_of(tmp_path, SWEEP % "nodes: 2, points_per_gpu: 3", MPS)
+    assert "MPS" not in scripts_of(without)["job.sh"]
+
+
+@pytest.mark.parametrize(
+    ("site", "more", "message", "way_out"),
+    [
+        (SITE, "", "does not state that users may start NVIDIA's MPS", "`gpu_binding: {mps: true}`"),
+        (MPS.replace("slurm", "flux"), "", "cannot be used yet on flux", "take turns"),
+        (MPS.replace("count: 4", "kind: rocm, count: 4"), "", "for GPUs of NVIDIA only", "remove `mps`"),
+        (
+            MPS,
+            "environment: {container: {image: /x.sif, runtime: apptainer}}\n",
+            "in a container",
+            "remove `mps`",
+        ),
+    ],
+    ids=["not permitted", "flux", "AMD", "container"],
+)
+def test_where_mps_cannot_be_used(tmp_path, site, more, message, way_out):
+    with pytest.raises(InvalidFile) as raised:
+        plan_of(tmp_path, SWEEP % "nodes: 1, points_per_gpu: 2, mps: true" + more, site)
+    found = [one for one in raised.value.problems if message in one.message]
+    assert [(one.code, way_out in one.help) for one in found] == [("DLR140", True)]
