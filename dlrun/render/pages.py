@@ -64,7 +64,9 @@ def _requeue(plan: Plan) -> dict[str, object]:
     """The early signal of the job, and how it is started again."""
     found: dict[str, object] = {}
     if before := before_end(plan):
-        found["before"] = before
+        # Services run on until those that end the job have ended; then what they wrote beside their code is copied.
+        rest = [role.plan.results for role in plan.each_role if not role.ends]
+        found["before"] = before + max((int(one.before_end) for one in rest if one is not None), default=0)
     if plan.requeue_on:
         found |= {
             "requeues": plan.requeue,
@@ -100,17 +102,18 @@ def _as_data(role: RoleJob) -> dict[str, object]:
         **({"beside": role.beside} if role.beside is not None else {}),
         **({"component": role.component} if role.component is not None else {}),
         "ports": 1,
-        **dict(_ending(role.plan)),
+        **dict(_ending(role)),
         "ready": dict(_ready(role.ready)) if role.ready is not None else None,
         "within": int(role.ready.within) if role.ready is not None else None,
     }
 
 
-def _ending(plan: Plan) -> Iterator[tuple[str, object]]:
+def _ending(role: RoleJob) -> Iterator[tuple[str, object]]:
     """The signal of a role before the end of the walltime, and the seconds for its results and what it has compiled."""
+    plan = role.plan
     if plan.checkpoint is not None:
         yield "signal", plan.checkpoint.carrier
-    elif plan.results is not None:
+    elif plan.results is not None and role.ends:
         yield "signal", END_SIGNAL
     if plan.results is not None or keeps(plan):
         yield "copies", (int(plan.results.before_end) if plan.results else 0) + (5 if keeps(plan) else 0)

@@ -21,6 +21,7 @@ from dlrun.model.plan import Plan, RolePlan, Variable
 from dlrun.model.text import Shell, Text, digits, of_node
 from dlrun.model.units import many
 from dlrun.plan import log_names
+from dlrun.plan.data.software import stages_code
 from dlrun.plan.data.stage_arguments import stage_words
 from dlrun.plan.launch_line import PLAIN_SSH
 from dlrun.plan.trackers.decide import EVERY
@@ -174,7 +175,7 @@ def _of_staging(plan: Plan) -> Mapping[str, Any]:
         "chains": (bool(staged) or parts.keeps(plan)) and several,
         "keeps": parts.keeps(plan),
         "caches_key": parts.caches_key(plan),
-        "code_staged": any(data.is_code for data in staged),
+        "code_staged": stages_code(plan),
         "keeping": _keeping(plan),
         "early": any(data.start is not None for data in staged),
         "kept_nodes": 1 if plan.stage_scope == "job" else plan.request.nodes,

@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2154 # variables of lib/job.sh
 # Run in the code that was stored at the submission (`code: snapshot`). Sourced by job.sh.
 
-dlrun_use_snapshot() { # DIRECTORY: lay out this run's copy, work/ in its directory, and go to the working directory in it
+dlrun_use_snapshot() { # DIRECTORY [own]: lay out this run's copy, work/ in its directory, and go to the working directory in it
   local tree='' below='' work=$DLRUN_RUN_DIR/work laid root=$1 name names=() version parts=()
-  if [[ -n ${_dlrun_of_role-} ]]; then work=${DLRUN_JOB_DIR%/roles/*}/work; fi # all roles of a job are in one copy
+  if [[ -n ${_dlrun_of_role-} && ${2-} != own ]]; then work=${DLRUN_JOB_DIR%/roles/*}/work; fi # all roles of a job are in one copy
   laid=${work%/work}/.work.new${_dlrun_of_role-}
   rm -f -- "$DLRUN_RUN_DIR/in-place-code"
   if [[ -e $DLRUN_JOB_DIR/code/snapshot ]]; then mapfile -t parts <"$DLRUN_JOB_DIR/code/snapshot"; fi
@@ -54,9 +54,11 @@ dlrun_work_on_nodes() { # ranks run in the copies of work/ that the nodes have, 
     return 0
   fi
   export DLRUN_WORK=$copy${DLRUN_WORK#"$_dlrun_work"}
-  _dlrun_lead_into "$_dlrun_work" "$copy"
+  _dlrun_lead_into "$_dlrun_work" "$copy" "$_dlrun_work"
   _dlrun_away=$copy
-  cd -- "$DLRUN_WORK" || _dlrun_no_snapshot "there is no $DLRUN_WORK on this node"
+  if [[ -d $copy ]]; then # else no rank is on this node; rank.sh goes there, too
+    cd -- "$DLRUN_WORK" || _dlrun_no_snapshot "there is no $DLRUN_WORK on this node"
+  fi
   _dlrun_on[asked]=" _dlrun_leave_copy${_dlrun_on[asked]}"
   _dlrun_on[gone]=" _dlrun_leave_copy${_dlrun_on[gone]/ _dlrun_name_written/} _dlrun_name_written" # once it is there again
 }
@@ -75,14 +77,14 @@ _dlrun_no_snapshot() { # WHY: end the job
   _dlrun_give_up "code: snapshot: $1"
 }
 
-_dlrun_lead_into() { # FROM TO: what search paths and a container's mounts name of the submission is the snapshot's, if it has it
+_dlrun_lead_into() { # FROM TO [LIKE]: what search paths and a container's mounts name of the submission is the snapshot's, if it, or LIKE, has it
   local name part parts text
   for name in PATH PYTHONPATH "${!DLRUN_MOUNT_@}"; do
     if [[ -z ${!name-} ]]; then continue; fi
     IFS=: read -ra parts <<<"${!name}"
     text=''
     for part in "${parts[@]}"; do
-      if [[ $part == "$1" || $part == "$1/"* ]] && [[ -e $2${part#"$1"} ]]; then part=$2${part#"$1"}; fi
+      if [[ $part == "$1" || $part == "$1/"* ]] && [[ -e ${3-$2}${part#"$1"} ]]; then part=$2${part#"$1"}; fi
       text+=:$part
     done
     export "$name=${text#:}"

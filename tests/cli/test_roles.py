@@ -255,6 +255,66 @@ def test_all_roles_run_in_one_copy_of_the_code_and_the_one_that_ends_the_job_has
     assert not job.exists()
 
 
+STAGED = """\
+code: {stage: true}
+resources: {walltime: 5m}
+roles:
+  judge:
+    run: |
+      pwd; cat version; echo judge >out; echo judge >of-judge
+      echo up
+      exec sleep 600
+    ready: {log: up, within: 2m}
+  train:
+    run: |
+      until [ -e PLACE/edited ]; do sleep 0.1; done
+      pwd; cat version; ls; echo train >out
+    needs: [judge]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.needs("git")
+def test_each_role_has_a_copy_of_the_code_on_its_node_and_what_it_writes_comes_back_to_its_directory(dlrun):
+    storage = f"storage: {{node_local: {{path: {dlrun.place}/local, size: 10GB}}}}\n"
+    (dlrun.place / "local").mkdir()
+    (dlrun.place / "site.yaml").write_text(LOCAL + storage)
+    (dlrun.place / "version").write_text("version 1\n")
+    (dlrun.place / ".gitignore").write_text("*.yaml\njobs/\nlocal/\n")
+    commit(dlrun.place)
+    job = dlrun.submit("site: ./site.yaml\n" + STAGED.replace("PLACE", str(dlrun.place)))
+    (dlrun.place / "version").write_text("version 2\n")
+    (dlrun.place / "edited").touch()
+    dlrun("logs", "-f", job, code=None)
+    log_of_job = (job / "logs/job.log").read_text()
+    train, judge = log(job, "train").splitlines(), log(job, "judge").splitlines()
+    assert train[-2:] == ["version 1", "version"], log_of_job
+    assert judge[-2:] == ["version 1", "up"], log_of_job
+    places = [
+        next(line for line in lines if line.startswith(f"{dlrun.place}/local/")) for lines in (train, judge)
+    ]
+    assert places[0] != places[1]
+    works = {name: job / "roles" / name / "work" for name in ("judge", "train")}
+    written = {name: sorted(path.name for path in work.iterdir()) for name, work in works.items()}
+    assert written == {
+        "judge": [".gitignore", "of-judge", "out", "version"],
+        "train": [".gitignore", "out", "version"],
+    }, log_of_job
+    assert {name: (work / "out").read_text() for name, work in works.items()} == {
+        "judge": "judge\n",
+        "train": "train\n",
+    }
+    of_judge = (job / "roles/judge/logs/job.log").read_text()
+    named = of_judge.split(f"the program wrote to {works['judge']}: ")[1].splitlines()[0]
+    assert sorted(named.split(", ")) == ["of-judge", "out"]
+    kept = (path for path in (dlrun.place / "local").rglob("*") if ".dlrun" not in path.parts)
+    assert not [path for path in kept if "code" in path.name]
+    for path in (works["judge"] / "of-judge", works["judge"] / "out", works["train"] / "out"):
+        path.unlink()  # else they are kept, as what a program wrote
+    dlrun("clean", job, "--yes")
+    assert not job.exists()
+
+
 @pytest.mark.slow
 @pytest.mark.needs("git")
 def test_a_snapshot_has_the_directories_of_all_roles(dlrun):

@@ -389,6 +389,93 @@ def test_results_are_copied_where_the_job_is_cancelled(alice):
     arrived(alice, job, to)
 
 
+CODED = """\
+import os, sys, time, urllib.request
+import lib
+
+with urllib.request.urlopen(f"http://{sys.argv[1]}/score", timeout=20) as answer:
+    answer.read()
+with open(f"out-{os.environ['RANK']}", "w") as file:
+    file.write(os.uname().nodename)
+if os.environ["RANK"] == "0":
+    with open("out", "w") as file:
+        file.write("train")
+print(lib.VERSION, lib.__file__, flush=True)
+print("has written", flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+def with_code_on_nodes(alice, name, seconds, walltime="5m"):
+    """Submit a training of two nodes that writes beside its code, as its judge does, to a file of the same name; its id."""
+    with_storage(alice)
+    alice.write("coded.py", CODED)
+    alice.write("lib.py", "VERSION = 1\n")
+    spec = {
+        "name": name,
+        "site": "./local.yaml",
+        "code": {"stage": True},
+        "environment": {"variables": {"PYTHONDONTWRITEBYTECODE": "1"}},
+        "resources": {"walltime": walltime, "exclusive": True},
+        "hold": True,
+        "roles": {
+            "judge": {"run": "echo judge >out; exec python3 server.py {{ role.judge.port }}"},
+            "train": {
+                "command": ["python3", "coded.py", "{{ role.judge.address }}", str(seconds)],
+                "nodes": 2,
+                "ranks_per_node": 1,
+                "needs": ["judge"],
+            },
+        },
+    }
+    job = alice.dlrun("submit", str(alice.write(f"{name}.yaml", spec)), "--parsable").stdout.strip()
+    alice.write("lib.py", "VERSION = 2\n")
+    alice.dlrun("release", job)
+    return job
+
+
+def came_back(alice, job):
+    """What each role wrote is in its own directory, and the nodes have nothing any more."""
+    place, log = alice.job_dir(job) / "roles", alice.log(job)
+    printed = [(place / f"train/logs/rank-{rank}.log").read_text() for rank in (0, 1)]
+    assert all("1 /tmp/dlrun-alice/.results-code-" in text for text in printed), printed
+    found = {
+        name: {path.name: path.read_text().strip() for path in (place / name / "work").glob("out*")}
+        for name in ("judge", "train")
+    }
+    assert found["judge"] == {"out": "judge"}, log
+    assert found["train"] == {"out": "train", "out-0": "n2", "out-1": "n3"}, log
+    for node in NODES:
+        assert not [one for one in names(alice, node) if one.startswith((".results", "code"))]
+    alice.left_nothing(job, NODES)
+
+
+def test_what_roles_write_beside_code_on_their_nodes_comes_back(alice):
+    job = with_code_on_nodes(alice, "coded", 0)
+    (run,) = alice.ended(job, 120)
+    assert (run["state"], run["exit_code"]) == ("completed", 0), alice.log(job)
+    came_back(alice, job)
+
+
+def test_what_roles_write_beside_their_code_comes_back_where_the_job_is_cancelled(alice):
+    job = with_code_on_nodes(alice, "coded-cancelled", 1000)
+    await_written(alice, job)
+    alice.dlrun("cancel", job)
+    alice.ended(job, 120)
+    works = [alice.job_dir(job) / "roles" / name / "work" for name in ("judge", "train")]
+    await_true(lambda: all((work / "out").exists() for work in works), 60, "what both roles wrote")
+    came_back(alice, job)
+
+
+def test_what_roles_write_beside_their_code_comes_back_before_the_walltime_ends(alice):
+    job = with_code_on_nodes(alice, "coded-late", 1000, walltime="1m")
+    (run,) = alice.ended(job, 180)
+    assert run["state"] == "timed out", alice.log(job)
+    assert "SIGUSR2 to role train" in alice.log(job)
+    assert "SIGUSR2 to role judge" not in alice.log(job)
+    came_back(alice, job)
+
+
 def test_the_example(alice):
     for name in ("spec.yaml", "judge.py", "train.py"):
         alice.write(name, (EXAMPLE / name).read_text())

@@ -35,6 +35,7 @@ _STARTED = ("state.json", "failures/.dlrun")
 """A job that has begun has one of these; before that the names that it would write are not its own."""
 _BEFORE = ("logs/", "logs/job.log", ".cancel")
 """The names that exist before it begins."""
+_ROLE = re.compile(r"roles/[^/]+/(?=\.?work)")
 _WORK = re.compile(r"(?:work|\.work\.new(?:-[^/]+)?)/")
 """The copy of a snapshot in which a run works, and one, of a job or a role, that is not complete (templates/lib/snapshot.sh)."""
 _LAST = ("outcome.json", "state.json", "plan.json", "study.json", "tune.json", "submission.json", LIST)
@@ -176,8 +177,10 @@ class _Listed:
         return run, path.removeprefix(run)
 
     def _is_copied(self, path: str) -> bool:
-        """Whether the path is in a run's copy of a snapshot, as it was laid out."""
+        """Whether the path is in the copy of a snapshot that a run, or a role, has, as it was laid out."""
         run, name = self._split(path)
+        if (of_role := _ROLE.match(name)) is not None:
+            name = name[of_role.end() :]
         match = _WORK.match(name)
         if run not in self._begun or "work/" not in self._run or match is None:
             return False

@@ -24,6 +24,7 @@ from dlrun.jobs.remote.files import FILES, seconds
 from dlrun.jobs.remote.kept import Kept
 from dlrun.jobs.remote.target import RemoteFile, Target
 from dlrun.model.data import DATE, Snapshot
+from dlrun.plan.data.software import stages_code
 from dlrun.system.transport.protocol import Transport
 from dlrun.system.transport.scripts import script
 from dlrun.system.transport.session import Session, run
@@ -76,6 +77,8 @@ def fetch(
     if names and isinstance((plan := job.plan()).code, Snapshot):
         if plan.points:
             names = [f"points/*/{WORK}/{name}" for name in names]
+        elif any(stages_code(role.plan) for role in plan.each_role):
+            names = [f"roles/*/{WORK}/{name}" for name in names]
         else:
             there, here = f"{there}/{WORK}", to or here / WORK
     elif names:
@@ -237,7 +240,7 @@ _NOT_FETCHED = frozenset({
     SUBMISSION, remote_record.SENT, RERUNS, RERUN_OF, FETCHED,
 })  # fmt: skip
 """Files that the record has from the beginning, or that are only on this machine."""
-_COPY = re.compile(rf"({FILES}|(points/[0-9]+/)?{WORK})/")
+_COPY = re.compile(rf"({FILES}|(points/[0-9]+/|roles/[^/]+/)?{WORK})/")
 """The begin of the names of sent files: as they came, and in the copies of a snapshot in which runs work."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from dlrun.model.data import CodeMode, ResultsPlan, Snapshot
-from dlrun.model.plan import DataPlan
+from dlrun.model.plan import DataPlan, Plan
 from dlrun.model.program import Container, is_pulled
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
@@ -96,6 +96,11 @@ def _results_of_code(walltime: Duration | None) -> ResultsPlan:
     """The copy of what the program writes beside its staged code, without `results`: code is small, and so is the time for it."""
     seconds = _BEFORE_END if walltime is None else max(1, min(_BEFORE_END, int(walltime) // 10))
     return ResultsPlan(to="", when="always", before_end=Duration(seconds))
+
+
+def stages_code(plan: Plan) -> bool:
+    """Whether the ranks of a plan run in copies of the submitted code on their nodes."""
+    return any(one.is_code and one.strategy != "in_place" for one in plan.data)
 
 
 def _place_code(spec: Spec, site: Site, data: Sequence[DataPlan], ledger: Ledger) -> DataPlan | None:

@@ -22,6 +22,7 @@ from dlrun.model.text import Shell, Text
 from dlrun.model.topology import DEVICE_ORDER, VISIBILITY, Topology
 from dlrun.plan.build import PlanInputs, build, sentence, stop
 from dlrun.plan.command import pool
+from dlrun.plan.data.software import stages_code
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.role_jobs import components, order, shares, supported
 from dlrun.plan.role_jobs.inputs import RolePlanInputs, on_owners_nodes
@@ -68,8 +69,12 @@ def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
     main = plans[ending[0]]
     copied = isinstance(main.code, Snapshot)
     ready = {
-        name: order.ready_of(name, wanted, roles[name].directory, ledger, snapshot=copied) for name in wanted
+        name: order.ready_of(
+            name, wanted, roles[name].directory, ledger, snapshot=copied, staged=stages_code(plans[name])
+        )
+        for name in wanted
     }
+    stop(ledger, inputs)
     start, unset = _starting(inputs.site, components.MARK if len(found) > 1 else None)
     numbers = {
         name: number for number, one in enumerate(found) for names in one.on_nodes.values() for name in names

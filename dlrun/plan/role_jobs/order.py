@@ -87,13 +87,27 @@ def _circle(roles: Mapping[str, Role]) -> Sequence[str]:
 
 
 def ready_of(
-    name: str, roles: Mapping[str, Role], directory: str, ledger: Ledger, *, snapshot: bool = False
+    name: str,
+    roles: Mapping[str, Role],
+    directory: str,
+    ledger: Ledger,
+    *,
+    snapshot: bool = False,
+    staged: bool = False,
 ) -> Ready | None:
-    """When a role is ready; None: as soon as it has started. snapshot: roles run in a copy of the code."""
+    """When a role is ready; None: once it has started. snapshot: roles run in a copy of the code; staged: on their nodes."""
     role = roles[name]
     if role.ready is not None:
         if role.ready.file is None:
             return role.ready
+        if staged and not role.ready.file.startswith("/"):
+            ledger.problem(
+                CODE,
+                f"`{role.ready.file}` is on a node of role `{name}`, as `code.stage` is set: the job cannot see it from another",
+                f"roles.{name}.ready.file",
+                f"roles.{name}.ready",
+                help="write an absolute path on a shared file system, or use `{log: TEXT}`",
+            )
         if snapshot:
             return role.ready  # role.py finds it in the copy of the code
         # roles.py has another working directory.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dlrun import backends
-from dlrun.model.data import Snapshot
 from dlrun.model.plan import Plan
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
@@ -27,7 +26,6 @@ def check(spec: Spec, site: Site, ledger: Ledger) -> None:
     sweep = spec.sweep
     unknown = {
         "sweep": bool(sweep.list or sweep.zip or sweep.grid),
-        "code.stage": isinstance(spec.code, Snapshot) and spec.code.stage,
     }
     for key in (key for key, is_set in unknown.items() if is_set):
         ledger.problem(

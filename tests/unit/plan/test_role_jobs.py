@@ -125,6 +125,36 @@ def test_a_job_that_is_requeued_is_not_given_its_bad_nodes_again(tmp_path):
     subprocess.run(["bash", "-n", "-c", requeue], check=True)
 
 
+STAGED = SITE + "storage: {node_local: {path: /local, size: 1TB}}\n"
+
+
+def test_code_on_the_nodes_is_a_copy_of_each_role_which_comes_back_before_the_walltime_ends(tmp_path):
+    spec = TWO + "code: {stage: true}\ncheckpoint: {signal: TERM, before_end: 3m}\n"
+    made = scripts_of(plan_of(tmp_path, spec, STAGED))
+    for name in ("judge", "train"):
+        lines = made[f"roles/{name}/job.sh"].splitlines()
+        assert [line.partition(" #")[0] for line in lines if line.startswith("dlrun_use_snapshot")] == [
+            "dlrun_use_snapshot /home/ada/project own"
+        ]
+        assert "dlrun_work_on_nodes" in made[f"roles/{name}/job.sh"]
+    whole = json.loads(made["roles.json"])
+    assert [role.get("signal") for role in whole["roles"]] == [None, "USR1"], (
+        "the server answers until the end"
+    )
+    assert [role["copies"] for role in whole["roles"]] == [65, 65]
+    assert whole["before"] == 180 + 60 + 60, "the checkpoint, what the training wrote, and then the server"
+
+
+def test_a_role_whose_code_is_on_its_node_is_not_ready_by_a_file_there(tmp_path):
+    text = "code: {stage: true}\nroles: {a: {command: [a], ready: {file: up}}, b: {command: [b], needs: [a]}}"
+    code, message, help_, at = fault_of(tmp_path, text, STAGED)
+    assert (code, at.startswith("up")) == ("DLR142", True)
+    assert "a node of role `a`" in message
+    assert "absolute path" in help_
+    plan_of(tmp_path, text.replace("file: up", "file: /shared/up"), STAGED)
+    plan_of(tmp_path, text, SITE)
+
+
 ENDING = """\
 checkpoint: {signal: TERM, before_end: 3m}
 on_failure: {requeue: 2, user_error: requeue}
