@@ -88,3 +88,7 @@ def test_results_are_copied_before_the_services_end(alice):
 
 def test_a_bad_node_gets_no_role(alice):
     test_role_nodes.a_bad_node_gets_no_role(alice)
+
+
+def test_what_roles_write_beside_code_on_their_nodes_comes_back(alice):
+    test_roles.test_what_roles_write_beside_code_on_their_nodes_comes_back(alice)

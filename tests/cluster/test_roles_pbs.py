@@ -140,3 +140,7 @@ def test_data_go_with_a_job_that_is_cancelled(alice):
 
 def test_a_bad_node_gets_no_role(alice):
     test_role_nodes.a_bad_node_gets_no_role(alice)
+
+
+def test_what_roles_write_beside_code_on_their_nodes_comes_back(alice):
+    test_roles.test_what_roles_write_beside_code_on_their_nodes_comes_back(alice)
