@@ -362,13 +362,15 @@ class CachePlan:
 class CachesPlan:
     """Caches of compilers on node-local storage. base: directory on the node; key: subdirectory of this environment.
 
-    keep: they begin with what earlier jobs have compiled, from the user's store, and what is new goes there.
+    keep: they begin with what earlier jobs have compiled, from the user's store, and what is new goes there. place: the directory
+    of that store; empty: that of the job directories.
     """
 
     base: Text
     key: str = saved(pattern=WORD)
     caches: tuple[CachePlan, ...] = ()
     keep: bool = False
+    place: str = ""
 
 
 @record(frozen=True, slots=True, kw_only=True)

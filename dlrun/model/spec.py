@@ -299,11 +299,15 @@ class Spec:
         "site's fabric; fail: end a job that falls back to sockets",
         default="off",
     )
-    caches: Literal["auto", "off"] = key(
+    caches: str = key(
         "directories for what compilers keep (torch.compile, Triton, CUDA, …); auto: private ones on node-local storage, one for "
-        "each rank where sharing fails, with what earlier jobs have compiled; variables that are set already are kept; off: each "
-        "tool uses its own",
+        "each rank where sharing fails, with what earlier jobs have compiled; variables that are set already are kept; a "
+        "directory on the shared file system: the same, and what was compiled is kept there for later jobs, not beside the job "
+        "directories; off: each tool uses its own",
         default="auto",
+        pattern=r"auto|off|(?:/|~/|\$HOME/|\$\{HOME\}/)[^\x00-\x1f\x7f]+",
+        expected="`auto`, `off`, or a directory as a full path (or `~/…`)",
+        path=True,
     )
     code: CodeMode | Snapshot = key(
         "record: note commit and digests of the code when the job is submitted, and log at each start what has changed since; "

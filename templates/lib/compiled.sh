@@ -9,6 +9,8 @@ _dlrun_save_at=             # the time of the next, in seconds since the start
 _dlrun_saved_at_warning=
 _dlrun_saver=               # its process, where a step on the first node saves
 
+_dlrun_compiled_in=         # the directory of the store, if it is not that of the job directories
+
 dlrun_keep_compiled() { # BASE KEY OFFSET INDEX COMMAND...: nodes begin with the entries for this machine in the user's store
   local place=${DLRUN_JOB_DIR%/*} id=$DLRUN_RUN_ID store failed # COMMAND starts a step on each node, whose number is the expansion INDEX,
   # and OFFSET of the ports is for the relay, or `-` for one node; in a job that stages data, they come with these
@@ -18,7 +20,7 @@ dlrun_keep_compiled() { # BASE KEY OFFSET INDEX COMMAND...: nodes begin with the
   export DLRUN_CACHES_RUN=${id//[!A-Za-z0-9._-]/-} # where the entries are that all nodes have or none
   failed=("$DLRUN_RUN_DIR"/compiled "$DLRUN_RUN_DIR"/not-seeded*)
   if [[ -e ${failed[0]} || -e ${failed[1]} ]]; then rm -f -- "${failed[@]}"; fi # of an earlier start
-  { read -r store <"$DLRUN_JOB_DIR/store"; } 2>/dev/null || store=$place/.dlrun-hub-$EUID
+  { read -r store <"$DLRUN_JOB_DIR/store"; } 2>/dev/null || store=${_dlrun_compiled_in:-$place}/.dlrun-hub-$EUID
   _dlrun_compiled=(--store "$store" --key "$2") _dlrun_compiled_base=$1 _dlrun_compiled_key=$2
   _dlrun_on_event gone _dlrun_save_at_end
   _dlrun_on_event second _dlrun_save_at_times

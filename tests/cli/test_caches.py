@@ -161,6 +161,52 @@ def test_a_store_of_which_nothing_is_left_goes_as_a_whole(dlrun, here):
 
 
 @pytest.mark.slow
+def test_what_is_compiled_is_kept_in_a_directory_of_the_users_choice(dlrun, here):
+    line = (
+        'run: \'ls "$TRITON_CACHE_DIR"; touch "$TRITON_CACHE_DIR/entry"\'\nresources: {ranks_per_node: 1}\n'
+    )
+    mine = dlrun.place / "my place"
+    base = dlrun.submit(f"site: site.yaml\ncaches: '{mine}'\n{line}", "--wait").parent
+    (mark,) = mine.glob(".dlrun-hub-*/caches--*/*.json")
+    assert list(base.glob(".dlrun-hub-*")) == []
+    shutil.rmtree(next(here.glob("dlrun-caches-*")))
+    assert "entry" in dlrun("submit", dlrun.place / "spec.yaml", "--wait").stdout
+    assert f" in {mark.parents[1]}\n" in dlrun("clean").stderr
+    for one in mark.parent.glob("*.json"):
+        os.utime(one, (0, 0))
+    dlrun("clean", "--yes")
+    assert list(mine.iterdir()) == []
+
+
+def test_a_login_node_has_the_directory_from_the_script(dlrun):
+    """It has no file that names the store."""
+    spec = dlrun.spec("command: [x]\nresources: {ranks_per_node: 1}\ncaches: '/my place'\n")
+    (line,) = (
+        one for one in dlrun("submit", spec, "--dry-run").stdout.splitlines() if "_compiled_in=" in one
+    )
+    script = (
+        f'source "{ROOT}/templates/lib/compiled.sh"; _dlrun_on_event() {{ :; }}; {line}\n_dlrun_host=n1\n'
+        'dlrun_keep_compiled /tmp key - 0 bash; echo "${_dlrun_compiled[@]}"'
+    )
+    names = {"DLRUN_JOB_DIR": str(dlrun.place), "DLRUN_RUN_DIR": str(dlrun.place), "DLRUN_RUN_ID": "1"}
+    done = subprocess.run(
+        ["bash", "-euc", script],
+        env={"PATH": os.environ["PATH"], "DLRUN_FIRST_HOST": "n1", **names},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"--store /my place/.dlrun-hub-{os.geteuid()} --key key\n"
+
+
+@pytest.mark.parametrize("value", ["kept/here", "yes", "~"])
+def test_a_directory_of_the_users_choice_is_named_in_full(dlrun, value):
+    spec = dlrun.spec(f"command: [x]\nresources: {{ranks_per_node: 1}}\ncaches: '{value}'\n")
+    said = dlrun("submit", spec, "--dry-run", code=2).stderr
+    assert f"`caches` takes `auto`, `off`, or a directory as a full path (or `~/…`), not `{value}`" in said
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("trap", ["a link", "a directory that others can write"])
 def test_a_directory_that_another_could_have_written_is_not_used(dlrun, here, trap):
     user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()

@@ -50,6 +50,7 @@ def command(
     whose end is not known is kept. What a killed `dlrun submit` has left, and versions of code (`code: snapshot`), models and
     data sets of a hub (`hf://`), container images and compiled code (`caches`) that no job uses any more, are removed as well.
     """
+    from dlrun.jobs.hubs.store import bases_named
     from dlrun.jobs.queue import clean, status
     from dlrun.jobs.records import jobs as store, links
 
@@ -60,6 +61,8 @@ def command(
     members = [job for inside in studies.values() for job in inside]
     found = [*named, *members] if jobs else store.all_jobs(base)
     chosen = list({job.directory: job for job in found}.values())
+    places = [base, *(job.directory.parent for job in chosen)]
+    kept_in = [*places, *(place for job in chosen for place in bases_named(job.directory))]
     states = status.of(chosen, prompt=bool(jobs), unasked=notice)
     listed = list(clean.candidates(chosen, states, older=older, larger=larger))
     listed += [clean.study(directory, inside, listed) for directory, inside in studies.items()]
@@ -74,13 +77,12 @@ def command(
         with clean.locked(one.directory for one in going if one.jobs is not None):
             gone = [one for one in going if clean.remove(one, others=everything)]
         links.forget_lost(base)
-    places = [base, *(job.directory.parent for job in chosen)]
     _clean_unfinished(places, yes=yes)
     _clean_code(places, prune=yes)
-    _clean_hubs(places, prune=yes)
+    _clean_hubs(kept_in, prune=yes)
     if as_json:
         jobs_as_data = [_as_data(one, removed=one in gone) for one in listed]
-        left = _stores_as_data(places)
+        left = _stores_as_data(kept_in)
         echo_json({"version": JSON_VERSION, "clean": jobs_as_data, "stores": left}, indent=1)
         return
     _report(listed, going, gone, yes=yes)

@@ -38,6 +38,8 @@ _COMPILED = "caches--"
 _UNUSED_AFTER = 30 * 86_400.0
 """Seconds after its last use for which that is kept."""
 _MARK = ".json"
+_NAMED = "store"
+"""The file of a job directory, or of a role's, that names the store (templates/lib/compiled.sh)."""
 _SECONDS = 30.0
 """For a submission or `clean` before this one, where nothing is fetched."""
 
@@ -56,7 +58,19 @@ def named_in(plan: Plan, base: Path, target: Path) -> dict[str, str]:
     """The files of a job directory that name its store, for what compilers have compiled in the job or its roles."""
     parts = {"": plan} | {f"{role_directory(role.name)}/": role.plan for role in plan.each_role}
     keep = [prefix for prefix, one in parts.items() if one.caches is not None and one.caches.keep]
-    return {f"{prefix}store": f"{place_for(base, target)}\n" for prefix in keep}
+    usual = place_for(base, target)
+    own = {prefix: parts[prefix].caches for prefix in keep}
+    places = {prefix: beside(Path(one.place)) if one and one.place else usual for prefix, one in own.items()}
+    return {f"{prefix}{_NAMED}": f"{place}\n" for prefix, place in places.items()}
+
+
+def bases_named(directory: Path) -> list[Path]:
+    """The directories of the stores that the files of `named_in` name in a job directory."""
+    found = []
+    for file in (directory / _NAMED, *directory.glob(f"{role_directory('*')}/{_NAMED}")):
+        with suppress(OSError):
+            found.append(Path(os.fsdecode(read_bytes(file, MOST)).rstrip("\n")).parent)
+    return found
 
 
 def of_repository(place: Path, source: HubSource) -> Path:

@@ -70,7 +70,13 @@ def decide(
         )
     if not chosen:
         return None
-    return CachesPlan(base=base, key=_key(spec, installed), caches=tuple(chosen), keep=not shared)
+    return CachesPlan(
+        base=base,
+        key=_key(spec, installed),
+        caches=tuple(chosen),
+        keep=not shared,
+        place="" if spec.caches == "auto" else spec.caches.rstrip("/"),
+    )
 
 
 def _has(cache: Cache, compiles: Collection[str], installed: Installed) -> bool:
