@@ -50,8 +50,9 @@ TORCH = {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR"}
     [
         ("", None, TORCH),
         ("cuda", None, TORCH | {"CUDA_CACHE_PATH"}),
-        ("rocm", None, TORCH | {"MIOPEN_USER_DB_PATH", "MIOPEN_CUSTOM_CACHE_DIR"}),
+        ("rocm", None, TORCH | {"MIOPEN_USER_DB_PATH", "MIOPEN_CUSTOM_CACHE_DIR", "AMD_COMGR_CACHE_DIR"}),
         ("", {"numba": "0.62"}, {"NUMBA_CACHE_DIR"}),
+        ("", {"tilelang": "0.1.6"}, {"TILELANG_CACHE_DIR"}),
         ("", {"triton": "3.5"}, {"TRITON_CACHE_DIR"}),
         ("cuda", {"torch": "2.9", "flashinfer-python": "0.5"},
          TORCH | {"CUDA_CACHE_PATH", "FLASHINFER_WORKSPACE_BASE", "FLASHINFER_CUBIN_DIR"}),

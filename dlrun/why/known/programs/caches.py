@@ -27,6 +27,8 @@ _TOOLS = (
     ("Triton", r"\.triton|triton[/_]cache", "TRITON_CACHE_DIR", "triton-lang/triton"),
 )
 """Name, a part of its cache's path, the variable, repository."""
+_QUOTA = r"(?:Errno 122|[Qq]uota exceeded)"
+_HUB = r"huggingface/(?:hub|datasets|modules)"
 
 WRITERS = (
     Writer(
@@ -43,6 +45,46 @@ WRITERS = (
                 f"sets {variable}: then name such a directory there, `environment.variables: {{{variable}: /tmp/cache}}`",
             )
             for name, path, variable, repository in _TOOLS
+        )
+        + tuple(
+            Form(
+                cause="cache-quota",
+                texts=(),
+                regex=rf"{_QUOTA}.*/(?:{path})|/(?:{path}).*{_QUOTA}",
+                source=f"https://github.com/{repository}",
+                means=f"a disk quota is used up by the cache of {name}",
+                next=f"`caches: auto` (the default) keeps it on node-local storage, unless {variable} is set: "
+                f"then name such a directory there, `environment.variables: {{{variable}: /tmp/cache}}`",
+            )
+            for name, path, variable, repository in _TOOLS
+        ),
+    ),
+    Writer(
+        name="the cache of the Hugging Face Hub",
+        source="https://huggingface.co/docs/huggingface_hub/guides/manage-cache",
+        forms=tuple(
+            Form(
+                cause=cause,
+                texts=(),
+                regex=rf"(?:{text}).*/{_HUB}|/{_HUB}.*(?:{text})",
+                source="https://huggingface.co/docs/huggingface_hub/guides/manage-cache",
+                means=means,
+                next="name what is read under `data` (as `hf://ORG/NAME`): `dlrun submit` fetches it once; or move the cache: "
+                "`environment.variables: {HF_HOME: /scratch/me/huggingface}`",
+            )
+            for cause, text, means in (
+                ("cache-quota", _QUOTA, "a disk quota is used up by the cache of the Hugging Face Hub"),
+                (
+                    "file-locks",
+                    "Errno 37|No locks available",
+                    "the cache of the Hugging Face Hub is on a file system without locks, and each rank locks its files",
+                ),
+                (
+                    "cache-file",
+                    "Errno 116|Stale file handle",
+                    "the cache of the Hugging Face Hub is on a network file system, where another rank has replaced a file",
+                ),
+            )
         ),
     ),
 )
