@@ -15,7 +15,7 @@ case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memo
 3) dlrun_bind 24 72-95,168-191 --preferred=3; dlrun_show_gpus ROCR_VISIBLE_DEVICES 3 ;;
 esac
 dlrun_measure # beside the program: records what the ranks of this node use, for `dlrun usage`
-dlrun_caches "${TMPDIR:-/tmp}" bdb606664bd8 no TORCHINDUCTOR_CACHE_DIR=inductor TRITON_CACHE_DIR=triton TORCH_EXTENSIONS_DIR=torch_extensions:.cache/torch_extensions MIOPEN_USER_DB_PATH=miopen MIOPEN_CUSTOM_CACHE_DIR=miopen # private directories of this node, where nothing else is set
+dlrun_caches "${TMPDIR:-/tmp}" bdb606664bd8 no TORCHINDUCTOR_CACHE_DIR=inductor TRITON_CACHE_DIR=triton TORCH_EXTENSIONS_DIR=torch_extensions:.cache/torch_extensions MIOPEN_USER_DB_PATH=miopen MIOPEN_CUSTOM_CACHE_DIR=miopen AMD_COMGR_CACHE_DIR=comgr # private directories of this node, where nothing else is set
 
 # --- torch: variables of each process, and the command
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
