@@ -34,8 +34,21 @@ _dlrun_flux_leaves() { # the broker shuts down, as at `flux shutdown JOB`, and w
   _dlrun_end_by 'asked to end' 143 'asked to end'
 }
 
+_dlrun_flux_lost_broker() { # true if the broker that started this script was killed: what had a connection to it knows it first
+  local stat='' status tries
+  for ((tries = 0; tries < 10; tries++)); do
+    { read -r stat <"/proc/$PPID/stat"; } 2>/dev/null || return 0
+    if [[ ${stat##*) } == [ZX]* ]]; then return 0; fi # flux-shell has not waited for it yet
+    status=0
+    PATH=$_dlrun_path FLUX_LOCAL_CONNECTOR_RETRY_COUNT=0 timeout 2 flux getattr rank >/dev/null 2>&1 || status=$?
+    if ((status == 0 || status == 124)); then return 1; fi # it answers, or hangs
+    sleep 0.1
+  done
+  return 1
+}
+
 _dlrun_flux_finish() { # STATUS: without the first node's broker, the others go on, and so does the job of Flux
-  if ((BASHPID == $$)) && [[ ! -e /proc/$PPID ]]; then
+  if ((BASHPID == $$)) && _dlrun_flux_lost_broker; then
     dlrun_log "the broker on $_dlrun_host is gone: Flux is asked to end the job"
     _dlrun_asked=1
     FLUX_URI=$_dlrun_flux_around PATH=$_dlrun_path flux job raise --type=exec --severity=0 \

@@ -122,13 +122,27 @@ def test_what_has_started_the_ranks_of_one_node_is_killed(alice, first):
     ended_well(alice, job)
 
 
+BROKER = (
+    "$(for p in $(pgrep flux-broker); do if grep -qz ^FLUX_JOB_ID= /proc/$p/environ; then echo $p; fi; done)"
+)
+"""Of the job, on a node; that of the system has no job."""
+
+
 @pytest.mark.parametrize("alice", ["flux"], indirect=True)
 @pytest.mark.parametrize("signal", ["KILL", "TERM"])
 def test_the_first_broker_of_the_job_is_ended(alice, signal):
     """SIGKILL leaves those of the other nodes, and Flux's job, as they are; SIGTERM is as `flux shutdown JOB`."""
     job = start(alice)
-    of_job = "$(for p in $(pgrep flux-broker); do if grep -qz ^FLUX_JOB_ID= /proc/$p/environ; then echo $p; fi; done)"
-    alice.cluster.on(alice.hosts(job)[0], f"kill -{signal} {of_job}", user="root", check=True)
+    alice.cluster.on(alice.hosts(job)[0], f"kill -{signal} {BROKER}", user="root", check=True)
+    ended_well(alice, job)
+
+
+@pytest.mark.parametrize("alice", ["flux"], indirect=True)
+def test_flux_is_slow_to_see_that_the_first_broker_was_killed(alice):
+    """The script ends while the broker is still among the processes."""
+    job = start(alice)
+    slow = 'of=$(ps -o ppid= -p "$broker"); kill -STOP $of; kill -KILL $broker; sleep 4; kill -CONT $of'
+    alice.cluster.on(alice.hosts(job)[0], f"broker={BROKER}; {slow}", user="root", check=True)
     ended_well(alice, job)
 
 
