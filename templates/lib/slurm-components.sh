@@ -5,7 +5,7 @@ dlrun_component_hosts() { # print the hosts of all components, in their order
   local number nodes
   for ((number = 0; number < SLURM_HET_SIZE; number++)); do
     nodes=SLURM_JOB_NODELIST_HET_GROUP_$number
-    scontrol show hostnames "${!nodes}" || return
+    scontrol show hostnames "${!nodes}" || return 1
   done
 }
 
