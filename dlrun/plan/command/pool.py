@@ -61,7 +61,7 @@ def divided(spec: Spec, site: Site, topology: Topology | None, ledger: Ledger) -
             key,
             help="describe the nodes under `node_types` of the site profile, or use `points_per_node`",
         )
-        return replace(spec, sweep=replace(sweep, points_per_gpu=1))
+        return replace(spec, sweep=replace(sweep, points_per_gpu=1, mps=False))
     places = gpus * sweep.points_per_gpu
     because = f"{many(gpus, 'GPU')} of a node × {many(sweep.points_per_gpu, 'point')}"
     ledger.decide("sweep.points_per_node", places, "points-inside", because)

@@ -66,8 +66,9 @@ def test_what_is_wrong_is_said_once_and_at_its_place(tmp_path, sweep, more, at, 
 def test_nodes_without_gpus_cannot_share_them(tmp_path, nodes, what):
     site = SLURM + "partitions: {work: {default: true, exclusive: true}}\n" + nodes
     with pytest.raises(InvalidFile) as raised:
-        plan_of(tmp_path, SWEEP % "nodes: 1, points_per_gpu: 2", site)
-    (first, *_) = [problem for problem in raised.value.problems if not problem.warning]
+        plan_of(tmp_path, SWEEP % "nodes: 1, points_per_gpu: 2, mps: true", site)
+    (first, *_) = found = [problem for problem in raised.value.problems if not problem.warning]
+    assert not any("`mps` has no effect" in problem.message for problem in found)
     assert (first.code, what in first.message) == ("DLR140", True)
     assert "`points_per_node`" in first.help
 
