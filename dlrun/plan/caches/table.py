@@ -11,7 +11,9 @@ from dlrun.model.record import record
 class Cache:
     """One variable of one tool.
 
-    packages: the Python distributions with the tool, none for a part of the GPU's software; each: one directory
+    packages: the Python distributions with the tool, none for a part of the GPU's software; since: the first version
+    whose files read the variable, as found in the packages on PyPI (Triton and TVM FFI: the oldest there; DeepGEMM: the first
+    tag), empty if it is not known; each: one directory
     for a node, one for a rank where ranks that share it break one another, or one for a run where all nodes must begin alike;
     default: the tool's own place; gpus: the job must have GPUs of this kind; unless: a directory in the user's home that
     has what nodes may not be able to make (without a compiler, or a network): if it has entries, a job that does not ask
@@ -27,6 +29,7 @@ class Cache:
     because: str
     source: str
     gpus: Literal["", "cuda", "rocm"] = ""
+    since: str = ""
     unless: str = ""
 
 
@@ -35,6 +38,7 @@ CACHES = (
         tool="torch.compile",
         packages=("torch",),
         variable="TORCHINDUCTOR_CACHE_DIR",
+        since="2.0",
         directory="inductor",
         each="node",
         default="$TMPDIR/torchinductor_$USER",
@@ -45,6 +49,7 @@ CACHES = (
         tool="Triton",
         packages=("torch", "triton"),
         variable="TRITON_CACHE_DIR",
+        since="2.0",
         directory="triton",
         each="node",
         default="~/.triton/cache",
@@ -55,6 +60,7 @@ CACHES = (
         tool="torch C++ extensions",
         packages=("torch",),
         variable="TORCH_EXTENSIONS_DIR",
+        since="1.0",
         directory="torch_extensions",
         each="node",
         default="~/.cache/torch_extensions",
@@ -110,6 +116,7 @@ CACHES = (
         tool="FlashInfer",
         packages=("flashinfer-python",),
         variable="FLASHINFER_WORKSPACE_BASE",
+        since="0.2.5",
         directory="flashinfer",
         each="rank",
         default="~",
@@ -120,6 +127,7 @@ CACHES = (
         tool="FlashInfer",
         packages=("flashinfer-python",),
         variable="FLASHINFER_CUBIN_DIR",
+        since="0.2.12",
         directory="flashinfer-cubins",
         each="node",
         default="~/.cache/flashinfer/cubins",
@@ -131,6 +139,7 @@ CACHES = (
         tool="DeepGEMM",
         packages=("deep-gemm",),
         variable="DG_JIT_CACHE_DIR",
+        since="2.1",
         directory="deep_gemm",
         each="node",
         default="~/.deep_gemm",
@@ -141,6 +150,7 @@ CACHES = (
         tool="TileLang",
         packages=("tilelang",),
         variable="TILELANG_CACHE_DIR",
+        since="0.1.3",
         directory="tilelang",
         each="node",
         default="~/.tilelang/cache",
@@ -151,6 +161,7 @@ CACHES = (
         tool="TVM FFI",
         packages=("apache-tvm-ffi",),
         variable="TVM_FFI_CACHE_DIR",
+        since="0.1.0",
         directory="tvm-ffi",
         each="node",
         default="~/.cache/tvm-ffi",
@@ -161,6 +172,7 @@ CACHES = (
         tool="vLLM",
         packages=("vllm",),
         variable="VLLM_CACHE_ROOT",
+        since="0.5.3",
         directory="vllm",
         each="node",
         default="~/.cache/vllm",
@@ -171,6 +183,7 @@ CACHES = (
         tool="Numba",
         packages=("numba",),
         variable="NUMBA_CACHE_DIR",
+        since="0.32",
         directory="numba",
         each="node",
         default="__pycache__ beside the source",
@@ -181,6 +194,7 @@ CACHES = (
         tool="JAX",
         packages=("jax",),
         variable="JAX_COMPILATION_CACHE_DIR",
+        since="0.4.21",
         directory="jax",
         each="run",
         default="nowhere",

@@ -91,6 +91,6 @@ def test_what_is_dropped_or_set_is_left_alone():
 
 def test_the_page_lists_the_table():
     rows = [row for row in PAGE.read_text().splitlines() if row.startswith("|")]
-    listed = {name for row in rows for name in re.findall(r"`([A-Z_]+)`", row)}
-    assert listed == {cache.variable for cache in CACHES}
+    listed = {name: row.split(" | ")[2] for row in rows for name in re.findall(r"`([A-Z_]+)`", row)}
+    assert listed == {cache.variable: cache.since or "unknown" for cache in CACHES}
     assert all(cache.source.startswith("https://") for cache in CACHES)
