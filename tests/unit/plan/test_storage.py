@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.making import plan_of
+from tests.making import plan_of, scripts_of
 
 SPEC = "command: [x]\nresources: {{nodes: 4, ranks_per_node: 1, walltime: 1h{more}}}\n{what}"
 DATA = "data: {set: {source: /scratch/set, strategy: copy}}\n"
@@ -93,3 +93,18 @@ def test_relative_paths_are_those_of_the_submission_where_commands_run_elsewhere
     assert (plan.data[0].source, plan.results.to) == ("set", "out")
     plan = made(tmp_path, what=f"{what}code: snapshot\n")
     assert (plan.data[0].source, plan.results.to) == (f"{plan.directory}/set", f"{plan.directory}/out")
+
+
+@pytest.mark.parametrize(
+    ("container", "goes"),
+    [
+        ("", True),
+        ("environment: {container: {image: /a.sif, runtime: apptainer, workdir: /ws}}\n", True),
+        ("environment: {container: {image: /a.sqsh, runtime: enroot, workdir: /ws}}\n", False),
+    ],
+    ids=["none", "apptainer", "pyxis"],
+)
+def test_a_rank_goes_to_its_nodes_copy_of_the_code_itself(tmp_path, container, goes):
+    """Where pyxis starts it in the image, it is in the working directory there already, which may be another."""
+    plan = made(tmp_path, what=f"code: {{stage: true}}\n{container}")
+    assert ('cd -- "$DLRUN_WORK"' in scripts_of(plan)["rank.sh"]) is goes
