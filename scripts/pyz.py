@@ -37,14 +37,16 @@ RARE = (
     "jinja2/debug", "jinja2/nativetypes", "jinja2/sandbox", "jinja2/meta", "rich/",
     "dlrun/affinity/", "dlrun/importing/", "dlrun/usage/", "dlrun/why/", "dlrun/jobs/staging/",
     "dlrun/trials/", "dlrun/site/", "dlrun/inside/", "dlrun/jobs/images/", "dlrun/api/",
-    *(f"dlrun/jobs/remote/{name}" for name in ("confined", "copies", "fetch", "files", "kept", "steps", "submission", "submit")),
+    *(f"dlrun/jobs/remote/{name}" for name in ("confined", "copies", "fetch", "files", "kept", "steps", "submission", "submit",
+      "code", "images", "plan")),
     *(f"dlrun/jobs/hubs/{name}" for name in ("client", "fetch", "needed")),
-    *(f"dlrun/jobs/queue/{name}" for name in ("clean", "compare", "results")),
+    *(f"dlrun/jobs/queue/{name}" for name in ("clean", "compare", "more_points", "results")),
     *(f"dlrun/cli/{name}" for name in ("specs/import_", "specs/init", "specs/keys")),
-    *(f"dlrun/cli/jobs/{name}" for name in ("clean", "code", "diff", "fetch", "results")),
-    *(f"dlrun/config/{name}" for name in ("schema", "topology/lscpu", "topology/lstopo")),
-    "dlrun/plan/codes", "dlrun/render/patch",
-    *(f"{NODE}{name}" for name in ("coordinator", "pool", "ready", "role", "carry", "hvd_rendezvous", "dlrun_data")),
+    *(f"dlrun/cli/jobs/{name}" for name in ("clean", "code", "diff", "fetch", "resubmit", "results")),
+    *(f"dlrun/config/{name}" for name in ("schema", "topology/lscpu", "topology/lstopo", "topology/shorten")),
+    "dlrun/plan/codes", "dlrun/plan/command/more_points", "dlrun/render/patch", "dlrun/terminal/drawing",
+    *(f"{NODE}{name}" for name in ("coordinator", "pool", "ready", "role", "carry", "hvd_rendezvous", "dlrun_data",
+      "__main__", "common/system", "supervise")),
 )  # fmt: skip
 """Modules that only nodes or few commands import: without byte code."""
 SKIP = {"__pycache__", "tests"}
