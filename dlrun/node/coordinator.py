@@ -45,9 +45,9 @@ class Coordinator:
         self.beat, self.beats = 0.0, 0
         self.watcher: Any = None
 
-    def words(self, host: str) -> List[str]:
-        """The words before a program that runs on a host."""
-        return [word.replace("{host}", host) for word in self.start]
+    def words(self, host: str, component: str = "") -> List[str]:
+        """The words before a program that runs on a host, which a component of the job has, if it has several."""
+        return [word.replace("{host}", host).replace("{component}", component) for word in self.start]
 
     def show_life(self) -> None:
         """Count on in `.alive`, which a program on another host watches."""

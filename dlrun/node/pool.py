@@ -203,10 +203,9 @@ class Pool(Coordinator):
         )  # fmt: skip
         return True
 
-    def words(self, host: str) -> List[str]:
+    def words(self, host: str, component: str = "") -> List[str]:
         """The words before a program that runs on a host."""
-        known = {"{signal}": self.signal, "{host}": host}
-        return [known.get(word, word.replace("{host}", host)) for word in self.start]
+        return [self.signal if word == "{signal}" else word for word in super().words(host, component)]
 
     def asks(self, place: Place) -> bool:
         """Ask the host of a point that left no record of its end whether it is there; false if that is known or of no use."""

@@ -33,8 +33,8 @@ ADDRESS = 'source "$DLRUN_JOB_DIR/lib/addresses.sh"\nprintf "address %s\\n" "{}"
 class Addresses:
     """The search for ports and addresses, and the ports that this job has reserved on this node."""
 
-    def __init__(self, directory: str, plan: Dict[str, Any], start: List[str]) -> None:
-        self.directory, self.start = directory, start
+    def __init__(self, directory: str, plan: Dict[str, Any], words: Callable[[str, str], List[str]]) -> None:
+        self.directory, self.words = directory, words
         span = plan.get("ports") or (20000, 29999)
         self.first, self.last = int(span[0]), int(span[1])
         self.address = plan.get("address")
@@ -83,8 +83,7 @@ class Addresses:
             if len(blocks) == CANDIDATES:
                 break
         find = FIND.format(address=ADDRESS.format(self.address) if self.address else "")
-        marks = {"{host}": one.hosts[0], "{component}": one.component}
-        words = [filled(word, marks) for word in self.start]
+        words = self.words(one.hosts[0], one.component)
         words += [
             "bash",
             "-p",
@@ -135,13 +134,6 @@ class Addresses:
             with contextlib.suppress(OSError):
                 os.unlink(path)
             self.locks.remove(path)
-
-
-def filled(word: str, marks: Dict[str, str]) -> str:
-    """The word with a value for each mark."""
-    for mark, value in marks.items():
-        word = word.replace(mark, value)
-    return word
 
 
 class Search:

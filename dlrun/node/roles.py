@@ -61,7 +61,7 @@ class Roles(coordinator.Coordinator):
         self.fault = ""  # why it ends, where that is neither a role's nor a request
         self.nodes = Nodes(directory, plan["spare"], hosts, self.words) if plan.get("spare") else None
         self.begun -= self.nodes.used if self.nodes is not None else 0
-        self.addresses = Addresses(directory, plan, start)
+        self.addresses = Addresses(directory, plan, self.words)
 
     def run(self) -> int:
         """Run the roles to the end of the job; returns its exit code."""
