@@ -8,7 +8,6 @@ _dlrun_save_interval=600    # seconds
 _dlrun_save_at=             # the time of the next, in seconds since the start
 _dlrun_saved_at_warning=
 _dlrun_saver=               # its process, where a step on the first node saves
-
 _dlrun_compiled_in=         # the directory of the store, if it is not that of the job directories
 
 dlrun_keep_compiled() { # BASE KEY OFFSET INDEX COMMAND...: nodes begin with the entries for this machine in the user's store

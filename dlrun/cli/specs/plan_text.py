@@ -64,15 +64,13 @@ def _whole(plan: Plan) -> Iterator[str]:
     kinds = {role.component for role in plan.each_role}
     of_kinds = f", of {len(kinds)} types, which start together" if len(kinds) > 1 else ""
     yield f"  nodes       {plan.request.nodes}{of_kinds}"
-    yield from (
-        line for line in _queue(plan) if not (of_kinds and "partition" in line)
-    )  # each role has its own
+    yield from _queue(plan, partition=len(kinds) == 1)  # otherwise, each role has its own
     yield from _runs(plan)
 
 
-def _queue(plan: Plan) -> Iterator[str]:
-    """Where and how long a job runs, as far as the scheduler is asked for it."""
-    if plan.request.partition:
+def _queue(plan: Plan, *, partition: bool = True) -> Iterator[str]:
+    """Where and how long a job runs, as far as the scheduler is asked for it; partition: whether it has one."""
+    if partition and plan.request.partition:
         yield f"  partition   {plan.request.partition}"
     if plan.request.walltime:
         yield f"  walltime    {plan.request.walltime}"

@@ -11,10 +11,10 @@ from dlrun.model.record import record
 class Cache:
     """One variable of one tool.
 
-    packages: the Python distributions with the tool, none for a part of the GPU's software; since: the first version
-    whose files read the variable, as found in the packages on PyPI (Triton and TVM FFI: the oldest there; DeepGEMM: the first
-    tag), empty if it is not known; each: one directory
-    for a node, one for a rank where ranks that share it break one another, or one for a run where all nodes must begin alike;
+    packages: the Python distributions with the tool, none for a part of the GPU's software; since: the first version whose
+    files read the variable, as found in the packages on PyPI (Triton and TVM FFI: the oldest there; DeepGEMM: the first tag),
+    empty if it is not known; each: one directory for a node, one for a rank where ranks that share it break one another, or one
+    for a run where all nodes must begin alike;
     default: the tool's own place; gpus: the job must have GPUs of this kind; unless: a directory in the user's home that
     has what nodes may not be able to make (without a compiler, or a network): if it has entries, a job that does not ask
     for `caches: auto` uses it; because: why it is shared in this way.

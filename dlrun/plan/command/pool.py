@@ -180,6 +180,7 @@ def check(spec: Spec, site: Site, ledger: Ledger) -> None:
 
 
 _MPS = "sweep.mps"
+_TURNS = "remove `mps`: the points of a GPU take turns"
 
 
 def _check_mps(spec: Spec, site: Site, ledger: Ledger) -> None:
@@ -201,7 +202,7 @@ def _check_mps(spec: Spec, site: Site, ledger: Ledger) -> None:
             CODE,
             f"`mps` cannot be used yet on {site.scheduler.type}",
             _MPS,
-            help="remove `mps`: the points of a GPU take turns",
+            help=_TURNS,
         )
     if spec.environment.container is not None:
         ledger.problem(
@@ -209,7 +210,7 @@ def _check_mps(spec: Spec, site: Site, ledger: Ledger) -> None:
             "`mps` cannot be used yet for points in a container",
             _MPS,
             "environment.container",
-            help="remove `mps`: the points of a GPU take turns",
+            help=_TURNS,
         )
 
 
@@ -265,7 +266,7 @@ def check_plan(
         )  # fmt: skip
     elif spec.sweep.mps and binding.placement.node.gpu_kind != "cuda":
         ledger.problem(
-            CODE, "NVIDIA's MPS is for GPUs of NVIDIA only", _MPS, help="remove `mps`: the points of a GPU take turns"
+            CODE, "NVIDIA's MPS is for GPUs of NVIDIA only", _MPS, help=_TURNS
         )  # fmt: skip
     elif spec.sweep.points_per_node > 1 and binding.gpu_variable is None:
         _refuse(

@@ -76,9 +76,7 @@ def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
     }
     stop(ledger, inputs)
     start, unset = _starting(inputs.site, components.MARK if len(found) > 1 else None)
-    numbers = {
-        name: number for number, one in enumerate(found) for names in one.on_nodes.values() for name in names
-    }
+    numbers = components.numbers(found)
     jobs = [
         RoleJob(
             name=name,
@@ -167,12 +165,7 @@ def _divide(
                 specs[name], nodes[name] = shared[name].spec, shared[name].topology
             else:
                 del specs[name]
-    numbers = {
-        name: str(number)
-        for number, one in enumerate(found)
-        for names in one.on_nodes.values()
-        for name in names
-    }
+    numbers = components.numbers(found) if len(found) > 1 else {}
     return {
         name: replace(
             inputs,
@@ -187,7 +180,7 @@ def _divide(
             after=(),
             role=name,
             peers=tuple(roles),
-            component=numbers.get(name) if len(found) > 1 else None,
+            component=str(numbers[name]) if name in numbers else None,
         )
         for name, spec in specs.items()
     }

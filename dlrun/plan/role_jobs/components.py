@@ -52,6 +52,16 @@ def find(
     )
 
 
+def numbers(components: Sequence[Component]) -> dict[str, int]:
+    """Role -> the number of its component."""
+    return {
+        name: number
+        for number, one in enumerate(components)
+        for names in one.on_nodes.values()
+        for name in names
+    }
+
+
 def check(components: Sequence[Component], spec: Spec, site: Site, ledger: Ledger) -> None:
     """Add a problem for each thing that a job with nodes of several types cannot have."""
     if len(components) < 2:
