@@ -61,7 +61,7 @@ def place(chosen: Selection, rank: int | None, node: str | None) -> Place:
     _running(job, task)
     with suppress(DlrunError):  # without usage records, the list of hosts has the nodes
         copy_records(job)
-    run = job.run_directories()[task or 0]
+    run = job.run_directory(task)
     where = {one.node: set(one.cores) for one in recordings(run, latest=True)}
     nodes = _hosts(run) or list(where)
     if not nodes:

@@ -79,7 +79,7 @@ class Watch:
     def __init__(self, job: Job, point: int | None) -> None:
         self.job, self.plan = job, job.plan()
         self._number = point or 0
-        self.run = job.run_directories()[self._number]
+        self.run = job.run_directory(self._number)
         roles = [(f"{role.name}/", self.run / role_directory(role.name)) for role in self.plan.each_role]
         self._parts = roles or [("", self.run)]
         self._asked = self._fetched = float("-inf")

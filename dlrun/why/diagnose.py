@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from dlrun.jobs.code.history import History
 from dlrun.jobs.logs import files as log_files
 from dlrun.jobs.queue import status
 from dlrun.jobs.records import outcome
 from dlrun.jobs.records.jobs import Job
-from dlrun.jobs.records.validation import MOST, read_json, run_state
+from dlrun.jobs.records.validation import MOST, run_state
 from dlrun.model.cpuset import format_list
 from dlrun.model.job import BY_SIGNAL, UNMET, UNNAMED, JobStatus, State, role_directory
 from dlrun.model.json_codec import from_plain
@@ -101,7 +101,8 @@ def explain(
         if tasks is None or one.task in tasks
     ]
     places = evidence_of(job, [path for one, path in runs if _searched(one)], unasked)
-    answers = [answer(job, one, path, places.get(path)) for one, path in runs]
+    shared = dependencies.Shared(job)
+    answers = [answer(job, one, path, places.get(path), shared) for one, path in runs]
     bad = [a for a in answers if a.cause not in ("none", "open")]
     return bad or answers[:1]
 
@@ -140,8 +141,12 @@ def _searched(one: JobStatus) -> bool:
     return (one.state.final and one.state is not State.COMPLETED) or one.state is State.UNKNOWN
 
 
-def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Cause:
-    """The cause of one run's end; copy: directory with its notes and logs, if not its own."""
+def answer(
+    job: Job, one: JobStatus, run: Path, copy: Path | None = None, shared: dependencies.Shared | None = None
+) -> Cause:
+    """The cause of one run's end; copy: directory with its notes and logs, if not its own; shared: what other runs have read."""
+    shared = shared or dependencies.Shared(job)
+    plan = shared.plan
     own, run = run, copy or run
     record = run_state(run) or {}
     role = endings.first_role(job, record)
@@ -151,29 +156,28 @@ def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Cau
     if (
         one.state is State.FAILED
         and record.get("exit_code") == _TERMINATED
-        and _used_its_walltime(job, record)
+        and _used_its_walltime(plan, record)
     ):
         # PBS reports such a run as failed with the exit code of SIGTERM.
         one = replace(one, state=State.TIMED_OUT)
     ended_badly = one.state.final and one.state is not State.COMPLETED
     found = Failures()
     if _searched(one):
-        found = why_evidence.search(run, _own(job), record.get("started") if restarts else None)
+        found = why_evidence.search(run, _own(plan), record.get("started") if restarts else None)
     cause, means, step, evidence = _cause(job, one, run, found, record)
-    plan = read_json(job.directory / "plan.json") or {}
     rules = queues.rules(job, plan) if cause in queues.DEPENDENT else None
     step = advice.fitted(cause, step, plan, restarts, rules)
     means, step = why_evidence.with_cache_message(run, cause, means, step)
-    if one.state in _CANCELLED and not record and (unmet := dependencies.unmet(job)) is not None:
+    if one.state in _CANCELLED and not record and (unmet := shared.unmet) is not None:
         cause, means, step = DEPENDENCY
         means = f"{means}: {unmet}"
     first = found.first
     rank = str(first.rank) if first else "all"
     log = within + log_files.name_of(run, first.role, first.rank) if first else "the logs"
     if ended_badly and cause != "fabric":
-        means += _slow_network(job, run)
+        means += _slow_network(plan, run)
     means += _slow_nodes(run)
-    if (changed := History(job).changes) is not None:
+    if (changed := shared.changes) is not None:
         means += f" ({changed})"
     name = job.directory.name if one.task is None else f"{job.directory.name}:{one.task}"
     of_role = "" if role is None else f" --role {role}"
@@ -207,9 +211,9 @@ def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Cau
     )
 
 
-def _used_its_walltime(job: Job, record: Mapping[str, object]) -> bool:
+def _used_its_walltime(plan: Mapping[str, Any], record: Mapping[str, object]) -> bool:
     """Whether a run lasted its walltime: PBS then signals its processes, and ranks may end before the script."""
-    walltime = ((read_json(job.directory / "plan.json") or {}).get("request") or {}).get("walltime")
+    walltime = (plan.get("request") or {}).get("walltime")
     started, ended = record.get("started"), record.get("ended")
     if not isinstance(started, int | float) or not isinstance(ended, int | float):
         return False
@@ -344,9 +348,9 @@ def _noted(reason: str) -> tuple[str, str, str] | None:
     return cause, means.replace("{1}", detail), step
 
 
-def _own(job: Job) -> list[Pattern]:
+def _own(plan: Mapping[str, Any]) -> list[Pattern]:
     """The site's failure patterns, from the plan."""
-    known = (read_json(job.directory / "plan.json") or {}).get("failures") or {}
+    known = plan.get("failures") or {}
     try:
         found = {name: from_plain(FailurePattern, it) for name, it in known.items()}
     except (ValueError, AttributeError):  # the plan was edited
@@ -357,9 +361,9 @@ def _own(job: Job) -> list[Pattern]:
     ]
 
 
-def _slow_network(job: Job, run: Path) -> str:
+def _slow_network(plan: Mapping[str, Any], run: Path) -> str:
     """A note about a library with an unexpected transport, with `fabric_check`: that can cause timeouts."""
-    check = (read_json(job.directory / "plan.json") or {}).get("fabric_check")
+    check = plan.get("fabric_check")
     if not check:
         return ""
     for log in log_files.find(run, "all"):
@@ -386,7 +390,8 @@ def _slow_nodes(run: Path) -> str:
 
 def first_failure(job: Job, run: Path) -> ProcessEnd | None:
     """The first failed process of a run, not counting consequences of another failure."""
-    return why_evidence.search(evidence_of(job, [run]).get(run, run), _own(job)).first
+    plan = dependencies.Shared(job).plan
+    return why_evidence.search(evidence_of(job, [run]).get(run, run), _own(plan)).first
 
 
 def clock(when: float) -> str:

@@ -101,7 +101,7 @@ def _result(
     plan: Plan, known: dict[Path, History], number: int, job: Job, index: int | None, status: JobStatus
 ) -> Result:
     """The result of run `number`, which is point `index` of `job`; known: the code of jobs, each read once."""
-    run = job.run_directories()[index or 0]
+    run = job.run_directory(index)
     seconds = elapsed(run, status)
     hours = (seconds + _before(run)) / 3600 if seconds is not None else None
     return Result(

@@ -93,9 +93,11 @@ class Job:
 
     def run_directories(self) -> list[Path]:
         """The directory of each run: the job's own, or one for each point of a sweep."""
-        if self.array is None:
-            return [self.directory]
-        return [self.directory / "points" / str(i) for i in range(self.array)]
+        return [self.directory] if self.array is None else [self.run_directory(i) for i in range(self.array)]
+
+    def run_directory(self, task: int | None) -> Path:
+        """The directory of one run: that of a point, or without a sweep the job's own."""
+        return self.directory if self.array is None else self.directory / "points" / str(task or 0)
 
     def log_directories(self) -> list[Path]:
         """The directories with logs: of each run, and of each role of a job with several programs."""
