@@ -39,6 +39,7 @@ DLRUN_OWN_SOCKET                on Flux, until a rank begins: the variable with 
 DLRUN_ENVIRONMENT, DLRUN_PYTHON, DLRUN_PYTHON3   venv, conda environment and Python that every node must have
 DLRUN_PATH, DLRUN_NODE_PYTHON   PATH before modules are loaded, and the site's `python`: for dlrun's own programs
 DLRUN_DIRECTORIES, DLRUN_IMAGE  what modules and set-up lines add to PATH and LD_LIBRARY_PATH, and the image: likewise
+DLRUN_IMAGE_FILE, DLRUN_IMAGE_KEY   with `fetch: job`: the path of the pulled image, and the begin of its digest
 DLRUN_ROLE, DLRUN_RANK, DLRUN_LOCAL_RANK, DLRUN_NODE_RANK, DLRUN_HOST   role, indexes and host of this process
 DLRUN_WORLD_SIZE, DLRUN_LOCAL_SIZE, DLRUN_NODES, DLRUN_THREADS          number of ranks, local ranks, nodes, threads per rank
 DLRUN_ALLOWED, DLRUN_GPUS       with `verify`: CPUs of the rank before it was bound, and the variable that shows it its GPUs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import ClassVar, Literal
 
 from dlrun.model.data import DataSet
@@ -29,8 +30,8 @@ class Container:
         "host paths to bind-mount (`/path` or `/host:/inside`)", default=(), path=True
     )
     fetch: Literal["submission", "job"] = key(
-        "when Apptainer pulls an image that is not a file (`docker://`, `oras://`, `library://`, `https://`): once, at the "
-        "submission, or in the job, each rank by itself",
+        "when Apptainer pulls an image that is not a file (`docker://`, `oras://`, `library://`, `https://`), once for all ranks "
+        "and jobs: at the submission, or in the job, on its first node",
         default="submission",
     )
     workdir: str | None = key(
@@ -201,6 +202,15 @@ DIGEST = r"sha256:[0-9a-f]{64}"
 _PULLED = re.compile(r"(docker|oras|library|shub|https?)://.+")
 """What Apptainer downloads, and converts, before it starts a program (Apptainer User Guide, "apptainer exec")."""
 _IN_REGISTRY = re.compile(rf"(docker|oras)://([^@\s]+?)(?::(\w[\w.-]{{0,127}}))?(?:@({DIGEST}))?")
+IMAGES = "images--"
+"""The begin of the names of images' directories in the user's store."""
+CREDENTIALS = tuple(
+    f"{kind}_DOCKER_{part}" for kind in ("APPTAINER", "SINGULARITY") for part in ("USERNAME", "PASSWORD")
+)
+"""Variables of the runtime (Apptainer User Guide, "Authentication / Private Containers")."""
+CONVERSION_ROOM = 64 << 30
+"""Bytes free in the temporary directory from which an image is unpacked there: those for training have up to 30 GB unpacked, and
+are written a second time as a file (NVIDIA NGC, PyTorch 25.01: 21 GB)."""
 _HUB = "registry-1.docker.io"
 """The registry of names without one."""
 
@@ -235,7 +245,25 @@ class ImageSource:
         found = _IN_REGISTRY.fullmatch(self.uri)
         if found is None or self.digest is None or self.of_file:
             return self.uri
-        return f"{found[1]}://{found[2]}@{self.digest}"  # a tag beside a digest is refused
+        return f"{self.unpinned}@{self.digest}"  # a tag beside a digest is refused
+
+    @property
+    def unpinned(self) -> str:
+        """The URI without tag and digest."""
+        found = _IN_REGISTRY.fullmatch(self.uri)
+        return self.uri if found is None else f"{found[1]}://{found[2]}"
+
+    @property
+    def folder(self) -> str:
+        """The name of the directory of the image's versions in the user's store."""
+        named = self.registry
+        if named is not None:
+            parts = [named[0], *named[1].split("/")]
+        else:
+            scheme, _, rest = self.uri.partition("://")
+            short = sha256(self.uri.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+            parts = [scheme, f"{rest.rpartition('/')[2][:80]}-{short}"]
+        return IMAGES + "--".join(re.sub(r"[^\w.-]", "_", part, flags=re.ASCII) for part in parts)
 
     def __str__(self) -> str:
         return self.uri
@@ -245,7 +273,8 @@ class ImageSource:
 class ContainerPlan:
     """The container image of the ranks, its mounts (host:inside), the runtime's GPU flag, further arguments.
 
-    source: where the image comes from, if it is pulled at the submission; path: where ranks find it, if it is staged.
+    source: where the image comes from, if it is pulled; in_job: by the first node of the job, not at the submission; path: where
+    ranks find it, if it is staged, or pulled in the job.
     """
 
     runtime: Literal["apptainer", "enroot"]
@@ -256,18 +285,30 @@ class ContainerPlan:
     arguments: tuple[str, ...] = ()
     source: ImageSource | None = None
     path: Text | None = None
+    in_job: bool = False
 
     @property
     def shown(self) -> str:
         """The image for a line of text, with its digest if that is known."""
         if self.source is None:
             return self.image
-        return f"{self.source} ({self.source.digest or 'its digest is asked for at submission'})"
+        when = "in the job" if self.in_job else "at submission"
+        return f"{self.source} ({self.source.digest or f'its digest is asked for {when}'})"
 
 
 def is_pulled(image: str) -> bool:
     """Whether an image is downloaded by the container runtime, instead of a file."""
     return _PULLED.fullmatch(image) is not None
+
+
+def is_pulled_in_job(container: Container | None) -> bool:
+    """Whether the first node of the job pulls the image of a container."""
+    return (
+        container is not None
+        and container.runtime == "apptainer"
+        and container.fetch == "job"
+        and is_pulled(container.image)
+    )
 
 
 def parse_image(uri: str) -> ImageSource:

@@ -382,12 +382,6 @@ CODES: dict[str, tuple[str, str]] = {
         "Without a configured interface, NCCL and Gloo select one for their sockets, possibly that of a management network. This "
         "affects all data on Ethernet, and on any fabric the data of Gloo in jobs without GPUs, because Gloo uses only IP.",
     ),
-    "DLR144": (
-        "each rank would convert the image",
-        "With `fetch: job`, or a submission from another machine, Apptainer pulls an image of a registry (`docker://…`) and converts it "
-        "where it starts: each rank of a job does so, many GB of them at once in one `~/.apptainer/cache`. Submit on the cluster without "
-        "`fetch: job`: the image is then pulled once; or convert it yourself, and name the file. enroot, through pyxis, imports once a node.",
-    ),
     **COMMAND_CODES,
     **MISTAKE_CODES,
     **DATA_CODES,

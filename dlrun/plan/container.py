@@ -10,7 +10,14 @@ import re
 from dlrun.launchers.protocol import Launcher
 from dlrun.model.data import Snapshot
 from dlrun.model.plan import Variable
-from dlrun.model.program import Container, ContainerPlan, ImageSource, is_pulled, parse_image
+from dlrun.model.program import (
+    Container,
+    ContainerPlan,
+    ImageSource,
+    is_pulled,
+    is_pulled_in_job,
+    parse_image,
+)
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text, expanding
@@ -58,9 +65,7 @@ def contain(
         )
     _check_environments(spec, ledger)
     _check_image(wanted, ledger)
-    source = _pulled_once(wanted, ledger)
-    if source is None:
-        _check_conversion(wanted, layout.ranks, ledger)
+    source, in_job = _pulled_once(wanted, ledger), is_pulled_in_job(wanted)
     data, local = stored.data, site.storage.node_local
     led = {variable.name: Text.of(Shell(f"${variable.name}")) for variable in _of_snapshot(spec, directory)}
     job = Shell("${DLRUN_JOB_DIR%/roles/*}" if role is not None else "$DLRUN_JOB_DIR")
@@ -84,10 +89,13 @@ def contain(
         workdir=led.get(_WORKDIR) or (None if wanted.workdir is None else Text.of(wanted.workdir)),
         arguments=wanted.arguments,
         source=source,
-        path=stored.staged.path if stored.staged is not None else None,
+        path=stored.staged.path if stored.staged is not None else _PULLED if in_job else None,
+        in_job=in_job,
     )
 
 
+_PULLED = Text.of(Shell("$DLRUN_IMAGE_FILE"))
+"""Where an image is that the job has pulled (templates/lib/pull.sh)."""
 _SUBMITTED = "DLRUN_SUBMIT_DIR"
 _WORKDIR = "DLRUN_MOUNT_WORKDIR"
 
@@ -194,21 +202,18 @@ def _check_image(wanted: Container, ledger: Ledger) -> None:
     )
 
 
-_CONVERTED = re.compile(r"(?:docker|oras|library|shub|https?)://(?:.*/)?([\w.-]+?)(?:\.sif|[:@][\w.:-]+)?")
-"""An image that apptainer pulls, and converts, before it starts a program (Apptainer User Guide, "apptainer exec")."""
-
-
 def _pulled_once(wanted: Container, ledger: Ledger) -> ImageSource | None:
-    """The source of an image that is pulled at the submission; None for other images."""
+    """The source of an image that is pulled once, at the submission or in the job; None for other images."""
     key = "environment.container.fetch"
     if wanted.runtime != "apptainer":
         if wanted.fetch == "submission" and ledger.given(key):
             ledger.problem("DLR031", "pyxis imports the image on each node by itself", key, "environment.container",
                            help="remove `fetch`, or use `runtime: apptainer`")  # fmt: skip
         return None
-    if wanted.fetch == "job" or not is_pulled(wanted.image):
+    if not is_pulled(wanted.image):
         return None
-    because = "pulled and converted once, on the host that submits, and kept by its digest for later jobs"
+    where = "the first node of the job" if wanted.fetch == "job" else "the host that submits"
+    because = f"pulled and converted once, on {where}, and kept by its digest for later jobs"
     ledger.decide(
         "environment.container.image",
         wanted.image,
@@ -217,22 +222,6 @@ def _pulled_once(wanted: Container, ledger: Ledger) -> ImageSource | None:
         origin=ledger.origin("environment.container.image"),
     )
     return parse_image(wanted.image)
-
-
-def _check_conversion(wanted: Container, ranks: int, ledger: Ledger) -> None:
-    """Add a warning for an image that several ranks would pull and convert at once."""
-    found = _CONVERTED.fullmatch(wanted.image) if wanted.runtime == "apptainer" else None
-    if found is None or ranks == 1:
-        return
-    ledger.problem(
-        "DLR144",
-        f"each of the {ranks} ranks pulls and converts `{wanted.image}`, all at once in one cache",
-        "environment.container.image",
-        "environment.container",
-        help="remove `fetch: job`: a submission on the cluster then pulls it once; or convert it where there is a network "
-        f"(`apptainer pull {found[1]}.sif {wanted.image}`), and write `image: {found[1]}.sif`",
-        warning=True,
-    )
 
 
 def _check_environments(spec: Spec, ledger: Ledger) -> None:

@@ -6,9 +6,11 @@ from dlrun import backends
 from dlrun.fabrics import process_managers
 from dlrun.model.data import Snapshot
 from dlrun.model.plan import DataPlan, NodeChecks, Plan
+from dlrun.model.program import CONVERSION_ROOM
 from dlrun.model.spec import Watch
 from dlrun.model.text import Shell, Text
 from dlrun.plan.command.pool import STEP
+from dlrun.plan.data.stage_arguments import stage_words
 from dlrun.plan.environment import HUB_CACHE, in_hub_cache
 from dlrun.plan.trackers.table import OFFLINE_DIRECTORY
 from dlrun.render.shell import join
@@ -34,6 +36,8 @@ def library(plan: Plan) -> dict[str, tuple[str, ...]]:
         files["stage"] = ("stage",)
     if keeps(plan):
         files["seed"] = ("seed",)
+    if pulls(plan):
+        files["pull"] = ("pull",)
     if "addresses" in rank_parts(plan) or asks_first(plan):
         files["addresses"] = ("addresses",)
     if plan.pool is not None and STEP in plan.pool.start:
@@ -70,6 +74,7 @@ def job_parts(plan: Plan) -> tuple[str, ...]:
         "roles": plan.role is not None,
         "snapshot": isinstance(plan.code, Snapshot),
         "hub": bool(hub_sets(plan)),
+        "images": pulls(plan),
         "caches": keeps(plan),
         "compiled": keeps(plan),
         "offline": any(variable.name == OFFLINE_DIRECTORY for variable in plan.track),
@@ -221,18 +226,47 @@ def caches_line(plan: Plan) -> list[object]:
     return ["dlrun_caches", wanted.base, caches_key(plan), image, *each]
 
 
-def caches_key(plan: Plan) -> str:
+def caches_key(plan: Plan) -> Text:
     """The subdirectory of this environment, with the digest of its image, which is known once that was pulled."""
-    container = plan.environment.container
+    container, of_tools = plan.environment.container, plan.caches.key if plan.caches else ""
+    if pulls(plan):
+        return Text.of(f"{of_tools}-" if of_tools else "", Shell("$DLRUN_IMAGE_KEY"))
     digest = container.source.digest if container is not None and container.source is not None else None
-    return "-".join(
-        filter(None, (plan.caches.key if plan.caches else "", (digest or "").partition(":")[2][:12]))
-    )
+    return Text.of("-".join(filter(None, (of_tools, (digest or "").partition(":")[2][:12]))))
+
+
+def source_of(plan: Plan, data: DataPlan) -> Text:
+    """The source of a data set on the nodes; of an image that the job pulls, the file in the user's store."""
+    if pulls(plan) and data == plan.environment.staged:
+        return Text.of(Shell("$DLRUN_IMAGE_FILE"))
+    return Text.of(data.source)
+
+
+def stage_words_of(plan: Plan, data: DataPlan) -> tuple[Text, ...]:
+    """The arguments with which the nodes stage a data set."""
+    return stage_words(data, plan.request, plan.stage_quota, source_of(plan, data))
 
 
 def keeps(plan: Plan) -> bool:
     """True if what compilers have compiled comes from the user's store, and goes there."""
     return plan.caches is not None and plan.caches.keep and plan.role_jobs is None
+
+
+def pulls(plan: Plan) -> bool:
+    """True if the first node of a job pulls the image of its container."""
+    container = plan.environment.container
+    return plan.role_jobs is None and container is not None and container.in_job
+
+
+def image_line(plan: Plan) -> list[object]:
+    """The words of the line that pulls the image; empty without one."""
+    container = plan.environment.container
+    if not pulls(plan) or container is None or container.source is None:
+        return []
+    source = container.source
+    found = source.registry if not source.of_file else None
+    asked = [source.unpinned, *found] if found is not None else []
+    return ["dlrun_pull", CONVERSION_ROOM >> 30, source.uri, source.digest or "", source.folder, *asked]
 
 
 def asks_first(plan: Plan) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,11 @@ from dlrun.model.data import Snapshot
 from dlrun.model.json_codec import to_plain
 from dlrun.model.placement import RankPlacement
 from dlrun.model.plan import Plan, RolePlan, Variable
+from dlrun.model.program import CREDENTIALS
 from dlrun.model.text import Shell, Text, digits, of_node
 from dlrun.model.units import many
 from dlrun.plan import log_names
 from dlrun.plan.data.software import stages_code
-from dlrun.plan.data.stage_arguments import stage_words
 from dlrun.plan.launch_line import PLAIN_SSH
 from dlrun.plan.trackers.decide import EVERY
 from dlrun.render import parts
@@ -56,8 +57,8 @@ def scripts(
     environment = environment_of(templates)
     environment.bytecode_cache = compiled
     context = {**_of_job(plan, job_dir), **_of_ranks(plan), **_of_staging(plan), "plan": plan}
-    pages = {"stage.sh": context["staging"], "bind.sh": parts.binds_apart(plan)}
-    names = ["job.sh", "rank.sh", *(name for name, is_used in pages.items() if is_used)]
+    pages = {"stage.sh": "staging", "image.sh": "image_line", "bind.sh": "binds_apart"}
+    names = ["job.sh", "rank.sh", *(name for name, key in pages.items() if context[key])]
     return {name: environment.get_template(f"{name}.j2").render(context) for name in names}
 
 
@@ -171,6 +172,9 @@ def _of_staging(plan: Plan) -> Mapping[str, Any]:
     return {
         "staging": parts.stages(plan),
         "staged": staged,
+        "binds_apart": parts.binds_apart(plan),
+        "image_line": parts.image_line(plan),
+        "image_secrets": [s for s in plan.secrets if s.name in CREDENTIALS],
         "stage_secrets": [s for s in plan.secrets if any(s.name in data.secrets for data in staged)],
         "chains": (bool(staged) or parts.keeps(plan)) and several,
         "keeps": parts.keeps(plan),
@@ -179,7 +183,8 @@ def _of_staging(plan: Plan) -> Mapping[str, Any]:
         "keeping": _keeping(plan),
         "early": any(data.start is not None for data in staged),
         "kept_nodes": 1 if plan.stage_scope == "job" else plan.request.nodes,
-        "stage_words": lambda data: stage_words(data, plan.request, plan.stage_quota),
+        "source_of": partial(parts.source_of, plan),
+        "words_of": partial(parts.stage_words_of, plan),
     }
 
 

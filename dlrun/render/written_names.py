@@ -14,7 +14,7 @@ from dlrun.model.job import role_directory
 from dlrun.model.plan import Plan, RoleJobs
 from dlrun.model.record import record
 from dlrun.plan import log_names
-from dlrun.render.parts import expansions, hub_sets, job_parts, keeps, outlives_first_node, stages
+from dlrun.render.parts import expansions, hub_sets, job_parts, keeps, outlives_first_node, pulls, stages
 
 Name = str | tuple[str, int, int, str]
 """A path (of a directory with `/` at the end), or the numbered paths PREFIX + FIRST … LAST - 1 + SUFFIX.
@@ -103,6 +103,8 @@ def _in_job(plan: Plan) -> Iterator[Name]:
         yield (".restarts-", 1, points + 1, "")
     if plan.node_checks is not None:
         yield "bad-nodes"
+    if pulls(plan):
+        yield from ("image.json", "image.lock")
     for module in _MODULES if any(data.strategy != "in_place" for data in plan.data) else ():
         yield "python/__pycache__/"
         yield from ((f"python/__pycache__/{module}.cpython-3", *_PYTHONS, f"{end}.pyc") for end in _OPTIMISED)
@@ -123,6 +125,8 @@ def _in_run(plan: Plan) -> Iterator[Name]:
         yield from (name for file in role.files for name in _published(file))
         if "$DLRUN_RUN_DIR/flatfile-" in expansions(plan):
             yield ("flatfile-", 0, role.count, "")
+    if pulls(plan):
+        yield "image"
     if plan.usage:
         yield "usage/"
     if plan.code != "off":

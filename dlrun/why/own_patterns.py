@@ -6,7 +6,9 @@ import re
 
 from dlrun.why.known.form import Pattern
 from dlrun.why.own_messages import JOB, NODE
-from dlrun.why.passing_messages import CACHES, PASSING
+from dlrun.why.passing_messages import CACHES, IMAGES, PASSING
+
+_JOB = {**JOB, **IMAGES}
 
 
 def patterns(*, general: bool = False) -> list[Pattern]:
@@ -34,7 +36,10 @@ def _regex(message: str, variable: str = ".*?") -> str:
 def pattern_of(message: str) -> Pattern | None:
     """The pattern of a message of a job's script; None for messages after which the job continues."""
     found = [
-        (_length(known), cause) for cause, own in JOB.items() for known in own.messages if _is(known, message)
+        (_length(known), cause)
+        for cause, own in _JOB.items()
+        for known in own.messages
+        if _is(known, message)
     ]
     passing = max((_length(known) for known in PASSING if _is(known, message)), default=-1)
     length, cause = max(found, default=(-1, ""))
@@ -42,7 +47,7 @@ def pattern_of(message: str) -> Pattern | None:
     if length <= passing:
         return None
     return Pattern(
-        cause=cause, regex="", means="{1}", next=JOB[cause].next, consequence=JOB[cause].consequence
+        cause=cause, regex="", means="{1}", next=_JOB[cause].next, consequence=_JOB[cause].consequence
     )
 
 

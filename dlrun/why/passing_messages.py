@@ -1,4 +1,5 @@
-"""The messages of dlrun's own programs in a job that are not the cause of its end; `{}` stands for variable parts."""
+"""The messages of dlrun's own programs in a job that are not the cause of its end, and those about its image; `{}` stands for
+variable parts."""
 
 from __future__ import annotations
 
@@ -23,6 +24,11 @@ PASSING = (
     "point {} did not begin on {}: exit code {}",
     "point {} ended with exit code {}: {}, place {}, {} s",
     "point {} runs again, as {} is lost",
+    "the image {}: another part of this job pulls it; waiting for it",
+    "the image {}: in the store, {}, at {}",
+    "the image {}: the registry {} does not give its digest: {}",
+    "the image {}: {}",
+    "the image {}: {}; the next attempt is in {} s",
     "{} of {} points to run, {} at a time",
     "{} points were added",
     "node {} has no daemon of NVIDIA's MPS, and gets no points",
@@ -111,3 +117,29 @@ CACHES: Mapping[str, OwnMessages] = {
 }
 """A cache of compilers that a job could not move to the node: why an error below it was possible, and the way out, whose `{1}` is the
 variable that was kept, or the node without a directory."""
+IMAGES: Mapping[str, OwnMessages] = {
+    "command-missing": OwnMessages(
+        next="load the module that has it (`environment.modules`), or name its directory in `environment.setup: ['PATH=…:$PATH']`",
+        messages=("the image {} is pulled here, and neither apptainer nor singularity is on PATH",),
+    ),
+    "disk-full": OwnMessages(
+        next="`environment.variables` with `APPTAINER_TMPDIR` and `APPTAINER_CACHEDIR` name places with room for the conversion; the file lies beside the job directories (`DLRUN_JOBS`), where `dlrun clean --yes` removes what no job uses",
+        messages=("there is no room for the image {}: {}",),
+    ),
+    "hub-limit": OwnMessages(
+        next="submit again later: layers that have come are kept; credentials raise the limit (`APPTAINER_DOCKER_USERNAME` and `APPTAINER_DOCKER_PASSWORD`, under `secrets`)",
+        messages=("the registry of the image {} limits requests: {}",),
+    ),
+    "no-network": OwnMessages(
+        next="remove `environment.container.fetch: job`: `dlrun submit`, or `dlrun submit --fetch` before it, pulls the image on the login node",
+        messages=("the registry of the image {} cannot be reached from this node: {}",),
+    ),
+    "container-image": OwnMessages(
+        next="correct `environment.container.image`; credentials are in `APPTAINER_DOCKER_USERNAME` and `APPTAINER_DOCKER_PASSWORD` (under `secrets`), or kept by `apptainer registry login`",
+        messages=(
+            "the image {} cannot be pulled: {}",
+            "the image {} is not what the job began with: its file is now {}",
+        ),
+    ),
+}
+"""Messages of a job that pulls its image (templates/lib/pull.sh), after which the job ends, by cause."""

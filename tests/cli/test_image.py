@@ -201,7 +201,6 @@ def test_without_a_runtime(dlrun, registry, env):
     assert "`environment.container.fetch: job`" in ran.stderr
     assert not list(dlrun.jobs.glob("run*"))
     ran = submit(dlrun, away, spec(uri, ", fetch: job"))
-    assert "each of the 2 ranks pulls and converts" in ran.stderr
     assert container_of(job_of(ran))["image"] == uri
     assert not kept(dlrun)
 

@@ -27,12 +27,11 @@ from dlrun.model.data import HubSource
 from dlrun.model.job import role_directory
 from dlrun.model.observed import HubCopy
 from dlrun.model.plan import Plan
+from dlrun.model.program import IMAGES
 from dlrun.model.units import Bytes
 from dlrun.system.paths import read_bytes
 from dlrun.system.private import make_base
 
-IMAGES = "images--"
-"""The begin of the names of repositories of container images."""
 _COMPILED = "caches--"
 """The same for what compilers have compiled: jobs write it (dlrun/node/commands/compiled_store.py), no directory keeps it."""
 _UNUSED_AFTER = 30 * 86_400.0
@@ -40,6 +39,8 @@ _UNUSED_AFTER = 30 * 86_400.0
 _MARK = ".json"
 _NAMED = "store"
 """The file of a job directory, or of a role's, that names the store (templates/lib/compiled.sh)."""
+_OF_IMAGES = "image-store"
+"""The same for the images that a job pulls (templates/lib/pull.sh)."""
 _SECONDS = 30.0
 """For a submission or `clean` before this one, where nothing is fetched."""
 
@@ -55,19 +56,23 @@ def place_for(base: Path, target: Path) -> Path:
 
 
 def named_in(plan: Plan, base: Path, target: Path) -> dict[str, str]:
-    """The files of a job directory that name its store, for what compilers have compiled in the job or its roles."""
+    """The files of a job directory that name its store, for what the job or its roles add: compiled code, and images."""
     parts = {"": plan} | {f"{role_directory(role.name)}/": role.plan for role in plan.each_role}
     keep = [prefix for prefix, one in parts.items() if one.caches is not None and one.caches.keep]
     usual = place_for(base, target)
+    containers = {prefix: one.environment.container for prefix, one in parts.items() if one.role_jobs is None}
+    images = [prefix for prefix, one in containers.items() if one is not None and one.in_job]
     own = {prefix: parts[prefix].caches for prefix in keep}
     places = {prefix: beside(Path(one.place)) if one and one.place else usual for prefix, one in own.items()}
-    return {f"{prefix}{_NAMED}": f"{place}\n" for prefix, place in places.items()}
+    named = {f"{prefix}{_NAMED}": f"{place}\n" for prefix, place in places.items()}
+    return named | {f"{prefix}{_OF_IMAGES}": f"{usual}\n" for prefix in images}
 
 
 def bases_named(directory: Path) -> list[Path]:
     """The directories of the stores that the files of `named_in` name in a job directory."""
     found = []
-    for file in (directory / _NAMED, *directory.glob(f"{role_directory('*')}/{_NAMED}")):
+    files = [one for name in (_NAMED, _OF_IMAGES) for one in (name, f"{role_directory('*')}/{name}")]
+    for file in (one for name in files for one in directory.glob(name)):
         with suppress(OSError):
             found.append(Path(os.fsdecode(read_bytes(file, MOST)).rstrip("\n")).parent)
     return found

@@ -12,17 +12,16 @@ from dlrun.jobs.hubs.needed import in_each
 from dlrun.jobs.images import pull
 from dlrun.jobs.images.place import ImageCopy, find
 from dlrun.model.plan import Plan
-from dlrun.model.program import ContainerPlan
+from dlrun.model.program import CREDENTIALS, ContainerPlan
 from dlrun.plan.data.software import image_name
-
-CREDENTIALS = tuple(
-    f"{kind}_DOCKER_{part}" for kind in ("APPTAINER", "SINGULARITY") for part in ("USERNAME", "PASSWORD")
-)
-"""Variables of the runtime (Apptainer User Guide, "Authentication / Private Containers")."""
 
 
 def containers(plan: Plan) -> list[ContainerPlan]:
-    """The containers of a job and its roles whose images come from elsewhere."""
+    """The containers of a job and its roles whose images are pulled at the submission."""
+    return [one for one in _pulled(plan) if not one.in_job]
+
+
+def _pulled(plan: Plan) -> list[ContainerPlan]:
     found = [one.environment.container for one in (plan, *(role.plan for role in plan.each_role))]
     return [one for one in found if one is not None and one.source is not None]
 
@@ -38,7 +37,7 @@ def fetched(plan: Plan, base: Path, target: Path, notice: Callable[[str], None])
 
     def with_image(one: Plan) -> Plan:
         container = one.environment.container
-        if container is not None and container.source is not None:
+        if container is not None and container.source is not None and not container.in_job:
             source = container.source
             if (copy := copies.get(source.uri)) is None:
                 copy = copies[source.uri] = pull.fetched(
@@ -77,7 +76,8 @@ def marks(plan: Plan) -> dict[str, Path]:
 
 def described(plan: Plan, base: Path) -> list[str]:
     """Lines about the images of a plan: whether they are in the store in a directory of jobs."""
-    lines = []
+    lines = [f"{one.source}: the first node of the job pulls it" for one in _pulled(plan) if one.in_job]
+    lines = list(dict.fromkeys(lines))
     for source in dict.fromkeys(one.source for one in containers(plan) if one.source is not None):
         there = find(store.beside(base), source)
         asked = "" if source.digest else "its registry is asked for the digest, and "

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import time
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +30,7 @@ class ImageCopy:
 
 def repository(place: Path, source: ImageSource) -> Path:
     """The directory of an image's versions in a store."""
-    named = source.registry
-    if named is not None:
-        parts = [named[0], *named[1].split("/")]
-    else:
-        scheme, _, rest = source.uri.partition("://")
-        parts = [scheme, f"{rest.rpartition('/')[2][:80]}-{_hash(source.uri)}"]
-    return place / (store.IMAGES + "--".join(re.sub(r"[^\w.-]", "_", part, flags=re.ASCII) for part in parts))
+    return place / source.folder
 
 
 def find(place: Path, source: ImageSource) -> ImageCopy | None:
@@ -80,7 +72,3 @@ def keep(source: ImageSource, path: Path, directory: Path) -> ImageCopy:
         new.rename(version)
         replace(store.mark_of(version), json.dumps(facts, indent=1) + "\n", mode=0o600, flush=True)
     return ImageCopy(source=source, path=str(version / _FILE), size=size)
-
-
-def _hash(text: str) -> str:
-    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]

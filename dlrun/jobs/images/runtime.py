@@ -13,16 +13,13 @@ from pathlib import Path
 
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.jobs.hubs.store import size_of
-from dlrun.model.program import ImageSource
+from dlrun.model.program import CONVERSION_ROOM, ImageSource
 from dlrun.model.text import visible
 from dlrun.model.units import Bytes, Duration
 from dlrun.system.process import stop_all
 
 _EVERY = 10.0
 """Seconds between two lines about the progress."""
-ROOM = 64 << 30
-"""Bytes free in the temporary directory from which an image is unpacked there: those for training have up to 30 GB unpacked, and
-are written a second time as a file (NVIDIA NGC, PyTorch 25.01: 21 GB)."""
 _NO_ROOM = (
     "`APPTAINER_TMPDIR` and `APPTAINER_CACHEDIR` name places with room for the conversion; the file itself lies beside the job "
     "directories (`DLRUN_JOBS`), where `dlrun clean --yes` removes what no job uses"
@@ -51,7 +48,7 @@ def program(source: ImageSource) -> str:
         raise Invalid(
             f"`{source}` is pulled and converted here, and neither apptainer nor singularity is on PATH",
             help="load its module in this shell (`module load apptainer`), or submit where it is installed; with "
-            "`environment.container.fetch: job` the nodes pull it, each rank by itself",
+            "`environment.container.fetch: job` the job pulls it, on its first node",
         )
     return found
 
@@ -128,4 +125,4 @@ def _roomy(work: Path) -> Path:
     """Where an image is unpacked: the temporary directory of this host if it has room, else the roomier of it and the store."""
     local = Path(tempfile.gettempdir())
     free = shutil.disk_usage(local).free
-    return local if free >= min(ROOM, shutil.disk_usage(work).free) else work
+    return local if free >= min(CONVERSION_ROOM, shutil.disk_usage(work).free) else work

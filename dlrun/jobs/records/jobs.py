@@ -16,7 +16,7 @@ from typing import Any
 
 from dlrun import backends
 from dlrun.errors import Invalid, OperationFailed
-from dlrun.jobs.records import id_forms, links, ownership, resubmitted, submission, validation
+from dlrun.jobs.records import id_forms, links, ownership, pulled, resubmitted, submission, validation
 from dlrun.jobs.records.directories import ANSWER, SUBMISSION
 from dlrun.jobs.records.validation import MOST, read_json
 from dlrun.model.job import role_directory
@@ -120,8 +120,8 @@ class Job:
         return self.remote is not None and self.job_id is None
 
     def plan(self) -> Plan:
-        """The plan as submitted; raises OperationFailed if the file cannot be read."""
-        return read_plan(self.directory / "plan.json")
+        """The plan as submitted, with the digest of an image that the job has pulled; raises Invalid if it cannot be read."""
+        return pulled.with_digests(read_plan(self.directory / "plan.json"), self.directory)
 
 
 home = jobs_home

@@ -236,8 +236,8 @@ def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 _NOT_FETCHED = frozenset({
-    "job.sh", "rank.sh", "stage.sh", "bind.sh", "usage.py", "lib", "ended", "plan.json", "spec.yaml", "site.yaml", "code",
-    SUBMISSION, remote_record.SENT, RERUNS, RERUN_OF, FETCHED,
+    "job.sh", "rank.sh", "stage.sh", "image.sh", "bind.sh", "usage.py", "lib", "ended", "plan.json", "spec.yaml", "site.yaml",
+    "code", SUBMISSION, remote_record.SENT, RERUNS, RERUN_OF, FETCHED,
 })  # fmt: skip
 """Files that the record has from the beginning, or that are only on this machine."""
 _COPY = re.compile(rf"({FILES}|(points/[0-9]+/|roles/[^/]+/)?{WORK})/")

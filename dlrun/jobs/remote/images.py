@@ -12,12 +12,12 @@ from dlrun.errors import Invalid, OperationFailed
 from dlrun.jobs.code.environment import named
 from dlrun.jobs.code.names import RECORD
 from dlrun.jobs.images import place as places, registry
-from dlrun.jobs.images.needed import CREDENTIALS, with_copy
+from dlrun.jobs.images.needed import with_copy
 from dlrun.jobs.images.place import ImageCopy
-from dlrun.jobs.images.runtime import ROOM, failed
+from dlrun.jobs.images.runtime import failed
 from dlrun.jobs.submission.files import files
 from dlrun.model.plan import Plan
-from dlrun.model.program import ImageSource
+from dlrun.model.program import CONVERSION_ROOM, CREDENTIALS, ImageSource
 from dlrun.model.record import record
 from dlrun.model.text import visible
 from dlrun.model.units import Bytes
@@ -58,7 +58,7 @@ class RemoteImage:
 def source_of(plan: Plan) -> ImageSource | None:
     """The image of a plan that is pulled at the submission; None without one."""
     container = plan.environment.container
-    return container.source if container is not None else None
+    return container.source if container is not None and not container.in_job else None
 
 
 def pulled(transport: Transport, base: str, plan: Plan, notice: Callable[[str], None]) -> RemoteImage | None:
@@ -85,7 +85,7 @@ def pulled(transport: Transport, base: str, plan: Plan, notice: Callable[[str], 
         of_file=str(source.of_file or source.digest is None).lower(),
         encoded=json.dumps(source.uri),
         date=int(time.time()),
-        room=ROOM >> 30,
+        room=CONVERSION_ROOM >> 30,
     )
     # A login shell: start-up files often load the container runtime.
     with Session(transport, text, login=True, variables=own, timeout=_SECONDS) as session:
@@ -125,6 +125,6 @@ def _found(source: ImageSource, path: str, mark: str) -> RemoteImage:
 def _no_runtime(source: ImageSource, host: str) -> Invalid:
     return Invalid(
         f"`{source}` is pulled and converted on `{host}`, and neither apptainer nor singularity is on PATH there",
-        help="load its module in your `~/.bash_profile` there; with `environment.container.fetch: job` the nodes pull it, each "
-        "rank by itself",
+        help="load its module in your `~/.bash_profile` there; with `environment.container.fetch: job` the job "
+        "pulls it, on its first node",
     )

@@ -24,6 +24,7 @@ from dlrun.render.script import plan_json
 from dlrun.resources import directory as resource, text
 from dlrun.system.inputs.spec import Inputs
 from dlrun.system.paths import working_directory
+from dlrun.system.transport import scripts as login_scripts
 
 _NODE = Path(dlrun.node.__file__).parent
 _XXHASH = "libxxhash.so.0"
@@ -78,7 +79,9 @@ def _beside_pages(plan: Plan, pages: Mapping[str, str], templates: Path, *, arch
     for name in (name for name in wanted if name not in (BUNDLE, SAMPLER)):
         made[name] = _node_program(name)
     nodes_copy = "stage.sh" in pages or keeps(plan)
-    if archives and (nodes_copy or BUNDLE in wanted):
+    if "image.sh" in pages:
+        made["lib/to-store.sh"] = login_scripts.script("image")
+    if archives and (nodes_copy or BUNDLE in wanted or "image.sh" in pages):
         made[BUNDLE] = _archive("content")
     if archives and SAMPLER in wanted:
         made[SAMPLER] = _archive("sampler")

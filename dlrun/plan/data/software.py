@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from dlrun.model.data import CodeMode, ResultsPlan, Snapshot
 from dlrun.model.plan import DataPlan, Plan
-from dlrun.model.program import Container, is_pulled
+from dlrun.model.program import Container
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text
@@ -148,18 +148,12 @@ def _can_be_staged(container: Container, ledger: Ledger) -> bool:
 
 def _why_not(container: Container) -> tuple[str, str] | None:
     """Why an image is not a file when the job starts, and the way out; None if it is one."""
-    if container.runtime == "enroot":
-        if (
-            "://" in container.image
-            or "#" in container.image
-            or not container.image.startswith(("/", "~", "."))
-        ):
-            return (
-                "pyxis imports it on each node by itself",
-                "remove `stage: true`, or name a file (`enroot import`)",
-            )
-    elif is_pulled(container.image) and container.fetch == "job":
-        return "with `fetch: job` each rank pulls it by itself", "remove `fetch: job`"
+    named = "://" in container.image or "#" in container.image
+    if container.runtime == "enroot" and (named or not container.image.startswith(("/", "~", "."))):
+        return (
+            "pyxis imports it on each node by itself",
+            "remove `stage: true`, or name a file (`enroot import`)",
+        )
     return None
 
 

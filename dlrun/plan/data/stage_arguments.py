@@ -7,9 +7,14 @@ from dlrun.model.text import Shell, Text, Word
 from dlrun.model.units import Bytes
 
 
-def stage_words(data: DataPlan, request: Request, quota: Bytes | None) -> tuple[Text, ...]:
-    """The arguments after `stage`, without directory, job and hosts; `quota` in bytes is for all data sets of a node."""
-    name, source = Text.of(data.name), Text.of(data.source)
+def stage_words(
+    data: DataPlan, request: Request, quota: Bytes | None, source: Text | None = None
+) -> tuple[Text, ...]:
+    """The arguments after `stage`, without directory, job and hosts; `quota` in bytes is for all data sets of a node.
+
+    source: where it is known on the nodes alone.
+    """
+    name, source = Text.of(data.name), source or Text.of(data.source)
     if data.is_code:  # each run has its own
         name, source = (
             Text.of(f"{data.name}-", Shell("$_dlrun_job")),

@@ -9,6 +9,7 @@ from typing import Literal
 from dlrun.model.data import CachesPlan, NodeLocal, ResultsPlan
 from dlrun.model.observed import DataSize, HubCopy, Installed
 from dlrun.model.plan import DataPlan
+from dlrun.model.program import is_pulled_in_job
 from dlrun.model.record import record
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
@@ -67,7 +68,7 @@ def decide(
     together = site.scheduler.arithmetic == "whole_job" or (local is not None and local.scope == "job")
     used = bool(sets) or results is not None
     asking, lines = _ask_for_storage(spec, local, layout.nodes if together else 1, ledger, used=used)
-    directory = stage_directory(site, sets, results)
+    directory, pulls = stage_directory(site, sets, results), is_pulled_in_job(spec.environment.container)
     return NodeStorage(
         data=data,
         staged=staged,
@@ -75,7 +76,9 @@ def decide(
         asking=asking,
         lines=lines,
         directory=directory,
-        launch=stage_launch(site, layout, choice) if directory is not None or (kept and kept.keep) else (),
+        launch=stage_launch(site, layout, choice)
+        if directory is not None or (kept and kept.keep) or pulls
+        else (),
         keep=stage_keep(site, layout, choice) if directory is not None else (),
         scope=local.scope if local else "node",
         caches=kept,

@@ -83,7 +83,7 @@ WRITERS = (
                 texts=("toomanyrequests", "Too Many Requests"),
                 source="https://docs.docker.com/docker-hub/usage/",
                 means="the registry limits requests (429): each rank pulled the image by itself",
-                next="remove `environment.container.fetch: job`: `dlrun submit`, or `dlrun submit --fetch` before it, pulls the image once for all ranks and jobs",
+                next="name the image in `environment.container.image`: `dlrun submit`, or `dlrun submit --fetch` before it, pulls it once for all ranks and jobs",
             ),
             Form(
                 cause="no-network",

@@ -288,8 +288,6 @@ FAULTS = [
          "40m are reserved for copying the results", "increase the walltime"),
     Case("DLR092", "environment: {conda: base, stage: true}\nresources: {nodes: 2}", "true}", "the spec sets none",
          "set it with `venv:`"),
-    Case("DLR092", "environment: {stage: true, container: {image: 'docker://a/b:1', fetch: job}}\nresources: {nodes: 1}", "true,",
-         "each rank pulls it by itself", "remove `fetch: job`"),
     Case("DLR092", "environment: {stage: true, container: {image: 'a#b:1', runtime: enroot}}\nresources: {nodes: 2}", "true,",
          "pyxis imports it", "name a file"),
     Case("DLR092", "environment: {venv: /v, stage: true}\ndata: {environment: /x/y}\nresources: {nodes: 2}", "/x/y",
@@ -319,13 +317,6 @@ WARNINGS = [
     Case("DLR126", "sweep: {x: 1-4}\ncommand: [a, '{{ x }}']", None, "`x` has one value, `1-4`", "`x: [1, 4]`", BARE),
     Case("DLR112", "command: [python, train.py, \u2013lr, '1']\nresources: {nodes: 2}", "\u2013lr", "is a typographic character",
          "write `--`"),
-    Case("DLR144",
-         "resources: {nodes: 2, ranks_per_node: 2}\n"
-         "environment: {container: {image: 'docker://pytorch/pytorch:2.9', fetch: job}}", None,
-         "each of the 4 ranks pulls and converts `docker://pytorch/pytorch:2.9`",
-         "`apptainer pull pytorch.sif docker://pytorch/pytorch:2.9`", BARE),
-    Case("DLR144", "resources: {nodes: 2}\nenvironment: {container: {image: 'oras://a.io:5000/x@sha256:aa', fetch: job}}", None,
-         "each of the 2 ranks", "write `image: x.sif`", BARE),
     Case("DLR068", "resources: {nodes: 2, ranks_per_node: 2}", "2}", "cores per rank are not set", "`cpus_per_rank`", BARE),
     Case("DLR016", "resources: {nodes: 2, ranks_per_node: 8}", None, "8 ranks share 4 GPUs on each node",
          "use `ranks_per_node: auto`"),
@@ -421,19 +412,6 @@ def test_all_faults_come_at_once_sorted_by_place(tmp_path):
     with pytest.raises(InvalidFile) as raised:
         plan_of(tmp_path, spec, SITE)
     assert [p.code for p in raised.value.problems] == ["DLR015", "DLR014", "DLR018", "DLR028"]
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        "environment: {container: {image: docker://a/b:1, fetch: job}}\nresources: {ranks_per_node: 1, nodes: 1}",
-        "environment: {container: {image: docker://a/b:1}}\nresources: {nodes: 2}",
-        "environment: {container: {image: a.sif}}\nresources: {nodes: 2}",
-        "environment: {container: {image: docker://a/b:1, runtime: enroot}}\nresources: {nodes: 2}",
-    ],
-)
-def test_an_image_that_is_converted_once_is_no_fault(spec, tmp_path):
-    assert not any("DLR144" in warning for warning in plan_of(tmp_path, spec, BARE).warnings)
 
 
 def test_a_plan_without_faults_has_no_warnings(tmp_path):

@@ -13,7 +13,7 @@ from dlrun.model.job import JobStatus, State
 from dlrun.why import own_patterns
 from dlrun.why.diagnose import answer
 from dlrun.why.own_messages import JOB, NODE
-from dlrun.why.passing_messages import CACHES, PASSING
+from dlrun.why.passing_messages import CACHES, IMAGES, PASSING
 from dlrun.why.patterns import BY_NOTE
 from tests.unit.why import messages
 
@@ -23,7 +23,7 @@ def test_each_message_of_a_job_is_in_the_table():
     said, unread = messages.in_bash()
     assert unread == [], "its words are to stand where it is printed"
     said |= messages.lines_in_node()
-    rows = (*JOB.values(), *CACHES.values())
+    rows = (*JOB.values(), *IMAGES.values(), *CACHES.values())
     known = {message for own in rows for message in own.messages} | set(PASSING)
     assert {text: name for text, name in said.items() if text not in known} == {}
     printed = [re.compile(".*".join(re.escape(part) for part in text.split("{}"))) for text in said]

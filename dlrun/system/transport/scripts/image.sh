@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2154 # the arguments are assigned before the script
-# Pull a container image into the store beside the job directories (dlrun/jobs/images/place.py has the same one), if it is not there.
+# Pull a container image into the store beside the job directories (dlrun/jobs/images/place.py has the same one), if it is not there:
+# on a login node, or in a job (lib/pull.sh).
 # Arguments: base (of job directories), repository (name in the store), uri, digest (empty: not known), of_file (`true`: it is that
 # of the file), encoded (the URI in JSON), date (seconds since 1970), room (GB free in the temporary directory to unpack there).
 # Prints lines `say TEXT`, `beat` while it waits, and at last `fail TEXT`, `none` without a container runtime, or `done BYTES PATH` and, in so many bytes,
@@ -50,8 +51,11 @@ runtime=$(type -P apptainer || type -P singularity) || {
 }
 exec 9>>"$place/.lock"
 if ! flock -n 9; then
-  echo 'say another submission pulls from this repository; waiting for it'
-  until flock -w 10 9; do echo 'say still waiting'; done
+  echo 'say another job or submission pulls from this repository; waiting for it'
+  until flock -w 10 9; do
+    sleep 1 # where locks do not work, either
+    echo 'say still waiting'
+  done
 fi
 if is_there; then answer; fi
 work=$place/.${digest#sha256:}-$machine.parts
