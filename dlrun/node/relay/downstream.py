@@ -8,7 +8,7 @@ from typing import Callable, Dict, Optional
 from ..common.deadline import within
 from ..common.errors import Damaged
 from ..network import hosts, link as links
-from .messages import DONE, inflate_need, unpack_status
+from .messages import DONE, demotion, inflate_need, unpack_status
 from .state import Neighbour, RelayState
 
 LEAVE_TIMEOUT = 2.0  # seconds for an abort to reach the next nodes, and for them to leave
@@ -81,8 +81,7 @@ class Downstream(Neighbour):
         if link is None:
             return
         with contextlib.suppress(OSError, asyncio.TimeoutError):
-            for known in self.state.demotions():
-                await within(self.state.dead_after, link.send(known))
+            await within(self.state.dead_after, link.send(demotion(self.state.moves()).message))
         link.close()
 
     async def _call(self, role: str = "control", worker: int = 0, attempt: int = 0) -> links.Link:

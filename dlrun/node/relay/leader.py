@@ -4,27 +4,24 @@ import asyncio
 import contextlib
 import math
 import os
-import socket
-import struct
 import time
 import zlib
 from collections import deque
-from typing import Deque, List, NamedTuple, Optional
+from typing import Deque, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from ..blocks.hashing import hasher
 from ..blocks.progress_board import SEEN
 from ..common import text
-from ..common.deadline import within
 from ..common.errors import Damaged, NodeError, NoSpace
 from ..common.threads import in_thread
-from ..network import hosts, link as links
 from ..source.manifest import Manifest
 from ..transfer.local import source_failed
-from . import shapes
+from . import rates, shapes
 from .messages import JOINED, READY, Announcement, Report, Slow, demotion
 from .state import RelayState
 
 MUCH = 2.0  # ratio of the rates of two slow nodes from which on one is much slower
+MAX_MOVED = 100  # nodes that move to the end: the first message of each connection, whose size is limited, has them all
 LINK_RATE = 1.25e9  # bytes a second of a node's network, for the choice between chain and tree: 10 Gbit/s
 
 
@@ -108,26 +105,43 @@ def _hash(state: RelayState) -> str:
 
 
 async def _move_slow_nodes(state: RelayState) -> None:
-    """Announce each slow node that a node reports, so that it moves to the end; until all nodes are done.
+    """Announce the slow nodes that nodes report, so that they move to the end; until all nodes are done.
 
     Also after everything is read: all of a small data set can be on its way before the first node is found slow.
     """
+    measured: Set[Tuple[int, int]] = set()
     while not state.done and not state.outcome.done():
         # What was measured before the last move says nothing.
         found = {node: one for node, one in state.status().slow.items() if one.moves == len(state.demoted)}
         # A node is never moved behind a much slower one: it would get its data at the rate of that one, and perhaps it was
         # slow only for a second.
-        most = min((known["rates"][0] for known in state.demotions()), default=math.inf) * MUCH
+        most = min((rate for _, (rate, _) in state.moves()), default=math.inf) * MUCH
         slow = [node for node in state.order() if node in found and found[node].rate <= most]
         slow = [node for node in slow if node not in state.lost and node not in state.demoted]
-        if slow:
+        if slow and len(state.demoted) < MAX_MOVED:
             # The last of them: the nodes before it may only have waited for it.
             node = slow[-1]
-            host, progress, (rate, others, _) = state.names[node], state.staging.progress, found[node]
-            progress.log("node {} is slow and now comes last: {}/s to it".format(host, text.size(rate)))
-            progress.event("slow", node=node, host=host, rate=round(rate), others=round(others))
-            state.announce(demotion(node, (rate, others)))
+            rate, others, moves, times = found[node]
+            moved: Dict[int, Tuple[float, float]] = {}
+            if times >= AGREE[moves > 0] / 2 and (node, moves) not in measured:
+                # The nodes that would be found slow one after the other are all slow now: they move together.
+                measured.add((node, moves))
+                moved = await rates.slow_nodes(state, slow, rate)
+            if not moved and times >= AGREE[moves > 0]:
+                moved = {node: (rate, others)}
+            _move(state, moved)
         await asyncio.sleep(CHECK_INTERVAL)
+
+
+def _move(state: RelayState, moved: Dict[int, Tuple[float, float]]) -> None:
+    """Announce that nodes move to the end of the chain, the slowest last; moved: bytes/s to each, and without it."""
+    progress, entries = state.staging.progress, sorted(moved.items(), key=lambda entry: -entry[1][0])
+    for node, (rate, others) in entries:
+        host = state.names[node]
+        progress.log("node {} is slow and now comes last: {}/s to it".format(host, text.size(rate)))
+        progress.event("slow", node=node, host=host, rate=round(rate), others=round(others))
+    if entries:
+        state.announce(demotion(entries))
 
 
 def _abort(state: RelayState, why: str, help: str = "", full: bool = False) -> None:
@@ -169,15 +183,14 @@ CHECK_INTERVAL = 0.1  # seconds between two checks
 WINDOW = 0.5  # seconds over which waiting times are averaged
 MIN_WAIT = 0.6  # part of the time that both ends of a link must wait for it to be slow
 GAIN = 1.5  # ratio of the rates without and with a node from which on it is slow
-# Measurements in a row that must find a link slow: as long as no node has moved to the end, and afterwards.
-AT_FIRST, AFTER_MOVE = 2, 4
+# Measurements in a row that must find a link slow, as long as no node has moved to the end and afterwards: at full speed
+# both ends of every link wait at times, and one measurement may compare a burst with a pause. After a move the links that
+# waited before become quicker only in two or three seconds. All nodes are measured together after half as many.
+AGREE = (2, 4)
 RISE = 1.25  # ratio of two rates one after the other from which on a link is becoming quicker
 REACH = 2  # nodes after the next one to which it sends test data: the first may be slower still
-PROBE_TIME = 0.15  # seconds of one measurement
 # Seconds until a link that was not found slow is measured again: one that is slower than it can be, and any.
 RETRY_AFTER, LONGEST_PAUSE = 1.0, 20.0
-SEND_TIMEOUT = 5.0  # seconds until the sender of test data gives up
-_PIECE = bytes(256 << 10)
 
 
 class _Sample(NamedTuple):
@@ -255,9 +268,17 @@ class SlowNodes:
         if moves != len(state.demoted):
             return
         faster = most > GAIN * sent
-        if self._is_confirmed(sent, faster):
-            state.slow[node], state.suspect = Slow(sent, most, moves), False
+        if not faster or (self._found and sent > RISE * max(self._found)):
+            self._found.clear()
+        if faster:
+            # The next measurement has a `WINDOW` of its own.
+            self._found.append(sent)
+            self._samples.clear()
+            state.slow[node], state.suspect = Slow(sent, most, moves, len(self._found)), False
             state.signal.notify()
+        else:
+            state.slow.pop(node, None)
+        if len(self._found) >= AGREE[moves > 0]:
             # The leader may leave it where it is.
             self._found.clear()
             self._measured, self._possible = time.monotonic(), 0.0
@@ -266,20 +287,6 @@ class SlowNodes:
             if waits and not state.leading:
                 state.suspect = True
                 state.signal.notify()
-
-    def _is_confirmed(self, sent: float, faster: bool) -> bool:
-        """Whether the next node was found to be slow several times in a row, each time over a `WINDOW` of its own.
-
-        At full speed both ends of every link wait at times, and one measurement may compare a burst with a pause: a good
-        node would be moved to the end. After a move the links that waited before become quicker only in two or three seconds.
-        """
-        if not faster or (self._found and sent > RISE * max(self._found)):
-            self._found.clear()
-        if not faster:
-            return False
-        self._found.append(sent)
-        self._samples.clear()
-        return len(self._found) >= (AFTER_MOVE if self._moves else AT_FIRST)
 
     def _report(self, node: int) -> Optional[Report]:
         return self._state.downstream[node].status.reports.get(node)
@@ -311,49 +318,4 @@ class SlowNodes:
 
     async def _rate_with(self, other: int) -> float:
         """Bytes/s that leave this node while it sends test data to another one than the next."""
-        state = self._state
-        where = hosts.address(state.names[other])
-        link = await links.connect(
-            where, state.port, state.secret, state.introduction("probe"), state.dead_after
-        )
-        before = self._sample()
-        sending = asyncio.ensure_future(_send(link))
-        try:
-            answer, _ = await link.receive(state.dead_after)
-            # Read at the end of the test data, and compared over the same time: the copy sends in bursts.
-            after = self._sample()
-        finally:
-            sending.cancel()
-            # What is still in its buffer would hold up the copy.
-            link.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            link.close()
-        # The copy continues over the slow link during the measurement: this node can send both amounts together.
-        passed = (after.sent - before.sent) / (after.time - before.time)
-        return passed + float(answer["bytes"] / max(answer["seconds"], PROBE_TIME / 2))
-
-
-async def _send(link: links.Link) -> None:
-    """Send test data until the receiver has measured enough, and the connection is closed."""
-    loop, end = asyncio.get_event_loop(), time.monotonic() + SEND_TIMEOUT
-    with contextlib.suppress(OSError):
-        while time.monotonic() < end:
-            await loop.sock_sendall(link.socket, _PIECE)
-        link.end()
-
-
-async def answer(link: links.Link, timeout: float) -> None:
-    """Receive the test data of a measurement, and reply with its bytes and seconds."""
-    loop = asyncio.get_event_loop()
-    # Not from the connection on: data that was sent before may still be on its way.
-    await within(timeout, loop.sock_recv(link.socket, len(_PIECE)))
-    began, count, more, left = time.monotonic(), 0, 1, PROBE_TIME
-    while more and left > 0:
-        with contextlib.suppress(asyncio.TimeoutError):
-            more = len(await within(left, loop.sock_recv(link.socket, len(_PIECE))))
-            count += more
-        left = began + PROBE_TIME - time.monotonic()
-    await link.send({"bytes": count, "seconds": time.monotonic() - began})
-    # Until the sender has the reply: a connection that is closed with data in it is reset, and the reply lost.
-    while more:
-        more = len(await within(timeout, loop.sock_recv(link.socket, len(_PIECE))))
-    link.close()
+        return (await rates.flows(self._state, [other]))[0]

@@ -93,8 +93,8 @@ class Member:
         for node in wanted:
             self._connect(node)
 
-    def _reorder(self) -> None:
-        """A node has moved to the end of the chain: send to the node that now follows this one, and to no other."""
+    def _reorder(self, moved: List[int]) -> None:
+        """Nodes have moved to the end of the chain: send to the node that now follows this one, and to no other."""
         state = self.state
         wanted = state.following(state.index)
         for node in [node for node in state.downstream if node != wanted and node not in state.lost]:
@@ -103,11 +103,11 @@ class Member:
                 state.workers.send_all({"do": "drop", "node": node})
             state.spawn(found.hand_over())
         # The moved node is still the next one (it was last before): only stop other nodes from waiting for it.
-        if wanted in state.downstream and wanted == state.demoted[-1] and state.workers:
+        if wanted in state.downstream and wanted in moved and state.workers:
             state.workers.send_all({"do": "detach", "node": wanted})
         elif wanted is not None:
             self._connect(wanted, joined=True)
-        if state.demoted[-1] == state.index:
+        if state.index in moved:
             self.upstream.disconnect_for_move()
         state.suspect = False
         state.slow.clear()
@@ -308,8 +308,8 @@ class Member:
         """The nodes that moved to the end of the chain, for the report; adds them to the notes, too."""
         state = self.state
         found: List[Dict[str, Any]] = []
-        for known in state.demotions():
-            host, (rate, others) = state.names[known["node"]], known["rates"]
+        for node, (rate, others) in state.moves():
+            host = state.names[node]
             part = round(1 - rate / others, 3)
             found.append(
                 {

@@ -2,7 +2,7 @@
 
 import asyncio
 import zlib
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from ..common.errors import NodeError
 from ..network.link import Message
@@ -55,17 +55,27 @@ class Announcement(NamedTuple):
     blob: bytes = b""
 
 
-def demotion(node: int, rates: Sequence[float]) -> Announcement:
-    """The announcement that a node moves to the end of the chain; rates: bytes/s to it, and without it."""
-    return Announcement({"do": "demote", "node": node, "rates": list(rates)})
+Move = Tuple[
+    int, Tuple[float, float]
+]  # a node that moves to the end of the chain; bytes/s to it, and without it
+
+
+def demotion(moves: Iterable[Move]) -> Announcement:
+    """The announcement that nodes move to the end of the chain, in this order."""
+    entries = [[node, [round(rate) for rate in rates]] for node, rates in moves]
+    return Announcement({"do": "demote", "moves": entries})
 
 
 class Slow(NamedTuple):
-    """A slow node: bytes a second to it, and to another one; moves: nodes that had moved to the end before that."""
+    """A slow node: bytes a second to it, and to another one.
+
+    moves: nodes that had moved to the end before that; times: measurements in a row that agree.
+    """
 
     rate: float
     others: float
     moves: int
+    times: int
 
 
 class Report(NamedTuple):

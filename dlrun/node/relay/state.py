@@ -22,7 +22,7 @@ from ..transfer.outcome import COPY, PreparedSet
 from ..transfer.staging import Staging
 from ..transfer.task import Tokens
 from ..transfer.workers import Workers
-from .messages import DONE, JOINED, Announcement, Report, Signal, Slow, Status
+from .messages import DONE, JOINED, Announcement, Move, Report, Signal, Slow, Status, demotion
 from .shapes import children, group
 
 STARVING_WINDOW = 0.5  # seconds over which `starving` is measured
@@ -77,9 +77,10 @@ class RelayState:
         self.lost: Dict[int, str] = {}
         self.slow: Dict[int, Slow] = {}
         self.suspect = False
+        self.tested = 0  # bytes of test data that have arrived
         self.room: Optional[Room] = None
         self.demoted: List[int] = []
-        self.reordered: Callable[[], None] = lambda: None
+        self.reordered: Callable[[List[int]], None] = lambda _: None
         self.failures: Dict[int, str] = {}
         self.cannot: Optional[str] = None
         self.full = False
@@ -107,20 +108,24 @@ class RelayState:
     def announce(self, announcement: Announcement) -> None:
         """Store an announcement, which `Downstream` forwards to the next nodes; duplicates are ignored."""
         message = announcement.message
+        moved: List[Move] = []
         if message["do"] == "demote":
-            if message["node"] in self.demoted:
+            moved = [(node, tuple(rates)) for node, rates in message["moves"] if node not in self.demoted]
+            if not moved:
                 return
-            self.demoted.append(message["node"])
+            announcement = demotion(moved)
+            self.demoted += [node for node, _ in moved]
         elif self.announced(message["do"]) is not None:
             return
         self.announcements.append(announcement)
-        if message["do"] == "demote":
-            self.reordered()
+        if moved:
+            self.reordered([node for node, _ in moved])
         self.signal.notify()
 
-    def demotions(self) -> List[Message]:
-        """The messages about nodes that moved to the end of the chain."""
-        return [known.message for known in self.announcements if known.message["do"] == "demote"]
+    def moves(self) -> List[Move]:
+        """The nodes that moved to the end of the chain, in their order."""
+        known = [known.message["moves"] for known in self.announcements if known.message["do"] == "demote"]
+        return [(node, tuple(rates)) for moves in known for node, rates in moves]
 
     def order(self) -> List[int]:
         """The order of the chain: host list order, slow nodes last."""
@@ -171,7 +176,7 @@ class RelayState:
             "set": self.staging.given.name,
             "count": len(self.names),
             "session": self.session.get("id"),
-            "demoted": [[known["node"], known["rates"]] for known in self.demotions()],
+            "demoted": self.moves(),
         }
 
     def path(self) -> List[int]:

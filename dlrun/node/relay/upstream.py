@@ -11,7 +11,7 @@ from ..common.threads import in_thread
 from ..network import hosts, link as links
 from ..network.listener import Listener
 from ..source.manifest import unpack
-from . import leader
+from . import rates
 from .messages import ANNOUNCEMENTS, READY, Announcement, deflate_need, demotion, inflate
 from .state import RelayState
 
@@ -42,14 +42,13 @@ class Upstream:
         elif caller["role"] == "worker":
             await self._worker(link)
             return
-        elif caller["role"] == "probe":
+        elif caller["role"] in ("probe", "measure"):
             with contextlib.suppress(OSError, Damaged, asyncio.TimeoutError):
-                await leader.answer(link, state.dead_after)
+                await rates.answer(state, link)
             link.close()
             return
         else:
-            for node, rates in caller["demoted"]:
-                state.announce(demotion(node, rates))
+            state.announce(demotion(caller["demoted"]))
             refusal = self._refusal(caller["node"], caller["session"])
         try:
             if refusal:
