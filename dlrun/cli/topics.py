@@ -38,6 +38,7 @@ DLRUN_LAUNCHED                  start time of the ranks in ns, by the clock of t
 DLRUN_OWN_SOCKET                on Flux, until a rank begins: the variable with the number of the socket that it closes last
 DLRUN_ENVIRONMENT, DLRUN_PYTHON, DLRUN_PYTHON3   venv, conda environment and Python that every node must have
 DLRUN_PATH, DLRUN_NODE_PYTHON   PATH before modules are loaded, and the site's `python`: for dlrun's own programs
+DLRUN_CHECKED_PYTHON            the Python for them that a script of the job has tried on this host, and with which libraries
 DLRUN_DIRECTORIES, DLRUN_IMAGE  what modules and set-up lines add to PATH and LD_LIBRARY_PATH, and the image: likewise
 DLRUN_IMAGE_FILE, DLRUN_IMAGE_KEY   with `fetch: job`: the path of the pulled image, and the begin of its digest
 DLRUN_ROLE, DLRUN_RANK, DLRUN_LOCAL_RANK, DLRUN_NODE_RANK, DLRUN_HOST   role, indexes and host of this process

@@ -71,11 +71,12 @@ class Pool(Coordinator):
         self.lost_before = list(read_state(directory).get("lost") or [])  # type: List[str]
         self.mps = Daemons(directory, int(os.environ.get("DLRUN_MPS_SHARE") or 0))
         self.points = 0
+        self.submitted = 0  # the points after these were added
         self.plan = None  # type: Any # what the file plan.json was at the last look
 
     def run(self, points: int, places: List[Place], at_once: int) -> int:
         """Run all points that have not ended, so many at a time; returns the exit code of the first that failed."""
-        self.points = max(points, self.count())
+        self.submitted, self.points = points, max(points, self.count())
         waiting = collections.deque()  # type: Deque[int]
         for point in range(self.points):
             state = self.state(point)
@@ -195,6 +196,7 @@ class Pool(Coordinator):
         words = self.words(place.host)
         state = self.state(point)
         starts = int(state.get("restarts") or 0) + 1 if "restarts" in state else 0
+        words += ["env", "DLRUN_POINT_ADDED=1"] if point >= self.submitted else []
         words += ["bash", os.path.join(self.directory, "job.sh"), str(point), str(place.number), str(starts)]
         place.log = open(os.path.join(self.path(point), "logs", "job.log"), "ab")  # noqa: SIM115 - until its end
         place.process = subprocess.Popen(

@@ -2,7 +2,7 @@
 # Private directories on this node for what compilers keep, made before the program of a rank starts; job.sh and stage.sh find them.
 
 dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@|%][:UNLESS]...: with `@` each rank has its own, with `%` each run; IMAGE: `yes` in a container
-  local below=$2 image=$3 name one own path place='' paths=() set=() # UNLESS: a directory in HOME that is used if it has entries
+  local below=$2 image=$3 name one own path place='' paths=() new=() set=() # UNLESS: a directory in HOME that is used if it has entries
   if _dlrun_place_caches "$1"; then shift 3; else
     _dlrun_no_caches "no directory for them that only this user can write"
     return 0
@@ -31,7 +31,8 @@ dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@|%][:UNLESS]...: with `@` 
     paths+=("$path") set+=("$name=$path")
   done
   ((${#paths[@]})) || return 0
-  if ! { (umask 077 && mkdir -p -- "${paths[@]}") && echo >"$DLRUN_CACHES/.used"; } 2>/dev/null; then
+  for path in "${paths[@]}"; do if [[ ! -d $path ]]; then new+=("$path"); fi; done
+  if ! { { ((${#new[@]} == 0)) || (umask 077 && mkdir -p -- "${new[@]}"); } && echo >"$DLRUN_CACHES/.used"; } 2>/dev/null; then
     _dlrun_no_caches "no room in $place"
     return 0
   fi

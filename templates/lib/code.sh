@@ -32,7 +32,8 @@ dlrun_check_code() { # MODE: log and record what has changed since the submissio
 
 _dlrun_compare_code() { # LIST DIRECTORY [WORD...]: add the files that differ from the list to `names`; true if none does
   local line text='' code=0
-  if ! grep -q '^[^#]' -- "$1"; then return 0; fi # sha256sum takes a list without files for a wrong one
+  while IFS= read -r line && [[ $line == '#'* || -z $line ]]; do :; done <"$1"
+  if [[ $line == '#'* || -z $line ]]; then return 0; fi # sha256sum takes a list without files for a wrong one
   text=$(cd -- "$2" && LC_ALL=C "${@:3}" sha256sum --check --quiet -- "$1" 2>/dev/null) || code=$?
   while IFS= read -r line; do
     if [[ $line =~ ^(\\?)(.*):\ FAILED(\ open\ or\ read)?$ ]]; then

@@ -99,8 +99,18 @@ dlrun_save_here() { # BASE KEY INDEX STORE --settled TIME: on the first node, in
   if _dlrun_has_compiled; then "${_dlrun_save[@]}" "${@:5}"; fi
 }
 
+_dlrun_some_compiled() { # false if the tools' directories are empty: without a process, for in most points they are
+  local base text
+  for base in "$_dlrun_compiled_base" /tmp; do
+    printf -v text %q "$base/dlrun-caches-${DLRUN_USER:-$EUID}/$_dlrun_compiled_key" # nothing in the path is a pattern
+    if compgen -G "$text/*/*" >/dev/null || compgen -G "$text/.[!.]*/*" >/dev/null; then return 0; fi
+  done
+  return 1
+}
+
 _dlrun_has_compiled() { # true if there is anything; sets the command that saves it
   local place=''
+  _dlrun_some_compiled || return 1
   _dlrun_place_caches "$_dlrun_compiled_base" && place+=/$_dlrun_compiled_key && [[ -d $place ]] || return 1
   _dlrun_save=(
     bash -p "$DLRUN_JOB_DIR/lib/python.sh" "$DLRUN_JOB_DIR/node.pyz"

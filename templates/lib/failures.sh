@@ -68,7 +68,7 @@ _dlrun_failed_first() { # print when, role, rank, host, exit code and reason of 
 _dlrun_exit() { # STATUS: exit with the code of what failed first; the launcher's own may be a later one's
   local first status=$1
   _dlrun_over=1
-  if first=$(_dlrun_failed_first) && [[ -n $first ]]; then read -r _ _ _ _ status _ <<<"$first"; fi # a note is empty where no disk has space for it
+  if _dlrun_some_failed && first=$(_dlrun_failed_first) && [[ -n $first ]]; then read -r _ _ _ _ status _ <<<"$first"; fi # a note is empty where no disk has space for it
   exit "$status"
 }
 

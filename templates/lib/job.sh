@@ -129,8 +129,8 @@ _dlrun_expect_environment() { # export the environments and directories of this 
     case $place in /tmp/* | /var/tmp/* | /dev/shm/* | "${TMPDIR:-/tmp}"/* | "${DLRUN_STAGE:-/tmp}"/*) continue ;; esac
     DLRUN_DIRECTORIES+=:$place:
   done
-  DLRUN_PYTHON=$(type -P python) || true
-  DLRUN_PYTHON3=$(type -P python3) || true
+  _dlrun_find_program DLRUN_PYTHON python
+  _dlrun_find_program DLRUN_PYTHON3 python3
   if [[ -n ${_dlrun_copied-} ]]; then # a venv of which this node, if no ranks run on it, has no copy
     DLRUN_PYTHON=${DLRUN_PYTHON/#"$_dlrun_copied"/"$VIRTUAL_ENV"} DLRUN_PYTHON3=${DLRUN_PYTHON3/#"$_dlrun_copied"/"$VIRTUAL_ENV"}
   fi

@@ -19,12 +19,14 @@ _dlrun_start_standby() { # the first rank of each node: its processes end even i
 }
 
 _dlrun_clean_up() {
-  local status=$?
+  local status=$? word
   if ((BASHPID != $$)); then exit; fi # in a child that got a signal before it has lost the traps of this shell
   _dlrun_end_left_processes "$DLRUN_PROCESS"
-  if [[ -n $_dlrun_standby ]] && grep -qszxF -e "$DLRUN_JOB_DIR/lib/standby.sh" "/proc/$_dlrun_standby/cmdline"; then
-    kill -KILL "$_dlrun_standby" 2>/dev/null # nothing is left to it
-  fi
+  if [[ -n $_dlrun_standby ]]; then
+    while IFS= read -r -d '' word; do
+      if [[ $word == "$DLRUN_JOB_DIR/lib/standby.sh" ]]; then kill -KILL "$_dlrun_standby"; fi # nothing is left to it
+    done <"/proc/$_dlrun_standby/cmdline"
+  fi 2>/dev/null
   if ((status)) && declare -F _dlrun_forget_placement >/dev/null; then _dlrun_forget_placement; fi
   _dlrun_close_log
 }
@@ -44,17 +46,18 @@ _dlrun_end_left_processes() { # MARK: end what watches, and all processes that t
       if ((${#found[@]})); then mapfile -t found < <(unset DLRUN_PROCESS && grep -lszxF -e "$mark" "${found[@]}"); fi
     done
     if [[ -n $_dlrun_own_socket ]]; then _dlrun_find_holders; fi
-    if ((${#found[@]} + ${#_dlrun_holders[@]} + ${#left[@]} == 0)); then
-      [[ -z $none ]] || return 0
+    if ((${#found[@]} + ${#_dlrun_holders[@]})); then none=; else
+      if [[ -n $none ]] && ((${#left[@]} == 0)); then return 0; fi
       none=1 # a process during its exec shows no environment: look once more
-      sleep 0.01
-      continue
     fi
-    none=
     found=(${found[@]+"${found[@]//[!0-9]/}"} ${_dlrun_holders[@]+"${_dlrun_holders[@]}"})
-    kill -s "${signal:-TERM}" "${found[@]}" 2>/dev/null
     if [[ -n $signal ]]; then kills=$((kills + 1)); fi
-    if ((${#found[@]})); then sleep 0.1; else sleep 0.01; fi # what watches ends at once
+    if ((${#found[@]})); then
+      kill -s "${signal:-TERM}" "${found[@]}" 2>/dev/null
+      sleep 0.1
+    else
+      sleep 0.01 # what watches ends at once
+    fi
     _dlrun_read_up
     if ((_dlrun_up - begun >= 2000000000)); then signal=KILL; fi
   done

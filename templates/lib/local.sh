@@ -4,6 +4,7 @@
 dlrun_local() { # COUNT COMMAND...: that many ranks; the first that fails ends the others
   _dlrun_count=$1
   shift
+  if ((_dlrun_count == 1 && BASHPID != $$)); then DLRUN_RANK=0 DLRUN_LOCAL_RANK=0 DLRUN_LOCAL_SIZE=1 DLRUN_NODE_RANK=0 exec "$@"; fi # signals need no one to pass them on
   _dlrun_ranks=()
   trap - EXIT
   trap '_dlrun_end_here; exit 143' TERM

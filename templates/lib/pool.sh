@@ -8,6 +8,7 @@ dlrun_pool() { # POINTS PLACES AT_ONCE WALLTIME BEFORE SIGNAL TIMES REQUEUE [STA
 _dlrun_on_event launch _dlrun_await_page
 _dlrun_await_page() { # a point that was added later is in a later page, which NFS may show here a minute late (nfs(5), acdirmax)
   local waited page=$DLRUN_JOB_DIR/rank.sh
+  if [[ -z ${DLRUN_POINT_ADDED-} ]]; then return 0; fi # pool.py sets it
   for ((waited = 0; waited < 70; waited++)); do
     if grep -q "^ *$DLRUN_POINT) " "$page" || ! grep -q dlrun_no_such_point "$page"; then break; fi
     sleep 1

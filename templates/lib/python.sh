@@ -9,14 +9,23 @@ dlrun_python() { # PROGRAM ARGUMENT...
 }
 
 _dlrun_choose_python() { # sets _dlrun_python; false, with a message, if this node has none
-  local place places seen=' ' older='no python3 on PATH'
+  local place places seen=' ' older='no python3 on PATH' host=''
   if ((${#_dlrun_python[@]})); then return 0; fi
+  { read -r host </proc/sys/kernel/hostname; } 2>/dev/null || true
+  host+=:${DLRUN_NODE_PYTHON-}:${LD_LIBRARY_PATH-}:${LD_PRELOAD-} # what the choice depends on
+  if [[ ${DLRUN_CHECKED_PYTHON-} == "$host":* && -x ${DLRUN_CHECKED_PYTHON#"$host":} ]]; then # by a script above this one
+    _dlrun_python=("${DLRUN_CHECKED_PYTHON#"$host":}" -I)
+    return 0
+  fi
   mapfile -t places < <(_dlrun_pythons)
   for place in ${places[@]+"${places[@]}"}; do
     if [[ $seen == *" $place "* || ! -x $place ]]; then continue; fi
     seen+="$place "
     _dlrun_python=("$place" -I)
-    if _dlrun_runs "${_dlrun_python[@]}"; then return 0; fi
+    if _dlrun_runs "${_dlrun_python[@]}"; then
+      export DLRUN_CHECKED_PYTHON=$host:$place
+      return 0
+    fi
     _dlrun_python=(env -u LD_LIBRARY_PATH -u LD_PRELOAD "$place" -I) # modules may have put other libraries there
     if _dlrun_runs "${_dlrun_python[@]}"; then return 0; fi
     older="$place is $("$place" --version 2>&1 | head -n 1)"

@@ -76,6 +76,13 @@ _dlrun_expect_tools() {
   done
 }
 
+_dlrun_find_program() { # VARIABLE NAME: set it to the program's path, most often without a process; empty if there is none
+  local place=''
+  if hash "$2" 2>/dev/null; then place=${BASH_CMDS[$2]-}; fi
+  if [[ -z $place ]]; then place=$(type -P "$2") || true; fi # a function has the name
+  printf -v "$1" %s "$place"
+}
+
 _dlrun_check_readonly() { # a function of the library cannot have a local variable with the name of a read-only one
   local _dlrun_name
   for _dlrun_name in $_dlrun_locals; do

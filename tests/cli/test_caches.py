@@ -310,6 +310,31 @@ def test_an_archive_that_nodes_could_not_read_is_compared_with_its_digest(tmp_pa
     assert done.stdout.splitlines() == lines
 
 
+@pytest.mark.parametrize(
+    ("entry", "found"), [("", False), ("inductor/f/x", True), (".runs/7/jax/x", True), ("numba/x", True)]
+)
+def test_empty_directories_of_tools_are_passed_over_without_a_process(tmp_path, entry, found):
+    """At the end of every point of a sweep: there may be thousands."""
+    base = tmp_path / "a *[b]"
+    place = base / "dlrun-caches-me" / "key"
+    (place / "inductor").mkdir(parents=True)
+    (base / "dlrun-caches-me").chmod(0o700)
+    (place / ".used").touch()
+    if entry:
+        (place / entry).parent.mkdir(parents=True, exist_ok=True)
+        (place / entry).touch()
+    script = (
+        f'source "{ROOT}/templates/lib/caches.sh"; _dlrun_on_event() {{ :; }}; source "{ROOT}/templates/lib/compiled.sh"\n'
+        "_dlrun_compiled_base=$1 _dlrun_compiled_key=key _dlrun_compiled=()\n"
+        'exec 3>&2; stat() { echo stat >&3; command stat "$@"; }\n'
+        "if _dlrun_has_compiled; then echo yes; else echo no; fi"
+    )
+    names = {**os.environ, "DLRUN_USER": "me", "DLRUN_JOB_DIR": "/job", "DLRUN_CACHES_RUN": "7"}
+    words = ["bash", "-euc", script, "bash", str(base)]
+    done = subprocess.run(words, env=names, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (("yes\n", "stat\n") if found else ("no\n", ""))
+
+
 @pytest.mark.parametrize("sign", [":", ",", "^", "."])
 def test_a_directory_that_no_container_can_be_told_is_not_used_there(tmp_path, sign):
     base = tmp_path / f"job{sign}7"

@@ -53,6 +53,15 @@ def test_libraries_of_modules_that_do_not_suit_it_are_left_out(tmp_path):
     assert (ran.returncode, ran.stdout) == (0, "ran\n"), ran.stderr
 
 
+@pytest.mark.parametrize(("changed", "checks"), [("", 1), ("LD_LIBRARY_PATH=/opt/cuda/lib", 2)])
+def test_what_a_script_above_has_checked_is_not_checked_again(tmp_path, changed, checks):
+    """A point of a sweep would start Python once more; with other libraries it may not run, so there it is checked."""
+    script = f'#!/bin/sh\ncase "$*" in *importlib.util*) echo >>"{tmp_path}/checks" ;; esac\nexec {sys.executable} "$@"\n'
+    again = f"import subprocess; subprocess.call(['env', *{changed.split()!r}, 'bash', {str(LIBRARY)!r}, '/dev/null'])"
+    assert chosen(tmp_path, script, again).returncode == 0
+    assert len((tmp_path / "checks").read_text().splitlines()) == checks
+
+
 @pytest.mark.parametrize("part", ["node.pyz", "usage.py"])
 def test_the_programs_themselves_say_so_too(tmp_path, part):
     """Read by a Python that takes no annotation and no f-string: the check is reached, whatever follows."""

@@ -143,9 +143,8 @@ def test_at_its_end_it_ends_what_runs_and_says_so_of_what_waits(tmp_path):
 def test_points_that_are_added_while_others_run_follow_them(tmp_path):
     job(tmp_path, 5)
     plan(tmp_path, 2)
-    (tmp_path / "job.sh").write_text(
-        SCRIPT.replace("record running null", "record running null; until [ -e go ]; do sleep 0.05; done", 1)
-    )
+    held = "record running null; echo ${DLRUN_POINT_ADDED-} >added; until [ -e go ]; do sleep 0.05; done"
+    (tmp_path / "job.sh").write_text(SCRIPT.replace("record running null", held, 1))
     for late in (2, 3, 4):
         (tmp_path / f"points/{late}/go").touch()
     pool = start(tmp_path, 2)
@@ -165,6 +164,8 @@ def test_points_that_are_added_while_others_run_follow_them(tmp_path):
     assert "3 points were added" in said
     assert [one["exit_code"] for one in states(tmp_path, 5)] == [0] * 5
     assert all(len((tmp_path / f"points/{n}/place").read_text().split()) == 2 for n in range(5))
+    added = [(tmp_path / f"points/{n}/added").read_text().strip() for n in range(5)]
+    assert added == ["", "", "1", "1", "1"], "lib/pool.sh waits for the page of those alone"
     record = json.loads((tmp_path / "state.json").read_text())
     assert (record["state"], record["points"]) == ("ended", 5)
 
