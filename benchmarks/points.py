@@ -5,22 +5,26 @@
 Each way runs the same points: a program that notes the time, sleeps, and notes it again. The ways take turns in random order,
 so that a busy machine disturbs all alike; those whose program is not found are left out. `busy` is the part of the time from
 the first begin to the last end in which the places ran a program. `gap` is the median time from an end to the next begin: the
-begin that follows those of the first places belongs to the first end, and so on. `against` has for dlrun's time from the first
-begin to the last end, divided by that of the other way in the same round, the median and the range. With the goals: for points
-of 10 s at least 95 % and at most 0.3 s.
+begin that follows those of the first places belongs to the first end, and so on. `CPU` is what all processes of a way, also
+daemons, have computed for each point: unlike the gap it hardly depends on what else the machine does. `against` has for dlrun's
+time from the first begin to the last end, divided by that of the other way in the same round, the median and the range. With
+the goals: for points of 10 s at least 95 % and at most 0.3 s.
 
 The programs sleep, so that there can be more places than cores; what a way itself computes takes time from nobody then, unless
 the machine is busy: the load before each round is printed.
 """
 
 import argparse
+import ctypes
 import os
 import random
+import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 TASK = """#!/bin/bash
@@ -82,6 +86,19 @@ def by_hyperqueue(place: Path, task: Path, points: int, places: int, python: str
 WAYS = {"dlrun": by_dlrun, "parallel": by_parallel, "hyperqueue": by_hyperqueue}
 
 
+PR_SET_CHILD_SUBREAPER = 36
+"""Processes whose parents are gone become children of this one: linux/prctl.h."""
+
+
+def computed() -> float:
+    """The CPU seconds of all processes below this one that have ended; waits for those that are about to."""
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def measure(notes: Path, points: int, places: int) -> tuple[float, float, float]:
     """The part of the time in which the places were busy, the median gap in seconds, and the whole time in seconds."""
     spans = [tuple(map(float, path.read_text().split())) for path in notes.iterdir()]
@@ -110,7 +127,8 @@ def main() -> None:
     programs = {"dlrun": str(own), "parallel": shutil.which("parallel"), "hyperqueue": chosen.hyperqueue}
     found = {name: program for name, program in programs.items() if program is not None}
     print(f"left out: {', '.join(sorted({*programs} - {*found})) or 'none'}; {os.cpu_count()} cores")
-    results: dict[str, list[tuple[float, float, float]]] = {name: [] for name in found}
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    results: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in found}
     for number in range(chosen.rounds):
         print(f"round {number + 1}: load {os.getloadavg()[0]:.1f}", flush=True)
         for name in random.sample([*found], len(found)):
@@ -119,17 +137,19 @@ def main() -> None:
                 (place / "notes").mkdir()
                 (place / "task.sh").write_text(TASK)
                 os.environ |= {"NOTES": str(place / "notes"), "SECONDS_OF_A_POINT": str(chosen.seconds)}
+                before = computed()
                 WAYS[name](place, place / "task.sh", chosen.points, chosen.places, found[name])
-                results[name].append(measure(place / "notes", chosen.points, chosen.places))
+                used = (computed() - before) / chosen.points
+                results[name].append((*measure(place / "notes", chosen.points, chosen.places), used))
     print(f"{chosen.points} points of {chosen.seconds} s on {chosen.places} places")
-    print(f"{'':10} {'busy':>6} {'gap':>9} {'time':>8}  against")
+    print(f"{'':10} {'busy':>6} {'gap':>9} {'time':>8} {'CPU':>7}  against")
     for name, runs in results.items():
-        busy, gap, whole = (statistics.median(column) for column in zip(*runs, strict=True))
+        busy, gap, whole, used = (statistics.median(column) for column in zip(*runs, strict=True))
         pairs = sorted(mine[2] / other[2] for mine, other in zip(results["dlrun"], runs, strict=True))
         against = (
             f"{statistics.median(pairs):.3f} ({pairs[0]:.3f} to {pairs[-1]:.3f})" if name != "dlrun" else ""
         )
-        print(f"{name:10} {busy:6.1%} {gap * 1000:6.0f} ms {whole:6.1f} s  {against}")
+        print(f"{name:10} {busy:6.1%} {gap * 1000:6.0f} ms {whole:6.1f} s {used * 1000:4.0f} ms  {against}")
 
 
 if __name__ == "__main__":
