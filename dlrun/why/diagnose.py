@@ -177,6 +177,8 @@ def answer(
     if ended_badly and cause != "fabric":
         means += _slow_network(plan, run)
     means += _slow_nodes(run)
+    if ended_badly and (hosts := endings.without_results(run, plan)):
+        means += f" (no word of the results on {', '.join(hosts)}: what has not come is still there)"
     if (changed := shared.changes) is not None:
         means += f" ({changed})"
     name = job.directory.name if one.task is None else f"{job.directory.name}:{one.task}"

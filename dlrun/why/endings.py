@@ -1,19 +1,24 @@
-"""Who ended a job, by the scheduler's own record, where its list of jobs does not have that; and which of its roles."""
+"""Who ended a job, by the scheduler's own record, where its list of jobs does not have that; which of its roles; what it left."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 
 from dlrun import backends
 from dlrun.jobs.clusters import batch, clients
 from dlrun.jobs.records.jobs import Job
 from dlrun.model.job import Ending, JobStatus, State
+from dlrun.system.paths import read_bytes
 from dlrun.system.process import answer
 from dlrun.why.patterns import BY_STATE
 
 _STATES = (State.CANCELLED, State.FAILED, State.UNKNOWN, State.LOST)
 _WITHIN = 10.0
 """Seconds for the query: an answer waits for it."""
+_MOST = 1 << 20
+"""Bytes read of the list of a job's nodes."""
 
 
 def first_role(job: Job, record: Mapping[str, object]) -> str | None:
@@ -47,3 +52,26 @@ def _words(ending: Ending, what: str) -> tuple[str, str, str]:
     by = "its user" if ending.by_owner else f"another user ({ending.who})"
     note = f": {ending.note}" if ending.note else ""
     return cause, f"{what} {ending.how} by {by}{note}", step
+
+
+def without_results(run: Path, plan: Mapping[str, object]) -> tuple[str, ...]:
+    """The nodes of an ended run whose results have not been copied, as far as their own notes show; empty if they all were.
+
+    Each node's standby notes its end in `kept` (templates/lib/stage.sh) if the job's script cannot do it: where that was
+    on a node that is lost, nothing in the job's log names them.
+    """
+    results, kept = plan.get("results"), run / "kept"
+    if not isinstance(results, dict) or results.get("when") != "always" or not kept.is_dir():
+        return ()
+    if (kept / "none").exists():  # the script has copied them, or named them in its log
+        return ()
+    hosts: list[str] = []
+    with suppress(OSError):
+        hosts = read_bytes(run / "hosts", _MOST).decode("utf-8", "replace").split()
+    return tuple(host for node, host in enumerate(hosts) if not _done(kept / str(node)))
+
+
+def _done(note: Path) -> bool:
+    with suppress(OSError):
+        return read_bytes(note, 16).strip() == b"0"
+    return False

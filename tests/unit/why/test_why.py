@@ -329,3 +329,23 @@ def test_a_job_that_dlrun_cancelled_is_asked_about_once(tmp_path, monkeypatch):
     (found,) = why.explain(job_of(tmp_path))
     assert found.cause == "cancelled"
     assert len(clients.calls("sacct")) == 1
+
+
+@pytest.mark.parametrize(
+    ("notes", "unknown"),
+    [
+        ({"1": "0", "2": "0"}, "n1"),
+        ({"1": "1", "2": "0"}, "n1, n2"),
+        ({"0": "0", "1": "0", "2": "0"}, ""),
+        ({"none": ""}, ""),
+    ],
+)
+def test_nodes_whose_results_have_not_come_are_named_also_where_the_script_was_lost(tmp_path, notes, unknown):
+    (tmp_path / "plan.json").write_text('{"results": {"to": "/r", "when": "always", "before_end": 10}}')
+    (tmp_path / "hosts").write_text("n1\nn2\nn3\n")
+    (tmp_path / "kept").mkdir()
+    for name, code in notes.items():
+        (tmp_path / "kept" / name).write_text(f"{code}\n")
+    lost = JobStatus(job_id="1", state=State.NODE_FAILED)
+    means = answer(job_of(tmp_path), lost, tmp_path).means
+    assert means.partition("no word of the results on ")[2].partition(":")[0] == unknown
