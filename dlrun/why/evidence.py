@@ -45,6 +45,8 @@ _SILENT = 2
 """The same for a process that ended by itself and did not say why: one with an exception comes before it."""
 _BY_THE_JOB = "srun: forcing job termination"
 """srun's message that it was asked to end (src/api/step_launch.c of Slurm)."""
+_COPIES = ("dlrun: copying the results to ", "dlrun: copying what the ranks wrote ")
+"""The job script's messages after the training's end, before steps that copy what it wrote (templates/lib/staging.sh)."""
 _ENDED_BY_OTHERS = (*_ENDED_WITH, 128 + signal.SIGKILL)
 """Exit codes of processes that something else ended."""
 _WRONG = -2_000_000_000
@@ -301,12 +303,19 @@ def last_of(lines: Iterable[str]) -> tuple[str, ...]:
 
 def tail(log: log_files.Log, most: int) -> list[str]:
     """The lines in the last `most` bytes of a log's last run, without dlrun's own, which repeat those of ranks."""
-    lines = log_files.last_run(log, most, run_number(log)).splitlines()
+    lines = _before_copies(log, log_files.last_run(log, most, run_number(log)).splitlines())
     lines = [line for line in lines if not line.startswith(("dlrun: ", "  | "))]
     if _BY_THE_JOB in lines:
         # srun was ended by the job's script: what it then reports about the ranks follows from that.
         return lines[: lines.index(_BY_THE_JOB)]
     return lines
+
+
+def _before_copies(log: log_files.Log, lines: list[str]) -> list[str]:
+    """The lines of the job's log before the steps after the training, which are the cause of exit code 1 at most."""
+    if log.role is not None or ((run_state(log.run) or {}).get("exit_code") or 0) <= 1:
+        return lines
+    return list(itertools.takewhile(lambda line: not line.startswith(_COPIES), lines))
 
 
 def without_ends_by_srun(lines: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""End jobs in every way, each node the first to be hit: `python -m tests.cluster.campaign.ends [--scheduler flux] [--only NAME]...`.
+"""End jobs in every way, each node the first to be hit: `python -m tests.cluster.campaign.ends [--scheduler flux]`.
 
 Each job has data and a result of five bytes a rank on three nodes, and a child of each rank ignores SIGTERM. Afterwards
 no process and no data of the job may be on a node that runs, and each result has been brought, or its node is named. It
@@ -42,10 +42,11 @@ STARTERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """One way to end; `strike` gets the job's number and the node that is hit. `once`: no node is hit."""
+    """One way to end; `strike` gets the job's number and the node that is hit, `causes` are right. `once`: no node is hit."""
 
     name: str
     strike: Callable[[Field, str, str], object]
+    causes: tuple[str, ...]
     once: bool = False
     walltime: str = "10m"
     lost: bool = False
@@ -98,31 +99,66 @@ def _fail(it: Field, job: str, node: str) -> None:
 
 
 ENDS = (
-    End(name="cancelled", once=True, strike=lambda it, job, _: _cancel(it, job)),
+    End(name="cancelled", causes=("cancelled",), once=True, strike=lambda it, job, _: _cancel(it, job)),
     End(
         name="cancelled by root",
+        causes=("cancelled", "cancelled-by-admin"),
         once=True,
         strike=lambda it, job, _: it.ground.cancel(it, job, "root"),
     ),
-    End(name="walltime", once=True, strike=lambda *_: None, walltime="1m"),
-    End(name="a rank fails", strike=_fail),
-    End(name="a rank is killed", strike=lambda it, job, node: it.kill(job, node)),
-    End(name="the shell of a rank is killed", strike=_mine("/rank[.]sh")),
-    End(name="what started the ranks is killed", strike=_starter),
-    End(name="a node loses its power", strike=lambda it, _, node: it.cluster.kill_node(node), lost=True),
-    End(name="a node loses its network", strike=lambda it, _, node: it.cluster.cut(node), lost=True),
-    End(name="the standby of the ranks is killed, cancelled", strike=_then_cancel(_mine("/standby[.]sh"))),
-    End(name="the standby of the data is killed, cancelled", strike=_then_cancel(_mine("/stage[.]sh keep"))),
-    End(name="a node is without its daemon, cancelled", strike=_then_cancel(_daemon, 1), lost=True),
-    End(name="a node's ranks are stopped, cancelled", strike=_then_cancel(_mine("rank[.]sh|sleep", "STOP"))),
+    End(name="walltime", causes=("walltime",), once=True, strike=lambda *_: None, walltime="1m"),
+    End(name="a rank fails", causes=("abort",), strike=_fail),
+    End(name="a rank is killed", causes=("killed",), strike=lambda it, job, node: it.kill(job, node)),
+    End(name="the shell of a rank is killed", causes=("killed",), strike=_mine("/rank[.]sh")),
+    End(name="what started the ranks is killed", causes=("killed", "node", "launcher"), strike=_starter),
+    End(
+        name="a node loses its power",
+        causes=("node",),
+        strike=lambda it, _, node: it.cluster.kill_node(node),
+        lost=True,
+    ),
+    End(
+        name="a node loses its network",
+        causes=("node",),
+        strike=lambda it, _, node: it.cluster.cut(node),
+        lost=True,
+    ),
+    End(
+        name="the standby of the ranks is killed, cancelled",
+        causes=("cancelled",),
+        strike=_then_cancel(_mine("/standby[.]sh")),
+    ),
+    End(
+        name="the standby of the data is killed, cancelled",
+        causes=("cancelled",),
+        strike=_then_cancel(_mine("/stage[.]sh keep")),
+    ),
+    End(
+        name="a node is without its daemon, cancelled",
+        causes=("cancelled",),
+        strike=_then_cancel(_daemon, 1),
+        lost=True,
+    ),
+    End(
+        name="a node's ranks are stopped, cancelled",
+        causes=("cancelled",),
+        strike=_then_cancel(_mine("rank[.]sh|sleep", "STOP")),
+    ),
     End(
         name="all of the user's on a node is killed",
+        causes=("killed", "node"),
         strike=lambda it, _, node: it.on(node, "pkill -KILL -u alice"),
     ),
-    End(name="the job's script is killed", once=True, strike=_script("KILL")),
-    End(name="the job's script is ended", once=True, strike=_script("TERM")),
+    End(
+        name="the job's script is killed",
+        causes=("killed", "node", "deleted"),
+        once=True,
+        strike=_script("KILL"),
+    ),
+    End(name="the job's script is ended", causes=("terminated",), once=True, strike=_script("TERM")),
     End(
         name="the launcher is killed",
+        causes=("killed",),
         once=True,
         strike=lambda it, job, _: it.on(
             it.hosts(job)[0], f"kill -9 $(pgrep -u alice '{LAUNCHERS[it.ground.name]}')"
@@ -176,11 +212,11 @@ def _wrong(it: Field, job: str, hosts: Sequence[str], gone: str, to: Path, means
                 yield f"on {node} {' '.join(stay)}"
 
 
-def force(ground: Ground, it: Field, end: End, number: int) -> tuple[str, str]:
+def force(ground: Ground, it: Field, end: End, number: int, *, verbose: bool) -> tuple[str, str]:
     """Force one end; its row and what is wrong."""
     to = it.directory / f"results-{monotonic()}"
     name = f"{end.name}" + ("" if end.once else f" [{number}]")
-    job, seconds, cause, node = "", "-", "-", ""
+    job, seconds, cause, node, why = "", "-", "-", "", {}
     try:
         job = _start(it, end.walltime, to)
         hosts = it.hosts(job)
@@ -194,12 +230,15 @@ def force(ground: Ground, it: Field, end: End, number: int) -> tuple[str, str]:
             it.ground.repair(it)  # a node that is cut off cannot know of the end
         gone = node if end.name.startswith("a node loses") else ""
         wrong = "; ".join(_wrong(it, job, hosts, gone, to, why["means"]))
+        if cause not in end.causes:
+            wrong = f"{wrong} WRONG CAUSE: {why['means']}"
     except (AssertionError, TimeoutError, ClusterError, OSError) as error:
         wrong = f"{error!r}"[:600]
     finally:
         if end.lost:
             it.ground.repair(it)
-    return f"{name:<50} {seconds:>7} {cause:<14} {wrong or 'well'}", wrong
+    shown = f"\n{why}\n{it.log(job)}" if verbose and job else ""
+    return f"{name:<50} {seconds:>7} {cause:<14} {wrong or 'well'}{shown}", wrong
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -207,6 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.cluster.campaign.ends", description=__doc__)
     parser.add_argument("--scheduler", choices=[*GROUNDS], default="slurm", help="default: slurm")
     parser.add_argument("--only", action="append", default=[], help="ends whose names begin so")
+    parser.add_argument("--verbose", action="store_true", help="print each answer and each job's log")
     options = parser.parse_args(arguments)
     ground = GROUNDS[options.scheduler]
     site = {**ground.site, "storage": {"node_local": {"path": "/tmp", "size": "90MB"}}}
@@ -216,7 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if options.only and not end.name.startswith(tuple(options.only)):
                 continue
             for number in range(1 if end.once else HOSTS):
-                row, what = force(ground, Field(up, site, ground), end, number)
+                row, what = force(ground, Field(up, site, ground), end, number, verbose=options.verbose)
                 print(row, flush=True)
                 count += 1
                 wrong += bool(what)

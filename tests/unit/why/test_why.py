@@ -349,3 +349,18 @@ def test_nodes_whose_results_have_not_come_are_named_also_where_the_script_was_l
     lost = JobStatus(job_id="1", state=State.NODE_FAILED)
     means = answer(job_of(tmp_path), lost, tmp_path).means
     assert means.partition("no word of the results on ")[2].partition(":")[0] == unknown
+
+
+@pytest.mark.parametrize(("code", "cause"), [(137, "killed"), (1, "launcher")])
+def test_steps_that_copy_results_after_the_training_are_not_why_it_was_killed(tmp_path, code, cause):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "state.json").write_text(json.dumps({"state": "ended", "exit_code": code, "reason": None}))
+    (tmp_path / "logs" / "job.log").write_text(
+        "dlrun: job 7 starts; rank 0 is on n1\ndlrun: copying the results to /r\n"
+        "srun: Job 7 step creation temporarily disabled, retrying (Requested nodes are busy)\n"
+        f"srun: Step created for job 7\ndlrun: job 7 ended with exit code {code}\n"
+    )
+    found = answer(
+        job_of(tmp_path), JobStatus(job_id="7", state=State.FAILED, exit_code=code, signal=None), tmp_path
+    )
+    assert found.cause == cause
