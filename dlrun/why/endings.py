@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -38,20 +39,29 @@ def recorded(job: Job, one: JobStatus) -> tuple[str, str, str] | None:
     runner = clients.runner(job, _WITHIN)
     text = answer(batch.reaching(job, runner), scheduler.ending(job.scheduler_id(one.task)))
     if (ending := scheduler.parse_ending(text)) is not None:
-        return _words(ending, "it was")
+        return _words(job, ending, "it was")
     if not (around := clients.place(job)[3]):
         return None
     text = answer(runner, scheduler.ending(around.rpartition("/")[2]))
     ending = scheduler.parse_ending(text)
-    return _words(ending, f"the job `{around}`, in which it ran, was") if ending is not None else None
+    return _words(job, ending, f"the job `{around}`, in which it ran, was") if ending is not None else None
 
 
-def _words(ending: Ending, what: str) -> tuple[str, str, str]:
+def _words(job: Job, ending: Ending, what: str) -> tuple[str, str, str]:
     state = State.CANCELLED if ending.by_owner else State.CANCELLED_BY_ADMIN
     cause, _, step = BY_STATE[state]
-    by = "its user" if ending.by_owner else f"another user ({ending.who})"
+    by = "its user" if ending.by_owner else f"another user ({_name(job, ending.who)})"
     note = f": {ending.note}" if ending.note else ""
     return cause, f"{what} {ending.how} by {by}{note}", step
+
+
+def _name(job: Job, who: str | None) -> str | None:
+    """A user's name for a number, as `uid 0`, of which a scheduler's record has no more; users elsewhere have others."""
+    number = (who or "").removeprefix("uid ")
+    if job.remote is None and number != who and number.isdecimal():
+        with suppress(KeyError, OverflowError):
+            return pwd.getpwuid(int(number)).pw_name
+    return who
 
 
 def without_results(run: Path, plan: Mapping[str, object]) -> tuple[str, ...]:

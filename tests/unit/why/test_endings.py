@@ -66,7 +66,9 @@ def test_a_shutdown_cancels_too(told, later, told_of):
 
 def test_another_user(told):
     cause, means, _ = told(log_with(userid=0, note=""))
-    assert (cause, means) == ("cancelled-by-admin", "it was cancelled by another user (uid 0)")
+    assert (cause, means) == ("cancelled-by-admin", "it was cancelled by another user (root)")
+    _, means, _ = told(log_with(userid=4_000_000_123, note=""))
+    assert means == "it was cancelled by another user (uid 4000000123)"
 
 
 def test_an_exception_of_another_type(told):
