@@ -1,5 +1,7 @@
 """Flux, where it is installed: an instance of the first user's own, its broker 0 on the login host, one on each node.
 
+Where that user is called `flux`, it is a system instance, as a cluster has it: the others are its guests, whose jobs the
+IMP of flux-security starts, with the configuration below in place of the installed one.
 What a spec says about accounting, QOS, cgroups and preemption is Slurm's and is refused. Every partition is a queue;
 the user's shells reach the instance by FLUX_URI, as those of a system instance do by a path that is built in.
 """
@@ -11,6 +13,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.cluster import munge
 from tests.cluster.errors import ClusterError
 from tests.cluster.hosts import await_true
 from tests.cluster.spec import LOGIN
@@ -42,6 +45,30 @@ tcp_user_timeout = "6s"
 plugins = [ "jobspec", "feasibility" ]
 """
 """A node that dies is noticed in some seconds."""
+
+OWNER = "flux"
+"""The owner of a system instance."""
+_GUESTS = """\
+[exec]
+imp = "{imp}"
+[access]
+allow-guest-user = true
+allow-root-owner = true
+"""
+_SECURITY = {
+    "imp/conf.d/imp.toml": """\
+[exec]
+allowed-users = [ "flux" ]
+allowed-shells = [ "{shell}" ]
+""",
+    "security/conf.d/sign.toml": """\
+[sign]
+max-ttl = 1209600
+default-type = "munge"
+allowed-types = [ "munge" ]
+""",
+}
+"""Of flux-security, below its directory in etc."""
 
 
 def why_not() -> str:
@@ -93,10 +120,14 @@ def configure(system: Path, spec: ClusterSpec) -> None:
     if refused := [name for name, value in asked.items() if value]:
         msg = f"only a Slurm cluster can have {', '.join(refused)}"
         raise ClusterError(msg)
+    if spec.users[0] == OWNER:
+        munge.configure(system, spec)
 
 
 def start_server(cluster: Cluster) -> None:
     """Write the configuration, and start the first broker."""
+    if cluster.spec.users[0] == OWNER and not (cluster.system / "munge-key/log").exists():
+        munge.start(cluster)
     place, spec = _place(cluster), cluster.spec
     cluster.on(LOGIN, ["mkdir", "-p", f"{place}/conf.d", f"{place}/state"], check=True)
     cluster.on(LOGIN, f"flux keygen {place}/curve.cert && chmod 600 {place}/curve.cert", check=True)
@@ -114,8 +145,23 @@ def start_server(cluster: Cluster) -> None:
     )
     names = ", ".join(f'{{ host = "{host}" }}' for host in (LOGIN, *spec.nodes))
     text = _SYSTEM.format(place=place, hosts=names, login=LOGIN) + _queues(spec)
+    if spec.users[0] == OWNER:
+        text += _GUESTS.format(imp=_secure(cluster))
     cluster.on(LOGIN, ["tee", f"{place}/conf.d/system.toml"], input=text, check=True)
     _start(cluster, LOGIN)
+
+
+def _secure(cluster: Cluster) -> Path:
+    """Write the configuration of flux-security, and an IMP that may act as any user; the IMP's path."""
+    place, installed = cluster.system / "flux-security", _installed()
+    shutil.copytree(installed / "etc/flux", place / "flux", dirs_exist_ok=True)
+    for name, text in _SECURITY.items():
+        path = place / "flux" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.format(shell=installed / "libexec/flux/flux-shell"))
+    shutil.copy(installed / "libexec/flux/flux-imp", place)
+    (place / "flux-imp").chmod(0o4755)
+    return place / "flux-imp"
 
 
 def _queues(spec: ClusterSpec) -> str:
@@ -146,6 +192,10 @@ def _start(cluster: Cluster, host: str) -> None:
     """A broker, as the instance's owner; it keeps no pipe of ours."""
     owner, place = cluster.spec.users[0], _place(cluster)
     cluster.on(host, f"mkdir -p {_RUN} && chown {owner}: {_RUN}", user="root", check=True)
+    if owner == OWNER:  # the IMP looks for the tree of control groups, which is the machine's
+        written = cluster.system / "flux-security/flux"
+        line = f"mount --bind {written} {_installed()}/etc/flux && mount -t cgroup2 none /sys/fs/cgroup"
+        cluster.on(host, f"mountpoint -q {_installed()}/etc/flux || {{ {line}; }}", user="root", check=True)
     settings = {
         "rundir": _RUN,
         "local-uri": _URI,

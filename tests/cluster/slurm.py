@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
-import secrets
 import shutil
 import stat
 from typing import TYPE_CHECKING
 
-from tests.cluster import accounting, cgroups
+from tests.cluster import accounting, cgroups, munge
 from tests.cluster.errors import ClusterError
 from tests.cluster.hosts import await_true
 from tests.cluster.spec import LOGIN
@@ -83,7 +82,7 @@ def environment(shared: Path) -> dict[str, str]:
 
 def configure(system: Path, spec: ClusterSpec) -> None:
     """Write the munge key, the links to the daemons, and /etc/slurm."""
-    _munge(system)
+    munge.configure(system, spec)
     # The daemons know what they are by their own name: under Debian's slurmctld-wlm they lose GPUs and crash.
     (system / "bin").mkdir()
     for daemon in ("slurmctld", "slurmd", "slurmstepd"):
@@ -100,8 +99,7 @@ def configure(system: Path, spec: ClusterSpec) -> None:
     if spec.accounting:
         accounting.configure(system)
     for host in (LOGIN, *spec.nodes):
-        for name in ("slurm", "munge"):
-            (system / "hosts" / host / "run" / name).symlink_to(system / name)
+        (system / "hosts" / host / "run/slurm").symlink_to(system / "slurm")
         (system / "hosts" / host / "var-spool/slurmctld").mkdir()
         shutil.chown(system / "hosts" / host / "var-spool/slurmctld", "slurm", "slurm")
         for name in ("slurmctld.log", "slurmd.log"):
@@ -180,23 +178,10 @@ def _partition_line(partition: Partition, spec: ClusterSpec) -> str:
     return " ".join(f"{key}={value}" for key, value in words.items() if value)
 
 
-def _munge(system: Path) -> None:
-    """One munged serves all hosts through its socket; it wants its directories to be nobody else's."""
-    for name, mode in (("munge", 0o755), ("munge-key", 0o700)):
-        (system / name).mkdir(mode=mode)
-        shutil.chown(system / name, "munge", "munge")
-    key = system / "munge-key/key"
-    key.write_bytes(secrets.token_bytes(128))
-    key.chmod(0o400)
-    shutil.chown(key, "munge", "munge")
-
-
 def start_server(cluster: Cluster) -> None:
     """Start munged and slurmctld on the login host."""
     system = cluster.system
-    munged = ["/usr/sbin/munged", "--num-threads=4", "--pid-file=/run/munge/munged.pid"]
-    munged += [f"--{name}-file={system}/munge-key/{name}" for name in ("key", "log", "seed")]
-    cluster.on(LOGIN, munged, user="munge", check=True)
+    munge.start(cluster)
     if cluster.spec.accounting:
         accounting.start(cluster)
     cluster.on(LOGIN, [f"{system}/bin/slurmctld", "-i"], user="root", check=True)

@@ -1,4 +1,7 @@
-"""dlrun on a real Flux where one is installed, as an ordinary user; elsewhere each test is skipped by name."""
+"""dlrun on a real Flux where one is installed: in an instance of the user's own, and as a guest of the system's.
+
+Elsewhere each test is skipped by name.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,15 @@ SITE = {
 }
 
 
-@pytest.fixture(scope="module")
-def cluster():
+OWNERS = {"user": ("alice", "bob"), "system": (flux.OWNER, "alice")}
+"""Users of each kind of instance; the first is its owner, who is its administrator."""
+
+
+@pytest.fixture(scope="module", params=OWNERS)
+def cluster(request):
     spec = ClusterSpec(
         scheduler="flux",
+        users=OWNERS[request.param],
         node_types=(NodeType(count=3),),
         partitions=(
             Partition(name="work", default=True, max_time="1-00:00:00"),
@@ -35,13 +43,18 @@ def cluster():
         ),
         sshd=True,
     )
-    with Cluster(spec, name=f"flux-{os.getpid()}") as running:
+    with Cluster(spec, name=f"flux-{request.param}-{os.getpid()}") as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def alice(cluster):
     return User(cluster, SITE)
+
+
+def administer(cluster, line):
+    """Run a command as the owner of the instance."""
+    cluster.on("login", line, user=cluster.spec.users[0], check=True)
 
 
 def resources(**more):
@@ -203,9 +216,12 @@ def test_who_ended_it_is_known_from_the_event_log(alice, cluster, way, cause, me
     job = alice.submit({"command": bash("echo begun; sleep 600"), "resources": resources(nodes=2)})
     alice.running(job)
     await_true(lambda: "begun" in alice.log(job, "rank-1"), 60, "the second rank")
-    cluster.on("login", way.format(job), user="alice", check=True)
+    administer(cluster, way.format(job))
     alice.ended(job)
     found = alice.why(job)
+    if cause == "cancelled" and cluster.spec.users[0] != "alice":
+        cause = "cancelled-by-admin"
+        assert f"another user ({flux.OWNER})" in found["means"]
     assert found["cause"] == cause
     assert means in found["means"]
 
@@ -231,7 +247,7 @@ def test_a_shutdown_of_flux_is_told_as_one(alice, cluster):
     job = alice.submit({"command": bash("echo begun; sleep 600"), "resources": resources(nodes=2)})
     alice.running(job)
     await_true(lambda: "begun" in alice.log(job, "rank-1"), 60, "the second rank")
-    cluster.on("login", "flux shutdown --quiet", user="alice", check=True)
+    administer(cluster, "flux shutdown --quiet")
     alice.left_nothing(job, cluster.spec.nodes)
     flux.start_server(cluster)
     for node in cluster.spec.nodes:
@@ -315,10 +331,10 @@ def test_a_broker_that_never_answers_is_given_up_and_named(alice):
 @pytest.fixture
 def closed(cluster):
     """Commands that close a part of the cluster, which is open again afterwards."""
-    yield lambda line: cluster.on("login", line, user="alice", check=True)
+    yield lambda line: administer(cluster, line)
     again = "flux queue start --all --quiet; flux queue enable --all --quiet"
     again += "; for n in n1 n2 n3; do flux resource undrain $n; done"
-    cluster.on("login", again, user="alice")
+    administer(cluster, again)
 
 
 @pytest.mark.parametrize(
