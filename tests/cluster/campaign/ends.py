@@ -110,7 +110,11 @@ ENDS = (
     End(name="a rank fails", causes=("abort",), strike=_fail),
     End(name="a rank is killed", causes=("killed",), strike=lambda it, job, node: it.kill(job, node)),
     End(name="the shell of a rank is killed", causes=("killed",), strike=_mine("/rank[.]sh")),
-    End(name="what started the ranks is killed", causes=("killed", "node", "launcher"), strike=_starter),
+    End(
+        name="what started the ranks is killed",
+        causes=("killed", "node", "launcher", "ssh-connection"),
+        strike=_starter,
+    ),
     End(
         name="a node loses its power",
         causes=("node",),
