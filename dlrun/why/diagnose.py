@@ -174,11 +174,10 @@ def answer(
     first = found.first
     rank = str(first.rank) if first else "all"
     log = within + log_files.name_of(run, first.role, first.rank) if first else "the logs"
-    if ended_badly and cause != "fabric":
-        means += _slow_network(plan, run)
+    if ended_badly:
+        means += _slow_network(plan, run) if cause != "fabric" else ""
+        means += endings.without_results(run, plan)
     means += _slow_nodes(run)
-    if ended_badly and (hosts := endings.without_results(run, plan)):
-        means += f" (no word of the results on {', '.join(hosts)}: what has not come is still there)"
     if (changed := shared.changes) is not None:
         means += f" ({changed})"
     name = job.directory.name if one.task is None else f"{job.directory.name}:{one.task}"

@@ -11,6 +11,7 @@ from dlrun import backends
 from dlrun.jobs.clusters import batch, clients
 from dlrun.jobs.records.jobs import Job
 from dlrun.model.job import Ending, JobStatus, State
+from dlrun.model.text import digits
 from dlrun.system.paths import read_bytes
 from dlrun.system.process import answer
 from dlrun.why.patterns import BY_STATE
@@ -58,27 +59,28 @@ def _words(job: Job, ending: Ending, what: str) -> tuple[str, str, str]:
 def _name(job: Job, who: str | None) -> str | None:
     """A user's name for a number, as `uid 0`, of which a scheduler's record has no more; users elsewhere have others."""
     number = (who or "").removeprefix("uid ")
-    if job.remote is None and number != who and number.isdecimal():
+    if job.remote is None and number != who and digits(number):
         with suppress(KeyError, OverflowError):
             return pwd.getpwuid(int(number)).pw_name
     return who
 
 
-def without_results(run: Path, plan: Mapping[str, object]) -> tuple[str, ...]:
-    """The nodes of an ended run whose results have not been copied, as far as their own notes show; empty if they all were.
+def without_results(run: Path, plan: Mapping[str, object]) -> str:
+    """A note with the nodes of an ended run whose results have not been copied, as far as their own notes show; else nothing.
 
     Each node's standby notes its end in `kept` (templates/lib/stage.sh) if the job's script cannot do it: where that was
     on a node that is lost, nothing in the job's log names them.
     """
     results, kept = plan.get("results"), run / "kept"
     if not isinstance(results, dict) or results.get("when") != "always" or not kept.is_dir():
-        return ()
+        return ""
     if (kept / "none").exists():  # the script has copied them, or named them in its log
-        return ()
+        return ""
     hosts: list[str] = []
     with suppress(OSError):
         hosts = read_bytes(run / "hosts", _MOST).decode("utf-8", "replace").split()
-    return tuple(host for node, host in enumerate(hosts) if not _done(kept / str(node)))
+    left = ", ".join(host for node, host in enumerate(hosts) if not _done(kept / str(node)))
+    return f" (no word of the results on {left}: what has not come is still there)" if left else ""
 
 
 def _done(note: Path) -> bool:
