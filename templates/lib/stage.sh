@@ -70,7 +70,6 @@ dlrun_seed_caches() { # BASE KEY: what the user's store has for the compilers' c
   _dlrun_place_caches "$1" || return 0
   _dlrun_node compiled-seed --into "$place/$2" --machine "$machine" --digest "$digest" --archive "$archive" \
     --run "$DLRUN_CACHES_RUN" --name "caches-$_dlrun_job" ${words[@]+"${words[@]}"} || echo "$?" >"$DLRUN_RUN_DIR/not-seeded-$_dlrun_index"
-  _dlrun_node evict --name "caches-$_dlrun_job" 2>/dev/null || true # if the node had it all, there is none
 }
 
 dlrun_fix_venv() { # NAME SOURCE: scripts of a staged virtual environment start its own interpreter

@@ -4,18 +4,19 @@ A job that cannot have them compiles, as without a store: every failure is one l
 """
 
 import contextlib
-import errno
 import json
 import os
 import shutil
 import sys
 import time
 from argparse import Namespace
-from typing import List
+from typing import IO, List, Set
 
 from ..common import cache_lines, text
 from ..common.errors import NodeError
 from ..common.machine import machine
+from ..source.archive import FILE, Archive, Member
+from ..store import eviction
 from ..store.area import Area, set_name
 from . import stage
 from .compiled_archive import DamagedArchive, Entries, latest
@@ -26,6 +27,7 @@ from .options import Parser, duration, size
 _LIMIT = 2 << 30  # bytes of an archive
 _LOCK_SECONDS = 30.0
 _OTHER_KIND = 3  # exit code of a node for which the archive was not made (templates/lib/compiled.sh)
+_PIECE = 1 << 20  # bytes written at once
 _UNUSED = 30 * 86400.0  # seconds after which what a run had for itself goes
 
 
@@ -90,7 +92,8 @@ def seed(argv: List[str]) -> int:
     if "--hosts" not in rest and _has_all(given.archive, given.into, given.run):
         _log("this node has what is in the user's store")
         return 0
-    words = ["--name", given.name, "--to", given.to, "--source", given.archive, "--unpack", "--keep", "cache"]
+    # One file, which each node unpacks into its place: no tree of many small files is made twice, and removed again.
+    words = ["--name", given.name, "--to", given.to, "--source", given.archive, "--keep", "cache"]
     words += ["--checksums", "sha256:" + given.digest, "--sync", "none", "--join-timeout", "60s"]
     began = time.monotonic()
     umask = os.umask(0o077)
@@ -103,14 +106,22 @@ def seed(argv: List[str]) -> int:
             return _OTHER_KIND
         remove_unused(os.path.join(given.into, RUNS), given.run, _UNUSED)
         remove_unused(*os.path.split(given.into), _UNUSED)
-        source = Area(given.to, make=False).data_path(set_name(given.name))
-        count, room = _add_all(source, given.into, given.run)
+        count, room = _add_all(_staged(given), given.into, given.run)
     except (NodeError, OSError) as fault:
         _log(cache_lines.BY_ITSELF.format(_reason(fault)))
         return 1
+    finally:
+        with contextlib.suppress(NodeError, OSError):
+            eviction.remove(Area(given.to, make=False), set_name(given.name))
     took = text.seconds(time.monotonic() - began)
     _log("{} in {} from the user's store in {}".format(text.size(room), text.count(count, "file"), took))
     return 0
+
+
+def _staged(given: Namespace) -> str:
+    """The archive on this node."""
+    directory = Area(given.to, make=False).data_path(set_name(given.name))
+    return os.path.join(directory, os.path.basename(given.archive))
 
 
 def check(argv: List[str]) -> int:
@@ -141,30 +152,42 @@ def _has_all(archive: str, into: str, run: str) -> bool:
         return False
 
 
-def _add_all(source: str, target: str, run: str) -> "tuple[int, int]":
-    """Add the files of a directory that another has not: links where both are on one file system. Returns files and bytes."""
+def _add_all(path: str, target: str, run: str) -> "tuple[int, int]":
+    """Add the files of an archive that a directory has not. Returns files and bytes of the archive."""
     count = room = 0
-    os.makedirs(target, 0o700, exist_ok=True)
-    for directory, _, names in os.walk(source):
-        place = os.path.join(target, place_of(os.path.relpath(directory, source), run))
-        os.makedirs(place, 0o700, exist_ok=True)
-        for name in names:
-            path = os.path.join(directory, name)
-            with contextlib.suppress(FileExistsError):
-                _link(path, os.path.join(place, name))
-            count, room = count + 1, room + os.lstat(path).st_size
+    made: Set[str] = set()
+    archive = Archive(path)
+    try:
+        for member, content in archive.members():
+            if member.kind != FILE or content is None:
+                continue
+            place = os.path.join(target, place_of(os.fsdecode(member.path), run))
+            directory = os.path.dirname(place)
+            if directory not in made:
+                os.makedirs(directory, 0o700, exist_ok=True)
+                made.add(directory)
+            if not os.path.lexists(place):  # another job of this user may have compiled it meanwhile
+                _write(place, member, content)
+            count, room = count + 1, room + member.size
+    finally:
+        archive.close()
     return count, room
 
 
-def _link(path: str, new: str) -> None:
+def _write(path: str, member: Member, content: "IO[bytes]") -> None:
+    """Make a file with its mode and time, which has its name once it is complete."""
+    part = "{}.tmp.{}".format(path, os.getpid())
     try:
-        os.link(path, new)
-    except OSError as fault:
-        if fault.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.EOPNOTSUPP):
-            raise
-        part = "{}.tmp.{}".format(new, os.getpid())
-        shutil.copy2(path, part)
-        os.replace(part, new)
+        with open(part, "wb") as file:
+            shutil.copyfileobj(content, file, _PIECE)
+            file.flush()
+            os.fchmod(file.fileno(), member.mode)
+            os.utime(file.fileno(), ns=(member.mtime, member.mtime))
+        os.replace(part, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise
 
 
 # --- While they run, and at the end -------------------------------------------------------------------------

@@ -32,6 +32,9 @@ def main(argv: List[str]) -> None:
         if given.else_in_place is None:
             raise
         _in_place(given, progress, fault)
+    finally:
+        if staging is not None:
+            staging.unlock()
 
 
 def _run(staging: Staging) -> None:

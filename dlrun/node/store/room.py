@@ -1,4 +1,4 @@
-"""The space that a data set with strategy `part` may take on a node: some is left to others, such as the training."""
+"""The space that a data set may take on a node: with strategy `part` some is left to others, such as the training."""
 
 import contextlib
 import os
@@ -11,6 +11,7 @@ from ..source.manifest import Manifest
 from ..source.part import cost, fit, whole_size
 from . import eviction, space, warm
 from .area import Area
+from .build import Build
 
 SPARE = 0.05  # part of the disk left to others
 SPARE_MEMORY = 0.5  # part of the free memory left to others, for memory file systems
@@ -50,6 +51,21 @@ def room(area: Area, name: bytes, quota: Optional[int], most: Optional[int]) -> 
     if quota is not None:
         data = min(data, max(0, quota - eviction.in_use(area, name)))
     return Room(free + ours, _without_spare(area.directory, free) + ours, data)
+
+
+def remove_old_version(area: Area, name: bytes, build: Build) -> bool:
+    """Remove the outdated published version if the new one then fits; returns whether it was removed."""
+    old = warm.load(area, name)
+    if old is None:
+        return False
+    (size, count), (freed, files), left = build.needs(), build.frees(old), space.free_files(build.tree)
+    # The old version is removed only if the new one is then certain to fit, in bytes and in inodes.
+    if space.free(build.tree) + freed + eviction.evictable(area, name) < size:
+        return False
+    if left is not None and left + files < count:
+        return False
+    area.remove_published(name)
+    return True
 
 
 def could_grow(area: Area, name: bytes, found: Manifest, quota: Optional[int], most: Optional[int]) -> bool:

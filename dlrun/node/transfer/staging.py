@@ -94,6 +94,12 @@ class Staging:
         self._lock = self._lock or self.area.try_lock(self.name)
         return self._lock is not None
 
+    def unlock(self) -> None:
+        """Release the lock, if this has it: the set may be removed."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
     def _waiting(self) -> None:
         self.progress.log("waiting for another job that is copying it")
         self.progress.event("waiting")
@@ -244,8 +250,9 @@ class Staging:
                 try:
                     self._make_room(build)
                 except NoSpace:
-                    if not self._remove_old_version(build):
+                    if not room.remove_old_version(self.area, self.name, build):
                         raise
+                    self.notes.append("the previous version was removed first: the disk does not hold both")
                     self._make_room(build)
                 build.begin()
         except NoSpace:
@@ -270,21 +277,6 @@ class Staging:
         gone = eviction.make_room(self.area, self.given.quota, needed, size, self.name)
         self.notes += ["evicted `{}`".format(entry.name.decode("ascii")) for entry in gone]
         build.require_space(self.area.path)
-
-    def _remove_old_version(self, build: Build) -> bool:
-        """Remove the outdated published version if the new one then fits; returns whether it was removed."""
-        old = warm.load(self.area, self.name)
-        if old is None:
-            return False
-        (size, count), (freed, files), left = build.needs(), build.frees(old), space.free_files(build.tree)
-        # The old version is removed only if the new one is then certain to fit, in bytes and in inodes.
-        if space.free(build.tree) + freed + eviction.evictable(self.area, self.name) < size:
-            return False
-        if left is not None and left + files < count:
-            return False
-        self.area.remove_published(self.name)
-        self.notes.append("the previous version was removed first: the disk does not hold both")
-        return True
 
     def check_unused(self) -> None:
         """Raise NodeError if another job uses the outdated published version."""
