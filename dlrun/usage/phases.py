@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from dlrun.jobs.logs import files as log_files
@@ -17,6 +18,16 @@ from dlrun.usage.samples import Recording
 
 _MOST = 16 << 20
 """Bytes at the beginning of a log that are searched for the first throughput."""
+_SERIES, _SERIES_BYTES = 200, 1 << 20
+"""Maximum number of throughputs, and of bytes after the first of them, in which the steps' time settles."""
+_LEAST = 6
+"""Throughputs below which the first one counts: there is nothing to compare it with."""
+_SETTLED = 1.5
+"""Ratio to the time of later steps above which a step still compiles. A choice: above the usual differences between steps, and
+far below a compiled one's (79.8 s against 8.8 s, an 18-layer network under `torch.compile`; 394 s against 13 s,
+https://github.com/radixark/miles/issues/3158)."""
+_COMPILES = 10.0
+"""The same for one step between others: above what one that is slow for another reason mostly takes. A choice, too."""
 _LONGEST = 3600.0
 """Maximum plausible seconds from the launch to the first process: more is due to a change of the clock."""
 
@@ -25,7 +36,7 @@ _LONGEST = 3600.0
 class Phases:
     """Seconds of each phase; None: unknown.
 
-    `preparing` includes `staging`; `training` includes `starting` (until the first throughput in the log), `saving` (a
+    `preparing` includes `staging`; `training` includes `starting` (until the steps' time has settled), `saving` (a
     checkpoint is open for writing), `suspended` (the scheduler had stopped the job) and `results` (copied from the nodes).
     `seeded`: the number of nodes whose compilers began with the entries of earlier jobs; the others compile in `starting`.
     """
@@ -82,7 +93,10 @@ def seeded_nodes(plan: Plan, run: Path, record: Mapping[str, Any]) -> int | None
 
 
 def start_up(plan: Plan, run: Path, record: Mapping[str, Any], found: Sequence[Recording]) -> float | None:
-    """Seconds from the launch to the first throughput: the time of the first sample with a log that has this line."""
+    """Seconds from the launch to the first throughput after which the steps' time has settled (see `settled`).
+
+    It is the time of the first sample with a log that has this line; None if none has it.
+    """
     of = min(found, key=lambda one: one.node_rank, default=None)
     if of is None:
         return None
@@ -92,8 +106,11 @@ def start_up(plan: Plan, run: Path, record: Mapping[str, Any], found: Sequence[R
         return None
     # After a restart, the beginning of the log is from an earlier start.
     after = sizes[0][1] if record.get("restarts") else 0.0
-    end = _first_throughput(plan, logs[0].path, int(after))
-    when = next((t for t, size in sizes if end is not None and size >= end), None)
+    ends, values = _throughputs(plan, logs[0].path, int(after), sizes[-1][1])
+    if not ends:
+        return None
+    end = ends[settled(values)]
+    when = next((t for t, size in sizes if size >= end), None)
     if when is None:
         return None
     launched = record.get("launched")
@@ -101,14 +118,39 @@ def start_up(plan: Plan, run: Path, record: Mapping[str, Any], found: Sequence[R
     return when + (before if 0 <= before <= _LONGEST else 0.0)
 
 
-def _first_throughput(plan: Plan, log: Path, after: int) -> int | None:
-    """The end of the first line with a throughput, in bytes; None without one."""
+def settled(values: Sequence[float]) -> int:
+    """The index of the first throughput that is at most `_SETTLED` times below the median of the later half, as are two of the
+    three that follow, of which none is `_COMPILES` times below; 0 if there is none, or with fewer than `_LEAST` throughputs.
+
+    So steps that compile again (`torch.compile` does so at the second or third, once it has seen other shapes) belong to the
+    start, and not one slow step or a slow phase later, such as an evaluation.
+    """
+    if len(values) < _LEAST:
+        return 0
+    usual = median(values[len(values) // 2 :])
+    for index in range(len(values) - 3):
+        following = sorted(values[index + 1 : index + 4])
+        if min(values[index], following[1]) >= usual / _SETTLED and following[0] >= usual / _COMPILES:
+            return index
+    return 0
+
+
+def _throughputs(plan: Plan, log: Path, after: int, before: float) -> tuple[list[int], list[float]]:
+    """The first throughputs of one format: the end of each line, at most `before`, in bytes, and the value."""
     shape = RunSize(ranks=plan.request.ranks, global_batch=plan.global_batch)
     metric = plan.metrics.get(THROUGHPUT, Metric())
+    ends: list[int] = []
+    values: list[float] = []
+    form = None
     for line, end in _lines(log, after):
-        if read_metric(THROUGHPUT, metric, [line.decode("utf-8", "replace")], shape) is not None:
-            return end
-    return None
+        if end > before or len(ends) == _SERIES or (ends and end > ends[0] + _SERIES_BYTES):
+            break
+        found = read_metric(THROUGHPUT, metric, [line.decode("utf-8", "replace")], shape)
+        if found is not None and form in (None, found.by):
+            form = found.by
+            ends.append(end)
+            values += found.values[:1]
+    return ends, values
 
 
 def _lines(log: Path, after: int) -> Iterator[tuple[bytes, int]]:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from dlrun.model.spec import Metric
-from dlrun.usage.phases import phases
+from dlrun.usage.phases import phases, settled
 from dlrun.usage.samples import Recording, Sample
 
 STATE = {
@@ -69,6 +69,76 @@ def test_the_specs_own_throughput(tmp_path):
     sizes = {1: len(STEP), 30: 1000}
     own = plan(throughput=Metric(pattern=r"images: (\d+)"))
     assert found(tmp_path, recording(sizes), of=own).starting == 32
+
+
+SERIES = {
+    # Samples/s of an 8-layer network under torch.compile on two busy cores; the size of the batch changes at the third step,
+    # and from the fifth on each step has another one.
+    "compiles again": (
+        [
+            1.3,
+            14376.1,
+            3.8,
+            1517.6,
+            637.2,
+            980.2,
+            1751.3,
+            874.5,
+            804.2,
+            506.2,
+            1321.4,
+            683.6,
+            405.4,
+            1604.4,
+            418.4,
+            589.4,
+        ],
+        3,
+    ),
+    "compiles at three steps": ([0.4, 0.9, 0.8, 51.0, 52.3, 50.9, 51.8, 52.0, 51.1, 52.2], 3),
+    "the first line is without the step that compiles": ([50.0, 0.9, 0.8, 51.0, 52.3, 50.9, 51.8, 52.0], 3),
+    "compiles once": ([2.0, 51.0, 52.3, 50.9, 51.8, 52.0], 1),
+    "constant": ([52.0] * 8, 0),
+    "noisy": ([48.0, 39.0, 55.0, 61.0, 37.5, 52.0, 44.0, 58.0, 40.0, 50.0], 0),
+    "one slow step": ([51.0, 12.0, 52.3, 50.9, 51.8, 52.0, 51.1], 0),
+    "evaluations": (
+        [51.0, 52.3, 50.9, 51.8, 5.0, 4.0, 5.5, 52.0, 51.1, 52.2, 5.0, 4.4, 5.1, 51.0, 51.0, 52.0],
+        0,
+    ),
+    "evaluations after it has compiled": (
+        [0.5, 1.2, 52.3, 50.9, 51.8, 52.0, 5.0, 4.0, 5.5, 52.0, 51.1, 52.2],
+        2,
+    ),
+    "slower for good": ([52.0, 51.0, 50.0, 51.0, 52.0, 30.0, 31.0, 30.0, 31.0, 30.0, 30.0], 0),
+    "too few": ([0.4, 0.9, 51.0, 52.0, 51.0], 0),
+    "none": ([], 0),
+    "always up and down": ([50.0, 5.0, 5.0] * 4, 0),
+}
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_the_steps_time_has_settled(name):
+    values, expected = SERIES[name]
+    assert settled(values) == expected
+
+
+def test_steps_that_compile_again_belong_to_the_start(tmp_path):
+    lines = [
+        f"step {step}: {value} samples/s\n" for step, value in enumerate(SERIES["compiles at three steps"][0])
+    ]
+    log(tmp_path, HEAD + "".join(lines))
+    ends = [len(HEAD + "".join(lines[: step + 1])) for step in range(len(lines))]
+    sizes = {5: ends[0], 20: ends[1], 40: ends[2], 41: ends[3], 42: ends[-1]}
+    assert found(tmp_path, recording(sizes)).starting == 2 + 41
+    assert found(tmp_path, recording({5: ends[0], 20: ends[1]})).starting == 2 + 5, (
+        "the others came after the first hour"
+    )
+
+
+def test_lines_of_another_format_are_no_steps(tmp_path):
+    other = "{'train_samples_per_second': 0.001}\n"
+    log(tmp_path, STEP + "".join(STEP + other for _ in range(6)))
+    assert found(tmp_path, recording({3: len(STEP), 60: 10_000})).starting == 5
 
 
 @pytest.mark.parametrize(
