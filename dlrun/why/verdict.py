@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 
 from dlrun.why import reported
@@ -78,6 +78,10 @@ _FRAME = re.compile(
     r"\bframe #\d+|\[0x[0-9a-f]+\]$|^\W*[│╭╰]|^File \"|^ *\d* *\| |^In file included from\b|^\S+: In (?:\w+ )*function\b"
 )
 """Lines of a stack, as compiled code and tracebacks in boxes have them, and what a compiler shows around its error."""
+_OF_THREAD = re.compile(r"\b(Current thread|Thread 0x|Extension modules)")
+"""Heads of the parts of what faulthandler writes."""
+_INNERMOST = 3
+"""Calls of a thread that crashed below which a file is no more where it did."""
 _RULE = re.compile(r"(?<!-)-{74}$")
 """The line above and below each message of Open MPI and PRRTE (opal/util/show_help.c)."""
 _SENTENCE = re.compile(r"^(?:\[\S+\](?:<std(?:err|out)>)?:?\s*)?([A-Z]\w*(?: \S+){3,})")
@@ -164,7 +168,7 @@ def _of_one(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
         found = reported.explained(reported.completed(found, lines), lines, _WRAPPER.search)
         found = barriers.counted(found, lines, reported.index(found.line, lines))
     found = reported.of_user_site(found, lines)
-    match = below(found.line, partial(_calls_above, found.line, lines))
+    match = below(found.line, partial(_calls_of, found.line, lines))
     if match is None:
         return found
     by_calls = _evidence(log, found.line, match)
@@ -174,11 +178,27 @@ def _of_one(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     return by_calls if other is None else min(by_calls, other, key=grade)
 
 
-def _calls_above(line: str, lines: Sequence[str]) -> str:
-    """The calls of the traceback that ends with a line; empty without one."""
+def _calls_of(line: str, lines: Sequence[str]) -> str:
+    """The calls of the traceback that ends with a line, and where a process crashed its innermost ones; empty without any."""
     at = reported.index(line, lines)
-    calls = itertools.takewhile(reported.CALL.match, reversed(lines[max(0, at - _BLOCK) : at]))
-    return "\n".join(calls)
+    above = itertools.takewhile(reported.CALL.match, reversed(lines[max(0, at - _BLOCK) : at]))
+    return "\n".join((*above, *(_crashed(lines) if "us error" in line else ())))
+
+
+def _crashed(lines: Sequence[str]) -> Iterator[str]:
+    """The calls and the files of compiled code in which a Python process crashed, as faulthandler writes them below its error
+    (https://docs.python.org/3/library/faulthandler.html): of the thread that crashed, wherever it is among the others."""
+    at = next((at for at in range(len(lines))[::-1] if "Fatal Python error: " in lines[at]), len(lines))
+    within, calls = False, 0
+    for line in lines[at + 1 : at + 1 + _BLOCK]:
+        if (head := _OF_THREAD.search(line)) is not None:
+            within = head[1] == "Current thread"
+        elif within and reported.CALL.match(line):
+            calls += 1
+            if calls <= _INNERMOST:
+                yield line
+        elif within and 'Binary file "' in line:
+            yield line
 
 
 def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:

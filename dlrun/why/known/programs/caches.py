@@ -48,6 +48,20 @@ WRITERS = (
         )
         + tuple(
             Form(
+                cause="cache-file",
+                texts=(),
+                regex="[Bb]us error",
+                stack=rf"/(?:{path})",
+                source=f"https://github.com/{repository}",
+                means=f"a file in the cache of {name} was replaced or cut short while a process had it mapped (SIGBUS): "
+                "ranks or nodes share it",
+                next=f"`caches: auto` (the default) keeps it on node-local storage, unless the spec, a module or a set-up line "
+                f"sets {variable}: then name such a directory there, `environment.variables: {{{variable}: /tmp/cache}}`",
+            )
+            for name, path, variable, repository in _TOOLS
+        )
+        + tuple(
+            Form(
                 cause="cache-quota",
                 texts=(),
                 regex=rf"{_QUOTA}.*/(?:{path})|/(?:{path}).*{_QUOTA}",
