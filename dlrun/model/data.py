@@ -349,13 +349,14 @@ def parse_hub(source: str) -> HubSource:
 class CachePlan:
     """The directory of one compiler's cache, below that of the job's caches: one for the node, for each rank, or for this run.
 
-    unless: a directory in the user's home that is used if it has entries.
+    unless: a directory in the user's home that is used if it has entries. switch: a variable that is set to 1, unless it is set.
     """
 
     variable: str = saved(pattern=VARIABLE_NAME)
     directory: str = saved(pattern=WORD)
     each: Literal["node", "rank", "run"] = "node"
     unless: str = ""
+    switch: str = ""
 
 
 @record(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # Private directories on this node for what compilers keep, made before the program of a rank starts; job.sh and stage.sh find them.
 
-dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@|%][:UNLESS]...: with `@` each rank has its own, with `%` each run; IMAGE: `yes` in a container
-  local below=$2 image=$3 name one own path place='' paths=() new=() set=() # UNLESS: a directory in HOME that is used if it has entries
+dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@|%][:UNLESS][+SWITCH]...: with `@` each rank has its own, with `%` each run; IMAGE: `yes` in
+  local below=$2 image=$3 name one own path place='' paths=() new=() set=() switch # a container; UNLESS: a directory in HOME that is used if it has entries
   if _dlrun_place_caches "$1"; then shift 3; else
     _dlrun_no_caches "no directory for them that only this user can write"
     return 0
@@ -13,7 +13,9 @@ dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@|%][:UNLESS]...: with `@` 
   fi
   export DLRUN_CACHES=$place/$below
   for one; do
-    name=${one%%=*} own=${one#*:} one=${one%%:*}
+    name=${one%%=*} switch='' # a variable without which the tool keeps nothing
+    if [[ $one == *+* ]]; then switch=${one##*+} one=${one%+*}; fi
+    own=${one#*:} one=${one%%:*}
     path=$DLRUN_CACHES/${one#*=}
     if [[ -n ${!name-} ]]; then
       _dlrun_check_cache "$name"
@@ -29,6 +31,7 @@ dlrun_caches() { # BASE KEY IMAGE VARIABLE=DIRECTORY[@|%][:UNLESS]...: with `@` 
       ;;
     esac
     paths+=("$path") set+=("$name=$path")
+    if [[ -n $switch && ! -v $switch ]]; then set+=("$switch=1"); fi
   done
   ((${#paths[@]})) || return 0
   for path in "${paths[@]}"; do if [[ ! -d $path ]]; then new+=("$path"); fi; done

@@ -353,6 +353,18 @@ def test_a_directory_that_no_container_can_be_told_is_not_used_there(tmp_path, s
 
 
 @pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "1"), ({"SYCL_CACHE_PERSISTENT": "0"}, "0"), ({"NUMBA_CACHE_DIR": "/mine"}, "")],
+    ids=["unset", "set", "a directory of the user's"],
+)
+def test_a_tool_that_keeps_nothing_by_default_is_asked_to(tmp_path, given, expected):
+    words = 'dlrun_caches "$BASE" key no NUMBA_CACHE_DIR=numba:.cache/none+SYCL_CACHE_PERSISTENT; echo "$SYCL_CACHE_PERSISTENT"'
+    *_, switch, place = in_shell(tmp_path, words, HOME=str(tmp_path), **given)
+    assert switch == expected
+    assert place.strip().endswith(given.get("NUMBA_CACHE_DIR", "/key/numba"))
+
+
+@pytest.mark.parametrize(
     ("kind", "warned"), [("nfs", True), ("lustre", True), ("tmpfs", False), ("ext2/ext3", False)]
 )
 def test_a_network_file_system_is_named(tmp_path, kind, warned):

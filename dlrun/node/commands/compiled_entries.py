@@ -69,8 +69,14 @@ def _complete(root: str, settled: float) -> Entries:
 
 
 def _is_temporary(name: str) -> bool:
-    """Whether it is a mark, or the name of what becomes an entry by being renamed (Triton, Inductor, Numba, TileLang)."""
-    return name.startswith("tmp.") or ".tmp" in name or name in (_USED, ".staging")
+    """Whether it is a mark, a lock (for which others would wait where it is copied: SYCL, Neuron, Matplotlib), or the name of
+    what becomes an entry by being renamed (Triton, Inductor, Numba, TileLang)."""
+    return (
+        name.startswith("tmp.")
+        or ".tmp" in name
+        or name.endswith((".lock", "-lock"))
+        or name in (_USED, ".staging")
+    )
 
 
 def _being_written(root: str) -> Set[str]:

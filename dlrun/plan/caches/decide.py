@@ -37,7 +37,7 @@ def decide(
     if asked:
         ledger.take("caches", spec.caches)
         compiles = (*compiles, *_USUAL)
-    if not any(_has(cache, compiles, installed) for cache in CACHES if cache.packages):
+    if not any(_has(cache, compiles, installed) for cache in CACHES if cache.packages and cache.compiles):
         return None
     local = site.storage.node_local
     # By nodes, whose compilers may break one another there.
@@ -57,9 +57,15 @@ def decide(
         why = _used(cache, layout, compiles, installed)
         if why is None:
             continue
-        unless = "" if asked else cache.unless
+        unless = "" if asked and not cache.settings else cache.unless
         chosen.append(
-            CachePlan(variable=cache.variable, directory=cache.directory, each=cache.each, unless=unless)
+            CachePlan(
+                variable=cache.variable,
+                directory=cache.directory,
+                each=cache.each,
+                unless=unless,
+                switch=cache.switch,
+            )
         )
         ledger.decide(
             f"caches.{cache.variable}",

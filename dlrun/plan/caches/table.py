@@ -17,7 +17,9 @@ class Cache:
     for a run where all nodes must begin alike;
     default: the tool's own place; gpus: the job must have GPUs of this kind; unless: a directory in the user's home that
     has what nodes may not be able to make (without a compiler, or a network): if it has entries, a job that does not ask
-    for `caches: auto` uses it; because: why it is shared in this way.
+    for `caches: auto` uses it; settings: so does one that asks, because the user's own settings are there; switch: a variable
+    that is 1 where the tool keeps anything, and 0 by default; compiles: a job with this tool alone has caches;
+    because: why it is shared in this way.
     """
 
     tool: str
@@ -28,9 +30,12 @@ class Cache:
     default: str
     because: str
     source: str
-    gpus: Literal["", "cuda", "rocm"] = ""
+    gpus: Literal["", "cuda", "rocm", "ze"] = ""
     since: str = ""
     unless: str = ""
+    settings: bool = False
+    switch: str = ""
+    compiles: bool = True
 
 
 CACHES = (
@@ -200,5 +205,40 @@ CACHES = (
         default="nowhere",
         because="process 0 writes, all read: where one has an entry and another has not, XLA's shared autotuning waits",
         source="https://docs.jax.dev/en/latest/persistent_compilation_cache.html",
+    ),
+    Cache(
+        tool="the SYCL runtime",
+        packages=(),
+        variable="SYCL_CACHE_DIR",
+        directory="sycl",
+        each="node",
+        default="~/.cache/libsycl_cache",
+        because="an entry has a lock file while it is written, which network file systems keep if the job is killed",
+        source="https://intel.github.io/llvm/EnvironmentVariables.html",
+        gpus="ze",
+        switch="SYCL_CACHE_PERSISTENT",
+    ),
+    Cache(
+        tool="AWS Neuron",
+        packages=("torch-neuronx", "libneuronxla"),
+        variable="NEURON_COMPILE_CACHE_URL",
+        directory="neuron",
+        each="node",
+        default="/var/tmp/neuron-compile-cache",  # noqa: S108 - not used, shown
+        because="directories are named by a hash; one rank compiles, the others wait for its lock",
+        source="https://awsdocs-neuron.readthedocs-hosted.com/en/latest/general/arch/neuron-features/neuron-caching.html",
+    ),
+    Cache(
+        tool="Matplotlib",
+        packages=("matplotlib",),
+        variable="MPLCONFIGDIR",
+        directory="matplotlib",
+        each="node",
+        default="~/.config/matplotlib and ~/.cache/matplotlib",
+        unless=".config/matplotlib",
+        settings=True,
+        compiles=False,
+        because="the list of fonts, which one rank writes under a lock file",
+        source="https://matplotlib.org/stable/install/environment_variables_faq.html",
     ),
 )

@@ -24,7 +24,7 @@ export VAULT # a secret: from here the program alone has it
 # --- Trackers: the same names whenever the job starts again; what is set already is kept
 dlrun_default TENSORBOARD_LOGGING_DIR "$DLRUN_RUN_DIR"/tensorboard # a directory that all starts of a run share; transformers 5 reads it, other programs pass it to SummaryWriter [https://github.com/huggingface/transformers/blob/main/src/transformers/integrations/integration_utils.py]
 if ((DLRUN_RANK == 0)); then
-  dlrun_track 8dca3e6875ef # sets DLRUN_TRACK_ID, DLRUN_PLAN and DLRUN_COMMIT
+  dlrun_track 1ac5c2989394 # sets DLRUN_TRACK_ID, DLRUN_PLAN and DLRUN_COMMIT
   dlrun_default WANDB_RUN_ID "$DLRUN_TRACK_ID" # every start of the job continues one run, each point of a sweep its own [https://docs.wandb.ai/guides/track/environment-variables/]
   dlrun_default WANDB_RESUME allow # continue the run of this id, or begin it [https://docs.wandb.ai/guides/track/environment-variables/]
   dlrun_default WANDB_NAME "$DLRUN_TRACK_ID" # the run is shown under the name of the job directory [https://docs.wandb.ai/guides/track/environment-variables/]

@@ -153,6 +153,9 @@ def test_what_is_not_complete_is_left_out(store, tmp_path):
     (place / "inductor/tmp.pid_1").mkdir()
     (place / "inductor/tmp.pid_1/kernel.so").write_text("x")
     (place / "inductor/index.nbi.tmp.4f").write_text("x")
+    for lock in ("sycl/0.lock", "neuron/MODULE_1/model.hlo.lock", "matplotlib/fontlist.json.matplotlib-lock"):
+        (place / lock).parent.mkdir(parents=True)
+        (place / lock).touch()
     for name in ("built", "building"):
         (place / "torch_extensions" / name).mkdir(parents=True)
         (place / "torch_extensions" / name / "op.so").write_text(name)
