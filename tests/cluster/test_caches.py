@@ -273,6 +273,39 @@ def start_again(alice, nodes: int) -> None:
         assert of_program(place / f"logs/rank-{rank}.log")[-1] == "found one"
 
 
+def test_the_next_run_of_a_chain_compiles_nothing(alice):
+    """The first one is ended by the signal before its walltime; the nodes' caches are removed before the second compiles."""
+    script = """
+    "$0" compile.py "$@" || exit
+    if [[ -e $DLRUN_RUN_DIR/saved ]]; then exit; fi
+    : >"$DLRUN_RUN_DIR/saved"
+    exec sleep 600
+    """
+    setup = "until ((DLRUN_RESTART == 0)) || [[ -e $DLRUN_JOB_DIR/emptied ]]; do sleep 0.2; done"
+    short = {"debug": {"default": True, "max_walltime": "2m"}}
+    alice.write("short.yaml", json.dumps({**SITE, "partitions": short}))
+    empty(alice)
+    spec = {
+        "command": [*bash(script), str(PYTHON / "python"), "one"],
+        "resources": RESOURCES | {"walltime": "6m"},
+        "checkpoint": {"before_end": "30s", "signal": "TERM", "path": "{{ run_dir }}/saved"},
+        "chain": True,
+        "caches": "auto",
+        "environment": {"setup": [setup]},
+    }
+    job = alice.submit(spec, "--site", "short.yaml")
+    place = alice.job_dir(job)
+    await_true(lambda: "another follows" in alice.log(job), 180, "the first run to end")
+    assert versions(alice, job), alice.log(job)
+    empty(alice, "dlrun-caches-*")
+    (place / "emptied").touch()
+    (only,) = alice.ended(job, within=300)
+    assert only["state"] == "completed", alice.log(job)
+    assert cold_starts(alice, job) == [None]
+    for rank in range(6):
+        assert of_program(place / f"logs/rank-{rank}.log") == ["compiled one", "found one"]
+
+
 def test_what_a_role_on_other_nodes_compiles_is_saved_at_the_signal_to_save(alice):
     """While it runs on: its script is on the first node, where the other role runs."""
     empty(alice)
