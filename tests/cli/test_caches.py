@@ -178,6 +178,29 @@ def test_what_is_compiled_is_kept_in_a_directory_of_the_users_choice(dlrun, here
     assert list(mine.iterdir()) == []
 
 
+@pytest.mark.slow
+def test_a_directory_of_the_users_choice_is_known_after_its_jobs(dlrun, here):
+    mine = dlrun.place / "my place"
+    line = "run: 'touch \"$TRITON_CACHE_DIR/entry\"'\nresources: {ranks_per_node: 1}\n"
+    job = dlrun.submit(f"site: site.yaml\ncaches: '{mine}'\n{line}", "--wait")
+    (mark,) = mine.glob(".dlrun-hub-*/caches--*/*.json")
+    dlrun("clean", job.name, "--yes")
+    assert not job.exists()
+    assert f" in {mark.parents[1]}\n" in dlrun("clean").stderr
+    assert "compiled code: 1 (" in dlrun("status", "--recent").stderr
+    noted = dlrun.jobs / ".dlrun-stores"
+    assert noted.read_text() == f'"{mine}"\n'
+    for one in mark.parent.glob("*.json"):
+        os.utime(one, (0, 0))
+    noted.rename(noted.with_name("moved"))
+    noted.symlink_to("moved")
+    assert str(mine) not in dlrun("clean").stderr, "a link is not read"
+    noted.unlink()
+    noted.with_name("moved").rename(noted)
+    dlrun("clean", "--yes")
+    assert list(mine.iterdir()) == []
+
+
 def test_a_login_node_has_the_directory_from_the_script(dlrun):
     """It has no file that names the store."""
     spec = dlrun.spec("command: [x]\nresources: {ranks_per_node: 1}\ncaches: '/my place'\n")

@@ -50,7 +50,7 @@ def command(
     whose end is not known is kept. What a killed `dlrun submit` has left, and versions of code (`code: snapshot`), models and
     data sets of a hub (`hf://`), container images and compiled code (`caches`) that no job uses any more, are removed as well.
     """
-    from dlrun.jobs.hubs.store import bases_named
+    from dlrun.jobs.hubs.store import bases_named, bases_noted
     from dlrun.jobs.queue import clean, status
     from dlrun.jobs.records import jobs as store, links
 
@@ -62,7 +62,8 @@ def command(
     found = [*named, *members] if jobs else store.all_jobs(base)
     chosen = list({job.directory: job for job in found}.values())
     places = [base, *(job.directory.parent for job in chosen)]
-    kept_in = [*places, *(place for job in chosen for place in bases_named(job.directory))]
+    named_by_jobs = [place for job in chosen for place in bases_named(job.directory)]
+    kept_in = [*places, *named_by_jobs, *bases_noted(base)]
     states = status.of(chosen, prompt=bool(jobs), unasked=notice)
     listed = list(clean.candidates(chosen, states, older=older, larger=larger))
     listed += [clean.study(directory, inside, listed) for directory, inside in studies.items()]

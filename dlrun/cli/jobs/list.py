@@ -56,9 +56,10 @@ def _show_stores(places: set[Path]) -> None:
 
     from dlrun.jobs.code import store as code
     from dlrun.jobs.hubs import store
+    from dlrun.jobs.records import jobs
     from dlrun.model.units import Bytes
 
-    for place in sorted(places):
+    for place in sorted({*places, *store.bases_noted(jobs.home())}):
         if (size := code.known_size(code.beside(place))) is not None:
             notice(f"code of jobs: {Bytes(size)}; `dlrun clean` shows what no job uses")
         versions = store.versions(store.beside(place))

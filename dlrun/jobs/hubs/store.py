@@ -8,6 +8,7 @@ and `exclude` if only a part of the files was fetched.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -31,6 +32,7 @@ from dlrun.model.program import IMAGES
 from dlrun.model.units import Bytes
 from dlrun.system.paths import read_bytes
 from dlrun.system.private import make_base
+from dlrun.system.writing import append_to
 
 _COMPILED = "caches--"
 """The same for what compilers have compiled: jobs write it (dlrun/node/commands/compiled_store.py), no directory keeps it."""
@@ -41,6 +43,8 @@ _NAMED = "store"
 """The file of a job directory, or of a role's, that names the store (templates/lib/compiled.sh)."""
 _OF_IMAGES = "image-store"
 """The same for the images that a job pulls (templates/lib/pull.sh)."""
+_NOTED = ".dlrun-stores"
+"""The file of the user's directory of jobs with the directories that specs named for what is compiled, one a line in JSON."""
 _SECONDS = 30.0
 """For a submission or `clean` before this one, where nothing is fetched."""
 
@@ -76,6 +80,34 @@ def bases_named(directory: Path) -> list[Path]:
         with suppress(OSError):
             found.append(Path(os.fsdecode(read_bytes(file, MOST)).rstrip("\n")).parent)
     return found
+
+
+def enter(home: Path, plan: Plan) -> None:
+    """Note the directories that a plan names for what is compiled (`caches: DIRECTORY`): the jobs that tell of them may go.
+
+    home: the user's directory of jobs. A directory without room for the note keeps it from no job.
+    """
+    plans = [plan, *(role.plan for role in plan.each_role)]
+    named = {one.caches.place for one in plans if one.caches is not None and one.caches.keep} - {None}
+    known = set(map(str, bases_noted(home)))
+    if new := sorted(str(one) for one in named if str(one) not in known):
+        with suppress(OSError):
+            make_base(home)
+            with append_to(home / _NOTED) as file:
+                file.write("".join(f"{json.dumps(place)}\n" for place in new).encode())
+
+
+def bases_noted(home: Path) -> list[Path]:
+    """The directories that `enter` has noted; nothing that another user has written."""
+    file, found = home / _NOTED, []
+    with suppress(OSError):
+        seen = file.lstat()
+        if stat.S_ISREG(seen.st_mode) and seen.st_uid == os.geteuid():
+            for line in read_bytes(file, MOST).splitlines():
+                with suppress(ValueError):
+                    if isinstance(place := json.loads(line), str) and os.path.isabs(place):  # noqa: PTH117 - text alone
+                        found.append(Path(place))
+    return list(dict.fromkeys(found))
 
 
 def of_repository(place: Path, source: HubSource) -> Path:

@@ -107,6 +107,7 @@ def submit(
             directories.create(target, made, written_names(plan), linked=linked, shared=shared)
             stored.close()  # `clean` sees the new directory now
             links.enter(jobs.home(), target, plan.name)
+            store.enter(jobs.home(), plan)
             job_id, cluster, printed = _hand_over(plan, target, environment, attached=attached)
             entry |= {
                 "job_id": job_id,
