@@ -8,7 +8,7 @@ small   50,000 files of 33 KB to one node; the limit is a C program that only co
 tiny    200,000 files of 4 KB to one node
 slow    5,000 files of 33 KB from a source with a slow metadata server (a FUSE file system: needs libfuse3)
 warm    the files of `small` once more: nothing is copied
-delta   20,000 files of 8 KB of which 1 % were rewritten: the next version by dlrun, and by rsync in place
+delta   20,000 files of 8 KB of which 1 % were rewritten: the next version by dlrun, and by rsync and rclone in place
 reads   random reads per second from the staged files, from the same set packed, and from LMDB
 chain   256 MB, as one file and as 20,000 small ones, from one host to N others over links limited to --link Mbit/s
         (network namespaces: needs root, `ip` and `tc`), with a node killed half-way, with one and with two at

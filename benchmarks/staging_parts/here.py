@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from .bench import installed, table
+from .bench import PEERS, installed, table
 
 SLOW = ((500, 300), (2000, 1000))  # microseconds of a metadata call and of a read
 SLOW_WIDTH = 16  # processes or transfers of the peers at a slow source
@@ -149,6 +149,11 @@ def delta(bench):
     ways = {"dlrun": bench.stage(source)}
     if installed("rsync"):
         ways["rsync -a, in place"] = ["rsync", "-a", f"{source}/", f"{copy}/"]
+    if installed("rclone"):
+        again = str(bench.target / "copy by rclone")
+        ways["rclone copy, in place"] = [
+            word.format(source=source, target=again, width=2) for word in PEERS["rclone"]
+        ]
     for words in ways.values():
         bench.timed(words)
     rounds = []

@@ -1,5 +1,6 @@
 """A data set on one node: exactly the source, or nothing."""
 
+import filecmp
 import json
 import os
 import signal
@@ -228,6 +229,23 @@ def test_a_source_that_changes_during_the_copy_is_never_published(tmp_path, sour
     done = stage(tmp_path, source, "--json").done()
     assert snapshot(data(tmp_path)) == snapshot(source)
     assert done["copied"] < sum(p.stat().st_size for p in source.rglob("*") if p.is_file())
+
+
+@pytest.mark.slow
+def test_a_file_of_more_than_two_gigabytes(tmp_path):
+    size, edge = (1 << 31) + 1, 1 << 20  # bytes; of data before 2^31 and at the beginning
+    large = tmp_path / "large" / "file"
+    large.parent.mkdir()
+    with large.open("wb") as file:
+        for place in (0, (1 << 31) - edge):
+            file.seek(place)
+            file.write(os.urandom(edge))
+        file.write(b"x")
+    assert stage(tmp_path, large.parent, "--json").done()["bytes"] == size
+    copy = data(tmp_path) / "file"
+    assert copy.stat().st_size == size
+    assert filecmp.cmp(large, copy, shallow=False)
+    assert stage(tmp_path, large.parent, "--json").done()["how"] == "warm"
 
 
 def test_two_jobs_on_one_node_copy_once(tmp_path, source):

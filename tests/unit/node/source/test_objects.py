@@ -193,6 +193,20 @@ def test_most_has_changed(tmp_path, bucket, stage):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_of_ten_thousand_objects_only_the_changed_one_is_fetched(tmp_path, bucket, stage):
+    for number in range(10_000):
+        put(bucket, f"many/{number % 100}/{number}", b"%d" % number)
+    assert stage().done()["files"] == 10_000 + len(NAMES)
+    data = tmp_path / "node" / "set" / "data"
+    assert contents(data) == contents(bucket)
+    fetched(tmp_path)
+    put(bucket, "many/7/1207", b"changed")
+    assert stage().done()["how"] == "copied"
+    assert fetched(tmp_path) == ["many/7/1207"]
+    assert contents(data) == contents(bucket)
+
+
 def test_over_several_nodes_only_changed_objects_are_fetched_and_travel(tmp_path, bucket, nodes):  # noqa: F811
     three = nodes(3)
     for one in three.stage("s3://bucket/set"):
