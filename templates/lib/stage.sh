@@ -28,7 +28,7 @@ dlrun_stage_action() { # ACTION FUNCTION: `in` calls the function, which copies 
   out) trap '' TERM && _dlrun_copy_out work results ;; # where the job is asked to end, this is what is still to be done
   work) trap '' TERM && _dlrun_copy_out work ;;
   clean) trap '' TERM && _dlrun_clean ;;
-  leave) trap '' TERM && _dlrun_leave_and_note ;;
+  leave) trap '' TERM && { _dlrun_standby_did_it || _dlrun_leave_and_note; } ;;
   keep) _dlrun_keep ;;
   esac
 }
@@ -181,6 +181,21 @@ _dlrun_standby() { # until the job is asked to end, or the step or its daemon is
     until _dlrun_ranks_gone 300 || ((${#_dlrun_shells[@]} == 0)); do :; done
   fi
   _dlrun_leave_and_note
+}
+
+_dlrun_standby_did_it() { # wait for this node's standby, if it is at work; true if it has done all
+  local code='' file first alive=1 found
+  while [[ -n $alive ]]; do
+    if { read -r code <"$DLRUN_RUN_DIR/kept/$_dlrun_index"; } 2>/dev/null && [[ $code == 0 ]]; then return 0; fi
+    alive=
+    mapfile -t found < <(grep -lszxF -e "$DLRUN_JOB_DIR/stage.sh" /proc/[0-9]*/cmdline)
+    while read -r file; do # of this run; not the launcher, whose arguments these are, too
+      { read -r -d '' first <"$file"; } 2>/dev/null || continue
+      if [[ ${first##*/} == *bash ]] && grep -qszxF -e "DLRUN_RUN_ID=$DLRUN_RUN_ID" "${file%cmdline}environ"; then alive=1; fi
+    done < <(grep -lszxF -e keep /dev/null ${found[@]+"${found[@]}"})
+    [[ -z $alive ]] || sleep 0.2
+  done
+  return 1
 }
 
 _dlrun_leave_and_note() { # the same, and a note for job.sh that it is done

@@ -156,10 +156,14 @@ _dlrun_announce_copies() { # STATUS: what is copied from the nodes after an end 
 }
 
 _dlrun_await_standby() { # wait for what each node's standby does then; false if something did not arrive, or the step is gone
-  local waited some=0 ask=100
+  local waited some=0 ask=100 most=$((10 * ${_dlrun_left_to_end:-100}))
   if [[ -n ${_dlrun_left_to_end-} || -z ${SLURM_JOB_ID-} ]]; then ask=0; fi # only Slurm asks them itself
-  for ((waited = 0; some < _dlrun_kept_nodes && waited < 10 * ${_dlrun_left_to_end:-100}; waited++)); do
-    if ! kill -0 "$_dlrun_keeper" 2>/dev/null && ((ask)); then break; fi # elsewhere the standbys outlive it
+  for ((waited = 0; some < _dlrun_kept_nodes && waited < most; waited++)); do
+    if ! kill -0 "$_dlrun_keeper" 2>/dev/null; then
+      if ((ask)); then break; fi
+      # Elsewhere the standbys outlive it, unless they were killed, too: where there is time, `leave` then waits for those that were not.
+      if [[ -z ${_dlrun_left_to_end-} ]] && ((most > waited + 50)); then most=$((waited + 50)); fi
+    fi
     if ((waited == ask)) && ! _dlrun_matches kept 'notice-*' >/dev/null; then # the request was not Slurm's: a second SIGTERM would end it too early
       kill -TERM "$_dlrun_keeper" 2>/dev/null
     fi

@@ -100,3 +100,28 @@ def test_nodes_that_have_results_left_are_named(tmp_path, said, where):
     export DLRUN_RESULTS=/tmp/r; _dlrun_kept_nodes=2; {said}
     _dlrun_results_left"""
     assert f"the rest is on {where}, in /tmp/r;" in call(tmp_path, lines).stdout
+
+
+def test_where_what_started_the_standbys_is_gone_one_that_was_killed_is_not_waited_for(tmp_path):
+    """Another step then does that node's part, and waits for the others."""
+    assert kept(tmp_path, DEAD, most=60, slurm=False) == "not all, told"
+
+
+@pytest.mark.parametrize(("code", "killed", "answer"), [(0, False, 0), (1, False, 1), (0, True, 1)])
+def test_that_step_waits_for_a_standby_that_is_at_work(tmp_path, code, killed, answer):
+    (tmp_path / "stage.sh").write_text(
+        f'until [[ -e $DLRUN_RUN_DIR/go ]]; do sleep 0.05; done; echo {code} >"$DLRUN_RUN_DIR/kept/0"\n'
+    )
+    lines = f"""dlrun_source stage
+    _dlrun_index=0 DLRUN_JOB_DIR={tmp_path}
+    export DLRUN_RUN_ID=7.0
+    mkdir "$DLRUN_RUN_DIR/kept"
+    bash -p "$DLRUN_JOB_DIR/stage.sh" keep & standby=$!
+    until grep -qszxF keep "/proc/$standby/cmdline"; do sleep 0.05; done
+    (sleep 0.5; {'kill -KILL "$standby"' if killed else ': >"$DLRUN_RUN_DIR/go"'}) &
+    status=0
+    _dlrun_standby_did_it || status=$?
+    echo "$status"
+    kill -0 "$standby" 2>/dev/null && echo "too early"
+    true"""
+    assert call(tmp_path, lines).stdout == f"{answer}\n"
