@@ -25,7 +25,7 @@ dlrun_stage_action() { # ACTION FUNCTION: `in` calls the function, which copies 
     _dlrun_node clean # what jobs that are gone left behind
     "$2"
     ;;
-  out) trap '' TERM && _dlrun_copy_out work results ;; # where the job is asked to end, this is what is still to be done
+  out) trap '' TERM && { _dlrun_has_left || _dlrun_copy_out work results; } ;; # where the job is asked to end, this is what is still to be done
   work) trap '' TERM && _dlrun_copy_out work ;;
   clean) trap '' TERM && _dlrun_clean ;;
   leave) trap '' TERM && { _dlrun_standby_did_it || _dlrun_leave_and_note; } ;;
@@ -183,10 +183,15 @@ _dlrun_standby() { # until the job is asked to end, or the step or its daemon is
   _dlrun_leave_and_note
 }
 
-_dlrun_standby_did_it() { # wait for this node's standby, if it is at work; true if it has done all
-  local code='' file first alive=1 found
+_dlrun_has_left() { # true if this node's standby has done all that remained here
+  local code
+  { read -r code <"$DLRUN_RUN_DIR/kept/$_dlrun_index"; } 2>/dev/null && [[ $code == 0 ]]
+}
+
+_dlrun_standby_did_it() { # the same, once it is not at work any more
+  local file first alive=1 found
   while [[ -n $alive ]]; do
-    if { read -r code <"$DLRUN_RUN_DIR/kept/$_dlrun_index"; } 2>/dev/null && [[ $code == 0 ]]; then return 0; fi
+    if _dlrun_has_left; then return 0; fi
     alive=
     mapfile -t found < <(grep -lszxF -e "$DLRUN_JOB_DIR/stage.sh" /proc/[0-9]*/cmdline)
     while read -r file; do # of this run; not the launcher, whose arguments these are, too

@@ -125,3 +125,14 @@ def test_that_step_waits_for_a_standby_that_is_at_work(tmp_path, code, killed, a
     kill -0 "$standby" 2>/dev/null && echo "too early"
     true"""
     assert call(tmp_path, lines).stdout == f"{answer}\n"
+
+
+@pytest.mark.parametrize(("code", "copied"), [(0, ""), (1, "work results\n")])
+def test_what_the_standby_has_copied_is_not_copied_again(tmp_path, code, copied):
+    lines = f"""dlrun_source stage
+    _dlrun_index=0
+    mkdir "$DLRUN_RUN_DIR/kept"
+    echo {code} >"$DLRUN_RUN_DIR/kept/0"
+    _dlrun_copy_out() {{ echo "$*"; }}
+    dlrun_stage_action out :"""
+    assert call(tmp_path, lines).stdout == copied
