@@ -336,7 +336,7 @@ def closed(cluster):
     yield lambda line: administer(cluster, line)
     again = "flux queue start --all --quiet; flux queue enable --all --quiet"
     again += "; for n in n1 n2 n3; do flux resource undrain $n; done"
-    administer(cluster, again)
+    cluster.on("login", again, user=cluster.spec.users[0])
 
 
 @pytest.mark.parametrize(

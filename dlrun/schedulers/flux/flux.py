@@ -150,8 +150,8 @@ def estimate(output: str) -> str | None:
     """What keeps the job from starting now, or what a check cannot verify; a time is only known for pending jobs."""
     if waits := re.search(r"^would wait: (.+)$", output, re.MULTILINE):
         return f"none as it is now: {waits[1]}"
-    match = re.search(r"^bank not checked: (.+)$", output, re.MULTILINE)
-    return f"unknown; bank `{match[1]}` is checked only when the job is submitted" if match else None
+    later = re.findall(r"^not checked before: (.+)$", output, re.MULTILINE)
+    return f"unknown; only when the job is submitted Flux checks {' and '.join(later)}" if later else None
 
 
 def taken(job_id: str) -> Sequence[str]:
@@ -253,6 +253,10 @@ flux job-frobnicator --jobspec-only --plugins=defaults,constraints <asked >fille
 said filled
 if ! sed -n 's/^{"errnum": 0, "data": \(.*\)}$/\1/p' filled | grep . >asked.new; then cp asked asked.new; fi
 flux job-validator --jobspec-only --plugins=jobspec,feasibility <asked.new >valid
+if grep -q '"Request requires owner credentials"' valid; then # of a system instance: a guest's request is checked when it comes
+  flux job-validator --jobspec-only --plugins=jobspec <asked.new >valid
+  echo "not checked before: whether such nodes exist"
+fi
 said valid
 time=$(of time-limit)
 flux queue list --no-header --format='{queuem}|{limits.timelimit}|{limits.max.nnodes}' |
@@ -289,6 +293,6 @@ if [ "${nodes:-0}" -gt "$up" ]; then
   echo "would wait: it needs $nodes nodes, and $up are up; not up: $(printf '%s\n' "$lost" | cut -d'|' -f2- | paste -sd ,)"
 fi
 bank=$(of bank)
-if [ -n "$bank" ]; then echo "bank not checked: $bank"; fi
+if [ -n "$bank" ]; then echo "not checked before: bank \`$bank\`"; fi
 """
 """A bash program with the script's path as its argument; on rejection it fails with the reason on standard error."""

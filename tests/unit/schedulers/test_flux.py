@@ -16,6 +16,7 @@ from dlrun.errors import OperationFailed
 from dlrun.model.job import UNMET, State
 from dlrun.model.plan import Dependency
 from dlrun.model.units import Bytes
+from dlrun.schedulers.flux.flux import TEXT
 from dlrun.schedulers.outlook import outlook
 from tests.fakebin import CAPTURED
 from tests.unit.schedulers.making import faults, lines, request, site
@@ -316,9 +317,35 @@ def test_the_instance_is_read_from_the_broker(tmp_path, attributes, known):
     assert flux.identified(done.stdout) == known
 
 
-def test_a_check_names_the_bank_that_it_cannot_check():
+def test_a_check_names_what_it_cannot_check():
     assert flux.estimate("") is None
-    assert "bank `ai` is checked only when" in (flux.estimate("bank not checked: ai\n") or "")
+    nodes = "not checked before: whether such nodes exist\n"
+    assert (flux.estimate(nodes) or "").endswith("Flux checks whether such nodes exist")
+    both = flux.estimate(f"{nodes}not checked before: bank `ai`\n") or ""
+    assert both.endswith("Flux checks whether such nodes exist and bank `ai`")
+
+
+GUEST = """\
+#!/bin/sh
+case "$*" in
+"batch --dry-run"*) echo '{"resources": []}' ;;
+job-validator*feasibility*) echo '{"errnum": 1, "errstr": "Request requires owner credentials"}' ;;
+job-validator*) echo '{"errnum": 0}' ;;
+"queue status"*) echo "work: Job submission is enabled" ;;
+esac
+"""
+"""What a guest of a system instance gets: Flux 0.88 lets only the owner ask whether a request is feasible."""
+
+
+def test_a_guests_request_is_checked_without_what_only_the_owner_may_ask(tmp_path):
+    for name, text in {"flux": GUEST, "job.sh": "# flux: --bank=ai --nodes=2\n"}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    line = ["bash", "-c", TEXT, "flux", str(tmp_path / "job.sh")]
+    done = subprocess.run(line, check=False, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "not checked before: whether such nodes exist" in done.stdout
 
 
 def test_the_way_into_an_instance_inside_a_job():
