@@ -52,7 +52,7 @@ def call(
 
 RANKS = (
     "rank", "warning", "bind", "divide", "gpus", "place", "locate", "checks", "world", "agent", "container", "caches", "stage",
-    "seed", "standby", "left",
+    "seed", "standby", "left", "pull",
 )  # fmt: skip
 """Parts that run in a shell of their own."""
 
