@@ -188,16 +188,20 @@ _dlrun_has_left() { # true if this node's standby has done all that remained her
   { read -r code <"$DLRUN_RUN_DIR/kept/$_dlrun_index"; } 2>/dev/null && [[ $code == 0 ]]
 }
 
-_dlrun_standby_did_it() { # the same, once it is not at work any more
-  local file first alive=1 found
+_dlrun_standby_did_it() { # the same, once it is not at work any more; it is asked to begin, for its request may be lost
+  local file first alive=1 asked='' found
   while [[ -n $alive ]]; do
     if _dlrun_has_left; then return 0; fi
     alive=
     mapfile -t found < <(grep -lszxF -e "$DLRUN_JOB_DIR/stage.sh" /proc/[0-9]*/cmdline)
     while read -r file; do # of this run; not the launcher, whose arguments these are, too
       { read -r -d '' first <"$file"; } 2>/dev/null || continue
-      if [[ ${first##*/} == *bash ]] && grep -qszxF -e "DLRUN_RUN_ID=$DLRUN_RUN_ID" "${file%cmdline}environ"; then alive=1; fi
+      if [[ ${first##*/} == *bash ]] && grep -qszxF -e "DLRUN_RUN_ID=$DLRUN_RUN_ID" "${file%cmdline}environ"; then
+        alive=1
+        [[ -n $asked ]] || kill -TERM "${file//[!0-9]/}" 2>/dev/null
+      fi
     done < <(grep -lszxF -e keep /dev/null ${found[@]+"${found[@]}"})
+    asked=1
     [[ -z $alive ]] || sleep 0.2
   done
   return 1

@@ -110,7 +110,8 @@ def test_where_what_started_the_standbys_is_gone_one_that_was_killed_is_not_wait
 @pytest.mark.parametrize(("code", "killed", "answer"), [(0, False, 0), (1, False, 1), (0, True, 1)])
 def test_that_step_waits_for_a_standby_that_is_at_work(tmp_path, code, killed, answer):
     (tmp_path / "stage.sh").write_text(
-        f'until [[ -e $DLRUN_RUN_DIR/go ]]; do sleep 0.05; done; echo {code} >"$DLRUN_RUN_DIR/kept/0"\n'
+        f'trap "asked=1" TERM; until [[ -n $asked && -e $DLRUN_RUN_DIR/go ]]; do sleep 0.05; done\n'
+        f'echo {code} >"$DLRUN_RUN_DIR/kept/0"\n'
     )
     lines = f"""dlrun_source stage
     _dlrun_index=0 DLRUN_JOB_DIR={tmp_path}
