@@ -24,8 +24,10 @@ RESOURCES = {"nodes": 3, "ranks_per_node": 2, "cpus_per_rank": 1, "walltime": "9
 HEAD = """
 import os, sys, time
 place = os.environ[sys.argv[1]]
+def is_entry(name):
+    return not name.startswith(("tmp", "lock")) and not name.endswith(".lock")  # locks are not kept: each job makes its own
 def entries():
-    return {os.path.join(at, name) for at, _, names in os.walk(place) for name in names if not name.startswith(("tmp", "lock"))}
+    return {os.path.join(at, name) for at, _, names in os.walk(place) for name in names if is_entry(name)}
 before, began = entries(), time.monotonic()
 """
 END = """
