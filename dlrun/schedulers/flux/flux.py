@@ -67,7 +67,10 @@ REFUSALS = {
     r"exceeds policy limit": (
         "the request exceeds a limit of the queue: shorten resources.walltime or request less; `flux queue list` shows limits"
     ),
-    r"unsatisfiable|not enough|need \d+": "no such nodes exist here: request fewer nodes, or other properties",
+    r"unsatisfiable|not enough|need \d+": (
+        "no such nodes are there: request fewer nodes, or other properties; `flux resource status` shows drained ones, for which "
+        "Fluxion lets no job wait"
+    ),
     r"dependency: after\w+: job \S+ (failed|was canceled)|dependency:": (
         "a job under `after` is unknown to Flux, or ended such that this one can never start"
     ),
