@@ -200,6 +200,11 @@ _dlrun_unstage() { # copy results, then end this job's use of the data; if that 
     _dlrun_leave
     return 0
   fi
+  # Elsewhere: its standbys began by themselves, as what had started them is gone. Another copy would find their work half done.
+  if [[ -n $_dlrun_keeper && -z ${SLURM_JOB_ID-}${_dlrun_left_to_end-} ]] && ((_dlrun_status)) && ! kill -0 "$_dlrun_keeper" 2>/dev/null; then
+    _dlrun_leave
+    return 0
+  fi
   # A node has lost the step's daemon, and done its part; or the launcher was killed, and its ranks go on: another step would wait for them.
   if [[ -n $_dlrun_keeper && -n ${SLURM_JOB_ID-} ]] &&
     { _dlrun_matches kept '[0-9]*' >/dev/null || { ((_dlrun_status == 137)) && ! _dlrun_some_failed; }; }; then

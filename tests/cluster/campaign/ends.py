@@ -123,7 +123,7 @@ ENDS = (
     ),
     End(
         name="a node loses its network",
-        causes=("node",),
+        causes=("node", "ssh-connection"),
         strike=lambda it, _, node: it.cluster.cut(node),
         lost=True,
     ),
@@ -150,7 +150,7 @@ ENDS = (
     ),
     End(
         name="all of the user's on a node is killed",
-        causes=("killed", "node"),
+        causes=("killed", "node", "ssh-connection"),
         strike=lambda it, _, node: it.on(node, "pkill -KILL -u alice"),
     ),
     End(

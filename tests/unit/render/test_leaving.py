@@ -137,3 +137,23 @@ def test_what_the_standby_has_copied_is_not_copied_again(tmp_path, code, copied)
     _dlrun_copy_out() {{ echo "$*"; }}
     dlrun_stage_action out :"""
     assert call(tmp_path, lines).stdout == copied
+
+
+@pytest.mark.parametrize(
+    ("status", "keeper", "done"),
+    [(137, DEAD, "leave"), (137, ALIVE, "copy"), (0, DEAD, "copy")],
+)
+def test_where_the_standbys_began_by_themselves_nothing_is_copied_beside_them(tmp_path, status, keeper, done):
+    lines = f"""set +e
+    dlrun_source staging
+    mkdir "$DLRUN_RUN_DIR/kept"
+    unset SLURM_JOB_ID
+    _dlrun_in_place=1 _dlrun_asked= _dlrun_status={status}
+    _dlrun_copy_results() {{ echo copy; }}
+    _dlrun_leave() {{ echo leave; }}
+    _dlrun_on_each_node() {{ :; }}
+    {keeper}
+    _dlrun_unstage
+    kill -KILL $_dlrun_keeper 2>/dev/null
+    true"""
+    assert call(tmp_path, lines).stdout.strip() == done
