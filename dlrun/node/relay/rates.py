@@ -6,7 +6,7 @@ import math
 import socket
 import struct
 import time
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Awaitable, Dict, Iterable, List, NamedTuple, Optional, Tuple, TypeVar
 
 from ..common.deadline import within
 from ..common.errors import Damaged
@@ -22,6 +22,7 @@ MOST = 0.75  # part of the links of a slow node that must be slow
 STEPS = (1, 2)  # each of them sends to the next node and the one after it
 _PIECE = bytes(256 << 10)
 _Rates = Dict[Tuple[int, int], float]  # (sender, receiver) -> bytes a second
+_Result = TypeVar("_Result")
 
 
 class _Flow(NamedTuple):
@@ -39,7 +40,7 @@ async def flows(state: RelayState, others: List[int]) -> Tuple[float, List[float
     0 at a node that does not answer in time, and 0 that leave if none does.
     """
     began, before = time.monotonic(), _total(state, "sent")
-    found = await asyncio.gather(*[_flow(state, other) for other in others])
+    found = await _all(_flow(state, other) for other in others)
     # Read at the end of the test data, and compared over the same time: the copy sends in bursts.
     copied = (_total(state, "sent") - before) / (time.monotonic() - began)
     answered = [flow for flow in found if flow is not None]
@@ -48,6 +49,16 @@ async def flows(state: RelayState, others: List[int]) -> Tuple[float, List[float
         return 0.0, arrived
     elapsed = max(flow.ended for flow in answered) - min(flow.began for flow in answered)
     return copied + sum(flow.bytes for flow in answered) / elapsed, arrived
+
+
+async def _all(parts: "Iterable[Awaitable[_Result]]") -> "List[_Result]":
+    """The results of what runs at the same time, in its order."""
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    try:
+        return [await task for task in tasks]
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 async def _flow(state: RelayState, other: int) -> Optional[_Flow]:
@@ -107,7 +118,7 @@ async def slow_nodes(state: RelayState, suspects: List[int], rate: float) -> Dic
         return {(node, state.index): 0.0}
 
     found: _Rates = {}
-    for known in await asyncio.gather(*[asked(place) for place in range(len(order))]):
+    for known in await _all(asked(place) for place in range(len(order))):
         found.update(known)
     if not found:
         return {}
