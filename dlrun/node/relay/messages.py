@@ -55,9 +55,8 @@ class Announcement(NamedTuple):
     blob: bytes = b""
 
 
-Move = Tuple[
-    int, Tuple[float, float]
-]  # a node that moves to the end of the chain; bytes/s to it, and without it
+# A node that moves to the end of the chain; bytes/s to it, and without it.
+Move = Tuple[int, Tuple[float, float]]
 
 
 def demotion(moves: Iterable[Move]) -> Announcement:
