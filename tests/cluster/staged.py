@@ -40,6 +40,33 @@ def names(user: User, node: str, *path: str) -> list[str]:
     return sorted(one.name for one in place.iterdir()) if place.is_dir() else []
 
 
+SCRIPT = """\
+setsid bash -c 'trap "" TERM; sleep 600' &
+printf 12345 >"$1/rank-$DLRUN_RANK"
+: >"$DLRUN_RUN_DIR/written-$DLRUN_RANK"
+sleep 600"""
+"""A rank with a result of five bytes, and a child in a session of its own that ignores SIGTERM."""
+
+
+def leaving_much(user: User, to: Path, nodes: int, walltime: str) -> dict[str, object]:
+    """A spec with data on each node, and `SCRIPT` for the rank of each."""
+    return {
+        "command": [*bash(SCRIPT), "x", "{{ results }}"],
+        "data": {"set": {"source": str(files(user)), "strategy": "copy", "keep": "job"}},
+        "results": {"to": str(to), "before_end": "10s"},
+        "resources": {"nodes": nodes, "ranks_per_node": 1, "walltime": walltime},
+    }
+
+
+def await_standbys(user: User, job: str, nodes: int) -> None:
+    """Wait until the ranks of such a job have written, and each node's standby waits for the end."""
+    place = user.job_dir(job)
+    await_true(lambda: len(list(place.glob("written-*"))) == nodes, 120, "all ranks to write")
+    waits = f"test $(pgrep -u {user.name} -fc '/stage.sh keep$') -ge 2"
+    for node in user.hosts(job):
+        await_true(lambda on=node: user.cluster.on(on, waits).returncode == 0, 60, "the standby to wait")
+
+
 def writing(user: User, to: Path, *words: str, stubborn: bool = False, **spec: object) -> str:
     """A job on two nodes that has its data there, and whose ranks have each written a result and run on; its id.
 

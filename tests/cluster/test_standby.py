@@ -9,7 +9,7 @@ import pytest
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_no_flux, why_no_pbs, why_not
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import User, bash
-from tests.cluster.staged import files, names
+from tests.cluster.staged import await_standbys, files, leaving_much, names
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -30,12 +30,6 @@ SITES = {
         "node_types": {"n": {"topology": {"packages": 2, "cores": 4}}},
     },
 }
-SCRIPT = """\
-setsid bash -c 'trap "" TERM; sleep 600' &
-printf 12345 >"$1/rank-$DLRUN_RANK"
-: >"$DLRUN_RUN_DIR/written-$DLRUN_RANK"
-sleep 600"""
-"""A rank with a result of five bytes, and a child in a session of its own that ignores SIGTERM."""
 
 
 @pytest.fixture(scope="module", params=SITES)
@@ -62,20 +56,8 @@ def alice(request):
 
 def start(alice, walltime: str = "10m") -> str:
     """A job on all nodes with its data there, whose ranks have each written a result and run on; its id."""
-    to = alice.directory / "results"
-    job = alice.submit(
-        {
-            "command": [*bash(SCRIPT), "x", "{{ results }}"],
-            "data": {"set": {"source": str(files(alice)), "strategy": "copy", "keep": "job"}},
-            "results": {"to": str(to), "before_end": "10s"},
-            "resources": {"nodes": NODES, "ranks_per_node": 1, "walltime": walltime},
-        }
-    )
-    place = alice.job_dir(job)
-    await_true(lambda: len(list(place.glob("written-*"))) == NODES, 120, "all ranks to write")
-    waits = "test $(pgrep -u alice -fc '/stage.sh keep$') -ge 2"
-    for node in alice.hosts(job):
-        await_true(lambda on=node: alice.cluster.on(on, waits).returncode == 0, 60, "the standby to wait")
+    job = alice.submit(leaving_much(alice, alice.directory / "results", NODES, walltime))
+    await_standbys(alice, job, NODES)
     return job
 
 

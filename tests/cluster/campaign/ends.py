@@ -19,16 +19,9 @@ from tests.cluster import cgroups
 from tests.cluster.campaign.field import Field
 from tests.cluster.campaign.grounds import GROUNDS, Ground, cluster
 from tests.cluster.errors import ClusterError
-from tests.cluster.hosts import await_true
-from tests.cluster.jobs import bash
-from tests.cluster.staged import files, names
+from tests.cluster.staged import await_standbys, leaving_much, names
 
 HOSTS = 3
-SCRIPT = """\
-setsid bash -c 'trap "" TERM; sleep 600' &
-printf 12345 >"$1/rank-$DLRUN_RANK"
-: >"$DLRUN_RUN_DIR/written-$DLRUN_RANK"
-exec sleep 600"""
 LAUNCHERS = {"slurm": "srun", "flux": "flux-job|flux-run|python3.*flux", "pbs": "ssh", "gridengine": "qrsh"}
 """What runs on the first node for all ranks, as a regular expression of its name."""
 STARTERS = {
@@ -173,24 +166,9 @@ ENDS = (
 
 def _start(it: Field, walltime: str, to: Path) -> str:
     """A job whose ranks have written their results and run on, on nodes that each wait for the end; its id."""
-    job = it.hand_over(
-        {
-            "name": "ends",
-            "framework": "torch",
-            "command": [*bash(SCRIPT), "x", "{{ results }}"],
-            "data": {"set": {"source": str(files(it)), "strategy": "copy", "keep": "job"}},
-            "results": {"to": str(to), "before_end": "10s"},
-            "resources": {"nodes": HOSTS, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": walltime},
-        }
-    )
-    place = it.job_dir(job)
-    await_true(lambda: len(list(place.glob("written-*"))) == HOSTS, 120, "all ranks to write")
-    for node in it.hosts(job):
-        await_true(
-            lambda on=node: it.on(on, "pgrep -u alice -fc '/stage.sh keep$'").strip() not in ("", "0", "1"),
-            60,
-            "the standby to wait",
-        )
+    spec = leaving_much(it, to, HOSTS, walltime)
+    job = it.hand_over({"name": "ends", "framework": "torch", **spec})
+    await_standbys(it, job, HOSTS)
     return job
 
 
