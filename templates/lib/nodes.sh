@@ -47,6 +47,18 @@ dlrun_exclude_on_requeue() { # [HOSTS]: exclude the bad nodes and these from the
   _dlrun_on_event requeued _dlrun_exclude_bad
 }
 
+_dlrun_check_host() { # HOST [quick]: at the start of a job once more where no program could be started: a daemon of the scheduler may be busy
+  local begun
+  _dlrun_read_clock
+  begun=$_dlrun_now
+  if _dlrun_check_one "$@" || [[ -n ${2-} ]]; then return 0; fi
+  _dlrun_read_clock
+  if ((_dlrun_now - begun < 30)); then # a host that is away takes longer
+    sleep 2
+    _dlrun_check_one "$@"
+  fi
+}
+
 _dlrun_check_one() { # HOST [quick]: it writes its report
   local DLRUN_FIRST_HOST=$1 DLRUN_HOSTS=$DLRUN_RUN_DIR/nodes/$1/hosts
   printf '%s\n' "$1" >"$DLRUN_HOSTS-first"
@@ -63,7 +75,7 @@ _dlrun_check_nodes() { # HOW HOST...: all of them, many at a time; one that does
   printf '%s\n' "$@" >"$DLRUN_RUN_DIR/nodes/hosts"
   for host; do
     mkdir -p "$DLRUN_RUN_DIR/nodes/$host"
-    _dlrun_check_one "$host" ${how:+"$how"} &
+    _dlrun_check_host "$host" ${how:+"$how"} &
     pids+=("$!")
   done
   while ((${#pids[@]})); do

@@ -165,11 +165,9 @@ def check_commands(lines: List[str]) -> List[str]:
 
 def read(path: str) -> str:
     """The content of a small file, stripped; empty if it cannot be read."""
-    try:
-        with open(path) as stream:
-            return stream.read().strip()
-    except OSError:
-        return ""
+    with contextlib.suppress(OSError), open(path, errors="replace") as stream:
+        return stream.read().strip()
+    return ""
 
 
 def run(words: List[str]) -> Tuple[int, str]:
@@ -187,7 +185,8 @@ def run(words: List[str]) -> Tuple[int, str]:
 
 
 def last_line(text: str) -> str:
-    """The last non-empty line, at most 160 characters."""
+    """The last non-empty line, at most 160 characters, without control characters."""
+    text = "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
     return next((line.strip()[:160] for line in reversed(text.splitlines()) if line.strip()), "")
 
 
@@ -383,6 +382,8 @@ def main(arguments: List[str]) -> int:
         with contextlib.suppress(ValueError):
             reports[host] = dict(json.loads(read(report_path(host, "report.json"))), **slow.get(host, {}))
     chosen, bad, remarks = choose(hosts, reports, int(arguments[1]))
+    for host in set(bad) - set(reports):  # what was printed instead, such as the launcher's error
+        bad[host] = ": ".join(filter(None, [bad[host], last_line(read(report_path(host, "log")))]))
     until = int(time.time() + plan_settings()["keep_out"])
     with open(os.path.join(os.environ["DLRUN_JOB_DIR"], "bad-nodes"), "a") as stream:
         stream.writelines("{} {} {}\n".format(host, until, why) for host, why in bad.items())
