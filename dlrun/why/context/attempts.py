@@ -11,11 +11,20 @@ from dlrun.why.known.form import Evidence
 _RESTART = re.compile(
     r"\battempts? left; will restart worker group\b"  # torch/distributed/elastic/agent/server/api.py
     r"|\bTrial \S+ errored after \d+ iterations\b|\bAttempting to recover trial state from last checkpoint\b"  # Ray Tune
-    r"|\bAttempting (?:a )?(?:training )?restart\b|\bRestarting training worker group\b"  # Ray Train
+    r"|\bAttempting (?:a )?(?:training )?restart\b|\bRestarting training worker group\b|\bFailureDecision\.RETRY\b"  # Ray Train
 )
 """A line after which the workers start again."""
 _LEFT = frozenset(
-    ("cache-lock", "file-exists", "port-in-use", "ranks", "rendezvous", "rendezvous-closed", "tracking")
+    (
+        "cache-lock",
+        "file-exists",
+        "file-missing",
+        "port-in-use",
+        "ranks",
+        "rendezvous",
+        "rendezvous-closed",
+        "tracking",
+    )
 )
 """Causes by which a start fails for what an earlier one has left."""
 
