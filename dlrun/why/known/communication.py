@@ -26,6 +26,11 @@ WRITERS = (
                 next="exclude the node (`resources.exclude`) and report it to the centre; until then `environment.variables: {NCCL_NVLS_ENABLE: 0}` (IMEX: `NCCL_MNNVL_ENABLE`)",
             ),
             Form(
+                cause="locked-memory",
+                texts=("NET/OFI Unable to register memory {} Error: Cannot allocate memory",),
+                source="https://github.com/NVIDIA/nccl/issues/563",
+            ),
+            Form(
                 cause="fabric",
                 texts=(
                     "NET/OFI Creating new endpoint for domain {1} failed",
@@ -157,7 +162,16 @@ WRITERS = (
                     "Call to posix_fallocate failed : No space left on device",
                 ),
                 source=_NCCL + "misc/shmutils.cc",
+                means="NCCL could not make its segment in shared memory: /dev/shm is full, or too small in the container",
+                next="give the container the node's own /dev/shm (`environment.container.binds: [/dev/shm]`) or more (`--shm-size`), and remove what other jobs left there",
                 anywhere=True,
+            ),
+            Form(
+                cause="ranks",
+                texts=("mismatch in rank count from procs {1}",),
+                source="https://github.com/pytorch/pytorch/issues/46248",
+                means="the ranks gave NCCL different numbers of ranks ({1}): they are of two starts, or some were not started",
+                next="give every rank one WORLD_SIZE (`dlrun plan --script` shows the variables), and start the ranks once: no launcher inside another",
             ),
             Form(cause="too-many-files", texts=("Too many open files",), source=_NCCL + "misc/socket.cc"),
             Form(
@@ -335,6 +349,7 @@ WRITERS = (
                     "no error: Connection refused",
                 ),
                 source="https://github.com/pytorch/gloo/blob/main/gloo/transport/tcp/pair.cc",
+                next="check whether a rank never started (`dlrun logs JOB --rank all`); if all did, name the interface between the nodes (`environment.variables: {GLOO_SOCKET_IFNAME: …}`): Gloo takes the one to which the node's name leads; then the site's `rendezvous` rule",
                 passing=True,
                 anywhere=True,
             ),

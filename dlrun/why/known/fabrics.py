@@ -22,6 +22,14 @@ WRITERS = (
                 consequence=True,
             ),
             Form(
+                cause="gpu-memory",
+                texts=("setup heap failed", "cuMemCreate failed", "memory_to_heap failed"),
+                source="https://github.com/deepseek-ai/DeepEP/issues/157",
+                means="NVSHMEM could not allocate its symmetric heap on the GPU",
+                next="make `NVSHMEM_SYMMETRIC_SIZE` smaller (`environment.variables`), or leave it more of the GPU's memory",
+                anywhere=True,
+            ),
+            Form(
                 cause="fabric-provider",
                 texts=(
                     "init failed for transport: {1}",
@@ -184,6 +192,14 @@ WRITERS = (
                 check="`ucx_info -d` on both nodes, and `UCX_TLS`, `UCX_NET_DEVICES` in the job",
             ),
             Form(
+                cause="fabric",
+                texts=("no active messages transport to", "no remote memory access transport to"),
+                source="https://github.com/openucx/ucx/issues/8440",
+                means="UCX found no transport by which two ranks can talk",
+                check="`ucx_info -d` on both nodes, and `UCX_TLS`, `UCX_NET_DEVICES` in the job",
+                next="correct `UCX_TLS` and `UCX_NET_DEVICES` (`dlrun plan` shows those that dlrun sets), or give the container the node's devices; if one node is named each time, exclude it (`resources.exclude`)",
+            ),
+            Form(
                 cause="peer-lost",
                 texts=(
                     "Transport retry count exceeded",
@@ -203,8 +219,6 @@ WRITERS = (
                 cause="fabric",
                 texts=(
                     "ibv_{} failed",
-                    "no active messages transport to",
-                    "no remote memory access transport to",
                     "Unsupported operation",
                     "Local protection",
                     "Remote access error",
@@ -320,6 +334,14 @@ WRITERS = (
                 cause="fabric",
                 texts=("fi_cq_readerr: ", "BTL OFI will now abort", "mca_btl_ofi_exit", "mca_mtl_ofi"),
                 source="https://github.com/open-mpi/ompi/issues/9123",
+                anywhere=True,
+            ),
+            Form(
+                cause="mpi-init",
+                texts=(),
+                regex=r"\b(OFI [\w ]+(?:\(\))? failed \(ofi_init\.c:\d+:(?:\w*init\w*|create_vni_context):.+)\)$",
+                source="https://github.com/pmodels/mpich/issues/6547",
+                next="check that program and launcher are of the same MPI (`ldd PROGRAM`, `environment.modules`), as it is the launcher that gives ranks the fabric; then try another provider (`environment.variables: {FI_PROVIDER: tcp}`; `fi_info -l` lists them)",
                 anywhere=True,
             ),
             Form(

@@ -239,6 +239,7 @@ WRITERS = (
                     "Stalled ranks:",
                     "Stalled ops:",
                     "Horovod has timed out",
+                    "one or more ranks are stalled",
                     "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks",
                 ),
                 source="https://github.com/horovod/horovod/blob/master/horovod/common/stall_inspector.cc",
@@ -319,6 +320,18 @@ WRITERS = (
                 means="this MXNet was built without its parameter server (`USE_DIST_KVSTORE`), which {1} needs",
                 check="`python -c 'import mxnet.runtime as r; print(r.Features())'` in the job's environment",
                 next="install a build that has it, or use Horovod's `DistributedTrainer`",
+            ),
+            Form(
+                cause="gpu-build",
+                texts=(
+                    "compile with USE_CUDA=1",
+                    "Compile MXNet with USE_CUDA=1",
+                    "compile with CUDA enabled",
+                ),
+                source="https://github.com/apache/mxnet/issues/12562",
+                means="this build of MXNet has no CUDA",
+                check="`python -c 'import mxnet.runtime as r; print(r.Features())'` in the job's environment",
+                next="install the build for the node's CUDA (`mxnet-cu…`)",
             ),
             Form(
                 cause="communication",

@@ -178,6 +178,7 @@ WRITERS = (
                 texts=(
                     "DataLoader timed out after {} seconds",
                     "DataLoader worker (pid {}) exited unexpectedly with exit code",
+                    "DataLoader worker (pid(s) {}) exited unexpectedly",
                     "Pin memory thread exited unexpectedly",
                     "is killed by signal: Terminated",
                     "is killed by signal: Aborted",
@@ -210,7 +211,7 @@ WRITERS = (
                     "No space left on device: '/dev/shm",
                     "No space left on device: '/psm_",
                 ),
-                regex=r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) (?:is killed by signal: Bus error|exited unexpectedly)|unable to (?:open|write to file|mmap) .*shared memory|Unexpected bus error|/dev/shm.*No space left|No space left on device:? '?/dev/shm",
+                regex=r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) is killed by signal: Bus error|unable to (?:open|write to file|mmap) .*shared memory|Unexpected bus error|/dev/shm.*No space left|No space left on device:? '?/dev/shm",
                 source=_TORCH + "torch/utils/data/_utils/signal_handling.py",
             ),
             Form(

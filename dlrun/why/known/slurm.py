@@ -93,6 +93,21 @@ WRITERS = (
                 passing=True,
             ),
             Form(
+                cause="scheduler",
+                texts=(
+                    "Protocol authentication error",
+                    "Munge decode failed",
+                    "Munge encode failed",
+                    "If munged is up, restart with",
+                    "authentication error",
+                ),
+                source=_SLURM + "plugins/auth/munge/auth_munge.c",
+                means="Slurm's authentication (munge) does not answer on the node, or its clock or key differs",
+                check="`munge -n | unmunge` on the node; inside a container, whether `/run/munge` is there",
+                next="exclude the node (`resources.exclude`) and report it to the centre; in a container call `srun` outside, or mount `/run/munge`",
+                passing=True,
+            ),
+            Form(
                 cause="launcher",
                 texts=(
                     "failed to distribute tasks (bind_type:{1}) -",
@@ -271,10 +286,6 @@ WRITERS = (
                     "error: Unable to contact slurm controller",
                     "Zero Bytes were transmitted or received",
                     "Unable to contact slurm controller (connect failure)",
-                    "Protocol authentication error",
-                    "Munge decode failed",
-                    "Munge encode failed",
-                    "If munged is up, restart with",
                     "prolog error",
                     "Prolog failed",
                     "job_manager: exiting abnormally",

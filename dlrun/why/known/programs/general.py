@@ -193,7 +193,11 @@ WAYS: tuple[tuple[str, str], ...] = (
         "the condition that it names does not hold: see the code there for what it expects of the data and the configuration",
     ),
     (
-        r"SyntaxError|IndentationError|TabError|NameError|UnboundLocalError|UndefVarError|is not defined|[Ss]yntax error|undeclared|unbound variable",
+        r"UndefVarError",
+        "correct the name, or load the package that has it (`using`; for other processes `@everywhere using`)",
+    ),
+    (
+        r"SyntaxError|IndentationError|TabError|NameError|UnboundLocalError|is not defined|[Ss]yntax error|undeclared|unbound variable",
         _CODE,
     ),
     (r"KeyboardInterrupt", "find who sent SIGINT: a user, or a launcher that was interrupted"),
