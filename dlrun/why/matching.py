@@ -29,6 +29,7 @@ _HARMLESS = re.compile(
     r"|\[[IW]\d{0,4} ?[^\]]*\.(?:cpp|h|cc):\d+\]"
     r"|: [IWDV] \S+:\d+\]"  # TensorFlow and XLA
     r"|\[\d{4}-\d\d-\d\d [\d:,]+ [IWD] \d+ \d+\]"  # Ray
+    r"|\b(?:WARN|INFO|DEBU|TRAC)\[\d{4}\]"  # logrus, of programs in Go
     r"|^\S*/(?:pro|epi)log\S*: line \d+: |^ls: "  # of the scheduler, before and after a job; of who looks for something
     r"|^\W*(?:[Ww]arning|[Nn]ote|NOTE): |^\S+: [Ww]arning: "
 )

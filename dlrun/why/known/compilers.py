@@ -62,6 +62,14 @@ WRITERS = (
             ),
             Form(
                 cause="compiler",
+                texts=("ptxas fatal   : Unsupported .version {1};",),
+                source="https://github.com/jax-ml/jax/issues/20286",
+                means="the `ptxas` that is found is older than the compiler that made this code (PTX {1})",
+                check="`which -a ptxas; ptxas --version` in the job's environment",
+                next="remove the older CUDA from `PATH` and `environment.modules`, or name the newer one: `TRITON_PTXAS_PATH`, for XLA `XLA_FLAGS=--xla_gpu_cuda_data_dir=…`",
+            ),
+            Form(
+                cause="compiler",
                 texts=(
                     "error: command '{1}' failed with exit",
                     "subprocess.CalledProcessError: Command '['ninja'",
@@ -116,6 +124,23 @@ WRITERS = (
             ),
             Form(
                 cause="compiler",
+                texts=(),
+                regex=r"\bld(?:\.\w+)?: cannot find (-l[\w.+-]+)",
+                source="https://sourceware.org/binutils/docs/ld/Options.html",
+                means="the linker finds no library {1} for the code that is compiled while the program runs",
+                check="`ls` of the directories in `LIBRARY_PATH` on a compute node",
+                next="load the module that has it (`environment.modules`), or name its directory in `LIBRARY_PATH`: for `-lpython…` the one of a Python with its shared library and headers, for `-lcuda` the driver's stubs",
+            ),
+            Form(
+                cause="compiler",
+                texts=("Unable to JIT load the {1} op",),
+                source="https://github.com/deepspeedai/DeepSpeed/blob/master/op_builder/builder.py",
+                means="DeepSpeed cannot build its operator {1} here: what it needs is missing, or is of another version",
+                check="`ds_report` in the job's environment on a compute node",
+                next="install or load what `ds_report` names (`async_io`: libaio with its headers; others: a CUDA of the version of PyTorch's), and build it beforehand; or leave out the setting that uses it",
+            ),
+            Form(
+                cause="compiler",
                 texts=(
                     "Failed to find C compiler. Please specify via CC environment variable",
                     "Ninja is required to load C++ extensions",
@@ -139,7 +164,6 @@ WRITERS = (
                     "libcuda.so cannot found!",
                     "Unable to load extension {1}",
                     "MissingCUDAException: CUDA_HOME does not exist",
-                    "Unable to JIT load the {1} op",
                     "Unable to pre-compile {1}",
                     "does not match the version torch was compiled with",
                     "Making C++ dataset helpers module failed",

@@ -390,7 +390,7 @@ WRITERS = (
                     "local catastrophic error",
                     "Health issue observed, {1}",
                     "device's health compromised",
-                    "mlx5: {}: got completion with error",
+                    "cannot open hca device",
                 ),
                 regex=r"ibv_\w+.*(?:failed|error|[Uu]nreachable|timed out)",
                 source="https://github.com/linux-rdma/rdma-core",

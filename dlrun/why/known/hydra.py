@@ -243,6 +243,7 @@ WRITERS = (
                     "MPII_Init_thread({})",
                     "channel initialization failed",
                 ),
+                regex=r"^(?:\[\S+\] ?)?\w*(?:[Ii]nit|setup|startup|business_card|vni_context)\w*\(\d+\)\.*: (?!MPI_Init)(\S.*)",
                 source="https://github.com/pmodels/mpich/tree/main/src/mpi/init",
                 consequence=True,
             ),

@@ -213,7 +213,6 @@ WRITERS = (
                 texts=(
                     "An internal error has occurred in ORTE",
                     "ORTE has lost communication with a remote daemon",
-                    "PRTE has lost communication with a remote daemon",
                     "has lost communication with a remote daemon",
                     "lost connection to remote daemon",
                 ),
@@ -302,7 +301,6 @@ WRITERS = (
                     "It looks like orte_init failed for some reason",
                     "It looks like prte_init failed for some reason",
                     "*** An error occurred in MPI_Init",
-                    "*** An error occurred in MPI_Init_thread",
                     "orte_ess_init failed",
                     "But I couldn't open the help file",
                     "ompi_mpi_init: ompi_rte_init failed",
@@ -380,6 +378,14 @@ WRITERS = (
                     "Local abort before MPI_INIT completed",
                 ),
                 source="https://github.com/yoshiconlab-technical-assistant/analyse-csh/issues/19",
+                consequence=True,
+            ),
+            Form(
+                cause="mpi-init",
+                texts=(),
+                regex=r"(?:PMIX|OPAL) ERROR: (.*\bgds_\w+\.c .*)",
+                source="https://github.com/open-mpi/ompi/issues/7516",
+                next="`environment.variables: {PMIX_MCA_gds: hash}`, and a `TMPDIR` on the node's own disk that the job may write",
                 consequence=True,
             ),
             Form(

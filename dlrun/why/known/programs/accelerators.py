@@ -156,4 +156,39 @@ WRITERS = (
             ),
         ),
     ),
+    Writer(
+        name="GPUs: queues, graphs and storage",
+        source="https://docs.nvidia.com/cuda/",
+        forms=(
+            Form(
+                cause="gpu-memory",
+                texts=("HSA_STATUS_ERROR_OUT_OF_RESOURCES",),
+                source="https://github.com/ROCm/ROCR-Runtime/blob/master/runtime/hsa-runtime/inc/hsa.h",
+                means="AMD's runtime ran out of something on the GPU: its memory, queues of many processes, or the kernel's stack",
+                check="`dlrun usage JOB` shows the memory that each GPU used; whether several ranks use one GPU",
+                next="make `batch_per_rank` smaller, and let each rank use its own GPU",
+                passing=True,
+            ),
+            Form(
+                cause="configuration",
+                texts=(
+                    "operation not permitted when stream is capturing",
+                    "operation failed due to a previous error during capture",
+                    "operation would make the legacy stream depend on a capturing blocking stream",
+                ),
+                source="https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs",
+                means="while a CUDA graph was recorded, the program did what cannot be in one: a copy to the host, an allocation, a print of a tensor",
+                check="run once without graphs (vLLM: `--enforce-eager`; torch.compile: without the mode reduce-overhead)",
+                next="run without CUDA graphs, or move that call out of the part that is recorded",
+            ),
+            Form(
+                cause="gpu-library",
+                texts=("cuFileDriverOpen failed", "GPUDirect Storage driver version mismatch"),
+                source="https://docs.nvidia.com/gpudirect-storage/troubleshooting-guide/",
+                means="GPUDirect Storage cannot be used on the node: its kernel module (nvidia-fs) is missing, or of another version",
+                check="`gdscheck -p` and `lsmod | grep nvidia_fs` on the node",
+                next="let it use the compatible mode (`allow_compat_mode` in cufile.json; KvikIO: `environment.variables: {KVIKIO_COMPAT_MODE: 'ON'}`), or ask the centre",
+            ),
+        ),
+    ),
 )

@@ -13,6 +13,14 @@ WRITERS = (
         source="https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",
         forms=(
             Form(
+                cause="checkpoint-damaged",
+                texts=(),
+                regex=r"No such file or directory: '([^']*)/\.metadata'",
+                source="https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",
+                means="{1} has no `.metadata`, which is written last: it is no checkpoint of this kind, or one that was not finished",
+                next="continue from the previous one: the newest directory that has a `.metadata`",
+            ),
+            Form(
                 cause="checkpoint-mismatch",
                 texts=(),
                 regex=r"Missing key in checkpoint state_dict: (\S*optim\S*?)\.?$",

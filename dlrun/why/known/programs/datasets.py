@@ -22,6 +22,28 @@ WRITERS = (
                 next="prepare the data set once before the job or in one rank, or give each job its own cache (`environment.variables: {HF_DATASETS_CACHE: …}`)",
             ),
             Form(
+                cause="file-locks",
+                texts=("lmdb.LockError: {1}: Resource temporarily unavailable",),
+                source="https://lmdb.readthedocs.io/en/release/#lmdb.Environment",
+                means="an LMDB database could not be locked: its file system has no locks, or too many processes read it",
+                next="open it with `lmdb.open(…, readonly=True, lock=False)` where it is only read",
+            ),
+            Form(
+                cause="no-network",
+                texts=(),
+                regex=r"pipe:(?:curl|wget|aws|gsutil)\b.*\bexit (\d+) \(read\)",
+                source="https://github.com/webdataset/webdataset/blob/main/webdataset/gopen.py",
+                means="the command by which WebDataset reads a shard ended with {1} (of curl 6: no such host; 7, 28: not reached; 22: refused)",
+                check="run that command on a compute node",
+                next="fetch the shards before the job (`data`), or run the command on a compute node to see its own error",
+            ),
+            Form(
+                cause="file-missing",
+                texts=(),
+                regex=r"\[ADIOS2 EXCEPTION\] .*couldn't open file ([^,]+),.* No such file or directory",
+                source="https://github.com/ornladios/ADIOS2/blob/master/source/adios2/toolkit/transport/file/FilePOSIX.cpp",
+            ),
+            Form(
                 cause="loader",
                 texts=(),
                 regex=r"_worker_loop.*(?:bad object header|Unable to (?:synchronously )?open object|inflate\(\) failed|addr overflow)",

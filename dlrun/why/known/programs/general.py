@@ -9,8 +9,8 @@ LEVELS = tuple(
     map(
         re.compile,
         (
-            r"(?:^|[\s\[(|<:=\"-])(?:FATAL|CRITICAL|Fatal|CRIT|EMERG|PANIC|[Pp]anic|fatal|critical)(?: error)?(?=[\]:|\s,)>\"-])|panicked at|\bAssertion\b.* failed|[Aa]ssertion failed|terminate called (?:after|without)|Check failed:|^\W*F\d{4} \d\d:\d\d|forrtl: severe|^\s*(?:ERROR )?STOP\s+[A-Za-z]|(?:[Rr]untime|RUNTIME) (?:error|ERROR):",
-            r"(?:^|[\s\[(|<:=\"-])(?:ERROR|SEVERE|ERR|[Ee]rror)(?: in [^:]{1,80})?(?=[\]:|,)>\"]|\s*[-|] |\s{1,3}\S)|^\W*(?:\[[^\]\s]{1,40}\]:?\s*)?\[?E\s?\d{4}[ T]\d\d:\d\d|\*\*\*.* Error \d|^Exception in thread|^ERR!|^[eE]rror$",
+            r"(?:^|[\s\[(|<:=\"-])(?:FATAL|CRITICAL|Fatal|CRIT|EMERG|PANIC|[Pp]anic|fatal|critical)(?: error)?(?=[\]:|\s,)>\"-])|\b(?:FATA|PANI)\[\d+\]|panicked at|\bAssertion\b.* failed|[Aa]ssertion failed|terminate called (?:after|without)|Check failed:|^\W*F\d{4} \d\d:\d\d|forrtl: severe|^\s*(?:ERROR )?STOP\s+[A-Za-z]|(?:[Rr]untime|RUNTIME) (?:error|ERROR):",
+            r"(?:^|[\s\[(|<:=\"-])(?:ERROR|SEVERE|ERR|[Ee]rror)(?: in [^:]{1,80})?(?=[\]:|,)>\"]|\s*[-|] |\s{1,3}\S)|^\W*(?:\[[^\]\s]{1,40}\]:?\s*)?\[?E\s?\d{4}[ T]\d\d:\d\d|\*\*\*.* Error \d|^Exception in thread|^ERR!|\bERRO\[\d+\]|^[eE]rror$",
             r"^\W*(?:\[[^\]\s]{1,40}\]:?\s*|[\w./-]+: )?[A-Z\w'\"`./-]+(?: \S+){0,40}? (?:(?:can ?not|could not|can't|must|was not|were not|is not|are not|does not|did not|do not|not) \S+|missing|invalid|unsupported|unknown|exceeds?|failed|refus\w+|abort\w*|exiting|too (?:large|small|many|few|long))\b|^(?:[Cc]annot|[Cc]ould not|[Cc]an't|[Uu]nable|[Ff]ailed|[Ii]nvalid|[Mm]issing|[Uu]nknown|[Uu]nsupported|[Nn]o) \S+",
         ),
     )

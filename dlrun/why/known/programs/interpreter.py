@@ -41,6 +41,22 @@ WRITERS = (
                 next="options of a launcher or of a container's runtime come before the image and the command; a line that continues ends with `\\`, without a space after it",
             ),
             Form(
+                cause="build-mismatch",
+                texts=("unsupported pickle protocol: {1}",),
+                source="https://docs.python.org/3/library/pickle.html#data-stream-format",
+                means="the file was written by a newer Python than the one that reads it (protocol {1})",
+                next="read it with the Python that wrote it, or write it again with `protocol=4`",
+            ),
+            Form(
+                cause="command-missing",
+                texts=("JAVA_HOME is not set", "[JAVA_GATEWAY_EXITED]"),
+                source="https://spark.apache.org/docs/latest/api/python/getting_started/install.html",
+                means="the program needs Java, which the job's environment does not have",
+                check="`java -version` in the job's environment on a compute node",
+                next="load its module (`environment.modules`), which sets `JAVA_HOME`",
+                passing=True,
+            ),
+            Form(
                 cause="command-missing",
                 texts=("[ERROR] Command not found: {1}",),
                 source="https://github.com/NVIDIA/enroot/blob/master/src/common.sh",
