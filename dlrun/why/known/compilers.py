@@ -124,6 +124,14 @@ WRITERS = (
             ),
             Form(
                 cause="compiler",
+                texts=("libNVVM cannot be found", "Failed to auto-detect CUDA root directory"),
+                source="https://numba.readthedocs.io/en/stable/cuda/overview.html",
+                means="the library finds no CUDA toolkit, with which it compiles its kernels",
+                check="`nvcc --version` and `echo $CUDA_HOME $CUDA_PATH` in the job's environment on a compute node",
+                next="load the module of CUDA (`environment.modules`), or name its directory: `environment.variables: {CUDA_HOME: …, CUDA_PATH: …}`",
+            ),
+            Form(
+                cause="compiler",
                 texts=(),
                 regex=r"\bld(?:\.\w+)?: cannot find (-l[\w.+-]+)",
                 source="https://sourceware.org/binutils/docs/ld/Options.html",

@@ -294,7 +294,6 @@ WRITERS = (
                     "An error occurred (ExpiredToken) when calling the",
                     "DefaultCredentialsError",
                     "The AWS Access Key Id you provided does not exist",
-                    "407 Proxy Authentication Required",
                 ),
                 source="https://boto3.amazonaws.com/v1/documentation/api/latest/guide/error-handling.html",
             ),

@@ -108,6 +108,15 @@ WRITERS = (
                 passing=True,
             ),
             Form(
+                cause="scheduler",
+                texts=("Could not establish a configuration source",),
+                source="https://slurm.schedmd.com/configless_slurm.html",
+                means="Slurm's commands find no configuration where they run: on this node, or in a container",
+                check="`ls /etc/slurm /run/slurm/conf` there",
+                next="call them outside the container, or mount that directory and `/run/munge`; on a node itself exclude it (`resources.exclude`) and report it to the centre",
+                passing=True,
+            ),
+            Form(
                 cause="launcher",
                 texts=(
                     "failed to distribute tasks (bind_type:{1}) -",
@@ -293,7 +302,6 @@ WRITERS = (
                     "error: task/cgroup: {1}",
                     "failed to load the cgroup",
                     "Unable to init signalling",
-                    "Could not establish a configuration source",
                     "slurm_receive_msg: {1}",
                 ),
                 source=_SLURM + "slurmd/",

@@ -35,6 +35,7 @@ from dlrun.why.known.programs import (
     networks,
     packages,
     processes,
+    solvers,
     tools,
     trainers,
 )
@@ -66,6 +67,7 @@ WRITERS: tuple[Writer, ...] = (
     *formats.WRITERS,
     *interpreter.WRITERS,
     *packages.WRITERS,
+    *solvers.WRITERS,
     *tools.WRITERS,
     *licences.WRITERS,
     *python.WRITERS,

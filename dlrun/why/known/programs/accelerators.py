@@ -161,6 +161,12 @@ WRITERS = (
         source="https://docs.nvidia.com/cuda/",
         forms=(
             Form(
+                cause="no-gpu",
+                texts=("No neuron device available",),
+                source="https://awsdocs-neuron.readthedocs-hosted.com/en/latest/neuron-runtime/nrt-troubleshoot.html",
+                check="`neuron-ls` on a node of the job",
+            ),
+            Form(
                 cause="gpu-memory",
                 texts=("HSA_STATUS_ERROR_OUT_OF_RESOURCES",),
                 source="https://github.com/ROCm/ROCR-Runtime/blob/master/runtime/hsa-runtime/inc/hsa.h",

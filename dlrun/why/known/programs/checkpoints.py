@@ -15,6 +15,15 @@ WRITERS = (
             Form(
                 cause="checkpoint-damaged",
                 texts=(),
+                regex=r"invalid load key, 'v'|\bHeaderTooLarge\b|model_proto->ParseFromArray",
+                source="https://git-lfs.com/",
+                means="a file of the model is not what its name says: often it is the pointer of Git LFS (130 bytes of text) that stands for it",
+                check="`head -c 200` of the file",
+                next="`git lfs pull` in its directory, or fetch the model again (`data` with `hf://ORG/NAME`)",
+            ),
+            Form(
+                cause="checkpoint-damaged",
+                texts=(),
                 regex=r"No such file or directory: '([^']*)/\.metadata'",
                 source="https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",
                 means="{1} has no `.metadata`, which is written last: it is no checkpoint of this kind, or one that was not finished",

@@ -22,6 +22,12 @@ WRITERS = (
                 next="prepare the data set once before the job or in one rank, or give each job its own cache (`environment.variables: {HF_DATASETS_CACHE: …}`)",
             ),
             Form(
+                cause="file-damaged",
+                texts=("Invalid data found when processing input",),
+                source="https://ffmpeg.org/doxygen/trunk/group__lavu__error.html",
+                passing=True,
+            ),
+            Form(
                 cause="file-locks",
                 texts=("lmdb.LockError: {1}: Resource temporarily unavailable",),
                 source="https://lmdb.readthedocs.io/en/release/#lmdb.Environment",

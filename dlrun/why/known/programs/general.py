@@ -69,7 +69,7 @@ WAYS: tuple[tuple[str, str], ...] = (
         "the state of the optimizer is of another number of ranks or another model: resume with the number of ranks that wrote the checkpoint, or from one with the complete state",
     ),
     (
-        r"(?i)(?:ckpt|checkpoint|state_?dict|load_state|pretrained_weights)",
+        r"(?i)(?:ckpt|(?<!utils[./])checkpoint(?!error)|state_?dict|load_state|pretrained_weights)",
         "check the checkpoint's directory and tag on each node, and load it with the library, version and parallel sizes that wrote it, or convert it",
     ),
     (
@@ -137,7 +137,7 @@ WAYS: tuple[tuple[str, str], ...] = (
         "check who may read and write it: `ls -ld` of it and of the directories above it; for a server, the token or key of the job",
     ),
     (
-        r"\b401 (?:Client|Unauth)|Unauthorized|[Aa]uthentication|[Cc]redentials?\b|(?i:api|access|auth|hf)[ _]?(?i:token|key)\b",
+        r"\b401 (?:Client|Unauth)|Unauthorized|[Aa]uthentication|[Cc]redentials?\b|(?i:api|access|auth|hf)[ _]?(?i:token|key)(?:\b|(?=[A-Z]))",
         "give the job its credentials (a file that only you can read, or `environment.variables`), and check that they are still valid",
     ),
     (

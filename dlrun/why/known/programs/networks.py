@@ -63,6 +63,21 @@ WRITERS = (
                 means="a request failed, and the program went on with a connection that was closed for it",
                 consequence=True,
             ),
+            Form(
+                cause="no-access",
+                texts=("407 Proxy Authentication Required",),
+                source="https://www.rfc-editor.org/rfc/rfc9110#name-407-proxy-authentication-re",
+                means="the proxy of the node's network wants a user name and a password",
+                next="give `HTTPS_PROXY` with them under `secrets:`, or fetch what is needed before the job (`data`)",
+            ),
+            Form(
+                cause="no-access",
+                texts=("certificate is not yet valid", "certificate has expired"),
+                source="https://docs.python.org/3/library/ssl.html#certificates",
+                means="the time of a server's certificate is over or not reached: its own fault, or the clock of the node is wrong",
+                check="`date` on the node",
+                next="exclude the node if its clock is wrong (`resources.exclude`) and report it; otherwise the server needs a new certificate",
+            ),
         ),
     ),
 )

@@ -73,6 +73,14 @@ WRITERS = (
                 check="`julia --project -e 'using Pkg; Pkg.status()'` in the job's environment",
                 next="install it on a login node (`julia --project -e 'using Pkg; Pkg.instantiate()'`), start the job with the same `--project`, and keep `JULIA_DEPOT_PATH` where the nodes see it",
             ),
+            Form(
+                cause="missing-module",
+                texts=("there is no package called {1}",),
+                source="https://stat.ethz.ch/R-manual/R-devel/library/base/html/library.html",
+                means="a package of R is not installed: {1}",
+                check="`Rscript -e '.libPaths()'` in the job's environment",
+                next="install it on a login node (install.packages), with the R that the job loads, into a directory that the nodes see (`R_LIBS_USER`)",
+            ),
         ),
     ),
 )

@@ -75,6 +75,7 @@ WRITERS = (
                 cause="segmentation-fault",
                 texts=("forrtl: severe (174): SIGSEGV",),
                 source=_FORTRAN,
+                next="`environment.setup: [ulimit -s unlimited]`: often arrays do not fit on the stack; otherwise update or rebuild the library at the top of the stack",
                 consequence=True,
             ),
             Form(

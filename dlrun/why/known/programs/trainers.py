@@ -263,6 +263,23 @@ WRITERS = (
                 consequence=True,
             ),
             Form(
+                cause="configuration",
+                texts=(
+                    "Recomputed values for the following tensors have different metadata",
+                    "A different number of tensors was saved during the original forward and recomputation",
+                ),
+                source="https://github.com/pytorch/pytorch/blob/main/torch/utils/checkpoint.py",
+                means="activation checkpoints: a layer that was computed again gave other tensors than the first time (a cache, another type or device, a branch)",
+                next="`use_cache=False` for the model, the same autocast in both, no state that forward changes; or another `use_reentrant`",
+            ),
+            Form(
+                cause="missing-module",
+                texts=("Couldn't instantiate the backend tokenizer from one of",),
+                source="https://github.com/huggingface/transformers/blob/main/src/transformers/tokenization_utils_fast.py",
+                means="a tokenizer has no fast form among the model's files, and what converts its slow one is not installed",
+                next="install `sentencepiece`, `tiktoken` and `protobuf` in the job's environment, and check that the model's directory has its tokenizer",
+            ),
+            Form(
                 cause="gpu-build",
                 texts=("Distributed package doesn't have {1} built in",),
                 source="https://github.com/pytorch/pytorch/issues/159742",
