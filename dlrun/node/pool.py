@@ -193,6 +193,7 @@ class Pool(Coordinator):
             return False
         place.point, place.reason, place.begun, place.asked_after = point, "", time.monotonic(), -1
         place.before = self.text(point)
+        self.make_directories(point)
         words = self.words(place.host)
         state = self.state(point)
         starts = int(state.get("restarts") or 0) + 1 if "restarts" in state else 0
@@ -204,6 +205,17 @@ class Pool(Coordinator):
             env=self.mps.environment(place.host),
         )  # fmt: skip
         return True
+
+    def make_directories(self, point: int) -> None:
+        """Make the directories that job.sh expects for a first start; what is missing it makes itself."""
+        names = ["failures", "ended", "placement"]
+        if os.path.exists(os.path.join(self.directory, "usage.py")):
+            names.append("usage")
+        with contextlib.suppress(OSError):  # they are there
+            for name in names:
+                os.mkdir(os.path.join(self.path(point), name))
+                if name != "usage":  # its files have names of nodes, and stay
+                    open(os.path.join(self.path(point), name, ".dlrun"), "w").close()
 
     def words(self, host: str, component: str = "") -> List[str]:
         """The words before a program that runs on a host."""

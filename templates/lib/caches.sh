@@ -73,7 +73,7 @@ _dlrun_place_caches() { # BASE: set place to the directory of this user's caches
 _dlrun_make_private() { # DIRECTORY: make it, or use it if no one else could have written in it; several ranks do so at once
   [[ $1 == /* ]] || return 1
   if [[ ! -d $1 ]] && mkdir -m 700 -- "$1" 2>/dev/null; then return 0; fi
-  [[ -d $1 && ! -L $1 && -O $1 && -w $1 && $(stat -c %a -- "$1" 2>/dev/null) == 700 ]]
+  [[ -d $1 && ! -L $1 && -O $1 && -w $1 && $(exec stat -c %a -- "$1" 2>/dev/null) == 700 ]]
 }
 
 _dlrun_check_cache() { # VARIABLE: what the user or a module has set is kept, with a warning on a network file system

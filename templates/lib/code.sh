@@ -7,9 +7,12 @@ _dlrun_code_changed=() # files that the run itself has changed in its copy of a 
 dlrun_check_code() { # MODE: log and record what has changed since the submission; `strict`: then end the job
   if [[ -n $_dlrun_code_checked || ! -d $DLRUN_JOB_DIR/code ]]; then return 0; fi
   _dlrun_code_checked=1
-  local list=$DLRUN_JOB_DIR/code/files.sha256 names=() code=0 line last='' more=''
+  local list=$DLRUN_JOB_DIR/code/files.sha256 names=() code=0 line last='' more='' note=''
   # Twenty seconds: a slow file system delays the job, but does not keep it from running.
-  if [[ -s $list ]]; then _dlrun_compare_code "$list" / timeout 20 || code=$?; fi
+  if [[ -s $list ]] && ! { [[ $1 != strict ]] && _dlrun_recall code 60 && [[ $note == "$DLRUN_JOB_DIR" ]]; }; then
+    _dlrun_compare_code "$list" / timeout 20 || code=$?
+    if ((code == 0 && ${#names[@]} == 0)); then _dlrun_remember code "$DLRUN_JOB_DIR"; fi
+  fi
   names+=(${_dlrun_code_changed[@]+"${_dlrun_code_changed[@]}"})
   _dlrun_find_missing_distributions
   _dlrun_record_code "$code"

@@ -28,7 +28,7 @@ _dlrun_over=     # set when the job ends by itself: its ranks have ended, or it 
 _dlrun_asked=    # set when the scheduler or the user has requested the end of the job
 _dlrun_status=0  # the job's exit code, once it ends
 _dlrun_reason=   # why it ended, for state.json
-_dlrun_launched_at=0
+_dlrun_launched_at=0 _dlrun_unrecorded= # set until the launch is in the record, a second later: many points have ended by then
 export DLRUN_PATH=$PATH # where every node finds the system's Python (python.sh)
 _dlrun_path=$PATH # for the commands at the end of the job, even if set-up lines replace PATH
 _dlrun_inherited=:$PATH:${LD_LIBRARY_PATH-}
@@ -109,7 +109,7 @@ dlrun_launch() { # COMMAND...: start the ranks
   _dlrun_event launch
   _dlrun_expect_environment
   printf -v _dlrun_launched_when '%(%s)T' -1
-  _dlrun_record running
+  _dlrun_unrecorded=1
   _dlrun_stepped=0
   dlrun_service "$@"
   _dlrun_read_clock
@@ -180,7 +180,10 @@ dlrun_wait() { # wait until the ranks have ended; then exit with the exit code o
   { read -r daemon </proc/$PPID/comm; } 2>/dev/null || true
   while kill -0 "$_dlrun_main" 2>/dev/null; do
     _dlrun_pause
-    if _dlrun_clock_was_set; then _dlrun_record running; fi
+    if _dlrun_clock_was_set || { [[ -n $_dlrun_unrecorded ]] && kill -0 "$_dlrun_main" 2>/dev/null; }; then
+      _dlrun_record running
+      _dlrun_unrecorded=
+    fi
     _dlrun_event second
     if [[ $daemon == slurmstepd ]] && _dlrun_stat $$ && ((_dlrun_fields[1] != PPID)); then _dlrun_daemon_lost; fi
     _dlrun_watch_services

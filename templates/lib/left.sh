@@ -41,9 +41,10 @@ _dlrun_end_left_processes() { # MARK: end what watches, and all processes that t
     for pid in ${_dlrun_watching[@]+"${_dlrun_watching[@]}"}; do
       if kill "$pid" 2>/dev/null; then left+=("$pid"); fi
     done
-    found=(/proc/[0-9]*/environ)
+    found=(/proc/[0-9]*) # with a file's name behind it, bash would ask for each of them
+    found=("${found[@]/%//environ}")
     for mark in "DLRUN_PROCESS=$1" "DLRUN_RUN_DIR=$DLRUN_RUN_DIR" ${job:+"$job"}; do # another cluster may count as this one does
-      if ((${#found[@]})); then mapfile -t found < <(unset DLRUN_PROCESS && grep -lszxF -e "$mark" "${found[@]}"); fi
+      if ((${#found[@]})); then mapfile -t found < <(unset DLRUN_PROCESS && exec grep -lszxF -e "$mark" "${found[@]}"); fi
     done
     if [[ -n $_dlrun_own_socket ]]; then _dlrun_find_holders; fi
     if ((${#found[@]} + ${#_dlrun_holders[@]})); then none=; else
@@ -56,7 +57,7 @@ _dlrun_end_left_processes() { # MARK: end what watches, and all processes that t
       kill -s "${signal:-TERM}" "${found[@]}" 2>/dev/null
       sleep 0.1
     else
-      sleep 0.01 # what watches ends at once
+      _dlrun_nap 0.01 # what watches ends at once
     fi
     _dlrun_read_up
     if ((_dlrun_up - begun >= 2000000000)); then signal=KILL; fi

@@ -44,24 +44,47 @@ _dlrun_place_locks() { # sets locks to a directory that this user's jobs share h
   locks=
 }
 
-_dlrun_read_sockets() { # sets sockets to the kernel's tables, once for all ports: with many sockets that is what takes time
-  local table rows
-  sockets=
+_dlrun_read_sockets() { # sets sockets to the addresses of this node in the kernel's tables, once for all ports: that is what takes time
+  local table note rows=()
   if [[ -n ${DLRUN_FIRST_HOST-} && ${DLRUN_FIRST_HOST%%.*} != "$_dlrun_host" ]] && declare -F dlrun_on_node >/dev/null; then # rank 0 listens there
-    sockets=$(dlrun_on_node cat /proc/net/tcp /proc/net/tcp6 2>/dev/null </dev/null) || true
+    mapfile -t rows < <(dlrun_on_node cat /proc/net/tcp /proc/net/tcp6 2>/dev/null </dev/null)
+  elif _dlrun_recall sockets 2; then
+    sockets=$note
     return 0
+  else
+    for table in /proc/net/tcp /proc/net/tcp6; do
+      if [[ -r $table ]]; then mapfile -t -O "${#rows[@]}" rows <"$table"; fi
+    done
   fi
-  for table in /proc/net/tcp /proc/net/tcp6; do
-    [[ -r $table ]] || continue
-    mapfile -t rows <"$table"
-    sockets+=${rows[*]}
-  done
+  sockets=
+  if ((${#rows[@]})); then
+    rows=("${rows[@]#*: }")
+    sockets=" ${rows[*]%%[[:blank:]]*} "
+    _dlrun_remember sockets "$sockets"
+  fi
 }
 
 _dlrun_port_is_free() { # PORT: no socket of this node uses it
   local own
   printf -v own ':%04X ' "$1"
-  [[ $sockets != *"$own"[0-9A-F][0-9A-F][0-9A-F]* ]] # an address follows that of this node; a state, of two digits, the other
+  [[ $sockets != *"$own"* ]]
+}
+
+# What the points that begin on a node one after the other find out once: files beside the locks, with the time since the node's boot.
+
+_dlrun_recall() { # NAME SECONDS: sets note to what a point has noted here less than so long ago; false if none has, and in other jobs
+  local up='' when='' locks
+  [[ -n ${DLRUN_PLACE-} ]] || return 1
+  _dlrun_place_locks >/dev/null
+  { IFS=' ' read -r when note <"$locks/$1" && read -r up _ </proc/uptime; } 2>/dev/null || return 1 # without a line's end it is being written
+  [[ -n $locks && $when =~ ^[0-9]+$ ]] && ((10#$when <= ${up%.*} && ${up%.*} - 10#$when < $2))
+}
+
+_dlrun_remember() { # NAME TEXT
+  local up locks
+  [[ -n ${DLRUN_PLACE-} ]] || return 0
+  _dlrun_place_locks >/dev/null
+  if [[ -n $locks ]]; then { read -r up _ </proc/uptime && printf '%s %s\n' "${up%.*}" "$2" >"$locks/$1"; } 2>/dev/null || true; fi
 }
 
 _dlrun_reserve_port() { # LOCK: true if it is ours now; the lock of a process that is gone does not count

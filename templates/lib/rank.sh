@@ -107,6 +107,13 @@ _dlrun_name_run() { # set DLRUN_TRACK_ID: the same in every start of the job, an
   DLRUN_TRACK_ID=$name
 }
 
+dlrun_run_point() { # runs its line of the `case` in the next line of the page, which has one for each point: bash would parse all of them first
+  local line=() number=$DLRUN_POINT
+  if [[ ! $number =~ ^(0|[1-9][0-9]*)$ ]]; then return 0; fi
+  { mapfile -t -s "$((BASH_LINENO[0] + 1 + number))" -n 1 line <"$0"; } 2>/dev/null || true
+  if [[ ${line[0]-} =~ ^\ *"$number) dlrun_run " ]]; then eval "case $number in ${line[0]}"$'\n''esac'; fi
+}
+
 # --- The program -----------------------------------------------------------------------------------------------
 
 _dlrun_check_environment() { # PROGRAM: as on the first node? Without it another Python further down PATH would run, for hours
@@ -206,6 +213,16 @@ _dlrun_wait_for_program() {
     fi
   fi
   exit "$status"
+}
+
+_dlrun_nap() { # SECONDS: a pause, without a process where bash has sockets: nothing comes from this one, and it sends nothing
+  local quiet
+  if { exec {quiet}<>/dev/udp/127.0.0.1/9; } 2>/dev/null; then
+    read -r -t "$1" -u "$quiet" || true
+    exec {quiet}<&-
+  else
+    sleep "$1"
+  fi
 }
 
 _dlrun_read_up() { # sets _dlrun_up: the ns since this node's boot, in steps of 10 ms, by a clock that cannot be set; pauses are longer on a busy node

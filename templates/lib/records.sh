@@ -14,19 +14,22 @@ _dlrun_expect_own_directory() { # a copy of a job directory would write to the o
 }
 
 _dlrun_create_empty() { # NAME...: create directories for this start; of those with dlrun's mark, what an earlier start wrote is removed
-  local place places=() old=() usage=
+  local place places=() old=() new=()
   for place; do
     place=$DLRUN_RUN_DIR/$place
     places+=("$place")
     if [[ -e $place/.dlrun ]]; then
       old+=("$place")
+      continue
     elif [[ -e $place || -L $place ]]; then
       dlrun_log "this job needs the name $place, which something that is not dlrun's has: move that" && exit 1
     fi
+    new+=("$place")
   done
   for place in ${old[@]+"${old[@]}"}; do _dlrun_remove_own "$place"; done
-  if [[ -e $DLRUN_JOB_DIR/usage.py && ! -e $DLRUN_RUN_DIR/usage && ! -L $DLRUN_RUN_DIR/usage ]]; then usage=$DLRUN_RUN_DIR/usage; fi
-  mkdir -p -- "${places[@]}" "$DLRUN_RUN_DIR/logs" ${usage:+"$usage"} # here once, not on each node
+  if [[ ! -d $DLRUN_RUN_DIR/logs ]]; then new+=("$DLRUN_RUN_DIR/logs"); fi
+  if [[ -e $DLRUN_JOB_DIR/usage.py && ! -e $DLRUN_RUN_DIR/usage && ! -L $DLRUN_RUN_DIR/usage ]]; then new+=("$DLRUN_RUN_DIR/usage"); fi
+  if ((${#new[@]})); then mkdir -p -- "${new[@]}"; fi # here once, not on each node; pool.py has made those of a point
   for place in "${places[@]}"; do : >"$place/.dlrun"; done
 }
 
@@ -107,7 +110,9 @@ _dlrun_record() { # STATE [EXIT_CODE [REASON]]: write state.json atomically
   printf -v text '{"version": 1, "state": "%s", "job_id": "%s", "host": "%s", "started": %s, "ended": %s, "exit_code": %s, "reason": %s, "restarts": %s, "ran": %s, "earlier": %s, "launched": %s, "staging": %s, "results": %s}' \
     "$1" "$DLRUN_JOB_ID" "$_dlrun_host" "$_dlrun_started" "$ended" "$exit_code" "$reason" "${DLRUN_RESTART:-0}" "$((_dlrun_now - _dlrun_used))" "$_dlrun_earlier" \
     "$_dlrun_launched_when" "$_dlrun_staging" "$_dlrun_returning"
-  if printf '%s\n' "$text" >"$DLRUN_RUN_DIR/.state.$$"; then
+  if [[ ! -e $DLRUN_RUN_DIR/state.json ]] && printf '%s\n' "$text" >"$DLRUN_RUN_DIR/state.json"; then
+    return 0 # the first: until it is there, there is none, as if it were empty
+  elif printf '%s\n' "$text" >"$DLRUN_RUN_DIR/.state.$$"; then
     mv -f "$DLRUN_RUN_DIR/.state.$$" "$DLRUN_RUN_DIR/state.json"
   else # the disk is full: the file that is there has its block
     rm -f "$DLRUN_RUN_DIR/.state.$$"

@@ -48,7 +48,7 @@ def test_a_job_starts_no_more_than_it_must(tmp_path):
     before, _, _ = notes.read_text().partition("TRAINING\n")
     started = [name for name in before.split() if name != "sleep"]  # the watch's second, beside the ranks
     # The last two: the directory of caches and those of the tools, in the first rank of a node that has none.
-    assert started == ["mkdir", "mv", "mkdir", "mv", "bash", "taskset", "mkdir", "mkdir"]
+    assert started == ["mkdir", "mkdir", "bash", "taskset", "mkdir", "mkdir"]
     assert not list((tmp_path / f"dlrun-ports-{os.getuid()}").iterdir())
 
 
