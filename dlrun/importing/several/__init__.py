@@ -1,7 +1,7 @@
 """Scripts with several launches beside one another, which are the `roles` of a spec: begin with `roles`.
 
-`nodes` follows host names that a script cuts out of its node list, `steps` finds the launches, `endings` what waits for them and
-ends them, `shares` which nodes each has, `addresses` the hosts and ports in their words. What is not understood raises `Unclear`.
+`nodes` follows host names that a script cuts out of its node list, `steps` finds the launches and what waits for them or ends
+them, `shares` which nodes each has, `addresses` the hosts and ports in their words. What is not understood raises `Unclear`.
 """
 
 

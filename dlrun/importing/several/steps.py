@@ -1,16 +1,19 @@
-"""The launches of a script that run beside one another, and what stands between them."""
+"""The launches of a script that run beside one another, and what stands between them.
+
+Also what waits for them and ends them: `$!`, `wait`, `kill` and traps that only end programs.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlrun.importing.commands import Role, ends, prints, role_of
 from dlrun.importing.draft import SpecDraft
 from dlrun.importing.options import Option, launchers as known, name_set, read
 from dlrun.importing.peel import peel
-from dlrun.importing.several import Unclear, endings, nodes
+from dlrun.importing.several import Unclear, nodes
 from dlrun.importing.several.step import Step
 from dlrun.importing.statement import Form, Statement
 from dlrun.importing.syntax import statements
@@ -56,15 +59,15 @@ class Steps:
 
     def _one(self, statement: Statement) -> None:
         roles = {role_of(part, self.values) for part in statement.all()}
-        if statement.faulty or (statement.form is Form.FUNCTION and not endings.only(statement)):
+        if statement.faulty or (statement.form is Form.FUNCTION and not _only_ends(statement)):
             raise Unclear
         if statement.form is Form.FUNCTION:
             self.cleaners.add(statement.keyword)
-            self.draft.leave(statement.line, statement.source, endings.BY_DLRUN)
+            self.draft.leave(statement.line, statement.source, _BY_DLRUN)
             return
         if roles & _STARTED:
             self._launch(statement)
-        elif not (endings.take(statement, self.found, self.draft, self.cleaners) or prints(statement)):
+        elif not (_takes(statement, self.found, self.draft, self.cleaners) or prints(statement)):
             if self.found and (not self.found[-1].background or any(s.waited for s in self.found)):
                 self.after.append(statement)
             elif repeats(statement):
@@ -215,3 +218,79 @@ def _items(statement: Statement, values: Values, count: int) -> tuple[str, list[
                 raise Unclear
             items += [w.literal or "" for w in known]
     return match[1], items
+
+
+_BY_DLRUN = "dlrun waits for the launches, ends the rest, and ends all when one of them fails"
+_PID = re.compile(r"(?:export |local )?([A-Za-z_]\w*)\+?=\(?\"?\$\{?!\}?\"?\)?")
+_OF_NAME = re.compile(r"\"?\$\{?([A-Za-z_]\w*)(?:\[[@*\d]\])?\}?\"?")
+_SENT = re.compile(r"-(?:SIG)?(?:TERM|INT|KILL|HUP|9|15|2|1)|-s|--")
+
+
+def _takes(statement: Statement, steps: Sequence[Step], draft: SpecDraft, cleaners: set[str]) -> bool:
+    """True if a statement is only about the end of launches, which are then marked; raises Unclear."""
+    if (match := _PID.fullmatch(statement.source)) and statement.form is Form.ASSIGNMENT:
+        if not steps or not steps[-1].background:
+            raise Unclear
+        steps[-1].pids.add(match[1])
+        return True
+    if statement.program == "trap":
+        return _trap(statement, draft, cleaners)
+    commands = [part for part in statement.all() if part.form is Form.COMMAND]
+    concerned = [part for part in commands if part.program in {"wait", "kill"}]
+    if not concerned:
+        return False
+    others = [part for part in commands if part not in concerned]
+    if statement.form in {Form.BLOCK, Form.PIPELINE, Form.FUNCTION} or not all(
+        ends(p) or prints(p) for p in others
+    ):
+        raise Unclear
+    for part in concerned:
+        _wait(part, steps) if part.program == "wait" else _kill(part, steps)
+    draft.leave(statement.line, statement.source, _BY_DLRUN)
+    return True
+
+
+def _wait(statement: Statement, steps: Sequence[Step]) -> None:
+    for step in _of(statement, steps):
+        step.waited = step.waited or not step.killed
+
+
+def _kill(statement: Statement, steps: Sequence[Step]) -> None:
+    for step in _of(statement, steps):
+        step.killed = step.killed or not step.waited
+
+
+def _of(statement: Statement, steps: Sequence[Step]) -> list[Step]:
+    """The launches that the words of `wait` or `kill` name: all in the background without any."""
+    words = [w.source or w.shell for w in statement.words[1:] if not _SENT.fullmatch(w.literal or "")]
+    started = [step for step in steps if step.background]
+    everything = not words or words in (["$(jobs -p)"], ['"$(jobs -p)"'], ["`jobs -p`"])
+    if everything and (statement.program == "wait" or words):
+        return started
+    found = []
+    for word in words:
+        match = _OF_NAME.fullmatch(word)
+        named = [step for step in started if match and match[1] in step.pids]
+        if not named:
+            raise Unclear
+        found += named
+    if not found:
+        raise Unclear
+    return found
+
+
+def _only_ends(statement: Statement, also: Collection[str] = ()) -> bool:
+    """True if all commands inside only end programs, or print."""
+    known = {"kill", "wait", "exit", "true", "trap", *also}
+    return all(p.form is not Form.COMMAND or p.program in known or prints(p) for p in statement.all())
+
+
+def _trap(statement: Statement, draft: SpecDraft, cleaners: set[str]) -> bool:
+    """True for a trap that only ends programs, as dlrun does itself."""
+    words = statement.words[1:2]
+    segments = words[0].segments if words else ()
+    inside = statements("".join(s.text if s.kind is Kind.TEXT else s.source for s in segments))
+    if not inside or not all(_only_ends(one, cleaners) for one in inside):
+        raise Unclear
+    draft.leave(statement.line, statement.source, _BY_DLRUN)
+    return True

@@ -42,9 +42,9 @@ def _run(staging: Staging) -> None:
         staging.stage_here()
         return
     # Imported only here: a copy by one node does not need asyncio and sockets.
-    from ..relay import chain
+    from ..relay import member
 
-    chain.run(staging)
+    member.run(staging)
 
 
 def _in_place(given: argparse.Namespace, progress: Progress, fault: NoSpace) -> None:

@@ -19,7 +19,7 @@ from ..network.wire import session_key
 from ..source.manifest import Manifest
 from ..source.subset import shard_of
 from ..transfer.local import disk_failed
-from ..transfer.outcome import COPY, PreparedSet
+from ..transfer.outcome import COPY, RELAY, PreparedSet
 from ..transfer.staging import Staging
 from ..transfer.workers import Workers
 from . import leader, shapes
@@ -337,3 +337,27 @@ class Member:
             for channel in workers.channels:
                 asyncio.get_event_loop().remove_reader(channel)
             workers.__exit__()
+
+
+def run(staging: Staging) -> None:
+    """Stage this node's copy together with the other nodes of the host list; raises NodeError if it fails."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    member = Member(staging)
+    try:
+        loop.run_until_complete(member.run())
+    finally:
+        member.close()
+        # Without this, asyncio would log the tasks that are cancelled at the end.
+        loop.set_exception_handler(lambda _, __: None)
+        # One more turn of the loop: cancelled tasks release their connections in it.
+        loop.run_until_complete(asyncio.sleep(0))
+    staged = member.staged
+    if staged is None:
+        return
+    # After the end of the chain, so that no other node waits for this one while it waits for the other job's lock.
+    if staged.prepared.how == RELAY:
+        staging.lock()
+        staging.copy_here(staged.manifest, **staged.more)
+    else:
+        staging.done(staged.manifest, staged.prepared, **staged.more)

@@ -1,16 +1,26 @@
-"""Recognise the kind of files given to `dlrun site import`."""
+"""Recognise the kind of files given to `dlrun site import`, and read what a scheduler printed.
+
+That is the output of `scontrol show config`, `partition` and `node`, or of PBS's `pbsnodes -a -F json`, `qstat -Qf -F json`,
+`qstat -Bf -F json` and `qmgr -c "print server"`, in one or several files.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dlrun.errors import Invalid
 from dlrun.model.origin import Layer
-from dlrun.site.imports.dumps import import_dumps, is_dump
 from dlrun.site.imports.nextflow import import_nextflow, is_nextflow
 from dlrun.site.imports.reframe import import_reframe
-from dlrun.site.profile.yaml_text import ProfileDraft
+from dlrun.site.profile import pbs as site_pbs, slurm as site_slurm
+from dlrun.site.profile.detect import CollectedFacts, detect
+from dlrun.site.profile.facts import Cluster, parsed
+from dlrun.site.profile.yaml_text import ProfileDraft, sources
 from dlrun.system.inputs.text import read_text
 
 
@@ -40,3 +50,98 @@ def _import(paths: Sequence[Path], system: str | None) -> tuple[ProfileDraft, st
     if is_nextflow(texts[name]):
         return import_nextflow(texts[name], system or paths[0].stem, name), "a Nextflow configuration"
     return import_reframe(paths[0], system), "a ReFrame configuration"
+
+
+_SLURM = re.compile(r"^\s*(PartitionName|NodeName)=", re.MULTILINE)
+_QMGR = re.compile(r"^set (queue|server) (.+?) (?:\+?=) (.*)$", re.MULTILINE)
+_PBS_KEYS = ("nodes", "Queue", "Server")
+
+
+def is_dump(text: str) -> bool:
+    """Whether a text is the output of one of these commands."""
+    return bool(_SLURM.search(text) or _QMGR.search(text) or _of_pbs(text))
+
+
+def import_dumps(texts: Mapping[str, str], name: str | None) -> ProfileDraft:
+    """The draft of a profile from the texts by file name; raises Invalid if they list no partition and no node,
+    OperationFailed if they cannot be read."""
+    every = list(texts.values())
+    cluster = parsed(_slurm if any(_SLURM.search(text) for text in every) else _pbs, every)
+    if not cluster.queues and not cluster.nodes:
+        raise Invalid(
+            "the files list neither partitions nor nodes",
+            help="take them with `scontrol show partition` and `scontrol show node`, or `pbsnodes -a -F json` and `qstat -Qf`",
+        )
+    draft = detect(name or cluster.name or "mycluster", cluster, CollectedFacts())
+    draft.values["sources"] = sources(f"what the scheduler printed: {', '.join(texts)}")
+    return draft
+
+
+def _slurm(texts: Sequence[str]) -> Cluster:
+    settings: dict[str, str] = {}
+    lines: dict[str, list[str]] = {"PartitionName": [], "NodeName": []}
+    for text in texts:
+        settings |= site_slurm.config(text)
+        for kind, line in _records(text):
+            lines[kind].append(line)
+    partitions = site_slurm.records("\n".join(lines["PartitionName"]))
+    return site_slurm.cluster(settings, partitions, site_slurm.records("\n".join(lines["NodeName"])))
+
+
+def _records(text: str) -> list[tuple[str, str]]:
+    """(kind, record on one line, as from `scontrol -o`); without `-o` records have indented continuation lines."""
+    found: list[tuple[str, str]] = []
+    for line in text.splitlines():
+        if match := _SLURM.match(line):
+            found.append((match[1], line.strip()))
+        elif found and line[:1].isspace() and line.strip():
+            kind, before = found[-1]
+            found[-1] = (kind, f"{before} {line.strip()}")
+    return found
+
+
+def _pbs(texts: Sequence[str]) -> Cluster:
+    answers: dict[str, dict[str, Any]] = {key: {} for key in _PBS_KEYS}
+    manager = ""
+    for text in texts:
+        if found := _of_pbs(text):
+            for key in _PBS_KEYS:
+                answers[key] |= found.get(key) or {}
+        elif _QMGR.search(text):
+            manager += text
+    queues, server = _printed(manager)
+    answers["Queue"] = queues | answers["Queue"]
+    named = next(iter(answers["Server"]), None)
+    answers["Server"] = answers["Server"] or {"": server}
+    server_text, queue_text, node_text = (
+        json.dumps({key: answers[key]}) for key in ("Server", "Queue", "nodes")
+    )
+    return replace(site_pbs.cluster(server_text, queue_text, node_text, manager), name=named)
+
+
+def _of_pbs(text: str) -> dict[str, Any]:
+    """PBS's JSON output; empty for other text."""
+    if not text.lstrip().startswith("{"):
+        return {}
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return {}
+    return (
+        data if isinstance(data, dict) and any(isinstance(data.get(key), dict) for key in _PBS_KEYS) else {}
+    )
+
+
+def _printed(manager: str) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """(queues, server) of `qmgr -c "print server"`, in the structure of PBS's JSON."""
+    queues: dict[str, dict[str, Any]] = {}
+    server: dict[str, Any] = {}
+    for kind, what, value in _QMGR.findall(manager):
+        name, _, attribute = what.rpartition(" ") if kind == "queue" else ("", "", what)
+        found = queues.setdefault(name, {}) if kind == "queue" else server
+        outer, _, inner = attribute.partition(".")
+        if inner:
+            found.setdefault(outer, {})[inner] = value.strip()
+        else:
+            found[outer] = value.strip()
+    return queues, server
