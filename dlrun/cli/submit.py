@@ -151,7 +151,7 @@ def _add(
         )
     if inputs is None:
         raise Invalid("points are added from a spec, not from a saved plan", help="give the spec of the job")
-    job = select(word, jobs.home()).job
+    job = select(word).job
     new = more_points.add(job, inputs, notice)
     job = jobs.load(job.directory) or job
     if as_json:

@@ -51,11 +51,10 @@ def command(job: str, words: tuple[str, ...], rank: int | None, node: str | None
     from dlrun.inside.way import command as way
     from dlrun.jobs.clusters.login import transport_of
     from dlrun.jobs.queue.selection import select
-    from dlrun.jobs.records import jobs as store
     from dlrun.render.shell import join
     from dlrun.system.transport.openssh import OpenSshTransport
 
-    where = place(select(job, store.home()), rank, node)
+    where = place(select(job), rank, node)
     terminal = sys.stdin.isatty() and sys.stdout.isatty() and not words
     beside = "" if where.rank is None else str(where.rank)
     inner = ["bash", "--norc", "-p", "-c", resources.text(JOIN), "dlrun-shell", where.run, beside, *words]

@@ -61,9 +61,8 @@ def command(
     a port of your own machine instead (`dlrun submit --host`), or a program that asks for a token. `JOB:3` is a point of a sweep.
     """
     from dlrun.jobs.queue.selection import select
-    from dlrun.jobs.records import jobs as store
 
-    chosen = select(job, store.home())
+    chosen = select(job)
     with _listen(port if local is None else local, exact=local is not None) as listening:
         address = f"127.0.0.1:{listening.getsockname()[1]}"
         tunnel = Tunnel(chosen, port, rank, node)

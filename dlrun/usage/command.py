@@ -32,13 +32,12 @@ def command(job: str, ranks: bool, as_csv: bool, as_json: bool) -> None:
     """
     from dlrun.jobs.queue.selection import select
     from dlrun.jobs.queue.studies import jobs_by_size
-    from dlrun.jobs.records import jobs as store
     from dlrun.usage import job as of
 
     if (study := jobs_by_size(job)) is not None:
         _show_study(study, as_csv=as_csv, as_json=as_json)
         return
-    chosen = select(job, store.home())
+    chosen = select(job)
     of.copy_records(chosen.job)
     plan, runs = of.of_job(chosen.job, unasked=notice)
     runs = [run for run in runs if chosen.tasks is None or run.point in chosen.tasks]

@@ -33,7 +33,7 @@ def command(job: str, output: Path | None, force: bool, as_json: bool) -> None:
     from dlrun.why.command import lines
     from dlrun.why.diagnose import explain
 
-    found = jobs.find(job, jobs.home())
+    found = jobs.find(job)
     target = output or Path(f"{found.directory.name}.html")
     refuse_existing(target, force=force)
     with copies.of(found, "first") as refresh:

@@ -37,11 +37,10 @@ def command(job: str, every: float, once: bool, as_json: bool) -> None:
     """
     from dlrun.errors import Invalid
     from dlrun.jobs.queue.selection import select
-    from dlrun.jobs.records import jobs as store
     from dlrun.terminal.colour import terminal
     from dlrun.usage.live import Watch
 
-    chosen = select(job, store.home())
+    chosen = select(job)
     if chosen.job.job_id is None:
         raise Invalid(f"job `{chosen.job.directory.name}` was never submitted")
     if chosen.job.array is not None and (chosen.tasks is None or len(chosen.tasks) != 1):

@@ -65,11 +65,10 @@ def _show_job(job: str, as_json: bool) -> None:
     from dlrun.errors import Invalid
     from dlrun.jobs.queue import inside
     from dlrun.jobs.queue.selection import select
-    from dlrun.jobs.records import jobs as store
     from dlrun.model.cpuset import format_list
     from dlrun.why.diagnose import explain
 
-    chosen = select(job, store.home())
+    chosen = select(job)
     found = chosen.job
     answers = explain(found, chosen.tasks, unasked=notice)
     if as_json:

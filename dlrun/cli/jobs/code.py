@@ -30,7 +30,7 @@ def command(job: str, to: Path | None, as_json: bool) -> None:
     from dlrun.jobs.records import jobs
     from dlrun.model.units import many
 
-    found = jobs.find(job, jobs.home())
+    found = jobs.find(job)
     listed, history = file_list(found), History(found)
     stored = (found.directory / SNAPSHOT).exists()
     if to is not None:

@@ -20,7 +20,7 @@ def _command(name: str, does: str, *commands: str) -> click.Command:
         chosen, done = [], []
         for word in jobs:
             try:
-                chosen.append(select(word, store.home()))
+                chosen.append(select(word))
             except store.NoSuchJob:
                 if name != "cancel" or (scheduler := control.scheduler_of(word)) is None:
                     raise

@@ -32,11 +32,11 @@ def command(job: str, other: str | None, texts: bool, as_json: bool) -> None:
     from dlrun.jobs.queue import compare
     from dlrun.jobs.records import jobs
 
-    before = compare.of_job(jobs.find(job, jobs.home()))
+    before = compare.of_job(jobs.find(job))
     if other is not None:
-        after = compare.of_job(jobs.find(other, jobs.home()))
+        after = compare.of_job(jobs.find(other))
     else:
-        after, fault = compare.of_now(jobs.find(job, jobs.home()))
+        after, fault = compare.of_now(jobs.find(job))
         if fault is not None:
             notice(f"the plan is not compared, since none can be made today: {fault}")
     found = list(compare.differences(before, after))

@@ -37,7 +37,7 @@ def command(job: str, names: tuple[str, ...], to: Path | None, force: bool, as_j
     from dlrun.model.units import Bytes
     from dlrun.terminal.progress import progress
 
-    found = jobs.find(job, jobs.home())
+    found = jobs.find(job)
     with progress(found.directory.name, quiet=as_json, size=True) as work:
         done = fetch(found, names, to, work.step, force=force)
     for name in done.refused:

@@ -74,14 +74,13 @@ def command(
     from dlrun.cli.follow import follow_to_end, show
     from dlrun.jobs.logs import copies as log_copies, files as log_files
     from dlrun.jobs.queue.selection import select
-    from dlrun.jobs.records import jobs
 
     if as_json and (follow or merge):
         raise Invalid("`--json` lists log files", help="leave out -f and --merge")
     if first_failure and (follow or merge or wanted):
         raise Invalid("`--first-failure` selects a log by itself", help="leave out -f, --merge and --rank")
     which = wanted or ("all" if merge or first_failure else "first")
-    selected = select(job, jobs.home())
+    selected = select(job)
     found, runs = selected.job, selected.runs
     if found.roles:
         runs = found.log_directories() if role is None else [_directory_of(found, role)]

@@ -38,10 +38,9 @@ def command(job: str, failed: bool, sets: tuple[str, ...], code: str, wait: bool
     from dlrun.jobs.clusters import identity
     from dlrun.jobs.queue import attempts, rerun
     from dlrun.jobs.queue.selection import select
-    from dlrun.jobs.records import jobs
     from dlrun.jobs.remote.code import files_of
 
-    chosen = select(job, jobs.home())
+    chosen = select(job)
     found, points = chosen.job, chosen.tasks
     identity.require([found], "resubmit")
     if failed:

@@ -32,7 +32,7 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     from dlrun.jobs.records import jobs
     from dlrun.terminal.progress import progress
 
-    found = jobs.find(job, jobs.home())
+    found = jobs.find(job)
     plan = found.plan()
     with progress(found.directory.name, quiet=as_json) as work:
         results = results_of(found, step=work.step)

@@ -41,7 +41,7 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
             wanted += [Selection(job=job) for job in of_studies[word]]
             continue
         try:
-            wanted.append(select(word, base))
+            wanted.append(select(word))
         except store.NoSuchJob:
             if (other := unrecorded.known(word)) is None:
                 raise

@@ -127,4 +127,4 @@ def _prepared(what: str, spec: str | None, sets: tuple[str, ...], site: str | No
         )
     if Path(spec).is_file():
         return prepare(Path(spec), sets=sets, site=site)
-    return Prepared(plan=jobs.find(spec, jobs.home()).plan(), inputs=None)
+    return Prepared(plan=jobs.find(spec).plan(), inputs=None)

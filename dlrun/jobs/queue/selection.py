@@ -33,7 +33,7 @@ class Selection:
         return f"{self.job.directory.name}{points}"
 
 
-def select(word: str, base: Path) -> Selection:
+def select(word: str, base: Path | None = None) -> Selection:
     """The selection of `JOB` (see `jobs.find`) or `JOB:TASKS`, with TASKS such as `3` or `0-2,7`.
 
     Raises Invalid if the job or the points do not exist.

@@ -323,12 +323,12 @@ class NoSuchJob(Invalid):
     """No job has this name or id."""
 
 
-def find(word: str, base: Path) -> Job:
-    """The job of a directory name, a scheduler id, a unique prefix, `latest`, or a path.
+def find(word: str, base: Path | None = None) -> Job:
+    """The job of a directory name, a scheduler id, a unique prefix, `latest`, or a path; base: of jobs, default: `home()`.
 
     Job names take precedence over paths. Raises NoSuchJob without a match, Invalid for several, or a damaged or foreign record.
     """
-    job = _find(word, base)
+    job = _find(word, base or home())
     if job.damage is not None:
         raise validation.refusal(job.directory.name, job.damage)
     return job

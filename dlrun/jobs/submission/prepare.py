@@ -212,7 +212,7 @@ def dependencies(
             from dlrun.jobs.clusters import identity  # noqa: PLC0415 - a dry run needs no client
 
             try:
-                job = jobs.find(after.job, base or jobs.home())
+                job = jobs.find(after.job, base)
             except jobs.NoSuchJob:
                 # Flux's ids begin with a letter, as names do: names come first, and lower-case words are not ids.
                 if not _is_id(after.job, scheduler):
