@@ -23,7 +23,7 @@ from dlrun.plan.affinity.presets import default_comm_cores, known_preset, preset
 from dlrun.plan.binding import PLANNED, request_of
 from dlrun.system.writing import edit, write_output
 from dlrun.terminal.column import Rows
-from dlrun.terminal.printing import echo, notice
+from dlrun.terminal.printing import echo, notice, warn
 
 KEYS = (*PLANNED, "loader_cores")
 """Options that are keys of a spec's `placement:` under the same name."""
@@ -219,8 +219,7 @@ def show(task: PlacementTask, placement: Placement) -> str:
 
 def print_notices(placement: Placement, job: BindingContext | None) -> None:
     """Print warnings and the user's own settings that were kept."""
-    for warning in placement.warnings:
-        notice(f"warning: {warning}")
+    warn(placement.warnings)
     for line in kept(placement, job) if job else ():
         notice(f"note: {line}")
 

@@ -11,7 +11,7 @@ import click
 
 from dlrun.terminal.help_page import examples, heading
 from dlrun.terminal.options import UserPath, json_option, set_option, site_option
-from dlrun.terminal.printing import emit, notice
+from dlrun.terminal.printing import emit, notice, warn
 from dlrun.terminal.spec_command import SpecCommand
 from dlrun.terminal.streams import OutputFailed
 
@@ -122,8 +122,7 @@ def command(
         return show_scripts(
             files(plan, inputs, (job_dir or jobs_home() / plan.name).absolute(), archives=False), as_json
         )
-    for warning in plan.warnings:
-        notice(f"warning: {warning}")
+    warn(plan.warnings)
     return _run(plan, inputs, job_dir, all_ranks=all_ranks, as_json=as_json)
 
 
@@ -189,8 +188,7 @@ def _submit(inputs: Inputs, job_dir: Path | None, *, all_ranks: bool) -> int:
     from dlrun.jobs.submission.submit import submit
 
     plan = prepare(inputs.path, inputs=inputs).plan
-    for warning in plan.warnings:
-        notice(f"warning: {warning}")
+    warn(plan.warnings)
     job = submit(plan, inputs, directory=job_dir, notice=notice).job
     notice(f"submitted {job.name} to {job.site} as job {job.shown_id()}; job directory: {job.directory}")
     code = follow_to_end(job, quiet=False, wanted="all" if all_ranks else "first")

@@ -10,7 +10,7 @@ import click
 from dlrun.terminal import streams
 from dlrun.terminal.help_page import examples, heading
 from dlrun.terminal.options import UserPath, complete_jobs, json_option, login_options, spec_options
-from dlrun.terminal.printing import echo, echo_data, emit, notice
+from dlrun.terminal.printing import echo, echo_data, emit, notice, warn
 from dlrun.terminal.spec_command import SpecCommand
 from dlrun.terminal.streams import OutputFailed
 
@@ -104,8 +104,7 @@ def command(
         job = remote.submit(inputs, to, notice=notice)
         return report_submission(job, wait=wait, parsable=parsable, as_json=as_json)
     prepared = prepare(spec, sets=sets, site=site, inputs=inputs)
-    for warning in prepared.plan.warnings:
-        notice(f"warning: {warning}")
+    warn(prepared.plan.warnings)
     if dry_run:
         from dlrun.jobs.submission.files import files
         from dlrun.system.paths import jobs_home
@@ -242,8 +241,7 @@ def _preview(inputs: Inputs | None, to: Destination, as_json: bool) -> int:
     from dlrun.jobs.remote import submit as remote
 
     load = remote.preview(inputs, to, notice=notice)
-    for warning in load.plan.warnings:
-        notice(f"warning: {warning}")
+    warn(load.plan.warnings)
     for one in load.sent:
         notice(f"would copy {one.name} to the login node")
     return show_scripts(load.texts, as_json)

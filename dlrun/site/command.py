@@ -74,10 +74,8 @@ def show(site: str | None, as_json: bool) -> None:
     loaded = profiles.load_site(site, here=here)
     root = loaded.profile.root
     if as_json:
-        from dlrun.model.json_codec import to_plain
-
         origins = {key: str(origin) for key, origin in loaded.profile.origins.items()}
-        emit("site", {"path": str(loaded.path), "profile": to_plain(loaded.site), "origins": origins})
+        emit("site", {"path": str(loaded.path), "profile": loaded.site, "origins": origins})
         return
     if because is not None:
         notice(f"site of this machine: {because}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -42,6 +43,12 @@ def notice(text: str) -> None:
     echo(text, err=True)
 
 
+def warn(warnings: Iterable[str]) -> None:
+    """Print warnings on stderr."""
+    for warning in warnings:
+        notice(f"warning: {warning}")
+
+
 def echo_drawn(text: str, *, err: bool = False) -> None:
     """Print dlrun's own drawing with its colours and line ends; other escape sequences are removed."""
     click.echo(_STEERING.sub("", text), err=err, nl=False, color=True)
@@ -67,8 +74,13 @@ def _bytes(text: str) -> bytes:
 
 
 def emit(kind: str, data: Any, *, one_line: bool = False) -> None:
-    """Print `{"version": 1, KIND: data}` on stdout, for `--json`; `one_line`: as one of several JSON lines."""
-    echo_json({"version": JSON_VERSION, kind: data}, indent=None if one_line else 1)
+    """Print `{"version": 1, KIND: data}` on stdout, for `--json`, with records of the model as objects.
+
+    `one_line`: as one of several JSON lines.
+    """
+    from dlrun.model.json_codec import to_plain
+
+    echo_json({"version": JSON_VERSION, kind: to_plain(data)}, indent=None if one_line else 1)
 
 
 def echo_json(data: object, *, indent: int | None = None, sort_keys: bool = False, err: bool = False) -> None:

@@ -45,9 +45,7 @@ def command(job: str, ranks: bool, as_csv: bool, as_json: bool) -> None:
         _write_csv([(run.role or ("" if run.point is None else str(run.point)), run) for run in runs])
         return
     if as_json:
-        from dlrun.model.json_codec import to_plain
-
-        emit("usage", [_data(run) | {"accounted": to_plain(_accounted(chosen.job, run))} for run in runs])
+        emit("usage", [_data(run, _accounted(chosen.job, run)) for run in runs])
         return
     if not runs:
         notice(f"nothing was measured: `{chosen.job.directory.name}` was never submitted")
@@ -81,10 +79,8 @@ def _show_study(found: list[tuple[str, Job]], *, as_csv: bool, as_json: bool) ->
     if as_csv:
         _write_csv([(name, run) for _, name, run in runs])
     elif as_json:
-        from dlrun.model.json_codec import to_plain
-
         parts = zip(runs, accounts, strict=True)
-        emit("usage", [_data(run) | {"accounted": to_plain(of_it)} for (_, _, run), of_it in parts])
+        emit("usage", [_data(run, of_it) for (_, _, run), of_it in parts])
     elif not runs:
         notice("the study has no jobs yet")
     else:
@@ -122,9 +118,7 @@ def _accounted(job: Job, run: RunUse) -> Accounted | None:
     return accounted(job, run.point) if run.status.state.final and run.role is None else None
 
 
-def _data(run: RunUse) -> dict[str, Any]:
+def _data(run: RunUse, accounted: Accounted | None) -> dict[str, Any]:
     from dlrun.model.json_codec import to_plain
 
-    plain = to_plain(run)
-    assert isinstance(plain, dict)  # noqa: S101 - a dataclass becomes one
-    return plain
+    return {**to_plain(run), "accounted": accounted}

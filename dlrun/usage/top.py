@@ -59,7 +59,6 @@ def command(job: str, every: float, once: bool, as_json: bool) -> None:
 
 def _print(watch: Watch, every: float, *, once: bool, as_json: bool) -> None:
     """Plain lines, or JSON lines, until the job has ended."""
-    from dlrun.model.json_codec import to_plain
     from dlrun.usage.top_screen import lines
 
     reported: str | None = None
@@ -69,7 +68,7 @@ def _print(watch: Watch, every: float, *, once: bool, as_json: bool) -> None:
             reported = watch.trouble
             notice(reported)
         if as_json:
-            emit("top", to_plain(live), one_line=True)
+            emit("top", live, one_line=True)
         else:
             for line in lines(live):
                 echo(line)

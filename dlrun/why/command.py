@@ -48,12 +48,11 @@ def command(job: str | None, log: BinaryIO | None, as_json: bool) -> None:
 
 
 def _show_log(log: BinaryIO, as_json: bool) -> None:
-    from dlrun.model.json_codec import to_plain
     from dlrun.why.of_a_log import explain, read_end
 
     answer = explain(str(log.name), read_end(log))
     if as_json:
-        emit("why", [to_plain(answer)])
+        emit("why", [answer])
         return
     echo(f"why:   {answer.means}")
     if answer.line is not None:
@@ -72,9 +71,7 @@ def _show_job(job: str, as_json: bool) -> None:
     found = chosen.job
     answers = explain(found, chosen.tasks, unasked=notice)
     if as_json:
-        from dlrun.model.json_codec import to_plain
-
-        emit("why", to_plain(answers))
+        emit("why", answers)
         return
     if not answers:
         raise Invalid(

@@ -8,7 +8,7 @@ import click
 
 from dlrun.terminal.help_page import examples
 from dlrun.terminal.options import complete_jobs, json_option, set_option
-from dlrun.terminal.printing import emit, notice
+from dlrun.terminal.printing import emit, notice, warn
 
 if TYPE_CHECKING:
     from dlrun.jobs.records.jobs import Job
@@ -74,8 +74,7 @@ def _changed(job: Job, sets: tuple[str, ...], *, same_code: bool) -> Job:
     from dlrun.jobs.submission.submit import submit
 
     prepared = replan.planned(job, sets)
-    for warning in prepared.plan.warnings:
-        notice(f"warning: {warning}")
+    warn(prepared.plan.warnings)
     plan = _without_bad_nodes(job, prepared.plan)
     code = job.directory if same_code else None
     return submit(plan, prepared.inputs, code=code, notice=notice).job

@@ -158,8 +158,6 @@ def _sorted(results: Sequence[Result], column: str) -> list[Result]:
 
 
 def _data(result: Result) -> dict[str, Any]:
-    from dlrun.model.json_codec import to_plain
-
     return {
         "point": result.point,
         "parameters": dict(result.parameters),
@@ -168,7 +166,7 @@ def _data(result: Result) -> dict[str, Any]:
         "elapsed": result.elapsed,
         "node_hours": result.node_hours,
         "units": result.units,
-        "metrics": {name: to_plain(reading) for name, reading in result.metrics.items()},
+        "metrics": result.metrics,
         "directory": str(result.directory),
         "commit": result.commit,
     }

@@ -101,11 +101,9 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
 
 def _unrecorded(one: Unrecorded) -> dict[str, Any]:
     """A job without a directory for `--json`, with the keys of others."""
-    from dlrun.model.json_codec import to_plain
-
     empty = ("directory", "name", "site", "submitted", "commit", "code_changed", "asked", "used")
     known = {"scheduler": one.scheduler, "job_id": one.job_id, "scheduler_changed": []}
-    return dict.fromkeys(empty) | known | {"runs": to_plain(one.runs)}
+    return dict.fromkeys(empty) | known | {"runs": one.runs}
 
 
 def _row_of_others(one: Unrecorded, run: JobStatus) -> tuple[str, ...]:
@@ -235,9 +233,8 @@ def _row(job: Job, one: JobStatus) -> tuple[str, ...]:
 def _cost(job: Job, states: list[JobStatus]) -> dict[str, Any]:
     """The requested maximum and what a job has used so far, for `--json`."""
     from dlrun.jobs.queue.results import usage
-    from dlrun.model.json_codec import to_plain
 
     found = usage(job, states)
     if found is None:
         return {"asked": None, "used": None}
-    return {"asked": to_plain(found.most), "used": {"node_hours": found.node_hours, "units": found.units}}
+    return {"asked": found.most, "used": {"node_hours": found.node_hours, "units": found.units}}

@@ -59,9 +59,7 @@ def command(what: str, spec: str | None, sets: tuple[str, ...], site: str | None
         answers = [Explanation(key=what, value="", because=text)]
     answers = answers or explain(what, _prepared(what, spec, sets, site))
     if as_json:
-        from dlrun.model.json_codec import to_plain
-
-        emit("explanations", to_plain(answers))
+        emit("explanations", answers)
         return
     for answer in answers:
         lines = [f"{answer.key} = {answer.value}" if answer.value else answer.key]
@@ -102,9 +100,7 @@ def _verdict(what: str, as_json: bool) -> bool:
     if rule is None:
         return False
     if as_json:
-        from dlrun.model.json_codec import to_plain
-
-        emit("verdict", to_plain(rule))
+        emit("verdict", rule)
     else:
         echo(f"{rule.name}\n  means:     {rule.means}")
         echo(f"  threshold: {rule.threshold:g} {rule.unit}\n  source:    {rule.source}")

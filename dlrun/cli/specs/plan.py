@@ -11,7 +11,7 @@ import click
 from dlrun.errors import Invalid
 from dlrun.terminal.help_page import examples
 from dlrun.terminal.options import UserPath, force_option, json_option, spec_options
-from dlrun.terminal.printing import echo, echo_data, emit, notice
+from dlrun.terminal.printing import echo, echo_data, emit, notice, warn
 from dlrun.terminal.spec_command import SpecCommand
 
 if TYPE_CHECKING:
@@ -65,17 +65,14 @@ def command(
         from dlrun.cli.specs.plan_text import show
 
         show(prepared)
-        for warning in plan.warnings:
-            notice(f"warning: {warning}")
+        warn(plan.warnings)
         notice("nothing was submitted")
 
 
 def _print_cost(plan: Plan, *, as_json: bool) -> None:
     """Print the maximum cost of the job."""
     if as_json:
-        from dlrun.model.json_codec import to_plain
-
-        emit("cost", to_plain(plan.cost))
+        emit("cost", plan.cost)
         return
     from dlrun.jobs.queue.cost_text import at_most
 

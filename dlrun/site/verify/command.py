@@ -35,16 +35,14 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_
     done = verify_job.run(spec, sets=sets, site=site, here=here, notice=notice)
     wrong = [one for one in done.ranks if one.differences]
     if as_json:
-        from dlrun.model.json_codec import to_plain
-
         where = {"directory": str(done.job.directory), "job_id": done.job.job_id}
         emit(
             "verify",
             {
                 **where,
-                "ranks": to_plain(done.ranks),
-                "nodes": to_plain(done.nodes),
-                "network": to_plain(done.network),
+                "ranks": done.ranks,
+                "nodes": done.nodes,
+                "network": done.network,
             },
         )
         return 1 if wrong else 0

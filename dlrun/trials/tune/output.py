@@ -7,7 +7,6 @@ from pathlib import Path
 from statistics import median
 
 from dlrun.errors import Invalid
-from dlrun.model.json_codec import to_plain
 from dlrun.model.units import plain
 from dlrun.render.patch import patched
 from dlrun.system.writing import edit
@@ -30,8 +29,8 @@ def show(tuning: Tuning, *, as_json: bool, write: Path | None) -> int:
             "tune",
             {
                 "directory": str(tuning.directory), "complete": over, "node_hours": tuning.used(),
-                "candidates": to_plain(everyone(tuning.candidates, trials)), "trials": to_plain(trials),
-                "verdict": to_plain(found),
+                "candidates": everyone(tuning.candidates, trials), "trials": trials,
+                "verdict": found,
             },
         )  # fmt: skip
     else:
