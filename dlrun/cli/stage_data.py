@@ -311,8 +311,7 @@ def _show_caches(directory: str) -> None:
 def _draw_sets(directory: str) -> int:
     """Draw the table of data sets on a terminal; elsewhere the node program prints it."""
     from dlrun.jobs.staging.run import data_sets
-    from dlrun.terminal.column import Column
-    from dlrun.terminal.table import show
+    from dlrun.terminal.table import Column, show
     from dlrun.usage.formats import clock, size
 
     found = data_sets(directory)

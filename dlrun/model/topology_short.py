@@ -1,7 +1,4 @@
-"""A node topology in a few numbers, as written in site profiles.
-
-`dlrun.config.topology.short.build` expands it to a full topology.
-"""
+"""A node topology in a few numbers, as in site profiles; `config.topology.short.build` expands it to a full one."""
 
 from __future__ import annotations
 

@@ -44,8 +44,7 @@ def list_sites(as_json: bool) -> None:
     if as_json:
         emit("sites", rows)
         return
-    from dlrun.terminal.column import Column
-    from dlrun.terminal.table import show
+    from dlrun.terminal.table import Column, show
 
     drops = {"name": 0, "centre": 4, "scheduler": 0, "nodes": 2, "fabric": 1, "confidence": 5, "status": 3}
     cells = [[str(row[c] if row[c] is not None else "-") for c in drops] for row in rows]

@@ -74,10 +74,7 @@ def _bytes(text: str) -> bytes:
 
 
 def emit(kind: str, data: Any, *, one_line: bool = False) -> None:
-    """Print `{"version": 1, KIND: data}` on stdout, for `--json`, with records of the model as objects.
-
-    `one_line`: as one of several JSON lines.
-    """
+    """Print `{"version": 1, KIND: data}` for `--json`, records as objects; `one_line`: as one of several JSON lines."""
     from dlrun.model.json_codec import to_plain
 
     echo_json({"version": JSON_VERSION, kind: to_plain(data)}, indent=None if one_line else 1)

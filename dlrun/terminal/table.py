@@ -8,6 +8,8 @@ from dlrun.model.text import visible
 from dlrun.terminal.column import Column, Rows
 from dlrun.terminal.printing import echo_drawn
 
+__all__ = ["Column", "Rows", "show", "table", "text"]
+
 
 def show(columns: Sequence[Column], rows: Rows, *, indent: str = "") -> None:
     """Print a table on stdout."""

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dlrun.model.units import many
-from dlrun.terminal.column import Column
 from dlrun.terminal.printing import echo
-from dlrun.terminal.table import show
+from dlrun.terminal.table import Column, show
 from dlrun.usage.formats import bits, clock, meter, quantity, size, sparkline
 from dlrun.usage.overview import bars, nodes_that_differ, of_cold_start, shared_file_systems, times
 from dlrun.usage.verdicts import BRIEF, peak_of

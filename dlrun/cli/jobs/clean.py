@@ -255,8 +255,7 @@ def _given(older: str, larger: str, *, named: bool) -> tuple[Duration, Bytes]:
 
 def _show(listed: Sequence[Candidate]) -> None:
     from dlrun.model.units import Bytes, many
-    from dlrun.terminal.column import Column
-    from dlrun.terminal.table import show
+    from dlrun.terminal.table import Column, show
 
     rows = []
     for one in listed:

@@ -50,8 +50,7 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     if as_csv:
         echo_data(_csv(header, rows))
         return
-    from dlrun.terminal.column import Column
-    from dlrun.terminal.table import show
+    from dlrun.terminal.table import Column, show
 
     # Parameters and metrics are what the user asked for: they are never left out.
     drops = {"SECONDS": 3, "NODE-HOURS": 2, "COMMIT": 1}

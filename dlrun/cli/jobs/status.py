@@ -140,8 +140,7 @@ def _show_roles(job: Job) -> None:
     """Print the roles of a job with several programs."""
     from dlrun.jobs.queue import role_states
     from dlrun.model.hostlist import fold
-    from dlrun.terminal.column import Column
-    from dlrun.terminal.table import show
+    from dlrun.terminal.table import Column, show
 
     rows = [
         (
@@ -176,8 +175,7 @@ def _show_parts(name: str, counts: Counter[str], parts: str) -> None:
 
 def show_jobs(rows: list[tuple[str, ...]]) -> None:
     """Print jobs as a table; nothing if there are none."""
-    from dlrun.terminal.column import Column
-    from dlrun.terminal.table import show
+    from dlrun.terminal.table import Column, show
 
     if rows:
         drops = {"JOB": 0, "ID": 0, "SITE": 3, "STATE": 0, "EXIT": 2, "NODES": 5, "STARTED": 1, "ENDED": 4}

@@ -38,8 +38,7 @@ def command(path: str, profile: bool, as_json: bool) -> None:
     if as_json:
         emit("keys", [dict(zip(("key", "value", "default", "meaning"), row, strict=True)) for row in rows])
         return
-    from dlrun.terminal.column import Column
-    from dlrun.terminal.table import show
+    from dlrun.terminal.table import Column, show
 
     columns = (
         Column(title="key"),

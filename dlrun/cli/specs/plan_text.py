@@ -17,8 +17,8 @@ from dlrun.render.shell import join
 from dlrun.system.inputs.proof import proofs, summary
 from dlrun.system.inputs.spec import Inputs
 from dlrun.terminal import table
-from dlrun.terminal.column import Column, Rows
 from dlrun.terminal.printing import echo
+from dlrun.terminal.table import Column, Rows
 
 
 def show(prepared: Prepared) -> None:

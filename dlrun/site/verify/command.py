@@ -47,8 +47,7 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_
         )
         return 1 if wrong else 0
     from dlrun.site.verify.report import grouped
-    from dlrun.terminal.column import Column
-    from dlrun.terminal.table import show
+    from dlrun.terminal.table import Column, show
 
     header, rows = table_of(done.ranks)
     drops = {"MEMORY": 3, "LIBRARY": 1, "1 MIB TO RANK 0": 2}

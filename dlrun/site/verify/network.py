@@ -43,8 +43,7 @@ def reached(plan: Plan, report: Report, first: Report | None, interfaces: Sequen
         what = f"a message of 1 MiB does not reach rank 0 at {report['unsent_to']}{over and ' over ' + over}: {report['unsent']}"
         cause = "a cable, a firewall, or a wrong address or netmask of that interface"
         found.append(Difference(what=what, cause=cause))
-    used = report.get("interface")
-    if interfaces and used not in (None, "lo", *interfaces):
+    if interfaces and (used := report.get("interface")) not in (None, "lo", *interfaces):
         lacks = [
             one["host"]
             for one in (report, first)
@@ -90,12 +89,11 @@ def _fallen_back(chosen: Report, report: Report, fabric: FabricCheck) -> list[Di
     if transport not in NAMES or transport in fabric.expect:
         return []
     what = f"{chosen['library']} uses {NAMES[transport]}, but this is {fabric.fabric}"
-    locked = report["locked_memory"]
     if fabric.advice:
         cause = fabric.advice
     elif chosen["library"] == "Gloo":
         cause = "Gloo supports only sockets: torch detected no GPU, or was built without NCCL"
-    elif transport == TCP and fabric.fabric in _RDMA and 0 <= locked < _LOCKED:
+    elif transport == TCP and fabric.fabric in _RDMA and 0 <= (locked := report["locked_memory"]) < _LOCKED:
         cause = f"it may lock only {locked >> 10} KiB of memory (`ulimit -l`): the scheduler's daemon has that limit"
     else:
         cause = "the job's environment lacks the fabric's plugin or driver, or a variable turns it off"

@@ -13,9 +13,8 @@ from dlrun.jobs.queue.study import Study
 from dlrun.jobs.records.directories import write_table
 from dlrun.model.json_codec import to_plain
 from dlrun.system.writing import cannot_write, refuse_existing, write_output
-from dlrun.terminal.column import Column
 from dlrun.terminal.printing import echo, echo_data, emit, notice
-from dlrun.terminal.table import show
+from dlrun.terminal.table import Column, show
 from dlrun.trials.scale import estimate as estimating, texts
 from dlrun.trials.scale.compare import Ratio
 from dlrun.trials.scale.estimate import Estimate

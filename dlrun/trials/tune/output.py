@@ -10,9 +10,8 @@ from dlrun.errors import Invalid
 from dlrun.model.units import plain
 from dlrun.render.patch import patched
 from dlrun.system.writing import edit
-from dlrun.terminal.column import Column
 from dlrun.terminal.printing import echo, emit, notice
-from dlrun.terminal.table import show as show_table
+from dlrun.terminal.table import Column, show as show_table
 from dlrun.trials.tune.candidates import DEFAULT
 from dlrun.trials.tune.race import QUIET, Trial, Verdict, dropped, everyone, upcoming, values, verdict
 from dlrun.trials.tune.record import Tuning
