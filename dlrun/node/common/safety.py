@@ -188,6 +188,15 @@ def open_existing(directory: int, name: bytes, flags: int, mode: int = 0o600) ->
         return None
 
 
+def read_existing(directory: int, name: bytes, most: int = -1) -> Optional[bytes]:
+    """The content of such a file, its first `most` bytes (-1: all); None if there is none."""
+    descriptor = open_existing(directory, name, os.O_RDONLY)
+    if descriptor is None:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(most)
+
+
 def exists(directory: int, name: bytes) -> bool:
     """Whether a directory has an entry of this name; a symbolic link counts, whether or not what it names exists."""
     try:

@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from ..common import system, text
 from ..common.errors import NodeError, Unsafe, Usage
-from ..common.safety import DIRECTORY_FLAGS, exists, open_below, open_existing, private_directory
+from ..common.safety import DIRECTORY_FLAGS, exists, open_below, private_directory, read_existing
 from .others import clear_own, others
 from .remove import empty_directory, remove_tree
 from .target import TargetDirectory
@@ -250,12 +250,8 @@ class Area(TargetDirectory):
 
     def read_record(self, name: bytes) -> Dict[str, Any]:
         """A JSON record; empty if it is missing or damaged."""
-        descriptor = open_existing(self.control, name, os.O_RDONLY)
-        if descriptor is None:
+        try:
+            found = json.loads((read_existing(self.control, name) or b"{}").decode("ascii"))
+        except ValueError:
             return {}
-        with os.fdopen(descriptor, encoding="ascii") as file:
-            try:
-                found = json.load(file)
-            except ValueError:
-                return {}
         return found if isinstance(found, dict) else {}

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from ..common import text
 from ..common.errors import Damaged, NodeError, NoSpace
-from ..common.safety import open_existing
+from ..common.safety import read_existing
 from ..source.manifest import head
 from . import early, space, uses
 from .area import Area, set_name
@@ -63,11 +63,10 @@ def entries(area: Area) -> List[PublishedSet]:
 
 
 def _head(directory: int) -> Dict[str, Any]:
-    descriptor = open_existing(directory, MANIFEST, os.O_RDONLY)
-    if descriptor is None:
+    blob = read_existing(directory, MANIFEST, MAX_HEAD)
+    if blob is None:
         raise Damaged("a set without a manifest")
-    with os.fdopen(descriptor, "rb") as file:
-        return head(file.read(MAX_HEAD))[0]
+    return head(blob)[0]
 
 
 def remove(area: Area, name: bytes) -> bool:

@@ -9,7 +9,7 @@ import stat
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from ..common.errors import Damaged
-from ..common.safety import DIRECTORY_FLAGS, open_existing
+from ..common.safety import DIRECTORY_FLAGS, read_existing
 from ..source import manifest as manifests
 from ..source.manifest import FILE, Manifest
 from .resume import MANIFEST, TREE
@@ -60,21 +60,15 @@ def clear_own(directory: int, name: bytes) -> None:
 
 def early_others(directory: int) -> List[bytes]:
     """The paths in the directory of a set's early files (`early`) that are not dlrun's."""
-    listed = set(_EARLY)
-    descriptor = open_existing(directory, b"files", os.O_RDONLY)
-    if descriptor is not None:
-        with os.fdopen(descriptor, "rb") as file:
-            listed.update(TREE + b"/" + path for path in file.read().split(b"\0"))
+    files = (read_existing(directory, b"files") or b"").split(b"\0")
+    listed = _EARLY.union(TREE + b"/" + path for path in files)
     return sorted(path for path, _ in _walk(directory, b"") if path not in listed)
 
 
 def _manifest(directory: int) -> Optional[Manifest]:
     try:
-        descriptor = open_existing(directory, MANIFEST, os.O_RDONLY)
-        if descriptor is None:
-            return None
-        with os.fdopen(descriptor, "rb") as file:
-            return manifests.unpack(file.read(), trusted=True)
+        blob = read_existing(directory, MANIFEST)
+        return None if blob is None else manifests.unpack(blob, trusted=True)
     except (Damaged, OSError):
         return None
 

@@ -5,14 +5,13 @@ source and tree have it with the same size and time, and its hash is known; afte
 must still have that hash.
 """
 
-import os
 from typing import Dict, Iterator, Optional, Tuple
 
 from ..blocks import journal
 from ..blocks.blocks import Block, Blocks, is_chunk
 from ..blocks.hashing import Hasher
 from ..common.errors import Damaged, SourceFault
-from ..common.safety import open_existing
+from ..common.safety import read_existing
 from ..common.system import boot
 from ..source import delta
 from ..source.manifest import Manifest, unpack
@@ -27,11 +26,7 @@ def on_disk(directory: int, manifest: Manifest) -> bool:
     """Whether the files are safe from a power failure: they were synced, or the node has not rebooted since."""
     if manifest.info.get("complete") and manifest.info.get("synced"):
         return True
-    written = open_existing(directory, BOOT, os.O_RDONLY)
-    if written is None:
-        return False
-    with os.fdopen(written, encoding="ascii") as file:
-        return file.read() == boot()
+    return read_existing(directory, BOOT) == boot().encode("ascii")
 
 
 class EarlierRun:
@@ -71,11 +66,9 @@ def hashes_by_block(manifest: Manifest, blocks: Blocks, size: int) -> Dict[int, 
 
 def load_earlier_run(directory: int, hasher: Hasher) -> Optional[EarlierRun]:
     """The earlier run of a directory, or None without a usable manifest with the same hash function."""
-    descriptor = open_existing(directory, MANIFEST, os.O_RDONLY)
-    if descriptor is None:
+    blob = read_existing(directory, MANIFEST)
+    if blob is None:
         return None
-    with os.fdopen(descriptor, "rb") as file:
-        blob = file.read()
     try:
         found = unpack(blob)
     except Damaged:

@@ -10,7 +10,7 @@ import stat
 from typing import Any, Dict, List, NamedTuple, Optional, Set
 
 from ..common.errors import Damaged
-from ..common.safety import DIRECTORY_FLAGS, open_existing
+from ..common.safety import DIRECTORY_FLAGS, read_existing
 from ..common.system import sync_file_system
 from ..source import manifest as manifests
 from ..source.manifest import Manifest
@@ -28,16 +28,13 @@ def load(area: Area, name: bytes) -> Optional[Manifest]:
     if directory is None:
         return None
     try:
-        descriptor = open_existing(directory, MANIFEST, os.O_RDONLY)
-        if descriptor is None:
-            return None
-        with os.fdopen(descriptor, "rb") as file:
-            found = manifests.unpack(file.read(), trusted=True)
+        blob = read_existing(directory, MANIFEST)
+        found = None if blob is None else manifests.unpack(blob, trusted=True)
     except Damaged:
         return None
     finally:
         os.close(directory)
-    return found if found.info.get("complete") else None
+    return found if found is not None and found.info.get("complete") else None
 
 
 def has_options(found: Manifest, wanted: Dict[str, Any]) -> bool:
