@@ -22,6 +22,7 @@ from dlrun.system.paths import open_regular, read_bytes
 from dlrun.why import own_patterns, set_up
 from dlrun.why.known.form import Evidence, Pattern
 from dlrun.why.matching import Table
+from dlrun.why.passing_messages import COPYING
 from dlrun.why.patterns import REPORTED, is_general
 from dlrun.why.verdict import grade, plain, verdict
 
@@ -45,8 +46,7 @@ _SILENT = 2
 """The same for a process that ended by itself and did not say why: one with an exception comes before it."""
 _BY_THE_JOB = "srun: forcing job termination"
 """srun's message that it was asked to end (src/api/step_launch.c of Slurm)."""
-_COPIES = ("dlrun: copying the results to ", "dlrun: copying what the ranks wrote ")
-"""The job script's messages after the training's end, before steps that copy what it wrote (templates/lib/staging.sh)."""
+_COPIES = tuple(f"dlrun: {message.partition('{}')[0]}" for message in COPYING)
 _ENDED_BY_OTHERS = (*_ENDED_WITH, 128 + signal.SIGKILL)
 """Exit codes of processes that something else ended."""
 _WRONG = -2_000_000_000

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 
 from dlrun.why.own_messages import OwnMessages
 
+COPYING = ("copying the results to {}", "copying what the ranks wrote beside the code to {}/work")
+"""Messages after the training's end, before steps that copy what it wrote (templates/lib/staging.sh)."""
 PASSING = (
+    *COPYING,
     "caches: compiled entries did not reach all nodes, which compile by themselves; see {}/logs/stage-*.log",
     "caches: the nodes begin with the compiled entries of earlier jobs",
     "caches: {}",
@@ -48,8 +51,6 @@ PASSING = (
     "search for a free port for role {} on {}: exit code {}",
     "the walltime ends in about {} s: SIG{} to role {}",
     "{}; it starts again ({} of {})",
-    "copying the results to {}",
-    "copying what the ranks wrote beside the code to {}/work",
     "data set `{}` is read in place: {}",
     "enough of the data is on each node for the training to start; the rest follows",
     "code: the program wrote to {}: {}",

@@ -13,7 +13,8 @@ from dlrun.why.patterns import EXCEPTION, REPORTED, is_general
 
 CALL = re.compile(r'(.* |)File "[^"]+", line \d+')
 """A call in a traceback; the next line, further to the right, is its source code."""
-_RAISED = re.compile(EXCEPTION.regex)
+RAISED = re.compile(EXCEPTION.regex)
+"""An exception by its name."""
 _BELOW_A_CALL = re.compile(
     r"^\W*(?:\[\S{1,40}\]\S*\s*|\d+: |\([^()]*\bpid=[^()]*\)\s*)*"
     r"((?:(?:\w+\.)*[A-Z]|(?:[a-z_]\w*\.)+[a-z])\w*(?:: .{0,120}|\s*$))"
@@ -32,7 +33,8 @@ _WITHOUT_FILE = re.compile(r"<(?!stdin)")
 """The beginning of a path of code that was made while the program ran."""
 _THROWN = re.compile(r"terminate called after throwing an instance of '((?!std::)[^']+)'")
 _START = re.compile(r"Traceback \(most recent call last\)")
-_CHAINED = re.compile(r"The above exception was the direct cause|During handling of the above")
+CHAINED = r"The above exception was the direct cause|During handling of the above"
+"""The sentence between the tracebacks of an exception and of one that followed from it."""
 _MOST = 200
 """Characters of a message that are shown, and lines above an exception that are searched for its calls."""
 _STAMP = re.compile(r"^\W*\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[]\s|-]*")
@@ -54,7 +56,7 @@ _DERIVED = re.compile(r"(?i:cancelled|aborted|unavailable)\b")
 _REASON = re.compile(r"\s*(?:Caused by|Reason):?\s+(.+)")
 """A line below a message that has its reason, as Rust's anyhow and LLVM print it; the last of several is the first cause."""
 _APART = re.compile(
-    rf"^\W*$|^\W*\d{{4}}-\d\d|^\[|(?:INFO|WARNING|ERROR)[\]: ]|Traceback \(most|^\W*File \"|{_CHAINED.pattern}"
+    rf"^\W*$|^\W*\d{{4}}-\d\d|^\[|(?:INFO|WARNING|ERROR)[\]: ]|Traceback \(most|^\W*File \"|{CHAINED}"
 )
 """A line with which no message continues."""
 _CODE = re.compile(r"^\W*(?:assert\b|raise\b|.*\bassert\w*\()")
@@ -78,7 +80,7 @@ _NEAR = 12
 
 def exception(line: str, above: str) -> re.Match[str] | None:
     """An exception in a line, by its name or because the line above is a call of a traceback; None for another line."""
-    return _RAISED.match(line) or (_BELOW_A_CALL.match(line) if CALL.match(above) else None)
+    return RAISED.match(line) or (_BELOW_A_CALL.match(line) if CALL.match(above) else None)
 
 
 def raised(found: Evidence, lines: Sequence[str], whole: Sequence[str]) -> Evidence:
@@ -201,7 +203,7 @@ def explained(found: Evidence, lines: Sequence[str], wraps: Callable[[str], obje
 
     wraps: whether an exception is only about the failure of another call.
     """
-    raised = _RAISED.match(found.line)
+    raised = RAISED.match(found.line)
     if raised is None or found.pattern.consequence or is_general(found.pattern):
         return found
     pattern = found.pattern
@@ -237,7 +239,7 @@ def _root(lines: Sequence[str], at: int) -> str:
 
 def _whole(message: str, after: Iterable[str], code: str = "") -> str:
     """A message, cut, with the next lines where it continues there; code: the line above, for an exception without a message."""
-    after = [*itertools.takewhile(lambda line: not (_APART.search(line) or _RAISED.match(line)), after)]
+    after = [*itertools.takewhile(lambda line: not (_APART.search(line) or RAISED.match(line)), after)]
     reasons = [match[1] for match in itertools.takewhile(bool, map(_REASON.match, after)) if match]
     if reasons:
         return f"{message[: _MOST // 2]}: {reasons[-1]}"[:_MOST]
@@ -268,7 +270,7 @@ def _above(lines: Sequence[str], at: int) -> tuple[str, int | None]:
 def _before(lines: Sequence[str], first: int, start: int) -> int | None:
     """The exception above the sentence that introduces a traceback as its consequence; None without one."""
     near = [number for number in range(first, start)[::-1] if lines[number].strip(" \t|│+")][:1]
-    if not near or not _CHAINED.search(lines[near[0]]):
+    if not near or not re.search(CHAINED, lines[near[0]]):
         return None
     return next((n for n in range(first, near[0])[::-1] if exception(lines[n], lines[n - 1])), None)
 

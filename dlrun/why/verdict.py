@@ -27,9 +27,7 @@ _BLOCK = 200
 _CONTROL = re.compile(
     r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0e-\x1f\x7f-\x9f]"
 )
-_CHAINED = re.compile(
-    r"^\W*(?:\[\S+\]:?\s*|\d+: )?(?:The above exception was the direct cause|During handling of the above)"
-)
+_CHAINED = re.compile(rf"^\W*(?:\[\S+\]:?\s*|\d+: )?(?:{reported.CHAINED})")
 _WRAPPER = re.compile(
     r"ChildFailedError|Engine core initialization failed|CalledProcessError|SignalException|RayTaskError|SystemExit(?:: \d+)?\s*$"
     r"|\bHccl\w+, error code is|Process(?:Exited|Raised)Exception|Inner error is reported as above"
@@ -122,7 +120,6 @@ _SUMMARY = re.compile(
 """Messages that only say that a process ended, and those of Slurm without a mark of an error (src/api/step_launch.c)."""
 _AFTER_A_MESSAGE = frozenset(("abort", "mpi-abort", "mpi-ended", "terminated", "launcher"))
 """Consequences of an end of which the program mostly says the reason before."""
-_RAISED = re.compile(EXCEPTION.regex)
 _LOST = re.compile(
     r"\b(?:Connection(?:Reset|Aborted|Refused)?Error|BrokenPipeError|RemoteDisconnected|EOFError|_?queue\.Empty|RemoteProtocolError"
     r"|CommClosedError|StreamClosedError|ServerDisconnectedError|IncompleteRead|(?:Connect|Read)(?:ion)?(?:Error|Timeout)|ClientConnectorError)\b"
@@ -311,7 +308,7 @@ def _without_code(lines: Sequence[str]) -> list[str]:
     return [
         line
         for line, before in zip(lines, ("", *lines), strict=False)
-        if _RAISED.match(line) or not (_is_code(line, before) or _MARKS.match(line))
+        if reported.RAISED.match(line) or not (_is_code(line, before) or _MARKS.match(line))
     ]
 
 
@@ -339,9 +336,9 @@ def _without_asides(lines: Sequence[str]) -> Sequence[str]:
             aside = True
         elif not aside:
             kept.append(line)
-        elif _RAISED.match(line):
+        elif reported.RAISED.match(line):
             aside = False
-    return kept if any(map(_RAISED.match, kept)) else lines
+    return kept if any(map(reported.RAISED.match, kept)) else lines
 
 
 def _earliest(
@@ -362,7 +359,7 @@ def _earliest(
         if match and not match.pattern.consequence:
             cause = match.pattern.cause
             severe = cause in _SEVERE and not _continues(line, printed)
-            raised = severe and (_RAISED.match(line) or not ordinary)
+            raised = severe and (reported.RAISED.match(line) or not ordinary)
             if (raised or not (match.pattern.passing or ordinary)) and (least is None or cause in least):
                 found = _evidence(log, line, match)
         elif not (match or within or _is_about_an_error(line)):
