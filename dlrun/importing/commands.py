@@ -271,19 +271,14 @@ def _asks(statement: Statement) -> bool:
     words = statement.words
     first = statement.program
     if first in launch_options.LAUNCHERS:
-        return is_helper(decompose(0, words, Values({})).words) and _asks_words(
-            decompose(0, words, Values({})).words
-        )
+        inner = decompose(0, words, Values({})).words
+        return is_helper(inner) and program(inner[0]) in _ASKS and all(map(pure, inner))
     in_place = first == "sed" and any((w.literal or "").startswith("-i") for w in words)
     if first == "xargs" and len(words) > 1:
         return False
     if first in {"env", "numactl", "printf"} and not _only_shows(statement):
         return False
     return first in _ASKS and not in_place and only_input and all(map(pure, words))
-
-
-def _asks_words(words: tuple[Word, ...]) -> bool:
-    return program(words[0]) in _ASKS and all(map(pure, words))
 
 
 def pure(word: Word) -> bool:

@@ -104,18 +104,9 @@ def _chain(statement: Statement, values: Values) -> Peeled | None:
     if inner is None or statement.operator != "&&":
         return None
     # If the left side fails, the training does not start.
-    inner.before.insert(0, _or_exit(left))
+    or_exit = f"{left.source} || exit"
+    inner.before.insert(0, replace(left, source=or_exit, form=Form.CHAIN, parts=(left, left), operator="||"))
     return inner
-
-
-def _or_exit(statement: Statement) -> Statement:
-    return replace(
-        statement,
-        source=f"{statement.source} || exit",
-        form=Form.CHAIN,
-        parts=(statement, statement),
-        operator="||",
-    )
 
 
 def _group(statement: Statement, values: Values) -> Peeled | None:

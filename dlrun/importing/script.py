@@ -230,12 +230,9 @@ class Body:
             known = {"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_CPUS_PER_TASK"}
             if any(known & s.reads for s in before if not _only_values(s)):
                 return None
-        if any(self._steps_by_launcher(s) for s in before):
+        if any(role_of(part, self.values) is Role.HELPER for s in before for part in s.all()):
             return None
         return layout.agent_ranks(self.draft, launch.agent, tasks)
-
-    def _steps_by_launcher(self, statement: Statement) -> bool:
-        return any(role_of(part, self.values) is Role.HELPER for part in statement.all())
 
     def _keep_agent(self, launch: Launch, tasks: layout.Layout) -> None:
         """The agent is the program of each task."""

@@ -128,12 +128,13 @@ def _node(spec: Spec, site: Site, layout: Layout, limited: set[str], ledger: Led
         )
     there = gpus_of_node(topology, layout.node_type)
     if there is not None and layout.gpus_per_node > there:
+        fewer = f"request at most {there}" if there else "leave `gpus_per_node` out to train on CPUs"
         ledger.problem(
             "DLR018",
             f"{many(layout.gpus_per_node, 'GPU')} per node, but "
             f"{f'`{layout.node_type_name}`' if layout.node_type_name else 'this machine'} has {there or 'none'}",
             "resources.gpus_per_node",
-            help=f"{_fewer(there)}, or {_with_gpus(spec, site, layout)}",
+            help=f"{fewer}, or {_with_gpus(spec, site, layout)}",
         )
     if topology is None:
         return
@@ -151,10 +152,6 @@ def _node(spec: Spec, site: Site, layout: Layout, limited: set[str], ledger: Led
             "resources.ranks_per_node",
             help=f"use at most `cpus_per_rank: {max(1, cores // layout.ranks_per_node)}`, or `auto`",
         )
-
-
-def _fewer(gpus: int) -> str:
-    return f"request at most {gpus}" if gpus else "leave `gpus_per_node` out to train on CPUs"
 
 
 def _with_gpus(spec: Spec, site: Site, layout: Layout) -> str:

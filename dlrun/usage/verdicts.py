@@ -91,12 +91,13 @@ def _loader(run: _Run, waits: float) -> Verdict | None:
     if waits < _at("loader-bound") or len(loading) * 2 < len(run.use.ranks):
         return None
     full = statistics.fmean(one.full for one in loading)
+    in_use = statistics.fmean(one.busy_cores for one in loading)
     cores, children = loading[0].cores, max(1.0, loading[0].processes - 1)
     busy = [gpu.busy for gpu in run.use.gpus if gpu.busy is not None]
     gpus = f"GPUs idle {100 - statistics.fmean(busy):.0f} %, " if busy else ""
     evidence = (
         f"{gpus}the program of each rank waits {waits:.0%} of the time, while {full:.1f} of its {children:.0f} loading "
-        f"processes have work all the time; {_busy_cores(loading)} of the {many(cores, 'core')} of each rank are busy"
+        f"processes have work all the time; {in_use:.1f} of the {many(cores, 'core')} of each rank are busy"
     )
     if cores > children + 1:
         wanted = max(2, min(cores - 1, math.ceil(2 * children)))
@@ -104,10 +105,6 @@ def _loader(run: _Run, waits: float) -> Verdict | None:
     else:
         change = f"resources.cpus_per_rank: {max(2, 2 * cores)}, and more workers in the program's DataLoader"
     return Verdict(rule="loader-bound", evidence=evidence, change=change)
-
-
-def _busy_cores(ranks: Sequence[RankUse]) -> str:
-    return f"{statistics.fmean(one.busy_cores for one in ranks):.1f}"
 
 
 def _disk(run: _Run, waits: float) -> Verdict | None:
@@ -121,13 +118,9 @@ def _disk(run: _Run, waits: float) -> Verdict | None:
         rule="disk-bound",
         evidence=f"in {blocked:.0%} of the samples a rank waited for storage, at {size(sum(rates))}/s read and written{pressure}",
         change="data: {NAME: {source: …, strategy: copy}}, which stages it on the nodes"
-        if _reads(run)
+        if sum((one.read or 0) - (one.written or 0) for one in run.use.ranks) > 0
         else None,
     )
-
-
-def _reads(run: _Run) -> bool:
-    return sum(one.read or 0 for one in run.use.ranks) > sum(one.written or 0 for one in run.use.ranks)
 
 
 def _network(run: _Run, waits: float) -> Verdict | None:

@@ -120,7 +120,8 @@ def _as_words(option: Option) -> list[Word]:
 def repeats(statement: Statement) -> bool:
     """True if each role can run a statement for itself: it sets something up, or waits, and leaves nothing behind."""
     if not all(
-        r.operator in {">", "2>", "&>", ">&", "2>&", "<"} and _nowhere(r.source)
+        r.operator in {">", "2>", "&>", ">&", "2>&", "<"}
+        and re.fullmatch(r"[12&]?[<>]+&?\s*(?:/dev/null|[12-])", r.source)
         for r in statement.redirections
     ):
         return False
@@ -133,10 +134,6 @@ def repeats(statement: Statement) -> bool:
     if statement.form in {Form.CHAIN, Form.BLOCK, Form.GROUP, Form.PIPELINE} and not statement.background:
         return all(map(repeats, statement.parts))
     return statement.form is Form.OTHER and all(map(repeats, statement.parts))
-
-
-def _nowhere(source: str) -> bool:
-    return re.fullmatch(r"[12&]?[<>]+&?\s*(?:/dev/null|[12-])", source) is not None
 
 
 def _asks(statement: Statement) -> bool:

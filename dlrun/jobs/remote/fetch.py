@@ -122,7 +122,11 @@ def _copied(
         with Confined(here) as place, kept:
             seen = {one.name: place.status(one.name) for one in wanted}
             changed = [one for one in wanted if not _is_here(one, seen[one.name])]
-            left = {one.name for one in changed if _stays(one, seen[one.name], kept)}
+            left = {
+                one.name
+                for one in changed
+                if (old := seen[one.name]) is not None and kept.is_kept(one.name, old)
+            }
             missing = [one for one in changed if one.name not in left]
             progress = Progress(sum(one.size for one in missing if not one.link), step)
             target = Target(place=place, kept=kept, seen=seen)
@@ -139,10 +143,6 @@ def _copied(
         refused=refused,
         kept=sorted(left | target.changed),
     )
-
-
-def _stays(one: RemoteFile, here: os.stat_result | None, kept: Kept) -> bool:
-    return here is not None and kept.is_kept(one.name, here)
 
 
 @dataclass(slots=True)

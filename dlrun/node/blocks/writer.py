@@ -105,13 +105,10 @@ class Writer(LargeFile):
                 raise
             pages = 0
         if pages < len(view):
-            _clear_direct(self._descriptor)
+            # Without O_DIRECT the following writes go through the page cache.
+            flags = fcntl.fcntl(self._descriptor, fcntl.F_GETFL)
+            fcntl.fcntl(self._descriptor, fcntl.F_SETFL, flags & ~os.O_DIRECT)
             write_all(self._descriptor, view[pages:], offset + pages)
-
-
-def _clear_direct(descriptor: int) -> None:
-    """Clear O_DIRECT of an open file: the following writes go through the page cache."""
-    fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) & ~os.O_DIRECT)
 
 
 def write_all(descriptor: int, view: memoryview, offset: int) -> None:

@@ -58,7 +58,9 @@ def place(topology: Topology, request: PlacementRequest) -> Placement:
         nics=nics,
         size=used,
         request=request,
-        balance_gains=lambda: _gains(topology, free, request, found),
+        balance_gains=lambda: (
+            find_slots(topology, free, replace(request, locality="balance")).size > found.size
+        ),
         comm=comm,
     )
     if usable.trimmed:
@@ -74,11 +76,6 @@ def place(topology: Topology, request: PlacementRequest) -> Placement:
     return Placement(
         node=_summary(topology, usable), ranks=ranks, warnings=tuple(warnings), steps=tuple(steps)
     )
-
-
-def _gains(topology: Topology, free: tuple[Core, ...], request: PlacementRequest, found: Slots) -> bool:
-    """True if locality `balance` gives ranks more cores."""
-    return find_slots(topology, free, replace(request, locality="balance")).size > found.size
 
 
 def _check(request: PlacementRequest) -> None:

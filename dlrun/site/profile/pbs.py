@@ -34,7 +34,8 @@ def cluster(server: str, queues: str, nodes: str, manager: str = "") -> Cluster:
     return Cluster(
         scheduler="torque" if torque else "openpbs",
         name=name,
-        version=settings.get("pbs_version") or _version(server),
+        version=settings.get("pbs_version")
+        or (json_of(server).get("pbs_version") if _is_json(server) else None),
         queues=tuple(
             _queue(queue, attributes, default, alone)
             for queue, attributes in of_queues.items()
@@ -79,10 +80,6 @@ def stanzas(text: str) -> dict[str, dict[str, Any]]:
             else:
                 current[key] = value
     return found
-
-
-def _version(server: str) -> str | None:
-    return json_of(server).get("pbs_version") if _is_json(server) else None
 
 
 def _is_json(text: str) -> bool:
