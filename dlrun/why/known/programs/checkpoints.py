@@ -26,7 +26,7 @@ WRITERS = (
                 texts=(),
                 regex=r"No such file or directory: '([^']*)/\.metadata'",
                 source="https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",
-                means="{1} has no `.metadata`, which is written last: it is no checkpoint of this kind, or one that was not finished",
+                means="the checkpoint has no `.metadata`, which is written last: it was not finished, or is of another kind: {1}",
                 next="continue from the previous one: the newest directory that has a `.metadata`",
             ),
             Form(
