@@ -191,7 +191,7 @@ dlrun_wait() { # wait until the ranks have ended; then exit with the exit code o
       _dlrun_give_up 'a process failed and the rest did not end by themselves'
     fi
   done
-  wait "$_dlrun_main" || status=$?
+  _dlrun_reap "$_dlrun_main" || status=$?
   if ((status == 0)) && ! _dlrun_some_began; then _dlrun_give_up 'the launcher ended with exit code 0, and no rank has begun'; fi
   _dlrun_exit "$status"
 }
@@ -205,15 +205,14 @@ _dlrun_pause() { # a second, or until something ends or a signal comes
   else
     while kill -0 "$tick" 2>/dev/null && kill -0 "$_dlrun_main" 2>/dev/null; do sleep 0.1; done
   fi
-  kill "$tick" 2>/dev/null || true
-  wait "$tick" 2>/dev/null || true
+  if kill "$tick" 2>/dev/null; then wait "$tick" 2>/dev/null || true; fi # only of one that is there: see `_dlrun_is_forgotten`
 }
 
 _dlrun_watch_services() { # a service that ends before the ranks do has failed
   local step
   for step in ${_dlrun_steps[@]+"${_dlrun_steps[@]}"}; do # bash 4.2 takes an empty array for one that is not set
     if [[ $step == "$_dlrun_main" ]] || kill -0 "$step" 2>/dev/null || ! kill -0 "$_dlrun_main" 2>/dev/null; then continue; fi
-    if [[ $_dlrun_may_end == *" $step "* ]] && wait "$step"; then continue; fi
+    if [[ $_dlrun_may_end == *" $step "* ]] && _dlrun_reap "$step"; then continue; fi
     _dlrun_give_up 'a service of the job ended early'
   done
 }

@@ -33,6 +33,21 @@ _dlrun_stat() { # PID: set the array _dlrun_fields to state, parent, … of /pro
   read -ra _dlrun_fields <<<"${text##*) }" # the name before it may hold blanks, brackets and newlines
 }
 
+_dlrun_is_forgotten() { # PID of a child: true if it has ended, and bash takes it for running
+  # A trapped signal that comes in the moment in which a child ends makes `wait` drop what it has learnt: bash's trap handler
+  # jumps out of waitpid (bash 5.2, `trap_handler`). To wait for that child again would never return while there are others.
+  if kill -0 "$1" 2>/dev/null; then return 1; fi
+  [[ $'\n'$(jobs -rp)$'\n' == *$'\n'"$1"$'\n'* ]]
+}
+
+_dlrun_reap() { # PID of a child: wait for it; its exit code, or where that is forgotten false if something of the job has failed
+  if _dlrun_is_forgotten "$1"; then
+    ! _dlrun_some_failed
+  else
+    wait "$1"
+  fi
+}
+
 _dlrun_within() { # TENTHS COMMAND...: a command that may take so many tenths of a second; false if it fails, or does not end
   local waited step
   "${@:2}" </dev/null &

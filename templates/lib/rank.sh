@@ -188,9 +188,13 @@ _dlrun_wait_for_program() {
   done
   _dlrun_note_end
   if ((status > 128)); then # a signal may have ended `wait` just before the program ended by itself
-    wait "$_dlrun_child"
-    ended=$?
-    if ((ended >= 0)); then status=$ended; fi # -1: bash has lost it, since a signal came to both at the same time
+    # shellcheck source=processes.sh
+    declare -F _dlrun_tree >/dev/null || source "$DLRUN_JOB_DIR/lib/processes.sh"
+    if ! _dlrun_is_forgotten "$_dlrun_child"; then
+      wait "$_dlrun_child"
+      ended=$?
+      if ((ended >= 0)); then status=$ended; fi # -1: bash had no other child, and has forgotten this one
+    fi
   fi
   if [[ $_dlrun_watch == *_dlrun_watch_progress* && -e $DLRUN_RUN_DIR/idle/dump ]]; then # job.sh ends this one when the others have shown where they are, too
     for ((waited = 0; waited < 120; waited++)); do

@@ -2,35 +2,42 @@
 # Common functions of dlrun's own launchers: wait for ranks that are children of this shell, and print the environment as text.
 
 _dlrun_wait_for_ranks() { # END: until all have ended; the first that fails makes END end the others, and its code is the exit code
-  _dlrun_left=${#_dlrun_ranks[@]}
+  _dlrun_left=${#_dlrun_ranks[@]} _dlrun_counted=
   while ((_dlrun_left)); do
     _dlrun_signalled=
     _dlrun_code=0
     _dlrun_wait_for_one || _dlrun_code=$?
-    if [[ -n $_dlrun_signalled ]]; then continue; fi
-    _dlrun_left=$((_dlrun_left - 1))
+    _dlrun_count_ended "$_dlrun_code" && _dlrun_code=0 || _dlrun_code=$?
     if ((_dlrun_code)); then break; fi
   done
   if ((_dlrun_code)); then "$1"; fi
   exit "$_dlrun_code"
 }
 
-_dlrun_wait_for_one() { # until one of _dlrun_ranks has ended, or a signal came; its exit code
-  local i
+_dlrun_wait_for_one() { # until one of _dlrun_ranks has ended, or a signal came
+  local pid
   if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 403)); then
     wait -n
     return $? # a bare one gives another status where a trap runs
   fi
   while [[ -z $_dlrun_signalled ]]; do
-    for i in "${!_dlrun_ranks[@]}"; do
-      if ! kill -0 "${_dlrun_ranks[i]}" 2>/dev/null; then
-        set -- "${_dlrun_ranks[i]}"
-        unset -v '_dlrun_ranks[i]'
-        wait "$1"
-        return $?
-      fi
+    for pid in "${_dlrun_ranks[@]}"; do
+      if [[ $_dlrun_counted != *" $pid "* ]] && ! kill -0 "$pid" 2>/dev/null; then return 0; fi
     done
     sleep 0.1
+  done
+}
+
+_dlrun_count_ended() { # CODE of `wait -n`: the ranks that have ended since; the exit code of one that failed. `wait -n` misses one at a signal
+  local pid code
+  for pid in "${_dlrun_ranks[@]}"; do
+    if [[ $_dlrun_counted == *" $pid "* ]] || kill -0 "$pid" 2>/dev/null; then continue; fi
+    _dlrun_counted+=" $pid "
+    _dlrun_left=$((_dlrun_left - 1))
+    code=0
+    _dlrun_reap "$pid" 2>/dev/null || code=$?
+    if ((code == 127)); then code=$1; fi # or the shell has forgotten what `wait -n` has reported
+    if ((code)); then return "$code"; fi
   done
 }
 
