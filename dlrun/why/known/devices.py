@@ -42,7 +42,6 @@ WRITERS = (
             Form(
                 cause="gpu-build",
                 texts=(
-                    "No supported GPU(s) detected to run this container",
                     "requires device with capability",
                     "No operator found for `memory_efficient_attention_forward`",
                     "compute capability {1} or higher required",
@@ -303,6 +302,7 @@ WRITERS = (
                     "Failed to initialize NVML: Insufficient Permissions",
                     "Can't initialize NVML",
                     "No supported GPU was found",
+                    "No supported GPU(s) detected to run this container",
                     "No supported gpu backend found!",
                     "CUDAAccelerator` can not run on your system",
                     "no supported devices found for platform CUDA",
@@ -333,6 +333,7 @@ WRITERS = (
                     "device-side assert triggered",
                     "an illegal memory access was encountered",
                     "CUDA_ERROR_ILLEGAL_ADDRESS",
+                    "cudaErrorIllegalAddress",
                     "misaligned address",
                     "unspecified launch failure",
                     "CUDA_ERROR_LAUNCH_FAILED",

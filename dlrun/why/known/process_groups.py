@@ -364,6 +364,17 @@ WRITERS = (
                 anywhere=True,
             ),
             Form(
+                cause="communication",
+                texts=(),
+                regex=r"NCCL error in: \S+, invalid (?:argument|usage)\b",
+                source="https://github.com/facebookresearch/ParlAI/issues/3084",
+                means="NCCL rejected what it was given: often two ranks use one GPU, or ranks have different numbers of ranks",
+                check="`environment.variables: {NCCL_DEBUG: WARN}`: its own line has the reason",
+                next="call `torch.cuda.set_device(LOCAL_RANK)` first, and give every rank one WORLD_SIZE; `environment.variables: {NCCL_DEBUG: WARN}` shows NCCL's own reason",
+                consequence=True,
+                anywhere=True,
+            ),
+            Form(
                 cause="rank-variables",
                 texts=(),
                 regex=r"KeyError: '((?:LOCAL_|GROUP_)?RANK|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT)|(?:SLURM|OMPI|PMI|PBS)_\w+)'",

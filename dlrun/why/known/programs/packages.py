@@ -49,6 +49,13 @@ WRITERS = (
             ),
             Form(
                 cause="command-missing",
+                texts=("SLURM does not appear to be installed",),
+                source="https://github.com/facebookresearch/ParlAI/issues/3084",
+                means="the program asks Slurm's commands (`scontrol`) for its nodes, and they are not where it runs",
+                next="run it outside the container, or start its usual program with the variables that dlrun sets (MASTER_ADDR, RANK, WORLD_SIZE)",
+            ),
+            Form(
+                cause="command-missing",
                 texts=('Could not detect "{1}", are you indeed on a slurm cluster',),
                 source="https://github.com/haoyi-duan/WorldScore/issues/10",
                 means="the program submits jobs of its own (submitit), and `{1}` is not where it runs",
