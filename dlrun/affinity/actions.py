@@ -22,8 +22,9 @@ from dlrun.plan.affinity import place
 from dlrun.plan.affinity.presets import default_comm_cores, known_preset, preset
 from dlrun.plan.binding import PLANNED, request_of
 from dlrun.system.writing import edit, write_output
+from dlrun.terminal import table
 from dlrun.terminal.printing import echo, notice, warn
-from dlrun.terminal.table import Rows
+from dlrun.terminal.table import Column, Rows, show as show_table
 
 KEYS = (*PLANNED, "loader_cores")
 """Options that are keys of a spec's `placement:` under the same name."""
@@ -237,9 +238,6 @@ def _table(task: PlacementTask, placement: Placement) -> str:
 
 def _cells(titles: Sequence[str], rows: Rows, *, to_file: bool) -> str:
     """A table: plain text in a file, drawn on a terminal with the columns that fit its width."""
-    from dlrun.terminal import table
-    from dlrun.terminal.table import Column
-
     if to_file:
         return table.table(titles, rows)
     return table.text([Column(title=title, drop=_DROPPED.get(title, 0)) for title in titles], rows)
@@ -317,7 +315,6 @@ def measure(task: PlacementTask) -> None:
     from dlrun.affinity import measure as affinity_measure
     from dlrun.plan.affinity.candidates import candidates
     from dlrun.render.placement_table import headline
-    from dlrun.terminal.table import Column, show as show_table
 
     trained = task.options["command"]
     vary = not trained and not any(rank.gpus for rank in task.placement().ranks)

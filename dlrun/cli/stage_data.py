@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -157,8 +158,6 @@ def command(
 
 def _check_destination(to: str) -> None:
     """Raise Invalid if the parent directory does not exist: a mistyped path must not be created."""
-    from pathlib import Path
-
     from dlrun.errors import Invalid
     from dlrun.jobs.staging.plan import expanded_here
     from dlrun.model.text import Text, expanding
@@ -176,7 +175,6 @@ def _print(event: dict[str, Any]) -> None:
 
 def _here(planned: StagingJob, *, as_json: bool) -> int:
     import tempfile
-    from pathlib import Path
 
     from dlrun.jobs.staging import run as staging_run
 
@@ -258,8 +256,6 @@ def _look_after(
     clean: bool,
     as_json: bool,
 ) -> int:
-    from pathlib import Path
-
     from dlrun.jobs.staging.run import manage
     from dlrun.terminal.colour import drawn
 
@@ -288,8 +284,6 @@ def _look_after(
 
 def _show_caches(directory: str) -> None:
     """List the caches of compilers beside a staging directory (templates/lib/caches.sh): one for each environment."""
-    from pathlib import Path
-
     from dlrun.jobs.hubs.store import size_of
     from dlrun.usage.formats import clock
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -309,8 +310,6 @@ def detect(
     NUMA nodes, CPU numbering, GPUs, adapters, disks and MPI can be detected only on compute nodes: use --probe, or run
     this command in a job. The hardware of the login node is not used.
     """
-    from pathlib import Path
-
     from dlrun.model.units import Duration
     from dlrun.site.profile import detect as site_detect, probe as site_probe, query as site_query
     from dlrun.system.inputs.profiles import Machine
@@ -365,8 +364,6 @@ def import_(
     (one or several): `scontrol show config`, `scontrol show partition`, `scontrol show node`, `pbsnodes -a -F json`,
     `qstat -Qf -F json`, `qmgr -c "print server"`.
     """
-    from pathlib import Path
-
     from dlrun.site.imports.files import import_files
 
     paths = [Path(name) for name in files]

@@ -34,7 +34,7 @@ from dlrun.jobs.records import (
     submitter,
 )
 from dlrun.jobs.records.jobs import Job
-from dlrun.jobs.submission.acceptance import expected_start
+from dlrun.jobs.submission.acceptance import expected_start, judged
 from dlrun.jobs.submission.files import files
 from dlrun.model.plan import Plan
 from dlrun.model.record import record
@@ -182,8 +182,6 @@ def check_with_scheduler(
     scheduler = backends.scheduler(plan.scheduler)
     _check_client(plan)
     if scheduler.ACCEPTANCE is not None:
-        from dlrun.jobs.submission.acceptance import judged  # noqa: PLC0415 - only for schedulers without a check of their own
-
         with clients.named(plan.scheduler):
             return judged(scheduler.ACCEPTANCE, plan, clients.soon)
     arguments = scheduler.submit("job.sh", check=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -216,8 +217,6 @@ def _study(
     given: dict[str, Any],
 ) -> Any:
     """The study to resume, else a new one."""
-    from dataclasses import replace
-
     from dlrun.jobs.queue import study as studies
     from dlrun.jobs.records import directories
     from dlrun.jobs.remote.destination import login_of
@@ -273,8 +272,6 @@ def _study(
 @_output_options
 def show(directory: Path, samples: float | None, bound: float | None, **output: Any) -> int:
     """Print the table of a study, complete or not; nothing is submitted."""
-    from dataclasses import replace
-
     from dlrun.jobs.queue import study as studies
 
     study = studies.find(directory)
