@@ -132,7 +132,7 @@ def test_points_are_added_while_others_run(alice):
     assert states == ["running"] * NODES * PLACES + ["pending"] * 12
     (place / "go").touch()
     runs = alice.ended(job, 120)
-    assert [run["state"] for run in runs] == ["completed"] * (first + 10), (runs, alice.log(job))
+    assert [run["state"] for run in runs] == ["completed"] * (first + 10), f"{runs}\n{alice.log(job)}"
     log = alice.log(job)
     for point in range(first + 10):
         assert log.count(f"point {point} ended with exit code 0") == 1
@@ -158,7 +158,7 @@ def test_points_that_were_added_run_in_the_next_start(alice):
     more = {"name": "test", "framework": "torch", **spec, "sweep": {**sweep, "x": [12, 13]}}
     alice.dlrun("submit", str(alice.write("more.yaml", more)), "--add-to", job)
     runs = alice.ended(job, 300)
-    assert [run["state"] for run in runs] == ["completed"] * 14, (runs, alice.log(job))
+    assert [run["state"] for run in runs] == ["completed"] * 14, f"{runs}\n{alice.log(job)}"
     assert "14 of 14 points to run" in alice.log(job)
 
 
@@ -166,7 +166,7 @@ def run_out_of_time(alice):
     """Run points, half of which do not end by themselves; the job's id, and the points that are left."""
     job = submit(alice, "sleep $((300 * ($0 % 2)))", 26, resources=resources(walltime="1m"))
     runs = alice.ended(job, 180)
-    assert {run["state"] for run in runs[1::2]} == {"timed out"}, (runs, alice.log(job))
+    assert {run["state"] for run in runs[1::2]} == {"timed out"}, f"{runs}\n{alice.log(job)}"
     alice.left_nothing(job, [f"n{number}" for number in range(1, NODES + 1)])
     return job, [run["task"] for run in runs if run["state"] != "completed"]
 
@@ -188,7 +188,7 @@ def test_the_next_start_of_the_job_goes_on_with_what_is_left(alice):
     ending = {"checkpoint": {"signal": "USR1", "before_end": "30s"}, "on_failure": {"requeue": 2}}
     job = submit(alice, script, 30, resources=resources(walltime="1m"), **ending)
     runs = alice.ended(job, 420)
-    assert {run["state"] for run in runs} == {"completed"}, (runs, alice.log(job))
+    assert {run["state"] for run in runs} == {"completed"}, f"{runs}\n{alice.log(job)}"
     log = alice.log(job)
     assert "another start of the job follows" in log
     assert log.count("30 points to run") == 2
@@ -300,7 +300,7 @@ def test_the_next_start_goes_on_after_the_loss_of_the_first_node(alice):
     finally:
         alice.cluster.start_node(first)
     runs = alice.ended(job, 300)
-    assert {run["state"] for run in runs} == {"completed"}, (runs, alice.log(job))
+    assert {run["state"] for run in runs} == {"completed"}, f"{runs}\n{alice.log(job)}"
     for point in range(20):
         *others, last = spans(place, point)
         assert last[-1] is not None

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from tests.cluster import Cluster, ClusterSpec, NodeType, why_not
+from tests.cluster.errors import ClusterError
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, User
 from tests.cluster.staged import PROGRAMS, names
@@ -127,7 +128,14 @@ def test_a_job_that_the_scheduler_requeues(alice, submit):
     for path in place.glob("written-*"):
         path.unlink()
     alice.cluster.on("login", ["scontrol", "requeue", job], user="root", check=True)
-    await_true(lambda: len(list(place.glob("written-*"))) == 2, 240, "both ranks to write again")
+    try:
+        await_true(lambda: len(list(place.glob("written-*"))) == 2, 240, "both ranks to write again")
+    except ClusterError as error:
+        logs = "\n".join(
+            f"{path.name}\n{path.read_text()}" for path in sorted((place / "logs").glob("*.log"))
+        )
+        msg = f"{error}\n{alice.state(job)}\n{logs}"
+        raise ClusterError(msg) from None
     starts = [
         line for line in (place / "logs" / "rank-0.log").read_text().splitlines() if line in ("True", "False")
     ]
