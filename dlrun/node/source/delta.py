@@ -19,14 +19,23 @@ def unchanged(old: Manifest, new: Manifest) -> Dict[int, int]:
     if (old.xattrs or new.xattrs) and old.id() != new.id():
         return {}
     compares_ctimes = bool(old.ctimes and new.ctimes)
-    # By directory and name instead of by path: joining millions of paths takes longer than comparing them.
-    numbers = {path: number for number, path in enumerate(new.dirs)}
-    known = [numbers.get(path, -1) for path in old.dirs]
-    before = zip([known[parent] for parent in old.parents], old.names, _states(old, compares_ctimes))
-    places = {key: entry for entry, key in enumerate(before)}
-    after = zip(new.parents, new.names, _states(new, compares_ctimes))
-    pairs = ((entry, places[key]) for entry, key in enumerate(after) if key in places)
-    found = {entry: there for entry, there in pairs if new.kinds[entry] == FILE}
+    states, kinds = (_states(old, compares_ctimes), _states(new, compares_ctimes)), new.kinds
+    if (old.dirs, old.parents, old.names) == (new.dirs, new.parents, new.names):
+        # Nothing was added, removed or renamed: entries have their numbers, and no name needs to be looked up.
+        same = enumerate(before == now for before, now in zip(*states))
+        found = {entry: entry for entry, equal in same if equal and kinds[entry] == FILE}
+    else:
+        # By directory and name instead of by path: joining millions of paths takes longer than comparing them.
+        numbers = {path: number for number, path in enumerate(new.dirs)}
+        known = [numbers.get(path, -1) for path in old.dirs]
+        before_it = zip([known[parent] for parent in old.parents], old.names, states[0])
+        places = {key: entry for entry, key in enumerate(before_it)}
+        pairs = (
+            (entry, places[key])
+            for entry, key in enumerate(zip(new.parents, new.names, states[1]))
+            if key in places
+        )
+        found = {entry: there for entry, there in pairs if kinds[entry] == FILE}
     if compares_ctimes and len(found) < new.files():
         found.update(_same_inodes(old, new, found, lambda m, e: (*_status(m, e), m.inodes[e], m.ctimes[e])))
     return found
@@ -78,7 +87,7 @@ def proved(
     hashes_of(entry): the hashes of a file of the new version as it is now, or None if it cannot be read. Ends once more
     than half of the files have changed: then reading the others first would only cost time.
     """
-    wanted = old.hashes()
+    wanted = old.hashes() if pairs else {}
     found: Dict[int, bytes] = {}
     for number, (entry, before) in enumerate(sorted(pairs.items())):
         if number >= TRIES and 2 * len(found) < number:

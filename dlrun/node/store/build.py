@@ -3,7 +3,7 @@
 import contextlib
 import os
 from array import array
-from typing import Dict, Iterable, List, Set, Tuple
+from typing import Dict, Iterable, List, Optional, Set, Tuple
 
 from ..blocks import journal
 from ..blocks.blocks import Blocks
@@ -18,7 +18,7 @@ from . import resume, space
 from .layout import FileLayout, Layout, layout_of
 from .resume import BOOT, MANIFEST, TREE
 from .target import TargetDirectory
-from .versions import open_published
+from .versions import InPlace, open_published
 
 PATH_MAX = 4096  # linux/limits.h: bytes of a path, with the zero byte at its end
 
@@ -63,7 +63,8 @@ class Build:
     """An unfinished set in its part directory; the caller holds the set's lock.
 
     kept: block number -> hashes of the valid blocks of an earlier run; strategy: `copy` (files) or `pack` (one tar file);
-    verify: read kept blocks back and compare their hashes.
+    verify: read kept blocks back and compare their hashes; in_place: whether the published version may become this one (see
+    `versions`), which then has the files of some blocks.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Build:
         hasher: Hasher,
         strategy: str = "copy",
         verify: bool = False,
+        in_place: bool = False,
     ) -> None:
         self.target, self.name, self._verify = target, name, verify
         self.manifest, self.blocks, self.hasher = manifest, blocks, hasher
@@ -87,8 +89,9 @@ class Build:
         self.layout: Layout = layout_of(strategy, self.tree, manifest, blocks, name)
         self.kept = self._resume(self.directory, self.layout)
         self._clear()
-        if not self.kept:
-            self.kept = self._reuse_published()
+        self.in_place: Optional[InPlace] = None
+        if in_place or not self.kept:
+            self.kept.update(self._reuse_published(in_place))
         self._record()
 
     def _resume(self, directory: int, there: Layout) -> Dict[int, bytes]:
@@ -105,13 +108,25 @@ class Build:
         verify = self._verify or not resume.on_disk(directory, earlier.manifest)
         return resume.valid_blocks(earlier, there, self.manifest, self.blocks, verify)
 
-    def _reuse_published(self) -> Dict[int, bytes]:
-        """Create the files that the published version has, too, which stays until this one is published; their blocks."""
+    def _reuse_published(self, in_place: bool) -> Dict[int, bytes]:
+        """Create the files that the published version has, too, which stays until this one is published; their blocks.
+
+        in_place: or leave them there, if possible.
+        """
         if not isinstance(self.layout, FileLayout) or self.manifest.xattrs:
             # A tar file is written again as a whole; and setting attributes would change the published files.
             return {}
         published = open_published(self.target, self.name, self.hasher, self._verify)
         if published is None:
+            return {}
+        if in_place and not self._verify:
+            found = InPlace(published, self.manifest, self.blocks)
+            if found.kept:
+                self.in_place, self.layout.elsewhere = found, found.files
+                self.layout.published = published.tree
+                return found.kept
+        if self.kept:
+            published.close()
             return {}
         with published:
             kept = published.take(self.manifest, self.blocks, self.tree)
@@ -182,8 +197,16 @@ class Build:
         self.manifest.digest_size = self.hasher.size
         self.manifest.digests = b"".join(found[number] for number in range(len(self.blocks)))
 
+    def link_unchanged(self) -> None:
+        """Create the files that were left in the published version, which is to be removed, here."""
+        if self.in_place is not None and isinstance(self.layout, FileLayout):
+            self.in_place.link(self.tree)
+            self.in_place, self.layout.elsewhere = None, {}
+
     def complete(self) -> List[str]:
         """Create links, set modes and times, compare all names; returns lines for the report about attributes lost."""
+        if self.in_place is not None and not self.in_place.is_possible():
+            self.link_unchanged()
         return self.layout.finish()
 
     def publish(self, sync: bool) -> None:
@@ -191,6 +214,9 @@ class Build:
         self.manifest.info = dict(self.manifest.info, complete=True, synced=sync)
         # They are for the copy of this version only; from now on all hashes are known.
         self.manifest.cuts, self.manifest.known = array("I"), {}
+        if self.in_place is not None:
+            self._publish_in_place(self.in_place, sync)
+            return
         write_file(self.directory, MANIFEST, self.manifest.pack())
         journal.remove(self.directory)
         if sync:
@@ -202,6 +228,37 @@ class Build:
             os.utime(MANIFEST, dir_fd=self.directory)
         if sync:
             os.fsync(self.target.directory)
+
+    def _publish_in_place(self, place: InPlace, sync: bool) -> None:
+        """Move the new files into the published version; after a power failure, too, it counts before and after that only."""
+        directory = place.published.directory
+
+        def flush() -> None:
+            if sync:
+                sync_file_system(directory)
+
+        flush()
+        write_file(directory, MANIFEST, self._incomplete())
+        # A version that was not flushed is read back after a power failure anyway.
+        if sync or place.published.manifest.info.get("synced"):
+            sync_file_system(directory)
+        place.move(self.tree)
+        flush()
+        write_file(directory, BOOT, boot().encode("ascii"))
+        write_file(directory, MANIFEST, self.manifest.pack())
+        flush()
+        place.published.close()
+        self.abandon()
+
+    def _incomplete(self) -> bytes:
+        """The manifest, without hashes and as one of a set that is not complete."""
+        found = self.manifest
+        kept = found.info, found.digests, found.digest_size
+        found.info, found.digests, found.digest_size = dict(found.info, complete=False), b"", 0
+        try:
+            return found.pack()
+        finally:
+            found.info, found.digests, found.digest_size = kept
 
     def abandon(self) -> None:
         """Remove the unfinished set: it is damaged, or its space is needed. A published version stays."""

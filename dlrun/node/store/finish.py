@@ -18,10 +18,9 @@ def finish(root: int, manifest: Manifest, large: List[int]) -> List[str]:
 
     `large`: entries written in chunks. Raises Damaged for a missing or an extra name.
     """
+    finish_large(root, manifest, large)
     directories = DirectoryCache(root)
     try:
-        for entry in large:
-            finish_large_file(manifest, entry, directories(manifest.dirs[manifest.parents[entry]]))
         lost = _set_attributes(directories, manifest)
         _create_links(directories, manifest)
     finally:
@@ -31,8 +30,18 @@ def finish(root: int, manifest: Manifest, large: List[int]) -> List[str]:
         what = "missing {}" if missing else "unexpected {}"
         message = "the copy differs from the source: {}".format(what.format(text.names(missing or extra)))
         raise Damaged(message, "another program changed it; run again")
-    _finish_directories(root, manifest)
+    finish_directories(root, manifest)
     return lost
+
+
+def finish_large(root: int, manifest: Manifest, entries: List[int]) -> None:
+    """Set modes and times of the files written in chunks."""
+    directories = DirectoryCache(root)
+    try:
+        for entry in entries:
+            finish_large_file(manifest, entry, directories(manifest.dirs[manifest.parents[entry]]))
+    finally:
+        directories.close()
 
 
 def finish_large_file(manifest: Manifest, entry: int, directory: int) -> None:
@@ -86,7 +95,8 @@ def _create_links(directories: DirectoryCache, manifest: Manifest) -> None:
         os.link(names[first], names[entry], src_dir_fd=there, dst_dir_fd=here, follow_symlinks=False)
 
 
-def _finish_directories(root: int, manifest: Manifest) -> None:
+def finish_directories(root: int, manifest: Manifest) -> None:
+    """Set modes and times of all directories."""
     directories = DirectoryCache(root)
     # Children before parents: a parent that has lost its search permission would block them.
     for number in range(len(manifest.dirs) - 1, -1, -1):

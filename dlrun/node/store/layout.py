@@ -7,21 +7,21 @@ kept, and completes the tree.
 import contextlib
 import os
 import stat
-from typing import List, Optional, Set, Tuple, Union
+from typing import Container, Dict, List, Optional, Set, Tuple, Union
 
-from ..blocks.blocks import Blocks
+from ..blocks.blocks import Block, Blocks
 from ..blocks.hashing import Hasher
 from ..blocks.reader import Reader
 from ..blocks.writer import Writer, write_all
 from ..common import text
-from ..common.errors import Damaged
+from ..common.errors import Damaged, SourceFault
 from ..source.manifest import FILE, LINK, Manifest
 from . import tree
-from .finish import finish
+from .finish import finish, finish_large
 from .remove import remove_tree
 from .tarball import TarMap, TarReader, TarWriter, open_tar
 
-AnyReader = Union[Reader, TarReader]
+AnyReader = Union[Reader, TarReader, "_TwoPlaces"]
 AnyWriter = Union[Writer, TarWriter]
 
 
@@ -32,6 +32,9 @@ class FileLayout:
 
     def __init__(self, root: int, manifest: Manifest, blocks: Blocks) -> None:
         self.root, self.manifest, self.blocks = root, manifest, blocks
+        # Files that stay in the published version (`versions`), and its tree, to which the others are moved.
+        self.elsewhere: Dict[int, int] = {}
+        self.published = -1
 
     def matching(self, entries: Set[int], complete: bool) -> Set[int]:
         """The entries whose files exist with their size and time.
@@ -56,11 +59,17 @@ class FileLayout:
     def begin(self) -> None:
         """Create directories and large files; raises NoSpace."""
         tree.make_directories(self.root, self.manifest)
-        tree.make_large(self.root, self.manifest, self.blocks.large)
+        tree.make_large(self.root, self.manifest, self._large())
+
+    def _large(self) -> List[int]:
+        return [entry for entry in self.blocks.large if entry not in self.elsewhere]
 
     def reader(self, hasher: Hasher) -> AnyReader:
         """A reader of the copy, for one thread."""
-        return Reader(self.root, self.manifest, hasher, timed=False)
+        here = Reader(self.root, self.manifest, hasher, timed=False)
+        if not self.elsewhere:
+            return here
+        return _TwoPlaces(here, Reader(self.published, self.manifest, hasher, timed=False), self.elsewhere)
 
     def writer(self, sync: bool) -> AnyWriter:
         """A writer, for one thread."""
@@ -68,7 +77,29 @@ class FileLayout:
 
     def finish(self) -> List[str]:
         """Complete the tree; returns report lines about attributes lost."""
+        if self.elsewhere:
+            finish_large(self.root, self.manifest, self._large())
+            return []
         return finish(self.root, self.manifest, self.blocks.large)
+
+
+class _TwoPlaces:
+    """A reader of a copy of which some files are elsewhere, and the others are moved there at its end."""
+
+    def __init__(self, here: Reader, there: Reader, elsewhere: Container[int]) -> None:
+        self._here, self._there, self._elsewhere = here, there, elsewhere
+
+    def read(self, block: Block, view: memoryview) -> bytes:
+        """As `Reader.read`."""
+        if block.first not in self._elsewhere:
+            with contextlib.suppress(SourceFault):
+                return self._here.read(block, view)
+        return self._there.read(block, view)
+
+    def close(self) -> None:
+        """Close every descriptor."""
+        self._here.close()
+        self._there.close()
 
 
 def identity(status: os.stat_result) -> Tuple[int, int]:

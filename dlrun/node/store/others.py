@@ -17,7 +17,7 @@ from .tree import is_lock
 
 _SCRIPTS = b"bin"  # of `fix-venv`
 _EARLY = {b"data", b"files", b"new-files", b"state", b"new-state", b"lock"}
-_OWN = {MANIFEST, b"new-" + MANIFEST, b"boot", b"new-boot"}
+OWN = {MANIFEST, b"new-" + MANIFEST, b"boot", b"new-boot"}
 
 
 def others(directory: int, name: bytes) -> List[bytes]:
@@ -33,7 +33,7 @@ def others(directory: int, name: bytes) -> List[bytes]:
     published = os.stat(MANIFEST, dir_fd=directory, follow_symlinks=False)
     extra = []
     for path, status in _walk(directory, b""):
-        if path in _OWN or path in scripts:
+        if path in OWN or path in scripts:
             continue
         if path not in files or _is_changed(found, files[path], status, published):
             extra.append(path)

@@ -64,13 +64,16 @@ def hashes_by_block(manifest: Manifest, blocks: Blocks, size: int) -> Dict[int, 
     return found
 
 
-def load_earlier_run(directory: int, hasher: Hasher) -> Optional[EarlierRun]:
-    """The earlier run of a directory, or None without a usable manifest with the same hash function."""
+def load_earlier_run(directory: int, hasher: Hasher, trusted: bool = False) -> Optional[EarlierRun]:
+    """The earlier run of a directory, or None without a usable manifest with the same hash function.
+
+    trusted: it is that of a published set, as which `unpack` takes it.
+    """
     blob = read_existing(directory, MANIFEST)
     if blob is None:
         return None
     try:
-        found = unpack(blob)
+        found = unpack(blob, trusted)
     except Damaged:
         return None
     return EarlierRun(directory, found, hasher) if found.info.get("hash") == hasher.name else None

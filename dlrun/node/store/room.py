@@ -64,6 +64,7 @@ def remove_old_version(area: Area, name: bytes, build: Build) -> bool:
         return False
     if left is not None and left + files < count:
         return False
+    build.link_unchanged()
     area.remove_published(name)
     return True
 

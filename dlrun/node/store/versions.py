@@ -1,8 +1,13 @@
-"""Make a new version of a data set from the files of the published one: hard links, or copies on the same disk.
+"""Make a new version of a data set from the files of the published one: hard links, copies on the same disk, or in place.
 
 A file is shared by a hard link only if this user owns it, no other user can write it, and it still has the size, times and
 mode of its manifest. A file with another mode or time than in the new version is copied. Before either, a file that may
 have been written since it was published is read and compared with its hash.
+
+Of many files few have changed: to give each of the others a second name, and remove the first, takes longer than all else.
+So where the new version only adds and replaces files, they are moved into the published tree (`InPlace`), which stays as it
+is until all of them are written. While they are moved, its manifest is one of a set that is not complete: what a kill leaves
+counts as none, and the next run removes it and copies all.
 """
 
 import contextlib
@@ -10,25 +15,28 @@ import os
 import stat
 from typing import Dict, List, Optional, Set, Tuple
 
-from ..blocks.blocks import Blocks, whole_file
+from ..blocks.blocks import Block, Blocks, whole_file
 from ..blocks.buffer import SLACK, BufferPool
 from ..blocks.hashing import Hasher
 from ..blocks.reader import Reader
 from ..blocks.writer import write_all
-from ..common.errors import SourceFault
+from ..common import text
+from ..common.errors import Damaged, SourceFault
 from ..common.fork import ForkedCall
 from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, open_below
 from ..common.system import usable_cores
 from ..source import delta
 from ..source.manifest import CHUNK, FILE, Manifest
-from .finish import set_mode_and_time
+from .finish import finish_directories, set_mode_and_time
+from .others import OWN
 from .resume import MANIFEST, TREE, EarlierRun, load_earlier_run, on_disk
 from .target import TargetDirectory
-from .tree import make_directories
+from .tree import check_names, make_directories
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 OTHERS_WRITE = 0o022
 MAX_HELPERS = 3  # processes besides this one
+OWNER = 0o700  # permissions of a directory with which its owner can replace files in it
 PAIRS_PER_HELPER = 2000  # files from which on another process is worth its start (about 5 ms)
 
 
@@ -43,7 +51,7 @@ class Published:
         self.manifest, self._hasher = earlier.manifest, earlier.hasher
         self._hashes = self.manifest.hashes()
         # The manifest is written after all files of the set: a file with a later ctime was changed since.
-        self._made = os.stat(MANIFEST, dir_fd=directory, follow_symlinks=False).st_ctime_ns
+        self.made = os.stat(MANIFEST, dir_fd=directory, follow_symlinks=False).st_ctime_ns
         self._reader = Reader(tree, self.manifest, self._hasher, timed=False)
         self._view = BufferPool(1).acquire()
         self._clean = True
@@ -56,6 +64,10 @@ class Published:
             # The new links have changed the ctimes of files that were as published; see `warm`.
             with contextlib.suppress(OSError):
                 os.utime(MANIFEST, dir_fd=self.directory)
+        self.close()
+
+    def close(self) -> None:
+        """Close every descriptor."""
         self._reader.close()
         os.close(self.tree)
         os.close(self.directory)
@@ -77,17 +89,20 @@ class Published:
         }
         wanted = {e for block in whole.values() for e in range(block.first, block.first + block.file_count)}
         make_directories(root, new)
-        self._check_others(set(self.manifest.hashes()) - {origin[entry] for entry in wanted})
+        self._check_others(set(self._hashes) - {origin[entry] for entry in wanted})
         made = self._make_with_helpers(new, root, [(entry, origin[entry]) for entry in sorted(wanted)])
-        size = self._hasher.size
         found: Dict[int, bytes] = {}
         for number, block in whole.items():
             entries = range(block.first, block.first + block.file_count)
             if all(entry in made for entry in entries):
-                start = block.offset // CHUNK * size
-                parts = (self._hashes[origin[e]] for e in entries)
-                found[number] = b"".join(h[start : start + size] for h in parts)
+                found[number] = self.hashes_of(block, [origin[entry] for entry in entries])
         return found
+
+    def hashes_of(self, block: Block, files: List[int]) -> bytes:
+        """The hashes of a block of a new version whose content `files` of this version have."""
+        size = self._hasher.size
+        start = block.offset // CHUNK * size
+        return b"".join(self._hashes[file][start : start + size] for file in files)
 
     def create(self, new: Manifest, root: int, pairs: List[Tuple[int, int]]) -> Set[int]:
         """Create files of this version below `root`, each pair an entry of `new` and its file here; those that could be."""
@@ -102,7 +117,7 @@ class Published:
             with contextlib.suppress(OSError):
                 directory = directories(old.dirs[old.parents[entry]])
                 status = os.stat(old.names[entry], dir_fd=directory, follow_symlinks=False)
-                self._clean = self._clean and status.st_ctime_ns <= self._made
+                self._clean = self._clean and status.st_ctime_ns <= self.made
         directories.close()
 
     def _make_with_helpers(self, new: Manifest, root: int, pairs: List[Tuple[int, int]]) -> Set[int]:
@@ -133,7 +148,7 @@ class Published:
                     directories = old.parents[before], new.parents[entry]
                     here, there = source(old.dirs[directories[0]]), target(new.dirs[directories[1]])
                 status = os.stat(name, dir_fd=here, follow_symlinks=False)
-                touched = status.st_ctime_ns > self._made
+                touched = status.st_ctime_ns > self.made
                 clean = clean and not touched
                 found = (status.st_mode, status.st_uid, status.st_size, status.st_mtime_ns)
                 if found != (stat.S_IFREG | mode, user, old.sizes[before], mtime):
@@ -191,7 +206,7 @@ def open_published(target: TargetDirectory, name: bytes, hasher: Hasher, verify:
     directory = target.published(name)
     if directory is None:
         return None
-    earlier = load_earlier_run(directory, hasher) if hasher.size else None
+    earlier = load_earlier_run(directory, hasher, trusted=True) if hasher.size else None
     try:
         if earlier is None or not earlier.manifest.digests or earlier.manifest.info.get("strategy") != "copy":
             raise FileNotFoundError
@@ -200,3 +215,112 @@ def open_published(target: TargetDirectory, name: bytes, hasher: Hasher, verify:
     except OSError:
         os.close(directory)
         return None
+
+
+class InPlace:
+    """What the published version and the new one have in common, which stays where it is.
+
+    kept: block number -> hashes of the blocks whose files all stay; files: entry of the new version -> that of the published
+    one. Both are empty if the new version lacks a name of the published one, or if a published file may have been changed.
+    """
+
+    def __init__(self, published: Published, new: Manifest, blocks: Blocks) -> None:
+        self.published, self._new = published, new
+        self.kept: Dict[int, bytes] = {}
+        self.files: Dict[int, int] = {}
+        old = published.manifest
+        if published.verify or not _only_adds(old, new):
+            return
+        same = delta.unchanged(old, new)
+        if not _has_same_names(old, new):
+            same = {entry: before for entry, before in same.items() if old.path(before) == new.path(entry)}
+        if not same or not self._is_as_published():
+            return
+        for number, block in enumerate(blocks):
+            entries = range(block.first, block.first + block.file_count)
+            if all(entry in same for entry in entries):
+                found = {entry: same[entry] for entry in entries}
+                self.kept[number] = published.hashes_of(block, list(found.values()))
+                self.files.update(found)
+
+    def _is_as_published(self) -> bool:
+        """Whether no file was changed since the set was published; by one process per core, if there is enough to do."""
+        total = len(self.published.manifest.names)
+        count = max(1, min(MAX_HELPERS + 1, usable_cores(), total // PAIRS_PER_HELPER))
+        parts = [list(range(total * k // count, total * (k + 1) // count)) for k in range(count)]
+        helpers = [ForkedCall(self._are_as_published, part) for part in parts[1:]]
+        return all([self._are_as_published(parts[0]), *[helper.result() for helper in helpers]])
+
+    def _are_as_published(self, entries: List[int]) -> bool:
+        old, user, made = self.published.manifest, os.geteuid(), self.published.made
+        names, parents, modes, sizes, mtimes = old.names, old.parents, old.modes, old.sizes, old.mtimes
+        directories, parent, directory = DirectoryCache(self.published.tree), -1, -1
+        try:
+            for entry in entries:
+                if parents[entry] != parent:
+                    parent = parents[entry]
+                    directory = directories(old.dirs[parent])
+                status = os.stat(names[entry], dir_fd=directory, follow_symlinks=False)
+                found = (status.st_mode, status.st_uid, status.st_size, status.st_mtime_ns)
+                wanted = (stat.S_IFREG | modes[entry], user, sizes[entry], mtimes[entry])
+                if found != wanted or status.st_ctime_ns > made or modes[entry] & OTHERS_WRITE:
+                    return False
+        except OSError:
+            return False
+        finally:
+            directories.close()
+        return True
+
+    def is_possible(self) -> bool:
+        """Whether nothing was added to the published version meanwhile, and no file that will be replaced was changed."""
+        published, stay = self.published, set(self.files.values())
+        replaced = [entry for entry in range(len(published.manifest.names)) if entry not in stay]
+        there = set(map(os.fsencode, os.listdir(published.directory)))
+        return (
+            there <= OWN | {TREE}
+            and check_names(published.tree, published.manifest) == ([], [])
+            and self._are_as_published(replaced)
+        )
+
+    def link(self, root: int) -> None:
+        """Give the files that stay a second name below `root` instead, and close the published version."""
+        with self.published:
+            self.published.create(self._new, root, sorted(self.files.items()))
+
+    def move(self, root: int) -> None:
+        """Move the other files of the new version from the tree `root` into the published one; raises Damaged.
+
+        The set must not count as complete while this runs.
+        """
+        new, tree = self._new, self.published.tree
+        make_directories(tree, new)
+        source, target = DirectoryCache(root), DirectoryCache(tree)
+        for entry, name in enumerate(new.names):
+            if entry not in self.files:
+                path = new.dirs[new.parents[entry]]
+                os.rename(name, name, src_dir_fd=source(path), dst_dir_fd=target(path))
+        source.close()
+        target.close()
+        missing, extra = check_names(tree, new)
+        if missing or extra:
+            message = "the published copy was changed while files were replaced: {}".format(
+                text.names(missing or extra)
+            )
+            raise Damaged(message, "run again")
+        finish_directories(tree, new)
+
+
+def _has_same_names(old: Manifest, new: Manifest) -> bool:
+    return (old.dirs, old.parents, old.names) == (new.dirs, new.parents, new.names)
+
+
+def _only_adds(old: Manifest, new: Manifest) -> bool:
+    """Whether all files and directories of the published version have their names in the new one, too, and no links."""
+    if old.info.get("source") != new.info.get("source") or new.known or old.xattrs or new.xattrs:
+        return False
+    if {*old.kinds, *new.kinds} != {FILE} or any(mode & OWNER != OWNER for mode in old.dir_modes):
+        return False
+    if _has_same_names(old, new):
+        return True
+    paths = {new.path(entry) for entry in range(len(new.names))}
+    return set(old.dirs) <= set(new.dirs) and all(old.path(e) in paths for e in range(len(old.names)))

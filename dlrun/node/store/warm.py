@@ -24,17 +24,28 @@ from .tree import check_names, is_lock
 
 def load(area: Area, name: bytes) -> Optional[Manifest]:
     """The manifest of a published set, or None without one that this version can read."""
+    found = _manifest(area, name)
+    return found if found is not None and found.info.get("complete") else None
+
+
+def remove_interrupted(area: Area, name: bytes) -> None:
+    """Remove a published set that was being changed in place when its run was killed (see `versions`)."""
+    found = _manifest(area, name)
+    if found is not None and not found.info.get("complete"):
+        area.remove_published(name)
+
+
+def _manifest(area: Area, name: bytes) -> Optional[Manifest]:
     directory = area.published(name)
     if directory is None:
         return None
     try:
         blob = read_existing(directory, MANIFEST)
-        found = None if blob is None else manifests.unpack(blob, trusted=True)
+        return None if blob is None else manifests.unpack(blob, trusted=True)
     except Damaged:
         return None
     finally:
         os.close(directory)
-    return found if found is not None and found.info.get("complete") else None
 
 
 def has_options(found: Manifest, wanted: Dict[str, Any]) -> bool:

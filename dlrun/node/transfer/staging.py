@@ -243,10 +243,13 @@ class Staging:
         # The hashes of an earlier copy prove nothing about this one.
         manifest.digests, manifest.digest_size = b"", 0
         verify_kept = self.given.verify or bool(self.changed)
+        # Where something else works with the tree of the new version before it is published, it has all files.
+        alone = not (self.early or self.remote or self.given.shared)
         try:
             with system_errors(self._error_prefix()):
+                warm.remove_interrupted(self.area, self.name)
                 build = Build(self.area, self.name, manifest, blocks, self.hasher,
-                              strategy=self.layout_name, verify=verify_kept)  # fmt: skip
+                              strategy=self.layout_name, verify=verify_kept, in_place=alone)  # fmt: skip
                 try:
                     self._make_room(build)
                 except NoSpace:
