@@ -23,6 +23,8 @@ REPLACED = "DLRUN_REPLACED"
 """The variable by which a job that starts again on other nodes knows its id, how often, and the seconds that it has used."""
 ENDS = 5.0
 """Seconds that a check which takes too long has to end after SIGTERM."""
+RETRIED = 30.0
+"""Seconds in which a check that fails is begun again, once, before the ranks start (lib/nodes.sh)."""
 
 
 class Nodes:
@@ -84,11 +86,19 @@ class Nodes:
         if not hosts:
             return []
         self.clear(hosts)
-        checks = [self.check(host, how) for host in hosts]
-        deadline = time.monotonic() + self.patience
-        while any(one.poll() is None for one in checks) and time.monotonic() < deadline and not is_over():
+        checks = {host: self.check(host, how) for host in hosts}
+        begun = now = time.monotonic()
+        again: Dict[str, float] = {}  # when a check that failed begins once more; 0: it has
+        while not is_over() and now < begun + self.patience:
+            for host in [] if how else [host for host in hosts if checks[host].poll()]:
+                # No program could be started: a daemon of the scheduler may be busy. A host that is away takes longer.
+                if now >= again.setdefault(host, now + 2.0 if now < begun + RETRIED else 0.0) > 0:
+                    again[host], checks[host] = 0.0, self.check(host, how)
+            if not any(again.values()) and all(one.poll() is not None for one in checks.values()):
+                break
             coordinator.wait(0.2)
-        end_all(checks)
+            now = time.monotonic()
+        end_all(list(checks.values()))
         words = [sys.executable, "-I", self.program(), "choose", str(self.count)]
         sys.stdout.flush()
         found = subprocess.run(
