@@ -11,6 +11,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -185,9 +186,9 @@ def run(words: List[str]) -> Tuple[int, str]:
 
 
 def last_line(text: str) -> str:
-    """The last non-empty line, at most 160 characters, without control characters."""
-    text = "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
-    return next((line.strip()[:160] for line in reversed(text.splitlines()) if line.strip()), "")
+    """The last line with an error, else the last one; at most 160 characters, none of them a control character."""
+    lines = re.findall(".*error: .*", text) or text.strip().splitlines() or [""]
+    return re.sub(r"[\0-\x1f\x7f]", "?", lines[-1].strip()[:160])
 
 
 def reference_time() -> float:

@@ -201,16 +201,21 @@ def test_the_reason_of_a_node_without_a_report_is_what_was_printed_instead(tmp_p
         (tmp_path / "nodes" / host / "report.json").write_text(json.dumps(good()[host]))
     (tmp_path / "nodes" / "hosts").write_text("\n".join(HOSTS))
     (tmp_path / "nodes" / "n2" / "report.json").unlink()
-    (tmp_path / "nodes" / "n2" / "log").write_bytes(b"waiting\nsrun: error: launch\x1b failed \xff\n\n")
+    (tmp_path / "nodes" / "n2" / "log").write_bytes(
+        b"waiting\nsrun: error: launch\x1b failed \xff\nsrun: Job step aborted\n\n"
+    )
     (tmp_path / "nodes" / "n3" / "report.json").unlink()
+    (tmp_path / "nodes" / "n4" / "report.json").unlink()
+    (tmp_path / "nodes" / "n4" / "log").write_text("ssh: connect to host n4 port 22: No route to host\n")
     monkeypatch.setattr(node_checks, "plan_settings", lambda: {"keep_out": 60})
     for name in ("DLRUN_RUN_DIR", "DLRUN_JOB_DIR"):
         monkeypatch.setitem(os.environ, name, str(tmp_path))
     assert node_checks.main(["choose", "2"]) == 0
     out, err = capsys.readouterr()
-    assert out == "n1\nn4\n"
-    assert err.splitlines()[:2] == [
+    assert out == "n1\n"
+    assert err.splitlines() == [
         "dlrun: node n2: did not answer: srun: error: launch? failed \ufffd",
         "dlrun: node n3: did not answer",
+        "dlrun: node n4: did not answer: ssh: connect to host n4 port 22: No route to host",
     ]
     assert "did not answer: srun: error: launch? failed \ufffd" in (tmp_path / "bad-nodes").read_text()
