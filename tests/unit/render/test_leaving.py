@@ -110,7 +110,7 @@ def test_where_what_started_the_standbys_is_gone_one_that_was_killed_is_not_wait
 @pytest.mark.parametrize(("code", "killed", "answer"), [(0, False, 0), (1, False, 1), (0, True, 1)])
 def test_that_step_waits_for_a_standby_that_is_at_work(tmp_path, code, killed, answer):
     (tmp_path / "stage.sh").write_text(
-        f'trap "asked=1" TERM; until [[ -n $asked && -e $DLRUN_RUN_DIR/go ]]; do sleep 0.05; done\n'
+        f'trap "asked=1" TERM; : >"$DLRUN_RUN_DIR/armed"; until [[ -n $asked && -e $DLRUN_RUN_DIR/go ]]; do sleep 0.05; done\n'
         f'echo {code} >"$DLRUN_RUN_DIR/kept/0"\n'
     )
     lines = f"""dlrun_source stage
@@ -118,7 +118,7 @@ def test_that_step_waits_for_a_standby_that_is_at_work(tmp_path, code, killed, a
     export DLRUN_RUN_ID=7.0
     mkdir "$DLRUN_RUN_DIR/kept"
     bash -p "$DLRUN_JOB_DIR/stage.sh" keep & standby=$!
-    until grep -qszxF keep "/proc/$standby/cmdline"; do sleep 0.05; done
+    until [[ -e $DLRUN_RUN_DIR/armed ]]; do sleep 0.05; done
     (sleep 0.5; {'kill -KILL "$standby"' if killed else ': >"$DLRUN_RUN_DIR/go"'}) &
     status=0
     _dlrun_standby_did_it || status=$?
