@@ -195,9 +195,11 @@ _dlrun_name_missing() { # the nodes that have not said that all is done
 
 _dlrun_unstage() { # copy results, then end this job's use of the data; if that fails, the next job on the node cleans up
   if [[ -n $_dlrun_asked ]]; then return 0; fi
-  if [[ -n $_dlrun_keeper ]] && _dlrun_matches kept 'notice-*' >/dev/null; then # Slurm ends the job: its steps get the signal first
-    _dlrun_asked=1
+  if [[ -n $_dlrun_keeper ]] && _dlrun_matches kept 'notice-*' >/dev/null; then # the scheduler ends the job: its steps get the signal first
     _dlrun_leave
+    # Or a node is lost, for which the launcher, where it is not the scheduler's own, has asked the standbys of the others.
+    if [[ -z ${SLURM_JOB_ID-}${_dlrun_left_to_end-} ]]; then _dlrun_find_cause; fi
+    if [[ $_dlrun_reason != 'node failed' ]]; then _dlrun_asked=1; fi
     return 0
   fi
   # Elsewhere: its standbys began by themselves, as what had started them is gone. Another copy would find their work half done.

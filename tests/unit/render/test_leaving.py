@@ -157,3 +157,33 @@ def test_where_the_standbys_began_by_themselves_nothing_is_copied_beside_them(tm
     kill -KILL $_dlrun_keeper 2>/dev/null
     true"""
     assert call(tmp_path, lines).stdout.strip() == done
+
+
+@pytest.mark.parametrize(
+    ("variable", "cause", "answer"),
+    [
+        ("SLURM_JOB_ID=7", "node failed", "leave asked=1"),
+        ("_dlrun_left_to_end=5", "node failed", "leave asked=1"),
+        (":", "node failed", "leave asked="),
+        (":", "", "leave asked=1"),
+    ],
+    ids=["slurm", "flux", "a node is lost", "elsewhere"],
+)
+def test_a_lost_node_for_which_the_standbys_were_asked_is_no_end_by_the_scheduler(
+    tmp_path, variable, cause, answer
+):
+    lines = f"""set +e
+    dlrun_source staging
+    mkdir "$DLRUN_RUN_DIR/kept"
+    touch "$DLRUN_RUN_DIR/kept/notice-1"
+    unset SLURM_JOB_ID
+    {variable}
+    _dlrun_in_place=1 _dlrun_asked= _dlrun_status=255
+    _dlrun_leave() {{ printf 'leave '; }}
+    _dlrun_find_cause() {{ _dlrun_reason='{cause}'; }}
+    {ALIVE}
+    _dlrun_unstage
+    echo "asked=$_dlrun_asked"
+    kill -KILL $_dlrun_keeper 2>/dev/null
+    true"""
+    assert call(tmp_path, lines).stdout.strip() == answer
