@@ -203,7 +203,7 @@ _dlrun_unstage() { # copy results, then end this job's use of the data; if that 
     return 0
   fi
   # Elsewhere: its standbys began by themselves, as what had started them is gone. Another copy would find their work half done.
-  if [[ -n $_dlrun_keeper && -z ${SLURM_JOB_ID-}${_dlrun_left_to_end-} ]] && ((_dlrun_status)) && ! kill -0 "$_dlrun_keeper" 2>/dev/null; then
+  if [[ -n $_dlrun_keeper && -z ${SLURM_JOB_ID-}${_dlrun_left_to_end-} ]] && ((_dlrun_status)) && _dlrun_has_lost_keeper; then
     _dlrun_leave
     return 0
   fi
@@ -220,6 +220,16 @@ _dlrun_unstage() { # copy results, then end this job's use of the data; if that 
     touch "$DLRUN_RUN_DIR/kept/none" # it has nothing to do any more
     _dlrun_terminate "$_dlrun_keeper"
   fi
+}
+
+_dlrun_has_lost_keeper() { # true if what had started the standbys is gone, or goes now, with the launcher that something has killed
+  local waited
+  for ((waited = 0; waited < 30; waited++)); do
+    kill -0 "$_dlrun_keeper" 2>/dev/null || return 0
+    if ((_dlrun_status <= 128)) || _dlrun_some_failed; then break; fi
+    sleep 0.1
+  done
+  return 1
 }
 
 _dlrun_copy_results() { # sets _dlrun_status if they do not arrive

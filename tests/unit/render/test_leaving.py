@@ -26,6 +26,7 @@ def kept(tmp_path: Path, keeper: str, step: str = ":", most: int = 50, slurm: bo
 
 DEAD = "true & _dlrun_keeper=$!; wait"
 ALIVE = "(exec sleep 600) & _dlrun_keeper=$!"  # `command` is a process of its own in old versions of bash
+DYING = "(exec sleep 1) & _dlrun_keeper=$!"
 BOTH = 'echo 0 >"$DLRUN_RUN_DIR/kept/0"; echo {} >"$DLRUN_RUN_DIR/kept/1"'
 
 
@@ -141,7 +142,13 @@ def test_what_the_standby_has_copied_is_not_copied_again(tmp_path, code, copied)
 
 @pytest.mark.parametrize(
     ("status", "keeper", "done"),
-    [(137, DEAD, "leave"), (137, ALIVE, "copy"), (0, DEAD, "copy")],
+    [
+        (137, DEAD, "leave"),
+        (137, DYING, "leave"),
+        (137, ALIVE, "copy"),
+        (1, DYING, "copy"),
+        (0, DEAD, "copy"),
+    ],
 )
 def test_where_the_standbys_began_by_themselves_nothing_is_copied_beside_them(tmp_path, status, keeper, done):
     lines = f"""set +e
