@@ -18,6 +18,7 @@ PASSING = (
     "code: {}{} changed since the submission",
     "a process failed and the rest did not end by themselves",
     "a set-up line has changed {}, which is dlrun's: it is {} again",
+    "a signal came as a process ended, so its exit code is lost: it counts as {}",
     "asked to end",
     "asked to end ({})",
     "no place is left that can start a point",

@@ -191,7 +191,7 @@ dlrun_wait() { # wait until the ranks have ended; then exit with the exit code o
       _dlrun_give_up 'a process failed and the rest did not end by themselves'
     fi
   done
-  _dlrun_reap "$_dlrun_main" || status=$?
+  _dlrun_reap "$_dlrun_main" 1 || status=$?
   if ((status == 0)) && ! _dlrun_some_began; then _dlrun_give_up 'the launcher ended with exit code 0, and no rank has begun'; fi
   _dlrun_exit "$status"
 }
@@ -212,7 +212,7 @@ _dlrun_watch_services() { # a service that ends before the ranks do has failed
   local step
   for step in ${_dlrun_steps[@]+"${_dlrun_steps[@]}"}; do # bash 4.2 takes an empty array for one that is not set
     if [[ $step == "$_dlrun_main" ]] || kill -0 "$step" 2>/dev/null || ! kill -0 "$_dlrun_main" 2>/dev/null; then continue; fi
-    if [[ $_dlrun_may_end == *" $step "* ]] && _dlrun_reap "$step"; then continue; fi
+    if [[ $_dlrun_may_end == *" $step "* ]] && _dlrun_reap "$step" 0; then continue; fi # what fails has left a note
     _dlrun_give_up 'a service of the job ended early'
   done
 }

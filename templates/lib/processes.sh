@@ -40,12 +40,13 @@ _dlrun_is_forgotten() { # PID of a child: true if it has ended, and bash takes i
   [[ $'\n'$(jobs -rp)$'\n' == *$'\n'"$1"$'\n'* ]]
 }
 
-_dlrun_reap() { # PID of a child: wait for it; its exit code, or where that is forgotten false if something of the job has failed
-  if _dlrun_is_forgotten "$1"; then
-    ! _dlrun_some_failed
-  else
+_dlrun_reap() { # PID CODE: wait for a child; its exit code, or CODE where that is forgotten
+  if ! _dlrun_is_forgotten "$1"; then
     wait "$1"
+    return "$?"
   fi
+  if (($2)); then dlrun_log "a signal came as a process ended, so its exit code is lost: it counts as $2"; fi
+  return "$2"
 }
 
 _dlrun_within() { # TENTHS COMMAND...: a command that may take so many tenths of a second; false if it fails, or does not end

@@ -35,7 +35,7 @@ _dlrun_count_ended() { # CODE of `wait -n`: the ranks that have ended since; the
     _dlrun_counted+=" $pid "
     _dlrun_left=$((_dlrun_left - 1))
     code=0
-    _dlrun_reap "$pid" 2>/dev/null || code=$?
+    _dlrun_reap "$pid" 1 2>/dev/null || code=$?
     if ((code == 127)); then code=$1; fi # or the shell has forgotten what `wait -n` has reported
     if ((code)); then return "$code"; fi
   done

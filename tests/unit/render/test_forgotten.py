@@ -32,7 +32,7 @@ sleep() {{ command sleep 60; }}
 sleep &
 _dlrun_main=$!
 wait -n || true
-_dlrun_reap "$_dlrun_main"
+_dlrun_reap "$_dlrun_main" 1
 """
 RANKS = """\
 source {library}/start.sh
@@ -87,8 +87,13 @@ def end_and_signal(shell: int, child: int) -> bool:
     return both
 
 
-@pytest.mark.parametrize("waits", [PAUSE, MAIN, RANKS, RANK], ids=["pause", "main", "ranks", "rank"])
-def test_no_wait_hangs_for_a_child_whose_end_is_forgotten(tmp_path, waits):
+@pytest.mark.parametrize(
+    ("waits", "fails"),
+    [(PAUSE, False), (MAIN, True), (RANKS, True), (RANK, True)],
+    ids=["pause", "main", "ranks", "rank"],
+)
+def test_no_wait_hangs_for_a_child_whose_end_is_forgotten(tmp_path, waits, fails):
+    """And it is no success: the child was killed."""
     for attempt in range(TRIES):
         place = tmp_path / str(attempt)
         for directory in ("failures", "ended", "logs"):
@@ -107,6 +112,7 @@ def test_no_wait_hangs_for_a_child_whose_end_is_forgotten(tmp_path, waits):
                 for pid in (*children(shell.pid), shell.pid):
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
+        assert (shell.returncode != 0) == fails
         if both:
             break
     else:
