@@ -169,6 +169,7 @@ NODE: Mapping[str, OwnMessages] = {
             "this is not a manifest that this version can read",
             "the manifest is cut short or does not have the hash that it names",
             "the manifest is damaged",
+            "the published copy was changed while files were replaced: {}",
             "the manifest is not in order or holds a name twice",
             "the manifest is too large",
             "the manifest's columns differ in length",
