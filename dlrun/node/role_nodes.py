@@ -88,13 +88,13 @@ class Nodes:
         self.clear(hosts)
         checks = {host: self.check(host, how) for host in hosts}
         begun = now = time.monotonic()
-        again: Dict[str, float] = {}  # when a check that failed begins once more; 0: it has
+        due: Dict[str, float] = {}  # when a check that failed begins once more; 0: it has
         while not is_over() and now < begun + self.patience:
             for host in [] if how else [host for host in hosts if checks[host].poll()]:
                 # No program could be started: a daemon of the scheduler may be busy. A host that is away takes longer.
-                if now >= again.setdefault(host, now + 2.0 if now < begun + RETRIED else 0.0) > 0:
-                    again[host], checks[host] = 0.0, self.check(host, how)
-            if not any(again.values()) and all(one.poll() is not None for one in checks.values()):
+                if now >= due.setdefault(host, now + 2.0 if now < begun + RETRIED else 0.0) > 0:
+                    due[host], checks[host] = 0.0, self.check(host, how)
+            if not any(due.values()) and all(one.poll() is not None for one in checks.values()):
                 break
             coordinator.wait(0.2)
             now = time.monotonic()
