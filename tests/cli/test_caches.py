@@ -349,11 +349,15 @@ def test_empty_directories_of_tools_are_passed_over_without_a_process(tmp_path, 
     script = (
         f'source "{ROOT}/templates/lib/caches.sh"; _dlrun_on_event() {{ :; }}; source "{ROOT}/templates/lib/compiled.sh"\n'
         "_dlrun_compiled_base=$1 _dlrun_compiled_key=key _dlrun_compiled=()\n"
-        'exec 3>&2; stat() { echo stat >&3; command stat "$@"; }\n'
+        "exec 3>&2; PATH=$2:$PATH\n"
         "if _dlrun_has_compiled; then echo yes; else echo no; fi"
     )
     names = {**os.environ, "DLRUN_USER": "me", "DLRUN_JOB_DIR": "/job", "DLRUN_CACHES_RUN": "7"}
-    words = ["bash", "-euc", script, "bash", str(base)]
+    stat = tmp_path / "programs" / "stat"
+    stat.parent.mkdir()
+    stat.write_text(f'#!/bin/sh\necho stat >&3; exec {shutil.which("stat")} "$@"\n')
+    stat.chmod(0o755)
+    words = ["bash", "-euc", script, "bash", str(base), str(stat.parent)]
     done = subprocess.run(words, env=names, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == (("yes\n", "stat\n") if found else ("no\n", ""))
 

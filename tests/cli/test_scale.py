@@ -142,6 +142,9 @@ def test_killed_between_the_submission_and_its_record(place):
     driver.send_signal(signal.SIGKILL)
     driver.communicate()
     job = place.place / "tiny-scaling" / "jobs" / "1x1-1"
+    wait_for(
+        lambda: '"launched": null' not in (job / "state.json").read_text()
+    )  # after that it does not write it
     (job / "submission.json").unlink(missing_ok=True)  # it may have been killed before it wrote one
     (job / "state.json").unlink()
     shutil.copytree(job, job.with_name("1x1-7"))  # and one that never came to be submitted

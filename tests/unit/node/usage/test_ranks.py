@@ -11,7 +11,7 @@ from dlrun.node.usage.ranks import Ranks
 
 BURN = """
 import subprocess, sys
-work = "import time\\nwhile time.process_time() < 1: pass\\nprint(1, flush=True)\\ninput()"
+work = "import time\\nwhile time.process_time() < 1.1: pass\\nprint(1, flush=True)\\ninput()"
 child = subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 child.stdout.readline()
 print("burnt", flush=True)
@@ -20,6 +20,7 @@ child.communicate(b"\\n")
 print("waited", flush=True)
 input()
 """
+"""Its child burns a little more than a second: the kernel counts ticks of 10 ms."""
 SHELL = 'env "DLRUN_PROCESS=1-0 rank 0" "$@"; :'
 """As `rank.sh` starts the program: the shell itself has no mark."""
 
