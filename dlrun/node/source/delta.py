@@ -13,6 +13,11 @@ from .manifest import FILE, Manifest
 TRIES = 16  # files whose content is compared at least before most of them are found to have changed
 
 
+def has_same_names(old: Manifest, new: Manifest) -> bool:
+    """Whether nothing was added, removed or renamed: entries of both versions have the same numbers."""
+    return (old.dirs, old.parents, old.names) == (new.dirs, new.parents, new.names)
+
+
 def unchanged(old: Manifest, new: Manifest) -> Dict[int, int]:
     """File of the new manifest -> file of the old one that has its content, size, modification time and mode."""
     # Extended attributes are rare: such sets are copied again instead of comparing them.
@@ -20,8 +25,7 @@ def unchanged(old: Manifest, new: Manifest) -> Dict[int, int]:
         return {}
     compares_ctimes = bool(old.ctimes and new.ctimes)
     states, kinds = (_states(old, compares_ctimes), _states(new, compares_ctimes)), new.kinds
-    if (old.dirs, old.parents, old.names) == (new.dirs, new.parents, new.names):
-        # Nothing was added, removed or renamed: entries have their numbers, and no name needs to be looked up.
+    if has_same_names(old, new):  # entries have their numbers, and no name needs to be looked up
         same = enumerate(before == now for before, now in zip(*states))
         found = {entry: entry for entry, equal in same if equal and kinds[entry] == FILE}
     else:

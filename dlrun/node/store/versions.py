@@ -13,7 +13,7 @@ counts as none, and the next run removes it and copies all.
 import contextlib
 import os
 import stat
-from typing import Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, TypeVar
 
 from ..blocks.blocks import Block, Blocks, whole_file
 from ..blocks.buffer import SLACK, BufferPool
@@ -38,6 +38,8 @@ OTHERS_WRITE = 0o022
 MAX_HELPERS = 3  # processes besides this one
 OWNER = 0o700  # permissions of a directory with which its owner can replace files in it
 PAIRS_PER_HELPER = 2000  # files from which on another process is worth its start (about 5 ms)
+
+Result = TypeVar("Result")
 
 
 class Published:
@@ -121,15 +123,9 @@ class Published:
         directories.close()
 
     def _make_with_helpers(self, new: Manifest, root: int, pairs: List[Tuple[int, int]]) -> Set[int]:
-        """`_make` by one process per core, if there is enough to do."""
-        count = max(1, min(MAX_HELPERS + 1, usable_cores(), len(pairs) // PAIRS_PER_HELPER))
-        ends = [len(pairs) * k // count for k in range(count + 1)]
-        # Stretches: processes that create names in the same directory wait for one another.
-        parts = [pairs[start:end] for start, end in zip(ends, ends[1:])]
-        helpers = [ForkedCall(self._make, new, root, part) for part in parts[1:]]
-        results = [self._make(new, root, parts[0]), *(helper.result() for helper in helpers)]
+        """`_make` with helpers."""
         made: Set[int] = set()
-        for result in results:
+        for result in with_helpers(lambda part: self._make(new, root, part), pairs):
             # A process that was killed: the copy writes its files, after a `clear`.
             entries, clean = result or ((), False)
             made.update(entries)
@@ -201,6 +197,18 @@ class Published:
         return found == self._hashes[before]
 
 
+def with_helpers(call: Callable[[Any], Result], items: Sequence[object]) -> List[Optional[Result]]:
+    """The results of a call for stretches of the items: by one process per core, if there is enough to do.
+
+    None is that of a process that was killed. Stretches: processes that create names in one directory wait for one another.
+    """
+    count = max(1, min(MAX_HELPERS + 1, usable_cores(), len(items) // PAIRS_PER_HELPER))
+    ends = [len(items) * k // count for k in range(count + 1)]
+    parts = [items[start:end] for start, end in zip(ends, ends[1:])]
+    helpers = [ForkedCall(call, part) for part in parts[1:]]
+    return [call(parts[0]), *[helper.result() for helper in helpers]]
+
+
 def open_published(target: TargetDirectory, name: bytes, hasher: Hasher, verify: bool) -> Optional[Published]:
     """The published version of a set, or None if there is none of plain files with hashes of this function."""
     directory = target.published(name)
@@ -229,10 +237,11 @@ class InPlace:
         self.kept: Dict[int, bytes] = {}
         self.files: Dict[int, int] = {}
         old = published.manifest
-        if published.verify or not _only_adds(old, new):
+        same_names = delta.has_same_names(old, new)
+        if published.verify or not _only_adds(old, new, same_names):
             return
         same = delta.unchanged(old, new)
-        if not _has_same_names(old, new):
+        if not same_names:
             same = {entry: before for entry, before in same.items() if old.path(before) == new.path(entry)}
         if not same or not self._is_as_published():
             return
@@ -244,14 +253,10 @@ class InPlace:
                 self.files.update(found)
 
     def _is_as_published(self) -> bool:
-        """Whether no file was changed since the set was published; by one process per core, if there is enough to do."""
-        total = len(self.published.manifest.names)
-        count = max(1, min(MAX_HELPERS + 1, usable_cores(), total // PAIRS_PER_HELPER))
-        parts = [list(range(total * k // count, total * (k + 1) // count)) for k in range(count)]
-        helpers = [ForkedCall(self._are_as_published, part) for part in parts[1:]]
-        return all([self._are_as_published(parts[0]), *[helper.result() for helper in helpers]])
+        """Whether no file was changed since the set was published."""
+        return all(with_helpers(self._are_as_published, range(len(self.published.manifest.names))))
 
-    def _are_as_published(self, entries: List[int]) -> bool:
+    def _are_as_published(self, entries: Sequence[int]) -> bool:
         old, user, made = self.published.manifest, os.geteuid(), self.published.made
         names, parents, modes, sizes, mtimes = old.names, old.parents, old.modes, old.sizes, old.mtimes
         directories, parent, directory = DirectoryCache(self.published.tree), -1, -1
@@ -310,17 +315,13 @@ class InPlace:
         finish_directories(tree, new)
 
 
-def _has_same_names(old: Manifest, new: Manifest) -> bool:
-    return (old.dirs, old.parents, old.names) == (new.dirs, new.parents, new.names)
-
-
-def _only_adds(old: Manifest, new: Manifest) -> bool:
+def _only_adds(old: Manifest, new: Manifest, same_names: bool) -> bool:
     """Whether all files and directories of the published version have their names in the new one, too, and no links."""
     if old.info.get("source") != new.info.get("source") or new.known or old.xattrs or new.xattrs:
         return False
     if {*old.kinds, *new.kinds} != {FILE} or any(mode & OWNER != OWNER for mode in old.dir_modes):
         return False
-    if _has_same_names(old, new):
+    if same_names:
         return True
     paths = {new.path(entry) for entry in range(len(new.names))}
     return set(old.dirs) <= set(new.dirs) and all(old.path(e) in paths for e in range(len(old.names)))
