@@ -7,13 +7,15 @@ import subprocess
 
 import pytest
 
-SPEC = "command: [bash, -c, 'echo rank $DLRUN_RANK; exit {code}']\nresources: {{ranks_per_node: 2}}\n"
+from tests.meeting import ALL_HERE
+
+SPEC = "command: [bash, -c, 'echo rank $DLRUN_RANK; {here}; exit {code}']\nresources: {{ranks_per_node: 2}}\n"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("code", [0, 3])
 def test_commands_know_a_job_that_was_submitted_by_hand(dlrun, code):
-    dlrun("render", dlrun.spec(SPEC.format(code=code)), "-o", "by-hand")
+    dlrun("render", dlrun.spec(SPEC.format(here=ALL_HERE, code=code)), "-o", "by-hand")
     job = dlrun.place / "by-hand"
     with (job / "logs" / "job.log").open("w") as log:  # as the scheduler writes it
         done = subprocess.run(

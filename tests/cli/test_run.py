@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.conftest import wait_for
 from tests.examples import cases
+from tests.meeting import ALL_HERE
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +25,8 @@ SHOW = 'echo "rank $RANK of $WORLD_SIZE, $*"'
 
 @pytest.mark.slow
 def test_a_command_runs_with_its_output_and_exit_code(dlrun):
-    ran = dlrun(
-        "run", "--ranks-per-node", "2", "--", "bash", "-c", f"{SHOW}; exit 3", "x", "--lr", "a b", code=3
-    )
+    ends = f"{SHOW}; {ALL_HERE}; exit 3"
+    ran = dlrun("run", "--ranks-per-node", "2", "--", "bash", "-c", ends, "x", "--lr", "a b", code=3)
     assert ran.stdout == "rank 0 of 2, --lr a b\n"
     assert "failed with exit code 3" in ran.stderr
     ran = dlrun("run", "--ranks-per-node", "2", "--all-ranks", "--name", "both", "--", "bash", "-c", SHOW)

@@ -7,9 +7,11 @@ import subprocess
 
 import pytest
 
+from tests.meeting import ALL_HERE
+
 SHOW = (
     'run: \'env -0 | sort -z | grep -zE "^(WANDB|MLFLOW|TENSORB|DLRUN_(TRACK|PLAN|COMMIT))" | tr "\\\\0" "\\\\n";'
-    " exit $((DLRUN_RESTART == 0))'\n"
+    f" {ALL_HERE}; exit $((DLRUN_RESTART == 0))'\n"
     "on_failure: {requeue: 1, user_error: requeue}\nusage: false\n"
 )
 TWO = "resources: {ranks_per_node: 2}\n"

@@ -15,6 +15,7 @@ from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, cgroups, wh
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, SLURM_SITE, User
 from tests.frameworks import install
+from tests.meeting import ALL_HERE
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -364,7 +365,7 @@ def test_a_multirun_of_hydra_is_one_job_array(alice):
 
 
 def test_submit_from_the_login_node_follows_the_job(alice):
-    fails = 'echo "rank $RANK on $(uname -n)"; exit 5'
+    fails = f'echo "rank $RANK on $(uname -n)"; {ALL_HERE}; exit 5'
     words = line(
         "--submit", "--nodes", "2", "--ranks-per-node", "1", "--set", "resources.walltime=5m", "--all-ranks"
     )
@@ -388,8 +389,9 @@ def test_interactive_gets_an_allocation_runs_in_it_and_gives_it_back(alice):
         "resources.walltime=5m",
         "--all-ranks",
     )
+    ends = f"{SHOW}; {ALL_HERE}; exit 5"
     done = alice.cluster.on(
-        "login", [*words, "--", "bash", "-c", f"{SHOW}; exit 5"], user="alice", env=environment(alice), cwd=str(alice.directory),
+        "login", [*words, "--", "bash", "-c", ends], user="alice", env=environment(alice), cwd=str(alice.directory),
         timeout=120,
     )  # fmt: skip
     assert done.returncode == 5, done.stdout + done.stderr

@@ -11,6 +11,7 @@ import pytest
 from tests.cluster import Account, Cluster, ClusterSpec, NodeType, Partition, Qos, cgroups, why_not
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, User, bash
+from tests.meeting import ALL_HERE
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -69,11 +70,10 @@ def resources(**more):
 
 def test_ranks_of_a_node_share_a_log(alice):
     """Three on each of two nodes; the last words of the one that fails are not lost when Slurm ends the step."""
-    all_began = "until set -- $DLRUN_RUN_DIR/began-*; (($# == 6)); do sleep 0.1; done"
-    fails = f"if ((RANK == 4)); then {all_began}; seq 2000; printf 'the end'; exit 5; else sleep 300; fi"
+    fails = "if ((RANK == 4)); then seq 2000; printf 'the end'; exit 5; else sleep 300; fi"
     job = alice.submit(
         {
-            "command": bash(f"echo rank $RANK on $(uname -n); touch $DLRUN_RUN_DIR/began-$RANK; {fails}"),
+            "command": bash(f"echo rank $RANK on $(uname -n); {ALL_HERE}; {fails}"),
             "logs": "node",
             "resources": resources(nodes=2, ranks_per_node=3),
         }

@@ -23,6 +23,7 @@ from tests.cluster.staged import (
     whole_and_gone,
     writing,
 )
+from tests.meeting import ALL_HERE
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -79,12 +80,6 @@ def test_every_node_gets_the_image_where_the_site_wants_that(alice):
     assert [one["read"] for one in read] == [8_000_000, 0, 0], "once for all nodes"
 
 
-TOGETHER = """: >"$DLRUN_RUN_DIR/here-$DLRUN_RANK"
-until here=("$DLRUN_RUN_DIR"/here-*); ((${#here[@]} == 6)); do sleep 0.1; done
-"""
-"""The first rank that fails ends the others."""
-
-
 @pytest.mark.slow
 def test_every_node_runs_its_own_copy_of_the_code(alice):
     """It is read once for all nodes, and what ranks write beside it comes back, also after a failure."""
@@ -101,7 +96,7 @@ def test_every_node_runs_its_own_copy_of_the_code(alice):
     )
     job = alice.submit(
         {
-            "run": "python3 start.py; echo $DLRUN_RANK >out-$DLRUN_RANK; " + TOGETHER + "exit 3",
+            "run": f"python3 start.py; echo $DLRUN_RANK >out-$DLRUN_RANK; {ALL_HERE}; exit 3",
             "resources": {"nodes": 3, "ranks_per_node": 2, "cpus_per_rank": 1, "walltime": "5m"},
             "environment": {"variables": {"PYTHONDONTWRITEBYTECODE": "1"}},
             "hold": True,
