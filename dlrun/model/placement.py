@@ -124,7 +124,8 @@ class PlacementRequest:
     """What to place on a node, and how.
 
     Most fields are keys of `PlacementOptions`. `comm_cores` and `loader_cores` are per rank. `gpus_per_rank`: None divides
-    all GPUs of the node, 0 is a CPU job. `shares_gpus`: more ranks than GPUs are wanted.
+    all GPUs of the node, 0 is a CPU job. `shares_gpus`: more ranks than GPUs are wanted. `server`: the one rank of the node
+    cannot be replaced by several with a part of it each.
     """
 
     ranks_per_node: int
@@ -137,6 +138,7 @@ class PlacementRequest:
     membind: MemoryPolicy = "strict"
     gpus_per_rank: int | None = None
     shares_gpus: bool = False
+    server: bool = False
     locality: Locality = "auto"
     l3_borders: L3Borders = "free"
     oversubscribe: bool = False

@@ -157,7 +157,7 @@ def _request(
         comm_cores=wanted,
         gpus_per_rank=each,
     )
-    return replace(request, shares_gpus=layout.shares_gpus)
+    return replace(request, shares_gpus=layout.shares_gpus, server=layout.server)
 
 
 def request_of(

@@ -76,7 +76,8 @@ POINT_OUTPUT = "points/{index}/logs/job.log"
 @record(frozen=True, slots=True, kw_only=True)
 class PlanInputs:
     """The inputs of a plan. `directory` is the command's working directory; `sources`: file name -> text, for error messages;
-    `role`: the job is this role of another job, whose roles are `peers`, on nodes of its part `component`."""
+    `role`: the job is this role of another job, whose roles are `peers`, on nodes of its part `component`; a `server` has
+    one process on each node."""
 
     spec: Spec
     site: Site
@@ -92,6 +93,7 @@ class PlanInputs:
     role: str | None = None
     peers: tuple[str, ...] = ()
     component: str | None = None
+    server: bool = False
 
 
 def build(inputs: PlanInputs) -> Plan:
@@ -222,12 +224,8 @@ def _lay_out(inputs: PlanInputs, ledger: Ledger) -> tuple[Layout, Layout, int]:
     layout = lay_out(wanted, inputs.site, inputs.topology, ledger)
     layout = several_partitions.choose(wanted, inputs.site, layout, ledger)
     part = inputs.role is not None and backends.scheduler(inputs.site.scheduler.type).MOST_NODES != 1
-    layout = replace(
-        layout,
-        chosen=part or layout.chosen,
-        component=inputs.component,
-        shares_gpus=inputs.spec.sweep.points_per_gpu > 1,
-    )
+    layout = replace(layout, chosen=part or layout.chosen, component=inputs.component, server=inputs.server,
+                     shares_gpus=inputs.spec.sweep.points_per_gpu > 1)  # fmt: skip
     whole, links = endings.chain(inputs.spec, layout, ledger)
     check_limits(inputs.spec, inputs.site, whole.granted, ledger)
     return whole, pool.of_point(inputs.spec, whole), links

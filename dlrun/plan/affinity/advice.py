@@ -31,7 +31,7 @@ def warn(
     locality `balance` gives ranks more cores; `comm` has the first PUs of all communication cores."""
     return [
         *_idle(topology, cores, slots=slots, size=size, request=request, balance_gains=balance_gains),
-        *_spanning(slots),
+        *(() if request.server else _spanning(slots)),
         *_gpus(topology, cores, slots, comm, request),
         *_nics(topology, slots, nics),
         *_memory(topology, slots),

@@ -181,6 +181,7 @@ def _divide(
             role=name,
             peers=tuple(roles),
             component=str(numbers[name]) if name in numbers else None,
+            server=name in services and inputs.spec.roles[name].ranks_per_node is None,
         )
         for name, spec in specs.items()
     }
@@ -355,6 +356,7 @@ def _of_job(
             **({"resources.nodes": nodes} if nodes is not None else {}),
         },
         peers=tuple(roles),
+        server=True,  # its ranks are not placed: those of the roles are
     )
 
 

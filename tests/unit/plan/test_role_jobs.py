@@ -64,6 +64,14 @@ def test_a_service_may_have_several_processes(tmp_path):
     assert jobs(plan)["judge"].plan.request.ranks_per_node == 2
 
 
+def test_the_one_process_of_a_server_is_not_asked_to_be_two(tmp_path):
+    """It has GPUs of both packages, and a second one on its port would end it; ranks that are so wide are a warning."""
+    wide = "cores on more than one package"
+    assert not any(wide in line for line in plan_of(tmp_path, TWO, SITE).warnings)
+    asked = TWO.replace("  judge:\n", "  judge:\n    ranks_per_node: 1\n")
+    assert any(line.startswith("judge:") and wide in line for line in plan_of(tmp_path, asked, SITE).warnings)
+
+
 def test_a_port_that_is_used_says_when_a_role_is_ready(tmp_path):
     roles = jobs(plan_of(tmp_path, TWO, SITE))
     assert roles["judge"].ready.port
