@@ -52,6 +52,14 @@ def test_points_are_cancelled_one_by_one(alice):
     test_points_inside.test_points_are_cancelled_one_by_one(alice)
 
 
+def test_points_are_added_while_others_run(alice):
+    test_points_inside.test_points_are_added_while_others_run(alice)
+
+
+def test_points_that_were_added_run_in_the_next_start(alice):
+    test_points_inside.test_points_that_were_added_run_in_the_next_start(alice)
+
+
 def test_at_the_walltime_the_points_are_timed_out(alice):
     test_points_inside.run_out_of_time(alice)
 
