@@ -40,7 +40,7 @@ _LOUD = re.compile(r"\b[NR]CCL WARN\b|\bWARN(?=: Function: \w+ Line: \d+: NET/OF
 """NCCL writes its errors at level WARN (its lowest but one)."""
 _OUR_ERROR = "error: "
 """How each error of dlrun's node programs begins."""
-_WORD = re.compile(r"[a-z0-9_]+")
+_WORD = re.compile(r"[a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)

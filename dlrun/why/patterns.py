@@ -102,7 +102,7 @@ SIGNALS = {
     143: ("terminated", "it was terminated (SIGTERM), but not by the job", "find what else ends processes: a launcher inside the command, a time limit of its own, another user"),
     136: ("arithmetic", "it crashed (SIGFPE): a division by zero in compiled code", "`environment.variables: {PYTHONFAULTHANDLER: 1}` shows where"),
     134: ("abort", "it aborted (SIGABRT), in compiled code", "the line before the abort in its log has the reason"),
-    135: ("shared-memory", "it crashed (SIGBUS): a mapped file or shared memory was truncated, or is full", "check whether /dev/shm or a file system is full"),
+    135: ("bus-error", "it crashed (SIGBUS): a file that it had mapped was cut short or could not be read, or its file system or /dev/shm is full", "check whether /dev/shm or a file system is full, and let nothing write or truncate a mapped file while ranks read it; `environment.variables: {PYTHONFAULTHANDLER: 1}` shows where"),
     132: ("illegal-instruction", "it was built for a CPU that this node does not have (SIGILL)", "build it on a compute node, or ask for the right one with `resources.constraint`"),
 }  # fmt: skip
 """Exit code of a signal (128 + its number) -> (cause, meaning, next step), for logs without evidence."""

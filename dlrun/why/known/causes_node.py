@@ -102,6 +102,11 @@ MACHINE: Mapping[str, Advice] = {
         check="`df -h /dev/shm` on the node, or inside the container",
         next=_LOADERS,
     ),
+    "bus-error": Advice(
+        means="a process crashed (SIGBUS): a file that it had mapped was cut short or could not be read, or its file system or /dev/shm is full",
+        check="the library at the top of the stack in its log; `df -h /dev/shm $TMPDIR` and the quota of the file system with the mapped files (memmap, LMDB, Arrow, safetensors); `dmesg` of the node",
+        next=f"let nothing write or truncate a mapped file while ranks read it, and give each rank its own to write; copy it to a file system with room; with data loaders {_LOADERS}",
+    ),
     # --- Files
     "quota": Advice(
         means="a disk quota is used up",

@@ -78,22 +78,18 @@ WRITERS = (
             Form(
                 cause="segmentation-fault",
                 texts=("Caught signal 11 (Segmentation fault",),
-                source="https://github.com/openucx/ucx/blob/master/src/ucs/debug/debug.c",
                 consequence=True,
                 anywhere=True,
             ),
             Form(
-                cause="shared-memory",
+                cause="bus-error",
                 texts=("Caught signal 7 (Bus error",),
-                source="https://github.com/openucx/ucx/blob/master/src/ucs/debug/debug.c",
-                means="a process crashed (SIGBUS): a mapped file or shared memory was truncated, or is full",
                 consequence=True,
                 anywhere=True,
             ),
             Form(
                 cause="abort",
                 texts=("Caught signal 6 (Aborted",),
-                source="https://github.com/openucx/ucx/blob/master/src/ucs/debug/debug.c",
                 consequence=True,
                 anywhere=True,
             ),
@@ -264,7 +260,6 @@ WRITERS = (
             Form(
                 cause="fabric-provider",
                 texts=(
-                    "OFI fi_getinfo() failed",
                     "OFI getinfo() failed",
                     "fi_getinfo() failed",
                     "OFI addrinfo() failed",
@@ -321,7 +316,6 @@ WRITERS = (
                 cause="fabric",
                 texts=(
                     "OFI poll failed",
-                    "MPIDI_OFI_handle_cq_error",
                     "UNDELIVERABLE",
                     "Request Canceled, Source NIC",
                     "Endpoint could not be reached",
@@ -373,11 +367,18 @@ WRITERS = (
                 texts=(
                     "RLIMIT_MEMLOCK is {} bytes",
                     "failed to register memory region: Cannot allocate memory",
-                    "ibv_reg_mr failed: Cannot allocate memory",
-                    "This will severely limit memory registrations",
                 ),
                 regex=r"ibv_(?:reg|create)_\w+.*(?:Cannot allocate memory|ENOMEM)",
                 source="https://github.com/linux-rdma/rdma-core/blob/master/libibverbs/init.c",
+                anywhere=True,
+            ),
+            Form(
+                cause="fabric",
+                texts=(),
+                regex=r"\bIBV_WC_(?!SUCCESS\b)\w+_ERR\b|\bwc(?:\.|->|_)status\b.*(?:IBV_WC_SUCCESS|error|fail)|\bCQ (?:state )?error\b|\b(?:[Ww]ork [Cc]ompletion|completion)\b.{0,40}\b(?:status|error) ?(?:=|:| )? ?(?:5|9|10|12|13)\b|transport retry counter exceeded|RNR retry counter exceeded",
+                source="https://github.com/uccl-project/uccl/issues/293",
+                means="a message over InfiniBand or RoCE failed: the other end had ended, or a link or switch between the nodes failed",
+                consequence=True,
                 anywhere=True,
             ),
             Form(
@@ -393,7 +394,6 @@ WRITERS = (
                     "cannot open hca device",
                 ),
                 regex=r"ibv_\w+.*(?:failed|error|[Uu]nreachable|timed out)",
-                source="https://github.com/linux-rdma/rdma-core",
             ),
         ),
     ),

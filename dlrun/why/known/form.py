@@ -147,13 +147,15 @@ def _regex(text: str) -> str:
 
 
 def _word(text: str) -> str:
-    """The longest word of a text that is whole in every line, in lower case; empty without one."""
+    """The longest word of a text that is whole in every line, in lower case; empty without one.
+
+    Words end at `_`: libraries lengthen their identifiers (`…_ERROR_MEMORY` to `…_ERROR_MEMORY_VIOLATION`).
+    """
     parts = re.split(r"\{1?\}", text.lower())
     words = [
         match[0]
         for number, part in enumerate(parts)
-        for match in re.finditer(r"[a-z0-9_]+", part)
-        if (match.start() > 0 or number == 0)
-        and (match.end() < len(part) or (number == len(parts) - 1 and not match[0].endswith("_")))
+        for match in re.finditer(r"[a-z0-9]+", part)
+        if (match.start() > 0 or number == 0) and (match.end() < len(part) or number == len(parts) - 1)
     ]
     return max(words, key=len, default="")

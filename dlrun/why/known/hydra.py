@@ -213,11 +213,10 @@ WRITERS = (
                 consequence=True,
             ),
             Form(
-                cause="shared-memory",
+                cause="bus-error",
                 texts=("KILLED BY SIGNAL: 7 (Bus error)", "EXIT STRING: Bus error (signal 7)"),
                 source="https://github.com/pmodels/mpich/tree/main/src/pm/hydra",
                 consequence=True,
-                means="a process crashed (SIGBUS): a mapped file or shared memory was truncated, or is full",
             ),
             Form(
                 cause="terminated",

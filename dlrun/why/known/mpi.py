@@ -1,4 +1,4 @@
-"""Errors of Open MPI, and of the interfaces of process managers, PMI and PMIx."""
+"""Errors of Open MPI."""
 
 from __future__ import annotations
 
@@ -9,84 +9,6 @@ _PRRTE = "https://github.com/openpmix/prrte/blob/master/"
 
 # ruff: noqa: E501 - a table
 WRITERS = (
-    Writer(
-        name="PMI and PMIx",
-        source="https://github.com/openpmix/openpmix",
-        forms=(
-            Form(
-                cause="mpi-pmi",
-                texts=(
-                    "slurmstepd: error: mpi/pmix{1}",
-                    "slurmstepd: error: mpi/pmi2{1}",
-                    "PMIX stopped checking at the first component",
-                    "pmix_psec_base_open failed",
-                    "ORTE_ERROR_LOG: Data for specified key not found",
-                    "pmix server init failed",
-                    "PMIX_ERR_{1}",
-                ),
-                source="https://github.com/openpmix/openpmix/issues/3320",
-                passing=True,
-            ),
-            Form(
-                cause="mpi-pmi",
-                texts=(
-                    "OPAL ERROR: Unreachable in file {}pmix",
-                    "OPAL ERROR: Unreachable in file ext3x_client.c",
-                    "OPAL ERROR: Not initialized in file pmix{}",
-                    "The application appears to have been direct launched",
-                    "write_line error; fd={} buf=:cmd={1}",
-                    "write_line failure : {1}",
-                    "PMIx server unreachable",
-                    "unable to open PMI port",
-                ),
-                source="https://github.com/open-mpi/ompi/issues/6380",
-                passing=True,
-            ),
-            Form(
-                cause="port-in-use",
-                texts=(
-                    "inet_setup_listen_socket: bind failed port {1} listen_sock",
-                    "launch RPC: Couldn't allocate a port for PMI to use",
-                    "_pmi_inet_listen_socket_setup:socket setup failed",
-                ),
-                source="https://docs.alcf.anl.gov/aurora/known-issues/",
-                means="a port that Cray's process manager (PMI) uses was taken on a node",
-                next="`environment.variables: {PMI_NO_FORK: 1}` or another `MPICH_OFI_CXI_PID_BASE` for jobs that run side by side; submit again",
-            ),
-            Form(
-                cause="mpi-pmi",
-                texts=("PMI server not found. Please set I_MPI_PMI_LIBRARY", "PMI server not found"),
-                source="https://www.intel.com/content/www/us/en/docs/mpi-library/developer-guide-linux/current/job-schedulers-support.html",
-                passing=True,
-            ),
-            Form(
-                cause="mpi-pmi",
-                texts=(
-                    "was not built with SLURM's PMI support",
-                    "not built with SLURM's PMI",
-                    "but OMPI was not built with",
-                    'direct launched using "srun"',
-                    "PMI2_Init failed to in",
-                    "PMI_Init returned -1",
-                    "PMI_Init returned",
-                    "PMI2 init failed",
-                    "PMIx_Init failed",
-                    "PMI2_Job_GetId returned",
-                    "PMII_singinit: execv failed",
-                    "PMI_KVS_Get returned",
-                    "pmix_init failed for some reason",
-                    "opal_pmix_base_select failed",
-                    "mpi/pmix: unable to load",
-                    "PMIX ERROR: PMIX TEMPORARILY UNAVAILABLE",
-                    "mpi/pmi2: failed to",
-                    "couldn't find the specified plugin name for mpi/",
-                    "Invalid MPI type '{1}', --mpi=list for acceptable types",
-                    "cannot create mpi context for mpi/",
-                ),
-                source="https://slurm.schedmd.com/mpi_guide.html",
-            ),
-        ),
-    ),
     Writer(
         name="Open MPI",
         source="https://github.com/open-mpi/ompi",
@@ -334,11 +256,10 @@ WRITERS = (
                 consequence=True,
             ),
             Form(
-                cause="shared-memory",
+                cause="bus-error",
                 texts=("exited on signal 7 (Bus error)", "Signal: Bus error (7)"),
                 source=_OMPI + "opal/util/stacktrace.c",
                 consequence=True,
-                means="a process crashed (SIGBUS): a mapped file or shared memory was truncated, or is full",
             ),
             Form(
                 cause="abort",

@@ -45,8 +45,22 @@ FORMS = (
     Form(
         cause="fabric",
         texts=(
-            "NET/IB{}: Got completion from peer {} with status=",
-            "NET/IB{}: Got completion from peer {} with error",
+            "Got completion from peer {} with status=12 ",
+            "Got completion from peer {} with error 12",
+            "Got completion with error 12",
+            "IBV_WC_RETRY_EXC_ERR",
+        ),
+        source="https://github.com/NVIDIA/nccl/issues/1664",
+        means="a node did not answer over InfiniBand or RoCE (status 12, IBV_WC_RETRY_EXC_ERR): a rank there had ended, or a link or switch between the nodes failed",
+        check="the logs of the other ranks (`dlrun logs JOB --rank all`), then `dlrun verify` with its spec, which tests each pair of nodes; `ibstat` and `rdma statistic` on both",
+        next="exclude the node that it names (`resources.exclude`) and submit again; on RoCE compare `NCCL_IB_GID_INDEX`, `NCCL_IB_TC` and `NCCL_IB_HCA` with the centre's; if links only flap, `environment.variables: {NCCL_IB_TIMEOUT: 22}`",
+        consequence=True,
+    ),
+    Form(
+        cause="fabric",
+        texts=(
+            "Got completion from peer {} with status=",
+            "Got completion from peer {} with error",
             "NET/OFI Request {} completed with error",
             "got completion {} with error",
             "Got completion with error {1}",

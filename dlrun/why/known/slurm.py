@@ -326,11 +326,10 @@ WRITERS = (
                 consequence=True,
             ),
             Form(
-                cause="shared-memory",
+                cause="bus-error",
                 texts=("task {}: Bus error", "tasks {}: Bus error"),
                 source=_SLURM + "api/step_launch.c",
                 consequence=True,
-                means="a process crashed (SIGBUS): a mapped file or shared memory was truncated, or is full",
             ),
             Form(
                 cause="terminated",

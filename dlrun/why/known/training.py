@@ -60,11 +60,10 @@ WRITERS = (
                 consequence=True,
             ),
             Form(
-                cause="shared-memory",
+                cause="bus-error",
                 texts=("Signal 7 (SIGBUS) received by PID", "died with <Signals.SIGBUS"),
                 regex=r"exitcode\s*: -7\b",
                 source=_TORCH + "elastic/multiprocessing/errors/__init__.py",
-                means="a process crashed (SIGBUS): a mapped file or shared memory was truncated, or is full",
                 consequence=True,
             ),
             Form(
@@ -264,10 +263,9 @@ WRITERS = (
                 consequence=True,
             ),
             Form(
-                cause="shared-memory",
+                cause="bus-error",
                 texts=("exits with return code = -7",),
                 source=_SPEED + "launcher/launch.py",
-                means="a process crashed (SIGBUS): a mapped file or shared memory was truncated, or is full",
                 consequence=True,
             ),
             Form(

@@ -53,7 +53,7 @@ PROGRAMS = (
     Fault(name="a rank gets SIGTERM from elsewhere", causes=("terminated",), spec=WAIT, strike=signal_of_rank_1("TERM")),
     Fault(name="a rank crashes (SIGSEGV)", causes=("segmentation-fault",), spec=of_rank_1(DIES.format("SEGV"))),
     Fault(name="a rank aborts (SIGABRT)", causes=("abort",), spec=of_rank_1(DIES.format("ABRT"))),
-    Fault(name="a rank gets SIGBUS", causes=("shared-memory",), spec=of_rank_1(DIES.format("BUS"))),
+    Fault(name="a rank gets SIGBUS", causes=("bus-error",), spec=of_rank_1(DIES.format("BUS"))),
     Fault(name="a rank divides by zero (SIGFPE)", causes=("arithmetic",), spec=of_rank_1(DIES.format("FPE"))),
     Fault(name="an instruction that the CPU lacks (SIGILL)", causes=("illegal-instruction",), spec=of_rank_1(DIES.format("ILL"))),
     Fault(name="the job script is killed", causes=("killed",), spec=WAIT, strike=_kill_script, never="gridengine"),
