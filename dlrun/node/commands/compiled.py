@@ -6,28 +6,26 @@ A job that cannot have them compiles, as without a store: every failure is one l
 import contextlib
 import json
 import os
-import shutil
 import sys
 import time
 from argparse import Namespace
-from typing import IO, List, Set
+from typing import List
 
 from ..common import cache_lines, text
 from ..common.errors import NodeError
 from ..common.machine import machine
-from ..source.archive import FILE, Archive, Member
 from ..store import eviction
 from ..store.area import Area, set_name
 from . import stage
 from .compiled_archive import DamagedArchive, Entries, latest
 from .compiled_entries import RUNS, complete_entries, place_of, remove_unused
 from .compiled_store import ENTRIES, Store
+from .compiled_unpack import Unpacking
 from .options import Parser, duration, size
 
 _LIMIT = 2 << 30  # bytes of an archive
 _LOCK_SECONDS = 30.0
 _OTHER_KIND = 3  # exit code of a node for which the archive was not made (templates/lib/compiled.sh)
-_PIECE = 1 << 20  # bytes written at once
 _UNUSED = 30 * 86400.0  # seconds after which what a run had for itself goes
 
 
@@ -94,23 +92,27 @@ def seed(argv: List[str]) -> int:
         return 0
     # One file, which each node unpacks into its place: no tree of many small files is made twice, and removed again.
     words = ["--name", given.name, "--to", given.to, "--source", given.archive, "--keep", "cache"]
-    words += ["--checksums", "sha256:" + given.digest, "--sync", "none", "--join-timeout", "60s"]
+    words += ["--sync", "none", "--join-timeout", "60s"]
     began = time.monotonic()
     umask = os.umask(0o077)
-    os.umask(umask)
     try:
-        stage.main([*words, *rest])
-        os.umask(umask)
-        if machine()[0] != given.machine:
-            _log(cache_lines.BY_ITSELF.format("it is of another kind than the first"))
-            return _OTHER_KIND
-        remove_unused(os.path.join(given.into, RUNS), given.run, _UNUSED)
-        remove_unused(*os.path.split(given.into), _UNUSED)
-        count, room = _add_all(_staged(given), given.into, given.run)
+        with contextlib.ExitStack() as opened:
+            if machine()[0] != given.machine:
+                stage.main([*words, *rest])  # other nodes get it from this one
+                _log(cache_lines.BY_ITSELF.format("it is of another kind than the first"))
+                return _OTHER_KIND
+            remove_unused(os.path.join(given.into, RUNS), given.run, _UNUSED)
+            remove_unused(*os.path.split(given.into), _UNUSED)
+            unpacking = opened.enter_context(
+                contextlib.closing(Unpacking(given.into, given.run, given.digest))
+            )
+            stage.main([*words, *rest], unpacking.watch)
+            count, room = unpacking.finish(_staged(given))
     except (NodeError, OSError) as fault:
         _log(cache_lines.BY_ITSELF.format(_reason(fault)))
         return 1
     finally:
+        os.umask(umask)
         with contextlib.suppress(NodeError, OSError):
             eviction.remove(Area(given.to, make=False), set_name(given.name))
     took = text.seconds(time.monotonic() - began)
@@ -150,44 +152,6 @@ def _has_all(archive: str, into: str, run: str) -> bool:
         return all(os.lstat(place).st_size == size for place, size in places)
     except (AttributeError, OSError, TypeError, ValueError):
         return False
-
-
-def _add_all(path: str, target: str, run: str) -> "tuple[int, int]":
-    """Add the files of an archive that a directory has not. Returns files and bytes of the archive."""
-    count = room = 0
-    made: Set[str] = set()
-    archive = Archive(path)
-    try:
-        for member, content in archive.members():
-            if member.kind != FILE or content is None:
-                continue
-            place = os.path.join(target, place_of(os.fsdecode(member.path), run))
-            directory = os.path.dirname(place)
-            if directory not in made:
-                os.makedirs(directory, 0o700, exist_ok=True)
-                made.add(directory)
-            if not os.path.lexists(place):  # another job of this user may have compiled it meanwhile
-                _write(place, member, content)
-            count, room = count + 1, room + member.size
-    finally:
-        archive.close()
-    return count, room
-
-
-def _write(path: str, member: Member, content: "IO[bytes]") -> None:
-    """Make a file with its mode and time, which has its name once it is complete."""
-    part = "{}.tmp.{}".format(path, os.getpid())
-    try:
-        with open(part, "wb") as file:
-            shutil.copyfileobj(content, file, _PIECE)
-            file.flush()
-            os.fchmod(file.fileno(), member.mode)
-            os.utime(file.fileno(), ns=(member.mtime, member.mtime))
-        os.replace(part, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(part)
-        raise
 
 
 # --- While they run, and at the end -------------------------------------------------------------------------

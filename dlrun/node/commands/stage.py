@@ -8,12 +8,12 @@ from typing import List, Optional
 from ..common.errors import NodeError, NoSpace, system_errors
 from ..common.progress import Progress
 from ..common.safety import for_this_user
-from ..transfer.staging import Staging
+from ..transfer.staging import Staging, Watch
 from .options import stage_arguments
 
 
-def main(argv: List[str]) -> None:
-    """Run `stage`; raises NodeError if the set was not published."""
+def main(argv: List[str], watch: Optional[Watch] = None) -> None:
+    """Run `stage`; raises NodeError if the set was not published. watch: follows a copy, of a set without early files."""
     given = stage_arguments(argv)
     # Files get the modes in the manifest; private files and directories are created with mode 0600 or 0700.
     os.umask(0)
@@ -21,7 +21,7 @@ def main(argv: List[str]) -> None:
     staging: Optional[Staging] = None
     try:
         with system_errors("cannot stage `{}` on {}".format(given.name, os.uname().nodename)):
-            staging = Staging(given, progress)
+            staging = Staging(given, progress, watch)
             _run(staging)
     except NodeError as fault:
         if staging is not None and staging.early is not None:

@@ -73,13 +73,14 @@ class Member(NamedTuple):
 class Archive:
     """An open archive: its `path`, its `kind` (tar, gzip, bzip2, xz, zstd or zip) and its `size` in bytes; close it.
 
-    Raises SourceFault for a file of another kind, OSError if it cannot be read.
+    file: it, opened without a buffer. Raises SourceFault for a file of another kind, OSError if it cannot be read.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, file: "Optional[io.RawIOBase]" = None) -> None:
         self.path = path
         self._opened = contextlib.ExitStack()
-        self._file = self._opened.enter_context(open(path, "rb", buffering=0))  # noqa: SIM115 - closed by `close`
+        opened: Any = open(path, "rb", buffering=0) if file is None else file  # noqa: SIM115 - closed by `close`
+        self._file: "IO[bytes]" = self._opened.enter_context(opened)
         self.size = os.fstat(self._file.fileno()).st_size
         head = self._file.read(_HEAD) or b""
         self._file.seek(0)

@@ -3,7 +3,7 @@
 import argparse
 import contextlib
 import os
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ..blocks import hashing
 from ..blocks.blocks import Blocks
@@ -36,13 +36,15 @@ from .remote_delta import Reuse
 from .task import Task
 
 MAX_WORKERS = 4  # two reach 25 Gbit/s; more would only take cores from the job that is starting
+Watch = Callable[[int, Manifest, Blocks, ProgressBoard], None]
+"""What is called before a copy begins, to follow it: the open tree that is built, its manifest and blocks, and what is done."""
 RESERVE = 1024  # descriptors for the threads of the walk and the workers, with their directories, and for connections
 
 
 class Staging:
     """One `stage` command on one node; raises Usage or NodeError for arguments that cannot be used here."""
 
-    def __init__(self, given: argparse.Namespace, progress: Progress) -> None:
+    def __init__(self, given: argparse.Namespace, progress: Progress, watch: Optional[Watch] = None) -> None:
         self.given, self.progress = given, progress
         self.name = set_name(given.name)
         self.hasher = hashing.hasher(given.hash)
@@ -67,6 +69,7 @@ class Staging:
         self.remote = fetched_source(self.area, self.name, given, progress)
         self._lock: Optional[Lock] = None
         self.early = None if given.start is None else Early(self.area, self.name, given.job, given.start)
+        self._watch = watch if self.early is None else self.early.watch
 
     def source(self) -> Source:
         """The source on this node; raises SourceFault if it does not exist here."""
@@ -192,8 +195,8 @@ class Staging:
             read_blocks.lower_priority()
         build = self._start_build(manifest, blocks)
         build.mark_done(board)
-        if self.early is not None:
-            self.early.watch(build.tree, manifest, blocks, board)
+        if self._watch is not None:
+            self._watch(build.tree, manifest, blocks, board)
         return PreparedSet(COPY, self.task(manifest, blocks, board, build), build.missing(), build)
 
     def _is_warm(self, manifest: Manifest) -> bool:

@@ -1,14 +1,18 @@
 """The store of compiled entries: added to by several jobs, complete or not there, and only what is the user's own and whole."""
 
+import contextlib
 import json
 import os
+import stat
 import subprocess
 import sys
+import tarfile
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.unit.node.programs import command, environment
+from tests.unit.node.programs import HELD_READER, command, environment, prepared
 
 KEY, RUN = "env", "7.0"
 LATER = [pytest.mark.slow, pytest.mark.each_python]
@@ -40,20 +44,17 @@ def save(store, place, *more, code=0):
     )
 
 
-def seed(answer, target, *, kind=None, code=0):
+def seed(answer, target, *, kind=None, code=0, stage="stage"):
     """Give a node what `compiled-find` has found; kind: of the machine, if not this one."""
+    words = seeding(answer, target, kind, stage)
+    return run("compiled-seed", *words, code=code)
+
+
+def seeding(answer, target, kind=None, stage="stage"):
+    """The words of `compiled-seed` after `compiled-find`."""
     machine, digest, archive = answer.read_text().split(maxsplit=2)
-    words = [
-        "--into",
-        target / "caches",
-        "--machine",
-        kind or machine,
-        "--digest",
-        digest,
-        "--archive",
-        archive.strip(),
-    ]
-    return run("compiled-seed", *words, "--run", "8.0", "--name", "seed", "--to", target / "stage", code=code)
+    return ["--into", target / "caches", "--machine", kind or machine, "--digest", digest, "--archive", archive.strip(),
+            "--run", "8.0", "--name", "seed", "--to", target / stage]  # fmt: skip
 
 
 def found(store, tmp_path):
@@ -326,3 +327,108 @@ def test_versions_that_no_job_uses_go(store, tmp_path):
     assert other not in marks(store)
     assert set(found(store, tmp_path)[1]) == {"inductor/one", "inductor/two", "inductor/three"}
     assert json.loads(marks(store)[-1].read_text())["files"] in (2, 3)
+
+
+# --- While the archive arrives ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def large(store, tmp_path):
+    """The store with an archive of several blocks; gives what `compiled-find` has found, and the files of the archive."""
+    files = {f"entry-{number}": f"{number}" * (1 << 20) for number in range(9)}
+    save(store, entries(tmp_path / "a", **files))
+    run("compiled-find", "--store", store, "--key", KEY, "--out", tmp_path / "answer")
+    return tmp_path / "answer", files
+
+
+@contextlib.contextmanager
+def arriving(answer, node):
+    """A node program that has unpacked the first blocks of an archive, out of sight; the others come once `gate` exists."""
+    words = prepared(
+        command("compiled-seed", *seeding(answer, node)), HELD_READER.format(gate=str(node / "gate"))
+    )
+    with subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE) as process:
+        try:
+            found = until(lambda: list(node.glob(".arriving-*/inductor/entry-*")))
+            yield process, found[0].parents[1]
+        finally:
+            process.kill()
+
+
+def until(found, seconds=60):
+    """What is found once there is anything."""
+    end = time.monotonic() + seconds
+    while not (result := found()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return result
+
+
+def there(node):
+    return {path.name: path.read_text() for path in (node / "caches").rglob("*") if path.is_file()}
+
+
+@pytest.mark.slow
+@pytest.mark.each_python
+def test_entries_are_unpacked_while_they_arrive_and_seen_once_all_are_proved(large, tmp_path):
+    answer, files = large
+    node = tmp_path / "node"
+    with arriving(answer, node) as (process, hidden):
+        assert not (node / "caches").exists()
+        assert stat.S_IMODE(hidden.stat().st_mode) == 0o700
+        (node / "gate").touch()
+        assert process.wait(60) == 0
+    assert there(node) == files
+    assert not hidden.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.each_python
+def test_a_node_program_that_is_killed_while_they_arrive_leaves_nothing_to_the_next(large, tmp_path):
+    answer, files = large
+    node = tmp_path / "node"
+    with arriving(answer, node) as (process, hidden):
+        process.kill()
+        process.wait()
+    assert hidden.exists()
+    assert not (node / "caches").exists()
+    seed(answer, node)
+    assert there(node) == files
+    assert {path.name for path in node.iterdir()} == {"caches", "stage"}
+
+
+@pytest.mark.slow
+def test_a_job_that_begins_leaves_what_arrives_for_another_one(large, tmp_path):
+    answer, files = large
+    node = tmp_path / "node"
+    with arriving(answer, node) as (process, hidden):
+        seed(answer, node, stage="other")
+        assert there(node) == files
+        assert hidden.exists()
+        (node / "gate").touch()
+        assert process.wait(60) == 0
+    assert there(node) == files
+
+
+@pytest.mark.slow
+@pytest.mark.each_python
+@pytest.mark.parametrize("part", ["an entry", "a header", "the size of an entry", "all but the first block"])
+def test_a_damaged_archive_shows_nothing(store, large, tmp_path, part):
+    """After some of it has been unpacked; `the size of an entry`: its header is valid, and names more than there is."""
+    answer, _ = large
+    content = bytearray(archive(store).read_bytes())
+    second = content.index(b"ustar", 6 << 20) - 257
+    if part == "an entry":
+        content[-(1 << 20)] ^= 1
+    elif part == "a header":
+        content[second + 257] ^= 1
+    elif part == "all but the first block":
+        content[4 << 20 :] = bytes(len(content) - (4 << 20))
+    else:
+        header = tarfile.TarInfo.frombuf(bytes(content[second : second + 512]), "utf-8", "strict")
+        header.size = 1 << 40
+        content[second : second + 512] = header.tobuf(tarfile.GNU_FORMAT)[:512]
+    archive(store).write_bytes(content)
+    assert "differs from its checksum" in seed(answer, tmp_path / "node", code=1)
+    assert [path.name for path in (tmp_path / "node").iterdir()] == ["stage"]
+    assert "is damaged, and left aside" in run("compiled-check", "--store", store, "--key", KEY)
