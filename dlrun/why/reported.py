@@ -47,7 +47,9 @@ _ADVICE = re.compile(
     r"|Decrease|Reduce|Rerun|Provide|Check(?! failed)) (?:[^.]|\.(?=\S)){8,}?)(?:\.(?:\s|$)|!|$)"
 )
 """What a message advises."""
-_OPEN = re.compile(r"^(?:[\w.]+:?)?\s*$|validation errors? for \S+$|root error\(s\) found\.$|:\s*$")
+_OPEN = re.compile(
+    r"^(?:[\w.]+:?)?\s*$|validation errors? for \S+$|root error\(s\) found\.$|:\s*$|^\{?Error using \S+(?: \(line \d+\))?$"
+)
 """A message that continues in the next line."""
 _ROOTS = re.compile(r"\d+ root error\(s\) found\.$")
 _ROOT = re.compile(r"\s*\(\d+\)\s+(\S.*)")
@@ -55,6 +57,8 @@ _DERIVED = re.compile(r"(?i:cancelled|aborted|unavailable)\b")
 """TensorFlow's message of several operations, each of them, and kinds that follow from another's (errors_impl.py)."""
 _REASON = re.compile(r"\s*(?:Caused by|Reason):?\s+(.+)")
 """A line below a message that has its reason, as Rust's anyhow and LLVM print it; the last of several is the first cause."""
+_BELOW = re.compile(r"Error in \S+(?: \(line \d+\))?$")
+"""Where MATLAB has what it printed above, without a mark, as its error."""
 _APART = re.compile(
     rf"^\W*$|^\W*\d{{4}}-\d\d|^\[|(?:INFO|WARNING|ERROR)[\]: ]|Traceback \(most|^\W*File \"|{CHAINED}"
 )
@@ -134,11 +138,21 @@ def marked(
             break
     if best is None:
         return None
+    if _BELOW.match(lines[best[1]]):
+        best = best[0], _above_frame(lines, best[1])
     line = lines[best[1]].strip()
     fields = _MESSAGE.search(line)
     whole = _whole(fields[1] if fields else _STAMP.sub("", line), lines[best[1] + 1 : best[1] + 5])
     found = Evidence(log=log, line=line, pattern=REPORTED)
     return _answer(found, line, f"the program says: {whole}", (whole,))
+
+
+def _above_frame(lines: Sequence[str], at: int) -> int:
+    """The first line of the message above a call of MATLAB, of which it is the error; the call itself without one."""
+    above = range(max(0, at - _NEAR), at)[::-1]
+    text = list(itertools.dropwhile(lambda n: not lines[n].strip(), above))
+    message = list(itertools.takewhile(lambda n: lines[n].strip(), text))
+    return message[-1] if message else at
 
 
 def _answer(found: Evidence, line: str, means: str, messages: Iterable[str]) -> Evidence:

@@ -69,25 +69,6 @@ WRITERS = (
                 next="`spack find` on the cluster shows the names; correct the line of `environment.setup`",
                 passing=True,
             ),
-            Form(
-                cause="missing-module",
-                texts=(
-                    "Package {1} not found in current path",
-                    "Package {1} is required but does not seem to be installed",
-                ),
-                source="https://github.com/JuliaLang/julia/blob/master/base/loading.jl",
-                means="a package of Julia is not installed: {1}",
-                check="`julia --project -e 'using Pkg; Pkg.status()'` in the job's environment",
-                next="install it on a login node (`julia --project -e 'using Pkg; Pkg.instantiate()'`), start the job with the same `--project`, and keep `JULIA_DEPOT_PATH` where the nodes see it",
-            ),
-            Form(
-                cause="missing-module",
-                texts=("there is no package called {1}",),
-                source="https://stat.ethz.ch/R-manual/R-devel/library/base/html/library.html",
-                means="a package of R is not installed: {1}",
-                check="`Rscript -e '.libPaths()'` in the job's environment",
-                next="install it on a login node (install.packages), with the R that the job loads, into a directory that the nodes see (`R_LIBS_USER`)",
-            ),
         ),
     ),
 )

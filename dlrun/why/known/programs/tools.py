@@ -1,15 +1,13 @@
-"""Errors of command-line tools and of other languages that run beside a training: curl, wget, tar, unzip, R, Julia, Fortran, Dask."""
+"""Errors of command-line tools that run beside a training, or start it: curl, wget, tar, unzip, numactl, Dask."""
 
 from __future__ import annotations
 
 from dlrun.why.known.form import Form, Writer
 
-_FORTRAN = "https://www.intel.com/content/www/us/en/docs/fortran-compiler/developer-guide-reference/2024-0/list-of-run-time-error-messages.html"
-
 # ruff: noqa: E501 - a table
 WRITERS = (
     Writer(
-        name="tools and other languages",
+        name="tools",
         source="https://curl.se/libcurl/c/libcurl-errors.html",
         forms=(
             Form(
@@ -62,27 +60,20 @@ WRITERS = (
                 source="https://infozip.sourceforge.net/",
             ),
             Form(
-                cause="memory",
-                texts=("Error: cannot allocate vector of size {1}",),
-                source="https://stat.ethz.ch/R-manual/R-devel/library/base/html/Memory-limits.html",
-            ),
-            Form(
-                cause="gpu-memory",
-                texts=("Out of GPU memory trying to allocate {1}",),
-                source="https://cuda.juliagpu.org/stable/usage/memory/",
-            ),
-            Form(
-                cause="segmentation-fault",
-                texts=("forrtl: severe (174): SIGSEGV",),
-                source=_FORTRAN,
-                next="`environment.setup: [ulimit -s unlimited]`: often arrays do not fit on the stack; otherwise update or rebuild the library at the top of the stack",
-                consequence=True,
-            ),
-            Form(
-                cause="terminated",
-                texts=("forrtl: error (78): process killed (SIGTERM)",),
-                source=_FORTRAN,
-                consequence=True,
+                cause="configuration",
+                texts=(
+                    "setting membind: {1}",
+                    "setting interleave mask: {1}",
+                    "set_mempolicy: {1}",
+                    "libnuma: Error: {1}",
+                    "sched_setaffinity: Invalid argument",
+                ),
+                regex=r"^(?:numactl: )?<?[\d,-]+>? (?:is out of range|is invalid)$|mbind: (?:Invalid argument|Operation not permitted)|^(?:cpu|node) argument \S+ is out of range$",
+                source="https://github.com/numactl/numactl/issues/223",
+                means="`numactl`, or a library that binds memory, asks for memory or cores that the job was not granted, or the container forbids it",
+                check="`grep -E '(Cpus|Mems)_allowed_list' /proc/self/status` and `numactl --show` in a job",
+                next="take `numactl` out of the command: dlrun binds the ranks (`placement`); in a container it also needs the capability CAP_SYS_NICE",
+                passing=True,
             ),
             Form(
                 cause="killed",
