@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from dlrun.errors import Invalid
 from dlrun.model.nearest import nearest
@@ -225,8 +226,12 @@ def _choose_cores(
     wanted: list[tuple[str, set[int], int]] = []
     for name, count in counts.items():
         gpus = shown[name]
-        each, more = divmod(count, max(1, len(gpus)))
-        wanted += [(name, close[gpu.index], each + (place < more)) for place, gpu in enumerate(gpus)]
+        # What is left over is spread as well: given to the first GPUs, it would be of their package alone.
+        ends = [count * place // len(gpus) for place in range(len(gpus) + 1)] if gpus else []
+        wanted += [
+            (name, close[gpu.index], upto - since)
+            for gpu, (since, upto) in zip(gpus, pairwise(ends), strict=True)
+        ]
     wanted += [(name, set(), count) for name, count in counts.items() if not shown[name]]
     free, taken = list(cores), {name: list[Core]() for name in counts}
     for name, own, count in wanted:

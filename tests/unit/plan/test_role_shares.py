@@ -50,6 +50,23 @@ def test_roles_beside_one_another_divide_the_node(tmp_path):
     assert jobs(plan)["train"].plan.request.ranks == 6
 
 
+def test_a_server_with_all_gpus_leaves_as_much_of_each_package_to_its_clients(tmp_path):
+    """Sixteen cores for three: six for the server, with four GPUs; a client with cores of both packages is a warning."""
+    roles = """\
+roles:
+  model: {command: [serve, "{{ role.model.port }}"], gpus_per_node: 4}
+  one: {command: [ask, "{{ role.model.address }}"], beside: model, gpus_per_node: 0, needs: [model]}
+  two: {command: [ask, "{{ role.model.address }}"], beside: model, gpus_per_node: 0, needs: [model]}
+"""
+    plan = plan_of(tmp_path, roles, SITE.replace("min_nodes: 2, ", ""))
+    assert not plan.warnings
+    found = {
+        name: [sum(cpu < 8 for cpu in cpus), sum(cpu >= 8 for cpu in cpus)]
+        for name, (cpus, _) in parts(plan).items()
+    }
+    assert found == {"model": [3, 3], "one": [5, 0], "two": [0, 5]}
+
+
 def test_each_role_is_shown_its_gpus_by_its_page(tmp_path):
     made = scripts_of(plan_of(tmp_path, BESIDE, SITE))
     lines = {
