@@ -24,4 +24,4 @@ def lines(path: Path) -> int:
 
 
 def test_all_golden_text_can_be_read_by_a_person():
-    assert sum(len(path.read_text("utf-8").splitlines()) for path in HERE.rglob("*.sh")) <= 5_500
+    assert sum(len(path.read_text("utf-8").splitlines()) for path in HERE.rglob("*.sh")) <= 5_650

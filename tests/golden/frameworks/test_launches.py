@@ -66,7 +66,12 @@ def framework_of(place: Path) -> str:
 def launch(plan) -> str:
     """What all ranks are told alike, the lines that start each role, and what `rank.sh` does for it."""
     made = scripts_of(plan)
-    lines = made["job.sh"].splitlines()
+    return launch_of(made["job.sh"], made["rank.sh"])
+
+
+def launch_of(job: str, rank: str) -> str:
+    """The launch of these two scripts, as in `launch`."""
+    lines = job.splitlines()
     heads = [number for number, line in enumerate(lines) if line.startswith("# --- ")]
     sections = {
         lines[a].split(" -", 1)[1].strip("- "): lines[a + 1 : b] for a, b in pairwise([*heads, len(lines)])
@@ -78,7 +83,7 @@ def launch(plan) -> str:
         and not re.match(OF_ALL, line)
     ]
     started = [line for line in sections["Launch"] if line and not line.startswith("dlrun_wait")]
-    framework = re.search(r"^# --- [^\n]*the command\n(.*)", made["rank.sh"], re.MULTILINE | re.DOTALL)
+    framework = re.search(r"^# --- [^\n]*the command\n(.*)", rank, re.MULTILINE | re.DOTALL)
     return "\n".join([*told, *started, "", framework[1]])
 
 
