@@ -6,7 +6,7 @@ owner) the content may be the same, which only its hash proves.
 """
 
 from array import array
-from typing import Any, Callable, Container, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Container, Dict, Iterable, List, Optional, Tuple
 
 from .manifest import FILE, Manifest
 
@@ -24,31 +24,28 @@ def unchanged(old: Manifest, new: Manifest) -> Dict[int, int]:
     if (old.xattrs or new.xattrs) and old.id() != new.id():
         return {}
     compares_ctimes = bool(old.ctimes and new.ctimes)
-    states, kinds = (_states(old, compares_ctimes), _states(new, compares_ctimes)), new.kinds
+    columns, kinds = (_states(old, compares_ctimes), _states(new, compares_ctimes)), new.kinds
     if has_same_names(old, new):  # entries have their numbers, and no name needs to be looked up
-        same = enumerate(before == now for before, now in zip(*states))
-        found = {entry: entry for entry, equal in same if equal and kinds[entry] == FILE}
+        pairs = [(before, now) for before, now in zip(*columns) if before != now]
+        changed = {e for both in pairs for e, (before, now) in enumerate(zip(*both)) if before != now}
+        found = {entry: entry for entry, kind in enumerate(kinds) if kind == FILE and entry not in changed}
     else:
         # By directory and name instead of by path: joining millions of paths takes longer than comparing them.
         numbers = {path: number for number, path in enumerate(new.dirs)}
         known = [numbers.get(path, -1) for path in old.dirs]
-        before_it = zip([known[parent] for parent in old.parents], old.names, states[0])
+        before_it = zip([known[parent] for parent in old.parents], old.names, *columns[0])
         places = {key: entry for entry, key in enumerate(before_it)}
-        pairs = (
-            (entry, places[key])
-            for entry, key in enumerate(zip(new.parents, new.names, states[1]))
-            if key in places
-        )
-        found = {entry: there for entry, there in pairs if kinds[entry] == FILE}
+        keys = enumerate(zip(new.parents, new.names, *columns[1]))
+        found = {entry: places[key] for entry, key in keys if kinds[entry] == FILE and key in places}
     if compares_ctimes and len(found) < new.files():
         found.update(_same_inodes(old, new, found, lambda m, e: (*_status(m, e), m.inodes[e], m.ctimes[e])))
     return found
 
 
-def _states(manifest: Manifest, ctimes: bool) -> "Iterator[Tuple[int, ...]]":
-    """What must be equal in both versions of an unchanged entry, of each entry."""
+def _states(manifest: Manifest, ctimes: bool) -> List[Any]:
+    """The columns in which an unchanged entry has equal values in both versions."""
     columns: List[Any] = [manifest.kinds, manifest.sizes, manifest.mtimes, manifest.modes]
-    return zip(*columns, *([manifest.ctimes] if ctimes else []))
+    return columns + ([manifest.ctimes] if ctimes else [])
 
 
 def candidates(old: Manifest, new: Manifest, known: Container[int], touched: bool) -> Dict[int, int]:
@@ -74,8 +71,13 @@ def _same_inodes(
 ) -> Dict[int, int]:
     if not (old.inodes and new.inodes):
         return {}
-    places = {key(old, entry): entry for entry, kind in enumerate(old.kinds) if kind == FILE}
-    keys = ((e, key(new, e)) for e, kind in enumerate(new.kinds) if kind == FILE and e not in known)
+    entries = [e for e, kind in enumerate(new.kinds) if kind == FILE and e not in known]
+    # Few files have changed, mostly: keys are made of those of the old ones only that have an inode of theirs.
+    inodes = {new.inodes[e] for e in entries}
+    places = {
+        key(old, e): e for e, inode in enumerate(old.inodes) if inode in inodes and old.kinds[e] == FILE
+    }
+    keys = ((e, key(new, e)) for e in entries)
     return {entry: places[wanted] for entry, wanted in keys if wanted in places}
 
 

@@ -4,7 +4,7 @@ import errno
 import os
 import stat
 import time
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Set, Tuple
 
 from ..common import text
 from ..common.errors import SourceFault, error_text
@@ -28,17 +28,24 @@ from .manifest import FILE, HARD, LINK, Manifest
 from .selection import Source
 from .walk import Options, Walk, join
 
+ATTRIBUTES = "attributes"  # key of `info`: names of attributes that are not copied
 TOLERANCE = 0.1  # relative difference allowed between the source's size and the expected one
 _BLOCK = 512  # bytes of a unit of st_blocks, independent of the file system's block size (stat(2))
 
 
-def survey(source: Source, options: Options, keep_open: int = 0) -> Tuple[Manifest, Findings]:
-    """The manifest of a source, without hashes, and the findings for the report; keep_open: see `Walk`.
+def survey(
+    source: Source, options: Options, keep_open: int = 0, earlier: Optional[Manifest] = None
+) -> Tuple[Manifest, Findings]:
+    """The manifest of a source, without hashes, and the findings for the report.
+
+    keep_open: see `Walk`; earlier: the manifest of an earlier survey of this source with these options.
 
     Raises SourceFault if an entry cannot be read, if nothing is selected, or if the source has devices, pipes, sockets or
     privileged modes and the options do not skip them.
     """
-    walk = Walk(source, options, keep_open)
+    plain, lost = _without_attributes(earlier) if earlier and options.xattrs else (set(), ())
+    walk = Walk(source, options, keep_open, plain)
+    walk.findings.attributes.update(lost)
     began = time.perf_counter()
     try:
         walk.run()
@@ -54,10 +61,20 @@ def survey(source: Source, options: Options, keep_open: int = 0) -> Tuple[Manife
         message = "nothing in `{}` is selected".format(text.name(source.root))
         raise SourceFault(message, "check the glob, `include` and `exclude`")
     made.info["source"] = source.describe()
+    if options.xattrs:
+        made.info[ATTRIBUTES] = sorted(map(os.fsdecode, walk.findings.attributes))
     if file_system(os.stat(source.root).st_dev).startswith("fuse"):
         # Many FUSE file systems make up change times and inodes at each mount: every set would look changed.
         made.ctimes, made.inodes = made.ctimes[:0], made.inodes[:0]
     return made, walk.findings
+
+
+def _without_attributes(earlier: Manifest) -> Tuple[Set[Tuple[int, int]], List[bytes]]:
+    """Inode and ctime (ns) of the files that had no attributes to copy, and the names of those that are not copied."""
+    lost = earlier.info.get(ATTRIBUTES)  # missing in manifests of older versions
+    if lost is None or earlier.xattrs:
+        return set(), []
+    return set(zip(earlier.inodes, earlier.ctimes)), list(map(os.fsencode, lost))
 
 
 def unreadable_files(walk: Walk) -> List[Tuple[bytes, str]]:

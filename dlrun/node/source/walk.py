@@ -10,11 +10,11 @@ import os
 import stat
 import threading
 import time
-from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Container, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from ..common.fork import ForkedCall
 from ..common.system import Waiting, usable_cores
-from .listing import MODE, Findings, Listing, Status, status_fields
+from .listing import CTIME, INODE, MODE, Findings, Listing, Status, status_fields
 from .selection import PathFilter, Source
 
 BATCH = 64  # names between two readings of the clock
@@ -62,15 +62,19 @@ class Walk:
 
     keep_open: number of small files that may stay open for the copy (`findings.opened`) if the source is slow: an open with
     the status of the open file is one look-up at the metadata server, a status and a later open are two.
+    plain: inode and ctime (ns) of files known to have no attributes that are copied: each new one changes the ctime.
     """
 
-    def __init__(self, source: Source, options: Options, keep_open: int = 0) -> None:
+    def __init__(
+        self, source: Source, options: Options, keep_open: int = 0, plain: Container[Tuple[int, int]] = ()
+    ) -> None:
         self.listings: Dict[bytes, Listing] = {}
         self.targets: Dict[bytes, bytes] = {}
         self.xattrs: Dict[bytes, List[Tuple[bytes, bytes]]] = {}
         self.findings = Findings()
         self.options = options
         self.root, self._filter = source.root, PathFilter(source)
+        self._plain = plain
         self._jobs: List[_Job] = []
         self._picked = 0
         self._busy = 0
@@ -288,7 +292,7 @@ class Walk:
                     self.targets[join(directory, name)] = os.readlink(self._path(join(directory, name)))
         if self.options.xattrs:
             for name, status in zip(names, statuses):
-                if stat.S_ISREG(status[MODE]):
+                if stat.S_ISREG(status[MODE]) and (status[INODE], status[CTIME]) not in self._plain:
                     self._attributes(join(directory, name))
         listing = self.listings[directory]
         with self._changed:

@@ -127,9 +127,11 @@ def check_names(root: int, manifest: Manifest) -> Tuple[List[bytes], List[bytes]
     for directory, names in zip(manifest.dirs, names_by_directory(manifest)):
         descriptor = open_below(root, directory, DIRECTORY_FLAGS)
         try:
-            there = set(map(os.fsencode, os.listdir(descriptor)))
+            # Encoded together: one call, and no name has a slash.
+            there = set(os.fsencode("/".join(os.listdir(descriptor))).split(b"/"))
         finally:
             os.close(descriptor)
+        there.discard(b"")  # an empty directory
         wanted = below_it[directory].union(names)
         if there == wanted:
             continue

@@ -59,8 +59,7 @@ class Staging:
             self.sync = "set" if given.keep == "cache" else "none"
         self.notes: List[str] = []
         self.changed: List[bytes] = []  # damaged or modified files of the published copy
-        # files whose status was compared in `source` and `copy`
-        self.looked: Dict[str, Optional[Looked]] = {}
+        self.looked: Dict[str, Optional[Looked]] = {}  # files compared in `source` and `copy`
         self.slow = False  # whether the walk found the source slow
         self._opened: Dict[bytes, int] = {}  # files that the walk has left open
         self.proof = content.Proof(given, self.hasher)
@@ -68,6 +67,7 @@ class Staging:
         self.shard: Optional[Tuple[int, int, str]] = None
         self.remote = fetched_source(self.area, self.name, given, progress)
         self._lock: Optional[Lock] = None
+        self._unchanged: Optional[Manifest] = None  # the published one, if the source is as it was
         self.early = None if given.start is None else Early(self.area, self.name, given.job, given.start)
         self._watch = watch if self.early is None else self.early.watch
 
@@ -116,9 +116,11 @@ class Staging:
         expected = None if self.shard else self.given.expect
         source = self.source()
         wanted = dict(self.wanted(source), **state)
+        earlier = None
         if not (whole and self.shard):
             found = warm.load(self.area, self.name)
             known = found is not None and warm.has_options(found, wanted)
+            earlier = None if self.remote or self.partial or not known else found
             if known and found is not None and self.partial:
                 known = not room.could_grow(self.area, self.name, found, self.given.quota, self.given.room)
             # The files of a URL were downloaded and removed: its listing is compared instead.
@@ -127,13 +129,14 @@ class Staging:
                 self.looked["source"] = warm.source_unchanged(source.root, found, check)
                 if self.looked["source"] is not None:
                     survey.require_size(self.given.source, whole_size(found), expected)
+                    self._unchanged = None if self.remote else found
                     return found
         if self.remote:
             self.remote.download(self.progress, Reuse(self.name, self.hasher, self.given.verify))
         # Files are opened by the walk only for a first copy: of a changed source most files are not read again.
         first = self.area.published(self.name) is None and not self.partial
         keep_open = max(0, spare_descriptors() - RESERVE) // 2 if first else 0
-        manifest, findings = survey.survey(source, self.walk, keep_open)
+        manifest, findings = survey.survey(source, self.walk, keep_open, earlier)
         self.slow, self._opened = findings.slow, findings.opened
         if self.given.shared:
             manifest.close_to_writers()
@@ -168,7 +171,7 @@ class Staging:
 
     def plan_delta(self, manifest: Manifest, relayed: bool) -> None:
         """Prepare the copy of what has changed since the published version (see `plan_delta`)."""
-        old = warm.load(self.area, self.name)
+        old = None if manifest is self._unchanged else warm.load(self.area, self.name)
         if old is not None and old.info.get("hash") == self.hasher.name and self.layout_name == "copy":
             root = -1 if self.remote else self._source_root()
             reader = Reader(root, manifest, self.hasher, self.walk.follow, slow=self.slow)
@@ -208,8 +211,7 @@ class Staging:
             return False
         if found.id() != manifest.id() or (manifest.ctimes and found.ctimes != manifest.ctimes):
             return False
-        # First the cheap check: sizes and times of a sample. Reading the copy back takes as long as copying it, and is
-        # done only if the check leaves a doubt.
+        # Reading the copy back takes as long as copying it, and is done only if the cheap check leaves a doubt.
         check = warm.check_copy(self.area, self.name, found, self.layout_name, self.given.recheck)
         trusted = warm.is_trusted(self.area, self.name, found)
         self.changed, self.looked["copy"] = check.changed, check.looked

@@ -139,3 +139,36 @@ def gone(pid):
             return file.read().rpartition(")")[2].split()[0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return True
+
+
+@pytest.mark.parametrize("new", [b"user.name", b"trusted.name"])
+def test_attributes_are_listed_again_only_of_files_that_may_have_new_ones(monkeypatch, tmp_path, new):
+    names = [f"d{number % 2}/{number}" for number in range(40)]
+    for name in names:
+        write(os.fsencode(tmp_path / "tree" / name), b"content")
+    if not has_xattrs(tmp_path / "tree"):
+        pytest.skip("the file system has no extended attributes")
+    source, options = selection.parse(str(tmp_path / "tree")), walk.Options()
+    earlier, _ = survey.survey(source, options)
+    changed = os.fsencode(tmp_path / "tree" / names[5])
+    time.sleep(0.05)  # longer than the clock of the file system needs for another ctime
+    try:
+        os.setxattr(changed, new, b"value")
+    except PermissionError:
+        pytest.skip("only root may set this attribute")
+    listed, list_them = [], os.listxattr
+
+    def noted(path, **more):
+        listed.append(path)
+        return list_them(path, **more)
+
+    monkeypatch.setattr(walk.os, "listxattr", noted)
+    whole, _ = survey.survey(source, options)
+    assert len(listed) == len(names) + 3  # with the directories
+    listed.clear()
+    found, findings = survey.survey(source, options, earlier=earlier)
+    assert (found.pack(), [path for path in listed if os.path.isfile(path)]) == (whole.pack(), [changed])
+    assert findings.attributes == {name for name in (new,) if not name.startswith(b"user.")}
+    later, findings = survey.survey(source, options, earlier=found)
+    assert later.pack() == whole.pack()
+    assert findings.attributes == {name for name in (new,) if not name.startswith(b"user.")}
