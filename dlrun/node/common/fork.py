@@ -2,9 +2,13 @@
 
 import marshal
 import os
-from typing import Any, Callable
+from typing import Any, Callable, List, Optional, Sequence, TypeVar
 
-from .system import die_with_parent
+from .system import die_with_parent, usable_cores
+
+MAX_HELPERS = 3  # processes besides this one
+
+Result = TypeVar("Result")
 
 
 class ForkedCall:
@@ -35,3 +39,16 @@ class ForkedCall:
             return marshal.loads(content)  # noqa: S302 - from our own process
         except (EOFError, ValueError, TypeError):
             return None
+
+
+def stretches(items: Sequence[Any], least: int) -> List[Sequence[Any]]:
+    """The items in one part per core, in order, with at least `least` in each, if there are more parts than one."""
+    count = max(1, min(MAX_HELPERS + 1, usable_cores(), len(items) // max(1, least)))
+    ends = [len(items) * k // count for k in range(count + 1)]
+    return [items[start:end] for start, end in zip(ends, ends[1:])]
+
+
+def in_processes(call: Callable[[Any], Result], parts: Sequence[Any]) -> List[Optional[Result]]:
+    """The results of a call for each part, one by this process and the others by forked ones; None: it was killed."""
+    helpers = [ForkedCall(call, part) for part in parts[1:]]
+    return [call(parts[0]), *[helper.result() for helper in helpers]]

@@ -13,7 +13,8 @@ counts as none, and the next run removes it and copies all.
 import contextlib
 import os
 import stat
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, TypeVar
+from itertools import groupby
+from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from ..blocks.blocks import Block, Blocks, whole_file
 from ..blocks.buffer import SLACK, BufferPool
@@ -22,9 +23,8 @@ from ..blocks.reader import Reader
 from ..blocks.writer import write_all
 from ..common import text
 from ..common.errors import Damaged, SourceFault
-from ..common.fork import ForkedCall
+from ..common.fork import in_processes, stretches
 from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, open_below
-from ..common.system import usable_cores
 from ..source import delta
 from ..source.manifest import CHUNK, FILE, Manifest
 from .finish import finish_directories, set_mode_and_time
@@ -35,11 +35,8 @@ from .tree import check_names, make_directories
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 OTHERS_WRITE = 0o022
-MAX_HELPERS = 3  # processes besides this one
 OWNER = 0o700  # permissions of a directory with which its owner can replace files in it
 PAIRS_PER_HELPER = 2000  # files from which on another process is worth its start (about 5 ms)
-
-Result = TypeVar("Result")
 
 
 class Published:
@@ -125,7 +122,10 @@ class Published:
     def _make_with_helpers(self, new: Manifest, root: int, pairs: List[Tuple[int, int]]) -> Set[int]:
         """`_make` with helpers."""
         made: Set[int] = set()
-        for result in with_helpers(lambda part: self._make(new, root, part), pairs):
+        # Stretches of the pairs: processes that create names in one directory wait for one another.
+        for result in in_processes(
+            lambda part: self._make(new, root, part), stretches(pairs, PAIRS_PER_HELPER)
+        ):
             # A process that was killed: the copy writes its files, after a `clear`.
             entries, clean = result or ((), False)
             made.update(entries)
@@ -197,18 +197,6 @@ class Published:
         return found == self._hashes[before]
 
 
-def with_helpers(call: Callable[[Any], Result], items: Sequence[object]) -> List[Optional[Result]]:
-    """The results of a call for stretches of the items: by one process per core, if there is enough to do.
-
-    None is that of a process that was killed. Stretches: processes that create names in one directory wait for one another.
-    """
-    count = max(1, min(MAX_HELPERS + 1, usable_cores(), len(items) // PAIRS_PER_HELPER))
-    ends = [len(items) * k // count for k in range(count + 1)]
-    parts = [items[start:end] for start, end in zip(ends, ends[1:])]
-    helpers = [ForkedCall(call, part) for part in parts[1:]]
-    return [call(parts[0]), *[helper.result() for helper in helpers]]
-
-
 def open_published(target: TargetDirectory, name: bytes, hasher: Hasher, verify: bool) -> Optional[Published]:
     """The published version of a set, or None if there is none of plain files with hashes of this function."""
     directory = target.published(name)
@@ -254,21 +242,21 @@ class InPlace:
 
     def _is_as_published(self) -> bool:
         """Whether no file was changed since the set was published."""
-        return all(with_helpers(self._are_as_published, range(len(self.published.manifest.names))))
+        entries = range(len(self.published.manifest.names))
+        return all(in_processes(self._are_as_published, stretches(entries, PAIRS_PER_HELPER)))
 
     def _are_as_published(self, entries: Sequence[int]) -> bool:
         old, user, made = self.published.manifest, os.geteuid(), self.published.made
-        names, parents, modes, sizes, mtimes = old.names, old.parents, old.modes, old.sizes, old.mtimes
-        directories, parent, directory = DirectoryCache(self.published.tree), -1, -1
+        names, modes, sizes, mtimes = old.names, old.modes, old.sizes, old.mtimes
+        directories = DirectoryCache(self.published.tree)
         try:
-            for entry in entries:
-                if parents[entry] != parent:
-                    parent = parents[entry]
-                    directory = directories(old.dirs[parent])
-                status = os.stat(names[entry], dir_fd=directory, follow_symlinks=False)
-                found = (status.st_mode, status.st_uid, status.st_size, status.st_mtime_ns)
-                wanted = (stat.S_IFREG | modes[entry], user, sizes[entry], mtimes[entry])
-                if found != wanted or status.st_ctime_ns > made or modes[entry] & OTHERS_WRITE:
+            for parent, group in groupby(entries, old.parents.__getitem__):
+                directory, numbers = directories(old.dirs[parent]), list(group)
+                there = [os.stat(names[e], dir_fd=directory, follow_symlinks=False) for e in numbers]
+                found = [(s.st_mode, s.st_uid, s.st_size, s.st_mtime_ns) for s in there]
+                wanted = [(stat.S_IFREG | modes[e], user, sizes[e], mtimes[e]) for e in numbers]
+                changed = found != wanted or max(s.st_ctime_ns for s in there) > made
+                if changed or any(modes[e] & OTHERS_WRITE for e in numbers):
                     return False
         except OSError:
             return False

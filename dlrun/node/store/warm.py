@@ -134,7 +134,7 @@ def _check_files(root: bytes, found: Manifest, check: str, before: int) -> CopyC
             touched.append(number)
         return True
 
-    looked = look(root, found, check, judge)
+    looked = look(root, found, check, judge, newest=before)
     if renamed:
         descriptor = os.open(root, DIRECTORY_FLAGS)
         try:

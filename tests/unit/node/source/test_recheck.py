@@ -1,12 +1,14 @@
 """Which files are looked at before an existing copy counts as current."""
 
 import os
+import signal
 import time
 
 import pytest
-from dlrun.node.common import system
-from dlrun.node.source import recheck
+from dlrun.node.common import fork, system
+from dlrun.node.source import recheck, selection, survey
 from dlrun.node.source.manifest import FILE, Manifest
+from dlrun.node.source.walk import Options
 
 from tests.unit.node.programs import run, staging
 from tests.unit.node.trees import snapshot, write
@@ -118,3 +120,69 @@ def test_the_last_line_has_the_number_of_files(tmp_path):
         "compared size and time of 0 of 1 files (`recheck: all`: of all)"
         in run(*words, "--recheck", "none").err
     )
+
+
+def written(tmp_path, count):
+    """A tree of this many files, and its manifest."""
+    for number in range(count):
+        write(os.fsencode(tmp_path / "tree" / f"d{number // 100:02}" / f"f{number:04}"), b"content")
+    found, _ = survey.survey(selection.parse(str(tmp_path / "tree")), Options())
+    return found
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    """Three processes look at files; the two forked ones end as the values in the list are: killed, if True."""
+    killed = [False, False]
+
+    class Ended(fork.ForkedCall):
+        def __init__(self, work, part):
+            end = killed.pop(0)
+            super().__init__((lambda _: os.kill(os.getpid(), signal.SIGKILL)) if end else work, part)
+
+    monkeypatch.setattr(fork, "usable_cores", lambda: 3)
+    monkeypatch.setattr(fork, "ForkedCall", Ended)
+    monkeypatch.setattr(recheck, "FEW", recheck.BATCH)
+    monkeypatch.setattr(recheck, "FILES_PER_HELPER", recheck.BATCH)
+    monkeypatch.setattr(recheck.Waiting, "is_most", lambda *_: False)
+    return killed
+
+
+@pytest.mark.parametrize("entry", [0, 63, 64, 700, 1500, 1999])
+@pytest.mark.parametrize("ends", [(False, False), (True, False), (True, True)])
+def test_several_processes_find_a_changed_file_wherever_it_is(tmp_path, processes, entry, ends):
+    manifest = written(tmp_path, 2000)
+    processes[:] = ends
+    path = tmp_path / "tree" / os.fsdecode(manifest.path(entry))
+    time.sleep(0.05)  # longer than the clock of the file system needs for another ctime
+    write(os.fsencode(path), b"another", mtime=manifest.mtimes[entry])
+    seen = []
+
+    def judge(number, status):
+        if number >= 0 and status.st_ctime_ns != manifest.ctimes[number]:
+            seen.append(number)
+        return True
+
+    looked = recheck.look(os.fsencode(tmp_path / "tree"), manifest, "all", judge)
+    assert (looked, seen, processes) == ((2000, 2000, False), [entry], [])
+
+
+def test_several_processes_find_what_was_changed_since_a_moment_and_what_is_gone(tmp_path, processes):
+    manifest = written(tmp_path, 2000)
+    newest = max(manifest.ctimes)
+    time.sleep(0.05)
+    changed, gone = (tmp_path / "tree" / os.fsdecode(manifest.path(entry)) for entry in (1100, 1900))
+    write(os.fsencode(changed), b"another", mtime=manifest.mtimes[1100])
+    gone.unlink()
+    seen = {}
+
+    def judge(number, status):
+        if number >= 0:
+            seen[number] = status and status.st_ctime_ns > newest
+        return True
+
+    looked = recheck.look(os.fsencode(tmp_path / "tree"), manifest, "all", judge, newest=newest)
+    assert looked == (2000, 2000, False)
+    assert {number: state for number, state in seen.items() if state is not False} == {1100: True, 1900: None}
+    assert len(seen) <= 2 * recheck.BATCH
+    assert not processes
