@@ -17,7 +17,7 @@ from dlrun.errors import DlrunError
 from dlrun.jobs.code.history import History
 from dlrun.jobs.logs import files as log_files
 from dlrun.jobs.queue.results import Result, results_of
-from dlrun.jobs.records import jobs
+from dlrun.jobs.records import jobs, uploads
 from dlrun.jobs.records.divisions import divisions
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import read_json, run_state
@@ -113,6 +113,8 @@ def _facts(job: Job, plan: Plan, states: Sequence[JobStatus]) -> Iterator[tuple[
     if codes:
         yield "exit code", ", ".join(map(str, codes))
     yield "job directory", job.shown_path(job.directory)
+    if all(one.state.final for one in states) and (upload := uploads.command(job)) is not None:
+        yield "next, on a host with internet", upload
 
 
 def _plans(plan: Plan) -> Sequence[tuple[str, Plan]]:

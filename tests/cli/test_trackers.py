@@ -101,6 +101,27 @@ def test_where_nodes_do_not_reach_the_internet_the_run_is_kept_and_its_upload_na
 
 
 @pytest.mark.slow
+def test_an_ended_job_has_the_command_that_uploads_what_is_not_uploaded(dlrun):
+    (dlrun.place / "site.yaml").write_text(OFFLINE)
+    begun = SHOW.replace(
+        "'env", '\'d="$WANDB_DIR/wandb/offline-run-{{ lr }}"; mkdir -p "$d"; touch "$d/run-x.wandb"; env'
+    )
+    job = dlrun.submit(f"site: site.yaml\ntrack: wandb\nsweep: {{lr: [1, 2]}}\n{begun}", "--wait")
+    places = [job / f"points/{point}/wandb/offline-run-{point + 1}" for point in range(2)]
+
+    def offered():
+        for words in (("status", job), ("report", job, "-o", "report.html", "--force")):
+            done = dlrun(*words)
+            yield done.stderr if words[0] == "status" else (dlrun.place / "report.html").read_text()
+
+    assert all(f"wandb sync {places[0]} {places[1]}" in text for text in offered())
+    (places[0] / "run-x.wandb.synced").touch()
+    assert all(f"wandb sync {places[1]}" in text for text in offered())
+    (places[1] / "run-x.wandb.synced").touch()
+    assert not any(f"wandb sync {places[1]}" in text for text in offered())
+
+
+@pytest.mark.slow
 def test_what_is_set_already_is_kept(dlrun):
     own = {"WANDB_RUN_ID": "mine", "WANDB_TAGS": ""}
     lines = "\n".join(f"    {name}: '{value}'" for name, value in own.items())

@@ -92,11 +92,19 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
         for line in store.remarks(job):
             notice(f"{job.directory.name}: at its submission the scheduler's client printed: {line}")
         if states[job.directory] and all(one.state.final for one in states[job.directory]):
-            from dlrun.jobs.queue.cost_text import used
-            from dlrun.jobs.queue.results import usage
+            _show_end(job, states[job.directory])
 
-            if (found := usage(job, states[job.directory])) is not None:
-                notice(f"{job.directory.name} {used(found)}")
+
+def _show_end(job: Job, states: list[JobStatus]) -> None:
+    """Print what an ended job has used, and what is left to do."""
+    from dlrun.jobs.queue.cost_text import used
+    from dlrun.jobs.queue.results import usage
+    from dlrun.jobs.records import uploads
+
+    if (found := usage(job, states)) is not None:
+        notice(f"{job.directory.name} {used(found)}")
+    if (upload := uploads.command(job)) is not None:
+        notice(f"{job.directory.name}: Weights & Biases was offline; on a host with internet: {upload}")
 
 
 def _unrecorded(one: Unrecorded) -> dict[str, Any]:
