@@ -117,3 +117,18 @@ def test_two_jobs_at_once_pull_once(alice, home):
         (run,) = alice.ended(job)
         assert run["state"] == "completed", alice.log(job)
     assert len(pulls(home)) == 1
+
+
+def test_a_role_on_other_nodes_pulls_its_image_there(alice, home):
+    """The script of the role is on the first node, where the other role runs, and may have no way to convert images."""
+    judge = {"command": bash("sleep 600"), "ranks_per_node": 1, "cpus_per_rank": 1}
+    train = {"command": SEEN, "nodes": 2, "ranks_per_node": 2, "cpus_per_rank": 1, "ends": True}
+    roles = {"judge": judge, "train": {**train, "environment": container(home)}}
+    job = alice.submit({"roles": roles, "resources": {"walltime": "5m"}})
+    (run,) = alice.ended(job)
+    assert run["state"] == "completed", alice.log(job)
+    assert [line.split()[0] for line in pulls(home)] == ["n2"]
+    digest = hashlib.sha256((home / "pulled.sif").read_bytes()).hexdigest()
+    place = alice.job_dir(job) / "roles/train"
+    assert [(place / f"logs/rank-{rank}.log").read_text().split()[-2] for rank in range(4)] == [digest] * 4
+    assert digest in (place / "image.json").read_text()
