@@ -25,6 +25,7 @@ _dlrun_flux_start() { # not where job.sh runs in a terminal of the user, whose S
   local parent=''
   { read -r parent <"/proc/$PPID/comm"; } 2>/dev/null || true
   if [[ $parent != flux-broker* ]]; then return 0; fi
+  exec 2>&1 # Flux delivers two streams, and an error before lines that were written earlier
   _dlrun_flux_around=$(flux getattr parent-uri 2>/dev/null) || true
   _dlrun_flux_arm
 }

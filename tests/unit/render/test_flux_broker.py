@@ -1,4 +1,4 @@
-"""The broker of a job on Flux is killed: the job's script, whose parent it was, ends Flux's job."""
+"""A job's script below its broker on Flux: one stream of output, and where the broker is killed, the script ends Flux's job."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ dlrun_source flux
 _dlrun_begin_clock
 _dlrun_flux_start
 _dlrun_arm
+echo "a set-up line fails" >&2
 : >"$DLRUN_RUN_DIR/ready"
 until [[ -e $DLRUN_RUN_DIR/lost ]]; do sleep 0.05; done
 exit 1 # as when `flux run` has lost its connection
@@ -49,9 +50,9 @@ def broker(tmp_path: Path):
              "DLRUN_RUN_ID": "fX.0", "DLRUN_RESTART": 0, "DLRUN_HOSTS": tmp_path / "hosts", "_dlrun_host": "n1"}  # fmt: skip
     words = [str(tmp_path / "bin/flux-broker"), "-c", f"{BASH} {tmp_path}/job.sh & wait; :"]
     (tmp_path / "answers").touch()
-    with (tmp_path / "log").open("wb") as log:
+    with (tmp_path / "log").open("wb") as log, (tmp_path / "errors").open("wb") as errors:
         started = subprocess.Popen(
-            words, env={name: str(value) for name, value in given.items()}, stdout=log, stderr=log
+            words, env={name: str(value) for name, value in given.items()}, stdout=log, stderr=errors
         )
     await_file(tmp_path / "ready", tmp_path)
     yield started
@@ -64,6 +65,13 @@ def await_file(path: Path, place: Path) -> None:
     while not path.exists():
         assert time.monotonic() < deadline, (path, (place / "log").read_text())
         time.sleep(0.05)
+
+
+@pytest.mark.usefixtures("broker")
+def test_output_and_errors_are_one_stream(tmp_path):
+    """Flux delivers two of them, and an error may come before a line that was written earlier."""
+    assert (tmp_path / "log").read_text() == "a set-up line fails\n"
+    assert (tmp_path / "errors").read_text() == ""
 
 
 def test_a_killed_broker_that_flux_has_not_seen_yet(broker, tmp_path):
