@@ -43,6 +43,9 @@ REFUSALS = {
         "the queue or server does not accept your jobs from this host: submit on a login node, and check who may use the queue"
     ),
     r"Bad UID|Bad GID": "your user or group is unknown on the compute nodes, or PBS does not accept jobs of root",
+    r"could not connect to MOM": (
+        "the server does not reach the first node of the job: `qdel -W force` with the job's id ends the job without it"
+    ),
     r"cannot connect to server|Connection refused|No route|Communication failure|[Cc]ould not connect": (
         "PBS does not answer: try again in a minute; `qstat -B` shows whether it is up"
     ),

@@ -57,7 +57,11 @@ def _mine(program: str, signal: str = "KILL") -> Callable[[Field, str, str], obj
 
 
 def _cancel(it: Field, job: str) -> None:
-    it.dlrun("cancel", job)
+    """By dlrun, and where the scheduler refuses, in the way that the error names."""
+    done = it.dlrun("cancel", job, code=None)
+    if done.returncode:
+        assert "`qdel -W force`" in done.stderr, done.stderr
+        it.cluster.on("login", ["qdel", "-W", "force", job], user=it.name, check=True)
 
 
 def _then_cancel(

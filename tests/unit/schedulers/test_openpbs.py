@@ -335,3 +335,9 @@ def test_restarts_are_asked_of_qstat(tmp_path, printed, restarts):
 
 def test_restarts_without_a_qstat(tmp_path):
     assert call(tmp_path, BY_QSTAT.format(tmp_path)).stdout == "0"
+
+
+def test_a_first_node_that_is_gone_is_not_a_server_that_is_away():
+    said = "qdel: Server could not connect to MOM 12.pbs"
+    assert "`qdel -W force`" in (openpbs.advice(said) or "")
+    assert "`qstat -B`" in (openpbs.advice("Connection refused\nqdel: cannot connect to server pbs") or "")
