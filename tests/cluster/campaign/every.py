@@ -15,4 +15,4 @@ ALL = (*PROGRAMS, *BEFORE_RANKS, *QUEUES, *REMOTE, *NODE_FAULTS)
 
 def of(ground: Ground) -> tuple[Fault, ...]:
     """Those that a scheduler can have."""
-    return tuple(fault for fault in ALL if fault.only in ("", ground.name) and fault.never != ground.name)
+    return tuple(fault for fault in ALL if fault.only in ("", ground.name) and ground.name not in fault.never)

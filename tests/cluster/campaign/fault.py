@@ -23,8 +23,8 @@ class Fault:
     """One fault. `causes` are those that are right, `told` words that the answer must have.
 
     `before` and `after` change the cluster around the job, and what `before` returns is added to the spec; `strike`
-    breaks the job while it runs. `alone` is for what hits nodes, `only` names the scheduler that it needs, `never` one with
-    which it has no meaning. A job that is `blocked` does not end by itself; one that is `unasked` ends while its scheduler
+    breaks the job while it runs. `alone` is for what hits nodes, `only` names the scheduler that it needs, `never` those
+    with which it has no meaning. A job that is `blocked` does not end by itself; one that is `unasked` ends while its scheduler
     is away. `far` jobs are submitted and asked about from a host outside the cluster. What a job leaves may take `gone`
     seconds to end.
     Where the program that it `needs` is not installed, it is skipped.
@@ -40,7 +40,7 @@ class Fault:
     after: Callable[[Field], None] | None = None
     alone: bool = False
     only: str = ""
-    never: str = ""
+    never: tuple[str, ...] = ()
     needs: str = ""
     blocked: bool = False
     unasked: bool = False

@@ -71,6 +71,12 @@ def _step_daemon(step: str) -> Callable[[Field, str], None]:
 
 def _shell(it: Field, job: str) -> None:
     """The shell that runs rank 1's script; its program stays behind."""
+    node, mine = last_node(it, job), f"grep -qzxF DLRUN_JOB_DIR={it.job_dir(job)} /proc/$p/environ"
+    it.on(node, f"for p in $(pgrep -u alice -f '/rank[.]sh'); do {mine} && kill -KILL $p; done")
+
+
+def _shells(it: Field, job: str) -> None:
+    """That, and the node's standby."""
     it.kill(job, last_node(it, job), "KILL", "bash")
 
 
@@ -184,7 +190,9 @@ NODE_FAULTS = (
     Fault(name="a node dies and a spare one takes its place", causes=("none",), strike=_power, after=_repair, alone=True, within=240,
           spec=python(STEPS, checkpoint={"before_end": "60s"}, resources={**BOTH, "spare_nodes": 1})),
     Fault(name="the shell of a rank is killed, its program stays", causes=("killed",), spec=WAIT, strike=_shell),
-    Fault(name="the ssh connection of a rank is cut", causes=("launcher", "killed"), spec=WAIT, site={"launcher": {"name": "ssh"}}, strike=_connection, alone=True),
+    # On Flux its shell waits for the program, which holds the descriptor of PMI, and nothing is left that would end that.
+    Fault(name="all shells of a rank's node are killed, its program stays", causes=("killed",), spec=WAIT, strike=_shells, never=("flux",)),
+    Fault(name="the ssh connection of a rank is cut", causes=("ssh-connection", "launcher", "killed"), spec=WAIT, site={"launcher": {"name": "ssh"}}, strike=_connection, alone=True),
     Fault(name="the nodes do not reach each other", causes=("rendezvous", "node", "launcher"), spec=py_of_rank_1(CONNECTS, resources=PAIR), before=_part, after=_join, alone=True, within=240),
     Fault(name="the nodes are parted, and a rank dies", causes=("killed", "node"), spec={**WAIT, "resources": PAIR}, strike=_part_while_it_runs, after=_join, alone=True, within=240),
     Fault(name="a file server dies", causes=("file-system",), spec=python(READS), before=_mount(*NODES), strike=_server("KILL"), after=_unmount, alone=True, needs="sshfs"),

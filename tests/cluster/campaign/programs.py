@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from tests.cluster.campaign.fault import (
     BOTH,
+    NODES,
     WAIT,
     Fault,
     everywhere,
     of_rank_1,
+    on_nodes,
     py_of_rank_1,
     python,
     signal_of_rank_1,
@@ -35,6 +37,12 @@ raise ConnectionResetError('Connection reset by peer')"""
 """Rank 0 loses rank 1 within a third of a second."""
 
 
+def _program(it: Field) -> None:
+    """A program that the login host may run, and the nodes may not."""
+    on_nodes("echo 'exec sleep 600' >/tmp/program; chmod 644 /tmp/program", "login", *NODES)(it)
+    it.on("login", "chmod 755 /tmp/program")
+
+
 def _kill_script(it: Field, job: str) -> None:
     it.begun(job)
     it.on(it.hosts(job)[0], f"kill -9 $(pgrep -u alice -f '{it.ground.script(job)}')")
@@ -56,7 +64,7 @@ PROGRAMS = (
     Fault(name="a rank gets SIGBUS", causes=("bus-error",), spec=of_rank_1(DIES.format("BUS"))),
     Fault(name="a rank divides by zero (SIGFPE)", causes=("arithmetic",), spec=of_rank_1(DIES.format("FPE"))),
     Fault(name="an instruction that the CPU lacks (SIGILL)", causes=("illegal-instruction",), spec=of_rank_1(DIES.format("ILL"))),
-    Fault(name="the job script is killed", causes=("killed",), spec=WAIT, strike=_kill_script, never="gridengine"),
+    Fault(name="the job script is killed", causes=("killed",), spec=WAIT, strike=_kill_script, never=("gridengine",)),
     Fault(name="the job script is killed, which looks like a deleted job", causes=("cancelled",), spec=WAIT, strike=_kill_script,
           told=("or its job script was killed",), only="gridengine"),
     Fault(name="a rank raises an exception", causes=("exception",), spec=py_of_rank_1("raise ValueError('bad batch')"), told=("bad batch",)),
@@ -64,7 +72,8 @@ PROGRAMS = (
     Fault(name="a module is missing", causes=("missing-module",), spec=py_of_rank_1("import nowhere_at_all"), told=("nowhere_at_all",)),
     Fault(name="a file is missing", causes=("file-missing",), spec=py_of_rank_1("open('/data/none.h5')"), told=("/data/none.h5",)),
     Fault(name="the program is missing", causes=("command-missing",), spec={"command": ["/opt/no/train"], "resources": BOTH}),
-    Fault(name="the program may not be run", causes=("permission",), spec={"command": ["/etc/passwd"], "resources": BOTH}),
+    Fault(name="the program may not be run", causes=("permission",), spec={"command": ["/tmp/program"], "resources": BOTH},
+          before=_program),
     Fault(name="a file may not be read", causes=("permission",), spec=py_of_rank_1("open('/etc/shadow')")),
     Fault(name="a shell script without a word", causes=("unknown",), spec=of_rank_1("exit 3"), told=("exit code 3",)),
     Fault(name="the local disk is full", causes=("disk-full",), spec=of_rank_1("head -c 120M /dev/zero >/tmp/shard-$$; code=$?; rm -f /tmp/shard-$$; exit $code")),
@@ -85,7 +94,7 @@ PROGRAMS = (
     Fault(name="a rank that ignores SIGTERM, another fails", causes=("exception",), spec=python("import os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nif os.environ['RANK'] == '0': time.sleep(600)\nraise ValueError('x')")),
     Fault(name="a rank leaves a child behind", causes=("unknown",), spec=of_rank_1("(trap '' TERM; exec setsid sleep 600) & sleep 1; exit 5"), told=("exit code 5",)),
     Fault(name="cancelled by its user", causes=("cancelled",), spec=WAIT, strike=_cancel("alice")),
-    Fault(name="cancelled by an administrator", causes=("cancelled-by-admin",), spec=WAIT, strike=_cancel("root")),
+    Fault(name="cancelled by an administrator", causes=("cancelled-by-admin",), spec=WAIT, strike=_cancel("root"), never=("flux",)),  # the user is the instance's
     Fault(name="told to save before the walltime, ends with 0", causes=("walltime",), within=120,
           spec={**python("import signal, sys, time\nsignal.signal(signal.SIGUSR1, lambda *_: sys.exit(0))\ntime.sleep(600)"),
                 "resources": {**BOTH, "walltime": "1m"}, "checkpoint": {"signal": "USR1", "before_end": "45s"}}),

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # ruff: noqa: E501 - a table
 
+WITH_IT = ("flux",)
+"""Schedulers whose jobs end with the controller: a Flux instance is the brokers that run the jobs."""
 SWEEP: Mapping[str, Any] = {"lr": [1, 2, 3]}
 SAVES = "import signal, sys, time\nsignal.signal(signal.SIGUSR1, lambda *_: sys.exit(0))\ntime.sleep(600)"
 
@@ -98,7 +100,7 @@ QUEUES = (
           spec={"command": ["bash", "-c", "echo begun; (({{ lr }} == 2)) || exit 0; exec sleep 600"], "resources": ONE, "sweep": SWEEP}),
     Fault(name="a point is killed", causes=("killed",), point=":1", strike=_kill_point,
           spec={"command": ["bash", "-c", "echo begun; (({{ lr }} == 2)) || exit 0; exec sleep 600"], "resources": ONE, "sweep": SWEEP}),
-    Fault(name="it waits for a job that fails", causes=("dependency",), blocked=True, spec=WAIT, before=_after("ok", {**bash("exit 3"), "resources": ONE})),
+    Fault(name="it waits for a job that fails", causes=("dependency",), blocked=True, spec=WAIT, before=_after("ok", {**bash("sleep 5; exit 3"), "resources": ONE})),
     Fault(name="it waits for the failure of a job that ends well", causes=("dependency",), blocked=True, spec=WAIT, before=_after("not_ok", {**bash("sleep 5"), "resources": ONE})),
     Fault(name="it waits for a job that is cancelled", causes=("dependency",), blocked=True, spec=WAIT,
           before=_after("ok", {**WAIT, "resources": ONE, "hold": True}), strike=_cancel_other),
@@ -108,11 +110,11 @@ QUEUES = (
     Fault(name="another user holds some of the ports", causes=("none",), spec=bash("echo begun"), site={"rendezvous": {"ports": [20000, 20099]}}, alone=True,
           before=on_nodes(f"setsid setpriv --reuid=bob --regid=bob --clear-groups python3 -c \"{HOLDS}\" </dev/null >/dev/null 2>&1 &", "n1"),
           after=on_nodes("pkill -u bob -x python3", "n1")),
-    Fault(name="the controller is away when a rank dies", causes=("killed",), spec=WAIT, strike=_away_and_back("TERM"), alone=True),
-    Fault(name="the controller is killed, a rank dies, it comes back", causes=("killed",), spec=WAIT, strike=_away_and_back("KILL"), alone=True),
-    Fault(name="the controller is still away when why is asked", causes=("killed",), spec=WAIT, strike=lambda it, job: _away(it, job, "KILL"), unasked=True, alone=True,
+    Fault(name="the controller is away when a rank dies", causes=("killed",), spec=WAIT, strike=_away_and_back("TERM"), never=WITH_IT, alone=True),
+    Fault(name="the controller is killed, a rank dies, it comes back", causes=("killed",), spec=WAIT, strike=_away_and_back("KILL"), never=WITH_IT, alone=True),
+    Fault(name="the controller is still away when why is asked", causes=("killed",), spec=WAIT, strike=lambda it, job: _away(it, job, "KILL"), unasked=True, never=WITH_IT, alone=True,
           after=lambda it: it.ground.start_server(it)),
     Fault(name="the accounting daemon is away", causes=("killed",), spec=WAIT, strike=_accounting_away, only="slurm", alone=True,
           after=lambda it: it.on("login", "/usr/sbin/slurmdbd") and None),
-    Fault(name="preempted", causes=("preempted",), spec={**WAIT, "resources": {**BOTH, "partition": "low"}}, strike=_preempt, alone=True),
+    Fault(name="preempted", causes=("preempted",), spec={**WAIT, "resources": {**BOTH, "partition": "low"}}, strike=_preempt, never=("flux", "gridengine"), alone=True),
 )  # fmt: skip
