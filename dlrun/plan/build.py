@@ -77,7 +77,7 @@ POINT_OUTPUT = "points/{index}/logs/job.log"
 class PlanInputs:
     """The inputs of a plan. `directory` is the command's working directory; `sources`: file name -> text, for error messages;
     `role`: the job is this role of another job, whose roles are `peers`, on nodes of its part `component`; a `server` has
-    one process on each node."""
+    one process on each node; `all_nodes`: those of all roles (0: there are none)."""
 
     spec: Spec
     site: Site
@@ -94,6 +94,7 @@ class PlanInputs:
     peers: tuple[str, ...] = ()
     component: str | None = None
     server: bool = False
+    all_nodes: int = 0
 
 
 def build(inputs: PlanInputs) -> Plan:
@@ -225,7 +226,7 @@ def _lay_out(inputs: PlanInputs, ledger: Ledger) -> tuple[Layout, Layout, int]:
     layout = several_partitions.choose(wanted, inputs.site, layout, ledger)
     part = inputs.role is not None and backends.scheduler(inputs.site.scheduler.type).MOST_NODES != 1
     layout = replace(layout, chosen=part or layout.chosen, component=inputs.component, server=inputs.server,
-                     shares_gpus=inputs.spec.sweep.points_per_gpu > 1)  # fmt: skip
+                     all_nodes=inputs.all_nodes, shares_gpus=inputs.spec.sweep.points_per_gpu > 1)  # fmt: skip
     whole, links = endings.chain(inputs.spec, layout, ledger)
     check_limits(inputs.spec, inputs.site, whole.granted, ledger)
     return whole, pool.of_point(inputs.spec, whole), links

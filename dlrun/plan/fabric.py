@@ -34,7 +34,7 @@ def settings(spec: Spec, site: Site, layout: Layout, launcher: str, ledger: Ledg
         wanted = {
             **_adapters(job, layout),
             **fabric.settings,
-            **(fabric.multi_node if layout.nodes > 1 else {}),
+            **(fabric.multi_node if job.nodes > 1 else {}),
         }
         # Later values take precedence: what the node type says, the site's settings, those for several nodes.
         # Selected twice, with and without the user's `drop`, to find what is lost with a dropped name.
@@ -50,7 +50,7 @@ def settings(spec: Spec, site: Site, layout: Layout, launcher: str, ledger: Ledg
         choices = (*found.choices, *(choice for choice in whole.choices if choice.name in drop))
         of_site |= {c.name: c.value for c in choices if c.by_site and c.name not in user}
     _faults(of_site, f"site `{site.name}`", job, ledger)
-    _without_interface(job, {*user, *of_site, *(choice.name for choice in choices)}, ledger)
+    _without_interface(job, layout, {*user, *of_site, *(choice.name for choice in choices)}, ledger)
     return tuple(_variable(choice, site) for choice in choices)
 
 
@@ -81,10 +81,10 @@ _OVER_SOCKETS = {"gloo": "GLOO_SOCKET_IFNAME", "nccl": "NCCL_SOCKET_IFNAME"}
 """Library -> variable for the IP interface of its sockets."""
 
 
-def _without_interface(job: JobTraits, given: Collection[str], ledger: Ledger) -> None:
+def _without_interface(job: JobTraits, layout: Layout, given: Collection[str], ledger: Ledger) -> None:
     """Warn where data goes through sockets and nothing names their interface: on Ethernet, and Gloo's without GPUs on any
     fabric, which it uses by IP alone."""
-    if job.nodes == 1 or job.interfaces or job.fabric is None:
+    if layout.nodes == 1 or job.interfaces or job.fabric is None:
         return
     using = {*_OVER_SOCKETS} if job.fabric == "ethernet" else {*(() if job.gpus else ("gloo",))}
     missing = {
@@ -117,7 +117,7 @@ def job_of(spec: Spec, site: Site, layout: Layout, launcher: str) -> JobTraits:
         fabric=fabric.name if fabric else None,
         libraries=libraries_of(spec.framework, launcher, site, _kind(layout)),
         versions=fabric.versions if fabric else {},
-        nodes=layout.nodes,
+        nodes=max(layout.nodes, layout.all_nodes),
         gpus=layout.gpus_per_node > 0,
         interfaces=fabric.interfaces if fabric else (),
         flags=flags_of(site, spec.resources.options),

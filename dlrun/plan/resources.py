@@ -44,6 +44,8 @@ class Layout:
     """The part of a job with nodes of several types that has these nodes; None: there is one type."""
     shares_gpus: bool = False
     """Whether the ranks divide all GPUs of the node, of which several have one."""
+    all_nodes: int = 0
+    """The nodes of all roles of the job, as a role exchanges data with others; 0: it has no roles."""
     server: bool = False
     """Whether the one rank of a node is a program that others ask: two of them would not do the work of one."""
 

@@ -181,6 +181,7 @@ def _divide(
             role=name,
             peers=tuple(roles),
             component=str(numbers[name]) if name in numbers else None,
+            all_nodes=sum(roles[owner].spec.resources.nodes for owner in on_nodes if owner in roles),
             server=name in services and inputs.spec.roles[name].ranks_per_node is None,
         )
         for name, spec in specs.items()

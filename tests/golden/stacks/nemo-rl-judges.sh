@@ -1,22 +1,24 @@
 # === role {"name": "genrm", "nodes": 1, "needs": [], "ends": false, "restarts": 0, "ports": 1, "ready": {"http": "/health", "status": 200}, "within": 3600}
 export NCCL_DEBUG=WARN # logs an explicit message when a call fails, and nothing else [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
+export NCCL_IB_HCA='=mlx5_0,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_9,mlx5_10,mlx5_11' # site dgx-h100 sets it: The eight compute HCAs (GPU 0..7 in this order); the others are storage/management. Needed only if NCCL picks a wrong one. [DGX H100] [NVIDIA DGX H100 User Guide, Table 6 Network Modules (https://www.easymanua.ls/nvidia/dgx-h100/manual?p=19)]
 export OMP_NUM_THREADS=1 # set by the spec, spec.yaml:10:93 (dlrun would have set 112: 112 cores / 1 rank)
 dlrun_expect_image /lustre/images/vllm.sif # the same on each node
 dlrun_launch srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none --nodelist="$DLRUN_CHOSEN_HOSTS" bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 
-dlrun_show_inside PYTHONUNBUFFERED NCCL_DEBUG OMP_NUM_THREADS # the image may have set some of them itself
+dlrun_show_inside PYTHONUNBUFFERED NCCL_DEBUG NCCL_IB_HCA OMP_NUM_THREADS # the image may have set some of them itself
 dlrun_in_container --nv --bind "${DLRUN_JOB_DIR%/roles/*}" --bind /home/ada/project --pwd /home/ada/project /lustre/images/vllm.sif # the command runs in this image
 dlrun_run vllm serve /lustre/models/genrm --served-model-name model --tensor-parallel-size 8 --port "${DLRUN_ROLE_GENRM_PORT}" --trust-remote-code --dtype bfloat16 --max-num-seqs 256 --enable-prefix-caching --reasoning-parser nemotron_v3
 
 # === role {"name": "nl2bash", "nodes": 1, "needs": [], "ends": false, "restarts": 0, "ports": 1, "ready": {"http": "/health", "status": 200}, "within": 3600}
 export NCCL_DEBUG=WARN # logs an explicit message when a call fails, and nothing else [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
+export NCCL_IB_HCA='=mlx5_0,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_9,mlx5_10,mlx5_11' # site dgx-h100 sets it: The eight compute HCAs (GPU 0..7 in this order); the others are storage/management. Needed only if NCCL picks a wrong one. [DGX H100] [NVIDIA DGX H100 User Guide, Table 6 Network Modules (https://www.easymanua.ls/nvidia/dgx-h100/manual?p=19)]
 export OMP_NUM_THREADS=1 # set by the spec, spec.yaml:17:93 (dlrun would have set 112: 112 cores / 1 rank)
 dlrun_expect_image /lustre/images/vllm.sif # the same on each node
 dlrun_launch srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none --nodelist="$DLRUN_CHOSEN_HOSTS" bash -p "$DLRUN_JOB_DIR/rank.sh" rank
 
-dlrun_show_inside PYTHONUNBUFFERED NCCL_DEBUG OMP_NUM_THREADS # the image may have set some of them itself
+dlrun_show_inside PYTHONUNBUFFERED NCCL_DEBUG NCCL_IB_HCA OMP_NUM_THREADS # the image may have set some of them itself
 dlrun_in_container --nv --bind "${DLRUN_JOB_DIR%/roles/*}" --bind /home/ada/project --pwd /home/ada/project /lustre/images/vllm.sif # the command runs in this image
 dlrun_run vllm serve /lustre/models/nl2bash --served-model-name model --tensor-parallel-size 8 --port "${DLRUN_ROLE_NL2BASH_PORT}" --dtype bfloat16 --max-num-seqs 256 --enable-prefix-caching --enable-auto-tool-choice --tool-call-parser hermes
 

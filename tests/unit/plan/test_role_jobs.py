@@ -72,6 +72,19 @@ def test_the_one_process_of_a_server_is_not_asked_to_be_two(tmp_path):
     assert any(line.startswith("judge:") and wide in line for line in plan_of(tmp_path, asked, SITE).warnings)
 
 
+def test_a_role_of_one_node_reaches_those_of_the_others_over_the_fabric(tmp_path):
+    """A trainer sends its weights to a server by NCCL: both have the site's settings for several nodes, or they do not meet."""
+    site = SITE + "fabric: {name: ethernet, interfaces: [eth0], multi_node: {NCCL_NSOCKS_PERTHREAD: '4'}}\n"
+    roles = jobs(plan_of(tmp_path, TWO, site))
+    for name, role in roles.items():
+        given = {v.name: v.value.literal for v in role.plan.variables}
+        assert (given["NCCL_NSOCKS_PERTHREAD"], given["NCCL_SOCKET_IFNAME"]) == ("4", "=eth0"), name
+    assert roles["judge"].plan.request.nodes == 1
+    shared = TWO.replace("nodes: 2", "beside: judge")
+    found = jobs(plan_of(tmp_path, shared, site.replace("min_nodes: 2, ", "")))["train"].plan
+    assert "NCCL_NSOCKS_PERTHREAD" not in {v.name for v in found.variables}
+
+
 def test_a_port_that_is_used_says_when_a_role_is_ready(tmp_path):
     roles = jobs(plan_of(tmp_path, TWO, SITE))
     assert roles["judge"].ready.port
