@@ -14,6 +14,7 @@ from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, cgroups, wh
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import SLURM_SITE, User
 from tests.cluster.staged import names, virtual_environment
+from tests.frameworks.install import InstallError, environment
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -117,6 +118,47 @@ def test_a_training_asks_its_judge(alice):
     alice.left_nothing(job, NODES)
     removed = alice.dlrun("clean", str(directory), "--yes").stderr
     assert not directory.exists(), removed
+
+
+DRIVER = """\
+import os, time, urllib.request
+import ray
+
+@ray.remote(num_cpus=1)
+def ask(number):
+    time.sleep(2)
+    with urllib.request.urlopen("http://{}/score".format(os.environ["DLRUN_ROLE_JUDGE_ADDRESS"]), timeout=20) as answer:
+        return number, os.uname().nodename, answer.read().decode()
+
+ray.init(address="auto")
+print("ray has", len(ray.nodes()), "nodes", flush=True)
+for found in ray.get([ask.options(scheduling_strategy="SPREAD").remote(number) for number in range(4)]):
+    print("task", *found, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_the_workers_of_a_ray_cluster_ask_its_judge(alice):
+    """Ray's head takes a port beside that of the judge, and what Ray starts on both nodes ends with the role."""
+    try:
+        venv = environment("ray")
+    except InstallError as fault:
+        pytest.skip(str(fault))
+    alice.write("driver.py", DRIVER)
+    job = submit(
+        alice,
+        0,
+        train={"framework": "ray", "environment": {"venv": str(venv)}, "command": ["python", "driver.py"]},
+    )
+    (run,) = alice.ended(job, 240)
+    assert (run["state"], run["exit_code"]) == ("completed", 0), alice.log(job)
+    log = (alice.job_dir(job) / "roles/train/logs/driver-0.log").read_text()
+    assert "ray has 2 nodes" in log
+    tasks = [line.split() for line in log.splitlines() if line.startswith("task")]
+    assert [line[1] for line in tasks] == ["0", "1", "2", "3"]
+    assert {line[2] for line in tasks} == {"n2", "n3"}
+    assert {line[-1] for line in tasks} == {"n1"}
+    alice.left_nothing(job, NODES)
 
 
 def test_a_judge_that_is_killed_is_the_cause(alice):
