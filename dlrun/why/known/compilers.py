@@ -99,6 +99,23 @@ WRITERS = (
                 source=_TORCH + "torch/utils/file_baton.py",
             ),
             Form(
+                cause="compiler",
+                texts=("jit/kernel_runtime.hpp:{}): exit_code == 0", "jit/compiler.hpp:{}): {1}"),
+                source="https://github.com/llm-d/llm-d/issues/1269",
+                means="DeepGEMM could not compile a kernel for the GPU: CUDA's compiler or tools are missing, or too old for it",
+                check="`nvcc --version` and `which cuobjdump` in the job, and `CUDA_HOME`",
+                next="load a CUDA with its compiler (`environment.modules`), or do without: `environment.variables: {VLLM_USE_DEEP_GEMM: 0}` (SGLang: `environment.variables: {SGLANG_ENABLE_JIT_DEEPGEMM: 0}`)",
+            ),
+            Form(
+                cause="cache-file",
+                texts=(),
+                regex=r"FileNotFoundError: .*/build/lock'|FileNotFoundError: .*/lock'",
+                stack=r"file_baton\.py",
+                source="https://github.com/NVIDIA/Megatron-LM/issues/284",
+                means="ranks built one extension in one directory at the same time, and one removed the lock of another",
+                next="build it once before the job with one rank (its `load()` or `setup.py`), or give each node its own directory: `environment.variables: {TORCH_EXTENSIONS_DIR: /tmp/extensions}`",
+            ),
+            Form(
                 cause="cache-file",
                 texts=(),
                 regex=r"(?:Errno 116|Stale file handle|Errno 37|No locks available|Errno 16\b|Device or resource busy|FileNotFoundError: .*|Errno 39|Directory not empty).*(?:\.triton|torchinductor|torch_extensions|\.cache/(?:torch|triton|vllm)|triton[/_]cache|ComputeCache|flashinfer|tvm-ffi|tilelang|deep_gemm|\.nv/|miopen|jax_cache|__pycache__|numba)|(?:\.triton|torchinductor|torch_extensions|/\.cache/(?:torch|triton|vllm)|ComputeCache|flashinfer|tvm-ffi|miopen).*(?:Stale file handle|Device or resource busy|Directory not empty|Input/output error|Bus error|No locks available)",

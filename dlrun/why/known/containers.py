@@ -15,6 +15,15 @@ WRITERS = (
         line=r"^\W*(?:\[\S+\]:? ?|\S+: )?(?:FATAL:  +|ERROR  : )",
         forms=(
             Form(
+                cause="build-mismatch",
+                texts=("version `{1}' not found (required by /.singularity.d/libs/",),
+                source="https://github.com/apptainer/apptainer/issues/945",
+                means="the host's GPU libraries, which `--nv` or `--rocm` mounts into the container, need a newer C library than the image has: {1}",
+                check="`ldd --version` on the node, and in the image",
+                next="build the image upon a system as new as that of the nodes, or mount only the libraries that compute: the option `--nvccli` with `environment.variables: {NVIDIA_DRIVER_CAPABILITIES: 'compute,utility'}`",
+                anywhere=True,
+            ),
+            Form(
                 cause="container",
                 texts=(
                     "failed to resolve session directory {1}:",
@@ -224,6 +233,24 @@ WRITERS = (
                 source="https://github.com/NVIDIA/libnvidia-container/issues/313",
                 means="the GPUs of the node could not be made available in the container: {1}",
                 next="exclude the node (`resources.exclude`), submit again, and report it to the centre",
+            ),
+            Form(
+                cause="container",
+                texts=(),
+                regex=r"\b(enroot-(?:aufs2ovlfs|mksquashovlfs|mount|switchroot|nsenter)): (?:command not found|Operation not permitted)",
+                source="https://github.com/NVIDIA/pyxis/issues/8",
+                means="enroot is not completely installed on the node: {1}",
+                next="exclude the node (`resources.exclude`) if others have it, and ask the centre to install the packages `enroot` and `enroot+caps`; an image file (`enroot import` elsewhere, `.sqsh`) needs it less",
+                anywhere=True,
+            ),
+            Form(
+                cause="container-image",
+                texts=("SSL routines:{}wrong version number", "server gave HTTP response to HTTPS client"),
+                source="https://github.com/NVIDIA/pyxis/issues/112",
+                means="the image's registry does not speak TLS at that port",
+                next="`environment.variables: {ENROOT_ALLOW_HTTP: 'yes'}` (Apptainer: `environment.variables: {APPTAINER_NOHTTPS: 1}`), or fetch the image on a login node into a file",
+                anywhere=True,
+                passing=True,
             ),
             Form(
                 cause="container",

@@ -177,7 +177,6 @@ WRITERS = (
                     "Unsupported gpu architecture 'compute_{}'",
                     "no valid PTX",
                     "was not compiled for the selected target",
-                    "FlashAttention only supports {1} GPUs or newer",
                     "ptxas {}: error   : Value 'sm_{}' is not defined",
                     "Value 'sm_{}' is not defined for option 'gpu-name'",
                     "No dot product attention support for the provided inputs",
@@ -344,7 +343,7 @@ WRITERS = (
                     "the launch timed out and was terminated",
                     "invalid configuration argument",
                 ),
-                regex=r"Assertion (`.*`) failed\.$.*",
+                regex=r"Assertion (`(?!.*Arch conditional).*`) failed\.$.*",
                 source=_CUDA,
             ),
             Form(

@@ -164,6 +164,26 @@ WRITERS = (
                 source="https://github.com/pmodels/mpich/tree/main/src/mpid/ch4/netmod",
             ),
             Form(
+                cause="library-setting",
+                texts=(
+                    "Assertion failed in file {}cray_gpu_ops.c at line {}",
+                    "Assertion failed in file {}cray_common_memops.c at line {}",
+                    "process_vm_readv: Bad address",
+                ),
+                source="https://github.com/spectral-compute/scale-validation/issues/66",
+                means="MPI could not use memory of a GPU that the program gave it: its support for GPUs is off, or of another kind than the GPU's library",
+                check="`ldd PROGRAM | grep -i gtl`, and `env | grep -E 'MPICH_GPU|CRAY_ACCEL'` in the job",
+                next="load the module of the accelerator (Cray: `craype-accel-…`) before it is built and in the job, and set `environment.variables: {MPICH_GPU_SUPPORT_ENABLED: 1}`; or copy to memory of the host before MPI is called",
+            ),
+            Form(
+                cause="no-gpu",
+                texts=("yaksuri_cuda_init_hook{}no CUDA-capable device", "MPII_init_gpu{}gpu_init failed"),
+                regex=r"MPII_Init_thread\(\d+\)\.*: ?gpu_init failed|yaksuri_(?:cuda|hip|ze)_init\w*\b.*(?:no .*device|not found|failed)",
+                source="https://github.com/pmodels/mpich/issues/6686",
+                means="this MPI was built for GPUs, and finds none on the node",
+                next="on nodes without GPUs `environment.variables: {MPIR_CVAR_ENABLE_GPU: 0}`; otherwise check `resources.gpus_per_node`",
+            ),
+            Form(
                 cause="abort",
                 texts=("Assertion failed in file {} at line {}: {1}",),
                 source="https://github.com/pmodels/mpich/issues/7200",

@@ -207,7 +207,6 @@ WRITERS = (
             Form(
                 cause="disk-full",
                 texts=(
-                    "Unable to allocate shared memory for intra-node messaging",
                     "your temporary directory or shared memory directory does not have enough space",
                     "It appears as if there is not enough space for",
                 ),

@@ -9,6 +9,15 @@ _NCCL = "https://github.com/NVIDIA/nccl/blob/master/src/"
 # ruff: noqa: E501 - a table
 FORMS = (
     Form(
+        cause="gpu-library",
+        texts=("failed to open CUDA IPC handle : {1}",),
+        regex=r"\bp2p\.cc:\d+ .*(?:Cuda|HIP) failure (?:\d+ )?'(invalid (?:argument|device pointer|resource handle)[^']*)'",
+        source="https://github.com/NVIDIA/nccl/issues/360",
+        means="GPUs of a node could not open one another's memory (P2P, IPC): {1}",
+        check="whether all ranks of the node run in one container and see the same GPUs (`CUDA_VISIBLE_DEVICES`, `ROCR_VISIBLE_DEVICES`), and `nvidia-smi topo -p2p r`",
+        next="start the ranks of a node in one container with the host's IPC and PID namespaces, each with all GPUs of the job visible; `environment.variables: {NCCL_P2P_DISABLE: 1}` does without, slower",
+    ),
+    Form(
         cause="fabric-provider",
         texts=("Error: network {1} not found",),
         source="https://github.com/eth-cscs/cscs-docs/pull/75",

@@ -377,6 +377,15 @@ WRITERS = (
             Form(
                 cause="rank-variables",
                 texts=(),
+                regex=r"trying to connect to \((\S*[/ ]\S*|None|), \d+\)",
+                source="https://github.com/huggingface/accelerate/issues/2245",
+                means="what the ranks take for the address of the first node is none: `{1}`",
+                next="let dlrun start the ranks, which sets MASTER_ADDR, or give the program's own launcher a host's name",
+                anywhere=True,
+            ),
+            Form(
+                cause="rank-variables",
+                texts=(),
                 regex=r"KeyError: '((?:LOCAL_|GROUP_)?RANK|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT)|(?:SLURM|OMPI|PMI|PBS)_\w+)'",
                 source="https://pytorch.org/docs/stable/elastic/run.html",
                 anywhere=True,

@@ -359,7 +359,7 @@ WRITERS = (
                     "NVRM: RmInitAdapter failed",
                     "*ERROR* ring {1} timeout",
                 ),
-                regex=r"(uncorrectable (?:NVLink|ECC) error|NVRM: Xid \(\S+\): (?!(?:13|31|43|45|68|109)\b)\d+|CUDA_ERROR_ECC_UNCORRECTABLE|fallen off the bus|HSA_STATUS_ERROR_HARDWARE\w*|amdgpu: GPU reset|amdgpu .*ring \w+ timeout|[Uu]ncorrectable hardware error)",
+                regex=r"(uncorrectable (?:NVLink|ECC) error|NVRM: Xid \(\S+\): (?!(?:13|31|43|45|68|109)\b)\d+|CUDA_ERROR_ECC_UNCORRECTABLE|fallen off the bus|NVRM: .*(?:GSP Timeout|kgsp\w*(?:TimedOut|RpcTimeout)|GPU lost from the bus)|HSA_STATUS_ERROR_HARDWARE\w*|amdgpu: GPU reset|amdgpu .*ring \w+ timeout|[Uu]ncorrectable hardware error)",
                 source="https://docs.nvidia.com/deploy/xid-errors/",
             ),
             Form(

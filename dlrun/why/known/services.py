@@ -158,6 +158,7 @@ WRITERS = (
                     "API key must be 40 characters long",
                     "UsageError: api_key",
                     "permission denied",
+                    "do not have permission to access the requested resource",
                     "401",
                     "403",
                     "AuthenticationError",
@@ -346,10 +347,14 @@ WRITERS = (
             ),
             Form(
                 cause="no-access",
-                texts=("CERTIFICATE_VERIFY_FAILED", "certificate verify failed"),
+                texts=(
+                    "CERTIFICATE_VERIFY_FAILED",
+                    "certificate verify failed",
+                    "certificate verification failed",
+                ),
                 source="https://docs.python.org/3/library/ssl.html",
                 means="the certificate of a server could not be verified: the node lacks the authority's certificate, or a proxy is between",
-                next="`environment.variables: {SSL_CERT_FILE: …, REQUESTS_CA_BUNDLE: …}` with the centre's certificates",
+                next="`environment.variables: {SSL_CERT_FILE: …, REQUESTS_CA_BUNDLE: …, GIT_SSL_CAINFO: …}` with the centre's certificates",
             ),
             Form(
                 cause="tracking",

@@ -13,6 +13,15 @@ WRITERS = (
         source=_HF + "datasets",
         forms=(
             Form(
+                cause="file-missing",
+                texts=(),
+                regex=r"(?:FileNotFoundError|No such file or directory).*?'([^']*(?:_(?:doc|sample|shuffle)_idx\.npy|[-_](?:document|sample|shuffle)_index\.npy|indexmap\w*\.npy|\.idx))'",
+                source="https://github.com/deepspeedai/Megatron-DeepSpeed/issues/356",
+                means="an index of the data set is not there, which one rank builds for all: the nodes do not share its directory, or the others did not wait for it: {1}",
+                check="`ls -l` of it on each node",
+                next="put the cache of indexes on a file system that all nodes see (Megatron: `--data-cache-path`), or build it once before the job with one rank",
+            ),
+            Form(
                 cause="cache-file",
                 texts=(),
                 regex=r"(?:No such file or directory|Failed to open local file).*\.incomplete\b|\.incomplete\b.*No such file or directory",

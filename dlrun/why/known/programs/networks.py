@@ -57,6 +57,13 @@ WRITERS = (
                 means="the experiment tracker's own process, or its server, did not answer",
             ),
             Form(
+                cause="communication",
+                texts=(),
+                regex=r"RuntimeError: Runtime error: (unhandled (?:system|cuda|hip) error)\b|\b(nccl\w+)\(\) at ",
+                source="https://github.com/NVIDIA-Merlin/HugeCTR/issues/404",
+                consequence=True,
+            ),
+            Form(
                 cause="no-network",
                 texts=("Cannot send a request, as the client has been closed",),
                 source="https://github.com/encode/httpx/blob/master/httpx/_client.py",
