@@ -36,8 +36,11 @@ _HARMLESS = re.compile(
 """Lines of a level below error: of logging, glog, TensorFlow, Ray, the shell."""
 _UNHANDLED = re.compile(r"(?i:\bun(?:handled|caught) exception\b)")
 """What a program may log at any level before it ends."""
-_LOUD = re.compile(r"\b[NR]CCL WARN\b|\bWARN(?=: Function: \w+ Line: \d+: NET/OFI\b)|\[WARN\] PLE\b")
-"""NCCL writes its errors at level WARN (its lowest but one)."""
+_LOUD = re.compile(
+    r"\b[NR]CCL WARN\b|\bWARN(?=: Function: \w+ Line: \d+: NET/OFI\b)|\[WARN\] PLE\b"
+    r"|^[IW]\d{4} [\d:.]+ +\d+ run_docker\.py:\d+\] "
+)
+"""Levels without a meaning: NCCL writes its errors at level WARN (its lowest but one), and a container's log is copied at one."""
 _OUR_ERROR = "error: "
 """How each error of dlrun's node programs begins."""
 _WORD = re.compile(r"[a-z0-9]+")

@@ -113,7 +113,7 @@ WRITERS = (
                 stack=r"file_baton\.py",
                 source="https://github.com/NVIDIA/Megatron-LM/issues/284",
                 means="ranks built one extension in one directory at the same time, and one removed the lock of another",
-                next="build it once before the job with one rank (its `load()` or `setup.py`), or give each node its own directory: `environment.variables: {TORCH_EXTENSIONS_DIR: /tmp/extensions}`",
+                next="build it once before the job with one rank (by its own set-up script), or give each node its own directory: `environment.variables: {TORCH_EXTENSIONS_DIR: /tmp/extensions}`",
             ),
             Form(
                 cause="cache-file",

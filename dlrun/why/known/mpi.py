@@ -14,6 +14,17 @@ WRITERS = (
         source="https://github.com/open-mpi/ompi",
         forms=(
             Form(
+                cause="launcher",
+                texts=(
+                    "Open MPI tried to bind a new process, but something went wrong",
+                    'hwloc_set_cpubind returned "Error"',
+                ),
+                source="https://github.com/open-mpi/ompi-release/issues/223",
+                means="MPI could not bind a rank to cores: the job was granted fewer, or others, than it asks for",
+                check="`taskset -pc $$` in a job, and `dlrun plan`, which shows the cores of each rank",
+                next="leave the binding to dlrun: `environment.variables: {OMPI_MCA_hwloc_base_binding_policy: none, PRTE_MCA_hwloc_default_binding_policy: none}`, and no `--bind-to` or `--map-by` in `arguments` under `launcher`",
+            ),
+            Form(
                 cause="mpi-daemon",
                 texts=(
                     "orted: command not found",

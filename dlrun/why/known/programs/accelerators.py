@@ -180,7 +180,21 @@ WRITERS = (
                 source="https://github.com/Dao-AILab/flash-attention#nvidia-cuda-support",
                 means="a part of the program, often its attention, is made for another kind of GPU than this one",
                 check="`nvidia-smi --query-gpu=name,compute_cap --format=csv` on a node of the job",
-                next="ask for the GPU that the line names (`resources.constraint`), use another attention (`attn_implementation='sdpa'` or `'eager'`), or build the extension for this GPU (`environment.variables: {TORCH_CUDA_ARCH_LIST: …}`; Hopper: `9.0a`)",
+                next="ask for the GPU that the line names (`resources.constraint`), use another attention (`attn_implementation='sdpa'` or `'eager'`), or build the extension for this GPU (`environment.variables: {TORCH_CUDA_ARCH_LIST: …}`, for Hopper 9.0a)",
+            ),
+            Form(
+                cause="gpu-memory",
+                texts=(),
+                regex=r"(?i)\b(?:gpuassert|cuda assert|cuda (?:runtime )?(?:error|failure) (?:at|in)|checkCuda\w*)\b.*\bout of memory\b",
+                source="https://github.com/deepmodeling/deepmd-kit/issues/533",
+            ),
+            Form(
+                cause="gpu-library",
+                texts=("GPUassert: {1}", "cuda assert: {1}", "the function failed to launch on the GPU"),
+                source="https://github.com/deepmodeling/deepmd-kit/issues/533",
+                means="a call to a GPU's driver or a start of a kernel failed: {1}",
+                next="run once with `environment.variables: {CUDA_LAUNCH_BLOCKING: 1}`; see whether the GPU's memory was nearly full (`dlrun usage JOB`), and whether the program is built for this GPU and this version of CUDA",
+                passing=True,
             ),
             Form(
                 cause="gpu-build",
