@@ -12,6 +12,8 @@ from dlrun.why.known.form import Evidence
 _GROUP = re.compile(r"\(world_size=(?P<all>\d+), worker_count=(?P<came>\d+)[,)]")
 _STORE = re.compile(r"waiting for clients\. (?P<came>\d+)/(?P<all>\d+) clients joined")
 """PyTorch: the ranks of a group, and how many processes came to its barrier (distributed_c10d.py, TCPStore.cpp)."""
+_RANKS = re.compile(r"\bRanks? (\d+(?:, \d+)*) failed to pass monitoredBarrier")
+"""PyTorch: the ranks that did not come to a barrier that names them (ProcessGroupGloo.cpp)."""
 _NAMES = re.compile(r"Timed out task names:")
 _TASK = re.compile(r"/job:\w+/replica:\d+/task:(\d+)\b")
 """XLA: a task that did not come, one a line below the message."""
@@ -32,6 +34,8 @@ def counted(found: Evidence, lines: Sequence[str], at: int) -> Evidence:
             if came > expected
             else _also(found, f"{came} of {expected} came")
         )
+    if (ranks := _RANKS.search(found.line)) is not None:
+        return _also(found, f"missing: rank {format_list(sorted(map(int, ranks[1].split(', '))))}")
     if _NAMES.search(found.line):
         tasks = _tasks(lines[at : at + _MOST])
         return _also(found, f"missing: task {format_list(tasks)}") if tasks else found
