@@ -1,7 +1,7 @@
 """The results of a walk: directory entries with their status, and entries that cannot be copied unchanged."""
 
 import os
-from typing import Dict, List, Set, Tuple
+from typing import Callable, Dict, List, Set, Tuple
 
 
 class Findings:
@@ -36,6 +36,20 @@ def status_fields(status: os.stat_result) -> Status:
         status[0], status[3], status[6], status.st_mtime_ns, status.st_blocks, status[2], status[1],
         status[4], status[5], status.st_ctime_ns,
     )  # fmt: skip
+
+
+def statuses_in(
+    directory: bytes, names: List[bytes], status_of: Callable[..., os.stat_result]
+) -> List[os.stat_result]:
+    """The statuses of names in a directory, by os.stat or os.lstat; raises OSError if one of them is missing.
+
+    The path of the directory is looked up once for all names; with O_PATH no server is asked to open it.
+    """
+    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return [status_of(name, dir_fd=descriptor) for name in names]
+    finally:
+        os.close(descriptor)
 
 
 class Listing:

@@ -7,7 +7,6 @@ random order until `BUDGET` is spent.
 
 import heapq
 import os
-import random
 import threading
 import time
 from itertools import groupby
@@ -15,6 +14,7 @@ from typing import Callable, Iterable, Iterator, List, NamedTuple, Optional
 
 from ..common.fork import in_processes, stretches
 from ..common.system import Waiting
+from .listing import statuses_in
 from .manifest import FILE, Manifest
 
 CHECKS = ("sample", "all", "none")
@@ -63,6 +63,8 @@ def look(
     if check == "all" or _is_quick(manifest):
         scan.run_in_processes(_batches(_files(manifest)))
     else:
+        import random  # only here: most sets are looked at as a whole
+
         first = _always(manifest)
         scan.run(_batches(first), None)
         rest = _batches([entry for entry in _files(manifest) if entry not in set(first)])
@@ -185,11 +187,11 @@ class _Scan:
         status_of = self._status_of
         for parent, group in groupby(batch, parents.__getitem__):
             prefix = b"/".join((self._root, dirs[parent], b"")) if dirs[parent] else self._root + b"/"
-            paths = [prefix + names[number] for number in group]
+            wanted = [names[number] for number in group]
             try:
-                found += [status_of(path) for path in paths]
+                found += statuses_in(prefix, wanted, status_of)
             except FileNotFoundError:
-                found += [_or_none(status_of, path) for path in paths]
+                found += [_or_none(status_of, prefix + name) for name in wanted]
         return found
 
     def _is_unchanged(self, batch: List[int], statuses: List[Optional[os.stat_result]]) -> bool:

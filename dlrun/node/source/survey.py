@@ -4,7 +4,7 @@ import errno
 import os
 import stat
 import time
-from typing import Dict, List, Optional, Set, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..common import text
 from ..common.errors import SourceFault, error_text
@@ -21,7 +21,6 @@ from .listing import (
     SIZE,
     USER,
     Findings,
-    Listing,
     Status,
 )
 from .manifest import FILE, HARD, LINK, Manifest
@@ -43,7 +42,7 @@ def survey(
     Raises SourceFault if an entry cannot be read, if nothing is selected, or if the source has devices, pipes, sockets or
     privileged modes and the options do not skip them.
     """
-    plain, lost = _without_attributes(earlier) if earlier and options.xattrs else (set(), ())
+    plain, lost = _without_attributes(earlier) if earlier and options.xattrs else ({}, [])
     walk = Walk(source, options, keep_open, plain)
     walk.findings.attributes.update(lost)
     began = time.perf_counter()
@@ -69,12 +68,12 @@ def survey(
     return made, walk.findings
 
 
-def _without_attributes(earlier: Manifest) -> Tuple[Set[Tuple[int, int]], List[bytes]]:
-    """Inode and ctime (ns) of the files that had no attributes to copy, and the names of those that are not copied."""
+def _without_attributes(earlier: Manifest) -> Tuple[Dict[int, int], List[bytes]]:
+    """Inode -> ctime (ns) of the files that had no attributes to copy, and the names of those that are not copied."""
     lost = earlier.info.get(ATTRIBUTES)  # missing in manifests of older versions
     if lost is None or earlier.xattrs:
-        return set(), []
-    return set(zip(earlier.inodes, earlier.ctimes)), list(map(os.fsencode, lost))
+        return {}, []
+    return dict(zip(earlier.inodes, earlier.ctimes)), list(map(os.fsencode, lost))
 
 
 def unreadable_files(walk: Walk) -> List[Tuple[bytes, str]]:
@@ -132,34 +131,32 @@ def _columns(walk: Walk) -> Manifest:
             walk.findings.directories.append(directory or b".")
         made.dir_mtimes.append(listing.status[MTIME])
         _attributes(made, walk, -1 - number, directory)
-        if _only_files(listing) and not walk.xattrs:
-            _add_files(made, number, listing)
+        columns = list(zip(*listing.statuses))
+        if columns and _only_files(columns) and not walk.xattrs:
+            _add_files(made, number, listing.names, columns)
         else:
             for name, status in zip(listing.names, listing.statuses):
                 _add_entry(made, walk, number=number, name=name, status=status, inodes=inodes)
     return made
 
 
-def _only_files(listing: Listing) -> bool:
+def _only_files(columns: Sequence[Tuple[int, ...]]) -> bool:
     """Whether a directory has only regular files without hard links and holes: the fast path for nearly all."""
-    statuses = listing.statuses
-    return (
-        {s[MODE] & ~0o777 for s in statuses} <= {stat.S_IFREG}
-        and {s[NLINK] for s in statuses} <= {1}
-        and not any(s[BLOCKS] * _BLOCK < s[SIZE] for s in statuses)
-    )
+    kinds = {mode & ~0o777 for mode in set(columns[MODE])}
+    holes = any(blocks * _BLOCK < size for blocks, size in zip(columns[BLOCKS], columns[SIZE]))
+    return kinds == {stat.S_IFREG} and set(columns[NLINK]) == {1} and not holes
 
 
-def _add_files(made: Manifest, number: int, listing: Listing) -> None:
-    count = len(listing.names)
-    made.names += listing.names
+def _add_files(made: Manifest, number: int, names: List[bytes], columns: Sequence[Tuple[int, ...]]) -> None:
+    count = len(names)
+    made.names += names
     made.kinds += bytes((FILE,)) * count
     made.parents.extend([number] * count)
-    made.modes.extend([s[MODE] & 0o777 for s in listing.statuses])
-    made.sizes.extend([s[SIZE] for s in listing.statuses])
-    made.ctimes.extend([s[CTIME] for s in listing.statuses])
-    made.inodes.extend([s[INODE] for s in listing.statuses])
-    made.mtimes.extend([s[MTIME] for s in listing.statuses])
+    made.modes.extend([mode & 0o777 for mode in columns[MODE]])
+    made.sizes.extend(columns[SIZE])
+    made.ctimes.extend(columns[CTIME])
+    made.inodes.extend(columns[INODE])
+    made.mtimes.extend(columns[MTIME])
 
 
 def _add_entry(

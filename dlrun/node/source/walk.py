@@ -10,11 +10,11 @@ import os
 import stat
 import threading
 import time
-from typing import Any, Container, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from ..common.fork import ForkedCall
 from ..common.system import Waiting, usable_cores
-from .listing import CTIME, INODE, MODE, Findings, Listing, Status, status_fields
+from .listing import CTIME, INODE, MODE, Findings, Listing, Status, status_fields, statuses_in
 from .selection import PathFilter, Source
 
 BATCH = 64  # names between two readings of the clock
@@ -62,11 +62,11 @@ class Walk:
 
     keep_open: number of small files that may stay open for the copy (`findings.opened`) if the source is slow: an open with
     the status of the open file is one look-up at the metadata server, a status and a later open are two.
-    plain: inode and ctime (ns) of files known to have no attributes that are copied: each new one changes the ctime.
+    plain: inode -> ctime (ns) of files known to have no attributes that are copied: each new one changes the ctime.
     """
 
     def __init__(
-        self, source: Source, options: Options, keep_open: int = 0, plain: Container[Tuple[int, int]] = ()
+        self, source: Source, options: Options, keep_open: int = 0, plain: Optional[Dict[int, int]] = None
     ) -> None:
         self.listings: Dict[bytes, Listing] = {}
         self.targets: Dict[bytes, bytes] = {}
@@ -74,7 +74,7 @@ class Walk:
         self.findings = Findings()
         self.options = options
         self.root, self._filter = source.root, PathFilter(source)
-        self._plain = plain
+        self._plain = plain or {}
         self._jobs: List[_Job] = []
         self._picked = 0
         self._busy = 0
@@ -243,7 +243,7 @@ class Walk:
                 if regular and self._concurrent and self._keep_open:
                     statuses = [self._open(prefix + name, join(directory, name)) for name in part]
                 else:
-                    statuses = [status_fields(status_of(prefix + name)) for name in part]
+                    statuses = [status_fields(status) for status in statuses_in(prefix, part, status_of)]
             except OSError:
                 # Only after a failure one by one: the list comprehension above is the fast path, without a try per name.
                 part, statuses = self._stat_readable(directory, part)
@@ -291,8 +291,9 @@ class Walk:
                 if stat.S_ISLNK(status[MODE]):
                     self.targets[join(directory, name)] = os.readlink(self._path(join(directory, name)))
         if self.options.xattrs:
+            plain = self._plain.get
             for name, status in zip(names, statuses):
-                if stat.S_ISREG(status[MODE]) and (status[INODE], status[CTIME]) not in self._plain:
+                if plain(status[INODE]) != status[CTIME] and stat.S_ISREG(status[MODE]):
                     self._attributes(join(directory, name))
         listing = self.listings[directory]
         with self._changed:

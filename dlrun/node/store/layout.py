@@ -51,9 +51,7 @@ class FileLayout:
     def count_missing(self, existing: Set[int]) -> int:
         """The number of files, links and directories to create, if the files of the entries `existing` exist."""
         kinds = self.manifest.kinds
-        made = sum(
-            kind == LINK or (kind == FILE and entry not in existing) for entry, kind in enumerate(kinds)
-        )
+        made = kinds.count(LINK) + kinds.count(FILE) - len(existing)
         return made + tree.count_missing_directories(self.root, self.manifest)
 
     def begin(self) -> None:

@@ -122,6 +122,17 @@ def test_blocks_hold_every_byte_of_every_file_once(made):
         assert (entry in blocks.large) == (made.sizes[entry] > CHUNK)
 
 
+@pytest.mark.parametrize("largest", [CHUNK, CHUNK + 1])
+def test_each_file_has_its_own_hashes(largest):
+    made = small()
+    for number, (kind, size) in enumerate([(FILE, 0), (LINK, 0), (FILE, largest), (HARD, 0), (FILE, 7)]):
+        add(made, 0, b"%d" % number, kind, size)
+    assert made.hashes() == {}, "none are known yet"
+    made.digest_size, made.digests = 2, b"aabbccdd"[: 2 * (2 + pieces(largest))]
+    last = made.digests[-2:]
+    assert made.hashes() == {0: b"aa", 2: made.digests[2:-2], 4: last}
+
+
 def test_a_flipped_bit_or_a_missing_end_is_noticed():
     made = small(b"d")
     for number in range(20):

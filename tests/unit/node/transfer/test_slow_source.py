@@ -50,9 +50,13 @@ def asked(monkeypatch, tree):
     names, real = [], os.lstat
     monkeypatch.setattr(walk, "MAX_THREADS", 1)
     monkeypatch.setattr(walk, "MAX_HELPERS", 0)
-    monkeypatch.setattr(
-        os, "lstat", lambda path, **more: names.append(os.fsdecode(path)) or real(path, **more)
-    )
+
+    def noted(path, dir_fd=None):
+        place = "" if dir_fd is None else os.readlink(f"/proc/self/fd/{dir_fd}")
+        names.append(os.path.join(place, os.fsdecode(path)))
+        return real(path, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "lstat", noted)
     walk.Walk(selection.parse(str(tree)), walk.Options(xattrs=False)).run()
     monkeypatch.undo()
     return [os.path.relpath(name, tree) for name in names if not os.path.isdir(name)]
@@ -147,9 +151,10 @@ def noted(path, *words, **more):
     return descriptor
 os.open = noted
 real_lstat = os.lstat
-def looked(path, **more):
-    os.write(log, b"look " + os.fsencode(path) + b"\\n")
-    return real_lstat(path, **more)
+def looked(path, dir_fd=None):
+    place = b"" if dir_fd is None else os.fsencode(os.readlink("/proc/self/fd/%d" % dir_fd))
+    os.write(log, b"look " + os.path.join(place, os.fsencode(path)) + b"\\n")
+    return real_lstat(path, dir_fd=dir_fd)
 os.lstat = looked
 """
 
