@@ -235,8 +235,8 @@ class InPlace:
             return
         for number, block in enumerate(blocks):
             entries = range(block.first, block.first + block.file_count)
-            if all(entry in same for entry in entries):
-                found = {entry: same[entry] for entry in entries}
+            found = {entry: same[entry] for entry in entries if entry in same}
+            if len(found) == len(entries):
                 self.kept[number] = published.hashes_of(block, list(found.values()))
                 self.files.update(found)
 
@@ -271,9 +271,21 @@ class InPlace:
         there = set(map(os.fsencode, os.listdir(published.directory)))
         return (
             there <= OWN | {TREE}
-            and check_names(published.tree, published.manifest) == ([], [])
+            and (self._has_names() or check_names(published.tree, published.manifest) == ([], []))
             and self._are_as_published(replaced)
         )
+
+    def _has_names(self) -> bool:
+        """Whether no directory was changed since the set was published: nothing was added to it or removed."""
+        old, made, tree = self.published.manifest, self.published.made, self.published.tree
+        for path, mtime in zip(old.dirs, old.dir_mtimes):
+            try:
+                status = os.stat(path or b".", dir_fd=tree, follow_symlinks=False)
+            except OSError:
+                return False
+            if not stat.S_ISDIR(status.st_mode) or status.st_mtime_ns != mtime or status.st_ctime_ns > made:
+                return False
+        return True
 
     def link(self, root: int) -> None:
         """Give the files that stay a second name below `root` instead, and close the published version."""

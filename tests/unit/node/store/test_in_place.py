@@ -125,7 +125,7 @@ def test_a_kill_while_new_files_are_copied_leaves_the_published_version_and_what
 
 @pytest.mark.slow
 @pytest.mark.each_python
-@pytest.mark.parametrize("what", ["added", "changed"])
+@pytest.mark.parametrize("what", ["added", "hidden", "changed"])
 def test_what_a_user_did_in_the_published_version_while_files_were_copied_is_kept_aside(
     tmp_path, source, words, data, what
 ):
@@ -133,7 +133,10 @@ def test_what_a_user_did_in_the_published_version_while_files_were_copied_is_kep
     change(source)
     process = start_held(tmp_path / "gate", *words)
     until(lambda: len(list((tmp_path / "node" / ".dlrun" / "part.set").glob("journal.*"))) > 1)
-    write(os.fsencode(data / {"added": "cache", "changed": "d0/f007"}[what]), b"mine")
+    time = data.stat().st_mtime_ns
+    write(os.fsencode(data / {"changed": "d0/f007"}.get(what, "cache")), b"mine")
+    if what == "hidden":
+        os.utime(data, ns=(time, time))
     (tmp_path / "gate").touch()
     process.communicate()
     assert process.returncode == 0
