@@ -1,5 +1,6 @@
 """What others could plant, and what a node cannot do: refused with a clear message, nothing written astray."""
 
+import argparse
 import os
 import socket
 import subprocess
@@ -8,6 +9,7 @@ import tempfile
 
 import pytest
 from dlrun.node import bundle
+from dlrun.node.commands import options
 from dlrun.node.common import safety
 from dlrun.node.common.errors import Unsafe
 
@@ -299,3 +301,14 @@ def test_every_command_has_help(name):
     shown = run(name, "--help")
     assert (shown.status, shown.err) == (0, "")
     assert name in shown.out
+
+
+@pytest.mark.parametrize("columns", ["", "60", "0", "wide"])
+def test_help_is_as_wide_as_that_of_other_programs(monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    parser = options.Parser("stage", "some words about what this command does, more than a line of them " * 3)
+    options.store_options(parser)
+    usual = argparse.ArgumentParser(prog=parser.prog, description=parser.description)
+    for action in parser._actions[1:]:
+        usual._add_action(action)
+    assert parser.format_help() == usual.format_help()
