@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from itertools import groupby
-from typing import Callable, Iterable, Iterator, List, NamedTuple, Optional
+from typing import Callable, Iterator, List, NamedTuple, Optional, Sequence
 
 from ..common.fork import in_processes, stretches
 from ..common.system import Waiting
@@ -75,7 +75,11 @@ def look(
     return Looked(scan.files, total, scan.stopped)
 
 
-def _files(manifest: Manifest) -> List[int]:
+def _files(manifest: Manifest) -> Sequence[int]:
+    if manifest.files() == len(
+        manifest.kinds
+    ):  # a range: numbers would be as many objects, copied by each fork
+        return range(len(manifest.kinds))
     return [entry for entry, kind in enumerate(manifest.kinds) if kind == FILE]
 
 
@@ -92,9 +96,8 @@ def _always(manifest: Manifest) -> List[int]:
     return sorted({*chosen, *heapq.nlargest(ALWAYS, files, key=manifest.mtimes.__getitem__)})
 
 
-def _batches(numbers: Iterable[int]) -> List[List[int]]:
-    listed = list(numbers)
-    return [listed[start : start + BATCH] for start in range(0, len(listed), BATCH)]
+def _batches(numbers: Sequence[int]) -> List[Sequence[int]]:
+    return [numbers[start : start + BATCH] for start in range(0, len(numbers), BATCH)]
 
 
 class _Scan:
@@ -111,7 +114,7 @@ class _Scan:
         self._failure: Optional[BaseException] = None
         self._lock = threading.Lock()
 
-    def run(self, batches: List[List[int]], end: Optional[float]) -> None:
+    def run(self, batches: List[Sequence[int]], end: Optional[float]) -> None:
         """Look at all batches, or until `end` (perf_counter)."""
         left = iter(batches)
         self._work_off(left, end, alone=True)
@@ -124,11 +127,11 @@ class _Scan:
         if self._failure:
             raise self._failure
 
-    def run_in_processes(self, batches: List[List[int]]) -> None:
+    def run_in_processes(self, batches: List[Sequence[int]]) -> None:
         """Look at all batches: where the file system is fast, by one process per core, as far as files are unchanged."""
         first = FEW // BATCH  # of a changed source these mostly have a changed file
         self.run(batches[:first], None)
-        left: List[List[int]] = batches[first:]
+        left: List[Sequence[int]] = batches[first:]
         if not (self.stopped or self._slow):
             parts = stretches(left, FILES_PER_HELPER // BATCH)
             results = in_processes(self._count_unchanged, parts)
@@ -138,7 +141,7 @@ class _Scan:
             left = [batch for part, done in counts for batch in part[done:]]
         self.run(left, None)
 
-    def _count_unchanged(self, batches: List[List[int]]) -> int:
+    def _count_unchanged(self, batches: List[Sequence[int]]) -> int:
         """The number of batches before the first with a changed file, or before the file system turns out to be slow."""
         self._waiting = Waiting()  # the times of this process
         for number, batch in enumerate(batches):
@@ -146,13 +149,13 @@ class _Scan:
                 return number
         return len(batches)
 
-    def _in_thread(self, left: Iterator[List[int]], end: Optional[float]) -> None:
+    def _in_thread(self, left: Iterator[Sequence[int]], end: Optional[float]) -> None:
         try:
             self._work_off(left, end)
         except BaseException as fault:  # noqa: BLE001 - raised again by `run`
             self._failure = fault
 
-    def _work_off(self, left: Iterator[List[int]], end: Optional[float], alone: bool = False) -> None:
+    def _work_off(self, left: Iterator[Sequence[int]], end: Optional[float], alone: bool = False) -> None:
         while not (self.stopped or self._failure or (alone and self._is_slow())):
             with self._lock:
                 batch = next(left, None)
@@ -164,7 +167,7 @@ class _Scan:
         self._slow = self._slow or self._waiting.is_most(PROBE_SECONDS, BUSY)
         return self._slow
 
-    def _look_at(self, batch: List[int]) -> None:
+    def _look_at(self, batch: Sequence[int]) -> None:
         statuses = self._statuses(batch)
         are_files = batch[0] >= 0
         if not (are_files and self._is_unchanged(batch, statuses)):
@@ -175,7 +178,7 @@ class _Scan:
         with self._lock:
             self.files += len(batch) if are_files else 0
 
-    def _statuses(self, batch: List[int]) -> List[Optional[os.stat_result]]:
+    def _statuses(self, batch: Sequence[int]) -> List[Optional[os.stat_result]]:
         dirs, parents, names = self._manifest.dirs, self._manifest.parents, self._manifest.names
         if batch[0] < 0:
             paths = [dirs[-1 - number] for number in batch]
@@ -194,7 +197,7 @@ class _Scan:
                 found += [_or_none(status_of, prefix + name) for name in wanted]
         return found
 
-    def _is_unchanged(self, batch: List[int], statuses: List[Optional[os.stat_result]]) -> bool:
+    def _is_unchanged(self, batch: Sequence[int], statuses: List[Optional[os.stat_result]]) -> bool:
         """Whether these files are as in the manifest: compared as lists, which takes a third of a call for each."""
         there = [status for status in statuses if status]
         sizes, mtimes, ctimes = self._manifest.sizes, self._manifest.mtimes, self._manifest.ctimes

@@ -28,7 +28,7 @@ from ..store.early import Early
 from ..store.layout import layout_of
 from ..store.read_back import damaged, verify_set
 from ..store.room import Room
-from . import content, local, read_blocks
+from . import content, read_blocks
 from .archive_source import fetched_source
 from .outcome import COPY, RELAY, WARM, PreparedSet, report
 from .plan_delta import plan_delta
@@ -116,21 +116,19 @@ class Staging:
         expected = None if self.shard else self.given.expect
         source = self.source()
         wanted = dict(self.wanted(source), **state)
-        earlier = None
-        if not (whole and self.shard):
-            found = warm.load(self.area, self.name)
-            known = found is not None and warm.has_options(found, wanted)
-            earlier = None if self.remote or self.partial or not known else found
-            if known and found is not None and self.partial:
-                known = not room.could_grow(self.area, self.name, found, self.given.quota, self.given.room)
-            # The files of a URL were downloaded and removed: its listing is compared instead.
-            check = "none" if self.remote else self.given.recheck
-            if known and found is not None:
-                self.looked["source"] = warm.source_unchanged(source.root, found, check)
-                if self.looked["source"] is not None:
-                    survey.require_size(self.given.source, whole_size(found), expected)
-                    self._unchanged = None if self.remote else found
-                    return found
+        found = None if whole and self.shard else warm.load(self.area, self.name)
+        known = found is not None and warm.has_options(found, wanted)
+        earlier = None if self.remote or self.partial or not known else found
+        if known and found is not None and self.partial:
+            known = not room.could_grow(self.area, self.name, found, self.given.quota, self.given.room)
+        # The files of a URL were downloaded and removed: its listing is compared instead.
+        check = "none" if self.remote else self.given.recheck
+        if known and found is not None:
+            self.looked["source"] = warm.source_unchanged(source.root, found, check)
+            if self.looked["source"] is not None:
+                survey.require_size(self.given.source, whole_size(found), expected)
+                self._unchanged = None if self.remote else found
+                return found
         if self.remote:
             self.remote.download(self.progress, Reuse(self.name, self.hasher, self.given.verify))
         # Files are opened by the walk only for a first copy: of a changed source most files are not read again.
@@ -374,6 +372,8 @@ class Staging:
                 # `find` has downloaded nothing if the listing is unchanged, but the published copy is damaged.
                 if self.remote:
                     self.remote.download_as_substitute(manifest, self.progress)
+                from . import local  # only here: a set that is found unchanged needs no workers
+
                 local.copy(prepared.task, self.worker_count, lambda: self.progress.update(totals))
                 prepared.build.take_hashes()
             except NoSpace:
