@@ -1,10 +1,13 @@
 """The node programs by name: `python3 node.pyz stage ...`, or `python3 -m dlrun.node stage ...`."""
 
 import codecs
+import contextlib
 import gc
 import importlib
 import io
+import os
 import sys
+import threading
 from typing import List, Optional
 
 # Thresholds of gc.set_threshold: a manifest has millions of objects, none of them garbage, and each collection visits all.
@@ -61,10 +64,32 @@ def print_any_name() -> None:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Run one command and return its exit status: 0, 1 (failed), 2 (invalid arguments) or 130 (interrupted)."""
-    if argv is None:
-        print_any_name()
-    words = list(sys.argv[1:] if argv is None else argv)
+    """Run one command and return its exit status: 0, 1 (failed), 2 (invalid arguments) or 130 (interrupted).
+
+    argv: None for those of this process, which then ends here.
+    """
+    if argv is not None:
+        return _run(argv)
+    print_any_name()
+    status = _run(sys.argv[1:])
+    _end(status)
+    return status
+
+
+def _end(status: int) -> None:
+    """End this process, unless it has threads to wait for, or output that cannot be written: then return.
+
+    To take modules and objects apart one by one takes 15 ms, and the system frees them anyway.
+    """
+    if all(thread.daemon or thread is threading.main_thread() for thread in threading.enumerate()):
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+
+
+def _run(argv: List[str]) -> int:
+    words = list(argv)
     words[:1] = [OLD_NAMES.get(word, word) for word in words[:1]]
     if not words or words[0] not in COMMANDS:
         wants_help = bool(words) and words[0] in ("-h", "--help", "help")

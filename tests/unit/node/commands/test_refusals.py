@@ -312,3 +312,23 @@ def test_help_is_as_wide_as_that_of_other_programs(monkeypatch, columns):
     for action in parser._actions[1:]:
         usual._add_action(action)
     assert parser.format_help() == usual.format_help()
+
+
+def test_a_program_ends_with_its_threads_and_only_with_its_output_written(monkeypatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    code = """if True:
+        import sys, threading, time
+        from dlrun.node import __main__ as node
+        threading.Thread(target=lambda: (time.sleep(0.5), print("late"))).start()
+        sys.argv[1:] = ["--help"]
+        sys.exit(node.main())
+    """
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("usage:")
+    assert done.stdout.endswith("late\n")
+    code = "import sys; from dlrun.node import __main__ as node; print('some words'); sys.exit(node.main())"
+    words = [sys.executable, "-c", code, "no command"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(words, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, "No space left" in done.stderr) == (120, True)
