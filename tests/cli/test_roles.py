@@ -54,6 +54,18 @@ def test_the_example_runs_in_this_terminal(dlrun):
 
 @pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_the_plan_names_what_is_of_the_whole_job_once(dlrun):
+    """The walltime is asked for once, and the job ends with both of its clients, not with one of them."""
+    asking = "{command: [ask], needs: [model]}"
+    spec = dlrun.spec(
+        f"name: x\nresources: {{walltime: 1h}}\nroles:\n  model: {{command: [serve], ready: {{port: true}}}}\n"
+        f"  one: {asking}\n  two: {asking}\n"
+    )
+    shown = dlrun("plan", spec, "--site", "generic-slurm").stdout
+    assert shown.count("walltime    1h") == 1
+    assert shown.count("ends        the job ends when one and two have ended") == 2
+
+
 def test_each_role_has_cores_of_its_own(dlrun):
     job = dlrun.submit(SPEC % "true")
     dlrun("logs", "-f", job, code=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dlrun.jobs.queue.cost_text import at_most
 from dlrun.jobs.submission.prepare import Prepared
@@ -47,7 +47,8 @@ def _job(plan: Plan) -> Iterator[str]:
         yield f"  GPUs        {request.gpus_per_node} on each node"
     if request.memory_per_node:
         yield f"  memory      {request.memory_per_node} on each node"
-    yield from _queue(plan)
+    if plan.role is None:  # those of a role are the whole job's
+        yield from _queue(plan)
     if plan.points:
         yield f"  sweep       {len(plan.points)} points{_places(plan)}"
     yield from _runs(plan)
@@ -78,6 +79,10 @@ def _queue(plan: Plan, *, partition: bool = True) -> Iterator[str]:
 
 def _roles(plan: Plan) -> None:
     """Each role as a job of its own, with what it waits for."""
+    ending = [role.name for role in plan.each_role if role.ends]
+    with_it = (
+        "the job ends with it" if len(ending) == 1 else f"the job ends when {_listed(ending)} have ended"
+    )
     for role in plan.each_role:
         echo(f"\nrole {role.name} ({role.plan.framework} started by {role.plan.launch.name})")
         if role.beside is not None:
@@ -89,11 +94,17 @@ def _roles(plan: Plan) -> None:
         if role.restarts:
             echo(f"  restarts    {role.restarts}")
         if role.ends:
-            echo("  ends        the job ends with it")
+            echo(f"  ends        {with_it}")
+        if role.component is not None and role.plan.request.partition:
+            echo(f"  partition   {role.plan.request.partition}")
         for line in list(_job(role.plan))[1:]:
             echo(line)
         for part in (_placement, _beside, _variables, _data):
             part(role.plan)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _when(ready: Ready) -> str:
