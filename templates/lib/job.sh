@@ -69,7 +69,7 @@ dlrun_source() { # PART...: of lib/
   for part in "$@"; do source "$DLRUN_JOB_DIR/lib/$part.sh"; done
 }
 
-dlrun_log() { printf 'dlrun: %s\n' "$*"; }
+dlrun_log() { printf 'dlrun: %s\n' "$*" 2>/dev/null || true; } # what reads it may be on a lost node
 
 dlrun_this_host() { printf '%s\n' "$_dlrun_host"; } # the one host of a local job
 dlrun_this_process() { # print the id of a local job that was started by hand: process id and start time
@@ -220,7 +220,7 @@ _dlrun_watch_services() { # a service that ends before the ranks do has failed
 # --- The end ------------------------------------------------------------------------------------------------
 
 _dlrun_end_by() { # TEXT STATUS [REASON]: a signal asks for the end of the job
-  trap '' TERM INT HUP USR1 USR2 # the next one, in the first moment of `_dlrun_finish`, would end this shell without a record
+  trap '' TERM INT HUP USR1 USR2 PIPE # the next one, in the first moment of `_dlrun_finish`, would end this shell without a record
   if ((BASHPID != $$)); then exit "$2"; fi # in a child that got it before its exec
   dlrun_log "$1"
   _dlrun_asked=1
@@ -229,7 +229,7 @@ _dlrun_end_by() { # TEXT STATUS [REASON]: a signal asks for the end of the job
 }
 
 _dlrun_foreign_signal() { # NAME STATUS
-  trap '' TERM INT HUP USR1 USR2
+  trap '' TERM INT HUP USR1 USR2 PIPE
   dlrun_log "$1 ended this script: something outside the job sent it"
   _dlrun_reason=signalled # Flux sends it to all brokers, of which those of the other nodes end: these nodes are not lost
   exit "$2"
@@ -261,7 +261,7 @@ _dlrun_give_up() { # WHY
 
 _dlrun_finish() { # [STATUS]: the EXIT trap: runs at every end of this script
   _dlrun_status=${1:-$?}
-  trap '' TERM INT HUP USR1 USR2
+  trap '' TERM INT HUP USR1 USR2 PIPE
   if ((BASHPID != $$)); then exit "$_dlrun_status"; fi # in a child that got a signal before its exec
   trap - EXIT
   IFS=$' \t\n'

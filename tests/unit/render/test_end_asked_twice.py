@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 
@@ -53,3 +54,37 @@ def test_the_end_is_recorded(tmp_path, part, signal, code):
         assert f"job 7 ended with exit code {code}" in done.stderr + done.stdout, (at, done)
         ends[at] = (done.returncode, '"state": "ended"' in (place / "state.json").read_text())
     assert set(ends.values()) == {(code, True)}, ends
+
+
+UNREAD = """\
+set -euo pipefail
+source {library}/job.sh
+dlrun_source endings
+_dlrun_begin_clock
+_dlrun_arm
+dlrun_launch sleep 600
+read -r # until nobody reads what this writes
+kill -TERM "$$"
+dlrun_wait
+"""
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_the_end_is_recorded_where_nothing_reads_the_log_any_more(tmp_path, ignored):
+    """As when the node of the program is lost that has started this script on another one; Flux's broker ignores SIGPIPE."""
+    for directory in ("failures", "ended", "logs"):
+        (tmp_path / directory).mkdir(parents=True)
+    (tmp_path / "lib").symlink_to(LIBRARY)
+    given = {"PATH": os.environ["PATH"], "DLRUN_JOB_DIR": tmp_path, "DLRUN_RUN_DIR": tmp_path, "DLRUN_JOB_ID": 7,
+             "DLRUN_RUN_ID": "7.0", "DLRUN_RESTART": 0, "DLRUN_HOSTS": tmp_path / "hosts",
+             "_dlrun_host": "n1"}  # fmt: skip
+    running = subprocess.Popen(
+        [BASH, "-c", UNREAD.format(library=LIBRARY)], env={name: str(value) for name, value in given.items()},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, restore_signals=not ignored,
+    )  # fmt: skip
+    running.stdout.close()
+    running.stdin.write(b"\n")
+    running.stdin.close()
+    assert running.wait(60) == 143
+    record = json.loads((tmp_path / "state.json").read_text())
+    assert (record["state"], record["exit_code"], record["reason"]) == ("ended", 143, "asked to end")
