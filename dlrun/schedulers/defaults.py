@@ -39,6 +39,7 @@ class Defaults:
     PATTERNS: str | None = None
     REPORTS_LOST_NODES = False
     OUTLIVES_FIRST_NODE = False
+    REPLACES_FIRST_NODE = True
     ON_THIS_MACHINE = False
     MOST_NODES: int | None = None
     WHOLE_NODES = False

@@ -166,6 +166,8 @@ class Scheduler(Protocol):
     """True if the job is informed of a dead node; else it tests each node by ssh after a failure."""
     OUTLIVES_FIRST_NODE: bool
     """True if a job that outlives its nodes also outlives its script's node, so that another node must end it."""
+    REPLACES_FIRST_NODE: bool
+    """True if the scheduler can start a job once more that has lost its script's node; else only a script can request that."""
     ON_THIS_MACHINE: bool
     """True if jobs are processes on this machine under dlrun's supervisor instead of a scheduler."""
     MOST_NODES: int | None

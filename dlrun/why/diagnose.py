@@ -28,6 +28,7 @@ from dlrun.node.checks import transport_lines
 from dlrun.system.paths import read_bytes
 from dlrun.system.transport.protocol import TransportFailed
 from dlrun.why import advice, dependencies, endings, evidence as why_evidence, open_jobs, queues, stacks
+from dlrun.why.context import lost_node
 from dlrun.why.evidence import Failures, ProcessEnd
 from dlrun.why.known.form import Evidence, Pattern
 from dlrun.why.patterns import (
@@ -166,7 +167,7 @@ def answer(
         found = why_evidence.search(run, _own(plan), record.get("started") if restarts else None)
     cause, means, step, evidence = _cause(job, one, run, found, record)
     rules = queues.rules(job, plan) if cause in queues.DEPENDENT else None
-    step = advice.fitted(cause, step, plan, restarts, rules)
+    step = lost_node.way_out(job, one, cause, advice.fitted(cause, step, plan, restarts, rules), plan)
     means, step = why_evidence.with_cache_message(run, cause, means, step)
     if one.state in _CANCELLED and not record and (unmet := shared.unmet) is not None:
         cause, means, step = DEPENDENCY
@@ -175,18 +176,17 @@ def answer(
     rank = str(first.rank) if first else "all"
     log = within + log_files.name_of(run, first.role, first.rank) if first else "the logs"
     if ended_badly:
-        means += _slow_network(plan, run) if cause != "fabric" else ""
-        means += endings.without_results(run, plan)
+        means += (_slow_network(plan, run) if cause != "fabric" else "") + endings.without_results(run, plan)
     means += _slow_nodes(run)
-    if (changed := shared.changes) is not None:
-        means += f" ({changed})"
-    name = job.directory.name if one.task is None else f"{job.directory.name}:{one.task}"
+    means += f" ({shared.changes})" if shared.changes is not None else ""
+    whole = shlex.quote(job.directory.name)
+    name = whole if one.task is None else f"{whole}:{one.task}"
     of_role = "" if role is None else f" --role {role}"
 
     def filled(text: str) -> str:
         text = text.replace("dlrun logs JOB", f"dlrun logs JOB{of_role}")
         return (
-            re.sub(r"\bJOB\b", lambda _: shlex.quote(name), text)
+            re.sub(r"\bJOB\b( --failed)?", lambda it: f"{whole}{it[1]}" if it[1] else name, text)
             .replace("{rank}", rank)
             .replace("{log}", log)
             .replace("{stacks}", job.shown_path(own / "stacks"))
@@ -248,7 +248,7 @@ def _cause(
     if one.state in BY_STATE:
         cause, means, step = BY_STATE[one.state]
         if one.state is State.NODE_FAILED and one.reason:  # also where only a shell was killed
-            means = f"the scheduler counts a node as lost: {one.reason}"
+            means = lost_node.meaning(job, one)
         if one.reason == BY_SIGNAL and recorded in (None, ASKED[0]):
             means += ", or its job script was killed: the scheduler records both in the same way"
         if one.reason == UNNAMED:

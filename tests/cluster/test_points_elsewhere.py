@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 
 import pytest
@@ -17,7 +18,9 @@ from tests.cluster import (
     why_no_pbs,
     why_not,
 )
+from tests.cluster.hosts import await_true
 from tests.cluster.jobs import User
+from tests.cluster.test_points_inside import NOTES, PLACED, WAITS, spans
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -74,3 +77,51 @@ def test_a_lost_node_gives_its_points_back(alice):
 
 def test_points_share_a_gpu_and_no_core(alice):
     test_points_inside.test_points_share_a_gpu_and_no_core(alice)
+
+
+@pytest.mark.parametrize("requeue", [0, 1])
+def test_what_the_loss_of_the_first_node_leaves_runs_later(alice, cluster, requeue):
+    """OpenPBS starts the job once more if it may; Flux cannot, and `resubmit` runs what is left."""
+    script = NOTES + PLACED + f"(($0 < 4)) || {{ {WAITS}}}; note"
+    more = {"on_failure": {"requeue": 1}} if requeue else {}
+    job = test_points_inside.submit(alice, script, 20, **more)
+    place = alice.job_dir(job)
+    await_true(lambda: all(spans(place, point) for point in range(16)), 120, "points to run")
+    first = json.loads((place / "state.json").read_text())["host"]
+    goes_on = requeue and cluster.spec.scheduler == "pbs"
+    cluster.kill_node(first)
+    try:
+        if goes_on:
+            await_true(
+                lambda: {run["state"] for run in alice.state(job)[4:]} == {"pending"}, 120, "its requeue"
+            )
+        else:
+            runs = alice.ended(job, 120)
+            assert [run["state"] for run in runs] == ["completed"] * 4 + ["node failed"] * 16
+            for point in (5, 19):
+                answer = alice.why(f"{job}:{point}")
+                assert answer["cause"] == "node"
+                assert f"{first}, on which job.sh ran" in answer["means"]
+                assert (
+                    f"`dlrun resubmit {place.name} --failed` runs the points that are left" in answer["next"]
+                )
+        alice.left_nothing(job, [node for node in cluster.spec.nodes if node != first])
+    finally:
+        cluster.start_node(first)
+    new, numbers = place, list(range(20))
+    if goes_on:
+        (place / "go").touch()
+    else:
+        found = json.loads(alice.dlrun("resubmit", job, "--failed", "--json").stdout)["job"]
+        job, numbers = found["job_id"], numbers[4:]
+        new = alice.job_dir(job)
+        (new / "go").touch()
+    runs = alice.ended(job, 300)
+    assert [run["state"] for run in runs] == ["completed"] * len(numbers), f"{runs}\n{alice.log(job)}"
+    starts = {point: spans(place, point) for point in range(20)}
+    for task, point in enumerate(numbers[-16:], len(numbers) - 16):
+        *others, last = spans(new, task)
+        assert last[-1] is not None
+        assert not any(one[-1] for one in [*others, *(starts[point] if new != place else ())]), starts
+    assert [len(starts[point]) for point in range(4)] == [1] * 4, "what has ended does not run a second time"
+    alice.left_nothing(job, cluster.spec.nodes)

@@ -32,6 +32,7 @@ ARRAY_INDEX = Shell("${DLRUN_FLUX_POINT:-}")
 LIBRARY: tuple[str, ...] = ("flux", "resubmit")
 HOSTS = r"flux hostlist --expand --delimiter='\n' local"
 # Flux has no requeue; a new `flux batch` from inside the job goes to the parent instance.
+REPLACES_FIRST_NODE = False
 HIDES_ENVIRONMENT = True
 # `flux batch --signal` signals every broker, and SIGUSR1 ends the brokers of other nodes, so the job script sends the signal.
 WRITES_IN_PLACE = True

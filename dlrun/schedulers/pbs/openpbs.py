@@ -80,7 +80,7 @@ _CODES = {
     -14: _NODE_LOST,
     -17: _HOOK,
     -19: _HOOK,
-    -20: _NODE_LOST,
+    -20: (State.NODE_FAILED, "PBS lost the connection to its first node"),
     -23: (State.FAILED, "it has no Kerberos credentials"),
     -24: _CPUS,
     -25: _CPUS,

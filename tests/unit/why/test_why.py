@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -269,6 +270,26 @@ def test_the_node_that_the_scheduler_names_is_named(tmp_path):
         "node",
         "the scheduler counts a node as lost: node failure on n1 (rank 1)",
     )
+
+
+@pytest.mark.parametrize(("state", "reason", "named"), [
+    ("running", "node failure on n1 (rank 1)", True),
+    ("running", "PBS lost the connection to its first node", True),
+    ("running", "node failure on n12 (rank 4)", False),
+    ("ended", "PBS lost the connection to its first node", False),
+])  # fmt: skip
+@pytest.mark.parametrize("scheduler", ["flux", "openpbs"])
+def test_the_loss_of_the_scripts_node_is_named_and_has_a_way_out(tmp_path, state, reason, named, scheduler):
+    """What runs beside the script can be gone without it: then it notes the end itself, and requests another start."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "state.json").write_text(json.dumps({"state": state, "started": 1000, "host": "n1"}))
+    (tmp_path / "plan.json").write_text(json.dumps({"requeue": 1, "requeue_on": ["node_failed"]}))
+    status = JobStatus(job_id="812", state=State.NODE_FAILED, reason=reason)
+    found = answer(replace(job_of(tmp_path), scheduler=scheduler), status, tmp_path)
+    assert ("n1, on which job.sh ran" in found.means) == named, found.means
+    lost = scheduler == "flux" and state == "running"
+    assert ("was on the lost node" in found.next) == lost, found.next
+    assert f"`dlrun resubmit {tmp_path.name}`" in found.next
 
 
 def test_a_rank_that_ended_well_too_early_is_named(tmp_path):
