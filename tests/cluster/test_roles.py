@@ -635,3 +635,25 @@ def test_data_that_have_gone_end_the_job_and_are_the_cause(alice):
     assert why["role"] == "train", why
     assert f"the source `{gone}` does not exist" in json.dumps(why)
     no_data_left(alice, job)
+
+
+def lose_the_first_node(alice, **keys):
+    """Kill the node of the job's script, with its judge: the job ends with the cause and its way out, and so do the roles."""
+    job = submit(alice, 300, **keys)
+    place = alice.job_dir(job)
+    log = place / "roles/train/logs/rank-0.log"
+    await_true(lambda: log.exists() and "step 1 " in log.read_text(), 90, "the training to begin")
+    first = json.loads((place / "state.json").read_text())["host"]
+    alice.cluster.kill_node(first)
+    try:
+        (run,) = alice.ended(job, 120)
+        assert run["state"] == "node failed", alice.log(job)
+        (known,) = json.loads(alice.dlrun("status", job, "--json").stdout)["jobs"]
+        assert {role["state"] for role in known["roles"]} == {"node failed"}
+        answer = alice.why(job)
+        assert answer["cause"] == "node"
+        assert f"{first}, on which job.sh ran" in answer["means"]
+        alice.left_nothing(job, [node for node in NODES if node != first])
+    finally:
+        alice.cluster.start_node(first)
+    return answer

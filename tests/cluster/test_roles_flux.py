@@ -92,3 +92,9 @@ def test_a_bad_node_gets_no_role(alice):
 
 def test_what_roles_write_beside_code_on_their_nodes_comes_back(alice):
     test_roles.test_what_roles_write_beside_code_on_their_nodes_comes_back(alice)
+
+
+def test_the_loss_of_the_first_node_has_a_way_out(alice):
+    answer = test_roles.lose_the_first_node(alice)
+    assert "`dlrun resubmit" in answer["next"]
+    assert "was on the lost node" in answer["next"]

@@ -144,3 +144,28 @@ def test_a_bad_node_gets_no_role(alice):
 
 def test_what_roles_write_beside_code_on_their_nodes_comes_back(alice):
     test_roles.test_what_roles_write_beside_code_on_their_nodes_comes_back(alice)
+
+
+def test_the_loss_of_the_first_node_has_a_way_out(alice):
+    answer = test_roles.lose_the_first_node(alice, framework="torch")
+    assert "on_failure.requeue" in answer["next"]
+
+
+def test_after_the_loss_of_the_first_node_all_roles_start_once_more(alice, cluster):
+    alice.write("learner.py", test_roles.LEARNER)
+    job = test_role_nodes.submit(alice, "learner.py", nodes=1, on_failure={"requeue": 1})
+    log = alice.job_dir(job) / "roles/train/logs/rank-0.log"
+    await_true(lambda: log.exists() and "begins at" in log.read_text(), 120, "the training to begin")
+    first = json.loads((alice.job_dir(job) / "state.json").read_text())["host"]
+    cluster.kill_node(first)
+    try:
+        await_true(lambda: alice.state(job)[0]["state"] == "pending", 120, "its requeue")
+        (known,) = json.loads(alice.dlrun("status", job, "--json").stdout)["jobs"]
+        assert {role["state"] for role in known["roles"]} == {"waiting"}
+        alice.left_nothing(job, [node for node in NODES if node != first])
+    finally:
+        cluster.start_node(first)
+    (run,) = alice.ended(job, 180)
+    assert (run["state"], run["restarts"]) == ("completed", 1), alice.log(job)
+    assert "begins at 0 restart 1" in log.read_text()
+    alice.left_nothing(job, NODES)

@@ -80,7 +80,7 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
         if not any(status_studies.belongs(job, study) for study in studies):
             _show_points(job, states[job.directory])
     for job in chosen if jobs else ():
-        _show_roles(job)
+        _show_roles(job, states[job.directory])
     from dlrun.jobs.code.history import History
 
     for job in chosen:
@@ -144,7 +144,7 @@ def _show_points(job: Job, states: list[JobStatus]) -> None:
         notice(f"{job.directory.name}: {inside.LOST.format(', '.join(lost))}")
 
 
-def _show_roles(job: Job) -> None:
+def _show_roles(job: Job, states: list[JobStatus]) -> None:
     """Print the roles of a job with several programs."""
     from dlrun.jobs.queue import role_states
     from dlrun.model.hostlist import fold
@@ -159,7 +159,7 @@ def _show_roles(job: Job) -> None:
             str(one.restarts),
             "-" if one.exit_code is None else str(one.exit_code),
         )
-        for one in role_states.of(job)
+        for one in role_states.of(job, states)
     ]
     if rows:
         drops = {"ROLE": 0, "STATE": 0, "NODES": 3, "READY": 2, "RESTARTS": 4, "EXIT": 1}

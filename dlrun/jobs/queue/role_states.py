@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import read_json
-from dlrun.model.job import ROLE_STATE
+from dlrun.model.job import ROLE_STATE, JobStatus, State
 from dlrun.model.record import record
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class RoleState:
-    """A role: `waiting` for others, `starting`, `ready`, `running` or `ended`; its hosts, and HOST:PORT on the first.
+    """A role: `waiting` for others, `starting`, `ready`, `running`, `ended`, or as its job has ended; its hosts, and HOST:PORT.
 
     ready_after: seconds from its start until it was ready.
     """
@@ -27,9 +29,19 @@ class RoleState:
     cause: str | None = None
 
 
-def of(job: Job) -> list[RoleState]:
-    """The roles of a job in the order of their nodes; empty for other jobs."""
-    return [_state(name, read_json(job.role_directory(name) / ROLE_STATE) or {}) for name in job.roles]
+def of(job: Job, states: Sequence[JobStatus] = ()) -> list[RoleState]:
+    """The roles of a job in the order of their nodes; empty for other jobs.
+
+    states: the job's own, which counts where the job has left a role without its end: with a node, its program may be lost.
+    """
+    known = [_state(name, read_json(job.role_directory(name) / ROLE_STATE) or {}) for name in job.roles]
+    return [_of_job(one, states[0].state) if states else one for one in known]
+
+
+def _of_job(role: RoleState, job: State) -> RoleState:
+    if role.state in ("waiting", "ended") or job in (State.RUNNING, State.ENDING, State.UNKNOWN):
+        return role
+    return RoleState(role=role.role, state="waiting") if not job.final else replace(role, state=str(job))
 
 
 def _state(name: str, found: dict[str, Any]) -> RoleState:

@@ -201,5 +201,5 @@ def as_data(job: Job, states: Sequence[JobStatus]) -> dict[str, Any]:
         "scheduler_changed": records.changed(job),
         "runs": to_plain(states),
         **({"lost_nodes": inside.lost(job)} if job.pool else {}),
-        **({"roles": to_plain(role_states.of(job))} if job.roles else {}),
+        **({"roles": to_plain(role_states.of(job, states))} if job.roles else {}),
     }

@@ -9,6 +9,7 @@ import pytest
 from dlrun.errors import Invalid
 from dlrun.jobs.queue import role_states
 from dlrun.jobs.records import contents, directories, jobs
+from dlrun.model.job import JobStatus, State
 from dlrun.render.script import plan_json
 from dlrun.render.written_names import written_names
 from dlrun.why.endings import first_role
@@ -58,6 +59,18 @@ def test_the_states_of_roles_are_read_as_far_as_they_are_plausible(job):
     judge, train = role_states.of(job)
     assert (judge.state, judge.hosts, judge.ready_after, judge.exit_code) == ("ended", ("n1",), 3.1, 137)
     assert train == role_states.RoleState(role="train")
+
+
+@pytest.mark.parametrize(("state", "shown"), [
+    (State.RUNNING, "ready"), (State.NODE_FAILED, "node failed"), (State.PENDING, "waiting"),
+])  # fmt: skip
+def test_a_role_that_the_end_of_the_job_has_left_running_does_not_run(job, state, shown):
+    """As where the node of the job's script is lost: nothing writes the end of the roles."""
+    left = {"state": "ready", "hosts": ["n2"]}
+    (job.role_directory("train") / "role.json").write_text(json.dumps(left))
+    judge, train = role_states.of(job, [JobStatus(job_id="7", state=state)])
+    assert judge.state == "ended"
+    assert (train.state, train.hosts) == (shown, () if state is State.PENDING else ("n2",))
 
 
 def test_the_first_role_that_failed_is_one_of_the_job(job):
