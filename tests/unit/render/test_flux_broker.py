@@ -56,6 +56,7 @@ def broker(tmp_path: Path):
         )
     await_file(tmp_path / "ready", tmp_path)
     yield started
+    (tmp_path / "lost").touch()  # the script ends, where no test has ended it
     started.kill()
     started.wait()
 
