@@ -56,9 +56,8 @@ def broker(tmp_path: Path):
         )
     await_file(tmp_path / "ready", tmp_path)
     yield started
-    (tmp_path / "lost").touch()  # the script ends, where no test has ended it
-    started.kill()
-    started.wait()
+    (tmp_path / "lost").touch()  # the script ends, where no test has ended it, and then its broker
+    started.wait(60)
 
 
 def await_file(path: Path, place: Path) -> None:
