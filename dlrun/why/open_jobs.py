@@ -26,9 +26,11 @@ def explained(job: Job, one: JobStatus, run: Path) -> tuple[str, str, str]:
             return "never-starts", f"it cannot start as it is: {found.words}", found.next
         expected = f"; it is expected to start {clock(one.expected)}" if one.expected else ""
         return "open", f"it has not started: {found.words}{expected}", found.next
+    step = "see its log (`dlrun logs JOB`) and whether its nodes answer; `dlrun cancel JOB` ends it, else ask the centre"
     if (text := overdue.overdue(job, one, run)) is not None:
-        step = "see its log (`dlrun logs JOB`) and whether its nodes answer; `dlrun cancel JOB` ends it, else ask the centre"
         return "overdue", f"it is {text}", step
+    if (text := overdue.not_begun(job, one, run)) is not None:
+        return "not-begun", f"it is {text}", step
     if (text := overdue.left(one, run)) is not None:
         step = "see how those ended (`dlrun logs JOB --rank all`); `hang` in the spec ends such a job, `dlrun cancel JOB` now"
         return "left-early", text, step

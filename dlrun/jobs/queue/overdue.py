@@ -1,10 +1,11 @@
-"""What is wrong with a job that its scheduler reports as running: it is past its walltime, or ranks have left the others."""
+"""What is wrong with a job that its scheduler reports as running: no script, past its walltime, or ranks that left the others."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 from dlrun.jobs.records.jobs import Job
@@ -16,6 +17,8 @@ from dlrun.system.paths import read_bytes
 
 GRACE = 300
 """Seconds after the walltime by which every scheduler has ended a job: KillWait, kill_delay and notify are a minute or less."""
+BEGIN = 300
+"""Seconds in which a job's script begins: prologs, and the brokers that Flux starts on its nodes, need a few."""
 _LEFT = 30.0
 """Seconds after which a rank has left the others behind, instead of ending with them."""
 _NOTE = 1 << 12
@@ -38,6 +41,21 @@ def overdue(job: Job, one: JobStatus, run: Path, now: float | None = None) -> st
         return None
     nodes = f"{one.nodes}, " if one.nodes else ""
     return f"{Duration(over)} past its walltime: its nodes ({nodes}or a daemon there) may not answer"
+
+
+def not_begun(job: Job, one: JobStatus, run: Path, now: float | None = None) -> str | None:
+    """Text about a running job whose script has not begun; None for others, and for those on a login node."""
+    if one.state is not State.RUNNING or one.started is None or job.remote is not None or run_state(run):
+        return None
+    try:
+        since = datetime.fromisoformat(one.started).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    lasts = int((time.time() if now is None else now) - since)
+    if lasts <= BEGIN:
+        return None
+    nodes = f" ({one.nodes})" if one.nodes else ""
+    return f"running for {Duration(lasts)}, and its script has not begun: its nodes{nodes} may not reach one another"
 
 
 def left(one: JobStatus, run: Path, now: float | None = None) -> str | None:
@@ -67,5 +85,5 @@ def _notes(place: Path) -> Iterator[tuple[float, int]]:
 
 
 def remark(job: Job, one: JobStatus, run: Path) -> str | None:
-    """What a table of jobs shows beside `running`: `overdue`, else `left`; None if nothing is wrong."""
-    return overdue(job, one, run) or left(one, run)
+    """What a table of jobs shows beside `running`: `overdue`, else `not_begun`, else `left`; None if nothing is wrong."""
+    return overdue(job, one, run) or not_begun(job, one, run) or left(one, run)

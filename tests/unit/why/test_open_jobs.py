@@ -75,6 +75,23 @@ def test_a_job_past_its_walltime_is_named_in_status_and_why(tmp_path):
     assert answer(job_of(tmp_path), runs(tmp_path, started=650), tmp_path).cause == "open"
 
 
+def test_a_job_whose_script_has_not_begun(tmp_path):
+    """As on Flux, where the brokers on its nodes do not find one another."""
+    form = "%Y-%m-%dT%H:%M:%S"
+    since = time.strftime(form, time.localtime(time.time() - 720))
+    status = JobStatus(job_id="8", state=State.RUNNING, nodes="n[1-2]", started=since)
+    found = answer(job_of(tmp_path), status, tmp_path)
+    assert found.cause == "not-begun"
+    assert "running for 12m, and its script has not begun: its nodes (n[1-2]) may not reach" in found.means
+    assert "has not begun" in rows_of(job_of(tmp_path), [status])[0][3]
+    runs(tmp_path, started=300)
+    assert answer(job_of(tmp_path), status, tmp_path).cause == "open"
+    (tmp_path / "state.json").unlink()
+    for started in (time.strftime(form), "soon", None):
+        just = JobStatus(job_id="8", state=State.RUNNING, started=started)
+        assert answer(job_of(tmp_path), just, tmp_path).cause == "open"
+
+
 @pytest.mark.parametrize(("place", "code"), [("ended", 0), ("failures", 1)])
 def test_a_rank_that_left_while_the_others_wait(tmp_path, place, code):
     status = runs(tmp_path, started=300)
