@@ -58,7 +58,7 @@ class Shape:
 
     `ranks` is the placement of one node's ranks, empty where the plan does not bind them. `mpi` and `rank` are the launcher's
     `MPI` and `IDENTITY.rank`. `binder` are the words before the command of a rank that an agent starts, which bind it; empty
-    where that is not possible.
+    where that is not possible. `in_image`: the job's script has not what the commands find in their image.
     """
 
     nodes: int
@@ -74,6 +74,7 @@ class Shape:
     rank: Shell
     scheduler: str
     binder: tuple[Text, ...] = ()
+    in_image: bool = False
 
 
 @record(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,8 @@ Options = defaults.NoOptions
 LIBRARIES = presets.TORCH_LIBRARIES  # Ray Train's workers are torch's ranks
 ports = defaults.one_port
 _SOURCE = "Ray documentation, Launching an on-premise cluster"
+_NODES = '$(ray status --address="{}" 2>/dev/null | grep -c "^ *[0-9]* node_") -ge {}'
+"""A test of bash: so many nodes are connected to the head at an address."""
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
@@ -44,9 +46,11 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
         variables=defaults.settings("Ray, _private/ray_constants.py", patience),
         service=True,
         binds=False,
-        ready=Text.of(
-            f'[[ $(ray status --address="{address}" 2>/dev/null | grep -c "^ *[0-9]* node_") -ge {shape.nodes} ]]'
-        ),
+        ready=None if shape.in_image else Text.of(f"[[ {_NODES.format(address, shape.nodes)} ]]"),
     )
     where = defaults.settings(_SOURCE, ("RAY_ADDRESS", address, "the head node of this job"))
-    return (nodes, Role(name="driver", place="first", argv=tuple(command), variables=where, binds=False))
+    driver = tuple(command)
+    if shape.in_image:  # where `ray` is known to be: the driver's own shell waits
+        wait = f'until [[ {_NODES.format("$RAY_ADDRESS", shape.nodes)} ]]; do sleep 1; done; exec "$@"'
+        driver = (Text.of("bash"), Text.of("-c"), Text.of(wait), Text.of("ray"), *driver)
+    return (nodes, Role(name="driver", place="first", argv=driver, variables=where, binds=False))

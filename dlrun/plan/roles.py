@@ -107,6 +107,7 @@ def shape_of(
         mpi=choice.launcher.MPI,
         rank=choice.launcher.IDENTITY.rank,
         scheduler=site.scheduler.type,
+        in_image=spec.environment.container is not None,
         binder=(Text.of("bash"), Text.of("-p"), Text.of(BINDER))
         if ranks and spec.environment.container is None
         else (),

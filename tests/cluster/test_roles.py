@@ -137,19 +137,38 @@ for found in ray.get([ask.options(scheduling_strategy="SPREAD").remote(number) f
 """
 
 
+RUNTIME = """\
+#!/bin/bash
+# `apptainer exec`: what the command finds in the image alone is on its PATH; all else is as on the host.
+while [[ $1 != *.sif ]]; do shift; done
+shift
+PATH={}/bin:$PATH exec "$@"
+"""
+
+
+def in_image(alice, venv):
+    """The environment of a role whose programs are in an image."""
+    alice.write("ray.sif", "")
+    (alice.directory / "bin").mkdir(exist_ok=True)
+    alice.write("bin/apptainer", RUNTIME.format(venv)).chmod(0o755)
+    return {
+        "container": {"image": "./ray.sif", "runtime": "apptainer"},
+        "setup": [f"export PATH={alice.directory}/bin:$PATH"],
+    }
+
+
 @pytest.mark.slow
-def test_the_workers_of_a_ray_cluster_ask_its_judge(alice):
+@pytest.mark.parametrize("place", ["venv", "image"])
+def test_the_workers_of_a_ray_cluster_ask_its_judge(alice, place):
     """Ray's head takes a port beside that of the judge, and what Ray starts on both nodes ends with the role."""
     try:
         venv = environment("ray")
     except InstallError as fault:
         pytest.skip(str(fault))
     alice.write("driver.py", DRIVER)
-    job = submit(
-        alice,
-        0,
-        train={"framework": "ray", "environment": {"venv": str(venv)}, "command": ["python", "driver.py"]},
-    )
+    where = {"venv": str(venv)} if place == "venv" else in_image(alice, venv)
+    train = {"framework": "ray", "environment": where, "command": ["python", "driver.py"]}
+    job = submit(alice, 0, train=train)
     (run,) = alice.ended(job, 240)
     assert (run["state"], run["exit_code"]) == ("completed", 0), alice.log(job)
     log = (alice.job_dir(job) / "roles/train/logs/driver-0.log").read_text()

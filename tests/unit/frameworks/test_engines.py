@@ -21,6 +21,17 @@ def test_the_driver_is_the_training_and_all_else_a_service(framework):
     assert all(role.service and role.ready and not role.ends and not role.binds for role in engine)
 
 
+def test_of_an_image_only_the_driver_asks_ray_for_its_nodes():
+    """The job's script may not have `ray`."""
+    found = roles(ray, in_image=True, nodes=3)
+    assert found["node"].ready is None
+    bash, option, wait, name, *command = map(str, found["driver"].argv)
+    assert (bash, option, name) == ("bash", "-c", "ray")
+    assert wait.startswith('until [[ $(ray status --address="$RAY_ADDRESS"')
+    assert "-ge 3 ]]" in wait
+    assert command == [str(word) for word in roles(ray)["driver"].argv]
+
+
 def test_ray_starts_a_head_and_nodes_that_join_it():
     found = roles(ray, gpus_per_node=4)
     node = found["node"]
