@@ -1,6 +1,7 @@
 """A hidden directory beside the caches' directory of a node, on the same file system: files there that have no place yet."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -13,6 +14,12 @@ from ..store.remove import remove_tree
 
 _PREFIX = ".arriving-"
 _PIECE = 1 << 20  # bytes written at once
+_MADE_MEANWHILE = (
+    errno.EEXIST,
+    errno.ENOTEMPTY,
+    errno.ENOTDIR,
+    errno.EISDIR,
+)  # rename(2): what another job put there
 
 
 class Hidden:
@@ -89,9 +96,10 @@ def _move(source: str, target: str) -> None:
     for name in os.listdir(source):
         old, new = os.path.join(source, name), os.path.join(target, name)
         if not os.path.lexists(new):
-            with contextlib.suppress(
-                FileExistsError, NotADirectoryError, IsADirectoryError
-            ):  # made meanwhile
+            try:
                 os.rename(old, new)
+            except OSError as fault:
+                if fault.errno not in _MADE_MEANWHILE:
+                    raise
         if os.path.isdir(old):
             _move(old, new)
