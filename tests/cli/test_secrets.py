@@ -40,9 +40,11 @@ def everything_below(directory: Path) -> bytes:
 
 def command_lines() -> bytes:
     lines = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for process in Path("/proc").glob(
+        "[0-9]*"
+    ):  # of a longer pattern each path is looked at, and that process may end
         try:
-            lines.append(path.read_bytes())
+            lines.append((process / "cmdline").read_bytes())
         except OSError:
             continue
     return b"\n".join(lines)
