@@ -59,7 +59,9 @@ class Arriving(io.RawIOBase):
         while self.read(_PIECE):
             pass
         if self._hash.hexdigest() != digest:
-            message = "`{}` differs from its checksum".format(self.name)
+            message = "the archive `{}` has {}{}, not the checksum that was given".format(
+                self.name, "sha256:", self._hash.hexdigest()
+            )
             raise Damaged(message)
 
     def close(self) -> None:
