@@ -44,7 +44,9 @@ RARE = (
     *(f"dlrun/cli/{name}" for name in ("specs/import_", "specs/init", "specs/keys")),
     *(f"dlrun/cli/jobs/{name}" for name in ("clean", "code", "diff", "fetch", "resubmit", "results")),
     *(f"dlrun/config/{name}" for name in ("schema", "topology/lscpu", "topology/lstopo", "topology/shorten")),
-    "dlrun/plan/codes", "dlrun/plan/command/more_points", "dlrun/render/patch", "dlrun/terminal/drawing",
+    "dlrun/plan/codes", "dlrun/plan/command/more_points", "dlrun/plan/role_jobs/components", "dlrun/render/patch",
+    "dlrun/terminal/drawing", "dlrun/terminal/failure", "dlrun/jobs/explain", "dlrun/cli/specs/explain", "dlrun/cli/stage_data",
+    "dlrun/cli/topics", "dlrun/config/block_text", "dlrun/frameworks/mpi/intelcaffe", "dlrun/frameworks/paddle",
     *(f"{NODE}{name}" for name in ("coordinator", "pool", "ready", "role", "carry", "hvd_rendezvous", "dlrun_data",
       "__main__", "common/system", "supervise")),
 )  # fmt: skip
