@@ -73,7 +73,8 @@ def test_a_set_is_whole_while_its_successor_is_built_and_after_that_is_killed(tm
     write(os.fsencode(source / "large"), os.urandom(25 << 20))
     (source / "f7").unlink()
     process = start_held(tmp_path / "gate", *words)
-    until(lambda: any((tmp_path / "node" / ".dlrun" / "part.s").glob("journal.*")))
+    part = tmp_path / "node" / ".dlrun" / "part.s"
+    until(lambda: any(path.stat().st_size for path in part.glob("journal.*")))
     assert contents(tmp_path / "node" / "s" / "data") == without_links(before)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
