@@ -184,9 +184,9 @@ def answer(
     of_role = "" if role is None else f" --role {role}"
 
     def filled(text: str) -> str:
-        text = text.replace("dlrun logs JOB", f"dlrun logs JOB{of_role}")
         return (
-            re.sub(r"\bJOB\b( --failed)?", lambda it: f"{whole}{it[1]}" if it[1] else name, text)
+            re.sub(r"\bJOB\b", lambda _: name, text.replace("dlrun logs JOB", f"dlrun logs JOB{of_role}"))
+            .replace("{whole}", whole)
             .replace("{rank}", rank)
             .replace("{log}", log)
             .replace("{stacks}", job.shown_path(own / "stacks"))

@@ -24,10 +24,10 @@ def meaning(job: Job, one: JobStatus) -> str:
 
 
 def way_out(job: Job, one: JobStatus, cause: str, step: str, plan: Mapping[str, Any]) -> str:
-    """The next step, changed for points inside one job, and where only the lost script could have requested another start."""
+    """The next step, changed for points inside one job, `{whole}`, and where only the lost script could request another start."""
     pool = plan.get("pool")
     left = (
-        "`dlrun resubmit JOB --failed` runs the points that are left"
+        "`dlrun resubmit {whole} --failed` runs the points that are left"
         if pool
         else "`dlrun resubmit JOB` starts it again"
     )
@@ -37,7 +37,7 @@ def way_out(job: Job, one: JobStatus, cause: str, step: str, plan: Mapping[str, 
         return step
     if step.startswith("submit again"):
         return f"{left}; `on_failure.requeue` does so automatically"
-    return step.replace("resubmit JOB`", "resubmit JOB --failed`")
+    return step.replace("resubmit JOB`", "resubmit {whole} --failed`")
 
 
 def _lost_script(job: Job, one: JobStatus) -> str | None:
