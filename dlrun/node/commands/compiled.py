@@ -96,16 +96,13 @@ def seed(argv: List[str]) -> int:
     began = time.monotonic()
     umask = os.umask(0o077)
     try:
-        with contextlib.ExitStack() as opened:
-            if machine()[0] != given.machine:
-                stage.main([*words, *rest])  # other nodes get it from this one
-                _log(cache_lines.BY_ITSELF.format("it is of another kind than the first"))
-                return _OTHER_KIND
-            remove_unused(os.path.join(given.into, RUNS), given.run, _UNUSED)
-            remove_unused(*os.path.split(given.into), _UNUSED)
-            unpacking = opened.enter_context(
-                contextlib.closing(Unpacking(given.into, given.run, given.digest))
-            )
+        if machine()[0] != given.machine:
+            stage.main([*words, *rest])  # other nodes get it from this one
+            _log(cache_lines.BY_ITSELF.format("it is of another kind than the first"))
+            return _OTHER_KIND
+        remove_unused(os.path.join(given.into, RUNS), given.run, _UNUSED)
+        remove_unused(*os.path.split(given.into), _UNUSED)
+        with contextlib.closing(Unpacking(given.into, given.run, given.digest)) as unpacking:
             stage.main([*words, *rest], unpacking.watch)
             count, room = unpacking.finish(_staged(given))
     except (NodeError, OSError) as fault:

@@ -14,12 +14,8 @@ from ..store.remove import remove_tree
 
 _PREFIX = ".arriving-"
 _PIECE = 1 << 20  # bytes written at once
-_MADE_MEANWHILE = (
-    errno.EEXIST,
-    errno.ENOTEMPTY,
-    errno.ENOTDIR,
-    errno.EISDIR,
-)  # rename(2): what another job put there
+# rename(2): another job has put something there
+_MADE_MEANWHILE = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR)
 
 
 class Hidden:

@@ -1,10 +1,8 @@
 """The arguments of the commands. Those of `stage` are the same on all nodes of a job, except --index."""
 
 import argparse
-import contextlib
-import os
+import functools
 import re
-import sys
 from typing import List, NoReturn, Tuple
 
 from ..common.errors import Usage
@@ -55,25 +53,6 @@ def duration(given: str) -> float:
     return _quantity(given, _SPANS, r"([0-9]+(?:\.[0-9]+)?)([smhd]?)\Z", "a time like 90s, 15m or 4h")
 
 
-class _Formatter(argparse.HelpFormatter):
-    """The formatter of argparse, which makes one for each option, and imports `shutil` for the width of the first."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=_columns() - 2)
-
-
-def _columns() -> int:
-    """The columns of the terminal, as shutil.get_terminal_size has them."""
-    asked = os.environ.get("COLUMNS", "")
-    if asked.isdigit() and int(asked):
-        return int(asked)
-    stream = sys.__stdout__
-    with contextlib.suppress(OSError, ValueError):
-        if stream is not None:
-            return os.get_terminal_size(stream.fileno()).columns or 80
-    return 80
-
-
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises Usage instead of exiting, and accepts no abbreviated options."""
 
@@ -82,8 +61,14 @@ class Parser(argparse.ArgumentParser):
             prog="node.pyz " + command,
             description=description,
             allow_abbrev=False,
-            formatter_class=_Formatter,
+            # argparse makes a formatter for each option, and imports `shutil` for the width of the first one without.
+            formatter_class=functools.partial(argparse.HelpFormatter, width=80),
         )
+
+    def format_help(self) -> str:
+        """The help, as wide as the terminal."""
+        self.formatter_class = argparse.HelpFormatter
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         """Raise Usage where argparse would end the process."""

@@ -8,7 +8,8 @@ from typing import List, Optional
 from ..common.errors import NodeError, NoSpace, system_errors
 from ..common.progress import Progress
 from ..common.safety import for_this_user
-from ..transfer.staging import Staging, Watch
+from ..store.early import Watch
+from ..transfer.staging import Staging
 from .options import stage_arguments
 
 

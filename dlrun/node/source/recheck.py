@@ -67,7 +67,8 @@ def look(
 
         first = _always(manifest)
         scan.run(_batches(first), None)
-        rest = _batches([entry for entry in _files(manifest) if entry not in set(first)])
+        seen = set(first)
+        rest = _batches([entry for entry in _files(manifest) if entry not in seen])
         random.shuffle(rest)
         least = -(-SAMPLE // BATCH) + 1  # one of them may be the last one, which is shorter
         scan.run(rest[:least], None)
@@ -76,9 +77,8 @@ def look(
 
 
 def _files(manifest: Manifest) -> Sequence[int]:
-    if manifest.files() == len(
-        manifest.kinds
-    ):  # a range: numbers would be as many objects, copied by each fork
+    # A range where that is possible: numbers would be as many objects, copied by each fork.
+    if manifest.files() == len(manifest.kinds):
         return range(len(manifest.kinds))
     return [entry for entry, kind in enumerate(manifest.kinds) if kind == FILE]
 

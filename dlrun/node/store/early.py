@@ -15,7 +15,7 @@ import fcntl
 import os
 import stat
 import threading
-from typing import Dict, List, Optional, Set
+from typing import Callable, Dict, List, Optional, Set
 
 from ..blocks.blocks import Blocks
 from ..blocks.progress_board import DONE, ProgressBoard
@@ -33,6 +33,8 @@ from .resume import MANIFEST
 
 PREFIX = b".early-"
 CHECK_INTERVAL = 0.1  # seconds between checks for complete files
+Watch = Callable[[int, Manifest, Blocks, ProgressBoard], None]
+"""What is called before a copy begins, to follow it: the open tree that is built, its manifest and blocks, and what is done."""
 
 
 class StartCondition:

@@ -36,9 +36,8 @@ def copy(task: Task, worker_count: int, report: Callable[[], None], end: Optiona
     faults: List[Fault] = []
     board, left = task.board, task.board.numbers(DONE, False)
     length = sum(task.blocks[number].length for number in left)
-    if (
-        length <= ALONE_BYTES and len(left) <= ALONE_BLOCKS and not task.rate
-    ):  # each worker has a share of a rate
+    # Not with a rate, of which each worker has a share.
+    if length <= ALONE_BYTES and len(left) <= ALONE_BLOCKS and not task.rate:
         worker_count = 1
     with Workers(task, tokens, worker_count) as workers, flushed(
         task.directory, lambda: board.total("bytes")

@@ -3,7 +3,7 @@
 import argparse
 import contextlib
 import os
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..blocks import hashing
 from ..blocks.blocks import Blocks
@@ -24,7 +24,7 @@ from ..source.walk import Options
 from ..store import eviction, room, space, uses, warm
 from ..store.area import CONTROL, Area, Lock, set_name
 from ..store.build import Build
-from ..store.early import Early
+from ..store.early import Early, Watch
 from ..store.layout import layout_of
 from ..store.read_back import damaged, verify_set
 from ..store.room import Room
@@ -36,8 +36,6 @@ from .remote_delta import Reuse
 from .task import Task
 
 MAX_WORKERS = 4  # two reach 25 Gbit/s; more would only take cores from the job that is starting
-Watch = Callable[[int, Manifest, Blocks, ProgressBoard], None]
-"""What is called before a copy begins, to follow it: the open tree that is built, its manifest and blocks, and what is done."""
 RESERVE = 1024  # descriptors for the threads of the walk and the workers, with their directories, and for connections
 
 
@@ -117,13 +115,15 @@ class Staging:
         source = self.source()
         wanted = dict(self.wanted(source), **state)
         found = None if whole and self.shard else warm.load(self.area, self.name)
-        known = found is not None and warm.has_options(found, wanted)
-        earlier = None if self.remote or self.partial or not known else found
-        if known and found is not None and self.partial:
-            known = not room.could_grow(self.area, self.name, found, self.given.quota, self.given.room)
+        if found is not None and not warm.has_options(found, wanted):
+            found = None
+        earlier = None if self.remote or self.partial else found
+        limits = self.given.quota, self.given.room
+        if found is not None and self.partial and room.could_grow(self.area, self.name, found, *limits):
+            found = None
         # The files of a URL were downloaded and removed: its listing is compared instead.
         check = "none" if self.remote else self.given.recheck
-        if known and found is not None:
+        if found is not None:
             self.looked["source"] = warm.source_unchanged(source.root, found, check)
             if self.looked["source"] is not None:
                 survey.require_size(self.given.source, whole_size(found), expected)
