@@ -59,7 +59,7 @@ WRITERS = (
             ),
             Form(
                 cause="container-image",
-                texts=("trying to read the squashfs image",),
+                texts=("trying to read the squashfs image", "failed to mount squashfs filesystem"),
                 source="https://github.com/vasi/squashfuse/blob/master/ll_main.c",
                 means="the image file cannot be read: it is damaged, or was not written completely",
                 next="pull or copy the image again, and compare its size or checksum with its source",

@@ -60,6 +60,7 @@ WRITERS = (
                 texts=(
                     "No available memory for the cache blocks",
                     "is larger than the maximum number of tokens that can be stored in KV cache",
+                    "KV cache is needed, which is larger than the available KV cache memory",
                     "is less than desired GPU memory utilization",
                 ),
                 source="https://github.com/vllm-project/vllm/blob/main/vllm/v1/core/kv_cache_utils.py",

@@ -76,18 +76,6 @@ WRITERS = (
                 anywhere=True,
             ),
             Form(
-                cause="segmentation-fault",
-                texts=("Caught signal 11 (Segmentation fault",),
-                consequence=True,
-                anywhere=True,
-            ),
-            Form(
-                cause="bus-error",
-                texts=("Caught signal 7 (Bus error",),
-                consequence=True,
-                anywhere=True,
-            ),
-            Form(
                 cause="abort",
                 texts=("Caught signal 6 (Aborted",),
                 consequence=True,

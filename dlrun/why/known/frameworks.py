@@ -184,10 +184,7 @@ WRITERS = (
             ),
             Form(
                 cause="gpu-memory",
-                texts=(
-                    "Not enough memory. Please try to increase --mem-fraction-static",
-                    "To serve at least one request with the models's max seq len",
-                ),
+                texts=("Not enough memory. Please try to increase --mem-fraction-static",),
                 source="https://github.com/sgl-project/sglang/issues/3889",
                 means="a GPU's memory is too small for the model with room for its cache (KV)",
                 next="use more GPUs (`tensor_parallel_size`), a shorter `max_model_len`, or a larger part of the memory (`gpu_memory_utilization`, `--mem-fraction-static`)",

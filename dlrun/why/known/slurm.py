@@ -235,6 +235,16 @@ WRITERS = (
                 next="give srun `--overlap` (`arguments` under `launcher` in the site profile, or the command's own `srun`), or end the step that holds them, such as a server that was started with `srun … &`",
             ),
             Form(
+                cause="scheduler",
+                texts=(),
+                regex=r"(?:Batch job submission failed|Job submit/allocate failed): (?!Unable to contact|Invalid account)(.+)|^(?:sbatch|salloc): error: (?!Batch job|Job submit|Unable to (?:contact|open))(\w[^:]*|.*(?:QOS|Assoc|[Ll]imit).*)$",
+                source=_SLURM + "common/slurm_errno.c",
+                means="a command of the job submitted another one, which the scheduler rejected: {1}",
+                check="`sbatch --test-only` with that script, on a login node",
+                next="correct what that job requests (`#SBATCH` lines and options of `sbatch`); `unset $(compgen -v SLURM_ SBATCH_)` before it keeps this job's own request out of it",
+                passing=True,
+            ),
+            Form(
                 cause="launcher",
                 texts=(
                     "Unable to create step for job {}: {1}",

@@ -26,6 +26,7 @@ from dlrun.why.known.programs import (
     batch,
     caches,
     checkpoints,
+    crashes,
     datasets,
     engines,
     formats,
@@ -76,6 +77,7 @@ WRITERS: tuple[Writer, ...] = (
     *licences.WRITERS,
     *python.WRITERS,
     *files.WRITERS,
+    *crashes.WRITERS,
 )
 """All writers; those of the operating system, whose words any program may print, come last."""
 

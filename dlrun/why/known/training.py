@@ -213,6 +213,7 @@ WRITERS = (
                     "Could not connect to socket {1}",
                     "Failed to connect to socket",
                     "Failed to register worker {1} to Raylet",
+                    "Failed to register worker to Raylet",
                     "node_ip_address.json",
                     "This node has an IP address of {1}, {}while we can not find the matched Raylet address",
                 ),
