@@ -77,7 +77,7 @@ POINT_OUTPUT = "points/{index}/logs/job.log"
 class PlanInputs:
     """The inputs of a plan. `directory` is the command's working directory; `sources`: file name -> text, for error messages;
     `role`: the job is this role of another job, whose roles are `peers`, on nodes of its part `component`; a `server` has
-    one process on each node; `all_nodes`: those of all roles (0: there are none)."""
+    one process on each node; `all_nodes`: those of all roles (0: there are none); without `has_ranks` it is all roles."""
 
     spec: Spec
     site: Site
@@ -94,6 +94,7 @@ class PlanInputs:
     peers: tuple[str, ...] = ()
     component: str | None = None
     server: bool = False
+    has_ranks: bool = True
     all_nodes: int = 0
 
 
@@ -207,7 +208,7 @@ def _workplace(inputs: PlanInputs) -> Text:
 
 def _begin(inputs: PlanInputs) -> tuple[PlanInputs, Spec, Site, Ledger]:
     """The inputs with the number of points on a node, their spec with absolute paths, the site, and where decisions are kept."""
-    ledger = Ledger(inputs.origins, inputs.notes)
+    ledger = Ledger(inputs.origins, inputs.notes, has_ranks=inputs.has_ranks)
     spec = pool.divided(inputs.spec, inputs.site, inputs.topology, ledger)
     return replace(inputs, spec=spec), anchored(spec, inputs.directory), inputs.site, ledger
 

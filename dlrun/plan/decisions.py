@@ -12,6 +12,7 @@ T = TypeVar("T")
 
 
 _FLAGS = (Layer.ENVIRONMENT, Layer.FLAG)
+_OF_RANKS = ("placement", "resources.ranks", "resources.cpus_per_rank")
 
 
 def _written(origin: Origin) -> bool:
@@ -20,10 +21,15 @@ def _written(origin: Origin) -> bool:
 
 
 class Ledger:
-    """The decisions and problems of a plan while it is built; `origins` maps dotted keys to the places where they were set."""
+    """The decisions and problems of a plan while it is built; `origins` maps dotted keys to the places where they were set.
 
-    def __init__(self, origins: Mapping[str, Origin], notes: Sequence[Problem] = ()) -> None:
-        self.origins = origins
+    has_ranks: False for a job whose ranks are those of its roles: warnings at keys of ranks are left out.
+    """
+
+    def __init__(
+        self, origins: Mapping[str, Origin], notes: Sequence[Problem] = (), *, has_ranks: bool = True
+    ) -> None:
+        self.origins, self.has_ranks = origins, has_ranks
         self.decisions: list[Decision] = []
         self.problems: list[Problem] = [*notes]
 
@@ -55,6 +61,8 @@ class Ledger:
 
     def problem(self, code: str, message: str, *keys: str, help: str, warning: bool = False) -> None:
         """Add a problem; the first of `keys` that was set is its place."""
+        if warning and not self.has_ranks and keys[0].startswith(_OF_RANKS):
+            return
         self.problems.append(
             Problem(code=code, message=message, origin=self.origin(*keys), help=help, warning=warning)
         )

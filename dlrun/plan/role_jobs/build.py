@@ -357,7 +357,7 @@ def _of_job(
             **({"resources.nodes": nodes} if nodes is not None else {}),
         },
         peers=tuple(roles),
-        server=True,  # its ranks are not placed: those of the roles are
+        has_ranks=False,
     )
 
 

@@ -67,6 +67,17 @@ roles:
     assert found == {"model": [3, 3], "one": [5, 0], "two": [0, 5]}
 
 
+def test_ranks_that_only_the_sum_of_the_roles_has_are_no_warning(tmp_path):
+    """A rank with four GPUs of torch, on cores of both packages: no role has such a one."""
+    roles = """\
+roles:
+  model: {command: [serve], gpus_per_node: 2, ready: {port: true}}
+  train: {framework: torch, command: [t], beside: model, needs: [model], gpus_per_node: 2, ranks_per_node: 2}
+"""
+    plan = plan_of(tmp_path, roles, SITE.replace("min_nodes: 2, ", ""))
+    assert [line for line in plan.warnings if not line.startswith(("model: ", "train: "))] == []
+
+
 def test_each_role_is_shown_its_gpus_by_its_page(tmp_path):
     made = scripts_of(plan_of(tmp_path, BESIDE, SITE))
     lines = {
