@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields, replace
+from functools import partial
 
 from dlrun import backends
 from dlrun.frameworks.common import nested_launcher_check
@@ -35,7 +36,6 @@ from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text
 from dlrun.model.topology import Topology
-from dlrun.model.units import Duration
 from dlrun.plan import (
     binding as bindings,
     cost,
@@ -43,6 +43,7 @@ from dlrun.plan import (
     environment,
     fabric,
     log_names,
+    requests,
     roles,
     several_partitions,
 )
@@ -54,7 +55,7 @@ from dlrun.plan.decisions import Ledger
 from dlrun.plan.limits import check_limits, check_options, check_runs
 from dlrun.plan.metrics import spec as metric_specs
 from dlrun.plan.mistakes import likely, programs, variables as named_variables
-from dlrun.plan.resources import Layout, counted_cpus, lay_out
+from dlrun.plan.resources import Layout, lay_out
 from dlrun.plan.runtime_checks import (
     fabric_check,
     granted,
@@ -133,7 +134,10 @@ def build(inputs: PlanInputs) -> Plan:
     launch = roles.launch_plan(choice, site)
     shared = (*_of_placement(threads, binding, ledger), *launch.variables, *of_container(container, spec, inputs.directory),
               *of_fabric, *environment.data_paths(stored.data), *environment.of_hub(stored.data, spec, site))  # fmt: skip
-    request, asked = _requests(inputs, layout, whole, threads, points, links=links, stored=stored)
+    request_of = partial(
+        requests.request, spec, site, threads=threads, after=inputs.after, links=links, stored=stored
+    )
+    asked = request_of(whole, points=pool.tasks(spec, points))
     return Plan(
         version=VERSION,
         name=spec.name,
@@ -142,7 +146,7 @@ def build(inputs: PlanInputs) -> Plan:
         scheduler=site.scheduler.type,
         scheduler_version=site.scheduler.version,
         directory=inputs.directory,
-        request=request,
+        request=request_of(layout, points=len(points)),
         directives=_directives(scheduler, asked, inputs, ledger),
         launch=replace(launch, variables=()),
         roles=role_plans,
@@ -195,7 +199,9 @@ def _bind(
     return binding, bindings.threads(spec.placement, binding, layout, comm_cores, ledger)
 
 
-def _cost(spec: Spec, site: Site, whole: Layout, links: int, points: Sequence[Mapping[str, str]]) -> Cost | None:  # fmt: skip
+def _cost(
+    spec: Spec, site: Site, whole: Layout, links: int, points: Sequence[Mapping[str, str]]
+) -> Cost | None:
     """The cost of all runs, with that of an hour of one of them."""
     runs = (links + spec.on_failure.requeue) * max(1, pool.tasks(spec, points))
     return pool.cost(cost.most(site, whole.granted, runs), spec)
@@ -226,8 +232,14 @@ def _lay_out(inputs: PlanInputs, ledger: Ledger) -> tuple[Layout, Layout, int]:
     layout = lay_out(wanted, inputs.site, inputs.topology, ledger)
     layout = several_partitions.choose(wanted, inputs.site, layout, ledger)
     part = inputs.role is not None and backends.scheduler(inputs.site.scheduler.type).MOST_NODES != 1
-    layout = replace(layout, chosen=part or layout.chosen, component=inputs.component, server=inputs.server,
-                     all_nodes=inputs.all_nodes, shares_gpus=inputs.spec.sweep.points_per_gpu > 1)  # fmt: skip
+    layout = replace(
+        layout,
+        chosen=part or layout.chosen,
+        component=inputs.component,
+        server=inputs.server,
+        all_nodes=inputs.all_nodes,
+        shares_gpus=inputs.spec.sweep.points_per_gpu > 1,
+    )
     whole, links = endings.chain(inputs.spec, layout, ledger)
     check_limits(inputs.spec, inputs.site, whole.granted, ledger)
     return whole, pool.of_point(inputs.spec, whole), links
@@ -277,9 +289,10 @@ def _of_placement(threads: int | None, binding: Binding, ledger: Ledger) -> tupl
 def _directives(
     scheduler: Scheduler, request: Request, inputs: PlanInputs, ledger: Ledger
 ) -> tuple[Directive, ...]:
-    """The scheduler directives; raises InvalidFile for what the scheduler does not support."""
+    """The directives of the whole job; raises InvalidFile for what the scheduler does not support."""
     output = OUTPUT if request.array is None else POINT_OUTPUT
     origins = _field_origins(request, ledger)
+    request = replace(request, outlives_nodes=(inputs.spec.sweep.nodes or 1) > 1)
     try:
         return tuple(scheduler.directives(granted(request), inputs.site.scheduler, output, origins))
     except InvalidFile as refusal:
@@ -287,8 +300,16 @@ def _directives(
         raise InvalidFile(ledger.problems, dict(inputs.sources)) from None
 
 
-_FIELDS = {"name": "name", "array": "sweep", "after": "after", "hold": "hold", "signal": "checkpoint.signal",
-           "signal_before": "checkpoint.before_end", "requeue": "on_failure.requeue", "threads": "placement.threads"}  # fmt: skip
+_FIELDS = {
+    "name": "name",
+    "array": "sweep",
+    "after": "after",
+    "hold": "hold",
+    "signal": "checkpoint.signal",
+    "signal_before": "checkpoint.before_end",
+    "requeue": "on_failure.requeue",
+    "threads": "placement.threads",
+}
 """Field of a request -> spec key, for those that are not keys of `resources`."""
 
 
@@ -311,90 +332,3 @@ def sentence(problem: Problem) -> str:
         if problem.help
         else f"{problem.message} ({problem.code})"
     )
-
-
-def _requests(
-    inputs: PlanInputs, layout: Layout, whole: Layout, threads: int | None, points: Sequence[Mapping[str, str]],
-    links: int, stored: storage.NodeStorage,
-) -> tuple[Request, Request]:  # fmt: skip
-    """The request of one run, and that of the job for the scheduler."""
-    spec, site, after = inputs.spec, inputs.site, inputs.after
-    asked = _request(
-        spec, site, whole, threads, pool.tasks(spec, points), after=after, links=links, stored=stored
-    )
-    run = _request(spec, site, layout, threads, len(points), after=after, links=links, stored=stored)
-    return run, replace(asked, outlives_nodes=(spec.sweep.nodes or 1) > 1)
-
-
-def _request(
-    spec: Spec,
-    site: Site,
-    layout: Layout,
-    threads: int | None,
-    points: int,
-    after: tuple[Dependency, ...],
-    links: int,
-    stored: storage.NodeStorage,
-) -> Request:
-    wanted, partition = spec.resources, layout.partition
-    # `queue` is the partition's name for the scheduler; a profile writes `-` where the scheduler must not get one.
-    queue = _queues(site, layout) if partition else wanted.partition
-    cpus = counted_cpus(site, layout)
-    constraint = wanted.constraint or (partition.constraint if partition else None)
-    if constraint is None and layout.node_type is not None:
-        constraint = layout.node_type.constraint
-    return Request(
-        name=spec.name,
-        nodes=layout.nodes,
-        ranks=layout.ranks,
-        ranks_per_node=layout.ranks_per_node,
-        cpus_per_rank=cpus,
-        cpus_per_node=_node_cpus(site, layout, cpus),
-        gpus_per_node=layout.gpus_per_node or None,
-        gpu_type=wanted.gpu_type or site.scheduler.gpu_type,
-        memory_per_node=layout.memory,
-        # Requested by the lines of the profile, if it has such.
-        node_local=None if site.storage.node_local and site.storage.node_local.lines else wanted.node_local,
-        walltime=layout.walltime,
-        partition=None if queue == "-" else queue,
-        account=wanted.account,
-        qos=wanted.qos or (partition.qos if partition else None),
-        constraint=constraint,
-        reservation=wanted.reservation,
-        exclusive=layout.exclusive,
-        hosts=wanted.hosts,
-        exclude=wanted.exclude,
-        threads=threads,
-        array=points or None,
-        at_once=spec.sweep.at_once if points else None,
-        after=after,
-        hold=spec.hold,
-        signal=endings.carrier(spec.checkpoint.signal) if spec.checkpoint else None,
-        signal_before=_before_end(spec, stored) if spec.checkpoint else None,
-        requeue=bool(endings.causes(spec.on_failure, links, watched=spec.hang is not None)),
-        spare_nodes=layout.spare_nodes,
-        options=wanted.options,
-        directives=stored.asking,
-    )
-
-
-def _queues(site: Site, layout: Layout) -> str:
-    """The scheduler's names of the job's partitions, separated by commas."""
-    names = [name for name in (layout.partition_name, *layout.others) if name is not None]
-    return ",".join(dict.fromkeys(site.partitions[name].queue or name for name in names))
-
-
-def _before_end(spec: Spec, stored: storage.NodeStorage) -> Duration:
-    """Time from the early signal to the end of the walltime: for the checkpoint and the copy of results."""
-    saved = spec.checkpoint.before_end if spec.checkpoint else Duration(0)
-    return Duration(saved + (stored.results.before_end if stored.results else 0))
-
-
-def _node_cpus(site: Site, layout: Layout, cpus: int | None) -> int | None:
-    if cpus is None:
-        return None
-    # Whole nodes are requested with all their CPUs, also those that no rank uses.
-    if layout.exclusive and layout.topology is not None:
-        smt = layout.topology.smt() if site.scheduler.cpus == "threads" else 1
-        return len(layout.topology.cores) * smt
-    return cpus * layout.ranks_per_node
