@@ -19,6 +19,7 @@ from typing import Any, Callable, List, NamedTuple, Optional, Tuple, cast
 
 from ..common import cache_lines, text
 from ..common.errors import NodeError
+from ..common.safety import closing
 from ..store.remove import remove_tree
 from .compiled_archive import Entries, Hashed, add_files, add_old, digest_of
 from .private_files import private_directory_at, private_file
@@ -222,12 +223,10 @@ class Store:
     def _below(self, version: str, name: str) -> "Any":
         """A file of a version."""
         where = os.path.join(self.path, version)
-        directory = private_directory_at(version, where, self._directory)
-        try:
-            with self._file(name, directory, where) as file:
-                yield file
-        finally:
-            os.close(directory)
+        with closing(private_directory_at(version, where, self._directory)) as directory, self._file(
+            name, directory, where
+        ) as file:
+            yield file
 
     @contextlib.contextmanager
     def _file(self, name: str, directory: Optional[int] = None, where: str = "") -> "Any":

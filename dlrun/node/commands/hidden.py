@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from typing import IO
 
-from ..common.safety import DIRECTORY_FLAGS
+from ..common.safety import DIRECTORY_FLAGS, closing
 from ..source.archive import Member
 from ..store.remove import remove_tree
 
@@ -65,13 +65,12 @@ class Hidden:
         _move(self.path, self._into)
 
     def _remove_left(self, name: str) -> None:
-        with contextlib.suppress(OSError):  # in use, or on a file system without locks
-            left = os.open(name, DIRECTORY_FLAGS, dir_fd=self._above)
-            try:
-                fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove_tree(self._above, os.fsencode(name))
-            finally:
-                os.close(left)
+        # In use, or on a file system without locks.
+        with contextlib.suppress(OSError), closing(
+            os.open(name, DIRECTORY_FLAGS, dir_fd=self._above)
+        ) as left:
+            fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove_tree(self._above, os.fsencode(name))
 
 
 def _lock(directory: int, how: int = fcntl.LOCK_EX) -> None:

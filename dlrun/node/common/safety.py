@@ -11,7 +11,7 @@ import os
 import pwd
 import stat
 from collections import OrderedDict
-from typing import Optional
+from typing import Iterator, Optional
 
 from . import text
 from .errors import NodeError, Unsafe
@@ -159,6 +159,15 @@ class DirectoryCache:
             os.close(self._open.popitem()[1])
 
 
+@contextlib.contextmanager
+def closing(descriptor: int) -> Iterator[int]:
+    """Close a descriptor at the end of the block."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def read_secret(path: str) -> bytes:
     """Read the job's secret; Unsafe if others can read the file or it is too short, NodeError if it is missing."""
     try:
@@ -166,14 +175,12 @@ def read_secret(path: str) -> bytes:
     except OSError as fault:
         message = "the secret file `{}` cannot be read: {}".format(path, fault.strerror)
         raise NodeError(message) from None
-    try:
+    with closing(descriptor):
         status = os.fstat(descriptor)
         if status.st_uid != os.geteuid() or status.st_mode & 0o077:
             message = "the secret file `{}` is not private".format(path)
             raise Unsafe(message, "it must be owned by you, with mode 0600")
         secret = os.read(descriptor, 4096).strip()
-    finally:
-        os.close(descriptor)
     if len(secret) < 16:
         message = "the secret in `{}` is shorter than 16 bytes".format(path)
         raise Unsafe(message, "create one with `openssl rand -hex 32`")

@@ -3,6 +3,8 @@
 import os
 from typing import Callable, Dict, List, Set, Tuple
 
+from ..common.safety import closing
+
 
 class Findings:
     """Entries that cannot be copied unchanged, for the report.
@@ -45,11 +47,8 @@ def statuses_in(
 
     The path of the directory is looked up once for all names; with O_PATH no server is asked to open it.
     """
-    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with closing(os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor:
         return [status_of(name, dir_fd=descriptor) for name in names]
-    finally:
-        os.close(descriptor)
 
 
 class Listing:

@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from ..common import system, text
 from ..common.errors import NodeError, Unsafe, Usage
-from ..common.safety import DIRECTORY_FLAGS, exists, open_below, private_directory, read_existing
+from ..common.safety import DIRECTORY_FLAGS, closing, exists, open_below, private_directory, read_existing
 from .others import clear_own, others
 from .remove import empty_directory, remove_tree
 from .target import TargetDirectory
@@ -168,10 +168,8 @@ class Area(TargetDirectory):
         directory = self.published(name)
         if directory is None:
             return []
-        try:
+        with closing(directory):
             return others(directory, name)
-        finally:
-            os.close(directory)
 
     def keep_others(self, name: bytes) -> None:
         """Move what dlrun did not write in a published set aside, to NAME.kept-NUMBER; without such files it stays."""
@@ -183,11 +181,8 @@ class Area(TargetDirectory):
         kept = name + b".kept-%d" % number
         # Moved as a whole, then cleared: a kill at any point loses none of them.
         os.rename(name, kept, src_dir_fd=self.directory, dst_dir_fd=self.directory)
-        directory = os.open(kept, DIRECTORY_FLAGS, dir_fd=self.directory)
-        try:
+        with closing(os.open(kept, DIRECTORY_FLAGS, dir_fd=self.directory)) as directory:
             clear_own(directory, name)
-        finally:
-            os.close(directory)
         message = "what dlrun did not write in the previous version of `{}` is kept in `{}`"
         self.notes.append(message.format(os.fsdecode(name), os.fsdecode(kept)))
 

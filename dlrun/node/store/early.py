@@ -21,7 +21,15 @@ from ..blocks.blocks import Blocks
 from ..blocks.progress_board import DONE, ProgressBoard
 from ..common import text
 from ..common.errors import NodeError, Unsafe
-from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, exists, for_this_user, open_below, open_existing
+from ..common.safety import (
+    DIRECTORY_FLAGS,
+    DirectoryCache,
+    closing,
+    exists,
+    for_this_user,
+    open_below,
+    open_existing,
+)
 from ..source.manifest import CHUNK, Manifest
 from . import uses
 from .area import Area
@@ -210,11 +218,8 @@ def is_in_use(area: Area, job: bytes) -> bool:
     """Whether a job is still copying or using a set with early files."""
     if any(use.job.encode("ascii") == job and use.live for use in uses.all_uses(area)):
         return True
-    directory = open_below(area.directory, PREFIX + job, DIRECTORY_FLAGS)
-    try:
+    with closing(open_below(area.directory, PREFIX + job, DIRECTORY_FLAGS)) as directory:
         return any(_is_locked(directory, name) for name in map(os.fsencode, os.listdir(directory)))
-    finally:
-        os.close(directory)
 
 
 def _is_locked(directory: int, name: bytes) -> bool:
@@ -242,14 +247,12 @@ def remove(area: Area, job: bytes) -> None:
         directory = open_below(area.directory, PREFIX + job, DIRECTORY_FLAGS)
     except OSError:
         return
-    try:
+    with closing(directory):
         for name in map(os.fsencode, os.listdir(directory)):
             if not _has_others(directory, name):
                 _remove(area, directory, name)
         if os.listdir(directory):
             return  # a file that is not dlrun's, at a path that its job knows
-    finally:
-        os.close(directory)
     area.discard(area.directory, PREFIX + job)
 
 
@@ -258,10 +261,8 @@ def _has_others(directory: int, name: bytes) -> bool:
         below = open_below(directory, name, DIRECTORY_FLAGS)
     except OSError:
         return True
-    try:
+    with closing(below):
         return bool(early_others(below))
-    finally:
-        os.close(below)
 
 
 def _remove(area: Area, directory: int, name: bytes) -> None:
@@ -289,7 +290,7 @@ def _unchanged(parent: int, path: bytes, before: int) -> bool:
         directory = open_below(parent, path, DIRECTORY_FLAGS)
     except OSError:
         return False
-    try:
+    with closing(directory):
         for name in os.listdir(directory):  # not os.scandir, which takes no descriptor before Python 3.7
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode):
@@ -297,6 +298,4 @@ def _unchanged(parent: int, path: bytes, before: int) -> bool:
                     return False
             elif status.st_ctime_ns > before:
                 return False
-    finally:
-        os.close(directory)
     return True

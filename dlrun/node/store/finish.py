@@ -1,12 +1,13 @@
 """The last steps before a data set is published: links, modes, times, and a comparison of all names."""
 
+import contextlib
 import os
 import stat
 from typing import List
 
 from ..common import text
 from ..common.errors import Damaged
-from ..common.safety import DIRECTORY_FLAGS, DirectoryCache
+from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, closing
 from ..source.manifest import Manifest
 from .tree import check_names
 
@@ -19,12 +20,9 @@ def finish(root: int, manifest: Manifest, large: List[int]) -> List[str]:
     `large`: entries written in chunks. Raises Damaged for a missing or an extra name.
     """
     finish_large(root, manifest, large)
-    directories = DirectoryCache(root)
-    try:
+    with contextlib.closing(DirectoryCache(root)) as directories:
         lost = _set_attributes(directories, manifest)
         _create_links(directories, manifest)
-    finally:
-        directories.close()
     missing, extra = check_names(root, manifest)
     if missing or extra:
         what = "missing {}" if missing else "unexpected {}"
@@ -36,12 +34,9 @@ def finish(root: int, manifest: Manifest, large: List[int]) -> List[str]:
 
 def finish_large(root: int, manifest: Manifest, entries: List[int]) -> None:
     """Set modes and times of the files written in chunks."""
-    directories = DirectoryCache(root)
-    try:
+    with contextlib.closing(DirectoryCache(root)) as directories:
         for entry in entries:
             finish_large_file(manifest, entry, directories(manifest.dirs[manifest.parents[entry]]))
-    finally:
-        directories.close()
 
 
 def finish_large_file(manifest: Manifest, entry: int, directory: int) -> None:
@@ -53,7 +48,7 @@ def finish_large_file(manifest: Manifest, entry: int, directory: int) -> None:
 
 def set_mode_and_time(manifest: Manifest, entry: int, descriptor: int) -> None:
     """Set mode and modification time of an open file, and close it."""
-    try:
+    try:  # once for each file of a set
         os.fchmod(descriptor, manifest.modes[entry])
         os.utime(descriptor, ns=(manifest.mtimes[entry], manifest.mtimes[entry]))
     finally:
@@ -101,10 +96,7 @@ def finish_directories(root: int, manifest: Manifest) -> None:
     # Children before parents: a parent that has lost its search permission would block them.
     for number in range(len(manifest.dirs) - 1, -1, -1):
         mtime = manifest.dir_mtimes[number]
-        descriptor = os.open(b".", DIRECTORY_FLAGS, dir_fd=directories(manifest.dirs[number]))
-        try:
+        with closing(os.open(b".", DIRECTORY_FLAGS, dir_fd=directories(manifest.dirs[number]))) as descriptor:
             os.fchmod(descriptor, manifest.dir_modes[number])
             os.utime(descriptor, ns=(mtime, mtime))
-        finally:
-            os.close(descriptor)
     directories.close()

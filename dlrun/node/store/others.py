@@ -9,7 +9,7 @@ import stat
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from ..common.errors import Damaged
-from ..common.safety import DIRECTORY_FLAGS, read_existing
+from ..common.safety import DIRECTORY_FLAGS, closing, read_existing
 from ..source import manifest as manifests
 from ..source.manifest import FILE, Manifest
 from .resume import MANIFEST, TREE
@@ -104,8 +104,6 @@ def _walk(directory: int, prefix: bytes) -> Iterator[Tuple[bytes, os.stat_result
             # What cannot be read is not known to be dlrun's.
             yield prefix + name, status
             continue
-        try:
+        with closing(below):
             for found in _walk(below, prefix + name + b"/"):
                 yield found
-        finally:
-            os.close(below)

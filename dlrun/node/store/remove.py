@@ -9,7 +9,7 @@ import stat
 from typing import List
 
 from ..common.fork import ForkedCall
-from ..common.safety import DIRECTORY_FLAGS, open_below
+from ..common.safety import DIRECTORY_FLAGS, closing, open_below
 from ..common.system import usable_cores
 
 MAX_HELPERS = 3  # processes besides this one
@@ -24,28 +24,21 @@ def remove_tree(parent: int, name: bytes) -> None:
             return
         if status.st_mode & 0o700 != 0o700:
             os.chmod(name, 0o700, dir_fd=parent)
-        directory = os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
-        try:
+        with closing(os.open(name, DIRECTORY_FLAGS, dir_fd=parent)) as directory:
             _remove_entries(directory, [os.fsencode(entry) for entry in os.listdir(directory)])
-        finally:
-            os.close(directory)
         os.rmdir(name, dir_fd=parent)
 
 
 def empty_directory(parent: int, name: bytes) -> None:
     """Remove the content of a directory, which may be a large data set, by one process per core."""
-    with contextlib.suppress(OSError):
-        directory = open_below(parent, name, DIRECTORY_FLAGS)
-        try:
-            os.fchmod(directory, 0o700)
-            below = [os.fsencode(entry) for entry in os.listdir(directory)]
-            count = max(1, min(MAX_HELPERS + 1, usable_cores(), len(below) // 2))
-            helpers = [ForkedCall(_remove_entries, directory, below[k::count]) for k in range(1, count)]
-            _remove_entries(directory, below[::count])
-            for helper in helpers:
-                helper.result()
-        finally:
-            os.close(directory)
+    with contextlib.suppress(OSError), closing(open_below(parent, name, DIRECTORY_FLAGS)) as directory:
+        os.fchmod(directory, 0o700)
+        below = [os.fsencode(entry) for entry in os.listdir(directory)]
+        count = max(1, min(MAX_HELPERS + 1, usable_cores(), len(below) // 2))
+        helpers = [ForkedCall(_remove_entries, directory, below[k::count]) for k in range(1, count)]
+        _remove_entries(directory, below[::count])
+        for helper in helpers:
+            helper.result()
 
 
 def _remove_entries(directory: int, names: List[bytes]) -> None:

@@ -6,7 +6,7 @@ import stat
 import sys
 from typing import NamedTuple, Optional
 
-from ..common.safety import DIRECTORY_FLAGS, open_below
+from ..common.safety import DIRECTORY_FLAGS, closing, open_below
 from ..source.manifest import Manifest
 from ..source.part import cost, fit, whole_size
 from . import eviction, space, warm
@@ -91,10 +91,8 @@ def _begun(area: Area, name: bytes) -> int:
         directory = open_below(area.control, b"part." + name, DIRECTORY_FLAGS)
     except OSError:
         return 0
-    try:
+    with closing(directory):
         return _taken(directory)
-    finally:
-        os.close(directory)
 
 
 def _taken(directory: int) -> int:
@@ -105,9 +103,6 @@ def _taken(directory: int) -> int:
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
             total += status.st_blocks * 512
             if stat.S_ISDIR(status.st_mode):
-                inside = os.open(name, DIRECTORY_FLAGS, dir_fd=directory)
-                try:
+                with closing(os.open(name, DIRECTORY_FLAGS, dir_fd=directory)) as inside:
                     total += _taken(inside)
-                finally:
-                    os.close(inside)
     return total

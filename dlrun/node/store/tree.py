@@ -1,12 +1,13 @@
 """The tree of an unfinished data set: remove unwanted entries, create directories and large files, compare names."""
 
+import contextlib
 import errno
 import os
 import stat
 from typing import Dict, List, Set, Tuple
 
 from ..common.errors import NoSpace
-from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, exists, open_below
+from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, closing, exists, open_below
 from ..common.system import fallocate
 from ..source.manifest import Manifest
 from .remove import remove_tree
@@ -43,8 +44,7 @@ def remove_unwanted(root: int, manifest: Manifest, keep: Set[int]) -> None:
     todo = [b""]
     while todo:
         directory = todo.pop()
-        descriptor = open_below(root, directory, DIRECTORY_FLAGS)
-        try:
+        with closing(open_below(root, directory, DIRECTORY_FLAGS)) as descriptor:
             os.fchmod(descriptor, 0o700)
             for name in map(os.fsencode, os.listdir(descriptor)):
                 if name in below_it[directory] and stat.S_ISDIR(
@@ -54,8 +54,6 @@ def remove_unwanted(root: int, manifest: Manifest, keep: Set[int]) -> None:
                     todo.append(directory + b"/" + name if directory else name)
                 elif name not in stay.get(directory, ()):
                     remove_tree(descriptor, name)
-        finally:
-            os.close(descriptor)
 
 
 def make_directories(root: int, manifest: Manifest) -> None:
@@ -88,12 +86,10 @@ def make_large(root: int, manifest: Manifest, entries: List[int]) -> None:
     """
     directories = DirectoryCache(root)
     sparse = set(manifest.sparse)
-    try:
+    with contextlib.closing(directories):
         for entry in entries:
             directory = directories(manifest.dirs[manifest.parents[entry]])
             make_empty(directory, manifest.names[entry], manifest.sizes[entry], entry not in sparse)
-    finally:
-        directories.close()
 
 
 def make_empty(directory: int, name: bytes, size: int, reserve: bool) -> None:
@@ -102,12 +98,10 @@ def make_empty(directory: int, name: bytes, size: int, reserve: bool) -> None:
         descriptor = os.open(name, _EMPTY, 0o600, dir_fd=directory)
     except FileExistsError:  # kept from an earlier run
         return
-    try:
+    with closing(descriptor):
         os.ftruncate(descriptor, size)
         if reserve:
             _reserve(descriptor, size)
-    finally:
-        os.close(descriptor)
 
 
 def _reserve(descriptor: int, size: int) -> None:
@@ -125,12 +119,9 @@ def check_names(root: int, manifest: Manifest) -> Tuple[List[bytes], List[bytes]
     extra: List[bytes] = []
     below_it = children(manifest)
     for directory, names in zip(manifest.dirs, names_by_directory(manifest)):
-        descriptor = open_below(root, directory, DIRECTORY_FLAGS)
-        try:
+        with closing(open_below(root, directory, DIRECTORY_FLAGS)) as descriptor:
             # Encoded together: one call, and no name has a slash.
             there = set(os.fsencode("/".join(os.listdir(descriptor))).split(b"/"))
-        finally:
-            os.close(descriptor)
         there.discard(b"")  # an empty directory
         wanted = below_it[directory].union(names)
         if there == wanted:

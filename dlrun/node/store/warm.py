@@ -10,7 +10,7 @@ import stat
 from typing import Any, Dict, List, NamedTuple, Optional, Set
 
 from ..common.errors import Damaged
-from ..common.safety import DIRECTORY_FLAGS, read_existing
+from ..common.safety import DIRECTORY_FLAGS, closing, read_existing
 from ..common.system import sync_file_system
 from ..source import manifest as manifests
 from ..source.manifest import Manifest
@@ -136,11 +136,8 @@ def _check_files(root: bytes, found: Manifest, check: str, before: int) -> CopyC
 
     looked = look(root, found, check, judge, newest=before)
     if renamed:
-        descriptor = os.open(root, DIRECTORY_FLAGS)
-        try:
+        with closing(os.open(root, DIRECTORY_FLAGS)) as descriptor:
             missing, added = check_names(descriptor, found)
-        finally:
-            os.close(descriptor)
         changed += [path for path in missing if not is_lock(path)]
     return CopyCheck(sorted(set(changed)), added, locks, bool(touched), looked)
 
@@ -155,10 +152,8 @@ def is_trusted(area: Area, name: bytes, found: Manifest) -> bool:
     directory = area.published(name)
     if directory is None:
         return False
-    try:
+    with closing(directory):
         return on_disk(directory, found)
-    finally:
-        os.close(directory)
 
 
 def confirm_readable(area: Area, name: bytes) -> None:

@@ -16,7 +16,7 @@ from ..blocks.buffer import SLACK, BufferPool
 from ..blocks.hashing import Hasher
 from ..common import text
 from ..common.errors import Damaged, SourceFault, Usage
-from ..common.safety import DIRECTORY_FLAGS
+from ..common.safety import DIRECTORY_FLAGS, closing
 from ..source.manifest import FILE, HARD, LINK, Manifest
 from ..store import warm
 from ..store.area import Area
@@ -134,11 +134,9 @@ class Proof:
             self.digest = str(proved.get("digest") or "")
             check_version(self.digest, self._asked.version)
             return
-        blocks, tree = Blocks(found), os.open(warm.tree_path(area, name), DIRECTORY_FLAGS)
-        try:
+        blocks = Blocks(found)
+        with closing(os.open(warm.tree_path(area, name), DIRECTORY_FLAGS)) as tree:
             self.of(layout_of(layout_name, tree, found, blocks, name), found, blocks)
-        finally:
-            os.close(tree)
 
     def details(self) -> Dict[str, str]:
         """The field of the report's JSON line."""

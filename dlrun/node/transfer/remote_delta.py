@@ -9,7 +9,7 @@ import stat
 from typing import Dict, List
 
 from ..blocks.hashing import Hasher
-from ..common.safety import DIRECTORY_FLAGS
+from ..common.safety import DIRECTORY_FLAGS, closing
 from ..source.manifest import FILE, Manifest
 from ..source.objects import STATE, Object
 from ..source.subset import subset
@@ -53,11 +53,8 @@ def link_unchanged(
             return {}
         part = subset(old, set(known).__contains__)
         pairs = list(enumerate(known))
-        root = os.open(directory, DIRECTORY_FLAGS)
-        try:
+        with closing(os.open(directory, DIRECTORY_FLAGS)) as root:
             made = published.create(part, root, pairs)
-        finally:
-            os.close(root)
         hashes = old.hashes()
         return {part.path(place): hashes[entry] for place, entry in pairs if place in made}
 

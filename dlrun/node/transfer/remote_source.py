@@ -12,7 +12,7 @@ from ..blocks.hashing import Hasher
 from ..common import text
 from ..common.errors import NodeError, NoSpace, SourceFault, system_errors
 from ..common.progress import Progress
-from ..common.safety import DIRECTORY_FLAGS
+from ..common.safety import DIRECTORY_FLAGS, closing
 from ..common.system import boot
 from ..source.manifest import FILE, Manifest
 from ..source.selection import Access
@@ -100,14 +100,10 @@ class FetchedSource:
     def _remove_files(self) -> None:
         """Remove the files; the directory itself stays, since workers have it open."""
         for path in (self.directory, self._fetched):
-            with contextlib.suppress(FileNotFoundError):
-                directory = os.open(path, DIRECTORY_FLAGS)
-                try:
-                    os.fchmod(directory, 0o700)  # an archive may have taken the permission to write
-                    for name in os.listdir(directory):
-                        remove_tree(directory, os.fsencode(name))
-                finally:
-                    os.close(directory)
+            with contextlib.suppress(FileNotFoundError), closing(os.open(path, DIRECTORY_FLAGS)) as directory:
+                os.fchmod(directory, 0o700)  # an archive may have taken the permission to write
+                for name in os.listdir(directory):
+                    remove_tree(directory, os.fsencode(name))
 
     def remove(self) -> None:
         """Remove the files: the set is published."""

@@ -12,7 +12,7 @@ from ..blocks.reader import Reader
 from ..common import text
 from ..common.errors import Damaged, NodeError, NoSpace, SourceFault, system_errors
 from ..common.progress import Progress, Totals
-from ..common.safety import DIRECTORY_FLAGS
+from ..common.safety import DIRECTORY_FLAGS, closing
 from ..common.system import spare_descriptors, usable_cores
 from ..source import survey
 from ..source.manifest import Manifest
@@ -231,12 +231,10 @@ class Staging:
             self.progress.log("the node has rebooted since the copy was made; reading it back")
         if not found.digest_size and not trusted:
             return [self.name]
-        blocks, tree = Blocks(found), os.open(warm.tree_path(self.area, self.name), DIRECTORY_FLAGS)
-        try:
+        blocks = Blocks(found)
+        with closing(os.open(warm.tree_path(self.area, self.name), DIRECTORY_FLAGS)) as tree:
             layout = layout_of(self.layout_name, tree, found, blocks, self.name)
             wrong = damaged(layout, found, blocks, self.hasher, warm.locks(found))
-        finally:
-            os.close(tree)
         if not wrong:
             warm.confirm_readable(self.area, self.name)
         return wrong

@@ -13,7 +13,7 @@ from typing import IO, Callable, Dict, List, Optional, Tuple
 from ..blocks.writer import write_all, write_with_holes
 from ..common import text
 from ..common.errors import SourceFault
-from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, open_below
+from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, closing, open_below
 from ..source.archive import DIRECTORY, FILE, HARD, LINK, Archive, Member
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -68,12 +68,9 @@ class Tree:
                     path, "is a link that leads out of the data set, to `{}`".format(text.name(landed))
                 )
         for path, (mode, mtime) in sorted(self._directories.items(), reverse=True):
-            descriptor = os.open(b".", DIRECTORY_FLAGS, dir_fd=self._open(path))
-            try:
+            with closing(os.open(b".", DIRECTORY_FLAGS, dir_fd=self._open(path))) as descriptor:
                 os.fchmod(descriptor, mode)
                 os.utime(descriptor, ns=(mtime, mtime))
-            finally:
-                os.close(descriptor)
 
     def close(self) -> None:
         """Close the directories."""
@@ -126,12 +123,10 @@ class Tree:
             if fault.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 raise
             raise self._no_file(member) from None
-        try:
+        with closing(there):
             if not _is_file(there, first):
                 raise self._no_file(member)
             os.link(first, name, src_dir_fd=there, dst_dir_fd=directory, follow_symlinks=False)
-        finally:
-            os.close(there)
 
     def _no_file(self, member: Member) -> SourceFault:
         target = text.name(member.target)
