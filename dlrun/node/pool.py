@@ -358,6 +358,11 @@ def main(arguments: List[str]) -> int:
     hosts, start = arguments[8].split(","), arguments[9:]
     # All first places come before all second ones, so that few points spread over the nodes.
     places = [Place(host, number) for number in range(each) for host in hosts]
+    only = os.environ.pop("DLRUN_ONLY_PLACE", "")  # a trial of `dlrun tune` has one: of this node, this place
+    if only:
+        node, number = map(int, only.split())
+        hosts = [hosts[node]]
+        places = [Place(hosts[0], number)]
     pool = Pool(os.environ["DLRUN_JOB_DIR"], start, walltime)
     pool.before, pool.signal = int(arguments[4]), arguments[5].strip("-")
     pool.requeues, pool.requeue = int(arguments[6]), "" if arguments[7] == "-" else arguments[7]

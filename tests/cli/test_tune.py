@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
+from itertools import pairwise
 
 import pytest
 
@@ -174,3 +175,24 @@ def test_on_a_terminal_the_budget_is_asked_for(place):
     assert re.search(r"1: as planned: running for [\dms ]+; \d+% of 0\.5 node-hours used", shown), shown
     assert ": placement.threads=1 + workers=2: running for " in shown
     assert re.search(r"\x1b\[2K1: as planned: 10[01](\.5)? samples/s", shown), shown
+
+
+def test_trials_that_share_a_node_run_at_the_same_time_on_places_of_their_own(place):
+    """One pool with two places: each trial is a point of its own job, and has half of the node."""
+    train = TRAIN.replace("echo ", 'echo "$DLRUN_PLACE $(date +%s%N)" >>spans/$$; echo ', 1)
+    (place.place / "train.sh").write_text(train + 'sleep 2; echo "$DLRUN_PLACE $(date +%s%N)" >>spans/$$\n')
+    (place.place / "spans").mkdir()
+    place.spec(SPEC.replace("placement: {threads: 2}", "placement: {threads: 2, bind: none}"))
+    done = place(*WORDS, "--pool", "1", "--set", "sweep.points_per_node=2", "--length", "60s")
+    assert "placement.threads=1 + workers=2: +1" in done.stdout, done.stdout + done.stderr
+    spans = [path.read_text().split() for path in (place.place / "spans").iterdir()]
+    held = {number: sorted((int(a), int(b)) for p, a, _, b in spans if p == number) for number in "01"}
+    assert min(map(len, held.values())) > 2
+    for one in held.values():
+        assert all(first[1] <= second[0] for first, second in pairwise(one)), "one at a time on a place"
+    assert any(a < end and begin < b for a, b in held["0"] for begin, end in held["1"])
+    shown = json.loads(place("tune", "--show", "toy-tuning", "--json").stdout)["tune"]
+    assert {one["place"] for one in shown["trials"]} == {"0 0", "0 1"}
+    # A trial costs its part of the node.
+    seconds = sum(one["seconds"] for one in shown["trials"])
+    assert shown["node_hours"] == pytest.approx(seconds / 2 / 3600)

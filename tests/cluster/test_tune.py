@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections import defaultdict
+from itertools import pairwise
 
 import pytest
 
@@ -18,6 +20,7 @@ from tests.cluster import (
     why_no_pbs,
     why_not,
 )
+from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, User, bash
 from tests.cluster.test_flux import SITE as FLUX
 from tests.cluster.test_gridengine import SITE as GRIDENGINE
@@ -86,6 +89,67 @@ def test_trials_share_one_allocation_and_the_best_is_confirmed(alice):
     (job,) = (alice.directory / "toy-tuning").glob("job-*")
     assert json.loads((job / "plan.json").read_text())["name"] == "tune-toy"
     assert "completed" in alice.dlrun("status", str(job)).stdout
+
+
+def test_trials_of_one_node_run_in_a_pool_each_alone_on_its_node(alice):
+    spans = alice.directory / "spans"
+    note = f"echo $DLRUN_HOST $(date +%s%N) >>{spans}/${{DLRUN_JOB_DIR##*/}}"
+    noted = f"mkdir -p {spans}; {note}; {TRAIN}; sleep 3; {note}"
+    resources = {"ranks_per_node": 1, "cpus_per_rank": 4, "walltime": "1h"}
+    alice.write("one.yaml", {"name": "one", "command": bash(noted), "resources": resources})
+    words = [word.replace("toy.yaml", "one.yaml").replace("2s", "60s") for word in WORDS]
+    done = alice.dlrun(*words, "--pool", "2", timeout=400, code=None)
+    if alice.cluster.spec.scheduler == "gridengine":
+        assert "gridengine cannot run the points of a sweep inside one job yet" in done.stderr
+        return
+    logs = [path.read_text() for path in sorted((alice.directory / "one-tuning").glob("*/**/logs/*.log"))]
+    assert done.returncode == 0, "\n".join([done.stdout, done.stderr, *logs])
+    shown = json.loads(alice.dlrun("tune", "--show", "one-tuning", "--json").stdout)["tune"]
+    assert shown["complete"], done.stderr
+    assert shown["verdict"]["sure"], done.stdout
+    assert shown["verdict"]["winner"]["parameters"] == {"workers": "2"}
+    (job,) = (alice.directory / "one-tuning").glob("job-*")
+    held = defaultdict(list)
+    for path in spans.iterdir():
+        host, begin, _, end = path.read_text().split()
+        held[host].append((int(begin), int(end)))
+    assert sorted(held) == ["n1", "n2"]
+    for one in map(sorted, held.values()):
+        assert all(first[1] <= second[0] for first, second in pairwise(one)), held
+    assert any(a < end and begin < b for a, b in held["n1"] for begin, end in held["n2"]), held
+    confirmed = [one for one in shown["trials"] if one["stage"] == "confirm"]
+    for place in {one["place"] for one in confirmed}:
+        sides = [one["candidate"] == "as planned" for one in confirmed if one["place"] == place]
+        assert sides.count(True) == sides.count(False), "both sides on each node"
+    assert "completed" in alice.dlrun("status", str(job)).stdout
+
+
+def test_a_trial_on_a_lost_node_runs_again_on_another(alice):
+    if alice.cluster.spec.scheduler != "slurm":
+        pytest.skip("as the points of a sweep: test_points_inside.py, test_points_elsewhere.py")
+    resources = {"ranks_per_node": 1, "cpus_per_rank": 4, "walltime": "1h"}
+    alice.write("lossy.yaml", {"name": "lossy", "command": bash(f"{TRAIN}; sleep 3"), "resources": resources})
+    words = [word.replace("toy.yaml", "lossy.yaml").replace("2s", "60s") for word in WORDS]
+    alice.dlrun(*words, "--pool", "2", "--no-wait", code=None)
+    trials = alice.directory / "lossy-tuning/trials"
+
+    def on_second():
+        return any('"host": "n2"' in path.read_text() for path in trials.glob("*/points/0/state.json"))
+
+    await_true(on_second, 60, "a trial on the second node")
+    alice.cluster.kill_node("n2")
+    try:
+        done = alice.dlrun(*words, timeout=400, code=None)
+    finally:
+        alice.cluster.start_node("n2")
+    (job,) = (alice.directory / "lossy-tuning").glob("job-*")
+    log = "".join(path.read_text() for path in (job / "logs").iterdir())
+    assert done.returncode == 0, done.stdout + done.stderr + log
+    assert "the node of place 1 0 does not answer: no more trials run there" in log
+    shown = json.loads(alice.dlrun("tune", "--show", "lossy-tuning", "--json").stdout)["tune"]
+    assert shown["complete"]
+    assert shown["verdict"]["sure"]
+    assert not [one["failed"] for one in shown["trials"] if one["failed"]]
 
 
 def test_in_an_allocation_of_the_users_own_no_job_is_submitted(alice):

@@ -56,11 +56,10 @@ def _job_plan(tuning: Tuning) -> Plan:
     """The plan of the spec with one process on the first node in place of the ranks."""
     seconds = 3600 * max(0.0, tuning.budget - tuning.used()) / tuning.nodes + _SPARE
     walltime = Duration(max(60, round(seconds)))
-    sets = (*tuning.sets, f"resources.walltime={walltime}")
-    first = begin.plan_of(tuning.candidates[0], tuning.spec, sets, tuning.site)
-    inputs = begin.inputs_of(tuning.spec, tuning.sets, tuning.site, tuning.candidates[0].parameters)
-    name = f"tune-{first.name}"[:128]
-    plan = replace(first, name=name, request=replace(first.request, name=name))
+    name = f"tune-{tuning.name}"[:128]
+    sets = (*tuning.sets, f"resources.walltime={walltime}", f"name={name}")
+    plan = begin.plan_of(tuning.candidates[0], tuning.spec, sets, tuning.site)
+    inputs = begin.inputs_of(tuning.spec, sets, tuning.site, tuning.candidates[0].parameters)
     inside = ("--inside", str(tuning.directory), "--seconds", str(int(walltime)))
     command = (sys.executable, "-m", "dlrun", "tune", *inside)
     role = RolePlan(
@@ -69,7 +68,10 @@ def _job_plan(tuning: Tuning) -> Plan:
     )  # fmt: skip
     return replace(
         plan,
-        directives=begin.directives_of(plan, inputs),
+        directives=plan.directives if plan.pool is not None else begin.directives_of(plan, inputs),
+        request=replace(plan.request, nodes=tuning.nodes),
+        points=(),
+        pool=None,
         roles=(role,),
         launch=LaunchPlan(name=local.NAME, identity=local.IDENTITY),
         binding=Binding(mode="none", because="dlrun binds the ranks of each trial"),

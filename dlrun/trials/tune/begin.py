@@ -63,9 +63,11 @@ def begin(
     length: float,
     repeat: int,
     here: bool = False,
+    pool: int | None = None,
 ) -> tuple[Tuning, list[str]]:
     """(new tuning with the expected budget, not saved; notes on candidates that cannot be tried).
 
+    pool: nodes on which trials of one node run at the same time; None: as `sweep.nodes` of the spec.
     Raises InvalidFile if the spec itself cannot be planned, Invalid if nothing can be tried or, unless `here`, the job would
     need ssh.
     """
@@ -82,7 +84,7 @@ def begin(
         )
     # The job may recognise another site: it has not the variables of this shell, and nodes may lack the scheduler's clients.
     site = site or str(inputs.loaded.path.absolute())
-    sets = (*_from_environment(os.environ), *sets)
+    sets = (*_from_environment(os.environ), *sets, *([f"sweep.nodes={pool}"] if pool else []))
     plan = plan_of(planned, spec, sets, site)
     own: list[Candidate] = []
     if not only:
@@ -109,19 +111,22 @@ def begin(
                 f"not tried: {one.name}: it changes the number of nodes (`dlrun scale` compares these)"
             )
             continue
+        if its.pool is not None and plan.pool is not None and its.pool.places != plan.pool.places:
+            notes.append(f"not tried: {one.name}: it changes the places of the trials")
+            continue
         found.append(one)
     if len(found) == 1:
         raise Invalid(
             "there is nothing to try: the rules leave nothing open for this spec on this site",
             help="name settings: `--try environment.variables.OMP_NUM_THREADS=2,4`, `--try workers=2,4,8`",
         )
-    nodes = plan.request.nodes
+    nodes, per_node = (plan.request.nodes, 0) if plan.pool is None else (plan.pool.nodes, plan.pool.places)
     tuning = Tuning(
         directory=directory, name=plan.name, origin=working_directory(), spec=spec.absolute(), site=site, sets=tuple(sets),
         nodes=nodes, length=length, startup=STARTUP, repeat=repeat,
-        budget=nodes * expected(len(found), repeat) * (length + _GUESS) / 3600, candidates=tuple(found),
+        budget=0.0, candidates=tuple(found), per_node=per_node,
     )  # fmt: skip
-    return tuning, notes
+    return replace(tuning, budget=tuning.hours(expected(len(found), repeat) * (length + _GUESS))), notes
 
 
 def plan_of(candidate: Candidate, spec: Path, sets: Sequence[str], site: str | None) -> Plan:
@@ -129,16 +134,15 @@ def plan_of(candidate: Candidate, spec: Path, sets: Sequence[str], site: str | N
     own = [f"{key}={value}" for key, value in candidate.sets.items()]
     inputs = spec_inputs(spec, sets=[*sets, *own, *_sweep(candidate.parameters)], site=site)
     # A trial is not continued, and nothing waits for it.
-    short = replace(
-        inputs.spec,
-        after=(),
-        hold=False,
-        checkpoint=None,
-        results=None,
-        hang=None,
-        sweep=replace(inputs.spec.sweep, nodes=None, points_per_node=1, points_per_gpu=1),
-    )
+    short = replace(inputs.spec, after=(), hold=False, checkpoint=None, results=None, hang=None)
+    if (
+        short.sweep.nodes is not None
+    ):  # the trial is the only point of its job, which has a place of the allocation
+        point = candidate.parameters or {"trial": "1"}
+        short = replace(short, sweep=replace(short.sweep, list=(point,), at_once=None))
     plan = prepare(spec, inputs=replace(inputs, spec=short)).plan
+    if plan.pool is not None:
+        return plan
     return replace(plan, points=(), request=replace(plan.request, array=None, at_once=None))
 
 

@@ -17,6 +17,8 @@ from dlrun.plan.fabric import libraries_of
 
 DEFAULT = "as planned"
 """Name of the unchanged plan, the baseline of all comparisons."""
+JOINED = " + "
+"""Between the names of the settings of a combination."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,7 @@ def together(found: Sequence[Candidate], parameters: Mapping[str, str]) -> Candi
         if value != parameters.get(name)
     }
     return Candidate(
-        name=" + ".join(one.name for one in found),
+        name=JOINED.join(one.name for one in found),
         sets=sets,
         parameters={**parameters, **changed},
         because="the changes together are faster than each alone",

@@ -57,6 +57,11 @@ _LENGTH, _REPEAT = 60.0, 3
 @click.option("--out", type=UserPath(), help="Directory of the trials; default: NAME-tuning.")
 @heading("Execution")
 @click.option(
+    "--pool", type=click.IntRange(min=1), metavar="NODES",
+    help="One job with so many nodes, on which trials run at the same time, each alone on a node; for trainings on one node. "
+    "`sweep.points_per_node: 2` lets two share each node.",
+)  # fmt: skip
+@click.option(
     "--here",
     is_flag=True,
     help="Run in the allocation of this shell (salloc, qsub -I) instead of submitting a job.",
@@ -143,6 +148,7 @@ def _load_or_begin(spec: Path, site: str | None, sets: tuple[str, ...], options:
     found, notes = begin.begin(
         spec, sets=sets, site=site, tries=options["tries"], only=options["only"], directory=directory,
         length=options["length"] or _LENGTH, repeat=options["repeat"] or _REPEAT, here=options["here"],
+        pool=options["pool"],
     )  # fmt: skip
     for note in notes:
         notice(note)

@@ -69,15 +69,18 @@ class Progress:
 
     def _text(self) -> str:
         running = self._tuning.running()
-        if running is None:
+        if not running:
             return ""
-        name, began = running
-        trials, seconds = self._tuning.trials(), max(0.0, time.time() - began)
+        trials, now = self._tuning.trials(), time.time()
+        seconds = [max(0.0, now - began) for _, began in running]
+        names = [name for name, _ in running]
         coming = upcoming(self._tuning.candidates, trials, repeat=self._tuning.repeat)
-        if coming is not None and directory_name(coming.candidate.name) == name:
-            name = coming.candidate.name
-        used = self._tuning.used() + self._tuning.nodes * seconds / 3600
+        if coming is not None and names == [directory_name(coming.candidate.name)]:
+            names = [coming.candidate.name]
+        used = self._tuning.used() + self._tuning.hours(sum(seconds))
+        last = len(trials) + len(names)
+        number = f"{len(trials) + 1}-{last}" if len(names) > 1 else str(last)
         return (
-            f"{len(trials) + 1}: {name}: running for {clock(seconds)}; "
+            f"{number}: {', '.join(names)}: running for {clock(max(seconds))}; "
             f"{used / self._tuning.budget:.0%} of {self._tuning.budget:.3g} node-hours used"
         )

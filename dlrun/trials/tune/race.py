@@ -7,16 +7,20 @@
    by anything in two, is not run again.
 3. The winner and the unchanged plan alternate in new trials. Only these decide the reported gain, because the best of many
    measurements is partly luck.
+
+Trials can run at the same time on several places, each on one. A setting has at most one trial at a time. A combination whose
+trial has not ended yet is assumed to be no faster, as most are. Confirming trials are pairs on the same place, because nodes
+differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from statistics import median
 from typing import Literal
 
 from dlrun.model.record import record
-from dlrun.trials.tune.candidates import DEFAULT, Candidate, together
+from dlrun.trials.tune.candidates import DEFAULT, JOINED, Candidate, together
 
 Stage = Literal["alone", "together", "confirm"]
 Move = Literal["add", "replace", "leave out", "begin without"]
@@ -29,7 +33,7 @@ UNKNOWN = 0.10
 
 @record(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One short run: candidate, throughput (None: it failed for the reason `failed`), duration in seconds."""
+    """One short run: candidate, throughput (None: it failed for the reason `failed`), duration in seconds, place in a pool."""
 
     candidate: str
     stage: Stage
@@ -38,14 +42,16 @@ class Trial:
     seconds: float
     directory: str
     failed: str | None = None
+    place: str = ""
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Next:
-    """The next trial."""
+    """The next trial, or one that runs, and its place in a pool."""
 
     candidate: Candidate
     stage: Stage
+    place: str = ""
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -125,9 +131,9 @@ def _winners(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> list[C
 
 
 def combinations(
-    candidates: Sequence[Candidate], trials: Sequence[Trial], repeat: int
+    candidates: Sequence[Candidate], trials: Sequence[Trial], repeat: int, running: Collection[str] = ()
 ) -> tuple[list[Candidate], Candidate | None]:
-    """The combinations so far, and the one to run next (None: there is none).
+    """The combinations so far, and the one to run next (None: there is none) beside those of which a trial runs.
 
     Greedy search: to the fastest change, each other one is added in turn, winners first (a change that is slower by itself
     can be faster beside another). Then each one replaces those with a common key. Then the winners are combined without the
@@ -154,7 +160,7 @@ def combinations(
         ran = sum(t.candidate == both.name and t.stage == "together" for t in trials)
         found, best = values(trials, both.name), median(values(trials, current.name))
         slower = found and max(found) < best * (1 if len(found) > 1 else 1 - noise(trials) / 2)
-        if ran < repeat and not slower and not dropped(trials, both.name):
+        if both.name not in running and ran < repeat and not slower and not dropped(trials, both.name):
             return made, both
         if found and median(found) > best:
             parts, current = coming, both
@@ -196,59 +202,93 @@ def _changed(one: Candidate, planned: Candidate) -> set[str]:
 
 
 def upcoming(
-    candidates: Sequence[Candidate], trials: Sequence[Trial], *, repeat: int, last: bool = False
+    candidates: Sequence[Candidate],
+    trials: Sequence[Trial],
+    *,
+    repeat: int,
+    last: bool = False,
+    running: Sequence[Next] = (),
+    place: str = "",
 ) -> Next | None:
-    """The next trial; None if the race is finished or the unchanged plan failed.
+    """The next trial on a free place beside those that run.
 
-    `repeat` is the number of runs per stage of a remaining candidate; with `last`, only confirming trials follow.
+    None if there is nothing to run before one of these has ended; without them, if the race is finished or the unchanged plan
+    failed. `repeat` is the number of runs per stage of a remaining candidate; with `last`, only confirming trials follow.
     """
     if any(one.candidate == DEFAULT and one.value is None for one in trials):
         return None
-    confirming = any(one.stage == "confirm" for one in trials)
-    if not confirming and not last:
+    stages, names = {one.stage for one in running}, {one.candidate.name for one in running}
+    if not (last or "confirm" in stages or any(one.stage == "confirm" for one in trials)):
         for number in range(1, repeat + 1):
-            if (found := _of_round(candidates, trials, number)) is not None:
-                return Next(candidate=found, stage="alone")
-        _, both = combinations(candidates, trials, repeat)
+            if (found := _of_round(candidates, trials, number, names)) is not None:
+                return Next(candidate=found, stage="alone", place=place)
+        if "alone" in stages:  # its result may change what is combined
+            return None
+        _, both = combinations(candidates, trials, repeat, names)
         if both is not None:
-            return Next(candidate=both, stage="together")
-    return _confirming(everyone(candidates, trials), trials, repeat)
+            return Next(candidate=both, stage="together", place=place)
+    if stages - {"confirm"}:
+        return None
+    return _confirming(everyone(candidates, trials), trials, repeat, running, place)
 
 
-def _of_round(candidates: Sequence[Candidate], trials: Sequence[Trial], number: int) -> Candidate | None:
+def _of_round(
+    candidates: Sequence[Candidate], trials: Sequence[Trial], number: int, running: Collection[str]
+) -> Candidate | None:
     """The next candidate of a round: the unchanged plan first, then the others, rotated by one in each round."""
     planned = next(one for one in candidates if one.name == DEFAULT)
     others = [one for one in candidates if one.name != DEFAULT]
     shift = (number - 1) % len(others) if others else 0
     for one in (planned, *others[shift:], *others[:shift]):
         ran = sum(t.candidate == one.name and t.stage == "alone" for t in trials)
-        if ran < number and not dropped(trials, one.name):
+        if one.name not in running and ran < number and not dropped(trials, one.name):
             return one
     return None
 
 
-def _confirming(candidates: Sequence[Candidate], trials: Sequence[Trial], repeat: int) -> Next | None:
-    """The next confirming trial: winner and unchanged plan alternate, with alternating order."""
+def _confirming(
+    candidates: Sequence[Candidate], trials: Sequence[Trial], repeat: int, running: Sequence[Next], place: str
+) -> Next | None:
+    """The next confirming trial: pairs of winner and unchanged plan, each on one place, with alternating order."""
     planned = next(one for one in candidates if one.name == DEFAULT)
-    done = [one for one in trials if one.stage == "confirm"]
-    names = [one.candidate for one in done]
-    known = next((one for one in candidates if one.name in names and one.name != DEFAULT), None)
+    done = [(one.candidate, one.place) for one in trials if one.stage == "confirm"]
+    done += [(one.candidate.name, one.place) for one in running]
+    known = next(
+        (one for one in candidates if one.name != DEFAULT and one.name in {n for n, _ in done}), None
+    )
     winner = known or leader(candidates, [one for one in trials if one.stage != "confirm"])
     if winner.name == DEFAULT:
         return None
-    for number in range(1, repeat + 1):
-        # Alternating order: a node that warms up or gets busier must not favour the same side each time.
-        for one in (planned, winner) if number % 2 else (winner, planned):
-            if names.count(one.name) < number:
-                return Next(candidate=one, stage="confirm")
-    return None
+    ran = {
+        one: [done.count((side.name, one)) for side in (planned, winner)]
+        for one in {place, *(place for _, place in done)}
+    }
+    total = [sum(counts) for counts in zip(*ran.values(), strict=True)]
+    begun = sum(max(counts) for counts in ran.values())
+    # Alternating order: a node that warms up or gets busier must not favour the same side each time.
+    first = begun % 2
+    if ran[place][0] != ran[place][1]:
+        first = int(ran[place][0] > ran[place][1])
+    elif begun >= repeat:  # pairs of places that are no longer there are completed on others
+        if running:
+            return None
+        first = int(total[0] > total[1])
+    if total[first] >= repeat:
+        return None
+    return Next(candidate=(planned, winner)[first], stage="confirm", place=place)
 
 
 def everyone(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> tuple[Candidate, ...]:
-    """The candidates and all combinations that were tried."""
-    ran = {one.candidate for one in trials if one.stage == "together"}
+    """The candidates and all combinations that were tried, also those that were assumed to be next and were not."""
+    ran = dict.fromkeys(one.candidate for one in trials if one.stage == "together")
     made, _ = combinations(candidates, trials, 1)
-    return (*candidates, *(one for one in made if one.name in ran))
+    found = {one.name: one for one in made if one.name in ran}
+    parts = {one.name: one for one in candidates}
+    for name in (
+        name for name in ran if name not in found and all(part in parts for part in name.split(JOINED))
+    ):
+        found[name] = together([parts[part] for part in name.split(JOINED)], candidates[0].parameters)
+    return (*candidates, *found.values())
 
 
 def verdict(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> Verdict | None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.jobs.records import lock
 from dlrun.jobs.records.directories import begin, write_json
-from dlrun.jobs.records.validation import decoded, encoded, read_json
+from dlrun.jobs.records.validation import decoded, encoded, read_json, run_state
 from dlrun.model.json_codec import from_plain, to_plain
 from dlrun.system.writing import append_to, replace
 from dlrun.trials.tune.candidates import Candidate
@@ -30,7 +30,8 @@ class Tuning:
     """The parameters of a tuning; the directory has a copy of the spec.
 
     origin: base of relative paths; length: seconds of a trial after its first throughput; startup: maximum seconds before it;
-    repeat: runs of a candidate per stage; budget: node-hours of all trials, on `nodes` nodes.
+    repeat: runs of a candidate per stage; budget: node-hours of all trials, on `nodes` nodes; per_node: trials that run at the
+    same time on each of them, as points of a pool (0: one on all nodes).
     """
 
     directory: Path
@@ -45,6 +46,13 @@ class Tuning:
     repeat: int
     budget: float
     candidates: tuple[Candidate, ...]
+    per_node: int = 0
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where a trial can run: a node of the job and a place on it, by number; the first of each node come first."""
+        found = (f"{node} {place}" for place in range(self.per_node) for node in range(self.nodes))
+        return tuple(found) if self.per_node else ("",)
 
     def save(self) -> None:
         """Write the tuning to its directory; raises OperationFailed."""
@@ -85,18 +93,24 @@ class Tuning:
 
     def used(self) -> float:
         """Node-hours of the trials so far."""
-        return self.nodes * sum(one.seconds for one in self.trials()) / 3600
+        return self.hours(sum(one.seconds for one in self.trials()))
 
-    def running(self) -> tuple[str, float] | None:
-        """Directory name of the setting, and start (seconds since 1970), of the trial that has not ended; None without one."""
-        ended = {one.directory for one in self.trials()}
-        try:
-            newest = max((self.directory / "trials").iterdir(), default=None)
-            if newest is None or str(newest.relative_to(self.directory)) in ended:
-                return None
-            return newest.name.partition("-")[2], (newest / "job.sh").stat().st_mtime
-        except OSError:
-            return None
+    def hours(self, seconds: float) -> float:
+        """Node-hours of so many seconds of one trial."""
+        return self.nodes * seconds / len(self.places) / 3600
+
+    def running(self) -> list[tuple[str, float]]:
+        """Directory name of the setting, and start (seconds since 1970), of each trial that has not ended."""
+        ended, found = {Path(one.directory).parts[1:2] for one in self.trials()}, []
+        with suppress(OSError):
+            for trial in sorted((self.directory / "trials").iterdir())[-len(self.places) :]:
+                # Those before the newest may be of a process that was killed.
+                if (trial.name,) in ended or (
+                    self.per_node and (run_state(trial) or {}).get("state") == "ended"
+                ):
+                    continue
+                found.append((trial.name.partition("-")[2], (trial / "job.sh").stat().st_mtime))
+        return found
 
     def unchanged(self) -> bool:
         """Whether the spec is unchanged since the start of the tuning."""

@@ -199,3 +199,88 @@ def test_with_little_time_left_the_leader_is_confirmed():
     coming = upcoming(candidates, trials, repeat=3, last=True)
     assert coming is not None
     assert coming.stage == "confirm"
+
+
+def pooled(candidates, measure, places=4, repeat=3, lasts=lambda _: 1):
+    """Run the race on so many places at the same time; the trials and the time that it took."""
+    trials, running, now = [], {}, 0
+    while True:
+        for place in (str(number) for number in range(places)):
+            beside = [one for one, _ in running.values()]
+            if place in running or not (
+                coming := upcoming(candidates, trials, repeat=repeat, running=beside, place=place)
+            ):
+                continue
+            assert (
+                coming.candidate.name not in {one.candidate.name for one in beside}
+                or coming.stage == "confirm"
+            )
+            running[place] = coming, now + lasts(coming.candidate)
+        if not running:
+            return trials, now
+        now = min(end for _, end in running.values())
+        for place, (done, end) in sorted(running.items()):
+            if end == now:
+                del running[place]
+                trials.append(
+                    Trial(
+                        candidate=done.candidate.name, stage=done.stage, value=measure(done.candidate, place), unit="",
+                        seconds=1.0, directory=".", place=place,
+                    )
+                )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_on_several_places_it_finds_the_same_in_less_time(seed):
+    chance = random.Random(seed)
+    candidates = single_changes()
+    trials, seconds = pooled(
+        candidates,
+        lambda one, _: speed(one) * chance.gauss(1, 0.01),
+        lasts=lambda _: chance.uniform(0.8, 1.2),
+    )
+    found = verdict(candidates, trials)
+    best = max(speed(Candidate(name="", sets=sets, parameters={}, because="")) for sets in combined_knobs())
+    assert found is not None
+    assert found.sure
+    assert speed(found.winner) > 0.97 * best
+    alone = race(candidates, lambda one: speed(one) * chance.gauss(1, 0.01))
+    assert seconds < 0.6 * len(alone)
+
+
+def combined_knobs():
+    return [dict(zip(KNOBS, values, strict=True)) for values in product(*KNOBS.values())]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_nodes_of_another_speed_are_no_gain(seed):
+    """Each pair of confirming trials is on one node, and each node is as fast as it is."""
+    chance = random.Random(seed)
+    candidates = single_changes()
+    nodes = {str(number): chance.choice([0.9, 1.0]) for number in range(4)}
+    trials, _ = pooled(candidates, lambda _, place: 100 * nodes[place] * chance.gauss(1, 0.005))
+    found = verdict(candidates, trials)
+    assert found is None or not found.sure
+    confirmed = [(one.place, one.candidate == DEFAULT) for one in trials if one.stage == "confirm"]
+    assert all(confirmed.count((place, True)) == confirmed.count((place, False)) for place in nodes)
+
+
+def test_all_combinations_that_ran_are_candidates():
+    candidates = single_changes()
+    trials, _ = pooled(candidates, lambda one, _: speed(one))
+    assert {one.candidate for one in trials} <= {one.name for one in everyone(candidates, trials)}
+
+
+def test_a_pair_that_a_lost_node_left_open_is_completed_elsewhere():
+    candidates = single_changes()
+    trials, _ = pooled(candidates, lambda one, _: speed(one))
+    done = [one for one in trials if one.stage == "confirm"]
+    left = [one for one in trials if one.stage != "confirm"] + done[1:]
+    missing = done[0].candidate
+    coming = upcoming(candidates, left, repeat=3, place="new")
+    assert coming is not None
+    assert (coming.stage, coming.candidate.name) == ("confirm", missing)
+    done = Trial(
+        candidate=missing, stage="confirm", value=1.0, unit="", seconds=1.0, directory=".", place="new"
+    )
+    assert upcoming(candidates, [*left, done], repeat=3, place="new") is None
