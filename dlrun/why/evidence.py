@@ -20,6 +20,7 @@ from dlrun.jobs.records.validation import run_state
 from dlrun.model.text import digits
 from dlrun.system.paths import open_regular, read_bytes
 from dlrun.why import own_patterns, set_up
+from dlrun.why.context import steps
 from dlrun.why.known.form import Evidence, Pattern
 from dlrun.why.matching import Table
 from dlrun.why.passing_messages import COPYING
@@ -182,18 +183,6 @@ def _worth(code: int) -> int:
     return _ENDED_WITH.get(code, 0 if code > 128 else _SILENT)
 
 
-_STEP_CANCELLED = re.compile(r"\*\*\* STEP \S+ ON \S+ CANCELLED AT ")
-_TERMINATING = re.compile(r"^srun: .*_step_signal: Terminating StepId")
-"""That srun ends a step."""
-_BY_SRUN = re.compile(rf"^srun: error: \S+: tasks? \S+: |{_TERMINATING.pattern}")
-"""How srun reports an ended task, and that it therefore ends the step (src/api/step_launch.c, src/plugins/launch/slurm)."""
-
-_ENDED_ALONG = re.compile(
-    rf"{_STEP_CANCELLED.pattern}|^srun: error: \S+: tasks? [\d,-]+: (?:Killed|Terminated)"
-)
-"""What follows from that."""
-
-
 def _may_follow(evidence: Evidence | None) -> bool:
     """Whether the evidence may be a consequence of another process's end."""
     return evidence is not None and (evidence.pattern.consequence or is_general(evidence.pattern))
@@ -246,7 +235,7 @@ def _verdict(log: log_files.Log, most: int, table: Table) -> Evidence | None:
     own = own_evidence(log)
     if own is not None and not own.pattern.consequence:
         return own
-    return verdict(without_ends_by_srun(tail(log, most)), table, log.name) or own
+    return verdict(tail(log, most), table, log.name) or own
 
 
 def _cancelled_step(log: log_files.Log | None, table: Table) -> Evidence | None:
@@ -257,8 +246,8 @@ def _cancelled_step(log: log_files.Log | None, table: Table) -> Evidence | None:
     if log is None:
         return None
     lines = tail(log, TAIL)
-    at = next((number for number, line in enumerate(lines) if _STEP_CANCELLED.search(line)), len(lines))
-    if any(_BY_SRUN.search(line) for line in lines[:at]):
+    at = next((number for number, line in enumerate(lines) if steps.STEP_CANCELLED.search(line)), len(lines))
+    if any(steps.BY_SRUN.search(line) for line in lines[:at]):
         return None
     found = verdict(lines[: at + 1], table, log.name)
     return found if found is not None and found.pattern.cause == "step-cancelled" else None
@@ -316,12 +305,6 @@ def _before_copies(log: log_files.Log, lines: list[str]) -> list[str]:
     if log.role is not None or ((run_state(log.run) or {}).get("exit_code") or 0) <= 1:
         return lines
     return list(itertools.takewhile(lambda line: not line.startswith(_COPIES), lines))
-
-
-def without_ends_by_srun(lines: list[str]) -> list[str]:
-    """Lines without what follows where srun ends a step after one of its tasks: others are killed, the step is cancelled."""
-    at = next((number for number, line in enumerate(lines) if _TERMINATING.search(line)), len(lines))
-    return lines[:at] + [line for line in lines[at:] if not _ENDED_ALONG.search(line)]
 
 
 def run_number(log: log_files.Log) -> int:

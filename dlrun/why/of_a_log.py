@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from dlrun.why import set_up
-from dlrun.why.evidence import HEAD, TAIL, last_of, without_ends_by_srun
+from dlrun.why.evidence import HEAD, TAIL, last_of
 from dlrun.why.matching import Table
 from dlrun.why.verdict import verdict
 
@@ -40,7 +40,7 @@ def explain(log: str, text: str) -> LogCause:
     lines = text.splitlines()
     table = Table()
     last = last_of(lines)
-    found = verdict(without_ends_by_srun(lines), table, log)
+    found = verdict(lines, table, log)
     if found is None:
         means = "it has no known error message" if last else "it is empty"
         step = "see what was printed before its last lines, and the logs of other processes"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 
 from dlrun.why import reported
-from dlrun.why.context import attempts, barriers
+from dlrun.why.context import attempts, barriers, prefixes, steps
 from dlrun.why.known.form import Evidence
 from dlrun.why.matching import Match, Table, below, is_claimed, is_harmless
 from dlrun.why.patterns import EXCEPTION, FRAMED, is_general
@@ -39,9 +39,10 @@ _WRAPPER = re.compile(
 """Exceptions that only say that another process or call failed: the detail has its own line."""
 _RECOVERED = re.compile(
     r"(?i:\b(?:re-?try(?:ing)?|trying again|skip(?:ping|ped)?|ignor(?:ing|ed)|fall(?:ing|s)? ?back|attempt \d"
-    r"|reduc(?:ing|ed)|halv(?:ing|ed)|disabl(?:ing|ed)|continu(?:ing|es?)|recovered|succeeded)\b)"
+    r"|reduc(?:ing|ed)|halv(?:ing|ed)|disabl(?:ing|ed)|continu(?:ing|es?)|recovered|succeeded"
+    r"|using \S+ instead|no errors?)\b)|(?i:\berrors?\b[\"']?\s*[:=]\s*[\d.]+(?:e-?\d+)?\s*(?:$|[|,;}]))"
 )
-"""Words of a program that continues after an error."""
+"""Words of a program that continues after an error; and of a measure that is called one."""
 _AFTER = 3
 """Lines after an error in which a program may announce that it continues, or that it prints before it ends."""
 _SEVERE = frozenset(
@@ -147,20 +148,26 @@ def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     The last block of errors counts, since a program continues after earlier ones; in it the earliest, since later ones follow
     from it; of consequences the earliest with the least grade. `passing` errors count only in an exception or if none follows.
     """
+    whole = [*map(plain, lines)]
+    lines = steps.without_ends(prefixes.stripped(whole))
     found = _of_one(lines, table, log)
-    return found and attempts.first_cause(found, lines, partial(_of_one, table=table, log=log), grade)
+    if found is not None:
+        found = attempts.first_cause(found, lines, partial(_of_one, table=table, log=log), grade)
+    return found and prefixes.restored(found, whole)
 
 
 def _of_one(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     """The same, whatever the number of attempts in the log."""
-    whole = lines
-    lines = _without_asides(_without_code(lines))
+    whole, all_of_it = lines, _without_code(lines)
+    lines = _without_asides(all_of_it)
     found = _found(lines, table, log)
+    if found is None and len(lines) < len(all_of_it):
+        lines = all_of_it
+        found = _found(lines, table, log)
     if found is None:
         return None
-    lines = [*map(plain, lines)]
     if found.pattern.cause == EXCEPTION.cause:
-        found = reported.raised(found, lines, [*map(plain, whole)])
+        found = reported.raised(found, lines, whole)
     else:
         found = reported.explained(reported.completed(found, lines), lines, _WRAPPER.search)
         found = barriers.counted(found, lines, reported.index(found.line, lines))
@@ -206,7 +213,7 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     chained = within = False
     printed: deque[str] = deque(maxlen=_AFTER)
     # From the end: the first match is the last message, and mostly few lines are read.
-    before = iter(map(plain, reversed(lines)))
+    before = reversed(lines)
     for line in before:
         distance += 1
         within ^= _RULE.search(line) is not None
@@ -257,7 +264,7 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
         # A process that crashed before a peer was lost is why; one that was ended is not.
         crashed = consequence is not None and after > raised and grade(consequence) < _LEAST_OF_PEERS
         return consequence if crashed and grade(exception) == 2 else exception
-    end = [plain(line) for line in lines[-_BLOCK:]]
+    end = lines[-_BLOCK:]
     passes = partial(_is_no_cause, table)
     if consequence is not None and consequence.pattern.cause not in _AFTER_A_MESSAGE:
         return _marked_before(consequence, end, passes) or consequence
@@ -324,21 +331,21 @@ def _is_code(line: str, before: str) -> bool:
 
 
 def _without_asides(lines: Sequence[str]) -> Sequence[str]:
-    """Lines without the exceptions that Python only mentions; all of them, if there is nothing else."""
+    """Lines without the exceptions that Python only mentions."""
     if not any(
         "xception ignored " in line or "exitfuncs:" in line or "Logging error" in line for line in lines
     ):
         return lines
     kept: list[str] = []
     aside = False
-    for line in map(plain, lines):
+    for line in lines:
         if _ASIDE.match(line):
             aside = True
         elif not aside:
             kept.append(line)
         elif reported.RAISED.match(line):
             aside = False
-    return kept if any(map(reported.RAISED.match, kept)) else lines
+    return kept
 
 
 def _earliest(

@@ -252,6 +252,7 @@ WRITERS = (
                     "DNN library is not found",
                     "No valid engine configs for {1}",
                     "DNN library initialization failed",
+                    "Fail to find the dnn implementation",
                     "but JAX was built against version",
                     "Unable to load any of {libcudnn",
                     "Could not load library libcudnn{}. Error: {1}",

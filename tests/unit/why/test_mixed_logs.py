@@ -1,0 +1,120 @@
+"""`dlrun why` on a cause among what others print: launchers' prefixes, counts of errors, progress bars, what follows an end."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from dlrun.why.matching import Table
+from dlrun.why.verdict import verdict
+from tests.unit.why.test_reported import asked
+
+FRAME = 'Traceback (most recent call last):\n  File "/w/train.py", line 90, in step\n'
+ROOTS = {
+    "gpu-memory": f"{FRAME}    loss.backward()\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB.\n",
+    "disk-full": f"{FRAME}    torch.save(state, path)\nOSError: [Errno 28] No space left on device\n",
+    "missing-module": f"{FRAME}    import flash_attn\nModuleNotFoundError: No module named 'flash_attn'\n",
+    "exception": f"{FRAME}    y = batch['labels_']\nKeyError: 'labels_'\n",
+    "checkpoint-mismatch": f"{FRAME}    model.load_state_dict(state)\n"
+    "RuntimeError: Error(s) in loading state_dict for Net:\n\tsize mismatch for fc.weight: copying a param with shape"
+    " torch.Size([10, 512]) from checkpoint, the shape in current model is torch.Size([100, 512]).\n",
+    "fabric": "n1:1:9 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<41231> with status=12 opcode=0 len=0 vendor err"
+    f" 129 (Recv)\n{FRAME}    dist.all_reduce(x)\n"
+    "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n",
+    "killed": "/var/spool/slurmd/job00123/slurm_script: line 22: 81232 Killed                  python train.py --cfg a.yaml\n",
+    "walltime": "slurmstepd: error: *** JOB 4711 ON n12 CANCELLED AT 2024-01-03T03:00:11 DUE TO TIME LIMIT ***\n",
+}
+BENIGN = """0 errors, 0 warnings
+error_rate=0.1 top5_error: 0.05
+step 100 | loss 2.1 | validation error: 0.231
+checked 1000 files: no errors found, failed: 0
+2024-01-03 12:00:01 INFO retrying after timeout (attempt 2) ... ok
+WARNING: connection to tracker timed out; retrying in 5 s
+INFO download of shard 3 failed: Connection reset by peer; retrying ... ok
+resuming after out of memory in the previous run with batch 16
+CUDA out of memory handling: enabled
+on_error: ignore   killed: no   oom: 0   nan_check: true
+{"errors": 0, "timeout": 1800, "loss": 2.31}
+Permission denied counter: 0
+disk full threshold 95 %: 31 % used
+FutureWarning: `torch.cuda.amp.autocast(args...)` is deprecated. Please use `torch.amp.autocast('cuda', args...)` instead.
+E0103 12:00:00.000001 123 cuda_dnn.cc:8310] Unable to register cuDNN factory: Attempting to register factory for plugin cuDNN
+Could not find TensorRT
+n1:77:101 [0] NCCL INFO NET/Plugin: Plugin load returned 2 : libnccl-net.so: cannot open shared object file: No such file
+No module named 'apex'; using torch.optim instead
+Failed to import flash_attn, falling back to sdpa
+skipping bad sample 17: UnidentifiedImageError: cannot identify image file
+"""
+AFTER = """WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 4021 closing signal SIGTERM
+[rank0]:[W1120 ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been destroyed before we destruct it.
+Exception ignored in atexit callback: <function _exit_function at 0x7f>
+Traceback (most recent call last):
+  File "/e/lib/python3.10/multiprocessing/util.py", line 360, in _exit_function
+    p.join()
+KeyboardInterrupt:
+srun: error: n1: task 3: Exited with exit code 1
+srun: Terminating StepId=77.0
+slurmstepd: error: *** STEP 77.0 ON n1 CANCELLED AT 2024-01-03T03:00:11 ***
+srun: error: n1: tasks 0-2: Terminated
+"""
+STEPS = "".join(f"step {n} | loss {3 - n / 100:.2f} | lr 1e-4\n" for n in range(60))
+BAR = "\r".join(f"Epoch 1: {n}%|{'#' * (n // 10)}| {n}/100 [00:10<01:00, 3.1it/s]" for n in range(100))
+PREFIXES = (
+    "",
+    "[rank3]: ",
+    "[default3]:",
+    "[1,3]<stderr>:",
+    "3: ",
+    " 3: ",
+    "n12: ",
+    "[3] ",
+    "2024-01-03 12:00:01 ",
+    "2024-01-03T12:00:01.123456789Z ",
+    "Wed Jan  3 12:00:01 2024[1,3]<stderr>:",
+    "(Worker pid=123, ip=10.0.0.1) ",
+    "[rank: 3] ",
+    "stderr: ",
+    "pod-3 | ",
+    "12:00:01.123 [rank3] ",
+    "\x1b[31m\x1b[1m",
+    "\x00",
+)
+"""Of torchrun, mpirun, srun, pdsh, Hydra, collectors of logs, Horovod, Ray, Lightning, accelerate, Docker; colours, UTF-16."""
+
+
+@pytest.mark.parametrize("cause", ROOTS)
+def test_the_cause_is_found_among_what_others_print(cause):
+    root = ROOTS[cause]
+    mixes = (root, STEPS + BENIGN + root, f"{BAR}\n{BENIGN}{BAR}\n{root}{AFTER}")
+    wrong, table = [], Table()
+    for number, (text, prefix) in enumerate(itertools.product(mixes, PREFIXES)):
+        before = text.splitlines(keepends=True)
+        found = verdict([prefix + line.rstrip("\r\n") for line in before], table, "x")
+        if (found.pattern.cause if found else None) != cause:
+            # Three lines are too few to know that each has the prefix.
+            wrong += [(number, prefix, found and found.line)] if len(before) > 4 else []
+    assert wrong == []
+
+
+def test_a_count_of_errors_and_what_a_program_works_around_is_no_cause():
+    assert verdict((STEPS + BENIGN).splitlines(), Table(), "x") is None
+    for line in BENIGN.splitlines():
+        found = verdict([*STEPS.splitlines(), line], Table(), "x")
+        assert found is None, line
+
+
+def test_the_line_is_shown_as_the_log_has_it(tmp_path):
+    log = "".join(f"[1,3]<stderr>:{line}" for line in (STEPS + ROOTS["disk-full"]).splitlines(keepends=True))
+    found = asked(tmp_path, {0: log}, [0])
+    assert (found.cause, found.line) == (
+        "disk-full",
+        "[1,3]<stderr>:OSError: [Errno 28] No space left on device",
+    )
+
+
+def test_lines_of_one_kind_in_a_log_keep_their_level():
+    log = "".join(
+        f"2024-01-03 12:00:{n:02d} WARNING cannot reach cache-{n}: Connection refused\n" for n in range(9)
+    )
+    assert verdict(log.splitlines(), Table(), "x") is None
