@@ -13,7 +13,7 @@ from dlrun.jobs.records.jobs import Job
 from dlrun.model.job import JobStatus, State
 from dlrun.model.nearest import nearest
 from dlrun.model.record import record
-from dlrun.system.paths import read_bytes
+from dlrun.system.paths import text_of
 from dlrun.usage.job import copy_records
 from dlrun.usage.samples import recordings
 
@@ -63,7 +63,7 @@ def place(chosen: Selection, rank: int | None, node: str | None) -> Place:
         copy_records(job)
     run = job.run_directory(task)
     where = {one.node: set(one.cores) for one in recordings(run, latest=True)}
-    nodes = _hosts(run) or list(where)
+    nodes = [*dict.fromkeys(text_of(run / "hosts", _MOST).split())] or list(where)
     if not nodes:
         raise Invalid(
             f"the nodes of job `{job.directory.name}` are not known yet",
@@ -101,15 +101,6 @@ def _running(job: Job, task: int | None) -> None:
             ended=False,
             help=f"`dlrun status {name}` shows when it does",
         )
-
-
-def _hosts(run: Path) -> list[str]:
-    """The hosts of a run, in the order of ranks; empty if they are not known here."""
-    try:
-        lines = read_bytes(run / "hosts", _MOST).decode(errors="replace").split()
-    except OSError:
-        return []
-    return list(dict.fromkeys(lines))
 
 
 def _named(node: str, nodes: list[str]) -> str:

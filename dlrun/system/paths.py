@@ -135,6 +135,14 @@ def read_bytes(path: Path, most: int) -> bytes:
     return data
 
 
+def text_of(path: Path, most: int, errors: str = "replace") -> str:
+    """A regular file's text; empty if it cannot be read, or has more than `most` bytes."""
+    try:
+        return read_bytes(path, most).decode("utf-8", errors)
+    except OSError:
+        return ""
+
+
 def runnable(program: Path, below: Path) -> Path:
     """The path of a program for another interpreter: itself, or for one inside `dlrun.pyz` a copy in a private directory.
 

@@ -20,7 +20,7 @@ from dlrun.model.plan import Plan
 from dlrun.model.text import digits
 from dlrun.node.common import cache_lines
 from dlrun.plan.metrics.spec import THROUGHPUT
-from dlrun.system.paths import open_regular
+from dlrun.system.paths import text_of
 from dlrun.usage.phases import Phases, seeded_nodes, start_up
 from dlrun.usage.samples import recordings
 
@@ -150,7 +150,7 @@ def _reason(run: Path) -> str | None:
         lines = _found(log, cache_lines.STORE_NOT_USED, cache_lines.NOT_USED, cache_lines.DAMAGED)
         return lines[0] if lines else _NONE if log.startswith("dlrun: job ") else None
     numbers = sorted(int(path.name[11:]) for path in run.glob("not-seeded-*") if digits(path.name[11:]))
-    hosts = _hosts(run)
+    hosts = text_of(run / "hosts", _LOG).split()
     names = [hosts[number] for number in numbers if number < len(hosts)]
     if not names:
         return "the compiled code of earlier jobs did not reach the nodes"
@@ -158,14 +158,6 @@ def _reason(run: Path) -> str | None:
     lines = _found(_end(run, f"stage-{numbers[0]}.log"), cache_lines.BY_ITSELF)
     why = f": {lines[-1].removeprefix(cache_lines.BY_ITSELF.format(''))}" if lines else ""
     return f"the compiled code of earlier jobs did not reach {', '.join(names[:_NAMED])}{more}{why}"
-
-
-def _hosts(run: Path) -> list[str]:
-    try:
-        with open_regular(run / "hosts") as file:
-            return file.read(_LOG).decode("utf-8", "replace").split()
-    except OSError:
-        return []
 
 
 def _end(run: Path, name: str) -> str:

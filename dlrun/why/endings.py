@@ -12,7 +12,7 @@ from dlrun.jobs.clusters import batch, clients
 from dlrun.jobs.records.jobs import Job
 from dlrun.model.job import Ending, JobStatus, State
 from dlrun.model.text import digits
-from dlrun.system.paths import read_bytes
+from dlrun.system.paths import read_bytes, text_of
 from dlrun.system.process import answer
 from dlrun.why.patterns import BY_STATE
 
@@ -76,9 +76,7 @@ def without_results(run: Path, plan: Mapping[str, object]) -> str:
         return ""
     if (kept / "none").exists():  # the script has copied them, or named them in its log
         return ""
-    hosts: list[str] = []
-    with suppress(OSError):
-        hosts = read_bytes(run / "hosts", _MOST).decode("utf-8", "replace").split()
+    hosts = text_of(run / "hosts", _MOST).split()
     left = ", ".join(host for node, host in enumerate(hosts) if not _done(kept / str(node)))
     return f" (no word of the results on {left}: what has not come is still there)" if left else ""
 

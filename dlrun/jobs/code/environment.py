@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from dlrun.jobs.code import reach
 from dlrun.model.plan import Plan
 from dlrun.model.program import ContainerPlan
-from dlrun.system.paths import home, read_bytes
+from dlrun.system.paths import home, read_bytes, text_of
 
 _LOCKS = ("uv.lock", "pylock.toml", "poetry.lock", "pdm.lock", "pixi.lock", "conda-lock.yml", "Pipfile.lock")
 _LARGEST_LOCK = 16 << 20
@@ -140,11 +140,8 @@ def _of_conda(name: str) -> Path | None:
 
 def _python(prefix: Path) -> str | None:
     """The version of a prefix's Python, from its own files."""
-    with suppress(OSError):
-        if match := _VERSION.search(
-            read_bytes(prefix / "pyvenv.cfg", 1 << 16).decode("utf-8", errors="replace")
-        ):
-            return match[1]
+    if match := _VERSION.search(text_of(prefix / "pyvenv.cfg", 1 << 16)):
+        return match[1]
     for path in sorted(prefix.glob("conda-meta/python-3*.json")):
         if match := re.fullmatch(r"python-(3[0-9.]*)-.*", path.stem):
             return match[1]

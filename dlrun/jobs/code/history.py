@@ -16,7 +16,7 @@ from dlrun.jobs.records.validation import MOST, read_json
 from dlrun.model.record import record
 from dlrun.model.text import digits
 from dlrun.model.units import many
-from dlrun.system.paths import read_bytes
+from dlrun.system.paths import text_of
 
 STARTS = "code-starts"
 """In a run's directory: what each of its starts has found (`_dlrun_record_code` in templates/lib/code.sh)."""
@@ -39,12 +39,8 @@ class Start:
 
 def starts(run: Path) -> list[Start]:
     """The starts of a run, in order; lines that dlrun does not write are skipped."""
-    try:
-        lines = read_bytes(run / STARTS, MOST).decode("utf-8", errors="surrogateescape").splitlines()
-    except OSError:
-        return []
     found: list[tuple[tuple[int, ...], list[tuple[str, str]]]] = []
-    for line in lines:
+    for line in text_of(run / STARTS, MOST, "surrogateescape").splitlines():
         words = line.split(" ")
         if words[0] == "start" and len(words) == 5 and all(map(digits, words[1:])):
             found.append((tuple(map(int, words[1:])), []))

@@ -12,19 +12,15 @@ from dlrun.jobs.records.validation import MOST
 from dlrun.model.hostlist import expand, fold
 from dlrun.model.plan import Directive, Plan
 from dlrun.model.text import digits
-from dlrun.system.paths import read_bytes
+from dlrun.system.paths import text_of
 
 FILE = "bad-nodes"
 
 
 def read(directory: Path, now: float | None = None) -> dict[str, str]:
     """Node -> reason, for nodes that are still to be excluded; now: seconds since 1970."""
-    try:
-        lines = read_bytes(directory / FILE, MOST).decode("utf-8", "replace").splitlines()
-    except OSError:
-        return {}
     found = {}
-    for line in lines:
+    for line in text_of(directory / FILE, MOST).splitlines():
         host, until, why = (*line.split(maxsplit=2), "", "", "")[:3]
         if digits(until) and int(until) > (time.time() if now is None else now):
             found[host] = why

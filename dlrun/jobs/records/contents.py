@@ -17,7 +17,7 @@ from dlrun.model.data import DATE, FileList
 from dlrun.model.record import record
 from dlrun.model.units import Bytes
 from dlrun.render.written_names import expand
-from dlrun.system.paths import open_regular, read_bytes
+from dlrun.system.paths import open_regular, text_of
 
 _MOST = 64 << 20
 _OF_NODE = re.compile(r"(usage/)([^/]+)\.jsonl|(placement/)([^/]+)")
@@ -283,10 +283,8 @@ class _Code:
         return False
 
     def _read(self) -> None:
-        text = b""
-        with suppress(OSError):
-            text = read_bytes(self._directory / "code" / "snapshot.sha256", _MOST)
-        self._list = FileList.parse(text.decode("utf-8", "surrogateescape"))
+        text = text_of(self._directory / "code" / "snapshot.sha256", _MOST, "surrogateescape")
+        self._list = FileList.parse(text)
         for name in (*self._list.files, *self._list.links):
             parts = name.split("/")
             self._directories |= {"".join(f"{part}/" for part in parts[:n]) for n in range(len(parts))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dlrun.jobs.records import submission, validation
-from dlrun.system.paths import read_bytes
+from dlrun.system.paths import read_bytes, text_of
 
 ID = "job-id"
 """The ids of a job that resubmits itself, written by its script."""
@@ -27,8 +27,5 @@ def latest(directory: Path) -> str | None:
 def earlier(directory: Path) -> list[str]:
     """The ids under which the job was submitted and ran before; unreadable ones are left out."""
     submitted = submission.read(directory).get("job_id")
-    try:
-        followed = read_bytes(directory / _FOLLOWED, _MOST).decode("ascii", "replace").split()
-    except OSError:
-        followed = []
+    followed = text_of(directory / _FOLLOWED, _MOST).split()
     return [*([submitted] if isinstance(submitted, str) else []), *followed]

@@ -29,6 +29,7 @@ from dlrun.render.written_names import written_names
 from dlrun.site.verify.compare import compare_check, compare_nodes
 from dlrun.site.verify.network import interfaces_of
 from dlrun.site.verify.report import Checked, NodeRanks
+from dlrun.system.paths import text_of
 from dlrun.system.process import run as run_program
 from dlrun.system.writing import append_to
 
@@ -172,10 +173,7 @@ def _marked(lines: Iterable[str], mark: str) -> dict[int, dict[str, Any]]:
 
 def hosts_of(run: Path) -> list[str]:
     """The job's nodes, as recorded at its start; empty if it never started."""
-    try:
-        return [line.partition(".")[0] for line in (run / "hosts").read_text(encoding="utf-8").split()]
-    except OSError:
-        return []
+    return [line.partition(".")[0] for line in text_of(run / "hosts", 1 << 20).split()]
 
 
 # Run a check in the allocation of this shell instead of a separate job.

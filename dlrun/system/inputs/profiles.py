@@ -25,7 +25,7 @@ from dlrun.model.origin import Layer
 from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.record import record
 from dlrun.system.inputs.text import read_text, yaml_files
-from dlrun.system.paths import NO_HOME, expanded, fault, home, read_bytes
+from dlrun.system.paths import NO_HOME, expanded, fault, home, read_bytes, text_of
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -237,9 +237,5 @@ def _pbs_conf(here: Machine) -> Path:
 
 def _first(path: Path, pattern: str) -> str | None:
     """The first group of the first match in a file; None without a file or match."""
-    try:
-        text = read_bytes(path, MAX_BYTES).decode("utf-8", errors="replace")
-    except OSError:
-        return None
-    match = re.search(pattern, text, re.IGNORECASE | re.MULTILINE)
+    match = re.search(pattern, text_of(path, MAX_BYTES), re.IGNORECASE | re.MULTILINE)
     return match[1] if match else None
