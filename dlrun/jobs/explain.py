@@ -9,6 +9,7 @@ from dlrun.config.hints import keys
 from dlrun.errors import Invalid
 from dlrun.fabrics import table
 from dlrun.fabrics.rules import condition_text
+from dlrun.grouping import grouped
 from dlrun.jobs.submission.prepare import Prepared
 from dlrun.model.nearest import nearest
 from dlrun.model.plan import Plan, Variable
@@ -96,9 +97,8 @@ def knowledge(name: str) -> list[Explanation]:
     if not about:
         return []
     does = table.descriptions().get(name) or table.descriptions()[about[0].name]
-    libraries: dict[Explanation, list[str]] = {}  # a rule that several libraries share is printed once
-    for rule in about:
-        libraries.setdefault(_known(rule, "{}"), []).append(rule.library)
+    # A rule that several libraries share is printed once.
+    libraries = grouped((_known(rule, "{}"), rule.library) for rule in about)
     known = [replace(one, rule=one.rule.replace("{}", " and ".join(of))) for one, of in libraries.items()]
     return [Explanation(key=name, value="", because="", does=does), *known]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dlrun.errors import DlrunError, Invalid, OperationFailed
+from dlrun.grouping import grouped
 from dlrun.model.record import record
 from dlrun.model.text import digits
 
@@ -141,10 +142,7 @@ def command_line(pid: int) -> list[str]:
 
 def descendants(pid: int) -> list[int]:
     """A process and every process below it, each before its children."""
-    children: dict[int, list[int]] = {}
-    for one in processes():
-        if fields := _status(one):
-            children.setdefault(int(fields[1]), []).append(one)
+    children = grouped((int(fields[1]), one) for one in processes() if (fields := _status(one)))
     found = [pid]
     for one in found:
         found += children.get(one, ())

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from dlrun.grouping import grouped
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _WIDEST = 30
@@ -18,10 +20,11 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, a section per heading, all with the same column of descriptions."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)) is not None:
-                sections.setdefault(getattr(param, "heading", "Options"), []).append(record)
+        sections: dict[str, list[tuple[str, str]]] = grouped(
+            (getattr(param, "heading", "Options"), record)
+            for param in self.get_params(ctx)
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)) is not None
+        )
         width = min(_WIDEST, max(len(name) for rows in sections.values() for name, _ in rows))
         for title, rows in sections.items():
             with formatter.section(title):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from dlrun.grouping import grouped
 from dlrun.terminal.help_page import examples
 from dlrun.terminal.options import complete_jobs, json_option
 from dlrun.terminal.printing import echo, emit, notice
@@ -139,9 +140,7 @@ def _others(later: Sequence[ProcessEnd]) -> str:
     """How the other processes failed, by role and exit code: `; then rank 0,2-3 with 1`."""
     from dlrun.model.cpuset import format_list
 
-    groups: dict[tuple[str, int], list[int]] = {}
-    for one in later:
-        groups.setdefault((one.role, one.code), []).append(one.rank)
+    groups = grouped(((one.role, one.code), one.rank) for one in later)
     endings = [
         f"{role} {format_list(sorted(ranks))} with {_code(code)}" for (role, code), ranks in groups.items()
     ]

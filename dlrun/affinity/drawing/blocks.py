@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlrun.affinity.drawing.boxes import ANSI, Cell, NumaPart, Use, scene
+from dlrun.grouping import grouped
 from dlrun.model.placement import Placement
 from dlrun.model.topology import Topology
 
@@ -17,13 +18,8 @@ WIDTH = 32
 def blocks(placement: Placement, topology: Topology, *, colour: bool) -> str:
     """The picture, with a legend in the last line."""
     shown = scene(placement, topology)
-    nic_ranks: dict[str, list[int]] = {}
-    gpu_ranks: dict[int, list[int]] = {}
-    for rank in placement.ranks:
-        if rank.nic:
-            nic_ranks.setdefault(rank.nic, []).append(rank.rank)
-        for gpu in rank.gpus:
-            gpu_ranks.setdefault(gpu, []).append(rank.rank)
+    nic_ranks = grouped((rank.nic, rank.rank) for rank in placement.ranks)
+    gpu_ranks = grouped((gpu, rank.rank) for rank in placement.ranks for gpu in rank.gpus)
     lines = []
     for package in shown.packages:
         lines.append(f"package {package.package}")

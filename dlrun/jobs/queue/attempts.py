@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from dlrun.grouping import grouped
 from dlrun.jobs.queue import status
 from dlrun.jobs.records import jobs, validation
 from dlrun.jobs.records.jobs import RERUNS, Job
@@ -51,13 +52,11 @@ def attempts(job: Job) -> list[list[Attempt]]:
     """For each run all attempts, the first one first."""
     chain = [(job, tuple(range(job.array or 1))), *reruns(job)]
     known = status.of([one for one, _ in chain])
-    found: dict[int, list[Attempt]] = {}
-    for one, points in chain:
-        # A job that was never submitted has no statuses.
-        for index, (point, current) in enumerate(zip(points, known[one.directory], strict=False)):
-            found.setdefault(point, []).append(
-                Attempt(one, index if one.array is not None else None, current)
-            )
+    found = grouped(
+        (point, Attempt(one, index if one.array is not None else None, current))
+        for one, points in chain  # a job that was never submitted has no statuses
+        for index, (point, current) in enumerate(zip(points, known[one.directory], strict=False))
+    )
     return [found[point] for point in sorted(found)]
 
 

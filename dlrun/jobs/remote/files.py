@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from dlrun.errors import OperationFailed
+from dlrun.grouping import grouped
 from dlrun.jobs.code import store
 from dlrun.jobs.records import directories, ownership
 from dlrun.model.data import DATE, Snapshot
@@ -214,9 +215,7 @@ def write_stream(
 
 def _times(laid: Iterable[SentFile]) -> str:
     """The time of files, `@SECONDS`, and their names, each followed by NUL."""
-    by_time: dict[int, list[str]] = {}
-    for one in laid:
-        by_time.setdefault(one.mtime_ns // 10**9, []).append(f"{FILES}/{one.name}")
+    by_time = grouped((one.mtime_ns // 10**9, f"{FILES}/{one.name}") for one in laid)
     return "".join(f"{item}\0" for time, names in by_time.items() for item in (f"@{time}", *names))
 
 

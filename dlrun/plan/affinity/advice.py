@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from dlrun.grouping import grouped
 from dlrun.model.cpuset import format_list
 from dlrun.model.placement import PlacementRequest
 from dlrun.model.topology import Core, Nic, Topology
@@ -155,11 +156,12 @@ def _gpus(
 
 
 def _nics(topology: Topology, slots: Sequence[Slot], nics: Sequence[Nic | None]) -> list[str]:
-    far: dict[str, list[int]] = {}
     places = {nic.name: place_of(topology, nic) for nic in topology.nics}
-    for rank, (slot, nic) in enumerate(zip(slots, nics, strict=True)):
-        if nic is not None and places[nic.name].pus and distance(places[nic.name], slot.cores) == REMOTE:
-            far.setdefault(nic.name, []).append(rank)
+    far = grouped(
+        (nic.name, rank)
+        for rank, (slot, nic) in enumerate(zip(slots, nics, strict=True))
+        if nic is not None and places[nic.name].pus and distance(places[nic.name], slot.cores) == REMOTE
+    )
     return [
         f"NIC {name} is on the other package from rank{'s' * (len(ranks) > 1)} {format_list(ranks)}"
         for name, ranks in far.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dlrun.errors import Invalid
+from dlrun.grouping import grouped
 from dlrun.model.placement import PlacementRequest
 from dlrun.model.record import record
 from dlrun.model.topology import Core, Gpu, Nic, Topology
@@ -181,9 +182,7 @@ def _divide_local(
     topology: Topology, wanted: list[Slice], request: PlacementRequest, border: Border
 ) -> tuple[list[Slice], int]:
     """Divide each set of local cores among the ranks that share it; for partly overlapping sets see `equal_slices`."""
-    sharers: dict[tuple[int, ...], list[int]] = {}
-    for rank, cores in enumerate(wanted):
-        sharers.setdefault(tuple(core.pus[0] for core in cores), []).append(rank)
+    sharers = grouped((tuple(core.pus[0] for core in cores), rank) for rank, cores in enumerate(wanted))
     # Partly overlapping sets (one GPU known by its package, another by its NUMA node): dividing each set alone would
     # assign a core twice.
     if sum(map(len, sharers)) > len(set().union(*sharers)):
@@ -205,12 +204,11 @@ def _match(topology: Topology, slices: list[Slice], gpus: list[tuple[int, ...]])
     for owned in gpus:
         local = [core for i in owned for core in near(topology, topology.cores, topology.gpus[i])]
         nodes, packages = {core.numa for core in local}, {core.package for core in local}
-
-        def closeness(part: Slice, nodes: set[int] = nodes, packages: set[int] = packages) -> tuple[int, int]:
-            return sum(core.numa in nodes for core in part), sum(core.package in packages for core in part)
-
-        best = max(range(len(left)), key=lambda i: closeness(left[i]))
-        matched.append(left.pop(best))
+        close = [
+            (sum(core.numa in nodes for core in part), sum(core.package in packages for core in part))
+            for part in left
+        ]
+        matched.append(left.pop(close.index(max(close))))
     return matched
 
 
@@ -224,13 +222,8 @@ def equal_slices(wanted: Sequence[Slice]) -> tuple[list[Slice], int]:
     and Fulkerson).
     """
     # Atoms: the cores that the same ranks may use.
-    sharers: dict[int, tuple[Core, list[int]]] = {}
-    for rank, cores in enumerate(wanted):
-        for core in cores:
-            sharers.setdefault(core.pus[0], (core, []))[1].append(rank)
-    atoms: dict[tuple[int, ...], list[Core]] = {}
-    for core, ranks in sharers.values():
-        atoms.setdefault(tuple(ranks), []).append(core)
+    sharers = grouped((core, rank) for rank, cores in enumerate(wanted) for core in cores)
+    atoms = grouped((tuple(ranks), core) for core, ranks in sharers.items())
     groups = list(atoms)
     given = [dict.fromkeys(range(len(groups)), 0) for _ in wanted]
     free = [len(atoms[group]) for group in groups]

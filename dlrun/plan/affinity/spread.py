@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from dlrun.grouping import grouped
 from dlrun.model.topology import Core
 from dlrun.plan.affinity.split import Slice
 
@@ -22,10 +23,7 @@ def take_pools(cores: Sequence[Core], packages: Sequence[int], total: int) -> Po
     for i, package in enumerate(packages):
         # The total divided by the packages, rounded up for the first ones and down for the others.
         need = (total + len(packages) - 1 - i) // len(packages)
-        groups: dict[tuple[int, int], list[Core]] = {}
-        for core in cores:
-            if core.package == package:
-                groups.setdefault((core.numa, core.l3), []).append(core)
+        groups = grouped(((core.numa, core.l3), core) for core in cores if core.package == package)
         if need > sum(map(len, groups.values())):
             return None
         pools[package] = [_take_one(groups) for _ in range(need)]

@@ -17,6 +17,7 @@ from dlrun.errors import Invalid
 from dlrun.fabrics import rules
 from dlrun.fabrics.rules import JobTraits, job_libraries
 from dlrun.fabrics.table import Rule, rules_for
+from dlrun.grouping import grouped
 from dlrun.model.origin import Origin
 from dlrun.model.problem import InvalidFile, Problem, by_place
 from dlrun.model.site import Site
@@ -127,19 +128,18 @@ def proof_lines(of: Sequence[Proof]) -> Iterator[str]:
     """
     if not any(one.text for one in of):
         return
-    sections: dict[str, list[Proof]] = {}
-    for one in of:
-        first, _, rest = one.fact.partition(".")
-        name = f"{first}.{rest.partition('.')[0]}" if first in ("partitions", "qos", "node_types") else first
-        sections.setdefault(name, []).append(one)
-    lines: dict[tuple[str, str], list[str]] = {}
-    for name, proved in sections.items():
-        lines.setdefault((name.partition(".")[0], summary(proved)), []).append(name)
+    sections = grouped((_section(one.fact), one) for one in of)
+    lines = grouped(((name.partition(".")[0], summary(proved)), name) for name, proved in sections.items())
     named = [(_joined(names), text) for (_, text), names in lines.items()]
     yield "proof of the values:"
     width = max(len(name) for name, _ in named)
     for name, text in named:
         yield f"  {name:<{width}}  {text}"
+
+
+def _section(fact: str) -> str:
+    first, _, rest = fact.partition(".")
+    return f"{first}.{rest.partition('.')[0]}" if first in ("partitions", "qos", "node_types") else first
 
 
 def _joined(names: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from dlrun.grouping import grouped
 from dlrun.model.hostlist import expand
 from dlrun.schedulers.flux import flux
 from dlrun.site.profile.facts import Cluster, Nodes, Queue, json_of, kind_name
@@ -61,9 +62,7 @@ def _kinds(text: str, members: Mapping[str, frozenset[str]]) -> list[Nodes]:
         for rank in _numbers(part["rank"]):
             shapes[rank] = (_count(children.get("core", "")), _count(children.get("gpu", "")))
     hosts = [host for folded in data["nodelist"] for host in expand(folded)]
-    alike: dict[tuple[int, int], list[str]] = {}
-    for rank, host in zip(sorted(shapes), hosts, strict=False):
-        alike.setdefault(shapes[rank], []).append(host)
+    alike = grouped((shapes[rank], host) for rank, host in zip(sorted(shapes), hosts, strict=False))
     kinds: list[Nodes] = []
     for (cores, gpus), names in alike.items():
         kinds.append(

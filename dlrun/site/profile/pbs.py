@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dlrun.errors import OperationFailed
+from dlrun.grouping import grouped
 from dlrun.schedulers.pbs import qstat
 from dlrun.site.profile.facts import Cluster, Nodes, Queue, json_of, kind_name, whole_number
 
@@ -122,9 +123,8 @@ def _open(queues: Stanzas, manager: str) -> list[str]:
 
 
 def _kinds(nodes: Stanzas, *, torque: bool) -> list[Nodes]:
-    found: dict[_Shape, list[str]] = {}
-    for name, node in nodes.items():
-        found.setdefault(_torque_shape(node) if torque else _shape(node), []).append(name)
+    shape_of = _torque_shape if torque else _shape
+    found = grouped((shape_of(node), name) for name, node in nodes.items())
     kinds: list[Nodes] = []
     for shape, names in found.items():
         ready = sorted(names, key=lambda name: nodes[name].get("state", "free") != "free")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from dlrun.grouping import grouped
 from dlrun.model.text import digits
 from dlrun.site.profile.facts import Cluster, Nodes, Queue, kind_name, whole_number
 
@@ -122,13 +123,8 @@ def _time(text: str | None) -> str | None:
 
 def _kinds(nodes: Iterable[Mapping[str, str]]) -> list[Nodes]:
     """The kinds of nodes, named after the common part of their host names."""
-    found: dict[tuple[object, ...], list[Mapping[str, str]]] = {}
-    for node in nodes:
-        key = tuple(
-            node.get(k)
-            for k in ("Sockets", "CoresPerSocket", "ThreadsPerCore", "RealMemory", "Gres", "CPUSpecList")
-        )
-        found.setdefault(key, []).append(node)
+    shape = ("Sockets", "CoresPerSocket", "ThreadsPerCore", "RealMemory", "Gres", "CPUSpecList")
+    found = grouped((tuple(map(node.get, shape)), node) for node in nodes)
     kinds: list[Nodes] = []
     for alike in found.values():
         first = alike[0]

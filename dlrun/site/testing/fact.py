@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from dlrun.grouping import grouped
 from dlrun.model.origin import Origin
 
 Verdict = Literal["holds", "differs", "not seen"]
@@ -29,9 +30,7 @@ class Fact:
 
 def merged(facts: Iterable[Fact]) -> list[Fact]:
     """One verdict per key: `differs` in any place wins, then `holds`."""
-    found: dict[tuple[str, Origin | None], list[Fact]] = {}
-    for fact in facts:
-        found.setdefault((fact.key, fact.origin), []).append(fact)
+    found = grouped(((fact.key, fact.origin), fact) for fact in facts)
     result = []
     for same in found.values():
         worst = min(_RANK[fact.verdict] for fact in same)

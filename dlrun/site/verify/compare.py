@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from dlrun.grouping import grouped
 from dlrun.model.cpuset import format_list, parse_list
 from dlrun.model.placement import Placement, RankPlacement
 from dlrun.model.plan import FabricCheck, Plan
@@ -38,9 +39,7 @@ def compare_check(
     """
     request, placement = plan.request, plan.binding.placement
     # By node, to find cores that two of its ranks share.
-    of_host: dict[str, list[Report]] = {}
-    for its in found.values():
-        of_host.setdefault(its["host"], []).append(its)
+    of_host: dict[str, list[Report]] = grouped((its["host"], its) for its in found.values())
     limits = _usual_limits(found.values())
     checked = []
     for rank in range(request.ranks):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dlrun import grouping
 from dlrun.model.cpuset import format_list
 
 Report = Mapping[str, Any]
@@ -62,10 +63,7 @@ class NodeRanks:
 
 def grouped(ranks: Sequence[Checked]) -> list[tuple[str, Difference]]:
     """(ranks, difference) of each distinct difference, with ranks as `rank 3` or `ranks 0-7,9`, by first rank."""
-    found: dict[tuple[str, str], list[int]] = {}
-    for one in ranks:
-        for its in one.differences:
-            found.setdefault((its.what, its.cause), []).append(one.rank)
+    found = grouping.grouped(((its.what, its.cause), one.rank) for one in ranks for its in one.differences)
     return [
         (f"rank{'s' if len(who) > 1 else ''} {format_list(who)}", Difference(what=what, cause=cause))
         for (what, cause), who in found.items()

@@ -7,7 +7,7 @@ from itertools import product
 from statistics import median
 
 from dlrun.model.record import record
-from dlrun.trials.scale.table import Run
+from dlrun.trials.scale.table import Run, by_size
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Ratio:
 
 def compare(first: Iterable[Run], second: Iterable[Run]) -> tuple[Ratio, ...]:
     """The ratios by size. Raises ValueError if the units differ, or the studies have no common size."""
-    left, right = _sizes(first), _sizes(second)
+    left, right = by_size(first), by_size(second)
     units = [{run.unit for runs in side.values() for run in runs} for side in (left, right)]
     if units[0] != units[1]:
         shown = [" and ".join(sorted(unit)) or "nothing" for unit in units]
@@ -42,13 +42,6 @@ def compare(first: Iterable[Run], second: Iterable[Run]) -> tuple[Ratio, ...]:
     if not both:
         raise ValueError("they have no size in common")
     return tuple(_ratio(left[size], right[size]) for size in both)
-
-
-def _sizes(runs: Iterable[Run]) -> dict[tuple[int, int], list[Run]]:
-    found: dict[tuple[int, int], list[Run]] = {}
-    for run in runs:
-        found.setdefault((run.ranks, run.nodes), []).append(run)
-    return found
 
 
 def _ratio(first: Sequence[Run], second: Sequence[Run]) -> Ratio:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
+from dlrun.grouping import grouped
 from dlrun.model.record import record
 
 
@@ -50,11 +51,14 @@ class Table:
     below: Row | None
 
 
+def by_size(runs: Iterable[Run]) -> dict[tuple[int, int], list[Run]]:
+    """(ranks, nodes) -> the runs of that size."""
+    return grouped(((run.ranks, run.nodes), run) for run in runs)
+
+
 def tabulate(runs: Iterable[Run], *, samples: float | None = None, bound: float = 0.8) -> Table:
     """The table of a study; `samples` is the number of samples of a training. Raises ValueError for runs in different units."""
-    sizes: dict[tuple[int, int], list[Run]] = {}
-    for run in runs:
-        sizes.setdefault((run.ranks, run.nodes), []).append(run)
+    sizes = by_size(runs)
     units = {run.unit for found in sizes.values() for run in found}
     if len(units) > 1:
         raise ValueError(f"throughput is in {' and in '.join(sorted(units))}")
