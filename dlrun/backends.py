@@ -197,9 +197,8 @@ def _load(kind: str, name: str, table: Mapping[str, str]) -> Any:
         name, table
     )
     known = ", ".join(f"`{n}`" for n in _IN_USE.get(kind, table))
-    message = f"dlrun does not support the {kind} `{name}`"
     raise Invalid(
-        message,
+        f"dlrun does not support the {kind} `{name}`",
         help=f"the nearest is `{near}`"
         if near
         else _ELSEWHERE.get(kind, {}).get(name.lower()) or f"it supports {known}",
@@ -217,6 +216,8 @@ def completed(kind: str, found: Any, elsewhere: str = "") -> Any:
     missing = sorted(name for name in defaults.MEMBERS if not hasattr(back_end, name)) if elsewhere else ()
     if missing:
         lacks = ", ".join(f"`{name}`" for name in missing)
-        message = f"{kind} `{elsewhere}` of another package does not support this version of dlrun: it lacks {lacks}"
-        raise Invalid(message, help="install a version of that package that supports it")
+        raise Invalid(
+            f"{kind} `{elsewhere}` of another package does not support this version of dlrun: it lacks {lacks}",
+            help="install a version of that package that supports it",
+        )
     return back_end

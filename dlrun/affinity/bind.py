@@ -255,8 +255,7 @@ def start_process(
             start_new_session=True,
         )
     except OSError as error:
-        message = f"cannot run `{command[0]}`: {error.strerror}"
-        raise Invalid(message) from None
+        raise Invalid(f"cannot run `{command[0]}`: {error.strerror}") from None
 
 
 def free_port() -> int:

@@ -116,8 +116,7 @@ class LazyGroup(click.Group):
                 if near
                 else "`dlrun --help` lists the commands"
             )
-            message = f"no such command: `{name}`"
-            raise UsageError(message, help=hint)
+            raise UsageError(f"no such command: `{name}`", help=hint)
         found, command, rest = super().resolve_command(ctx, args)
         name = ALIASES.get(name, name)
         if command is not None and (form := chosen(name, command, rest)) is not None:

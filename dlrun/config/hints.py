@@ -92,8 +92,7 @@ def read(hint: Any) -> Hint:
         return Hint(values=read(arguments[1]))
     if origin in {typing.Union, types.UnionType}:
         return _union([read(a) for a in arguments if a is not type(None)], nothing=type(None) in arguments)
-    message = f"no file can express {hint}"
-    raise TypeError(message)
+    raise TypeError(f"no file can express {hint}")
 
 
 def _union(members: list[Hint], *, nothing: bool) -> Hint:

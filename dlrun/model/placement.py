@@ -100,8 +100,9 @@ class Reserve:
         try:
             return cls(cpus=parse_list(words))
         except ValueError:
-            message = f"`{text}` is neither a CPU list, `first-core-per-l3` nor `N-per-node`"
-            raise ValueError(message) from None
+            raise ValueError(
+                f"`{text}` is neither a CPU list, `first-core-per-l3` nor `N-per-node`"
+            ) from None
 
     def pus(self, topology: Topology) -> tuple[int, ...]:
         """The reserved PUs of a node, ascending; always whole cores."""

@@ -91,8 +91,7 @@ class Defaults:
         for line in reversed(stdout.splitlines()):
             if re.fullmatch(self.ID, line.strip()):
                 return line.strip()
-        message = f"{self.CLIENT} printed no job id"
-        raise OperationFailed(message)
+        raise OperationFailed(f"{self.CLIENT} printed no job id")
 
     def recorded(self, word: str) -> str | None:
         """None: ids have one form."""

@@ -140,6 +140,7 @@ def seconds(_context: click.Context, parameter: click.Parameter, text: str | Non
         return float(Duration.parse(text))
     except ValueError as error:
         if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
-            message = f"`{text}` has no unit: write `{text}s`, `{text}m` or `{text}h`"
-            raise click.BadParameter(message, param=parameter) from None
+            raise click.BadParameter(
+                f"`{text}` has no unit: write `{text}s`, `{text}m` or `{text}h`", param=parameter
+            ) from None
         raise click.BadParameter(f"{error}: write it as `90s` or `5m`", param=parameter) from None

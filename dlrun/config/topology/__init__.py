@@ -26,8 +26,7 @@ def read_topology(text: str, *, name: str = "") -> Topology:
                 return _of_facts(data["tree"], name)
             return Topology.from_json(data)
         except (KeyError, TypeError, AttributeError) as error:
-            message = f"not a topology that `dlrun tune-affinity --capture` wrote: {error}"
-            raise ValueError(message) from None
+            raise ValueError(f"not a topology that `dlrun tune-affinity --capture` wrote: {error}") from None
     if start == "<":
         from dlrun.config.topology.lstopo import read_lstopo  # noqa: PLC0415 - the XML parser is rarely needed
 

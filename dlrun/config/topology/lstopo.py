@@ -41,8 +41,7 @@ def read_lstopo(text: str, *, name: str = "") -> Topology:
     try:
         root = ET.fromstring(text.encode())  # noqa: S314 - no entities: nothing expands
     except (ET.ParseError, LookupError) as error:  # LookupError: unknown encoding
-        message = f"not well-formed XML: {error}"
-        raise ValueError(message) from None
+        raise ValueError(f"not well-formed XML: {error}") from None
     machine = root.find("object")
     if root.tag != "topology" or machine is None:
         raise ValueError("not an `lstopo` XML document: it has no <topology> with an <object>")

@@ -264,9 +264,8 @@ def _refused(scheduler: Scheduler, done: Completed, plan: Plan) -> OperationFail
 def _check_client(plan: Plan) -> None:
     client = backends.scheduler(plan.scheduler).CLIENT
     if shutil.which(client) is None:
-        message = f"`{client}` is not installed here, and site `{plan.site}` needs it to submit"
         raise Invalid(
-            message,
+            f"`{client}` is not installed here, and site `{plan.site}` needs it to submit",
             help="submit on the cluster's login node, or from here over ssh with `--host LOGIN`; `dlrun plan --script` and "
             "`--dry-run` work anywhere",
         )

@@ -155,5 +155,4 @@ def hasher(name: str) -> Hasher:
             "this node has no xxHash",
             "use `--hash auto`, or install libxxhash (or the Python package xxhash)",
         )
-    message = "unknown hash `{}`".format(name)
-    raise Usage(message, "one of auto, {}".format(", ".join(usable())))
+    raise Usage("unknown hash `{}`".format(name), "one of auto, {}".format(", ".join(usable())))

@@ -133,7 +133,6 @@ def verify_block(block: Block, view: memoryview, digests: bytes, manifest: Manif
     else:
         found = b"".join(hasher.digest(view[start:end]) for _, start, end in file_ranges(block, manifest))
     if found != digests:
-        message = "received a damaged block with `{}`".format(
-            manifest.path(block.first).decode("utf-8", "replace")
+        raise Damaged(
+            "received a damaged block with `{}`".format(manifest.path(block.first).decode("utf-8", "replace"))
         )
-        raise Damaged(message)

@@ -140,8 +140,9 @@ async def _add_up(server: socket.socket, secret: bytes, world: int) -> int:
                 await link.send({"sum": total, "time": time.time()})
     except asyncio.TimeoutError:
         missing = [str(rank) for rank in range(1, world) if rank not in numbers]
-        message = "rank {} did not connect within {:.0f} s".format(", ".join(missing[:8]), TIMEOUT)
-        raise OSError(message) from None
+        raise OSError(
+            "rank {} did not connect within {:.0f} s".format(", ".join(missing[:8]), TIMEOUT)
+        ) from None
     finally:
         listener.close()
         for _, link in numbers.values():

@@ -59,10 +59,11 @@ class Arriving(io.RawIOBase):
         while self.read(_PIECE):
             pass
         if self._hash.hexdigest() != digest:
-            message = "the archive `{}` has {}{}, not the checksum that was given".format(
-                self.name, "sha256:", self._hash.hexdigest()
+            raise Damaged(
+                "the archive `{}` has {}{}, not the checksum that was given".format(
+                    self.name, "sha256:", self._hash.hexdigest()
+                )
             )
-            raise Damaged(message)
 
     def close(self) -> None:
         """Close the file and its directory."""

@@ -69,17 +69,23 @@ def evict(argv: List[str]) -> None:
     area = Area(given.to, make=False)
     if given.name is not None:
         if area.published(set_name(given.name)) is None:
-            message = "there is no data set `{}` in `{}`".format(given.name, given.to)
-            raise NodeError(message, "`dlrun stage-data --list` lists them")
+            raise NodeError(
+                "there is no data set `{}` in `{}`".format(given.name, given.to),
+                "`dlrun stage-data --list` lists them",
+            )
         if not eviction.remove(area, set_name(given.name)):
             _refuse_others(area, set_name(given.name))
             if set_name(given.name) not in uses.recorded(area):
-                message = "dlrun has no record of having staged `{}` in `{}`: it is kept".format(
-                    given.name, given.to
+                raise NodeError(
+                    "dlrun has no record of having staged `{}` in `{}`: it is kept".format(
+                        given.name, given.to
+                    ),
+                    "if it is a copy that you made, remove it yourself",
                 )
-                raise NodeError(message, "if it is a copy that you made, remove it yourself")
-            message = "`{}` is in use or being copied".format(given.name)
-            raise NodeError(message, "`dlrun stage-data --list` shows which job")
+            raise NodeError(
+                "`{}` is in use or being copied".format(given.name),
+                "`dlrun stage-data --list` shows which job",
+            )
         gone = [set_name(given.name)]
     elif given.quota is not None:
         gone = [e.name for e in eviction.make_room(area, given.quota, 0, 0, b"")]
@@ -88,10 +94,9 @@ def evict(argv: List[str]) -> None:
         if space.free(area.directory) < given.free:
             # The removed sets are reported even when they did not free enough.
             _print_removed(gone, given.json)
-            message = "{} are free, not {}".format(
-                text.size(space.free(area.directory)), text.size(given.free)
+            raise NodeError(
+                "{} are free, not {}".format(text.size(space.free(area.directory)), text.size(given.free))
             )
-            raise NodeError(message)
     _print_removed(gone, given.json)
 
 
@@ -128,8 +133,10 @@ def verify(argv: List[str]) -> None:
     area, name = Area(given.to, make=False), set_name(given.name)
     found = warm.load(area, name)
     if found is None:
-        message = "there is no data set `{}` in `{}`".format(given.name, given.to)
-        raise NodeError(message, "`dlrun stage-data --list` lists them")
+        raise NodeError(
+            "there is no data set `{}` in `{}`".format(given.name, given.to),
+            "`dlrun stage-data --list` lists them",
+        )
     tree, blocks = os.open(warm.tree_path(area, name), DIRECTORY_FLAGS), Blocks(found)
     shape = layout_of(found.info["strategy"], tree, found, blocks, name)
     read_back(shape, found, blocks, hashing.hasher(found.info["hash"]), warm.locks(found))
@@ -146,9 +153,9 @@ def verify(argv: List[str]) -> None:
 def _refuse_others(area: Area, name: bytes) -> None:
     """Raise NodeError if a set has files that dlrun did not write."""
     if area.others(name):
-        message = "`{}` is kept: {}".format(name.decode("ascii"), _described(area, name))
         raise NodeError(
-            message, "move these files to another directory, or remove them, and repeat the command"
+            "`{}` is kept: {}".format(name.decode("ascii"), _described(area, name)),
+            "move these files to another directory, or remove them, and repeat the command",
         )
 
 

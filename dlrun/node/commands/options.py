@@ -21,8 +21,7 @@ _SPANS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 def _quantity(given: str, units: "dict[str, int]", pattern: str, kind: str) -> float:
     match = re.match(pattern, given.strip().lower())
     if not match:
-        message = "`{}` is not {}".format(given, kind)
-        raise Usage(message)
+        raise Usage("`{}` is not {}".format(given, kind))
     return float(match.group(1)) * units[match.group(2)]
 
 
@@ -36,8 +35,7 @@ def start_condition(given: str) -> StartCondition:
     else:
         found = StartCondition(files=int(files.group(1))) if files else StartCondition(size=size(words))
     if found.fraction > 1 or not (found.fraction or found.files or found.size):
-        message = "--start is `{}`: it must be more than zero, and at most 100%".format(given)
-        raise Usage(message)
+        raise Usage("--start is `{}`: it must be more than zero, and at most 100%".format(given))
     return found
 
 
@@ -339,8 +337,7 @@ def stage_arguments(argv: List[str]) -> argparse.Namespace:
     if found.hosts is not None and (not 0 < found.port < 65536 or not found.secret):
         raise Usage("--hosts needs --port and --secret", "the same on every node")
     if scheme(found.source) and scheme(found.source) not in SCHEMES:
-        message = "`{}` is not a path, and none of {}://".format(found.source, "://, ".join(SCHEMES))
-        raise Usage(message)
+        raise Usage("`{}` is not a path, and none of {}://".format(found.source, "://, ".join(SCHEMES)))
     if (found.url_from or found.header_from) and scheme(found.source) not in ("http", "https"):
         raise Usage("--url-from and --header-from need a source that begins with https:// or http://")
     if scheme(found.source) and (found.strategy == "part" or (found.strategy == "shard" and found.hosts)):

@@ -89,8 +89,9 @@ class StageOut:
     def run(self) -> None:
         """Copy everything; raises SourceFault for files that changed meanwhile, NodeError for a passed deadline."""
         if self.target.exists() and not self.given.update:
-            message = "`{}` already exists".format(self.given.to)
-            raise NodeError(message, "--update copies new and changed files into it")
+            raise NodeError(
+                "`{}` already exists".format(self.given.to), "--update copies new and changed files into it"
+            )
         if self.given.low_priority:
             read_blocks.lower_priority()
         fault = self._copy_round()
@@ -156,8 +157,9 @@ class StageOut:
         try:
             return os.open(self.target.name, DIRECTORY_FLAGS, dir_fd=self.target.directory)
         except OSError as fault:
-            message = "`{}` is not a writable directory: {}".format(self.given.to, fault.strerror)
-            raise NodeError(message) from None
+            raise NodeError(
+                "`{}` is not a writable directory: {}".format(self.given.to, fault.strerror)
+            ) from None
 
     def _create_target(self, manifest: Manifest) -> int:
         os.mkdir(self.target.name, manifest.dir_modes[0] | 0o700, dir_fd=self.target.directory)

@@ -48,14 +48,14 @@ def fix_scripts(area: Area, name: bytes, source: str) -> int:
     """Write the fixed scripts and return their number; NodeError if the set is missing or not an environment."""
     directory = area.published(name)
     if directory is None:
-        message = "there is no data set `{}`".format(name.decode("ascii"))
-        raise NodeError(message)
+        raise NodeError("there is no data set `{}`".format(name.decode("ascii")))
     root = tree_path(area, name)
     try:
         scripts = open_below(directory, b"data/bin", DIRECTORY_FLAGS)
     except OSError:
-        message = "`{}` is not a Python environment: it has no `bin`".format(os.fsdecode(root))
-        raise NodeError(message) from None
+        raise NodeError(
+            "`{}` is not a Python environment: it has no `bin`".format(os.fsdecode(root))
+        ) from None
     with contextlib.suppress(FileExistsError):
         os.mkdir(_BIN, 0o755 if area.shared else 0o700, dir_fd=directory)
     target = os.open(_BIN, DIRECTORY_FLAGS, dir_fd=directory)

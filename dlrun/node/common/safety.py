@@ -98,8 +98,7 @@ def _resolve(path: bytes, make: bool, links: int) -> bytes:
                 os.mkdir(component, 0o700)
             status = os.lstat(component)
         if part == b".." or not links:
-            message = "`{}` is not a plain path".format(text.name(path))
-            raise Unsafe(message)
+            raise Unsafe("`{}` is not a plain path".format(text.name(path)))
         if not _trusted(status):
             raise _refuse(component, status)
         if stat.S_ISLNK(status.st_mode):
@@ -173,17 +172,19 @@ def read_secret(path: str) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as fault:
-        message = "the secret file `{}` cannot be read: {}".format(path, fault.strerror)
-        raise NodeError(message) from None
+        raise NodeError("the secret file `{}` cannot be read: {}".format(path, fault.strerror)) from None
     with closing(descriptor):
         status = os.fstat(descriptor)
         if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-            message = "the secret file `{}` is not private".format(path)
-            raise Unsafe(message, "it must be owned by you, with mode 0600")
+            raise Unsafe(
+                "the secret file `{}` is not private".format(path), "it must be owned by you, with mode 0600"
+            )
         secret = os.read(descriptor, 4096).strip()
     if len(secret) < 16:
-        message = "the secret in `{}` is shorter than 16 bytes".format(path)
-        raise Unsafe(message, "create one with `openssl rand -hex 32`")
+        raise Unsafe(
+            "the secret in `{}` is shorter than 16 bytes".format(path),
+            "create one with `openssl rand -hex 32`",
+        )
     return secret
 
 

@@ -14,12 +14,13 @@ def read(path: str) -> List[str]:
         with open(path, encoding="utf-8") as file:
             lines = [line.partition("#")[0].strip() for line in file]
     except OSError as fault:
-        message = "the host list `{}` cannot be read: {}".format(path, fault.strerror)
-        raise Usage(message) from None
+        raise Usage("the host list `{}` cannot be read: {}".format(path, fault.strerror)) from None
     found = [line for line in lines if line]
     if len(set(found)) != len(found):
-        message = "the host list `{}` names a host twice".format(path)
-        raise Usage(message, "write one line per node: a node runs one node program")
+        raise Usage(
+            "the host list `{}` names a host twice".format(path),
+            "write one line per node: a node runs one node program",
+        )
     return found
 
 
@@ -28,8 +29,10 @@ def address(host: str) -> Address:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as fault:
-        message = "cannot resolve the host `{}`: {}".format(host, fault)
-        raise NodeError(message, "the host list must have names that resolve on every node") from None
+        raise NodeError(
+            "cannot resolve the host `{}`: {}".format(host, fault),
+            "the host list must have names that resolve on every node",
+        ) from None
     family, _, _, _, where = min(found, key=lambda entry: entry[0] != socket.AF_INET)
     return int(family), str(where[0])
 
@@ -43,8 +46,10 @@ def listen(where: Address, port: int) -> socket.socket:
         listener.bind((where[1], port))
     except OSError as fault:
         listener.close()
-        message = "cannot listen on {} port {}: {}".format(where[1], port, fault.strerror)
-        raise NodeError(message, "give another --port, or this node's own address with --bind") from None
+        raise NodeError(
+            "cannot listen on {} port {}: {}".format(where[1], port, fault.strerror),
+            "give another --port, or this node's own address with --bind",
+        ) from None
     # A long queue: a port scan may open hundreds of connections, and must not keep out the other nodes.
     listener.listen(1024)
     listener.setblocking(False)

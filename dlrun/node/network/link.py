@@ -94,8 +94,7 @@ async def exactly(connection: socket.socket, count: int, timeout: float = math.i
             # At most 1 MiB at a time: each call allocates a buffer of the requested size, which the sender chooses.
             part = await within(timeout, loop.sock_recv(connection, min(count, 1 << 20)))
         except asyncio.TimeoutError:
-            message = "nothing received for {:.0f} s".format(timeout)
-            raise ConnectionAbortedError(message) from None
+            raise ConnectionAbortedError("nothing received for {:.0f} s".format(timeout)) from None
         if not part:
             raise ConnectionResetError("the connection ended")
         parts.append(part)
@@ -129,8 +128,7 @@ async def connect(
         return await within(timeout, _authenticate(connection, where, port, secret, introduction))
     except asyncio.TimeoutError:
         _close_socket(connection)
-        message = "no answer in {:.0f} s".format(timeout)
-        raise ConnectionAbortedError(message) from None
+        raise ConnectionAbortedError("no answer in {:.0f} s".format(timeout)) from None
     except BaseException:
         _close_socket(connection)
         raise

@@ -36,8 +36,7 @@ def choose(count: int, size: float, rate: float) -> str:
 def group(names: List[str], index: int, readers: int) -> Tuple[List[str], int]:
     """(hosts of the chain of a node, its index there): the host list is cut into `readers` chains of equal length."""
     if not 0 <= index < len(names):
-        message = "--index {} is not one of the {} hosts".format(index, len(names))
-        raise Usage(message)
+        raise Usage("--index {} is not one of the {} hosts".format(index, len(names)))
     count = max(1, min(readers, len(names)))
     starts = [len(names) * k // count for k in range(count + 1)]
     mine = next(k for k in range(count) if starts[k] <= index < starts[k + 1])

@@ -90,9 +90,9 @@ class Archive:
             self.kind = "tar"
         if not self.kind:
             self.close()
-            message = "`{}` is not an archive that can be unpacked".format(path)
             raise SourceFault(
-                message, "tar, alone or with gzip, bzip2, xz or zstd, or zip; else leave out `unpack`"
+                "`{}` is not an archive that can be unpacked".format(path),
+                "tar, alone or with gzip, bzip2, xz or zstd, or zip; else leave out `unpack`",
             )
 
     def close(self) -> None:
@@ -130,10 +130,10 @@ class Archive:
 
     def refuse(self, name: bytes, why: str) -> SourceFault:
         """The error for a member that is not unpacked."""
-        message = "the archive `{}` is not unpacked: its member `{}` {}".format(
-            self.path, text.name(name), why
+        return SourceFault(
+            "the archive `{}` is not unpacked: its member `{}` {}".format(self.path, text.name(name), why),
+            "make the archive again without it, or stage a directory",
         )
-        return SourceFault(message, "make the archive again without it, or stage a directory")
 
     def _relative(self, path: bytes, name: bytes) -> bytes:
         """The path without what is not needed; raises SourceFault, which names the member, if it leads out."""
@@ -233,11 +233,11 @@ class Archive:
         try:
             self._process = subprocess.Popen([self.kind, "-dc"], stdin=self._file, stdout=subprocess.PIPE)
         except OSError:
-            message = "node {} cannot unpack `{}`: it has no `{}`".format(
-                os.uname().nodename, self.path, self.kind
-            )
             raise SourceFault(
-                message, "load it in the job (`environment.modules`), or compress with gzip"
+                "node {} cannot unpack `{}`: it has no `{}`".format(
+                    os.uname().nodename, self.path, self.kind
+                ),
+                "load it in the job (`environment.modules`), or compress with gzip",
             ) from None
         return self._process.stdout  # type: ignore[return-value]
 
@@ -278,9 +278,9 @@ class Archive:
 
 def damaged(path: str, why: str) -> SourceFault:
     """The error for an archive that cannot be read to its end."""
-    message = "the archive `{}` is damaged: {}".format(path, why)
     return SourceFault(
-        message, "compare it with its publisher's checksum (`checksums: sha256:...`), or fetch it again"
+        "the archive `{}` is damaged: {}".format(path, why),
+        "compare it with its publisher's checksum (`checksums: sha256:...`), or fetch it again",
     )
 
 

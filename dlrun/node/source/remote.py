@@ -84,11 +84,12 @@ def list_source(url: str, access: Access, log: Log) -> SourceListing:
     try:
         found = objects.parse(client.name, place.partition("/")[2] + "/" * ("/" in place), output)
     except (ValueError, TypeError):
-        message = "`{}` listed `{}` in a form that is not known".format(client.name, url)
-        raise SourceFault(message, "use another version of it, or another client") from None
+        raise SourceFault(
+            "`{}` listed `{}` in a form that is not known".format(client.name, url),
+            "use another version of it, or another client",
+        ) from None
     if not found:
-        message = "`{}` has no objects".format(url)
-        raise SourceFault(message, "name a prefix, which is read as a directory")
+        raise SourceFault("`{}` has no objects".format(url), "name a prefix, which is read as a directory")
     _check_keys(url, [one.key for one in found])
     lines = ["{} {} {} {}".format(one.time, one.etag, one.size, one.key) for one in found]
     size = sum(one.size for one in found)
@@ -113,8 +114,10 @@ def _check_keys(url: str, keys: List[str]) -> None:
             if above is not None:
                 why = "lies below the object `{}`, and a file cannot be a directory, too".format(above)
         if why:
-            message = "the object `{}` of `{}` cannot be a file: its key {}".format(key, url, why)
-            raise SourceFault(message, "rename it, or stage prefixes without it")
+            raise SourceFault(
+                "the object `{}` of `{}` cannot be a file: its key {}".format(key, url, why),
+                "rename it, or stage prefixes without it",
+            )
 
 
 def _reach_endpoint(url: str, log: Log) -> None:
@@ -142,10 +145,12 @@ def _reach_endpoint(url: str, log: Log) -> None:
                 )
             )
             time.sleep(attempt)
-    message = "`{}` cannot be read from node {}: {}".format(
-        url, os.uname().nodename, "`{}`: {}".format(shown(endpoint), why)
+    raise SourceFault(
+        "`{}` cannot be read from node {}: {}".format(
+            url, os.uname().nodename, "`{}`: {}".format(shown(endpoint), why)
+        ),
+        "the server of AWS_ENDPOINT_URL does not answer, or not from compute nodes",
     )
-    raise SourceFault(message, "the server of AWS_ENDPOINT_URL does not answer, or not from compute nodes")
 
 
 def _list_web(url: str, access: Access, log: Log) -> SourceListing:
@@ -153,9 +158,9 @@ def _list_web(url: str, access: Access, log: Log) -> SourceListing:
     web = WebSource(url, access, log)
     seen = web.look()
     if not seen.etag and not seen.modified:
-        message = "`{}` has neither an ETag nor a time".format(web.url)
         raise SourceFault(
-            message, "a change could not be detected: download it to the shared file system instead"
+            "`{}` has neither an ETag nor a time".format(web.url),
+            "a change could not be detected: download it to the shared file system instead",
         )
     return SourceListing(
         _identity([seen.etag, seen.modified, str(seen.size)]), max(0, seen.size), "Python", False, seen
@@ -199,15 +204,16 @@ def fetch(url: str, to: str, wanted: List[Object]) -> bool:
 
 def changed(url: str) -> SourceFault:
     """The error for a source that changes while it is downloaded."""
-    message = "the source changed while it was copied: `{}`".format(shown(url))
-    return SourceFault(message, "run again once it no longer changes")
+    return SourceFault(
+        "the source changed while it was copied: `{}`".format(shown(url)),
+        "run again once it no longer changes",
+    )
 
 
 def _bucket_path(url: str) -> str:
     path = url.partition("://")[2].rstrip("/")
     if not path or path.startswith("/"):
-        message = "`{}` names no bucket".format(url)
-        raise SourceFault(message, "write s3://BUCKET/PREFIX")
+        raise SourceFault("`{}` names no bucket".format(url), "write s3://BUCKET/PREFIX")
     return path
 
 
@@ -217,9 +223,9 @@ def _client(url: str) -> Client:
         if shutil.which(client.name):
             return client
     names = ", ".join(client.name for client in CLIENTS)
-    message = "node {} has no client that reads `{}` ({})".format(os.uname().nodename, url, names)
     raise SourceFault(
-        message, "load one in the job (`environment.modules`), or stage a copy on the shared file system"
+        "node {} has no client that reads `{}` ({})".format(os.uname().nodename, url, names),
+        "load one in the job (`environment.modules`), or stage a copy on the shared file system",
     )
 
 
@@ -252,8 +258,10 @@ def _run_client(
         message = "`{}` could not read `{}`: {}".format(client.name, url, _reason(output))
         full = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT)]
         if to and any(why in output for why in full):
-            message = "the disk filled up while `{}` was fetched: {}".format(url, _reason(output))
-            raise NoSpace(message, "stage to another disk, or make room on this one")
+            raise NoSpace(
+                "the disk filled up while `{}` was fetched: {}".format(url, _reason(output)),
+                "stage to another disk, or make room on this one",
+            )
         listing = [client.name, *_filled(client.listing, place, "")]
         raise SourceFault(message, "try the same on the node: {}".format(_by_hand(listing)))
     return stdout.decode("utf-8", "surrogateescape")

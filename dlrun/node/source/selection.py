@@ -87,10 +87,12 @@ def outside(source: Source, place: bytes) -> Source:
     if parts[0] != b".." and all(
         path_filter.includes_directory(b"/".join(parts[: k + 1])) for k in range(len(parts))
     ):
-        message = "the staging directory `{}` is inside the source `{}`".format(
-            text.name(os.path.dirname(place)), text.name(source.root)
+        raise Usage(
+            "the staging directory `{}` is inside the source `{}`".format(
+                text.name(os.path.dirname(place)), text.name(source.root)
+            ),
+            "stage to a directory outside it, or leave that one out with --exclude",
         )
-        raise Usage(message, "stage to a directory outside it, or leave that one out with --exclude")
     return source
 
 
@@ -122,11 +124,12 @@ def parse(given: str, include: Sequence[str] = (), exclude: Sequence[str] = ()) 
     parts = path.split(b"/")
     wild = next((i for i, part in enumerate(parts) if _WILD.search(part)), None)
     if wild is None:
-        message = "the source `{}` does not exist".format(text.name(path))
-        raise SourceFault(message, "seen from {}".format(os.uname().nodename))
+        raise SourceFault(
+            "the source `{}` does not exist".format(text.name(path)),
+            "seen from {}".format(os.uname().nodename),
+        )
     # The root is the part before the first wildcard: nothing above it can be selected.
     root = os.path.realpath(b"/".join(parts[:wild]) or b"/")
     if not os.path.isdir(root):
-        message = "the source's directory `{}` does not exist".format(text.name(root))
-        raise SourceFault(message)
+        raise SourceFault("the source's directory `{}` does not exist".format(text.name(root)))
     return Source(root, tuple(parts[wild:]), *filters)

@@ -49,16 +49,20 @@ def survey(
     try:
         walk.run()
     except OSError as fault:
-        message = "the source `{}` cannot be read: {}".format(text.name(source.root), error_text(fault))
-        raise SourceFault(message, "seen from {}".format(os.uname().nodename)) from None
+        raise SourceFault(
+            "the source `{}` cannot be read: {}".format(text.name(source.root), error_text(fault)),
+            "seen from {}".format(os.uname().nodename),
+        ) from None
     seconds = time.perf_counter() - began
     made = _columns(walk)
     walk.findings.rate = round(len(made.names) / seconds)
     walk.findings.unreadable += unreadable_files(walk)
     _reject(walk.findings, options)
     if not made.names and (source.parts or source.include or source.exclude):
-        message = "nothing in `{}` is selected".format(text.name(source.root))
-        raise SourceFault(message, "check the glob, `include` and `exclude`")
+        raise SourceFault(
+            "nothing in `{}` is selected".format(text.name(source.root)),
+            "check the glob, `include` and `exclude`",
+        )
     made.info["source"] = source.describe()
     if options.xattrs:
         made.info[ATTRIBUTES] = sorted(map(os.fsdecode, walk.findings.attributes))
@@ -101,13 +105,15 @@ def _reject(findings: Findings, options: Options) -> None:
     if findings.unreadable:
         first = findings.unreadable[0]
         count = len(findings.unreadable)
-        message = "{:,} {} of the source cannot be read: {} ({})".format(
-            count,
-            "entry" if count == 1 else "entries",
-            text.names([path for path, _ in findings.unreadable]),
-            first[1],
+        raise SourceFault(
+            "{:,} {} of the source cannot be read: {} ({})".format(
+                count,
+                "entry" if count == 1 else "entries",
+                text.names([path for path, _ in findings.unreadable]),
+                first[1],
+            ),
+            "make it readable, or leave it out with `exclude` (--exclude)",
         )
-        raise SourceFault(message, "make it readable, or leave it out with `exclude` (--exclude)")
     if options.skip_special:
         return
     for paths, what in (
@@ -115,8 +121,10 @@ def _reject(findings: Findings, options: Options) -> None:
         (findings.privileged, "set-user-id, set-group-id or sticky modes"),
     ):
         if paths:
-            message = "the source holds {}: {}".format(what, text.names(paths))
-            raise SourceFault(message, "leave them out with `exclude` (--exclude)")
+            raise SourceFault(
+                "the source holds {}: {}".format(what, text.names(paths)),
+                "leave them out with `exclude` (--exclude)",
+            )
 
 
 def _columns(walk: Walk) -> Manifest:
@@ -236,7 +244,9 @@ def lost_properties(findings: Findings, options: Options) -> List[str]:
 def require_size(source: str, found: int, expected: Optional[int]) -> None:
     """Raise SourceFault if the size of a whole source differs from the expected one by more than `TOLERANCE`."""
     if expected is not None and abs(found - expected) > expected * TOLERANCE:
-        message = "the source `{}` has {}, not the {} that were expected".format(
-            source, text.size(found), text.size(expected)
+        raise SourceFault(
+            "the source `{}` has {}, not the {} that were expected".format(
+                source, text.size(found), text.size(expected)
+            ),
+            "check that the source is complete; if it is, correct the size",
         )
-        raise SourceFault(message, "check that the source is complete; if it is, correct the size")

@@ -40,9 +40,9 @@ def file_name(url: str) -> str:
     """The name of the file at a URL; raises SourceFault if it names none."""
     name = urllib.parse.unquote(urllib.parse.urlsplit(url).path.rpartition("/")[2])
     if name in ("", ".", "..") or "/" in name or "\0" in name:
-        message = "`{}` does not name a file".format(shown(url))
         raise SourceFault(
-            message, "a source on a web server is one file; stage several files as data sets of their own"
+            "`{}` does not name a file".format(shown(url)),
+            "a source on a web server is one file; stage several files as data sets of their own",
         )
     return name
 
@@ -53,16 +53,20 @@ class WebSource:
     def __init__(self, url: str, access: Access, log: Log) -> None:
         parts = urllib.parse.urlsplit(url)
         if "@" in parts.netloc:
-            message = "`{}` has a user name or password".format(shown(url))
-            raise Usage(message, "give them in a header: `credentials: {headers: {Authorization: NAME}}`")
+            raise Usage(
+                "`{}` has a user name or password".format(shown(url)),
+                "give them in a header: `credentials: {headers: {Authorization: NAME}}`",
+            )
         self.url, self._log, self._secret = shown(url), log, bool(access.url or access.headers)
         self._address, self._headers = url, {}  # type: str, Dict[str, str]
         if access.url:
             self._address = _variable(access.url)
             other = urllib.parse.urlsplit(self._address)
             if other[:3] != parts[:3]:
-                message = "the URL in the secret `{}` is not of `{}`".format(access.url, self.url)
-                raise SourceFault(message, "`source:` is the same URL without the part from the `?` on")
+                raise SourceFault(
+                    "the URL in the secret `{}` is not of `{}`".format(access.url, self.url),
+                    "`source:` is the same URL without the part from the `?` on",
+                )
         for header, name in access.headers:
             self._headers[header] = _variable(name)
 
@@ -106,10 +110,12 @@ class WebSource:
                 most = max(most, part.size)
                 if failures >= MAX_ATTEMPTS:
                     size = "{} of {}".format(part.size, part.whole) if part.whole >= 0 else str(part.size)
-                    message = "`{}` broke off after {} bytes, {} times: {}".format(
-                        self.url, size, MAX_ATTEMPTS, part.why
+                    raise SourceFault(
+                        "`{}` broke off after {} bytes, {} times: {}".format(
+                            self.url, size, MAX_ATTEMPTS, part.why
+                        ),
+                        "run again later",
                     )
-                    raise SourceFault(message, "run again later")
                 self._wait(part.why, failures)
             file.flush()
             self._compare(path, part.hashes)
@@ -126,10 +132,12 @@ class WebSource:
                 for data in iter(lambda: file.read(READ_SIZE), b""):
                     found.update(data)
             if found.digest() != expected:
-                message = "`{}` arrived damaged: its {} is {}, the server's {}".format(
-                    self.url, algorithm, found.hexdigest(), binascii.hexlify(expected).decode("ascii")
+                raise SourceFault(
+                    "`{}` arrived damaged: its {} is {}, the server's {}".format(
+                        self.url, algorithm, found.hexdigest(), binascii.hexlify(expected).decode("ascii")
+                    ),
+                    "run again; if it repeats, the file on the server is damaged",
                 )
-                raise SourceFault(message, "run again; if it repeats, the file on the server is damaged")
 
     def _append(self, file: Any, part: "_Part") -> "_Part":
         """Append the server's data to a part of the file, or restart if the file has changed since."""
@@ -200,11 +208,8 @@ class WebSource:
                 if method == "HEAD" and isinstance(fault, http.client.HTTPException):
                     raise
                 if attempt == attempts or isinstance(fault, ValueError):
-                    message = "`{}` cannot be read from node {}: {}".format(
-                        self.url, os.uname().nodename, why
-                    )
                     raise SourceFault(
-                        message,
+                        "`{}` cannot be read from node {}: {}".format(self.url, os.uname().nodename, why),
                         "compute nodes of many clusters cannot reach web servers: download it on a login node",
                     ) from None
             self._wait(why, attempt, wait, attempts)
@@ -277,10 +282,12 @@ class _Refused(Exception):
 def _variable(name: str) -> str:
     value = os.environ.get(name, "").strip()
     if not value or "\n" in value or "\r" in value:
-        message = "the secret `{}` is {} on node {}".format(
-            name, "empty" if not value else "more than one line", os.uname().nodename
+        raise SourceFault(
+            "the secret `{}` is {} on node {}".format(
+                name, "empty" if not value else "more than one line", os.uname().nodename
+            ),
+            "correct its source under `secrets`",
         )
-        raise SourceFault(message, "correct its source under `secrets`")
     return value
 
 

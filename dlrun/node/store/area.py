@@ -30,8 +30,10 @@ _POLL = 0.2  # seconds between attempts to take another job's lock
 def set_name(given: str) -> bytes:
     """The directory name of a data set; raises Usage for an invalid name."""
     if not _NAME.match(given):
-        message = "`{}` is not a valid name of a data set".format(given)
-        raise Usage(message, "letters, digits, `.`, `_` and `-`, at most 128")
+        raise Usage(
+            "`{}` is not a valid name of a data set".format(given),
+            "letters, digits, `.`, `_` and `-`, at most 128",
+        )
     return given.encode("ascii")
 
 
@@ -70,10 +72,9 @@ class Area(TargetDirectory):
         self.control = self._control()
         status = os.fstat(self.control)
         if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-            message = "`{}` must be owned by you and have mode 0700".format(
-                os.fsdecode(self.path + b"/" + CONTROL)
+            raise Unsafe(
+                "`{}` must be owned by you and have mode 0700".format(os.fsdecode(self.path + b"/" + CONTROL))
             )
-            raise Unsafe(message)
 
     def _control(self) -> int:
         """Open the control directory; raises Unsafe if its name is a link or a file."""
@@ -112,10 +113,10 @@ class Area(TargetDirectory):
         end = time.monotonic() + timeout
         while lock is None:
             if time.monotonic() > end:
-                message = "another job has been copying `{}` for {:.0f} s".format(
-                    name.decode("ascii"), timeout
+                raise NodeError(
+                    "another job has been copying `{}` for {:.0f} s".format(name.decode("ascii"), timeout),
+                    "wait until that job ends, or stage under another name",
                 )
-                raise NodeError(message, "wait until that job ends, or stage under another name")
             time.sleep(_POLL)
             lock = self.try_lock(name)
         return lock
@@ -127,12 +128,12 @@ class Area(TargetDirectory):
         except FileNotFoundError:
             return None
         except OSError:
-            message = "`{}` in `{}` is not a data set".format(os.fsdecode(name), os.fsdecode(self.path))
-            raise Unsafe(message) from None
+            raise Unsafe(
+                "`{}` in `{}` is not a data set".format(os.fsdecode(name), os.fsdecode(self.path))
+            ) from None
         if os.fstat(descriptor).st_uid != os.geteuid():
             os.close(descriptor)
-            message = "the data set `{}` belongs to another user".format(os.fsdecode(name))
-            raise Unsafe(message)
+            raise Unsafe("the data set `{}` belongs to another user".format(os.fsdecode(name)))
         return descriptor
 
     def open_unfinished(self, name: bytes) -> int:

@@ -53,10 +53,12 @@ def _require_short(manifest: Manifest, tree: bytes) -> None:
     for entry in range(len(manifest.names)):
         path = manifest.path(entry)
         if len(path) > left:
-            message = "`{}` would have a path of {:,} bytes in `{}`, and the system allows {:,}".format(
-                text.name(manifest.names[entry]), len(tree) + 1 + len(path), text.name(tree), PATH_MAX - 1
+            raise NodeError(
+                "`{}` would have a path of {:,} bytes in `{}`, and the system allows {:,}".format(
+                    text.name(manifest.names[entry]), len(tree) + 1 + len(path), text.name(tree), PATH_MAX - 1
+                ),
+                "use a shorter path for the staging directory, or strategy pack",
             )
-            raise NodeError(message, "use a shorter path for the staging directory, or strategy pack")
 
 
 class Build:
@@ -192,8 +194,7 @@ class Build:
         """Copy the hashes from the journals to the manifest; raises Damaged if a block is missing."""
         found = journal.read(self.directory, self.identity)
         if len(found) != len(self.blocks):
-            message = "{} blocks were not written".format(len(self.blocks) - len(found))
-            raise Damaged(message)
+            raise Damaged("{} blocks were not written".format(len(self.blocks) - len(found)))
         self.manifest.digest_size = self.hasher.size
         self.manifest.digests = b"".join(found[number] for number in range(len(self.blocks)))
 

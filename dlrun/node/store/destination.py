@@ -35,16 +35,19 @@ class ResultsDirectory(TargetDirectory):
                 os.mkdir(self._hidden, 0o700, dir_fd=self.directory)
             self.control = os.open(self._hidden, DIRECTORY_FLAGS, dir_fd=self.directory)
         except OSError as fault:
-            message = "cannot copy results to `{}`: {}".format(text.name(parent), fault.strerror)
-            raise NodeError(message, "its parent directory must exist and be writable") from None
+            raise NodeError(
+                "cannot copy results to `{}`: {}".format(text.name(parent), fault.strerror),
+                "its parent directory must exist and be writable",
+            ) from None
         if os.fstat(self.control).st_uid != os.geteuid():
-            message = "`{}` belongs to another user".format(text.name(self._hidden))
-            raise Unsafe(message)
+            raise Unsafe("`{}` belongs to another user".format(text.name(self._hidden)))
         try:
             fcntl.flock(self.control, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            message = "another process is copying results to `{}` from this node".format(text.name(self.path))
-            raise NodeError(message, "wait until it ends") from None
+            raise NodeError(
+                "another process is copying results to `{}` from this node".format(text.name(self.path)),
+                "wait until it ends",
+            ) from None
 
     def exists(self) -> bool:
         """Whether the destination exists, as a directory or otherwise."""
@@ -61,8 +64,10 @@ class ResultsDirectory(TargetDirectory):
         try:
             os.rename(b"part/data", self.name, src_dir_fd=self.control, dst_dir_fd=self.directory)
         except OSError as fault:
-            message = "cannot create `{}`: {}".format(text.name(self.path), fault.strerror)
-            raise NodeError(message, "--update copies into an existing directory") from None
+            raise NodeError(
+                "cannot create `{}`: {}".format(text.name(self.path), fault.strerror),
+                "--update copies into an existing directory",
+            ) from None
         self.close()
 
     def discard(self, directory: int, name: bytes) -> None:  # noqa: ARG002 - there is one

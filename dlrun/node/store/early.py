@@ -70,8 +70,10 @@ class Early:
         above = open_below(area.directory, directory, DIRECTORY_FLAGS)
         # Remove the remains of an earlier attempt, unless something else is among them.
         if exists(above, name) and _has_others(above, name):
-            message = "`{}` has files that dlrun did not write".format(text.name(directory + b"/" + name))
-            raise NodeError(message, "move them to another directory")
+            raise NodeError(
+                "`{}` has files that dlrun did not write".format(text.name(directory + b"/" + name)),
+                "move them to another directory",
+            )
         area.discard(above, name)
         os.mkdir(name, 0o700, dir_fd=above)
         self._directory = open_below(above, name, DIRECTORY_FLAGS)

@@ -128,10 +128,12 @@ def make_room(
         area, lambda: space.free(area.directory) >= need and (quota is None or total() <= quota), except_set
     )
     if quota is not None and total() > quota:
-        message = "the quota of {} has no room for {} beside the sets in use".format(
-            text.size(quota), text.size(size)
+        raise NoSpace(
+            "the quota of {} has no room for {} beside the sets in use".format(
+                text.size(quota), text.size(size)
+            ),
+            "raise --quota, or wait until the jobs that use other sets end",
         )
-        raise NoSpace(message, "raise --quota, or wait until the jobs that use other sets end")
     return removed
 
 

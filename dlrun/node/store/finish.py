@@ -26,8 +26,10 @@ def finish(root: int, manifest: Manifest, large: List[int]) -> List[str]:
     missing, extra = check_names(root, manifest)
     if missing or extra:
         what = "missing {}" if missing else "unexpected {}"
-        message = "the copy differs from the source: {}".format(what.format(text.names(missing or extra)))
-        raise Damaged(message, "another program changed it; run again")
+        raise Damaged(
+            "the copy differs from the source: {}".format(what.format(text.names(missing or extra))),
+            "another program changed it; run again",
+        )
     finish_directories(root, manifest)
     return lost
 

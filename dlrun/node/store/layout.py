@@ -159,13 +159,16 @@ class TarLayout:
         try:
             status = os.fstat(descriptor)
             if identity(status) != self._made:
-                message = "`{}` was replaced while it was written".format(text.name(self.names[0]))
-                raise Damaged(message, "nothing was published; run again")
-            if status.st_size != self.tar_map.size:
-                message = "`{}` has {} bytes instead of {}".format(
-                    text.name(self.names[0]), status.st_size, self.tar_map.size
+                raise Damaged(
+                    "`{}` was replaced while it was written".format(text.name(self.names[0])),
+                    "nothing was published; run again",
                 )
-                raise Damaged(message)
+            if status.st_size != self.tar_map.size:
+                raise Damaged(
+                    "`{}` has {} bytes instead of {}".format(
+                        text.name(self.names[0]), status.st_size, self.tar_map.size
+                    )
+                )
             write_all(descriptor, memoryview(self.tar_map.directories), 0)
             write_all(descriptor, memoryview(self.tar_map.links), self.tar_map.links_at)
         finally:

@@ -43,8 +43,9 @@ def merge(tree: int, root: int, manifest: Manifest) -> List[bytes]:
             if wanted != name:
                 kept.append(manifest.path(entry))
         except OSError as fault:
-            message = "cannot replace `{}`: {}".format(text.name(manifest.path(entry)), fault.strerror)
-            raise NodeError(message) from None
+            raise NodeError(
+                "cannot replace `{}`: {}".format(text.name(manifest.path(entry)), fault.strerror)
+            ) from None
     source.close()
     target.close()
     return kept

@@ -49,5 +49,4 @@ def verify_set(
     """Raise Damaged, with the paths, if the copy differs from the manifest, except the entries to ignore."""
     wrong = damaged(layout, manifest, blocks, hasher, ignore)
     if wrong:
-        message = "the copy differs from its manifest: {}".format(text.names(wrong))
-        raise Damaged(message)
+        raise Damaged("the copy differs from its manifest: {}".format(text.names(wrong)))

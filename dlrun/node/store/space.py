@@ -48,20 +48,21 @@ def require(descriptor: int, wanted: int, count: int, where: bytes) -> None:
     there = free(descriptor)
     node = os.uname().nodename
     if wanted > there:
-        message = "node {}: `{}` needs {} and has {}{} free".format(
-            node,
-            text.name(where),
-            text.size(wanted),
-            text.size(there),
-            " of memory" if in_memory(descriptor) else "",
-        )
         raise NoSpace(
-            message,
+            "node {}: `{}` needs {} and has {}{} free".format(
+                node,
+                text.name(where),
+                text.size(wanted),
+                text.size(there),
+                " of memory" if in_memory(descriptor) else "",
+            ),
             "remove sets with `dlrun stage-data --evict NAME`, stage to another disk, or use strategy part, shard or in_place",
         )
     left = free_files(descriptor)
     if left is not None and left < count:
-        message = "node {}: `{}` has inodes for {} more files, but the data set needs {}".format(
-            node, text.name(where), left, count
+        raise NoSpace(
+            "node {}: `{}` has inodes for {} more files, but the data set needs {}".format(
+                node, text.name(where), left, count
+            ),
+            "use strategy pack, which stages one file",
         )
-        raise NoSpace(message, "use strategy pack, which stages one file")

@@ -109,8 +109,7 @@ def _reserve(descriptor: int, size: int) -> None:
     # Not os.posix_fallocate: without support by the file system, glibc's version writes the file full of zeros.
     fault = fallocate(descriptor, size)
     if fault in (errno.ENOSPC, errno.EDQUOT):
-        message = "no space for a file of {} bytes".format(size)
-        raise NoSpace(message)
+        raise NoSpace("no space for a file of {} bytes".format(size))
 
 
 def check_names(root: int, manifest: Manifest) -> Tuple[List[bytes], List[bytes]]:

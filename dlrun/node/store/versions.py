@@ -308,10 +308,12 @@ class InPlace:
         target.close()
         missing, extra = check_names(tree, new)
         if missing or extra:
-            message = "the published copy was changed while files were replaced: {}".format(
-                text.names(missing or extra)
+            raise Damaged(
+                "the published copy was changed while files were replaced: {}".format(
+                    text.names(missing or extra)
+                ),
+                "run again",
             )
-            raise Damaged(message, "run again")
         finish_directories(tree, new)
 
 

@@ -70,11 +70,15 @@ class ArchiveSource(FetchedSource):
         try:
             status = os.stat(self.url)
         except OSError as fault:
-            message = "the source `{}` cannot be read: {}".format(self.url, fault.strerror)
-            raise SourceFault(message, "seen from {}".format(os.uname().nodename)) from None
+            raise SourceFault(
+                "the source `{}` cannot be read: {}".format(self.url, fault.strerror),
+                "seen from {}".format(os.uname().nodename),
+            ) from None
         if not stat.S_ISREG(status.st_mode):
-            message = "the source `{}` is not a file, so it cannot be unpacked".format(self.url)
-            raise SourceFault(message, "name one archive, or leave out `unpack`")
+            raise SourceFault(
+                "the source `{}` is not a file, so it cannot be unpacked".format(self.url),
+                "name one archive, or leave out `unpack`",
+            )
         self._mtime = status.st_mtime_ns
         # Many FUSE file systems make up change times at each mount.
         changed = 0 if file_system(status.st_dev).startswith("fuse") else status.st_ctime_ns
@@ -115,15 +119,19 @@ class ArchiveSource(FetchedSource):
             self._remote.download(progress)
             names = os.listdir(self._remote.directory)
             if len(names) != 1:
-                message = "`{}` is {}, not one archive".format(self.url, text.count(len(names), "file"))
-                raise SourceFault(message, "name one archive, or leave out `unpack`")
+                raise SourceFault(
+                    "`{}` is {}, not one archive".format(self.url, text.count(len(names), "file")),
+                    "name one archive, or leave out `unpack`",
+                )
             path = os.path.join(self._remote.directory, names[0])
         if self._checksum:
             self._compare(path)
         self._unpack(path, progress)
         if self.list_source()["listing"] != identity:
-            message = "the source changed while it was copied: `{}`".format(self.url)
-            raise SourceFault(message, "run again once it no longer changes")
+            raise SourceFault(
+                "the source changed while it was copied: `{}`".format(self.url),
+                "run again once it no longer changes",
+            )
 
     def _compare(self, path: str) -> None:
         found = hashlib.sha256()
@@ -131,11 +139,11 @@ class ArchiveSource(FetchedSource):
             for data in iter(lambda: file.read(_PIECE), b""):
                 found.update(data)
         if _SUM + found.hexdigest() != self._checksum:
-            message = "the archive `{}` has {}{}, not the checksum that was given".format(
-                self.url, _SUM, found.hexdigest()
-            )
             raise Damaged(
-                message, "correct `checksums` if it is of another version, or fetch the archive again"
+                "the archive `{}` has {}{}, not the checksum that was given".format(
+                    self.url, _SUM, found.hexdigest()
+                ),
+                "correct `checksums` if it is of another version, or fetch the archive again",
             )
 
     def _unpack(self, path: str, progress: Progress) -> None:

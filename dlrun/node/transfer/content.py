@@ -63,11 +63,11 @@ class Demands(NamedTuple):
 def demands(checksums: str, version: str) -> Demands:
     """The user's demands; raises Usage for a digest of another form."""
     if version not in ("", "compute") and not re.match(DIGEST, version):
-        message = "--version is `{}`".format(version)
-        raise Usage(message, "it is `compute`, or `sha256:` and 64 hexadecimal digits")
+        raise Usage(
+            "--version is `{}`".format(version), "it is `compute`, or `sha256:` and 64 hexadecimal digits"
+        )
     if checksums.startswith("sha256:") and not re.match(DIGEST, checksums):
-        message = "--checksums is `{}`".format(checksums)
-        raise Usage(message, "`sha256:` is followed by 64 hexadecimal digits")
+        raise Usage("--checksums is `{}`".format(checksums), "`sha256:` is followed by 64 hexadecimal digits")
     return Demands(checksums, version)
 
 
@@ -79,8 +79,10 @@ def parse_checksums(content: bytes, name: str) -> "Dict[bytes, Tuple[str, str]]"
             continue
         match = _LINE.match(line)
         if match is None or len(match.group(2) or match.group(5)) not in _ALGORITHMS:
-            message = "line {} of the checksums in `{}` is not a hash and a path".format(number, name)
-            raise SourceFault(message, "expected lines as `sha256sum` writes them")
+            raise SourceFault(
+                "line {} of the checksums in `{}` is not a hash and a path".format(number, name),
+                "expected lines as `sha256sum` writes them",
+            )
         escaped, path, digest = (
             match.group(1),
             match.group(3) or match.group(4),
@@ -92,11 +94,12 @@ def parse_checksums(content: bytes, name: str) -> "Dict[bytes, Tuple[str, str]]"
             path = path[2:]
         value = (_ALGORITHMS[len(digest)], digest.decode("ascii").lower())
         if found.setdefault(path, value)[1] != value[1] and found[path][0] == value[0]:
-            message = "the checksums in `{}` have two hashes of `{}`".format(name, text.name(path))
-            raise SourceFault(message, "correct line {}".format(number))
+            raise SourceFault(
+                "the checksums in `{}` have two hashes of `{}`".format(name, text.name(path)),
+                "correct line {}".format(number),
+            )
     if not found:
-        message = "the checksums in `{}` are empty".format(name)
-        raise SourceFault(message)
+        raise SourceFault("the checksums in `{}` are empty".format(name))
     return found
 
 
@@ -163,8 +166,10 @@ class _Content:
         algorithms = {entry: {sums[path][0]} if path in sums else set() for entry, path in paths.items()}
         if asked.version:
             if LINK in self._manifest.kinds and self._manifest.info.get("part"):
-                message = "the data set is here only in part, and a digest is of all its files"
-                raise Damaged(message, "use `strategy: copy`, or leave out `version`")
+                raise Damaged(
+                    "the data set is here only in part, and a digest is of all its files",
+                    "use `strategy: copy`, or leave out `version`",
+                )
             for wanted in algorithms.values():
                 wanted.add("sha256")
         hashes = self._hashes(algorithms)
@@ -181,8 +186,10 @@ class _Content:
         if source.startswith("sha256:"):
             files = [entry for entry, kind in enumerate(self._manifest.kinds) if kind == FILE]
             if len(files) != 1:
-                message = "one checksum is given for {}".format(text.count(len(files), "file"))
-                raise SourceFault(message, "name a file with the checksums of all of them (`sha256sum`)")
+                raise SourceFault(
+                    "one checksum is given for {}".format(text.count(len(files), "file")),
+                    "name a file with the checksums of all of them (`sha256sum`)",
+                )
             return {self._manifest.path(files[0]): ("sha256", source.partition(":")[2])}
         try:
             if source.startswith("/"):
@@ -191,8 +198,10 @@ class _Content:
             else:
                 content = self._own_file(source.encode("utf-8", "surrogateescape"))
         except OSError as fault:
-            message = "the checksums in `{}` cannot be read: {}".format(source, fault.strerror)
-            raise SourceFault(message, "a path that is not absolute is one in the data set") from None
+            raise SourceFault(
+                "the checksums in `{}` cannot be read: {}".format(source, fault.strerror),
+                "a path that is not absolute is one in the data set",
+            ) from None
         return parse_checksums(content, source)
 
     def _own_file(self, path: bytes) -> bytes:
@@ -250,18 +259,20 @@ def _compare(
         if path in sums and hashes[entry][sums[path][0]] != sums[path][1]
     ]
     if wrong:
-        message = "{} {} from the given checksum: {}".format(
-            text.count(len(wrong), "file"), "differs" if len(wrong) == 1 else "differ", text.names(wrong)
+        raise Damaged(
+            "{} {} from the given checksum: {}".format(
+                text.count(len(wrong), "file"), "differs" if len(wrong) == 1 else "differ", text.names(wrong)
+            ),
+            "the source is damaged or of another version, or the checksums are",
         )
-        raise Damaged(message, "the source is damaged or of another version, or the checksums are")
     known = set(paths.values())
     missing = [path for path in sums if path not in known]
     if len(missing) == len(sums) or (missing and not partial):
-        message = "{} with a checksum {} not in the data set: {}".format(
-            text.count(len(missing), "file"), "is" if len(missing) == 1 else "are", text.names(missing)
-        )
         raise Damaged(
-            message, "the source is incomplete, or its paths begin elsewhere than those of the checksums"
+            "{} with a checksum {} not in the data set: {}".format(
+                text.count(len(missing), "file"), "is" if len(missing) == 1 else "are", text.names(missing)
+            ),
+            "the source is incomplete, or its paths begin elsewhere than those of the checksums",
         )
     others = len(known) - (len(sums) - len(missing))
     return "{} as in the checksums{}".format(
@@ -285,7 +296,7 @@ def _set_digest(paths: "Dict[int, bytes]", hashes: "Dict[int, Dict[str, str]]") 
 def check_version(digest: str, wanted: str) -> None:
     """Raise SourceFault if a set has another digest than the job asks for."""
     if wanted not in ("", "compute", digest):
-        message = "the data set is {}, not {}".format(digest, wanted)
         raise SourceFault(
-            message, "the source has changed: take the version that you mean, or correct `version`"
+            "the data set is {}, not {}".format(digest, wanted),
+            "the source has changed: take the version that you mean, or correct `version`",
         )

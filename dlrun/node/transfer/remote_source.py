@@ -181,8 +181,10 @@ class RemoteSource(FetchedSource):
                 raise remote.changed(self.url)
             if listed.size and self._downloaded_size() != listed.size:
                 sizes = text.size(self._downloaded_size()), text.size(listed.size)
-                message = "{} fetched {} of the {} of `{}`".format(listed.reader, *sizes, self.url)
-                raise SourceFault(message, "try the same on the node with the client alone")
+                raise SourceFault(
+                    "{} fetched {} of the {} of `{}`".format(listed.reader, *sizes, self.url),
+                    "try the same on the node with the client alone",
+                )
             self._write_record(state + WHOLE)
         self.is_downloaded = True
 

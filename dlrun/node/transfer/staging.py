@@ -159,8 +159,10 @@ class Staging:
         made = bound.fit(manifest, self.source().root)
         if manifest.files() and not made.files():
             limit = text.size(min(bound.part, bound.data))
-            message = "nothing of `{}` fits the {} that it may take on a node".format(self.given.name, limit)
-            raise NoSpace(message, "use strategy in_place")
+            raise NoSpace(
+                "nothing of `{}` fits the {} that it may take on a node".format(self.given.name, limit),
+                "use strategy in_place",
+            )
         return made
 
     def own_shard(self, manifest: Manifest) -> Manifest:

@@ -120,8 +120,7 @@ def submitted(stdout: str) -> str:
     """The printed job id, or the ids of a sweep's points joined by commas; other lines are ignored."""
     found = [one for line in stdout.splitlines() if (one := plain(line))]
     if not found:
-        message = "flux printed no job id"
-        raise OperationFailed(message, help="`flux jobs` shows whether the job is there")
+        raise OperationFailed("flux printed no job id", help="`flux jobs` shows whether the job is there")
     return ",".join(found)
 
 

@@ -189,14 +189,16 @@ def run_here(plan: Plan) -> Job:
         raise Invalid(f"`{plan.scheduler}` has no allocations to run in", help="leave out `--here`")
     job_id = os.environ.get(allocation.job_id)
     if not job_id:
-        message = f"this shell is not in an allocation of {plan.scheduler}"
         raise Invalid(
-            message, help=f"get one with `{allocation.line()}`, or leave out `--here` to submit a job"
+            f"this shell is not in an allocation of {plan.scheduler}",
+            help=f"get one with `{allocation.line()}`, or leave out `--here` to submit a job",
         )
     has, wants = nodes(allocation, os.environ), granted(plan.request).nodes
     if has != wants:
-        message = f"allocation {job_id} has {has} nodes, but the plan needs {wants}"
-        raise Invalid(message, help="request as many, or use `--set resources.nodes=…`")
+        raise Invalid(
+            f"allocation {job_id} has {has} nodes, but the plan needs {wants}",
+            help="request as many, or use `--set resources.nodes=…`",
+        )
     target = directories.new_directory(jobs.home(), plan.name).absolute()
     directories.create(target, files(plan, None, target), written_names(plan))
     done = run_program(("bash", str(target / "job.sh")), directory=target, timeout=_TIMEOUT)

@@ -149,9 +149,9 @@ def _configuration(host: str) -> dict[str, str]:
         fault = not_started("ssh", error)
         raise OperationFailed(f"no connection to `{host}`: {fault}", help=fault.help) from None
     except subprocess.TimeoutExpired:
-        message = f"`{shlex.join(argv)}` has not ended within 30 s"
         raise OperationFailed(
-            message, help="it prints ssh's configuration, and must do so in this shell"
+            f"`{shlex.join(argv)}` has not ended within 30 s",
+            help="it prints ssh's configuration, and must do so in this shell",
         ) from None
     if done.returncode != 0:
         raise OperationFailed(f"ssh rejects `{host}`: {last_line(done.stderr)}")
