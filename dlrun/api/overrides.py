@@ -76,7 +76,7 @@ def spec(
         chosen[chosen.get("framework", "torch")] = options
     sweep = chosen.pop("sweep", None) or {}
     chosen["command"] = list(command)
-    inside = ("at_once", "nodes", "points_per_node", "points_per_gpu")
+    inside = ("at_once", "nodes", "points_per_node", "points_per_gpu", "nodes_per_point")
     kept = {name: sweep[name] for name in inside if sweep.get(name)}
     chosen["sweep"] = {"list": [dict(point) for point in points], **kept}
     return chosen

@@ -330,7 +330,7 @@ class CpuShare:
 
 @record(frozen=True, slots=True, kw_only=True)
 class PoolPlan:
-    """The job of all points: `nodes` with `places` on each. Each place runs one point at a time.
+    """The job of all points: `nodes` with `places` on each, or one on `nodes_per_point` of them. Each runs one point at a time.
 
     The request of the plan is that of one point. `start`: arguments before the program that a point begins with on its node,
     where `$DLRUN_FIRST_HOST` is the host; empty on this machine. `unset`: variables of the batch job that `start` would read.
@@ -342,8 +342,14 @@ class PoolPlan:
     start: tuple[Text, ...] = ()
     unset: tuple[str, ...] = ()
     mps_share: int = 0
+    nodes_per_point: int = 1
 
     @property
     def share(self) -> float:
-        """The part of a node that a point has."""
-        return 1 / self.places
+        """The nodes that a point has, or its part of one."""
+        return self.nodes_per_point / self.places
+
+    @property
+    def at_once(self) -> int:
+        """How many points run at a time."""
+        return self.nodes // self.nodes_per_point * self.places

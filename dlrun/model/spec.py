@@ -184,6 +184,11 @@ class Sweep:
         default=1,
         minimum=1,
     )
+    nodes_per_point: int = key(
+        "with `nodes`, instead of `points_per_node`: number of whole nodes of the job that each point has",
+        default=1,
+        minimum=1,
+    )
     mps: bool = key(
         "with `points_per_gpu`: NVIDIA's MPS lets the points of a GPU compute at the same time, an equal share each",
         default=False,

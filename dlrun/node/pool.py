@@ -2,14 +2,16 @@
 
     python3 pool.py POINTS PLACES AT_ONCE WALLTIME BEFORE SIGNAL TIMES REQUEUE HOST,... [START...]
 
-Each host has PLACES places, of which at most AT_ONCE are used (0: all). A point is `bash job.sh POINT PLACE STARTS` below
-START, where `{host}` stands for the host and `{signal}` for SIGNAL, and STARTS counts its earlier starts; its state, logs and
-exit code are those of a run of its own. Points with the record of an end do not run again. SIGTERM, or a file `.cancel` in the
+Each host has PLACES places, of which at most AT_ONCE are used (0: all); with DLRUN_NODES above 1 a place is so many hosts. A
+point is `bash job.sh POINT PLACE STARTS` below START, where `{host}` stands for the host and `{signal}` for SIGNAL, and STARTS
+counts its earlier starts; on several hosts it starts here, and gets their names in DLRUN_CHOSEN_HOSTS. Its state, logs and exit
+code are those of a run of its own. Points with the record of an end do not run again. SIGTERM, or a file `.cancel` in the
 directory of a point, ends points: SIGTERM, and SIGKILL after 15 s (DLRUN_GRACE + 5). A place that cannot start points three
-times in a row is left out, and its point runs on another. So it is with all places of a host whose point left no record of
-its end, and which then does not answer. `.alive` has a new count every few seconds, by which lib/first-node.sh on another host
-sees whether this one is lost. POINTS is their number at the submission: those that plan.json has beyond it come after them, also
-while the job runs, until this program writes that it has ended, with the number that it knew.
+times in a row is left out, and its point runs on another. So it is with all places of a host whose point left no record of its
+end, or failed on several hosts, and which then does not answer; the other hosts form new places. `.alive` has a new count every
+few seconds, by which lib/first-node.sh on another host sees whether this one is lost. POINTS is their number at the submission:
+those that plan.json has beyond it come after them, also while the job runs, until this program writes that it has ended, with
+the number that it knew.
 
 BEFORE seconds before the end of the walltime no more points start, and those that run get SIGNAL (`-`: SIGTERM). A point
 that asks for it (`.again`) starts again. What is left then runs in the next start of the job, which the shell text REQUEUE
@@ -29,11 +31,13 @@ from typing import TYPE_CHECKING, Any, Deque, Dict, List
 if TYPE_CHECKING or __package__:
     from .coordinator import LOST, Coordinator, log_line, read_state, wait, write_state
     from .mps import Daemons
+    from .places import Place, Places
 else:  # in a job directory they are files side by side, and Python's -I does not look there
     sys.dont_write_bytecode = True
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     from coordinator import LOST, Coordinator, log_line, read_state, wait, write_state
     from mps import Daemons
+    from places import Place, Places
 
     del sys.path[0]
 
@@ -41,23 +45,6 @@ GRACE = float(os.environ.get("DLRUN_GRACE") or 10.0) + 5.0
 TRIES = 3
 ANSWER = 60.0
 """Seconds within which a host answers; a scheduler may be busy with the loss of another one."""
-
-
-class Place:
-    """A place on a host, and the point that runs there."""
-
-    def __init__(self, host: str, number: int) -> None:
-        self.host = host
-        self.number = number
-        self.failures = 0
-        self.point = -1
-        self.process = None  # type: Any
-        self.log = None  # type: Any
-        self.before = b""
-        self.reason = ""
-        self.deadline = 0.0
-        self.begun = 0.0
-        self.asked_after = -1  # the exit code of a point, once its host is asked whether it is there
 
 
 class Pool(Coordinator):
@@ -70,11 +57,12 @@ class Pool(Coordinator):
         self.lost = []  # type: List[str] # hosts that do not answer any more
         self.lost_before = list(read_state(directory).get("lost") or [])  # type: List[str]
         self.mps = Daemons(directory, int(os.environ.get("DLRUN_MPS_SHARE") or 0))
+        self.places = Places([], 1, 0)
         self.points = 0
         self.submitted = 0  # the points after these were added
         self.plan = None  # type: Any # what the file plan.json was at the last look
 
-    def run(self, points: int, places: List[Place], at_once: int) -> int:
+    def run(self, points: int, places: Places, at_once: int) -> int:
         """Run all points that have not ended, so many at a time; returns the exit code of the first that failed."""
         self.submitted, self.points = points, max(points, self.count())
         waiting = collections.deque()  # type: Deque[int]
@@ -86,10 +74,11 @@ class Pool(Coordinator):
                 self.write(point, state)
             if not is_done(state):
                 waiting.append(point)
-        without = self.mps.start(dict.fromkeys(place.host for place in places), self.words)
+        self.places = places
+        without = self.mps.start(dict.fromkeys(place.host for place in places.first), self.words)
         for host in without:
             log_line("dlrun: node {} has no daemon of NVIDIA's MPS, and gets no points".format(host))
-        free = collections.deque(place for place in places if place.host not in without)
+        free = collections.deque(place for place in places.first if place.host not in without)
         running = []  # type: List[Place]
         log_line("dlrun: {} of {} points to run, {} at a time".format(len(waiting), self.points, at_once))
         self.record("running")
@@ -191,10 +180,13 @@ class Pool(Coordinator):
             end = {"version": 1, "state": "ended", "ended": int(time.time()), "reason": "cancelled"}
             self.write(point, end)
             return False
-        place.point, place.reason, place.begun, place.asked_after = point, "", time.monotonic(), -1
+        place.take(point)
         place.before = self.text(point)
         self.make_directories(point)
-        words = self.words(place.host)
+        environment = self.mps.environment(place.host)
+        words = [] if place.is_wide else self.words(place.host)
+        if place.is_wide:
+            environment["DLRUN_CHOSEN_HOSTS"] = ",".join(place.hosts)
         state = self.state(point)
         starts = int(state.get("restarts") or 0) + 1 if "restarts" in state else 0
         words += ["env", "DLRUN_POINT_ADDED=1"] if point >= self.submitted else []
@@ -202,7 +194,7 @@ class Pool(Coordinator):
         place.log = open(os.path.join(self.path(point), "logs", "job.log"), "ab")  # noqa: SIM115 - until its end
         place.process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=place.log, stderr=place.log, cwd=self.directory,
-            env=self.mps.environment(place.host),
+            env=environment,
         )  # fmt: skip
         return True
 
@@ -222,17 +214,30 @@ class Pool(Coordinator):
         return [self.signal if word == "{signal}" else word for word in super().words(host, component)]
 
     def asks(self, place: Place) -> bool:
-        """Ask the host of a point that left no record of its end whether it is there; false if that is known or of no use."""
-        is_known = place.asked_after >= 0 or place.reason or self.reason or self.is_over()
-        did_not_begin = self.text(place.point) == place.before
-        if is_known or did_not_begin or self.state(place.point).get("state") != "running":
+        """Ask the next host of a point that may have lost one whether it is there; false if that is known or of no use."""
+        if place.asked_after < 0:
+            if place.reason or self.reason or self.is_over() or not self.may_lack_a_host(place):
+                return False
+            place.asked_after, place.to_ask = exit_code(place.process), list(place.hosts)
+        elif exit_code(place.process):
+            place.silent.append(place.to_ask.pop(0))
+        else:
+            place.to_ask.pop(0)
+        while place.to_ask and place.to_ask[0] in self.lost:
+            place.silent.append(place.to_ask.pop(0))
+        if place.reason or not place.to_ask:
             return False
-        place.asked_after, place.deadline = exit_code(place.process), time.monotonic() + ANSWER
-        if place.host in self.lost:
-            return False
-        words = [*self.words(place.host), "true"]
+        place.deadline = time.monotonic() + ANSWER
+        words = [*self.words(place.to_ask[0]), "true"]
         place.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=place.log, stderr=place.log)
         return True
+
+    def may_lack_a_host(self, place: Place) -> bool:
+        """Whether a point has left no record of its end, or has failed on several hosts, of which one may be lost."""
+        if self.text(place.point) == place.before:
+            return False  # it did not begin
+        failed = place.is_wide and exit_code(place.process) != 0
+        return failed or self.state(place.point).get("state") == "running"
 
     def watch(self, place: Place) -> None:
         """End the point of a place if that was requested."""
@@ -254,20 +259,23 @@ class Pool(Coordinator):
             place.log.close()
         place.process = place.log = None
         if place.asked_after >= 0 and not place.reason:
-            if code or place.host in self.lost:
+            code = place.asked_after
+            if place.is_wide and len(place.silent) == len(place.hosts):
+                self.await_signal()  # at the end of the whole job none answers
+                place.reason = self.reason
+            if place.silent and not place.reason:
                 self.lose(place, waiting, free)
                 return
-            code = place.asked_after
         if self.text(point) == place.before and not place.reason:
             place.failures += 1
             waiting.appendleft(point)
-            log_line("dlrun: point {} did not begin on {}: exit code {}".format(point, place.host, code))
+            log_line("dlrun: point {} did not begin on {}: exit code {}".format(point, place.name, code))
             if self.is_over():
                 self.reason = self.reason or "timed out"
             if place.failures < TRIES and place.host not in self.lost:
                 free.append(place)
             else:
-                log_line("dlrun: place {} of {} is left out".format(place.number, place.host))
+                log_line("dlrun: place {} of {} is left out".format(place.number, place.name))
             return
         place.failures = 0
         if place.host not in self.lost:
@@ -294,22 +302,25 @@ class Pool(Coordinator):
         self.code = self.code or code
         log_line(
             "dlrun: point {} ended with exit code {}: {}, place {}, {} s".format(
-                point, code, place.host, place.number, round(seconds, 1)
+                point, code, place.name, place.number, round(seconds, 1)
             )
         )
 
     def lose(self, place: Place, waiting: Deque[int], free: Deque[Place]) -> None:
-        """The host of a place does not answer any more: its point runs again, on another host."""
-        if place.host not in self.lost:
-            self.lost.append(place.host)
-            for other in [one for one in free if one.host == place.host]:
+        """Hosts of a place do not answer any more: its point runs again, on others."""
+        for host in [one for one in place.silent if one not in self.lost]:
+            self.lost.append(host)
+            for other in [one for one in free if one.host == host]:
                 free.remove(other)
-            log_line("dlrun: node {} does not answer any more, and gets no more points".format(place.host))
+            log_line("dlrun: node {} does not answer any more, and gets no more points".format(host))
             self.record("running")
+        free.extend(self.places.form(place))
         state = dict(self.state(place.point), state="requeued", reason=LOST, ended=int(time.time()))
         self.write(place.point, state)
         waiting.appendleft(place.point)
-        log_line("dlrun: point {} runs again, as {} is lost".format(place.point, place.host))
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(self.path(place.point), ".again"))
+        log_line("dlrun: point {} runs again, as {} is lost".format(place.point, ", ".join(place.silent)))
 
     def details(self) -> Dict[str, Any]:
         """What else the record of the job has: the hosts lost in all starts, and how many points it knows."""
@@ -356,13 +367,12 @@ def main(arguments: List[str]) -> int:
     """Run all points on the places of the hosts."""
     points, each, at_once, walltime = map(int, arguments[:4])
     hosts, start = arguments[8].split(","), arguments[9:]
-    # All first places come before all second ones, so that few points spread over the nodes.
-    places = [Place(host, number) for number in range(each) for host in hosts]
+    places = Places(hosts, int(os.environ.get("DLRUN_NODES") or 1), each)
     only = os.environ.pop("DLRUN_ONLY_PLACE", "")  # a trial of `dlrun tune` has one: of this node, this place
     if only:
         node, number = map(int, only.split())
         hosts = [hosts[node]]
-        places = [Place(hosts[0], number)]
+        places.first = [Place(hosts, number)]
     pool = Pool(os.environ["DLRUN_JOB_DIR"], start, walltime)
     pool.before, pool.signal = int(arguments[4]), arguments[5].strip("-")
     pool.requeues, pool.requeue = int(arguments[6]), "" if arguments[7] == "-" else arguments[7]
@@ -370,7 +380,7 @@ def main(arguments: List[str]) -> int:
         pool.hosts = hosts
     pool.listen()
     try:
-        return pool.run(points, places, min(at_once or len(places), len(places)))
+        return pool.run(points, places, min(at_once or len(places.first), len(places.first)))
     finally:
         pool.mps.end()
 

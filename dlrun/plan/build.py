@@ -47,7 +47,7 @@ from dlrun.plan import (
     roles,
     several_partitions,
 )
-from dlrun.plan.command import command_line, pool, sweep
+from dlrun.plan.command import command_line, pool, pool_checks, sweep
 from dlrun.plan.container import contain, launch_arguments, of_container
 from dlrun.plan.data import storage
 from dlrun.plan.data.software import anchored, code_of
@@ -127,7 +127,7 @@ def build(inputs: PlanInputs) -> Plan:
         inside=launch_arguments(container, _workplace(inputs)),
         given={*spec.environment.variables, *site.environment.variables, *(v.name for v in of_fabric)})  # fmt: skip
     roles.check(spec, site, role_plans, layout, choice, ledger=ledger)
-    pool.check_plan(spec, site, whole, binding, role_plans, data=stored.data, choice=choice, ledger=ledger)
+    pool_checks.apart(spec, site, whole, binding, role_plans, data=stored.data, choice=choice, ledger=ledger)
     named_variables.check(spec, site, layout, roles.of_framework(choice, shape, commands[0]), given, ledger=ledger)  # fmt: skip
     environment.check_dropped(spec, role_plans, ledger)
     stop(ledger, inputs)
@@ -227,7 +227,7 @@ def _lay_out(inputs: PlanInputs, ledger: Ledger) -> tuple[Layout, Layout, int]:
     if not check_names(inputs.spec, inputs.site, ledger):
         check_options(inputs.spec, inputs.site, None, ledger)
         stop(ledger, inputs)
-    pool.check(inputs.spec, inputs.site, ledger)
+    pool_checks.check(inputs.spec, inputs.site, ledger)
     wanted = pool.resources(inputs.spec, inputs.site, inputs.topology, ledger)
     layout = lay_out(wanted, inputs.site, inputs.topology, ledger)
     layout = several_partitions.choose(wanted, inputs.site, layout, ledger)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dlrun import backends
 from dlrun.fabrics import process_managers
 from dlrun.model.data import Snapshot
@@ -12,6 +14,7 @@ from dlrun.model.text import Shell, Text
 from dlrun.plan.command.pool import STEP
 from dlrun.plan.data.stage_arguments import stage_words
 from dlrun.plan.environment import HUB_CACHE, in_hub_cache
+from dlrun.plan.launch_line import PLAIN_SSH
 from dlrun.plan.trackers.table import OFFLINE_DIRECTORY
 from dlrun.render.shell import join
 from dlrun.schedulers.allocation import is_inside
@@ -81,7 +84,7 @@ def job_parts(plan: Plan) -> tuple[str, ...]:
     }
     names = [name for name, is_used in used.items() if is_used]
     scheduler, launcher = backends.scheduler(plan.scheduler), backends.launcher(plan.launch.name)
-    return tuple(dict.fromkeys([*scheduler.LIBRARY, *names, *launcher.LIBRARY]))
+    return tuple(dict.fromkeys([*scheduler.LIBRARY, *_allocation_parts(plan), *names, *launcher.LIBRARY]))
 
 
 def hub_sets(plan: Plan) -> list[DataPlan]:
@@ -95,11 +98,12 @@ def rank_parts(plan: Plan) -> tuple[str, ...]:
     """The parts for `rank.sh`."""
     code, container = expansions(plan), plan.environment.container
     checks = plan.verify != "off" or plan.hang is not None
+    shares_node = plan.pool is not None and not starts_points_here(plan)
     used = {
         "left": True,
         "locate": True,
         "socket": True,
-        "place": plan.pool is not None or plan.gpu_share is not None or bool(plan.cpu_shares),
+        "place": shares_node or plan.gpu_share is not None or bool(plan.cpu_shares),
         "bind": plan.binding.mode in ("plan", "job") or checks,
         "divide": plan.binding.mode in ("plan", "job"),
         "gpus": plan.binding.mode in ("plan", "job"),
@@ -127,7 +131,7 @@ def components(plan: Plan) -> Components | None:
 def hosts(plan: Plan) -> str:
     """The command that prints the hosts of a run: those chosen in an allocation, for a point inside a job its own, else all."""
     if plan.pool is not None:
-        return "dlrun_this_host"
+        return "dlrun_this_host" if plan.pool.nodes_per_point == 1 else "dlrun_point_hosts"
     if plan.role is not None:
         return "dlrun_role_hosts"
     if (kinds := components(plan)) is not None:
@@ -273,7 +277,32 @@ def image_line(plan: Plan) -> list[object]:
 def asks_first(plan: Plan) -> bool:
     """True if the first node may be another one than that of `job.sh`, which then asks it for its address and free ports."""
     within = backends.scheduler(plan.scheduler).ALLOCATION if is_inside(plan.scheduler) else None
-    return plan.node_checks is not None or (within is not None and bool(within.library))
+    elsewhere = plan.node_checks is not None or starts_points_here(plan)
+    return elsewhere or (within is not None and bool(within.library))
+
+
+def starts_points_here(plan: Plan) -> bool:
+    """True if the node of the job's script runs the job.sh of each point, whose ranks are on several nodes."""
+    return plan.pool is not None and plan.pool.nodes_per_point > 1
+
+
+def reach(plan: Plan) -> Sequence[Text]:
+    """The command by which a point reaches its first host, which is appended; empty where a part of lib/ does it."""
+    if not starts_points_here(plan) or _allocation_parts(plan):
+        return ()
+    return command_on_host(plan)
+
+
+def command_on_host(plan: Plan) -> Sequence[Text]:
+    """The command that runs a program on the host that is appended: that of the launcher, else ssh."""
+    started: Sequence[Text] = next((role.launch for role in plan.roles if role.launch), ())
+    return backends.launcher(plan.launch.name).command(started) or PLAIN_SSH
+
+
+def _allocation_parts(plan: Plan) -> tuple[str, ...]:
+    """The parts of lib/ for steps on some of the nodes of points on several."""
+    held = backends.scheduler(plan.scheduler).ALLOCATION if starts_points_here(plan) else None
+    return tuple(held.library) if held is not None else ()
 
 
 def binds_apart(plan: Plan) -> bool:

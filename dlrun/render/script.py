@@ -24,7 +24,6 @@ from dlrun.model.text import Shell, Text, digits, of_node
 from dlrun.model.units import many
 from dlrun.plan import log_names
 from dlrun.plan.data.software import stages_code
-from dlrun.plan.launch_line import PLAIN_SSH
 from dlrun.plan.trackers.decide import EVERY
 from dlrun.render import parts
 from dlrun.render.binding_variables import COUNT_CORES, NAME_CORES
@@ -112,6 +111,7 @@ def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
         "requeue": parts.requeue(plan),
         "of_job": "(($#)) || " if plan.pool is not None else "",
         "asks_by": _asks_by(plan),
+        "reach": parts.reach(plan),
         "sets_up": bool(
             env.site_setup or env.modules or env.hygiene != "keep" or env.conda or env.venv or env.setup
         ),
@@ -237,8 +237,7 @@ def _asks_by(plan: Plan) -> Sequence[Text]:
     """
     if not parts.asks_nodes(plan):
         return ()
-    started: Sequence[Text] = next((role.launch for role in plan.roles if role.launch), ())
-    return backends.launcher(plan.launch.name).command(started) or PLAIN_SSH
+    return parts.command_on_host(plan)
 
 
 def _launch_line(role: RolePlan) -> list[object]:

@@ -5,6 +5,8 @@ dlrun_pool() { # POINTS PLACES AT_ONCE WALLTIME BEFORE SIGNAL TIMES REQUEUE [STA
   exec bash -p "$DLRUN_JOB_DIR/lib/python.sh" "$DLRUN_JOB_DIR/pool.py" "${@:1:8}" "${_dlrun_granted%,}" "${@:9}"
 }
 
+dlrun_point_hosts() { printf '%s\n' "${DLRUN_CHOSEN_HOSTS//,/$'\n'}"; } # of a point on several nodes, by pool.py
+
 _dlrun_on_event launch _dlrun_await_page
 _dlrun_await_page() { # a point that was added later is in a later page, which NFS may show here a minute late (nfs(5), acdirmax)
   local waited page=$DLRUN_JOB_DIR/rank.sh

@@ -119,9 +119,14 @@ def _places(plan: Plan) -> str:
     """For points that run inside one job: how many at a time. The numbers above are those of a point."""
     if plan.pool is None:
         return ""
-    nodes, places = plan.pool.nodes, plan.pool.places
-    most = min(nodes * places, plan.request.at_once or nodes * places)
-    return f" inside one job of {many(nodes, 'node')}, {most} at a time, {places} on each node"
+    pool = plan.pool
+    most = min(pool.at_once, plan.request.at_once or pool.at_once)
+    each = (
+        f"{pool.places} on each node"
+        if pool.nodes_per_point == 1
+        else f"each on {pool.nodes_per_point} nodes"
+    )
+    return f" inside one job of {many(pool.nodes, 'node')}, {most} at a time, {each}"
 
 
 def _site_proof(inputs: Inputs) -> str:

@@ -23,7 +23,7 @@ INDEXES = ("SLURM_ARRAY_TASK_ID", "PBS_ARRAY_INDEX", "PBS_ARRAYID", "SGE_TASK_ID
 _MOST = 1000
 """Indexes up to which the values of each are worked out."""
 _TAKEN = re.compile(
-    r"nodes|ranks|ranks_per_node|gpus_per_node|cpus_per_rank|threads|batch_per_rank|global_batch|name|env|data|results|run_dir|job_dir|task|rank|local_rank|point|walltime|site|list|zip|grid|at_once|points_per_node|points_per_gpu"
+    r"nodes|ranks|ranks_per_node|gpus_per_node|cpus_per_rank|threads|batch_per_rank|global_batch|name|env|data|results|run_dir|job_dir|task|rank|local_rank|point|walltime|site|list|zip|grid|at_once|points_per_node|points_per_gpu|nodes_per_point"
 )
 
 

@@ -202,7 +202,7 @@ def usage(job: Job, statuses: Sequence[JobStatus]) -> JobUsage | None:
     try:
         most = from_plain(Cost, plan["cost"]) if plan["cost"] is not None else None
         pool = plan.get("pool")
-        nodes = 1 / int(pool["places"]) if pool else int(plan["request"]["nodes"])
+        nodes = int(plan["request"]["nodes"]) / int(pool["places"] if pool else 1)
     except (KeyError, TypeError, ValueError):
         return None
     return JobUsage(

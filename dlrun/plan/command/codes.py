@@ -15,8 +15,9 @@ COMMAND_CODES: dict[str, tuple[str, str]] = {
     "DLR140": (
         "a sweep that cannot run inside one job",
         (
-            "With `sweep.nodes` each point runs on a part of a node. That needs a scheduler where dlrun can start such points, "
-            "and a framework whose processes are all ranks. Some keys, such as `results`, work only for a job array."
+            "With `sweep.nodes` each point has a part of a node, or with `nodes_per_point` on several. That needs a scheduler "
+            "where dlrun can start such points, and on a part of a node a framework whose processes are all ranks. Some keys, "
+            "such as `results`, work only for a job array."
         ),
     ),
     "DLR142": (

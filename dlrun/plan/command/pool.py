@@ -1,7 +1,8 @@
 """A sweep inside one job (`sweep.nodes`): the resources of the job, those of a point, and what such points cannot have yet.
 
 The spec's `resources` are those of one point, as for a job array, but for `walltime`, which is the job's. With `points_per_gpu`
-several points share a GPU, which each of them sees alone.
+several points share a GPU, which each of them sees alone. With `nodes_per_point` each has several whole nodes,
+as a job of its own.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from dataclasses import replace
 
 from dlrun import backends
 from dlrun.launchers.protocol import Launcher, Step
-from dlrun.model.data import Snapshot
 from dlrun.model.placement import PoolPlan
-from dlrun.model.plan import Binding, Cost, DataPlan, Plan, RolePlan
+from dlrun.model.plan import Binding, Cost, Plan
 from dlrun.model.site import Site
 from dlrun.model.spec import Resources, Spec
 from dlrun.model.text import Shell, Text
@@ -25,15 +25,21 @@ from dlrun.plan.launch_line import PLAIN_SSH, settings_of, started
 from dlrun.plan.resources import Layout, gpus_of_node, node_type_of
 
 CODE = "DLR140"
-_ARRAY = "without `nodes` under `sweep`, its points are a job array"
+ARRAY = "without `nodes` under `sweep`, its points are a job array"
+WIDE = "sweep.nodes_per_point"
 STEP = Text.of(Shell("$DLRUN_JOB_DIR"), "/lib/step.sh")
 """The program that starts a point on a node, where the scheduler has no command for that."""
+
+
+def is_wide(spec: Spec) -> bool:
+    """Whether each point has several whole nodes of the job."""
+    return spec.sweep.nodes is not None and spec.sweep.nodes_per_point > 1
 
 
 def divided(spec: Spec, site: Site, topology: Topology | None, ledger: Ledger) -> Spec:
     """The spec with the number of places for points on each node, also where `points_per_gpu` gives it."""
     sweep, wanted = spec.sweep, spec.resources
-    if sweep.nodes is None or sweep.points_per_gpu == 1:
+    if sweep.nodes is None or sweep.points_per_gpu == 1 or is_wide(spec):
         return spec
     key = "sweep.points_per_gpu"
     ledger.take(key, sweep.points_per_gpu)
@@ -73,6 +79,11 @@ def resources(spec: Spec, site: Site, topology: Topology | None, ledger: Ledger)
     wanted, nodes = spec.resources, spec.sweep.nodes
     if nodes is None:
         return wanted
+    asked = ledger.origins.get("sweep.nodes")
+    if is_wide(spec):
+        if asked is not None:
+            ledger.origins = {**ledger.origins, "resources.nodes": asked}
+        return replace(wanted, nodes=nodes)
     places, sharing = spec.sweep.points_per_node, spec.sweep.points_per_gpu
     gpus = 1 if sharing > 1 else wanted.gpus_per_node
     if gpus == "auto":
@@ -88,7 +99,6 @@ def resources(spec: Spec, site: Site, topology: Topology | None, ledger: Ledger)
     # One rank for each GPU of the point, as for a job; without GPUs the cores of a point are those of one rank.
     ranks = wanted.ranks_per_node if wanted.ranks_per_node != "auto" else max(1, gpus)
     memory = wanted.memory_per_node
-    asked = ledger.origins.get("sweep.nodes")
     # The reason for these numbers, and the place of what is wrong with them, unless the spec has them itself.
     unset = [
         key for key in ("nodes", "ranks_per_node", "gpus_per_node") if not ledger.given(f"resources.{key}")
@@ -108,6 +118,9 @@ def of_point(spec: Spec, job: Layout) -> Layout:
     """The layout of one point in a job of this layout; the same layout if the points are not inside one job."""
     if spec.sweep.nodes is None:
         return job
+    if is_wide(spec):
+        nodes = min(spec.sweep.nodes_per_point, job.nodes)
+        return replace(job, nodes=nodes, ranks=job.ranks_per_node * nodes, chosen=True)
     places, sharing = spec.sweep.points_per_node, spec.sweep.points_per_gpu
     ranks = max(1, job.ranks_per_node // places)
     return replace(
@@ -124,6 +137,17 @@ def back_ends(spec: Spec, site: Site, ledger: Ledger) -> roles.BackEnds:
     """Framework and launcher: for points inside one job the launcher of one machine, since each has a part of one node."""
     if spec.sweep.nodes is None:
         return roles.choose(spec, site, ledger)
+    if is_wide(spec):
+        choice = roles.choose(spec, site, ledger)
+        if not choice.launcher.CHOOSES_NODES:
+            ledger.problem(
+                CODE,
+                f"launcher `{choice.launcher.NAME}` starts ranks on all nodes of a job, not on those of a point",
+                "launcher",
+                WIDE,
+                help=f"use another `launcher`, such as `srun` or `ssh`; {ARRAY}",
+            )
+        return choice
     name = next(name for name in backends.LAUNCHERS if backends.launcher(name).PLACE == "machine")
     framework = roles.located(lambda: backends.framework(spec.framework), ledger, "framework")
     choice = roles.BackEnds(
@@ -131,90 +155,11 @@ def back_ends(spec: Spec, site: Site, ledger: Ledger) -> roles.BackEnds:
     )
     ledger.decide("launcher", name, "points-inside", "each point of the sweep runs on a part of one node")
     if not roles.can_start(choice.launcher, framework):
-        _refuse(
-            ledger, f"framework `{spec.framework}` needs a launcher of its own for its ranks", "framework"
-        )
+        refuse(ledger, f"framework `{spec.framework}` needs a launcher of its own for its ranks", "framework")
     return choice
 
 
-def check(spec: Spec, site: Site, ledger: Ledger) -> None:
-    """Add a problem for each key of the spec, and for a scheduler, with which points cannot run inside one job."""
-    sweep, wanted = spec.sweep, spec.resources
-    if sweep.nodes is None:
-        for name in ("points_per_node", "points_per_gpu"):
-            if getattr(sweep, name) != 1:
-                ledger.problem(
-                    CODE, f"`{name}` has no effect without `nodes`", f"sweep.{name}", help="add `nodes` to `sweep`"
-                )  # fmt: skip
-        if sweep.mps:
-            ledger.problem(CODE, "`mps` has no effect without `nodes`", _MPS, help="add `nodes` to `sweep`")
-        return
-    if sweep.mps:
-        _check_mps(spec, site, ledger)
-    if not (sweep.list or sweep.zip or sweep.grid):
-        ledger.problem(
-            CODE,
-            "the sweep has `nodes` but no parameters",
-            "sweep.nodes",
-            help="add a parameter and its values",
-        )
-    if not backends.scheduler(site.scheduler.type).POINTS_INSIDE:
-        _refuse(
-            ledger,
-            f"{site.scheduler.type} cannot run the points of a sweep inside one job yet",
-            "sweep.nodes",
-        )
-    unknown = {
-        "resources.nodes": wanted.nodes != 1,
-        "resources.ranks": wanted.ranks != "auto",
-        "resources.spare_nodes": wanted.spare_nodes > 0,
-        "launcher": spec.launcher != "auto",
-        "results": spec.results is not None,
-        "environment.stage": bool(spec.environment.stage),
-        "code.stage": isinstance(spec.code, Snapshot) and spec.code.stage,
-        "verify": spec.verify != "off",
-        "placement.bind": spec.placement.bind == "scheduler",
-    }
-    for key in (key for key, is_set in unknown.items() if is_set):
-        _refuse(ledger, f"`{key}` cannot be used yet for points inside one job", key)
-
-
-_MPS = "sweep.mps"
-_TURNS = "remove `mps`: the points of a GPU take turns"
-
-
-def _check_mps(spec: Spec, site: Site, ledger: Ledger) -> None:
-    """Add a problem for each reason why the points cannot share their GPUs by NVIDIA's MPS."""
-    if spec.sweep.points_per_gpu == 1:
-        ledger.problem(
-            CODE, "`mps` has no effect without `points_per_gpu`", _MPS, help="add `points_per_gpu` to `sweep`"
-        )  # fmt: skip
-    if not site.gpu_binding.mps:
-        ledger.problem(
-            CODE,
-            f"site `{site.name}` does not state that users may start NVIDIA's MPS on its nodes",
-            _MPS,
-            help="ask its staff, and set `gpu_binding: {mps: true}` in the site profile; without `mps` the points take turns",
-        )
-    scheduler = backends.scheduler(site.scheduler.type)
-    if scheduler.POINTS_INSIDE and _by_ssh(site):
-        ledger.problem(
-            CODE,
-            f"`mps` cannot be used yet on {site.scheduler.type}",
-            _MPS,
-            help=_TURNS,
-        )
-    if spec.environment.container is not None:
-        ledger.problem(
-            CODE,
-            "`mps` cannot be used yet for points in a container",
-            _MPS,
-            "environment.container",
-            help=_TURNS,
-        )
-
-
-def _by_ssh(site: Site) -> bool:
+def by_ssh(site: Site) -> bool:
     """Whether a point starts by a program on its node, as no command of the scheduler does it."""
     return backends.scheduler(site.scheduler.type).MOST_NODES != 1 and not is_command(starting(site)[0])
 
@@ -222,7 +167,13 @@ def _by_ssh(site: Site) -> bool:
 def separated(spec: Spec, site: Site, binding: Binding, point: Layout, ledger: Ledger) -> Binding:
     """The binding of the job, where a point of one rank sees its own GPUs alone, whatever the policy of the site."""
     placement = binding.placement
-    if spec.sweep.nodes is None or placement is None or not point.gpus_per_node or point.ranks > 1:
+    if (
+        spec.sweep.nodes is None
+        or is_wide(spec)
+        or placement is None
+        or not point.gpus_per_node
+        or point.ranks > 1
+    ):
         return binding
     variable = site.gpu_binding.variable or VISIBILITY.get(placement.node.gpu_kind)
     ledger.decide(
@@ -234,49 +185,9 @@ def separated(spec: Spec, site: Site, binding: Binding, point: Layout, ledger: L
     return replace(binding, gpu_variable=variable)
 
 
-def check_plan(
-    spec: Spec, site: Site, layout: Layout, binding: Binding, plans: Sequence[RolePlan], data: Sequence[DataPlan],
-    choice: roles.BackEnds, ledger: Ledger,
-) -> None:  # fmt: skip
-    """Add a problem where the points of a node could not be kept apart: cores, GPUs, data, other processes."""
-    if spec.sweep.nodes is None:
-        return
-    if copied := next((one.name for one in data if one.strategy != "in_place"), None):
-        _refuse(
-            ledger, f"data set `{copied}` would be copied to its node by each point", f"data.{copied}", "data"
-        )
-    key = "points_per_node" if spec.sweep.points_per_gpu == 1 else "points_per_gpu"
-    fits = binding.mode != "none" or spec.placement.bind == "none"
-    if not fits:
-        ledger.problem(
-            CODE, binding.because, f"sweep.{key}", help=f"use fewer `{key}`, or fewer ranks for each point"
-        )  # fmt: skip
-    if len(plans) != 1 or not plans[0].binds or choice.framework.comm_cores(choice.options):
-        _refuse(
-            ledger,
-            f"framework `{spec.framework}` starts other processes beside or instead of the ranks",
-            "framework",
-        )
-    if not (layout.gpus_per_node and fits):
-        return
-    if binding.placement is None:
-        _refuse(
-            ledger, f"which GPUs a point gets is known only on whole nodes of known topology ({binding.because})",
-            "sweep.nodes",
-        )  # fmt: skip
-    elif spec.sweep.mps and binding.placement.node.gpu_kind != "cuda":
-        ledger.problem(
-            CODE, "NVIDIA's MPS is for GPUs of NVIDIA only", _MPS, help=_TURNS
-        )  # fmt: skip
-    elif spec.sweep.points_per_node > 1 and binding.gpu_variable is None:
-        _refuse(
-            ledger, f"`gpu_binding.policy` of site `{site.name}` shows the ranks of a point the GPUs of all points",
-            f"sweep.{key}",
-        )  # fmt: skip
-
-
-def _refuse(ledger: Ledger, message: str, *keys: str) -> None:
-    ledger.problem(CODE, message, *keys, "sweep.nodes", help=_ARRAY)
+def refuse(ledger: Ledger, message: str, *keys: str) -> None:
+    """Add a problem with what a job array could have."""
+    ledger.problem(CODE, message, *keys, "sweep.nodes", help=ARRAY)
 
 
 def plan(spec: Spec, site: Site) -> PoolPlan | None:
@@ -284,13 +195,14 @@ def plan(spec: Spec, site: Site) -> PoolPlan | None:
     if spec.sweep.nodes is None:
         return None
     start, unset = starting(site)
-    if _by_ssh(site):
+    if by_ssh(site):
         to_host = on_host(site)
         words = map(Text.of, ("{signal}", str(len(to_host))))
         start = (*map(Text.of, ("bash", "-p")), STEP, Text.of(Shell("$DLRUN_FIRST_HOST")), *words, *to_host)
     return PoolPlan(
         nodes=spec.sweep.nodes, places=spec.sweep.points_per_node, start=start, unset=unset,
         mps_share=100 // spec.sweep.points_per_gpu if spec.sweep.mps else 0,
+        nodes_per_point=spec.sweep.nodes_per_point,
     )  # fmt: skip
 
 
@@ -340,7 +252,8 @@ def cost(whole: Cost | None, spec: Spec) -> Cost | None:
     """The cost of the job, with that of an hour of one point."""
     if whole is None or spec.sweep.nodes is None:
         return whole
-    return replace(whole, an_hour=whole.an_hour / (spec.sweep.nodes * spec.sweep.points_per_node))
+    points = spec.sweep.nodes * spec.sweep.points_per_node / spec.sweep.nodes_per_point
+    return replace(whole, an_hour=whole.an_hour / points)
 
 
 def nodes_of_run(plan: Plan) -> float:

@@ -135,9 +135,11 @@ def plan_of(candidate: Candidate, spec: Path, sets: Sequence[str], site: str | N
     inputs = spec_inputs(spec, sets=[*sets, *own, *_sweep(candidate.parameters)], site=site)
     # A trial is not continued, and nothing waits for it.
     short = replace(inputs.spec, after=(), hold=False, checkpoint=None, results=None, hang=None)
-    if (
-        short.sweep.nodes is not None
-    ):  # the trial is the only point of its job, which has a place of the allocation
+    if short.sweep.nodes_per_point > 1:  # trials on several nodes are one after the other
+        resources = replace(short.resources, nodes=short.sweep.nodes_per_point)
+        short = replace(short, resources=resources, sweep=replace(short.sweep, nodes=None, nodes_per_point=1))
+    elif short.sweep.nodes is not None:
+        # The trial is the only point of its job, which has a place of the allocation.
         point = candidate.parameters or {"trial": "1"}
         short = replace(short, sweep=replace(short.sweep, list=(point,), at_once=None))
     plan = prepare(spec, inputs=replace(inputs, spec=short)).plan

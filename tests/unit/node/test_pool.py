@@ -45,11 +45,12 @@ def job(directory: Path, points: int) -> Path:
 
 def start(
     directory: Path, points: int, *, places: int = 2, at_once: int = 0, walltime: int = 0, hosts: str = "good",
-    words: Sequence[str] = ON_GOOD, ending: Sequence[str] = ("0", "-", "0", "false"),
+    words: Sequence[str] = ON_GOOD, ending: Sequence[str] = ("0", "-", "0", "false"), nodes: int = 1,
 ) -> subprocess.Popen[str]:  # fmt: skip
     return subprocess.Popen(
         [sys.executable, str(POOL), str(points), str(places), str(at_once), str(walltime), *ending, hosts, *words],
-        env={**os.environ, "DLRUN_JOB_DIR": str(directory), "DLRUN_JOB_ID": "7", "DLRUN_RESTART": "0"},
+        env={**os.environ, "DLRUN_JOB_DIR": str(directory), "DLRUN_JOB_ID": "7", "DLRUN_RESTART": "0",
+             "DLRUN_NODES": str(nodes)},
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
 
@@ -93,6 +94,31 @@ def test_a_host_that_starts_no_point_is_left_out_and_its_points_run_elsewhere(tm
     assert "no place is left" in pool.communicate(timeout=60)[0]
     assert pool.returncode == 1
     assert not (tmp_path / "none/points/0/state.json").exists()
+
+
+@pytest.mark.each_python
+def test_hosts_that_are_left_of_points_on_several_form_places(tmp_path):
+    """Of five one is left over at first; point 0 loses a host, point 1 fails by itself, and point 2 loses another."""
+    job(tmp_path, 4)
+    loses = 'echo "$DLRUN_CHOSEN_HOSTS" >>on; [ -e loses ] && { touch ../../lost-$(<loses); rm loses; record ended 1; exit 1; }'
+    (tmp_path / "job.sh").write_text(
+        SCRIPT.replace("record running null", f"record running null; {loses}", 1)
+    )
+    (tmp_path / "points/0/loses").write_text("a")
+    (tmp_path / "points/1/fails").touch()
+    (tmp_path / "points/2/loses").write_text("c")
+    pool = start(tmp_path, 4, places=1, at_once=1, hosts="a,b,c,d,e", words=FINDS, nodes=2)
+    said = pool.communicate(timeout=60)[0]
+    assert pool.returncode == 3, said
+    assert [(one["exit_code"], one["restarts"]) for one in states(tmp_path, 4)] == [
+        (0, 1),
+        (3, 0),
+        (0, 1),
+        (0, 0),
+    ]
+    ran = [(tmp_path / f"points/{point}/on").read_text().split() for point in range(4)]
+    assert ran == [["a,b", "c,d"], ["c,d"], ["c,d", "b,e"], ["b,e"]], said
+    assert json.loads((tmp_path / "state.json").read_text())["lost"] == ["a", "c"]
 
 
 @pytest.mark.each_python

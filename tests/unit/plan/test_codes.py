@@ -241,6 +241,14 @@ FAULTS = [
          "data set `d` would be copied", "are a job array", SSD),
     Case("DLR140", "sweep: {nodes: 1, points_per_node: 5, a: [1]}", "5, a", "5 ranks need 5 cores",
          "fewer `points_per_node`", LOCAL),
+    Case("DLR140", "sweep: {nodes_per_point: 2, a: [1]}", "2, a", "no effect without `nodes`", "add `nodes`"),
+    Case("DLR140", "sweep: {nodes: 2, nodes_per_point: 4, a: [1]}", "4, a", "needs 4 nodes, and the job has 2", "more `nodes`"),
+    Case("DLR140", "sweep: {nodes: 4, nodes_per_point: 2, points_per_node: 2, a: [1]}", "2, a", "are both given", "remove one"),
+    Case("DLR140", "sweep: {nodes: 4, nodes_per_point: 2, a: [1]}", "2, a", "this machine is one", "are a job array", LOCAL),
+    Case("DLR140", "sweep: {nodes: 4, a: [1]}\nresources: {nodes: 2}", "2}", "`resources.nodes` cannot be used",
+         "`nodes_per_point` under `sweep`"),
+    Case("DLR140", "sweep: {nodes: 4, nodes_per_point: 2, a: [1]}\nframework: mpi", "2, a", "not on those of a point",
+         "use another `launcher`", "name: t\nscheduler: {type: slurm}\nlauncher: {name: ibrun}\n"),
     Case("DLR140", "sweep: {nodes: 1, a: [1]}", "1, a", "torque cannot run the points", "are a job array",
          "name: t\nscheduler: {type: torque}\nlauncher: {name: ssh}\n"),
     Case("DLR142", "roles: {judge: {command: [a]}, b: {command: [b], needs: [jugde]}}\n", "jugde", "which is not in `roles`",
@@ -297,6 +305,8 @@ FAULTS = [
 ]  # fmt: skip
 
 WARNINGS = [
+    Case("DLR140", "sweep: {nodes: 5, nodes_per_point: 2, a: [1]}", None, "1 node of 5 would run points only after",
+         "a multiple of 2", BARE),
     Case("DLR139", "framework: intelcaffe\nresources: {nodes: 2}", "intelcaffe", "each may run alone, as rank 0 of 1",
          "`launcher: intelmpi`", BARE),
     Case("DLR120", "environment: {variables: {NCCL_DEBGU: INFO}}", None, "`NCCL_DEBGU` is not a variable of NCCL",
