@@ -53,8 +53,8 @@ class DataSet:
         default="auto",
     )
     unpack: bool = key(
-        "the source is one archive (tar, also with gzip, bzip2, xz or zstd, or zip), at a path or `https://`: the data set is "
-        "its content, which the first node unpacks for all",
+        "the source is one archive (tar, also with gzip, bzip2, xz or zstd, or zip), at a path, `https://` or `s3://`: the data "
+        "set is its content, which the first node unpacks for all",
         default=False,
     )
     size: Bytes | None = key(

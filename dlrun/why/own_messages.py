@@ -72,7 +72,6 @@ NODE: Mapping[str, OwnMessages] = {
             "`{}` is not a path, and none of {}://",
             "a source that is a URL needs strategy copy or pack",
             "--unpack needs strategy copy or pack",
-            "--unpack needs a path or a source that begins with https:// or http://",
         ),
     ),
     "data-archive": OwnMessages(
@@ -82,7 +81,6 @@ NODE: Mapping[str, OwnMessages] = {
             "the archive `{}` is not unpacked: its member `{}` {}",
             "the archive `{}` has {}{}, not the checksum that was given",
             "`{}` is not an archive that can be unpacked",
-            "`{}` is {}, not one archive",
             "the source `{}` is not a file, so it cannot be unpacked",
             "node {} cannot unpack `{}`: it has no `{}`",
             "cannot unpack `{}`: {}{}",

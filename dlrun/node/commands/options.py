@@ -346,10 +346,6 @@ def stage_arguments(argv: List[str]) -> argparse.Namespace:
     reads_all = found.verify or found.checksums or found.version
     if found.unpack and found.strategy in ("part", "shard"):
         raise Usage("--unpack needs strategy copy or pack", "the first node unpacks the archive for all")
-    if found.unpack and scheme(found.source) == "s3":
-        raise Usage(
-            "--unpack needs a path or a source that begins with https:// or http://", "s3:// is a directory"
-        )
     if found.start is not None and (not found.job or found.strategy == "pack" or reads_all):
         raise Usage(
             "--start needs --job, and excludes --strategy pack, --verify, --checksums and --version",

@@ -14,12 +14,14 @@ import stat
 import struct
 import subprocess
 import tarfile
+import threading
 import zipfile
 import zlib
-from typing import IO, Any, Iterator, List, NamedTuple, Optional, Tuple
+from typing import IO, Any, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from ..common import text
-from ..common.errors import SourceFault
+from ..common.errors import NodeError, SourceFault
+from .stream import KEPT, Hashed
 from .survey import points_outside
 
 DIRECTORY, FILE, LINK, HARD = "directory", "file", "link", "hard link"
@@ -34,7 +36,6 @@ _MAGIC = (
     (b"PK\x05\x06", "zip"),  # an empty one
 )
 _TAR_MAGIC = slice(257, 262)  # of the first header: `ustar` (POSIX.1-1988, and GNU tar)
-_HEAD = 512  # bytes that show the kind
 _PIECE = 1 << 20  # bytes of a read that only skips
 _TARGET_MAX = 4096  # bytes of a symbolic link's target: PATH_MAX
 _ENCRYPTED = 1  # bit of a zip member's flags
@@ -73,21 +74,20 @@ class Member(NamedTuple):
 class Archive:
     """An open archive: its `path`, its `kind` (tar, gzip, bzip2, xz, zstd or zip) and its `size` in bytes; close it.
 
-    file: it, opened without a buffer. Raises SourceFault for a file of another kind, OSError if it cannot be read.
+    file: it, if it is not read at `path`, or only forward. Raises SourceFault for a file of another kind, OSError if it
+    cannot be read.
     """
 
-    def __init__(self, path: str, file: "Optional[io.RawIOBase]" = None) -> None:
+    def __init__(self, path: str, file: "Union[Hashed, io.FileIO, None]" = None) -> None:
         self.path = path
         self._opened = contextlib.ExitStack()
         opened: Any = open(path, "rb", buffering=0) if file is None else file  # noqa: SIM115 - closed by `close`
         self._file: "IO[bytes]" = self._opened.enter_context(opened)
-        self.size = os.fstat(self._file.fileno()).st_size
-        head = self._file.read(_HEAD) or b""
-        self._file.seek(0)
+        forward = isinstance(file, Hashed)
+        self.size = file.size if isinstance(file, Hashed) else os.fstat(opened.fileno()).st_size
         self._process: "Optional[subprocess.Popen[bytes]]" = None
-        self.kind = next((kind for magic, kind in _MAGIC if head.startswith(magic)), "")
-        if not self.kind and (head[_TAR_MAGIC] == b"ustar" or _is_old_tar(head)):
-            self.kind = "tar"
+        self._feeding = threading.Thread(target=self._feed) if forward else None
+        self.kind = kind_of(self._file)
         if not self.kind:
             self.close()
             raise SourceFault(
@@ -97,15 +97,18 @@ class Archive:
 
     def close(self) -> None:
         """Close the file, and end its decompression."""
-        self._opened.close()
         if self._process is not None:
             self._process.kill()
-            self._process.communicate()
+            if self._feeding is not None:
+                self._feeding.join()
+            self._process.stdout.close()  # type: ignore[union-attr]
+            self._process.wait()
             self._process = None
+        self._opened.close()
 
     def position(self) -> int:
         """Bytes of the archive read so far."""
-        return os.lseek(self._file.fileno(), 0, os.SEEK_CUR)
+        return self._file.tell()
 
     def content_size(self) -> Optional[int]:
         """Bytes of the content, if they are known before it is read: not those of a compressed tar file."""
@@ -231,7 +234,8 @@ class Archive:
     def _by_program(self) -> "IO[bytes]":
         """The decompressed content, by the program of this format."""
         try:
-            self._process = subprocess.Popen([self.kind, "-dc"], stdin=self._file, stdout=subprocess.PIPE)
+            stdin = self._file if self._feeding is None else subprocess.PIPE
+            self._process = subprocess.Popen([self.kind, "-dc"], stdin=stdin, stdout=subprocess.PIPE)
         except OSError:
             raise SourceFault(
                 "node {} cannot unpack `{}`: it has no `{}`".format(
@@ -239,7 +243,16 @@ class Archive:
                 ),
                 "load it in the job (`environment.modules`), or compress with gzip",
             ) from None
+        if self._feeding is not None:
+            self._feeding.start()
         return self._process.stdout  # type: ignore[return-value]
+
+    def _feed(self) -> None:
+        """Write the file to the program; why it cannot be read is known to the file, and that the program ended by its status."""
+        stdin: Any = self._process.stdin  # type: ignore[union-attr]
+        with contextlib.suppress(OSError, NodeError), stdin:
+            for data in iter(lambda: self._file.read(_PIECE), b""):
+                stdin.write(data)
 
     def _zip(self) -> zipfile.ZipFile:
         with _reading(self.path):
@@ -276,6 +289,14 @@ class Archive:
             yield self._checked(name, member, mode), content  # type: ignore[misc]
 
 
+def kind_of(file: "Union[IO[bytes], io.RawIOBase]") -> str:
+    """The kind of an archive by its first bytes; empty if it is none."""
+    head = file.read(KEPT) or b""
+    file.seek(0)
+    kind = next((kind for magic, kind in _MAGIC if head.startswith(magic)), "")
+    return kind or ("tar" if head[_TAR_MAGIC] == b"ustar" or _is_old_tar(head) else "")
+
+
 def damaged(path: str, why: str) -> SourceFault:
     """The error for an archive that cannot be read to its end."""
     return SourceFault(
@@ -286,7 +307,7 @@ def damaged(path: str, why: str) -> SourceFault:
 
 def _is_old_tar(head: bytes) -> bool:
     """Whether the first block is a header of a tar file without `ustar`, as Unix V7 had them; or the end mark."""
-    if len(head) == _HEAD and not head.strip(b"\0"):
+    if len(head) == KEPT and not head.strip(b"\0"):
         return True
     try:
         tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")

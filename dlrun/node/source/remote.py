@@ -12,18 +12,21 @@ import shlex
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.parse
 import urllib.request
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
+from ..common import text
 from ..common.errors import NoSpace, SourceFault
 from ..common.system import die_with_parent
 from . import objects
 from .answers import WebFile, differs
 from .objects import Object
 from .selection import Access, scheme
-from .web import CONNECT_SECONDS, FIRST_ATTEMPTS, Log, WebSource, file_name, shown
+from .stream import Stream
+from .web import CONNECT_SECONDS, FIRST_ATTEMPTS, READ_SIZE, Log, Pieces, WebSource, file_name, shown
 
 SILENCE = 10  # seconds without output of a client that lists a source, after which that is said
 
@@ -31,24 +34,27 @@ SILENCE = 10  # seconds without output of a client that lists a source, after wh
 class Client(NamedTuple):
     """An S3 client, with its arguments to list and to copy.
 
-    resumes: a killed copy can be continued, since files get their final name or time only when complete.
+    resumes: a killed copy can be continued, since files get their final name or time only when complete. one, content: to
+    list one object, and to write it to the standard output.
     """
 
     name: str
     listing: List[str]
     copy: List[str]
     resumes: bool
+    one: List[str]
+    content: List[str]
 
 
+_AWS = ["s3api", "list-objects-v2", "--output", "json", "--query", "Contents[].[Key,Size,ETag,LastModified]",
+        "--bucket", "{bucket}", "--prefix"]  # fmt: skip
 CLIENTS = (
-    Client("s5cmd", ["ls", "--etag", "s3://{place}/*"], ["--log", "error", "sync", "s3://{place}/*", "{to}/"], False),
-    Client("rclone", ["lsl", "dlrun:{place}"], ["sync", "--quiet", "dlrun:{place}", "{to}"], True),
-    Client(
-        "aws",
-        ["s3api", "list-objects-v2", "--bucket", "{bucket}", "--prefix", "{prefix}", "--output", "json",
-         "--query", "Contents[].[Key,Size,ETag,LastModified]"],
-        ["s3", "sync", "--delete", "--only-show-errors", "s3://{place}", "{to}"], True,
-    ),
+    Client("s5cmd", ["ls", "--etag", "s3://{place}/*"], ["--log", "error", "sync", "s3://{place}/*", "{to}/"], False,
+           one=["ls", "--etag", "s3://{place}"], content=["--log", "error", "cat", "--raw", "s3://{place}"]),
+    Client("rclone", ["lsl", "dlrun:{place}"], ["sync", "--quiet", "dlrun:{place}", "{to}"], True,
+           one=["lsl", "dlrun:{place}"], content=["cat", "--quiet", "dlrun:{place}"]),
+    Client("aws", [*_AWS, "{prefix}"], ["s3", "sync", "--delete", "--only-show-errors", "s3://{place}", "{to}"], True,
+           one=[*_AWS, "{key}"], content=["s3", "cp", "--only-show-errors", "s3://{place}", "-"]),
 )  # fmt: skip
 """The clients, the fastest first (options from s5cmd(1), rclone.org/s3 and the AWS CLI's reference).
 
@@ -74,22 +80,33 @@ class SourceListing(NamedTuple):
     objects: Tuple[Object, ...] = ()
 
 
-def list_source(url: str, access: Access, log: Log) -> SourceListing:
-    """List a source; raises SourceFault if this node cannot read it, or if it is empty. `log` gets a line for each retry."""
+def list_source(url: str, access: Access, log: Log, single: bool = False) -> SourceListing:
+    """List a source; raises SourceFault if this node cannot read it, or if it is empty. `log` gets a line for each retry.
+
+    single: an S3 source is one object, else those below a prefix.
+    """
     if scheme(url) != "s3":
         return _list_web(url, access, log)
     client, place = _client(url), _bucket_path(url)
     _reach_endpoint(url, log)
-    output = _run_client(client, client.listing, url, place, log=log)
+    key = place.partition("/")[2]
+    above, _, name = key.rpartition("/") if single else (key, "", "")
+    output = ""
+    if name or not single:
+        output = _run_client(client, client.one if single else client.listing, url, place, log=log)
     try:
-        found = objects.parse(client.name, place.partition("/")[2] + "/" * ("/" in place), output)
+        found = objects.parse(client.name, above and above + "/", output)
     except (ValueError, TypeError):
         raise SourceFault(
             "`{}` listed `{}` in a form that is not known".format(client.name, url),
             "use another version of it, or another client",
         ) from None
+    if single:  # clients list those with a longer name, too, and s5cmd has the whole key
+        found = [one._replace(key=name) for one in found if one.key in (name, key)]
     if not found:
-        raise SourceFault("`{}` has no objects".format(url), "name a prefix, which is read as a directory")
+        message = "`{}` has no objects".format(url)
+        what = "the key of one object, an archive" if single else "a prefix, which is read as a directory"
+        raise SourceFault(message, "name " + what)
     _check_keys(url, [one.key for one in found])
     lines = ["{} {} {} {}".format(one.time, one.etag, one.size, one.key) for one in found]
     size = sum(one.size for one in found)
@@ -185,6 +202,45 @@ def download(url: str, to: str, access: Access, log: Log, listed: Optional[Sourc
     _run_client(client, client.copy, url, _bucket_path(url), to)
 
 
+def stream(url: str, access: Access, log: Log, listed: SourceListing) -> Stream:
+    """The content of one listed file or object, read while it is downloaded; close it.
+
+    Reading raises SourceFault if that fails, or for another file than the one that was listed.
+    """
+    pieces = _object(url, listed.size) if scheme(url) == "s3" else _file(url, access, log, listed)
+    return Stream(shown(url), listed.size, pieces, changed(url))
+
+
+def _file(url: str, access: Access, log: Log, listed: SourceListing) -> Pieces:
+    web = WebSource(url, access, log)
+    yield from web.pieces()
+    if listed.file is not None and differs(listed.file, web.found):
+        raise changed(url)
+
+
+def _object(url: str, size: int) -> Pieces:
+    client, place, offset = _client(url), _bucket_path(url), 0
+    with tempfile.TemporaryFile() as messages, subprocess.Popen(
+        [client.name, *_filled(client.content, place, "")], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=messages, env=_environment(client.name), preexec_fn=_prepare_client,  # noqa: PLW1509 - as in `_run_client`
+    ) as process:  # fmt: skip
+        try:
+            content: Any = process.stdout
+            for data in iter(lambda: content.read(READ_SIZE), b""):
+                yield offset, data
+                offset += len(data)
+            if process.wait():
+                messages.seek(0)
+                raise _failure(client, client.one, url, place, messages.read())
+        finally:
+            process.kill()
+    if offset != size:
+        raise SourceFault(
+            "{} fetched {} of the {} of `{}`".format(client.name, text.size(offset), text.size(size), url),
+            "try the same on the node with the client alone",
+        )
+
+
 def fetch(url: str, to: str, wanted: List[Object]) -> bool:
     """Fetch some objects to an empty directory; False if the client cannot; raises SourceFault if it fails."""
     client, place = _client(url), _bucket_path(url)
@@ -254,27 +310,38 @@ def _run_client(
                 if log:
                     log("`{}`: `{}` has not listed it for {} s".format(url, client.name, waited))
     if process.returncode:
-        output = (stderr or stdout or b"").decode("utf-8", "replace")
-        message = "`{}` could not read `{}`: {}".format(client.name, url, _reason(output))
-        full = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT)]
+        output = stderr or stdout or b""
+        full = [os.strerror(number).encode() for number in (errno.ENOSPC, errno.EDQUOT)]
         if to and any(why in output for why in full):
             raise NoSpace(
                 "the disk filled up while `{}` was fetched: {}".format(url, _reason(output)),
                 "stage to another disk, or make room on this one",
             )
-        listing = [client.name, *_filled(client.listing, place, "")]
-        raise SourceFault(message, "try the same on the node: {}".format(_by_hand(listing)))
+        raise _failure(client, client.one if words == client.one else client.listing, url, place, output)
     return stdout.decode("utf-8", "surrogateescape")
+
+
+def _failure(client: Client, listing: List[str], url: str, place: str, output: bytes) -> SourceFault:
+    message = "`{}` could not read `{}`: {}".format(client.name, url, _reason(output))
+    by_hand = _by_hand([client.name, *_filled(listing, place, "")])
+    return SourceFault(message, "try the same on the node: {}".format(by_hand))
 
 
 def _filled(words: List[str], place: str, to: str) -> List[str]:
     bucket, _, below = place.partition("/")
-    return [word.format(place=place, to=to, bucket=bucket, prefix=below and below + "/") for word in words]
+    return [
+        word.format(place=place, to=to, bucket=bucket, key=below, prefix=below and below + "/")
+        for word in words
+    ]
 
 
-def _reason(output: str) -> str:
+def _reason(output: bytes) -> str:
     """The last line of a client's messages, without its time; indented lines continue the one before (rclone)."""
-    lines = [line for line in output.splitlines() if line.strip() and not line[0].isspace()]
+    lines = [
+        line
+        for line in output.decode("utf-8", "replace").splitlines()
+        if line.strip() and not line[0].isspace()
+    ]
     return _TIME.sub("", lines[-1]) if lines else "no reason given"
 
 

@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Generator, NamedTuple, Optional, Tuple
 
 from ..common.errors import SourceFault, Usage
 from .answers import UNKNOWN, WebFile, byte_count, content_range, described, hashes_of, modification_time
@@ -28,6 +28,8 @@ LONGEST_WAIT = 60.0  # seconds of a server's Retry-After that are waited for
 _PASSING = (408, 425, 429, 500, 502, 503, 504)  # statuses that may be different on the next attempt
 _MAX_REDIRECTS = 10
 Log = Callable[[str], None]
+Pieces = Generator[Tuple[int, bytes], None, None]
+"""Data of a file, each with its offset."""
 
 
 def shown(url: str) -> str:
@@ -59,6 +61,8 @@ class WebSource:
             )
         self.url, self._log, self._secret = shown(url), log, bool(access.url or access.headers)
         self._address, self._headers = url, {}  # type: str, Dict[str, str]
+        self.found = WebFile("", "", UNKNOWN)
+        self._hashes: Dict[str, Any] = {}
         if access.url:
             self._address = _variable(access.url)
             other = urllib.parse.urlsplit(self._address)
@@ -94,53 +98,58 @@ class WebSource:
             raise self._refusal(refusal) from None
 
     def download(self, path: str) -> WebFile:
-        """Download the file and describe it; after a broken connection continue at the last byte, if the server proves that."""
-        most, failures, resume, part = 0, 0, True, _Part()
+        """Download the file and describe it."""
         with open(path, "wb") as file:
             os.fchmod(file.fileno(), 0o644)
-            while True:
-                try:
-                    part = self._append(file, part if resume else part._replace(size=0))
-                except _Refused as refusal:
-                    raise self._refusal(refusal) from None
-                if not part.why:
-                    break
-                resume = resume and not part.why.startswith(_WRONG_RANGE)
-                failures = 0 if part.size > most else failures + 1
-                most = max(most, part.size)
-                if failures >= MAX_ATTEMPTS:
-                    size = "{} of {}".format(part.size, part.whole) if part.whole >= 0 else str(part.size)
-                    raise SourceFault(
-                        "`{}` broke off after {} bytes, {} times: {}".format(
-                            self.url, size, MAX_ATTEMPTS, part.why
-                        ),
-                        "run again later",
-                    )
-                self._wait(part.why, failures)
-            file.flush()
-            self._compare(path, part.hashes)
-        modified = modification_time(part.modified)
+            for offset, data in self.pieces():
+                file.seek(offset)
+                file.write(data)
+            file.truncate(self.found.size)
+        modified = modification_time(self.found.modified)
         if modified is not None:
             os.utime(path, (modified, modified))
-        return WebFile(part.etag, part.modified, part.size)
+        return self.found
 
-    def _compare(self, path: str, hashes: Tuple[Tuple[str, bytes], ...]) -> None:
-        """Raise SourceFault if the downloaded file differs from a hash that the server sent with it."""
-        for algorithm, expected in hashes:
-            found = hashlib.new(algorithm)
-            with open(path, "rb") as file:
-                for data in iter(lambda: file.read(READ_SIZE), b""):
-                    found.update(data)
-            if found.digest() != expected:
+    def pieces(self) -> Pieces:
+        """Each piece of the file with its offset; at the end `found` describes it.
+
+        After a broken connection they continue at the last byte, if the server proves that, else from the first one.
+        """
+        most, failures, resume, part = 0, 0, True, _Part()
+        while True:
+            try:
+                part = yield from self._answer(part if resume else part._replace(size=0))
+            except _Refused as refusal:
+                raise self._refusal(refusal) from None
+            if not part.why:
+                break
+            resume = resume and not part.why.startswith(_WRONG_RANGE)
+            failures = 0 if part.size > most else failures + 1
+            most = max(most, part.size)
+            if failures >= MAX_ATTEMPTS:
+                size = "{} of {}".format(part.size, part.whole) if part.whole >= 0 else str(part.size)
+                raise SourceFault(
+                    "`{}` broke off after {} bytes, {} times: {}".format(
+                        self.url, size, MAX_ATTEMPTS, part.why
+                    ),
+                    "run again later",
+                )
+            self._wait(part.why, failures)
+        for name, expected in part.hashes:
+            if self._hashes[name].digest() != expected:
                 raise SourceFault(
                     "`{}` arrived damaged: its {} is {}, the server's {}".format(
-                        self.url, algorithm, found.hexdigest(), binascii.hexlify(expected).decode("ascii")
+                        self.url,
+                        name,
+                        self._hashes[name].hexdigest(),
+                        binascii.hexlify(expected).decode("ascii"),
                     ),
                     "run again; if it repeats, the file on the server is damaged",
                 )
+        self.found = WebFile(part.etag, part.modified, part.size)
 
-    def _append(self, file: Any, part: "_Part") -> "_Part":
-        """Append the server's data to a part of the file, or restart if the file has changed since."""
+    def _answer(self, part: "_Part") -> "Generator[Tuple[int, bytes], None, _Part]":
+        """What a server sends after a part of the file, or from the beginning if the file has changed since; the part then."""
         resumed = part.size if part.state else 0
         headers = {"Range": "bytes={}-".format(resumed), "If-Range": part.state} if resumed else {}
         with self._request(headers) as answer:
@@ -170,21 +179,30 @@ class WebSource:
                 end = given[1] + 1
             else:  # the server ignores ranges or has a newer file, and sends the whole file
                 resumed = 0
-            file.seek(resumed)
-            file.truncate()
-            why = _pour(answer, file)
-        if file.tell() > end >= 0:
-            return wrong
-        if not why and whole not in (UNKNOWN, file.tell()):
+            hashes = tuple(sorted(hashes_of(answer).items()))
+            if not resumed:
+                self._hashes = {name: hashlib.new(name) for name, _ in hashes}
+            size, why = resumed, ""
+            while not why:
+                data, why = _read(answer)
+                if size + len(data) > end >= 0:
+                    return wrong
+                if not data:
+                    break
+                for found in self._hashes.values():
+                    found.update(data)
+                yield size, data
+                size += len(data)
+        if not why and whole not in (UNKNOWN, size):
             why = "the connection was closed too early"
         return _Part(
-            file.tell(),
+            size,
             state or part.state,
             whole=whole,
             etag=etag or (part.etag if resumed else ""),
             modified=answer.headers.get("Last-Modified") or (part.modified if resumed else ""),
             why=why,
-            hashes=tuple(sorted(hashes_of(answer).items())),
+            hashes=tuple(one for one in hashes if one[0] in self._hashes),
         )
 
     def _request(self, headers: Dict[str, str], method: str = "GET", attempts: int = MAX_ATTEMPTS) -> Any:
@@ -258,17 +276,12 @@ class _Part(NamedTuple):
     hashes: Tuple[Tuple[str, bytes], ...] = ()
 
 
-def _pour(answer: Any, file: Any) -> str:
-    """Write an answer's data to a file; returns why the data broke off, or an empty text."""
-    while True:
-        try:
-            data = answer.read(READ_SIZE)
-        except (OSError, http.client.HTTPException) as broken:
-            file.write(getattr(broken, "partial", b""))
-            return _reason(broken)
-        if not data:
-            return ""
-        file.write(data)
+def _read(answer: Any) -> Tuple[bytes, str]:
+    """The next data of an answer, none at its end; and why it broke off, or an empty text."""
+    try:
+        return answer.read(READ_SIZE), ""
+    except (OSError, http.client.HTTPException) as broken:
+        return getattr(broken, "partial", b""), _reason(broken)
 
 
 class _Refused(Exception):

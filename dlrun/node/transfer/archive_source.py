@@ -5,11 +5,12 @@ compared. Whatever a killed run has unpacked is removed, unless it was whole.
 """
 
 import argparse
+import contextlib
 import hashlib
 import os
 import stat
 import time
-from typing import Any, Dict, Optional
+from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from ..common import text
 from ..common.errors import Damaged, NoSpace, SourceFault, system_errors
@@ -22,6 +23,11 @@ from ..store.area import Area, Lock
 from .remote_delta import Reuse
 from .remote_source import WHOLE, FetchedSource, RemoteSource
 
+if TYPE_CHECKING:
+    from ..source.archive import Archive
+    from ..source.remote import SourceListing
+    from ..source.stream import Stream
+
 PREFIX = b"unpack."
 _LOCK = b"~"  # before a set's name, which cannot begin with it
 _PIECE = 1 << 20  # bytes read at once
@@ -33,13 +39,17 @@ def fetched_source(
     area: Area, name: bytes, given: argparse.Namespace, progress: Progress
 ) -> Optional[FetchedSource]:
     """The source of a set whose files are made first, if it is a URL or an archive; None for any other."""
-    access = Access(given.url_from, tuple(given.header_from))
-    remote = RemoteSource(area, name, given.source, access, progress) if scheme(given.source) else None
-    return ArchiveSource(area, name, given, progress, remote) if given.unpack else remote
+    access = Access(given.url_from, tuple(given.header_from)) if scheme(given.source) else None
+    if given.unpack:
+        return ArchiveSource(area, name, given, progress, access)
+    return RemoteSource(area, name, given.source, access, progress) if access else None
 
 
 class ArchiveSource(FetchedSource):
-    """An archive at a path, or with `remote` at a URL, from where it is downloaded first."""
+    """An archive at a path, or with `access` at a URL: it is unpacked while it is downloaded, and no byte of it is written.
+
+    Only a zip file, which has its directory at its end, is downloaded first.
+    """
 
     def __init__(
         self,
@@ -47,11 +57,12 @@ class ArchiveSource(FetchedSource):
         name: bytes,
         given: argparse.Namespace,
         progress: Progress,
-        remote: Optional[RemoteSource],
+        access: Optional[Access],
     ) -> None:
-        place = given.source if remote else os.path.abspath(given.source)
+        place = given.source if access else os.path.abspath(given.source)
         super().__init__(area, PREFIX + name, place)
-        self._progress, self._remote, self._given, self._set = progress, remote, given, name
+        self._progress, self._access, self._given, self._set = progress, access, given, name
+        self._listed: "Optional[SourceListing]" = None
         # A checksum of one file is that of the archive.
         self._checksum = given.checksums if given.checksums.startswith(_SUM) else ""
         self._identity, self._mtime = "", 0
@@ -61,7 +72,14 @@ class ArchiveSource(FetchedSource):
     def list_source(self) -> Dict[str, Any]:
         """The state of the archive; raises SourceFault if it is not there, or not one file."""
         self.prepare()
-        state = [str(self._remote.list_source()["listing"])] if self._remote else self._state()
+        if self._access is None:
+            state = self._state()
+        else:
+            # Imported only here: a source that is a path does not need HTTP.
+            from ..source import remote
+
+            self._listed = remote.list_source(self.url, self._access, self._progress.log, single=True)
+            state = [self._listed.identity]
         lines = [*state, self._checksum]
         self._identity = hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
         return {"listing": self._identity}
@@ -106,78 +124,106 @@ class ArchiveSource(FetchedSource):
                 self.remove()
                 raise
             self._write_record(state + WHOLE)
-        if self._remote:
-            self._remote.remove()
         self.is_downloaded = True
 
     def _wait(self) -> None:
         self._progress.log("waiting for another job that is unpacking it")
 
     def _make(self, progress: Progress) -> None:
-        identity, path = self._identity, self.url
-        if self._remote:
-            self._remote.download(progress)
-            names = os.listdir(self._remote.directory)
-            if len(names) != 1:
-                raise SourceFault(
-                    "`{}` is {}, not one archive".format(self.url, text.count(len(names), "file")),
-                    "name one archive, or leave out `unpack`",
-                )
-            path = os.path.join(self._remote.directory, names[0])
-        if self._checksum:
-            self._compare(path)
-        self._unpack(path, progress)
-        if self.list_source()["listing"] != identity:
-            raise SourceFault(
-                "the source changed while it was copied: `{}`".format(self.url),
-                "run again once it no longer changes",
-            )
-
-    def _compare(self, path: str) -> None:
-        found = hashlib.sha256()
-        with open(path, "rb", buffering=0) as file:
-            for data in iter(lambda: file.read(_PIECE), b""):
-                found.update(data)
-        if _SUM + found.hexdigest() != self._checksum:
-            raise Damaged(
-                "the archive `{}` has {}{}, not the checksum that was given".format(
-                    self.url, _SUM, found.hexdigest()
-                ),
-                "correct `checksums` if it is of another version, or fetch the archive again",
-            )
-
-    def _unpack(self, path: str, progress: Progress) -> None:
+        identity = self._identity
         # Imported only here: a source that is a directory needs none of it.
+        from ..source.archive import Archive, kind_of
+
+        stream = self._stream()
+        if stream is None:
+            with contextlib.closing(Archive(self.url)) as archive:
+                self._unpack(archive, progress)
+        else:
+            with contextlib.closing(stream):
+                if kind_of(stream) == "zip":
+                    self._spool(stream, progress)
+                else:
+                    with contextlib.closing(Archive(self.url, stream)) as archive:
+                        try:
+                            self._unpack(archive, progress)
+                        except SourceFault as fault:
+                            self._prove(stream, fault)
+                        self._prove(stream)
+        if self.list_source()["listing"] != identity:
+            raise self._changed()
+
+    def _changed(self) -> SourceFault:
+        return SourceFault(
+            "the source changed while it was copied: `{}`".format(self.url),
+            "run again once it no longer changes",
+        )
+
+    def _stream(self) -> "Optional[Stream]":
+        """The archive, if it is read once and forward: it is at a URL, or its checksum is to be compared."""
+        if self._access is not None and self._listed is not None:
+            from ..source import remote
+
+            return remote.stream(self.url, self._access, self._progress.log, self._listed)
+        if not self._checksum:
+            return None
+        from ..source.stream import Stream, pieces
+
+        return Stream(self.url, os.path.getsize(self.url), pieces(self.url), self._changed())
+
+    def _prove(self, stream: "Stream", fault: Optional[SourceFault] = None) -> None:
+        """Raise an error for an archive that has another checksum, or did not arrive as a whole; else the `fault` in it."""
+        if fault is not None and not self._checksum:
+            raise stream.fault or fault
+        try:
+            stream.prove(self._checksum[len(_SUM) :])
+        except Damaged as other:
+            other.help = "correct `checksums` if it is of another version, or fetch the archive again"
+            raise
+        if fault is not None:
+            raise fault
+
+    def _spool(self, stream: "Stream", progress: Progress) -> None:
+        """Unpack a zip file, from a file without a name if it is not at a path."""
+        import shutil
+        import tempfile
+
         from ..source.archive import Archive
+
+        with contextlib.ExitStack() as opened:
+            file = None
+            if self._access is not None:
+                self._make_room(3 * stream.size)
+                progress.log(
+                    "fetching {}: a zip file has its directory at the end".format(text.size(stream.size))
+                )
+                file = opened.enter_context(tempfile.TemporaryFile(dir=self._base, buffering=0))
+                shutil.copyfileobj(stream, file, _PIECE)
+                file.seek(0)
+            self._prove(stream)
+            self._unpack(opened.enter_context(contextlib.closing(Archive(self.url, file))), progress)
+
+    def _unpack(self, archive: "Archive", progress: Progress) -> None:
         from .unpack import Tree
 
-        archive = Archive(path)
-        try:
-            size = archive.content_size() or self._given.expect
-            # Once here, and once in the copy. The content of a compressed archive is unknown, but hardly less than the archive.
-            self._make_room(2 * (size or archive.size))
-            known = (
-                "which has {}".format(text.size(size)) if size else "of a size that is known only at its end"
-            )
-            progress.log("unpacking {} of {}, {}".format(text.size(archive.size), archive.kind, known))
-            tree = Tree(
-                os.fsencode(self.directory),
-                archive,
-                self._mtime,
-                lambda more: self._fits(tree.bytes, more),
-            )
-            try:
-                shown = time.monotonic() + self._given.interval
-                for member, content in archive.members():
-                    tree.add(member, content)
-                    if time.monotonic() > shown:
-                        shown = time.monotonic() + self._given.interval
-                        progress.unpacking(archive.position(), archive.size, tree.bytes, tree.files)
-                tree.finish()
-            finally:
-                tree.close()
-        finally:
-            archive.close()
+        size = archive.content_size() or self._given.expect
+        # Once here, and once in the copy. The content of a compressed archive is unknown, but hardly less than the archive.
+        self._make_room(2 * (size or archive.size))
+        known = "which has {}".format(text.size(size)) if size else "of a size that is known only at its end"
+        progress.log("unpacking {} of {}, {}".format(text.size(archive.size), archive.kind, known))
+        tree = Tree(
+            os.fsencode(self.directory),
+            archive,
+            self._mtime,
+            lambda more: self._fits(tree.bytes, more),
+        )
+        with contextlib.closing(tree):
+            shown = time.monotonic() + self._given.interval
+            for member, content in archive.members():
+                tree.add(member, content)
+                if time.monotonic() > shown:
+                    shown = time.monotonic() + self._given.interval
+                    progress.unpacking(archive.position(), archive.size, tree.bytes, tree.files)
+            tree.finish()
 
     def _fits(self, written: int, more: int) -> None:
         """Raise NoSpace unless `more` bytes fit, and then the copy of all that is unpacked."""
@@ -205,12 +251,10 @@ class ArchiveSource(FetchedSource):
         manifest.inodes = manifest.inodes[:0]
 
     def remove(self) -> None:
-        """Remove the unpacked files, and those of a download."""
+        """Remove the unpacked files."""
         # A node that only relays the set has no lock of it, and must not remove what another job unpacks.
         lock = self._lock or self._area.try_lock(_LOCK + self._set)
         if lock is not None:
             super().remove()
-            if self._remote:
-                self._remote.remove()
             lock.close()
         self._lock = None

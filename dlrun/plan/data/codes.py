@@ -41,7 +41,7 @@ DATA_CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR141": (
         "an archive that cannot be unpacked",
-        "With `unpack: true` the source is one archive (tar, also with gzip, bzip2, xz or zstd; zip), at a path or `https://`, which "
+        "With `unpack: true` the source is one archive (tar, also with gzip, bzip2, xz or zstd; zip), at a path, `https://` or `s3://`, which "
         "the first node unpacks on node-local storage and passes on to the others. It is read as a whole, so `strategy` is `copy` or "
         "`pack`.",
     ),

@@ -356,8 +356,6 @@ def not_unpacked(data: DataSet, local: NodeLocal | None, *, fetched: bool) -> tu
             f"it is read as a whole, and no node has all of it with `strategy: {data.strategy}`",
             "leave out `strategy`, or unpack it once on the shared file system and name the directory",
         )
-    if data.source.lower().startswith("s3://"):
-        return "`s3://` is read as a directory", "name it by `https://` (a presigned URL), or fetch it once"
     if set("*?[") & set(data.source) and not fetched:
         return "a glob may match several files", "name one archive for each data set"
     return None

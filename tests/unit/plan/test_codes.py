@@ -290,8 +290,6 @@ FAULTS = [
          "there is no node-local storage", "unpack it once"),
     Case("DLR141", "data: {a: {source: '/d/*.tar', unpack: true}}\nresources: {nodes: 2}", "true",
          "a glob may match several files", "name one archive", SSD),
-    Case("DLR141", "data: {a: {source: 's3://b/d.tar', unpack: true}}\nresources: {nodes: 2}", "true",
-         "`s3://` is read as a directory", "a presigned URL", SSD),
     Case("DLR093", "results: {to: /r, before_end: 40m}\nresources: {nodes: 2, walltime: 1h}", "40m",
          "40m are reserved for copying the results", "increase the walltime"),
     Case("DLR092", "environment: {conda: base, stage: true}\nresources: {nodes: 2}", "true}", "the spec sets none",

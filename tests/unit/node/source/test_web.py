@@ -35,12 +35,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def answer(self, rule):
         self.server.seen.append((self.command, self.path, dict(self.headers)))
         count = sum(method == self.command for method, _, _ in self.server.seen)
-        status, headers, body = 200, {"ETag": ETAG}, CONTENT
+        content = self.server.content
+        status, headers, body = 200, {"ETag": ETAG}, content
         start = re.match(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
         if start:
-            first, last = int(start[1]), int(start[2] or len(CONTENT) - 1)
-            status, body = 206, CONTENT[first : last + 1]
-            headers["Content-Range"] = f"bytes {first}-{last}/{len(CONTENT)}"
+            first, last = int(start[1]), int(start[2] or len(content) - 1)
+            status, body = 206, content[first : last + 1]
+            headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
         cut = len(body)
         if rule is not None:
             status, headers, body, cut = rule(self, count, status, headers, body)
@@ -62,7 +63,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server():
     found = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.rules, found.seen, found.url = {}, [], f"http://127.0.0.1:{found.server_port}/f.bin"
+    found.content, found.rules, found.seen, found.url = (
+        CONTENT,
+        {},
+        [],
+        f"http://127.0.0.1:{found.server_port}/f.bin",
+    )
     threading.Thread(target=found.serve_forever, daemon=True).start()
     yield found
     found.shutdown()
