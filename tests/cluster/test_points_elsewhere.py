@@ -75,6 +75,10 @@ def test_a_lost_node_gives_its_points_back(alice):
     test_points_inside.lose_a_node(alice)
 
 
+def test_each_node_copies_a_data_set_once_for_all_points(alice):
+    test_points_inside.test_each_node_copies_a_data_set_once_for_all_points(alice)
+
+
 def test_points_share_a_gpu_and_no_core(alice):
     test_points_inside.test_points_share_a_gpu_and_no_core(alice)
 

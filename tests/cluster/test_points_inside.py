@@ -13,6 +13,7 @@ from dlrun.model.cpuset import parse_list
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, cgroups, why_not
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import SLURM_SITE, User, bash
+from tests.cluster.staged import files
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -306,6 +307,29 @@ def test_the_next_start_goes_on_after_the_loss_of_the_first_node(alice):
         assert last[-1] is not None
         assert all(one[0] == first and one[-1] is None for one in others), "what has ended does not run again"
     alice.left_nothing(job, alice.cluster.spec.nodes)
+
+
+def copied_once(alice, job, nodes, points):
+    """Whether of all starts of stage.sh on a node one has copied the set, and the others have found it."""
+    assert [run["state"] for run in alice.ended(job, 180)] == ["completed"] * points, alice.log(job)
+    logs = [path.read_text() for path in alice.job_dir(job).glob("points/*/logs/stage-*.log")]
+    assert [sum(f"{how} in" in log for log in logs) for how in ("copied", "warm")] == [
+        nodes,
+        len(logs) - nodes,
+    ], logs
+    alice.left_nothing(job, alice.cluster.spec.nodes)
+
+
+def on_nodes(alice):
+    """The keys of a spec with a data set on each node, for a site that has storage there."""
+    alice.write("local.yaml", {**alice.site, "storage": {"node_local": {"path": "/tmp", "size": "10GB"}}})
+    data = {"set": {"source": str(files(alice)), "strategy": "copy", "keep": "cache"}}
+    return {"site": "./local.yaml", "data": data}
+
+
+def test_each_node_copies_a_data_set_once_for_all_points(alice):
+    job = submit(alice, '[ $(cat "$DLRUN_DATA_SET"/*.txt | wc -l) = 40 ]; sleep 0.5', 30, **on_nodes(alice))
+    copied_once(alice, job, NODES, 30)
 
 
 def test_points_share_a_gpu_and_no_core(alice):

@@ -16,6 +16,7 @@ from dlrun.model.cpuset import parse_list
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, cgroups, why_not
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import SLURM_SITE, User
+from tests.cluster.test_points_inside import copied_once, on_nodes
 
 pytestmark = [
     pytest.mark.cluster,
@@ -180,6 +181,11 @@ def test_points_are_cancelled_one_by_one(alice):
     )
     are_apart(place, 4)
     alice.left_nothing(job, alice.cluster.spec.nodes)
+
+
+def test_each_node_copies_a_data_set_once_for_all_points(alice):
+    job = submit(alice, range(6), **on_nodes(alice))
+    copied_once(alice, job, NODES, 6)
 
 
 def test_the_whole_job_is_cancelled(alice):

@@ -140,10 +140,7 @@ def apart(
     """Add a problem where the points of a node could not be kept apart: cores, GPUs, data, other processes."""
     if spec.sweep.nodes is None:
         return
-    if copied := next((one.name for one in data if one.strategy != "in_place"), None):
-        refuse(
-            ledger, f"data set `{copied}` would be copied to its node by each point", f"data.{copied}", "data"
-        )
+    _check_data(site, data, ledger)
     if is_wide(spec):
         return
     key = "points_per_node" if spec.sweep.points_per_gpu == 1 else "points_per_gpu"
@@ -174,3 +171,30 @@ def apart(
             ledger, f"`gpu_binding.policy` of site `{site.name}` shows the ranks of a point the GPUs of all points",
             f"sweep.{key}",
         )  # fmt: skip
+
+
+def _check_data(site: Site, data: Sequence[DataPlan], ledger: Ledger) -> None:
+    """Add a problem for each data set that the points of a node could not use together, one after the other and at once."""
+    local = site.storage.node_local
+    for one in data:
+        at = (f"data.{one.name}", "data")
+        if one.strategy == "in_place" or one.is_code:
+            continue
+        if one.keep != "cache":
+            ledger.problem(
+                CODE,
+                f"data set `{one.name}` would be copied to its node by each point",
+                *at,
+                help="add `keep: cache`: the first point on a node copies it, and all others find it there",
+            )
+        elif one.strategy not in ("copy", "pack") or one.start is not None:
+            key = "start" if one.start is not None else f"strategy: {one.strategy}"
+            refuse(
+                ledger, f"`{key}` of data set `{one.name}` cannot be used yet for points inside one job", *at
+            )
+        elif local is not None and local.scope == "job":
+            refuse(
+                ledger,
+                f"data set `{one.name}` would be copied to storage that all nodes of the job share",
+                *at,
+            )
