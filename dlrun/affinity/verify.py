@@ -98,8 +98,7 @@ def verify(placement: Placement, job: BindingContext) -> tuple[Verdict, ...]:
                     report = json.loads(output)
                 except (subprocess.TimeoutExpired, ValueError):
                     raise OperationFailed(f"the probe of rank {rank.rank} did not report") from None
-                seen = _observed(rank.rank, report, places_set)
-                verdicts.append(compare(rank, seen))
+                verdicts.append(compare(rank, _observed(rank.rank, report, places_set)))
         finally:
             end_all(processes)
     return tuple(verdicts)

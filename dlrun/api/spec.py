@@ -33,8 +33,9 @@ def read(
     if isinstance(spec, Mapping):
         return _of_mapping(spec, sets, name)
     if dataclasses.is_dataclass(spec) and not isinstance(spec, type):
-        found = {key: value for key, value in dataclasses.asdict(spec).items() if value is not None}
-        return _of_mapping(found, sets, name)
+        return _of_mapping(
+            {key: value for key, value in dataclasses.asdict(spec).items() if value is not None}, sets, name
+        )
     if isinstance(spec, Sequence) and spec and all(isinstance(word, str) for word in spec):
         return command_inputs(spec, sets=sets, site=name)
     raise Invalid(

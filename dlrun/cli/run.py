@@ -128,10 +128,9 @@ def command(
 
 def _settings(ctx: click.Context) -> list[str]:
     """The keys that options set; a list of hosts is written with brackets of its own."""
-    found = ctx.meta.get("dlrun.run.keys", [])
     return [
         f"resources.hosts=['{one.partition('=')[2]}']" if one.startswith("resources.hosts=") else one
-        for one in found
+        for one in ctx.meta.get("dlrun.run.keys", [])
     ]
 
 

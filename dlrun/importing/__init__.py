@@ -123,8 +123,10 @@ def _in_order(draft: SpecDraft) -> None:
     for name, schema in (("resources", Resources), ("environment", Environment)):
         if name in draft.values:
             draft.values[name] = _ordered(draft.values[name], schema)
-    own = {name: values for name, values in draft.values.items() if name == draft.get("framework")}
-    draft.values = {**_ordered(draft.values, Spec), **own}
+    draft.values = {
+        **_ordered(draft.values, Spec),
+        **{name: values for name, values in draft.values.items() if name == draft.get("framework")},
+    }
 
 
 def _ordered(values: Mapping[str, Any], schema: type) -> dict[str, Any]:

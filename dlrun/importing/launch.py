@@ -62,8 +62,7 @@ def decompose(line: int, words: tuple[Word, ...], values: Values) -> Launch:
         ):
             launch.words = launch.words[1:]
         elif skipped := _timed(launch.words):
-            shown = " ".join(w.shell for w in launch.words[:skipped])
-            launch.left.append((shown, BY_STATUS))
+            launch.left.append((" ".join(w.shell for w in launch.words[:skipped]), BY_STATUS))
             launch.words = launch.words[skipped:]
         elif (
             first == "timeout"

@@ -310,8 +310,9 @@ def _one_on_each_node(launch: Launch, agent: Agent, job: _Job, nodes: int | str 
     """Raise _Refused if the launcher starts several agents on a node, or agents that do not know one another."""
     own_nodes, tasks, per_node = (launch.counts.get(name) for name in ("nodes", "tasks", "tasks_per_node"))
     if tasks is None and per_node is None and not launch.open_counts:
-        found = _job_tasks(launch, job, own_nodes)
-        tasks, per_node = (one if isinstance(one, int) else None for one in found)
+        tasks, per_node = (
+            one if isinstance(one, int) else None for one in _job_tasks(launch, job, own_nodes)
+        )
     started = own_nodes or job.nodes
     if tasks is not None and started is not None and tasks < started:
         started = tasks

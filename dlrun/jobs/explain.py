@@ -99,8 +99,10 @@ def knowledge(name: str) -> list[Explanation]:
     does = table.descriptions().get(name) or table.descriptions()[about[0].name]
     # A rule that several libraries share is printed once.
     libraries = grouped((_known(rule, "{}"), rule.library) for rule in about)
-    known = [replace(one, rule=one.rule.replace("{}", " and ".join(of))) for one, of in libraries.items()]
-    return [Explanation(key=name, value="", because="", does=does), *known]
+    return [
+        Explanation(key=name, value="", because="", does=does),
+        *[replace(one, rule=one.rule.replace("{}", " and ".join(of))) for one, of in libraries.items()],
+    ]
 
 
 def nearest_variable(name: str) -> str | None:

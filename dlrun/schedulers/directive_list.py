@@ -124,9 +124,10 @@ class DirectiveList:
             origin=next((directive.origin for directive in merged if directive.origin), None),
         )
         first = min(found)
-        kept = enumerate(self._directives)
         self._directives = [
-            joined if i == first else directive for i, directive in kept if i == first or i not in found
+            joined if i == first else directive
+            for i, directive in enumerate(self._directives)
+            if i == first or i not in found
         ]
 
     def texts(self) -> tuple[str, ...]:

@@ -127,8 +127,11 @@ def _set(
 ) -> Section:
     """What is set for the job, or for each of its roles."""
     roles = plan.role_jobs is not None
-    made = [[role, *row] if roles else row for role, own in _plans(plan) for row in rows(own)]
-    return Section(title=title, header=("role", *header) if roles else header, rows=made)
+    return Section(
+        title=title,
+        header=("role", *header) if roles else header,
+        rows=[[role, *row] if roles else row for role, own in _plans(plan) for row in rows(own)],
+    )
 
 
 def _variables(plan: Plan) -> Iterator[Sequence[Cell]]:

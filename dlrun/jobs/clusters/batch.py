@@ -120,8 +120,11 @@ def find(scheduler: str, directory: Path) -> str | None:
 
 def ask(jobs: Sequence[Job], runner: Runner) -> Mapping[Path, QueueAnswers]:
     """Query all jobs with one call to the queue and one to accounting."""
-    wanted = {str(job.job_id): None if job.pool else job.array for job in jobs}
-    answers = ask_queue(backends.scheduler(jobs[0].scheduler), wanted, reaching(jobs[0], runner))
+    answers = ask_queue(
+        backends.scheduler(jobs[0].scheduler),
+        {str(job.job_id): None if job.pool else job.array for job in jobs},
+        reaching(jobs[0], runner),
+    )
     return dict.fromkeys((job.directory for job in jobs), answers)
 
 

@@ -99,8 +99,10 @@ def pull(
 
 def failed(source: ImageSource, why: str) -> OperationFailed:
     """The error for the user, with the way out for the causes that are known."""
-    known = (text for pattern, text in _HELP if re.search(pattern, why, re.IGNORECASE))
-    way_out = next(known, "`apptainer pull` of it in this shell shows all of its messages")
+    way_out = next(
+        (text for pattern, text in _HELP if re.search(pattern, why, re.IGNORECASE)),
+        "`apptainer pull` of it in this shell shows all of its messages",
+    )
     return OperationFailed(f"`{source}` cannot be pulled: {why}", help=way_out)
 
 

@@ -121,8 +121,7 @@ def _result(
 def elapsed(run: Path, status: JobStatus) -> float | None:
     """Seconds from a run's start to its end, from its state.json or else the scheduler; None if it has not ended."""
     record = run_state(run) or {}
-    own = [record.get("started"), record.get("ended")]
-    times = [t for t in own if isinstance(t, int | float)]
+    times = [t for t in [record.get("started"), record.get("ended")] if isinstance(t, int | float)]
     if len(times) < 2:
         times = [seconds for text in (status.started, status.ended) if (seconds := _epoch(text)) is not None]
     return max(0.0, times[1] - times[0]) if len(times) == 2 else None

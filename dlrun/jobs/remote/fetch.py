@@ -98,14 +98,13 @@ def fetch_record(job: Job, remote: Remote, patterns: Sequence[str]) -> None:
     transport = transport_of(remote.host, remote.transport)
     found = listing(transport, remote.directory, [f"./{pattern}" for pattern in patterns])
     wanted = [one for one in found if _matches(one.name, patterns) and not one.link]
-    kept = Kept(job.directory, job.directory)
     _copied(
         transport,
         remote.directory,
         here=job.directory,
         wanted=wanted,
         step=lambda _done, _all: None,
-        kept=kept,
+        kept=Kept(job.directory, job.directory),
     )
 
 

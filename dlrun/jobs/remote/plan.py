@@ -71,8 +71,9 @@ def draft(inputs: Inputs | None, host: str, *, sends: bool = True) -> RemoteInpu
         # Paths that only the cluster has are checked there (`check_paths`).
         for one in inputs.programs:
             bare = replace(one.spec.environment, venv=None)
-            here = replace(one.spec, environment=bare, data={}, secrets={})
-            problems += preflight.check(here, working_directory(), one.origins)
+            problems += preflight.check(
+                replace(one.spec, environment=bare, data={}, secrets={}), working_directory(), one.origins
+            )
         problems += _left_behind(inputs, sent)
     if any(not p.warning for p in problems):
         raise InvalidFile(list(dict.fromkeys(problems)), dict(inputs.sources))

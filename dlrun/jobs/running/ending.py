@@ -41,8 +41,7 @@ def ending(job: Job, report: Callable[[str], None]) -> Iterator[list[int]]:
                 with suppress(OSError):
                     os.kill(one, signal.SIGKILL)
 
-    wanted = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {one: signal.getsignal(one) for one in wanted}
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     for one, handler in before.items():
         if handler is not signal.SIG_IGN:
             signal.signal(one, end)

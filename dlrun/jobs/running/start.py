@@ -73,5 +73,6 @@ def no_allocation(name: str, allocation: Allocation | None) -> NoAllocation:
 def start(plan: Plan, inputs: Inputs, *, directory: Path | None, notice: Callable[[str], None]) -> Job:
     """Start the job; it ends when this process does. Raises like `submit`."""
     environment = {**within_allocation(os.environ), "DLRUN_GRACE": str(GRACE)}
-    found = submit(plan, inputs, directory=directory, environment=environment, attached=True, notice=notice)
-    return found.job
+    return submit(
+        plan, inputs, directory=directory, environment=environment, attached=True, notice=notice
+    ).job

@@ -115,8 +115,10 @@ def on_this_machine(
             if data.strategy == "in_place":
                 _print_in_place(data, as_json)
                 continue
-            asked = stage_words(data, staging.plan.request, staging.plan.stage_quota)
-            words = [_literal(word, run_dir) for word in asked]
+            words = [
+                _literal(word, run_dir)
+                for word in stage_words(data, staging.plan.request, staging.plan.stage_quota)
+            ]
             more = ["--json"] if as_json else ["--interval", "0.2s"] if bar else []
             status = program("stage", *words, "--to", directory, *more, bar=bar)
             if status:

@@ -91,8 +91,11 @@ def _slots(draft: DirectiveList) -> None:
             f"-l {complexes.nodes}={request.nodes}", f"{many(request.nodes, 'node')} of this kind", "nodes"
         )
     elif environment:
-        asked = f"{many(slots, 'slot')} on each of {many(request.nodes, 'node')}"
-        draft.add(f"-pe {environment} {slots * request.nodes}", asked, "nodes")
+        draft.add(
+            f"-pe {environment} {slots * request.nodes}",
+            f"{many(slots, 'slot')} on each of {many(request.nodes, 'node')}",
+            "nodes",
+        )
         # Without a reservation, smaller jobs take free slots first and a job of several whole nodes may never start.
         draft.add("-R y", "slots are reserved for the job until enough are free")
     elif request.nodes > 1 or slots > 1:

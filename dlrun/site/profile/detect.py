@@ -65,8 +65,10 @@ def detect(name: str, cluster: Cluster, seen: CollectedFacts) -> ProfileDraft:
     values["rendezvous"] = {"address": "hostname"}
     values["sources"] = list(_sources(cluster, seen, values))
     if seen.login is not None:
-        shown = [*([seen.hardware] if seen.hardware else []), *site_node.summary(seen.login)]
-        draft.aside = [f"{seen.login.host}: {line}" for line in shown]
+        draft.aside = [
+            f"{seen.login.host}: {line}"
+            for line in [*([seen.hardware] if seen.hardware else []), *site_node.summary(seen.login)]
+        ]
     return draft
 
 

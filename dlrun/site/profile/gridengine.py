@@ -128,8 +128,11 @@ def _queue(queue: Mapping[str, str], kinds: Sequence[Nodes]) -> Queue:
 def _longest(queue: Mapping[str, str]) -> str | None:
     """The lower of a queue's hard and soft time limit: at the soft one, ranks started by qrsh end, too."""
     limits = [queue.get(name, "").split(",")[0] for name in ("h_rt", "s_rt")]
-    known = [text for text in limits if re.fullmatch(r"\d+:\d+:\d+", text)]
-    return min(known, key=lambda text: [int(part) for part in text.split(":")], default=None)
+    return min(
+        [text for text in limits if re.fullmatch(r"\d+:\d+:\d+", text)],
+        key=lambda text: [int(part) for part in text.split(":")],
+        default=None,
+    )
 
 
 def _environment(pes: Sequence[Mapping[str, str]]) -> str | None:

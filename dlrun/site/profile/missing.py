@@ -28,8 +28,11 @@ def missing(site: Site) -> tuple[Missing, ...]:
     """The missing keys of a profile, worst first; those under `unknown:` are left out."""
     if site.status == "generic":
         return ()
-    found = [*_whole(site), *_of_nodes(site), *_of_partitions(site), *_rest(site)]
-    return tuple(one for one in found if not _is_unknown(one.key, site))
+    return tuple(
+        one
+        for one in [*_whole(site), *_of_nodes(site), *_of_partitions(site), *_rest(site)]
+        if not _is_unknown(one.key, site)
+    )
 
 
 def _is_unknown(key: str, site: Site) -> bool:

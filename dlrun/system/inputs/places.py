@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -29,12 +28,14 @@ _COMMON = (
 """Programs that start trainings."""
 
 
-def problem(code: str, message: str, key: str, origins: Mapping[str, Origin], help: str) -> Problem:
+def problem(
+    code: str, message: str, key: str, origins: Mapping[str, Origin], help: str, *, warning: bool = False
+) -> Problem:
     """A problem at a key of the spec, or at the mapping or list that it is in."""
     parts = key.split(".")
     places = (origins.get(".".join(parts[:length])) for length in range(len(parts), 0, -1))
     origin = next((place for place in places if place is not None), None)
-    return Problem(code=code, message=message, origin=origin, help=help)
+    return Problem(code=code, message=message, origin=origin, help=help, warning=warning)
 
 
 def visible(path: Path) -> bool:
@@ -58,11 +59,11 @@ def misspelt_program(name: str, key: str, origins: Mapping[str, Origin]) -> Iter
     if "/" in name or "{{" in name or name in _COMMON or shutil.which(name) is not None:
         return
     if (close := next((one for one in _COMMON if one_slip(name, one)), None)) is not None:
-        found = problem(
+        yield problem(
             "DLR032",
             f"program `{name}` is not on this machine",
             key,
             origins,
             f"the nearest is `{close}`",
+            warning=True,
         )
-        yield replace(found, warning=True)

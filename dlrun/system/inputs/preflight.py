@@ -142,9 +142,14 @@ def _mounts(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator[P
             continue
         if (why := fault(path)) is None:
             continue
-        found = problem("DLR034", f"`{text}`, which the container mounts, {why}", f"environment.container.binds.{index}", origins,
-                        near(path, "check the path; every node mounts it"))  # fmt: skip
-        yield replace(found, warning=True)  # it may be there on the nodes alone
+        yield problem(
+            "DLR034",
+            f"`{text}`, which the container mounts, {why}",
+            f"environment.container.binds.{index}",
+            origins,
+            near(path, "check the path; every node mounts it"),
+            warning=True,
+        )  # it may be there on the nodes alone
 
 
 def _one_word(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator[Problem]:
@@ -181,11 +186,14 @@ def _unexpanded(text: str, found: re.Match[str], key: str, origins: Mapping[str,
 
 def _unseen(path: Path, what: str, key: str, origins: Mapping[str, Origin]) -> Problem:
     """A warning for a path whose file system this host does not have."""
-    found = problem(
-        "DLR129", f"{what} cannot be checked: `{Path(*path.parts[:2])}` is not on this machine", key, origins,
+    return problem(
+        "DLR129",
+        f"{what} cannot be checked: `{Path(*path.parts[:2])}` is not on this machine",
+        key,
+        origins,
         "check the path, if the nodes do not have it either",
-    )  # fmt: skip
-    return replace(found, warning=True)
+        warning=True,
+    )
 
 
 def _script(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator[Problem]:
@@ -229,14 +237,14 @@ def _module(name: str, key: str, base: Path, origins: Mapping[str, Origin]) -> I
         return
     here = [one.removesuffix(".py") for one in _beside(base / "any.py")]
     if (close := next((one for one in here if one_slip(name, one)), None)) is not None:
-        found = problem(
+        yield problem(
             "DLR032",
             f"module `{name}` is not in the job's directory",
             key,
             origins,
             f"the nearest is `{close}`",
+            warning=True,
         )
-        yield replace(found, warning=True)
 
 
 def _where(path: Path, argument: str, base: Path, origins: Mapping[str, Origin]) -> str:

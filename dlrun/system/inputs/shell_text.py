@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from dlrun.model.nearest import nearest, one_slip
@@ -52,14 +51,14 @@ def check(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator[Pro
         )
         path = base / expanded(script or ".")
         if script is not None and visible(path) and (why := fault(path, directory=False)) is not None:
-            found = problem(
+            yield problem(
                 "DLR032",
                 f"script `{script}` {why}",
                 "run",
                 origins,
                 near(path, f"relative paths start at `{base}`"),
+                warning=True,
             )
-            yield replace(found, warning=True)
 
 
 def _unreadable(text: str) -> str | None:
@@ -91,7 +90,11 @@ def _of_node(spec: Spec, origins: Mapping[str, Origin]) -> Iterator[Problem]:
                 name, os.environ, cutoff=0.9
             )
             if close is not None:
-                found = problem(
-                    "DLR120", f"variable `{name}` is not set here", key, origins, f"the nearest is `{close}`"
+                yield problem(
+                    "DLR120",
+                    f"variable `{name}` is not set here",
+                    key,
+                    origins,
+                    f"the nearest is `{close}`",
+                    warning=True,
                 )
-                yield replace(found, warning=True)

@@ -228,8 +228,10 @@ def _wait_for(waiting: Sequence[Job], notice: Callable[[str], None], watched: Wa
                 over += len(found)
                 good = sum(one.state == "completed" for one in found)
                 notice(f"{job.directory.name} has ended: {good} of {len(found)} runs completed")
-        known = sum(one.state.final for job in left for one in states.get(job.directory, ()))
-        watched.ended(over + known, whole=not left)
+        watched.ended(
+            over + sum(one.state.final for job in left for one in states.get(job.directory, ())),
+            whole=not left,
+        )
         if left:
             time.sleep(pause)
             pause = min(pause * 1.5, longest)
