@@ -152,7 +152,27 @@ class Billing:
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Partition:
+class Limits:
+    """What a job may request of a partition or with a QOS, and who."""
+
+    max_walltime: Duration | None = key("longest walltime", default=None)
+    min_walltime: Duration | None = key("shortest walltime", default=None)
+    min_nodes: int | None = key("minimum number of nodes of a job", default=None, minimum=1)
+    max_nodes: int | None = key("maximum number of nodes of a job", default=None, minimum=1)
+    max_node_hours: float | None = key("maximum of nodes × walltime of a job, in node-hours", default=None)
+    min_gpus: int | None = key("minimum number of GPUs of a job", default=None, minimum=0)
+    max_gpus: int | None = key("maximum number of GPUs of a job", default=None, minimum=0)
+    min_cores: int | None = key("minimum number of cores of a job", default=None, minimum=1)
+    max_cores: int | None = key("maximum number of cores of a job", default=None, minimum=1)
+    max_memory: Bytes | None = key("maximum memory request on each node", default=None)
+    max_jobs: int | None = key(
+        "maximum number of queued jobs of a user; each run of a sweep counts", default=None, minimum=1
+    )
+    accounts: str | None = key("regular expression that the accounts match that may use it", default=None)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Partition(Limits):
     """A partition or queue with its limits."""
 
     queue: str | None = key(
@@ -162,27 +182,13 @@ class Partition:
     default: bool = key("default partition of specs that name none", default=False)
     node_type: str | None = key("node type", default=None)
     constraint: str | None = key("constraint to request with it", default=None)
-    max_walltime: Duration | None = key("longest walltime", default=None)
-    min_walltime: Duration | None = key("shortest walltime", default=None)
     default_walltime: Duration | None = key("walltime of jobs that request none", default=None)
-    min_nodes: int | None = key("minimum number of nodes of a job", default=None, minimum=1)
-    max_nodes: int | None = key("maximum number of nodes of a job", default=None, minimum=1)
-    max_node_hours: float | None = key("maximum of nodes × walltime of a job, in node-hours", default=None)
-    min_gpus: int | None = key("minimum number of GPUs of a job", default=None, minimum=0)
-    max_gpus: int | None = key("maximum number of GPUs of a job", default=None, minimum=0)
-    min_cores: int | None = key("minimum number of cores of a job", default=None, minimum=1)
-    max_cores: int | None = key("maximum number of cores of a job", default=None, minimum=1)
-    max_memory: Bytes | None = key("maximum memory request on each node", default=None)
-    max_jobs: int | None = key(
-        "maximum number of queued jobs of a user; each run of a sweep counts", default=None, minimum=1
-    )
     exclusive: bool | None = key(
         "jobs are allocated whole nodes; default: `scheduler.exclusive`", default=None
     )
     cpus_per_gpu: int | None = key("cores that must be requested with each GPU", default=None, minimum=1)
     billing: Billing | None = key("billing; default: the site's", default=None)
     preemptable: bool = key("jobs can be preempted", default=False)
-    accounts: str | None = key("regular expression that the accounts match that may use it", default=None)
     overrides: Mapping[str, Any] = key(
         "parts of the profile that differ in this partition, such as `fabric`, `storage` or `environment`, in the same form; "
         "they win over those of the node type",
@@ -192,25 +198,11 @@ class Partition:
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Qos:
+class Qos(Limits):
     """A QOS with its limits, which hold besides those of the partition."""
 
     default: bool = key("QOS of jobs that name none", default=False)
     partitions: tuple[str, ...] = key("partitions in which it is valid; default: all", default=())
-    accounts: str | None = key("regular expression that the accounts match that may use it", default=None)
-    max_walltime: Duration | None = key("longest walltime", default=None)
-    min_walltime: Duration | None = key("shortest walltime", default=None)
-    min_nodes: int | None = key("minimum number of nodes of a job", default=None, minimum=1)
-    max_nodes: int | None = key("maximum number of nodes of a job", default=None, minimum=1)
-    max_node_hours: float | None = key("maximum of nodes × walltime of a job, in node-hours", default=None)
-    min_gpus: int | None = key("minimum number of GPUs of a job", default=None, minimum=0)
-    max_gpus: int | None = key("maximum number of GPUs of a job", default=None, minimum=0)
-    min_cores: int | None = key("minimum number of cores of a job", default=None, minimum=1)
-    max_cores: int | None = key("maximum number of cores of a job", default=None, minimum=1)
-    max_memory: Bytes | None = key("maximum memory request on each node", default=None)
-    max_jobs: int | None = key(
-        "maximum number of queued jobs of a user; each run of a sweep counts", default=None, minimum=1
-    )
 
 
 @record(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from dlrun.model.record import record
-from dlrun.model.site import NodeType, Partition, Qos, Site
+from dlrun.model.site import Limits, NodeType, Partition, Site
 from dlrun.model.units import Bytes, Duration, many
 from dlrun.plan.resources import Layout
-
-Owner = Partition | Qos
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -72,7 +70,7 @@ MEASURES = (
 """The quantities with limits; node-hours are checked separately, as a product of two."""
 
 
-def violations(owner: Owner, name: str, layout: Layout) -> Iterator[Violation]:
+def violations(owner: Limits, name: str, layout: Layout) -> Iterator[Violation]:
     """The limits of a partition or QOS violated by the job; `name` is its name in messages."""
     for measure in MEASURES:
         amount = measure.of(layout)
@@ -121,7 +119,7 @@ def _below(measure: Measure, amount: int, least: int, name: str) -> Violation:
     )
 
 
-def _node_hours(owner: Owner, name: str, layout: Layout) -> Iterator[Violation]:
+def _node_hours(owner: Limits, name: str, layout: Layout) -> Iterator[Violation]:
     nodes, walltime, together = layout.nodes, layout.walltime, owner.max_node_hours
     if together is None or walltime is None or nodes * walltime <= together * 3600:
         return
@@ -192,7 +190,7 @@ def _gpus(kind: NodeType) -> int | None:
     )
 
 
-def too_many_runs(owner: Owner, name: str, points: int) -> str | None:
+def too_many_runs(owner: Limits, name: str, points: int) -> str | None:
     """The message for a sweep with more runs than `max_jobs`; None if it is allowed."""
     most: int | None = owner.max_jobs
     if most is None or points <= most:
@@ -200,9 +198,9 @@ def too_many_runs(owner: Owner, name: str, points: int) -> str | None:
     return f"the sweep has {points} runs, but {name} allows at most {many(most, 'job')} per user at a time"
 
 
-def owners(site: Site, layout: Layout, wanted_qos: str | None) -> Mapping[str, Owner]:
+def owners(site: Site, layout: Layout, wanted_qos: str | None) -> Mapping[str, Limits]:
     """Name in messages -> partition or QOS of the job."""
-    found: dict[str, Owner] = {}
+    found: dict[str, Limits] = {}
     if layout.partition is not None:
         found[f"partition `{layout.partition_name}`"] = layout.partition
     named = qos_of(site, wanted_qos, layout.partition)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from dlrun import backends
 from dlrun.model.nearest import nearest
-from dlrun.model.site import Partition, Qos, Site
+from dlrun.model.site import Limits, Site
 from dlrun.model.spec import Resources, Spec
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import is_any, partition_names
@@ -148,7 +148,7 @@ def _gpu_types(site: Site) -> Iterator[str]:
             yield scheduler["gpu_type"]
 
 
-def not_allowed(one: Partition | Qos, wanted: Resources) -> bool:
+def not_allowed(one: Limits, wanted: Resources) -> bool:
     """Whether a partition or QOS is for other accounts only."""
     pattern = one.accounts
     return pattern is not None and wanted.account is not None and not re.fullmatch(pattern, wanted.account)
