@@ -8,11 +8,9 @@ import os
 import stat
 from typing import Dict, Iterator, List, Optional, Tuple
 
-from ..common.errors import Damaged
 from ..common.safety import DIRECTORY_FLAGS, closing, read_existing
-from ..source import manifest as manifests
 from ..source.manifest import FILE, Manifest
-from .resume import MANIFEST, TREE
+from .resume import MANIFEST, TREE, read_manifest
 from .tree import is_lock
 
 _SCRIPTS = b"bin"  # of `fix-venv`
@@ -66,11 +64,9 @@ def early_others(directory: int) -> List[bytes]:
 
 
 def _manifest(directory: int) -> Optional[Manifest]:
-    try:
-        blob = read_existing(directory, MANIFEST)
-        return None if blob is None else manifests.unpack(blob, trusted=True)
-    except (Damaged, OSError):
-        return None
+    with contextlib.suppress(OSError):
+        return read_manifest(directory)
+    return None
 
 
 def _files(found: Manifest, name: bytes) -> Dict[bytes, int]:

@@ -5,6 +5,7 @@ source and tree have it with the same size and time, and its hash is known; afte
 must still have that hash.
 """
 
+import contextlib
 from typing import Dict, Iterator, Optional, Tuple
 
 from ..blocks import journal
@@ -27,6 +28,14 @@ def on_disk(directory: int, manifest: Manifest) -> bool:
     if manifest.info.get("complete") and manifest.info.get("synced"):
         return True
     return read_existing(directory, BOOT) == boot().encode("ascii")
+
+
+def read_manifest(directory: int, trusted: bool = True) -> Optional[Manifest]:
+    """The manifest in the directory of a set; None without one that this version can read. trusted: see `unpack`."""
+    with contextlib.suppress(Damaged):
+        blob = read_existing(directory, MANIFEST)
+        return None if blob is None else unpack(blob, trusted)
+    return None
 
 
 class EarlierRun:
@@ -69,14 +78,10 @@ def load_earlier_run(directory: int, hasher: Hasher, trusted: bool = False) -> O
 
     trusted: it is that of a published set, as which `unpack` takes it.
     """
-    blob = read_existing(directory, MANIFEST)
-    if blob is None:
+    found = read_manifest(directory, trusted)
+    if found is None or found.info.get("hash") != hasher.name:
         return None
-    try:
-        found = unpack(blob, trusted)
-    except Damaged:
-        return None
-    return EarlierRun(directory, found, hasher) if found.info.get("hash") == hasher.name else None
+    return EarlierRun(directory, found, hasher)
 
 
 def valid_blocks(

@@ -9,15 +9,13 @@ import os
 import stat
 from typing import Any, Dict, List, NamedTuple, Optional, Set
 
-from ..common.errors import Damaged
-from ..common.safety import DIRECTORY_FLAGS, closing, read_existing
+from ..common.safety import DIRECTORY_FLAGS, closing
 from ..common.system import sync_file_system
-from ..source import manifest as manifests
 from ..source.manifest import Manifest
 from ..source.recheck import Looked, look
 from .area import Area
 from .build import confirm, write_file
-from .resume import MANIFEST, TREE, on_disk
+from .resume import MANIFEST, TREE, on_disk, read_manifest
 from .tarball import TarMap
 from .tree import check_names, is_lock
 
@@ -39,13 +37,8 @@ def _manifest(area: Area, name: bytes) -> Optional[Manifest]:
     directory = area.published(name)
     if directory is None:
         return None
-    try:
-        blob = read_existing(directory, MANIFEST)
-        return None if blob is None else manifests.unpack(blob, trusted=True)
-    except Damaged:
-        return None
-    finally:
-        os.close(directory)
+    with closing(directory):
+        return read_manifest(directory)
 
 
 def has_options(found: Manifest, wanted: Dict[str, Any]) -> bool:
