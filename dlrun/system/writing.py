@@ -17,6 +17,8 @@ from typing import BinaryIO
 from dlrun.errors import DlrunError, Invalid, OperationFailed
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_LARGEST = 16 << 20
+"""Bytes of a user's file that is edited."""
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES)
 """Errors of link(2) on file systems without hard links, such as FAT and some FUSE file systems."""
 
@@ -127,17 +129,17 @@ def refuse_existing(path: Path, *, force: bool) -> None:
         raise Invalid(f"`{path}` already exists", help="name another file, or replace it with `--force`")
 
 
-def edit(path: Path, change: Callable[[str], str], *, most: int = 16 << 20) -> None:
+def edit(path: Path, change: Callable[[str], str]) -> None:
     """Change a text file of the user's, unless another program changes it at the same time.
 
-    most: the largest size in bytes. Raises ValueError as `change` does, OperationFailed if the file cannot be read or written.
+    Raises ValueError as `change` does, OperationFailed if the file cannot be read or written.
     """
     try:
         before = status(path)
         with path.open("rb") as file:
-            content = file.read(most + 1)
-        if len(content) > most:
-            raise OSError(errno.EFBIG, f"it has more than {most >> 20} MiB")  # noqa: TRY301 - as the others
+            content = file.read(_LARGEST + 1)
+        if len(content) > _LARGEST:
+            raise OSError(errno.EFBIG, f"it has more than {_LARGEST >> 20} MiB")  # noqa: TRY301 - as the others
         replace(path, change(content.decode("utf-8")).encode("utf-8"), before=before)
     except OSError as error:
         raise OperationFailed(cannot_write(path, error)) from None

@@ -43,7 +43,7 @@ def overdue(job: Job, one: JobStatus, run: Path, now: float | None = None) -> st
     return f"{Duration(over)} past its walltime: its nodes ({nodes}or a daemon there) may not answer"
 
 
-def not_begun(job: Job, one: JobStatus, run: Path, now: float | None = None) -> str | None:
+def not_begun(job: Job, one: JobStatus, run: Path) -> str | None:
     """Text about a running job whose script has not begun; None for others, and for those on a login node."""
     if one.state is not State.RUNNING or one.started is None or job.remote is not None or run_state(run):
         return None
@@ -51,7 +51,7 @@ def not_begun(job: Job, one: JobStatus, run: Path, now: float | None = None) -> 
         since = datetime.fromisoformat(one.started).timestamp()
     except (ValueError, OverflowError):
         return None
-    lasts = int((time.time() if now is None else now) - since)
+    lasts = int(time.time() - since)
     if lasts <= BEGIN:
         return None
     nodes = f" ({one.nodes})" if one.nodes else ""

@@ -188,10 +188,10 @@ def read_secret(path: str) -> bytes:
     return secret
 
 
-def open_existing(directory: int, name: bytes, flags: int, mode: int = 0o600) -> Optional[int]:
+def open_existing(directory: int, name: bytes, flags: int) -> Optional[int]:
     """os.open below a directory without following a link; None if the name does not exist."""
     try:
-        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=directory)
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     except FileNotFoundError:
         return None
 

@@ -134,15 +134,10 @@ def locate(name: str, here: Machine, base: Path, *, after: Path | None = None) -
     )
 
 
-def load_site(
-    name: str | Path, *, here: Machine | None = None, base: Path | None = None, because: str = "named by you"
-) -> LoadedSite:
-    """A site profile by name or file, with its extended profiles; raises InvalidFile with all problems.
-
-    base: directory of relative files (default: the current one).
-    """
+def load_site(name: str | Path, *, here: Machine | None = None, because: str = "named by you") -> LoadedSite:
+    """A site profile by name or file, with its extended profiles; raises InvalidFile with all problems."""
     here = here or Machine()
-    path = locate(str(name), here, base or Path())
+    path = locate(str(name), here, Path())
     if isinstance(path, Problem):
         raise InvalidFile([path])
     profile = load_profile(path, here)
