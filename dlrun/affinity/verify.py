@@ -170,7 +170,6 @@ def _compare_command(rank: RankPlacement, seen: Observed) -> Verdict:
 def _tree(pid: int) -> list[int]:
     """A process and its descendants, itself first; empty once it has ended."""
     try:
-        root = psutil.Process(pid)
-        return [pid, *(child.pid for child in root.children(recursive=True))]
+        return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
     except psutil.NoSuchProcess:
         return []

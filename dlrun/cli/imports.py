@@ -117,6 +117,5 @@ def foreign() -> tuple[str, str] | None:
 
 def install() -> None:
     """Find modules so from now on, below every directory of `sys.path`."""
-    details = [(kind, [suffix]) for suffix, kind in KINDS]
-    sys.path_hooks.insert(0, Finder.path_hook(*details))
+    sys.path_hooks.insert(0, Finder.path_hook(*[(kind, [suffix]) for suffix, kind in KINDS]))
     sys.path_importer_cache.clear()

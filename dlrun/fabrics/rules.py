@@ -261,8 +261,7 @@ def _holds(here: tuple[int, ...] | None, bound: str) -> bool:
         return sign.startswith(">")
     length = max(len(here), len(limit))
     # `2.17` and `2.17.0` are the same version; as tuples they are not equal.
-    padded = [part + (0,) * (length - len(part)) for part in (here, limit)]
-    return bool(_COMPARE[sign](*padded))
+    return bool(_COMPARE[sign](*[part + (0,) * (length - len(part)) for part in (here, limit)]))
 
 
 # The communication libraries of a job, from its framework, launcher, GPUs and fabric.

@@ -283,8 +283,7 @@ def _pyxis(option: Option, launch: Launch) -> None:
     if option.name == "container-image":
         container |= {"image": value or option.values[0].shell, "runtime": "enroot"}
     elif option.name == "container-mounts":
-        text = value or option.values[0].shell.strip('"')
-        binds = text.split(",")
+        binds = (value or option.values[0].shell.strip('"')).split(",")
         if any("$" in bind and not re.fullmatch(r"\$\{?HOME\}?(?:/[^$]*)?", bind) for bind in binds):
             launch.checks.append((option.text, "write the paths under `environment.container.binds`"))
         container["binds"] = binds

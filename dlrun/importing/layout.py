@@ -249,8 +249,7 @@ def put(
             "cpus_per_task", "cpus_per_gpu", "cpus_per_node", "cpus_of_job", "slots_per_node", "slots", "cores of a slot",
         )  # fmt: skip
         _put(draft, launch, "cpus_per_rank", max(1, cpus // threads_per_core), *of, comment=of_threads)
-    shares = {"KiB mem-per-cpu": (cpus or 1) * per_node, "KiB mem-per-gpu": gpus or 1}
-    for name, times in shares.items():
+    for name, times in {"KiB mem-per-cpu": (cpus or 1) * per_node, "KiB mem-per-gpu": gpus or 1}.items():
         if name in counts:
             _put(draft, launch, "memory_per_node", f"{counts[name] * times // 1024}MiB", name)
 

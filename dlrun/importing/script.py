@@ -268,8 +268,7 @@ class Body:
                 self.draft.came_from(f"environment.variables.{name}", launch.line)
             else:
                 lead = Segment(Kind.TEXT, f"{name}=", False, f"{name}=")
-                quoted = Word((lead, *(replace(s, quoted=True) for s in value.segments)))
-                prefix.append(quoted)
+                prefix.append(Word((lead, *(replace(s, quoted=True) for s in value.segments))))
         return (text_word("env"), *prefix, *words) if prefix else words
 
     def _background_left(self, command: Statement, at: int) -> bool:

@@ -313,8 +313,7 @@ class Values:
         """The value of arithmetic over known numbers; None if it is not one."""
 
         def value(match: re.Match[str]) -> str:
-            name = match[1] or match[2]
-            known = self._name(Segment(Kind.NAME, name, True, ""))
+            known = self._name(Segment(Kind.NAME, match[1] or match[2], True, ""))
             text = "".join(s.text for s in known) if known and all(s.kind is Kind.TEXT for s in known) else ""
             return text if re.fullmatch(r"-?(?:0|[1-9]\d*)", text) else "unknown"
 

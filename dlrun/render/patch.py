@@ -68,8 +68,7 @@ def _inserted(text: str, node: yaml.MappingNode, path: Sequence[str], value: str
         return _above(text, at, f"{comma}{path[0]}: {flow}", at, comment)
     # In block style, after the last line of the last value and before blank lines and comments that follow.
     column = node.start_mark.column
-    last = node.value[-1][1]
-    at = _line_end(text, _content_end(text, last.end_mark.index))
+    at = _line_end(text, _content_end(text, node.value[-1][1].end_mark.index))
     before = text[:at] if text[:at].endswith("\n") else text[:at] + "\n"
     return (
         before

@@ -133,5 +133,4 @@ def show_line(*parts: tuple[str, str]) -> None:
 
 def _order(state: str) -> int:
     """Sort key of states: succeeded, failed, running, waiting."""
-    order = ("green", "red", "magenta", "cyan", "yellow", "")
-    return order.index(_style(state))
+    return ("green", "red", "magenta", "cyan", "yellow", "").index(_style(state))

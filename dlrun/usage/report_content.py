@@ -355,8 +355,7 @@ def _tail(path: Path) -> tuple[str, int]:
     """The end of a log as text without control characters, and the bytes before it."""
     try:
         with open_regular(path) as stream:
-            size = stream.seek(0, 2)
-            start = stream.seek(max(0, size - _TAIL))
+            start = stream.seek(max(0, stream.seek(0, 2) - _TAIL))
             data = stream.read()
     except OSError:
         return "", 0

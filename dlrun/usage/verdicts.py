@@ -60,8 +60,7 @@ def _at(rule: str) -> float:
 
 def _waiting(run: _Run) -> Iterator[Verdict]:
     """The reason for waiting: the first of loader, disk and network that explains it, else idle."""
-    ranks = run.use.ranks
-    waits = 1 - statistics.fmean(_has_work(one) for one in ranks)
+    waits = 1 - statistics.fmean(_has_work(one) for one in run.use.ranks)
     if not _is_gpu_bound(run):
         for verdict in (_loader(run, waits), _disk(run, waits), _network(run, waits), _idle(run)):
             if verdict is not None:

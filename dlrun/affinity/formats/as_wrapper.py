@@ -49,8 +49,7 @@ esac
 
 def emit(placement: Placement, _topology: Topology, job: BindingContext) -> str:
     """The script for all ranks; variables set by the user (`job.given`) are not changed."""
-    body = _body(placement, job, placement.ranks)
-    return HEAD + _library(job) + IDENTIFY + body
+    return HEAD + _library(job) + IDENTIFY + _body(placement, job, placement.ranks)
 
 
 def for_rank(

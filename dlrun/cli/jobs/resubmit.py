@@ -44,8 +44,7 @@ def command(job: str, failed: bool, sets: tuple[str, ...], code: str, wait: bool
     found, points = chosen.job, chosen.tasks
     identity.require([found], "resubmit")
     if failed:
-        bad = attempts.failed(found)
-        points = tuple(n for n in bad if points is None or n in points)
+        points = tuple(n for n in attempts.failed(found) if points is None or n in points)
         if not points:
             notice(f"no run of {found.directory.name} has failed: nothing was submitted")
             if as_json:

@@ -228,8 +228,7 @@ def _row(job: Job, one: JobStatus) -> tuple[str, ...]:
             f" ({'can never start: ' if found.never and one.state.value == 'pending' else ''}{found.words})"
         )
     elif not one.state.final:
-        run = job.run_directory(one.task)
-        known = remark(job, one, run) or one.reason
+        known = remark(job, one, job.run_directory(one.task)) or one.reason
         reason = f" ({known})" if known else ""
     code = "-" if one.exit_code is None else str(one.exit_code)
     times = (one.nodes or "-", _when(one.started), _when(one.ended))

@@ -141,8 +141,7 @@ def _is_own(path: Path, index: int) -> bool:
 
 
 def _scalar(key: str, text: str) -> str:
-    rules = (*_SCALARS.get(key, ()), *(_TIMES if key in _DURATIONS else ()))
-    for pattern, help_ in rules:
+    for pattern, help_ in (*_SCALARS.get(key, ()), *(_TIMES if key in _DURATIONS else ())):
         if found := re.fullmatch(pattern, text, re.IGNORECASE):
             return found.expand(help_)
     if key in _DURATIONS and (clock := _OVERFULL.fullmatch(text)):

@@ -41,8 +41,7 @@ def build(short: ShortTopology) -> Topology:
         raise ValueError("`memory_only` names a NUMA node that has cores, or one twice")
     nics = tuple(Nic(name=nic.name, numa=nic.numa) for nic in short.nics)
     gpus = _gpus(short.gpus) if short.gpus else ()
-    places = [("gpus", gpu.numa) for gpu in gpus] + [(nic.name, nic.numa) for nic in nics]
-    for device, numa in places:
+    for device, numa in [("gpus", gpu.numa) for gpu in gpus] + [(nic.name, nic.numa) for nic in nics]:
         if numa is not None and numa not in known:
             raise ValueError(f"`{device}` is on NUMA node {numa}, which this node does not have")
     whole = Topology(

@@ -141,8 +141,7 @@ def _internal(rank: RankPlacement) -> str:
     the cores on which MLSL's servers poll.
     """
     second = {pu for siblings in rank.comm_siblings for pu in siblings} | (set(rank.mask) - set(rank.cores))
-    own = sorted(second or rank.loader or rank.cores)
-    return ",".join(map(str, own[-2:]))
+    return ",".join(map(str, sorted(second or rank.loader or rank.cores)[-2:]))
 
 
 def _network(shape: Shape, options: Options) -> tuple[Setting, ...]:

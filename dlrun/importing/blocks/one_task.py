@@ -43,8 +43,7 @@ def without_launchers(script: Sequence[Statement], draft: SpecDraft, start: Valu
     if sizes != {1} or nodes_of(draft) != 1 or any(s.faulty for s in script):
         return None
     text = "\n".join(s.source for s in script)
-    before = statements(text)
-    commands = list(_commands(before, start.copy()))
+    commands = list(_commands(statements(text), start.copy()))
     lines = starts_of_lines(text)
     cuts: list[tuple[int, int]] = []
     expected: list[list[str]] = []

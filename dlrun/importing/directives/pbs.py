@@ -74,8 +74,7 @@ def _select(value: str, draft: SpecDraft) -> bool:
         chunks, details = "1", [chunks, *details]
     draft.count("nodes", chunks)
     # Every detail is read, also after one that is not understood.
-    faulty = [detail for detail in details if not _detail(detail, draft)]
-    return not faulty and "+" not in value
+    return not [detail for detail in details if not _detail(detail, draft)] and "+" not in value
 
 
 def _detail(detail: str, draft: SpecDraft) -> bool:

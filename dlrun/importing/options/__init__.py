@@ -76,8 +76,7 @@ def read(words: tuple[Word, ...], table: Table) -> tuple[list[Option], tuple[Wor
 
 
 def _long(word: Word, rest: list[Word], table: Table, options: list[Option]) -> bool:
-    lead = word.lead
-    name, equals, _ = lead.partition("=")
+    name, equals, _ = word.lead.partition("=")
     if not equals and word.literal is None:
         return False
     key = name.lstrip("-")
@@ -107,8 +106,7 @@ def _letters(word: Word, rest: list[Word], table: Table, options: list[Option]) 
         takes = table.takes.get(key) if key else None
         if key is None or takes is None:
             return False
-        place = len(word.lead) - len(lead) + 1
-        attached = word.after(place)
+        attached = word.after(len(word.lead) - len(lead) + 1)
         has_more = bool(attached.segments)
         if takes is Takes.NOTHING:
             options.append(Option(key, (), f"-{lead[0]}"))

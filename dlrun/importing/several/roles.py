@@ -126,8 +126,7 @@ def _draft(job: SpecDraft, share: Share, launch: Launch) -> SpecDraft:
 
 def _check(one: SpecDraft) -> None:
     """Raise Unclear for what a role would have in another way than the script."""
-    text = repr(one.values)
-    names = set(re.findall(r"SLURM_\w+", text))
+    names = set(re.findall(r"SLURM_\w+", repr(one.values)))
     if one.to_check or not all(map(_OF_JOB.fullmatch, names)) or one.get("resources.ranks"):
         raise Unclear
     if any(name in one.values for name in ("sweep", "results", "data")) or one.get("environment.stage"):

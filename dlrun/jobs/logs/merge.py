@@ -70,8 +70,7 @@ def _seconds(parts: Sequence[int], fraction: bytes | None, zone: datetime) -> fl
 
 def merged(logs: Sequence[Log]) -> Iterator[tuple[Log, bytes]]:
     """Yield the lines of all logs by timestamp; equal ones in the order of `logs`."""
-    streams = [_timed(log, index) for index, log in enumerate(logs)]
-    for _, index, _, line in heapq.merge(*streams):
+    for _, index, _, line in heapq.merge(*[_timed(log, index) for index, log in enumerate(logs)]):
         yield logs[index], line
 
 

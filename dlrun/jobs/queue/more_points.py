@@ -50,8 +50,7 @@ def add(job: Job, inputs: Inputs, notice: Callable[[str], None]) -> tuple[int, .
     named = replace(inputs, spec=replace(inputs.spec, name=job.plan().name))
     with chdir(here):
         other = prepare(inputs.path, inputs=named).plan
-    base = jobs.base_for(inputs.site).absolute()
-    other = fetched(other, base, job.directory, notice)
+    other = fetched(other, jobs.base_for(inputs.site).absolute(), job.directory, notice)
     busy = f"another process adds points to `{job.directory.name}`"
     ownership.add(job.directory, lock.NAME)
     with lock.exclusive(job.directory, busy, "try again in a moment", WITHIN):

@@ -63,8 +63,7 @@ def left(one: JobStatus, run: Path, now: float | None = None) -> str | None:
     if one.state is not State.RUNNING:
         return None
     moment = time.time() if now is None else now
-    record = run_state(run) or {}
-    started = record.get("started")
+    started = (run_state(run) or {}).get("started")
     since = float(started) if isinstance(started, int | float) else 0.0
     texts = []
     for place, how in (("failures", "failed"), ("ended", "ended with exit code 0")):

@@ -32,8 +32,7 @@ def spec_text(words: Sequence[str]) -> str:
     if not _is_plain(words):
         from dlrun.importing import command_draft  # noqa: PLC0415 - a parser of bash, for launchers alone
 
-        draft = command_draft(shlex.join(words), name_of(words))
-        values = dict(draft.values)
+        values = dict(command_draft(shlex.join(words), name_of(words)).values)
         if "command" in values:
             values["command"] = [literal(word) for word in values["command"]]
         if "run" in values:
@@ -46,8 +45,7 @@ def spec_text(words: Sequence[str]) -> str:
 def name_of(words: Sequence[str]) -> str:
     """The name of the job: that of the script, else of the program."""
     script = next((word for word in words if re.search(r"\.(?:py|sh|jl|R)$", word)), words[0])
-    name = re.sub(r"[\x00-\x1f\x7f]", "", PurePosixPath(script).stem)
-    return name[:128] or "run"
+    return re.sub(r"[\x00-\x1f\x7f]", "", PurePosixPath(script).stem)[:128] or "run"
 
 
 def _is_plain(words: Sequence[str]) -> bool:

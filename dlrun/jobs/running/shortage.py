@@ -52,5 +52,4 @@ def _start(allocation: Allocation, plan: Plan, gpus: int, cpus: int) -> str:
         "nodes": request.nodes, "ranks": request.ranks_per_node, "total": request.ranks, "gpus": gpus,
         "cpus": -(-cpus // request.ranks_per_node), "node_cpus": cpus,
     }  # fmt: skip
-    size = allocation.size + (allocation.gpus if gpus else "")
-    return allocation.line(size.format(**values))
+    return allocation.line((allocation.size + (allocation.gpus if gpus else "")).format(**values))

@@ -244,8 +244,7 @@ def _fault(rule: Rule, name: str, value: str, origin: Origin | None, job: JobTra
 def _pair(name: str, value: str, site: Site, job: JobTraits, origin: Origin | None) -> Iterator[Problem]:
     for rule in rules_for(name):
         if rule.act == "asks" and rules.matches(rule, value) and job.fabric in rule.fabrics:
-            missing = [c.partition(":")[2] for c in rule.when if c.startswith("flag:")]
-            for flag in set(missing) - job.flags:
+            for flag in {c.partition(":")[2] for c in rule.when if c.startswith("flag:")} - job.flags:
                 option = backends.scheduler(site.scheduler.type).NETWORK
                 place = "scheduler.directives" if option else "launcher.arguments"
                 spelled = f"{option or '--'}{flag}"

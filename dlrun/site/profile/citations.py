@@ -36,8 +36,7 @@ def read_on(text: str | None) -> date | None:
         return None
     year, month = int(found[1]), int(found[2] or 12)
     try:
-        day = int(found[3] or calendar.monthrange(year, month)[1])
-        return date(year, month, day)
+        return date(year, month, int(found[3] or calendar.monthrange(year, month)[1]))
     except ValueError:
         return None
 

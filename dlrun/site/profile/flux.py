@@ -24,8 +24,7 @@ def cluster(resources: str, queues: str, hosts: str, settings: str = "") -> Clus
 
     Raises ValueError for another format.
     """
-    members = _members(hosts)
-    kinds = _kinds(resources, members)
+    kinds = _kinds(resources, _members(hosts))
     whole = "nodex" in _match_policy(settings)
     found = [
         replace(_queue(line), exclusive=whole, kinds=_kinds_of(line, kinds))

@@ -62,8 +62,7 @@ def parsed(lines: Iterable[str]) -> Iterable[NodeAnswers]:
         if not mark:
             continue
         try:
-            start = text.index("{")
-            data = json.loads(text[start:])
+            data = json.loads(text[text.index("{") :])
             if not fits(data, _SHAPE):
                 continue
             yield NodeAnswers(facts=read_facts(json.dumps(data)), rest=data)

@@ -36,8 +36,7 @@ def places(site: Site, wanted: tuple[str, ...] = ()) -> list[Place]:
     single = next(iter(site.node_types)) if len(site.node_types) == 1 else None
     for name, partition in site.partitions.items():
         if not wanted or name in wanted:
-            kind = partition.node_type or single
-            found.append(_place(site, name, partition, kind))
+            found.append(_place(site, name, partition, partition.node_type or single))
     if not site.partitions:
         found.append(_place(site, None, Partition(), single))
     return found

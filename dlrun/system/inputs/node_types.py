@@ -45,8 +45,7 @@ def topology_for_site(loaded: LoadedSite, node_type: str | None) -> Topology | N
 
             return topology_from(_beside_profile(loaded, key, kind.capture))
     except (ValueError, Invalid) as error:
-        origin = loaded.profile.origins.get(key)
-        problem = Problem(message=f"`{key}`: {error}", origin=origin)
+        problem = Problem(message=f"`{key}`: {error}", origin=loaded.profile.origins.get(key))
         raise InvalidFile([problem], hide(loaded.profile.sources, {})) from None
     return None
 

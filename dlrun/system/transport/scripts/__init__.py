@@ -15,8 +15,7 @@ DIRECTORY = Path(__file__).parent
 def script(*names: str, **arguments: str | int | Sequence[str] | Mapping[str, int]) -> str:
     """The text of scripts with their arguments; sequences become arrays, mappings associative arrays."""
     lines = [_assignment(name, value) for name, value in arguments.items()]
-    texts = [resources.text(DIRECTORY / f"{name}.sh") for name in names]
-    return "\n".join([*lines, *texts])
+    return "\n".join([*lines, *[resources.text(DIRECTORY / f"{name}.sh") for name in names]])
 
 
 def _assignment(name: str, value: str | int | Sequence[str] | Mapping[str, int]) -> str:
