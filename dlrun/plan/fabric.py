@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from dlrun import backends
 from dlrun.fabrics import rules
@@ -184,23 +185,31 @@ def _faults(values: Mapping[str, str], whose: str, job: JobTraits, ledger: Ledge
     for name, value in values.items():
         # Several libraries may read the variable, each with a rule: one message is enough.
         for rule in rules.faults(job, name, value)[:1]:
-            code, what, warning = fault_code(rule, known=job.fabric is not None)
+            fault = fault_of(rule, known=job.fabric is not None)
             ledger.problem(
-                code,
-                f"{whose} sets `{name}={value}`, which is {what}: {_short(rule)}",
+                fault.code,
+                f"{whose} sets `{name}={value}`, which is {fault.what}: {_short(rule)}",
                 f"environment.variables.{name}" if whose == "the spec" else "site",
                 help=fault_help(rule),
-                warning=warning,
+                warning=fault.warning,
             )
 
 
-def fault_code(rule: Rule, *, known: bool) -> tuple[str, str, bool]:
-    """Problem code, word, and True for a warning; an error only if the fabric is `known`, so that the rule certainly applies."""
+class Fault(NamedTuple):
+    """What a faulty setting is: the code of the problem, a word for it, and whether it is a warning."""
+
+    code: str
+    what: str
+    warning: bool
+
+
+def fault_of(rule: Rule, *, known: bool) -> Fault:
+    """The fault of a setting against this rule; an error only if the fabric is `known`, so that the rule certainly applies."""
     if rule.cls == "deprecated":
-        return "DLR061", "deprecated", True
+        return Fault("DLR061", "deprecated", warning=True)
     if rule.act == "refuse" and known:
-        return "DLR062", "refused", False
-    return "DLR060", "harmful", True
+        return Fault("DLR062", "refused", warning=False)
+    return Fault("DLR060", "harmful", warning=True)
 
 
 def fault_help(rule: Rule) -> str:

@@ -89,39 +89,38 @@ def of_now(job: Job) -> tuple[Side, str | None]:
             plan = replan.planned(job, ()).plan
     except DlrunError as error:
         fault = error.message
-    root, repository, files = remote_code.today(job) if remote_code.files_of(job) else _files_now(plan)
-    software = environment.described(plan, root) if job.remote is None else environment.named(plan, files)
+    code = remote_code.today(job) if remote_code.files_of(job) else _files_now(plan)
+    here = job.remote is None
+    software = environment.described(plan, code.root) if here else environment.named(plan, code.files)
     return (
         Side(
             name="now",
             plan=_flat(plan),
             texts=_settings(job),
-            files=files,
-            place=root,
-            facts=_facts(record.described(repository) or {}),
+            files=code.files,
+            place=code.root,
+            facts=_facts(record.described(code.repository) or {}),
             software=_software(software),
         ),
         fault,
     )
 
 
-def _files_now(plan: Plan) -> tuple[Path, git.Repository | None, dict[str, str]]:
-    """(top, working tree, path -> digest) of today's code: that of a snapshot, or that of a record."""
+def _files_now(plan: Plan) -> remote_code.CodeNow:
+    """Today's code: that of a snapshot, or that of a record."""
     directory, apart, found = Path(plan.directory), record.outputs(plan), reach.Digests()
     if isinstance(plan.code, Snapshot):
         chosen = choose.choose(plan, plan.code, apart)
-        return (
-            chosen.root,
-            chosen.repository,
-            {name: store.digest_of(chosen.root / name) for name in chosen.files},
-        )
+        digests = {name: store.digest_of(chosen.root / name) for name in chosen.files}
+        return remote_code.CodeNow(chosen.root, chosen.repository, digests)
     repository = git.repository(directory, _SECONDS)
     root = repository.root if repository is not None else directory
     inside = reach.of_repository(repository, apart) if repository is not None else reach.below(root, apart)
     reach.read(
         [*reach.beside(record.words(plan), directory, root), *inside], found, time.monotonic() + _SECONDS
     )
-    return root, repository, {os.path.relpath(path, root): digest for path, digest in found.files.items()}
+    digests = {os.path.relpath(path, root): digest for path, digest in found.files.items()}
+    return remote_code.CodeNow(root, repository, digests)
 
 
 def file_list(job: Job) -> FileList:

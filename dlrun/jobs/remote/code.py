@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from dlrun.jobs.code import choose, git, record, snapshot, store
 from dlrun.jobs.code.names import LARGEST, RECORD, SNAPSHOT, SNAPSHOT_LIST, is_listed, is_secret
@@ -138,15 +139,23 @@ def parts_of_rerun(
     return {**texts, **snapshot.with_roles(plan, code | {SNAPSHOT: first})}, tuple(sent), keys
 
 
-def today(job: Job) -> tuple[Path, git.Repository | None, dict[str, str]]:
-    """(directory, working tree, name -> digest) of the sent files of a job as they are on this machine now."""
+class CodeNow(NamedTuple):
+    """The code of a job as it is now: its directory, the working tree of Git there, and name -> digest of its files."""
+
+    root: Path
+    repository: git.Repository | None
+    files: dict[str, str]
+
+
+def today(job: Job) -> CodeNow:
+    """The files that were sent for a job, as they are on this machine now."""
     how = spec_arguments.read(job.directory)
     place = how.directory if how is not None else Path()
     digests = {}
     for name in _recorded(job):
         with suppress(OSError):
             digests[name] = store.digest_of(place / name)
-    return place, git.repository(place, _SECONDS), digests
+    return CodeNow(place, git.repository(place, _SECONDS), digests)
 
 
 def _recorded(job: Job) -> Iterable[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from dlrun import backends
 from dlrun.errors import DlrunError, Invalid
@@ -74,9 +74,9 @@ def carry_out(
         image = images.pulled(transport, to.base(facts.home, facts.jobs), first, notice)
     if image is not None:
         load_for = _with(image, load_for)
-    found = _interrupted(to, facts, load_for, notice, record)
-    load, remote, record = found or _new(to, facts, load_for, record)
-    if found:
+    interrupted = _interrupted(to, facts, load_for, notice, record)
+    load, remote, record = interrupted or _new(to, facts, load_for, record)
+    if interrupted:
         remote_record.restart(record)
     try:
         check_destination(load.plan, to, facts)
@@ -90,7 +90,7 @@ def carry_out(
         job_id, printed = _hand_over(transport, load.plan, remote, token, remote_record.attempts(record))
     except (remote_steps.NotTaken, Invalid) as error:
         # After other errors the record stays, to be resumed; also if an earlier attempt may have succeeded.
-        if isinstance(error, remote_steps.NotTaken) or found is None:
+        if isinstance(error, remote_steps.NotTaken) or interrupted is None:
             contents.remove_own(record)
         raise
     if remote.unwanted:
@@ -145,9 +145,15 @@ def _cluster(transport: Transport, load: Payload, facts: Facts, notice: Notice) 
     return found
 
 
-def _new(
-    to: Destination, facts: Facts, load_for: Callable[[str], Payload], record: Path | None
-) -> tuple[Payload, Remote, Path]:
+class _Begun(NamedTuple):
+    """A submission whose record exists: what is submitted, to where, and the directory of its record."""
+
+    load: Payload
+    remote: Remote
+    record: Path
+
+
+def _new(to: Destination, facts: Facts, load_for: Callable[[str], Payload], record: Path | None) -> _Begun:
     """Begin a new submission: create its record."""
     name = directories.new_directory(Path(), load_for(facts.jobs).plan.name).name
     place = to.directory_at(facts.home) or f"{facts.jobs}/{name}"
@@ -157,12 +163,12 @@ def _new(
     record = record or remote_record.place(name, to.host)
     # Before anything is sent: an interrupted submission is found by its record.
     remote_record.create(record, load.plan, remote, load.texts, manifest)
-    return load, remote, record
+    return _Begun(load, remote, record)
 
 
 def _interrupted(
     to: Destination, facts: Facts, load_for: Callable[[str], Payload], notice: Notice, record: Path | None
-) -> tuple[Payload, Remote, Path] | None:
+) -> _Begun | None:
     """An interrupted submission of the same plan and files to the same host, or None.
 
     Raises Invalid if `record` is of other data: only the same data can show whether it was submitted.
@@ -177,7 +183,7 @@ def _interrupted(
         recorded = (job.directory / "plan.json").read_text(encoding="utf-8")
         if same_files and recorded == load.texts["plan.json"]:
             notice(f"resuming the submission of {job.directory.name}, which was interrupted")
-            return load, _remote(to, facts, place), job.directory
+            return _Begun(load, _remote(to, facts, place), job.directory)
     if known is not None:
         raise Invalid(
             f"the files have changed since the submission of `{known.directory.name}` was interrupted",

@@ -23,7 +23,7 @@ from dlrun.model.problem import InvalidFile, Problem, by_place
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.topology import Topology
-from dlrun.plan.fabric import fault_code, fault_help, flags_of
+from dlrun.plan.fabric import fault_help, fault_of, flags_of
 from dlrun.site.profile.citations import age
 from dlrun.site.profile.differences import differences
 from dlrun.site.profile.missing import Missing, missing
@@ -236,9 +236,11 @@ def _of_launcher(site: Site) -> tuple[str, ...]:
 
 
 def _fault(rule: Rule, name: str, value: str, origin: Origin | None, job: JobTraits) -> Problem:
-    code, what, warning = fault_code(rule, known=job.fabric is not None)
-    message = f"`{name}={value}` is {what}: {rule.because.rstrip('.')}"
-    return Problem(code=code, message=message, origin=origin, help=fault_help(rule), warning=warning)
+    fault = fault_of(rule, known=job.fabric is not None)
+    message = f"`{name}={value}` is {fault.what}: {rule.because.rstrip('.')}"
+    return Problem(
+        code=fault.code, message=message, origin=origin, help=fault_help(rule), warning=fault.warning
+    )
 
 
 def _pair(name: str, value: str, site: Site, job: JobTraits, origin: Origin | None) -> Iterator[Problem]:
