@@ -5,19 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from dlrun import backends
-from dlrun.model.hostlist import expand
 from dlrun.model.keys import paths
-from dlrun.model.nearest import nearest
 from dlrun.model.plan import Binding
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
-from dlrun.model.units import many
 from dlrun.plan.command.command_line import RESERVED
 from dlrun.plan.command.expressions import outside
 from dlrun.plan.decisions import Ledger
-from dlrun.plan.mistakes import amounts, arguments, placeholders, programs, sweeps, variable_values
-from dlrun.plan.mistakes.placeholders import is_name
+from dlrun.plan.mistakes import (
+    amounts,
+    arguments,
+    hosts,
+    placeholders,
+    programs,
+    scheduler_options,
+    sweeps,
+    variable_values,
+)
 from dlrun.plan.resources import Layout, gpus_of_node
 
 _SHELLS = re.compile(r"(?:.*/)?(?:ba|z|k|da)?sh")
@@ -52,9 +56,9 @@ def check(
     placeholders.check(spec, ledger)
     arguments.check(spec, points, ledger)
     programs.check(spec, ledger)
-    _options(spec, site, ledger)
+    scheduler_options.check(spec, site, ledger)
     variable_values.check(spec, ledger)
-    _hosts(spec, layout, ledger)
+    hosts.check(spec, layout, ledger)
     _modules(spec, ledger)
     _shell_text(spec, set(points[0]) if points else set(), ledger)
     _typography(spec, ledger)
@@ -73,8 +77,12 @@ def _shell_text(spec: Spec, parameters: Collection[str], ledger: Ledger) -> None
         for index, word in enumerate(spec.command):
             what = f"`{word}`" if _OPERATORS.fullmatch(word) else next(_expansions(word), None)
             if what is not None:
-                _warn_unread(ledger, f"{what} is passed to the program unchanged: no shell reads `command`",
-                        f"command.{index}", _rewritten(word, parameters))  # fmt: skip
+                _warn_unread(
+                    ledger,
+                    f"{what} is passed to the program unchanged: no shell reads `command`",
+                    f"command.{index}",
+                    _rewritten(word, parameters),
+                )
     for name, value in spec.environment.variables.items():
         if (what := next(_expansions(value), None)) is not None:
             way_out = f"{_AS_LINE}: `setup: ['export {name}=…']`"
@@ -82,13 +90,19 @@ def _shell_text(spec: Spec, parameters: Collection[str], ledger: Ledger) -> None
             if variable := re.fullmatch(r"`(?:\$(\w+)|~)`", what):
                 way_out = f"write `{{{{ {_of_plan(variable[1] or 'HOME')} }}}}` in its place, or {way_out}"
             _warn_unread(
-                ledger, f"{what} in variable `{name}` is set unchanged: no shell reads `environment.variables`",
-                f"environment.variables.{name}", way_out,
-            )  # fmt: skip
+                ledger,
+                f"{what} in variable `{name}` is set unchanged: no shell reads `environment.variables`",
+                f"environment.variables.{name}",
+                way_out,
+            )
     for place, path in paths(spec):
         if (what := next(_expansions(path), None)) not in (None, "`~`"):
-            _warn_unread(ledger, f"{what} in the path is not expanded: no shell reads it", place,
-                    "write the path out; only `~` and `$HOME` at its beginning are replaced")  # fmt: skip
+            _warn_unread(
+                ledger,
+                f"{what} in the path is not expanded: no shell reads it",
+                place,
+                "write the path out; only `~` and `$HOME` at its beginning are replaced",
+            )
 
 
 def _typography(spec: Spec, ledger: Ledger) -> None:
@@ -100,16 +114,23 @@ def _typography(spec: Spec, ledger: Ledger) -> None:
     )
     if (found := _TYPOGRAPHIC.search(spec.name)) is not None:
         ledger.problem(
-            "DLR112", f"`{found[0].strip()}` is a typographic character, and a part of the name", "name",
-            help="leave it out: a name needs no quotes", warning=True,
-        )  # fmt: skip
+            "DLR112",
+            f"`{found[0].strip()}` is a typographic character, and a part of the name",
+            "name",
+            help="leave it out: a name needs no quotes",
+            warning=True,
+        )
     for place, text in places.items():
         if (found := _TYPOGRAPHIC.search(text)) is not None:
             plain = _PLAIN_FORMS[found[0].strip()]
             ledger.problem(
-                "DLR112", f"`{found[0].strip()}` is a typographic character, which is passed to the program unchanged",
-                place, "command", help=f"write `{plain}` in its place", warning=True,
-            )  # fmt: skip
+                "DLR112",
+                f"`{found[0].strip()}` is a typographic character, which is passed to the program unchanged",
+                place,
+                "command",
+                help=f"write `{plain}` in its place",
+                warning=True,
+            )
             return
 
 
@@ -209,8 +230,14 @@ def _idle_gpus(layout: Layout, ledger: Ledger) -> None:
     else:
         return
     ledger.problem(
-        "DLR103", message, "resources.gpus_per_node", "resources.partition", "resources", help=way_out, warning=True
-    )  # fmt: skip
+        "DLR103",
+        message,
+        "resources.gpus_per_node",
+        "resources.partition",
+        "resources",
+        help=way_out,
+        warning=True,
+    )
 
 
 def _crowded(layout: Layout, ledger: Ledger) -> None:
@@ -219,10 +246,12 @@ def _crowded(layout: Layout, ledger: Ledger) -> None:
         ledger.problem(
             "DLR106",
             f"{layout.ranks_per_node} ranks share the {cores} cores of a node, so they wait for each other",
-            "resources.ranks_per_node", "resources.ranks", "resources",
+            "resources.ranks_per_node",
+            "resources.ranks",
+            "resources",
             help=f"use at most {cores} ranks per node, or more nodes",
             warning=True,
-        )  # fmt: skip
+        )
 
 
 def _decimal_memory(spec: Spec, ledger: Ledger) -> None:
@@ -255,108 +284,3 @@ def _cores(spec: Spec, layout: Layout, binding: Binding, ledger: Ledger) -> None
             help="leave `cpus_per_rank` out where ranks are bound by the plan, or set `placement: {bind: job}`",
             warning=True,
         )
-
-
-# Options of the scheduler under `resources.options`: misspelt names, values that it does not know, and those to be filled in.
-
-_MAIL = re.compile(
-    r"(?:your|my)?[-_.]?(?:e?-?mail|address|name|user)s?@(?:example\.\w+|.*\.\.\.|your.*)|.*@example\.(?:com|org)|your.*",
-    re.IGNORECASE,
-)
-_MAIL_TYPES = frozenset({
-    "NONE", "BEGIN", "END", "FAIL", "REQUEUE", "ALL", "INVALID_DEPEND", "STAGE_OUT", "TIME_LIMIT", "TIME_LIMIT_90",
-    "TIME_LIMIT_80", "TIME_LIMIT_50", "ARRAY_TASKS",
-})  # fmt: skip
-"""Words of sbatch's --mail-type (sbatch(1), Slurm 25.05)."""
-
-
-def _options(spec: Spec, site: Site, ledger: Ledger) -> None:
-    """Add a problem for each option that does nothing, or not what was meant."""
-    table = backends.scheduler(site.scheduler.type).OPTIONS
-    for name, value in spec.resources.options.items():
-        key = f"resources.options.{name}"
-        if near := table.misspelt(name):
-            ledger.problem(
-                "DLR133",
-                f"`{name}` is not an option of {site.scheduler.type}",
-                key,
-                help=f"the nearest is `{near}`",
-            )
-        elif name == "mail-type" and (
-            wrong := [one for one in value.split(",") if one.upper() not in _MAIL_TYPES]
-        ):
-            close = nearest(wrong[0].upper(), _MAIL_TYPES)
-            ledger.problem(
-                "DLR133", f"`mail-type` has no `{wrong[0]}`", key,
-                help=f"the nearest is `{close}`" if close else "write `END`, `FAIL`, `BEGIN`, several with commas, or `ALL`",
-            )  # fmt: skip
-        elif is_name(value) or (name in ("mail-user", "M") and _MAIL.fullmatch(value)):
-            ledger.problem(
-                "DLR125", f"`{value}` is a placeholder, not a value of `{name}`", key,
-                help="write the one that you mean, or leave the option out",
-            )  # fmt: skip
-
-
-# The hosts that a spec lists: names, number, and those that are also excluded.
-
-_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
-_FROM_TO = re.compile(r"(.*?)([0-9]+)-(?:\1)?([0-9]+)")
-
-
-def _hosts(spec: Spec, layout: Layout, ledger: Ledger) -> None:
-    """Compare the listed hosts with the number of nodes and with `exclude`."""
-    wrong = list(_wrong(spec))
-    for key, name, way_out in wrong[:1]:
-        ledger.problem("DLR128", f"`{name}` is not the name of a host", key, help=way_out)
-    if wrong:
-        return
-    hosts, out = (
-        [host for name in names for host in expand(name)]
-        for names in (spec.resources.hosts, spec.resources.exclude)
-    )
-    nodes = layout.granted.nodes
-    if both := sorted(set(hosts) & set(out)):
-        ledger.problem(
-            "DLR128", f"host `{both[0]}` is under `hosts` and under `exclude`", "resources.exclude",
-            help="remove it from one of them",
-        )  # fmt: skip
-    if len(set(hosts)) < len(hosts):
-        twice = next(host for host in hosts if hosts.count(host) > 1)
-        ledger.problem(
-            "DLR128", f"host `{twice}` is listed twice", "resources.hosts", help="remove one of them"
-        )
-    elif hosts and len(hosts) != nodes:
-        fewer = f"write `nodes: {max(1, len(hosts) - layout.spare_nodes)}`, or list {many(nodes, 'host')}"
-        range_ = _FROM_TO.fullmatch(hosts[0]) if len(hosts) == 1 and nodes > 1 else None
-        ledger.problem(
-            "DLR128", f"the job has {many(nodes, 'node')}, but `hosts` lists {len(hosts)}", "resources.hosts",
-            help=f"a range has brackets: `{range_[1]}[{range_[2]}-{range_[3]}]`; else {fewer}" if range_ else fewer,
-        )  # fmt: skip
-
-
-def _wrong(spec: Spec) -> Iterator[tuple[str, str, str]]:
-    """Key, text and way out of each name that no host can have."""
-    for key, names in (
-        ("resources.hosts", spec.resources.hosts),
-        ("resources.exclude", spec.resources.exclude),
-    ):
-        for name in names:
-            try:
-                bad = next((host for host in expand(name) if not _NAME.fullmatch(host)), None)
-            except ValueError as error:
-                yield key, name, f"{error}: write a range as `n[01-04]`"
-                continue
-            if len(name.split()) > 1 and "=" in name:
-                bad = name
-            if bad is None:
-                continue
-            plain = re.sub(r"^[^@]*@|:[0-9]+$|\s+slots=.*$", "", name.strip())
-            slots = re.search(r":[0-9]+$|slots=", name)
-            more = "; ranks of a node are `resources.ranks_per_node`" if slots else ""
-            yield (
-                key,
-                name,
-                f"write `{plain}`{more}"
-                if _NAME.fullmatch(plain)
-                else "write names as the scheduler lists them",
-            )
