@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from dlrun.why.context import progress
 from dlrun.why.known.form import Evidence
 from dlrun.why.known.programs.general import LEVELS, WAYS
 from dlrun.why.patterns import EXCEPTION, REPORTED, is_general
@@ -125,6 +126,7 @@ def marked(
     levels = LEVELS[: -1 if surely else None]
     best: tuple[int, int] | None = None
     ordinary = 0
+    done = progress.Steps()
     for at in range(len(lines))[::-1]:
         line = lines[at]
         level = next((n for n, regex in enumerate(levels) if regex.search(line[:_MOST])), None)
@@ -134,7 +136,7 @@ def marked(
                 best = level, at
         elif not about(line):
             ordinary += 1
-        if ordinary > _NEAR or len(lines) - at > _MOST:
+        if ordinary > _NEAR or len(lines) - at > _MOST or done.are_many(line):
             break
     if best is None:
         return None

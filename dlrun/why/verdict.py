@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 
 from dlrun.why import reported
-from dlrun.why.context import attempts, barriers, prefixes, steps
+from dlrun.why.context import attempts, barriers, prefixes, progress, steps
 from dlrun.why.known.form import Evidence
 from dlrun.why.matching import Match, Table, below, is_claimed, is_harmless
 from dlrun.why.patterns import EXCEPTION, FRAMED, is_general
@@ -69,14 +69,14 @@ _CALLER = re.compile(r", in \S+$")
 _MARKS = re.compile(r"^\W*[~^][\W]*$")
 """A line below source code that marks a part of it."""
 _ABOUT_AN_ERROR = re.compile(
-    r"^\W*$|^(?:\[\S+\]:?|\d+:)?\s|^#\s*include\b|^compilation terminated"
+    r"^\W*$|^(?:\[\S+\]:?|\d+:)?\s|^#\s*include\b|^compilation terminated|\ufffd|\b(?:Current t|T)hread 0x"
     r"|(?i:error|fail|fatal|abort|exception|traceback|caught|killed|signal|unable|cannot|could not)"
 )
 """Lines within a block of errors: empty, indented, or about an error."""
 _FRAME = re.compile(
     r"\bframe #\d+|\[0x[0-9a-f]+\]$|^\W*[│╭╰]|^File \"|^ *\d* *\| |^In file included from\b|^\S+: In (?:\w+ )*function\b"
 )
-"""Lines of a stack, as compiled code and tracebacks in boxes have them, and what a compiler shows around its error."""
+"""Lines of a stack, as compiled code and tracebacks in boxes have them, what a compiler shows around its error, and no text."""
 _OF_THREAD = re.compile(r"\b(Current thread|Thread 0x|Extension modules)")
 """Heads of the parts of what faulthandler writes."""
 _INNERMOST = 3
@@ -212,6 +212,7 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     after = distance = ordinary = calm = raised = 0
     chained = within = False
     printed: deque[str] = deque(maxlen=_AFTER)
+    done = progress.Steps()
     # From the end: the first match is the last message, and mostly few lines are read.
     before = reversed(lines)
     for line in before:
@@ -222,9 +223,9 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
             continue
         error = reported.exception(line, lines[-distance - 1] if distance < len(lines) else "")
         match = table.match(line)
-        if match is None and error is None and not _is_about_an_error(line):
-            ordinary += 1
-            if ordinary > (_PROGRESS if exception is not None else _WORK):
+        if match is None and error is None:
+            ordinary += not _is_about_an_error(line)
+            if done.are_many(line) or ordinary > (_PROGRESS if exception is not None else _WORK):
                 break
         ended = error is not None and not chained and not _continues(line, printed)
         calm += error is None and is_harmless(line)
@@ -359,6 +360,7 @@ def _earliest(
     """
     found: Evidence | None = None
     ordinary = 0
+    done = progress.Steps()
     printed: deque[str] = deque(maxlen=_AFTER)
     for number, line in enumerate(before):
         match = table.match(line)
@@ -372,7 +374,7 @@ def _earliest(
         elif not (match or within or _is_about_an_error(line)):
             ordinary += 1
         printed.append(line)
-        if number > _BLOCK or ordinary > _PROGRESS:
+        if number > _BLOCK or ordinary > _PROGRESS or (match is None and done.are_many(line)):
             break
     return found
 

@@ -118,3 +118,60 @@ def test_lines_of_one_kind_in_a_log_keep_their_level():
         f"2024-01-03 12:00:{n:02d} WARNING cannot reach cache-{n}: Connection refused\n" for n in range(9)
     )
     assert verdict(log.splitlines(), Table(), "x") is None
+
+
+CAUGHT = (
+    f"{FRAME}    import apex\nModuleNotFoundError: No module named 'apex'\nfalling back to torch.optim\n",
+    (
+        'Exception in thread NetStatThr:\nTraceback (most recent call last):\n  File "/e/threading.py", line 1016, in run\n'
+        "BrokenPipeError: [Errno 32] Broken pipe\n"
+    ),
+    (
+        f"ERROR loader: sample 17 cannot be decoded\n{FRAME}    img = Image.open(p)\n"
+        "PIL.UnidentifiedImageError: cannot identify image file '/d/17.jpg'\n"
+    ),
+    f"{FRAME}    model(x)\ntorch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\nbatch 64 does not fit\n",
+    f"{FRAME}    torch.load(p)\nFileNotFoundError: [Errno 2] No such file or directory: '/s/last.pt'\nstarting from scratch\n",
+    "n1:1:1 [0] NCCL WARN NET/IB : No device found.\n",
+    "mkdir: cannot create directory '/local': Permission denied\n",
+    'Lmod has detected the following error: The following module(s) are unknown: "cuda/99"\n',
+    "OSError: [Errno 28] No space left on device\nskipping the snapshot\n",
+)
+"""Errors after which a program continues."""
+ENDS = {
+    "walltime": ROOTS["walltime"],
+    "killed": ROOTS["killed"],
+    "segmentation-fault": "Fatal Python error: Segmentation fault\n\nThread 0x7f (most recent call first):\n"
+    '  File "/w/x.py", line 3 in f\n',
+    "memory": "slurmstepd: error: Detected 1 oom_kill event in StepId=123.0. Some of the step tasks have been OOM Killed.\n",
+    "terminated": "torch.distributed.elastic.multiprocessing.api.SignalException: Process 87 got signal: 15\n",
+    "collective-timeout": "[rank3]:[E1119 13:21:12.512 ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog caught collective operation"
+    " timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1800000 milliseconds before timing out.\n",
+    "exception": ROOTS["exception"],
+}
+
+
+@pytest.mark.parametrize("cause", ENDS)
+@pytest.mark.parametrize("count", [5, 30])
+def test_an_error_before_more_steps_of_the_training_is_not_why_it_ended(cause, count):
+    steps = "".join(f"step {n} | loss 2.1 | lr 1e-4\n" for n in range(count))
+    ends = [verdict(f"start\n{old}{steps}{ENDS[cause]}".splitlines(), Table(), "x") for old in CAUGHT]
+    assert [found and found.pattern.cause for found in ends] == [cause] * len(CAUGHT)
+    assert all(verdict(f"start\n{old}{steps}".splitlines(), Table(), "x") is None for old in CAUGHT)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        b"\xff\xfe\x9d" * 4000 + b"\n\x8d\n" * 60,
+        b'Thread 0x7f (most recent call first):\n  File "/e/threading.py", line 3 in wait\n' * 300,
+        b"frame #12: c10d::ProcessGroupNCCL::Watchdog + 0x1f (0x7f in /e/lib/libtorch_cuda.so)\n" * 900,
+        b"n1:1:2 [0] NCCL INFO comm 0x1f rank 0 nranks 4 cudaDev 0 busId 1000 - Abort COMPLETE\n" * 900,
+    ],
+    ids=["binary", "threads", "frames", "nccl"],
+)
+def test_what_is_written_at_an_end_may_be_long(after):
+    text = (STEPS + ROOTS["gpu-memory"]).encode() + after
+    found = verdict(text.decode("utf-8", "replace").splitlines(), Table(), "x")
+    assert found is not None
+    assert found.pattern.cause == "gpu-memory"
