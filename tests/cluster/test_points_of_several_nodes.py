@@ -166,7 +166,7 @@ def test_a_group_of_torch_is_that_of_its_point(alice):
     alice.left_nothing(job, alice.cluster.spec.nodes)
 
 
-def test_points_are_cancelled_one_by_one(alice):
+def test_points_are_cancelled_one_by_one_and_added(alice):
     held = hold(alice)
     job = submit(alice, range(4))
     place = alice.job_dir(job)
@@ -174,12 +174,12 @@ def test_points_are_cancelled_one_by_one(alice):
     alice.dlrun("cancel", f"{job}:1")
     await_true(lambda: spans(place, 3, 3), 60, "another to have its nodes")
     assert alice.state(job)[1]["state"] == "cancelled"
+    spec = max(alice.directory.glob("[0-9]*.yaml"))
+    alice.dlrun("submit", str(spec), "--set", "sweep.x=[7,8]", "--add-to", job)
     held.unlink()
-    runs = alice.ended(job)
-    assert [run["state"] for run in runs] == ["completed", "cancelled", "completed", "completed"], alice.log(
-        job
-    )
-    are_apart(place, 4)
+    states = [run["state"] for run in alice.ended(job)]
+    assert states == ["completed", "cancelled", *["completed"] * 4], alice.log(job)
+    are_apart(place, 6)
     alice.left_nothing(job, alice.cluster.spec.nodes)
 
 

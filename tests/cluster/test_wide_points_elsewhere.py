@@ -52,8 +52,12 @@ def test_ranks_of_each_point_find_one_another_on_nodes_of_their_own(alice):
     on_slurm.test_ranks_of_each_point_find_one_another_on_nodes_of_their_own(alice)
 
 
-def test_points_are_cancelled_one_by_one(alice):
-    on_slurm.test_points_are_cancelled_one_by_one(alice)
+def test_points_are_cancelled_one_by_one_and_added(alice):
+    on_slurm.test_points_are_cancelled_one_by_one_and_added(alice)
+
+
+def test_each_node_copies_a_data_set_once_for_all_points(alice):
+    on_slurm.test_each_node_copies_a_data_set_once_for_all_points(alice)
 
 
 def test_the_whole_job_is_cancelled(alice):

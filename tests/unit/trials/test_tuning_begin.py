@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlrun.trials.tune import begin
-from dlrun.trials.tune.candidates import HUGE_PAGES, VALUES
+from dlrun.trials.tune.candidates import HUGE_PAGES, VALUES, Candidate
 
 SITE = "name: here\nscheduler: {type: local}\nlauncher: {name: local}\n"
 FILES = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc.so.4"}
@@ -81,3 +81,13 @@ def test_nothing_that_the_rules_try_changes_the_arithmetic(tmp_path, monkeypatch
         allowed = {"placement.comm_cores", "placement.loader_cores", "placement.threads", "placement.smt"}
         variables = {*VALUES, "LD_PRELOAD", *(name for name, *_ in HUGE_PAGES)}
         assert rest <= allowed | {f"environment.variables.{name}" for name in variables}, one.name
+
+
+def test_a_trial_of_points_on_several_nodes_is_a_job_of_so_many(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "site.yaml").write_text("name: s\nscheduler: {type: slurm}\nlauncher: {name: srun}\n")
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("name: a\nsite: ./site.yaml\ncommand: ['true']\nsweep: {nodes: 4, nodes_per_point: 2}\n")
+    plan = begin.plan_of(Candidate(name="a", sets={}, parameters={}, because=""), spec, (), None)
+    assert (plan.pool, plan.request.nodes) == (None, 2)
+    assert "--nodes=2" in {one.text for one in plan.directives}
