@@ -113,3 +113,14 @@ _dlrun_daemon_lost() { # only slurmstepd reports the end of the script: without 
 }
 
 _dlrun_end_in_slurm() { scancel --quiet "$SLURM_JOB_ID" || true; }
+
+_dlrun_find_cause() {
+  local note
+  if ((_dlrun_status == 0)); then return 0; fi
+  if [[ -z $_dlrun_reason ]] && _dlrun_some_failed && grep -qs 'out of memory$' "${_dlrun_notes[@]}"; then _dlrun_reason='out of memory'; fi
+  if [[ -z $_dlrun_reason ]]; then
+    read -r _ _ _ _ _ note < <(_dlrun_failed_first)
+    if [[ $note =~ ^([a-z ]+):\  ]]; then _dlrun_reason=${BASH_REMATCH[1]}; fi # a check of the job's own
+  fi
+  _dlrun_event cause
+}

@@ -30,6 +30,25 @@ _dlrun_flux_start() { # not where job.sh runs in a terminal of the user, whose S
   _dlrun_flux_arm
 }
 
+_dlrun_flux_patience=120 # seconds
+
+_dlrun_flux_await_brokers() { # of the other nodes, for which Flux itself would wait until the walltime (`broker.quorum` in the directives)
+  local hosts what
+  if [[ -z $_dlrun_flux_around || ${DLRUN_REPLACED-} == "$DLRUN_JOB_ID "* ]]; then return 0; fi # there, a node is lost
+  what=$(timeout "$_dlrun_flux_patience" flux overlay status --summary --timeout=0 --wait=full 2>/dev/null) || true
+  if [[ $what == full* ]]; then return 0; fi
+  hosts=$(flux resource list --states=down --no-header --format='{nodelist}' 2>/dev/null) || true
+  what="${hosts:-some nodes}: no connection to the broker on $_dlrun_host in $_dlrun_flux_patience s"
+  dlrun_log "not answering any more: $what"
+  if [[ -n $hosts ]] && declare -F dlrun_choose_nodes >/dev/null; then # there, a check of such a node would delay those of all others
+    _dlrun_away=" $(flux hostlist --expand --delimiter=' ' "$hosts") "
+    return 0
+  fi
+  _dlrun_reason='node failed'
+  printf '%s node 0 %s 255 node failed: %s\n' "$(date +%s%N)" "${hosts:-$_dlrun_host}" "$what" >"$DLRUN_RUN_DIR/failures/node-0"
+  exit 1
+}
+
 _dlrun_flux_leaves() { # the broker shuts down, as at `flux shutdown JOB`, and waits for this script
   sleep 0.3 # a signal that comes with this one says more
   _dlrun_end_by 'asked to end' 143 'asked to end'
@@ -58,9 +77,35 @@ _dlrun_flux_finish() { # STATUS: without the first node's broker, the others go 
   _dlrun_finish "$1"
 }
 
+_dlrun_flux_leave() { # the broker waits without limit for those of other nodes, also where there is no network to them any more
+  local what
+  if [[ -z $_dlrun_flux_around ]]; then return 0; fi
+  what=$(PATH=$_dlrun_path timeout 5 flux overlay status --summary 2>/dev/null) || true
+  (_dlrun_flux_see_end "$PPID" "${what:-full}") </dev/null >/dev/null 2>&1 &
+}
+
+_dlrun_flux_see_end() { # BROKER OVERLAY: end the job of Flux where it does not end by itself
+  local started='' tries
+  { read -r started <"/proc/$1/stat"; } 2>/dev/null || true
+  # shellcheck source=standby.sh
+  source "$DLRUN_JOB_DIR/lib/standby.sh"
+  _dlrun_detach
+  export PATH=$_dlrun_path FLUX_URI=$_dlrun_flux_around
+  for ((tries = 0; tries < 300; tries++)); do
+    sleep 0.1
+    if _dlrun_is_same "$1" "$started"; then continue; fi
+    if [[ $2 == full* ]]; then return 0; fi
+    timeout 20 flux job wait-event --quiet --timeout=10s "$DLRUN_JOB_ID" finish && return 0
+    break
+  done
+  timeout 20 flux job raise --type=exec --severity=0 --message='a node of this job cannot be reached' "$DLRUN_JOB_ID"
+}
+
 if declare -F _dlrun_on_event >/dev/null; then # not where only points are submitted
   _dlrun_on_event arm _dlrun_flux_arm
   _dlrun_on_event start _dlrun_flux_start
+  _dlrun_on_event begun _dlrun_flux_await_brokers
+  _dlrun_on_event over _dlrun_flux_leave
 fi
 
 # `flux batch` takes a quarter of a second for each point, so it makes the request once, with marks, and one process submits copies.

@@ -41,6 +41,7 @@ _dlrun_own_log=  # set if the scheduler would deliver the log only at the end
 declare -A _dlrun_on=(
   [arm]=''    # signals are trapped
   [start]=''  # the run's directory is there, with the record of the run before
+  [begun]=''  # the log has the line with which the run begins
   [chosen]='' # the good nodes are chosen, in jobs with spare ones
   [launch]='' # the ranks are about to start
   [second]='' # about once a second while the ranks run
@@ -101,6 +102,7 @@ dlrun_start() { # COMMAND...: it prints the granted hosts; creates logs/, hosts 
   _dlrun_event start
   _dlrun_record running
   dlrun_log "job $DLRUN_JOB_ID starts; rank 0 is on $DLRUN_FIRST_HOST; each rank's output is in $DLRUN_RUN_DIR/logs"
+  _dlrun_event begun
 }
 
 # --- The launch -------------------------------------------------------------------------------------------
@@ -285,15 +287,4 @@ _dlrun_finish() { # [STATUS]: the EXIT trap: runs at every end of this script
   dlrun_log "job $DLRUN_JOB_ID ended with exit code $_dlrun_status"
   _dlrun_event over
   exit "$_dlrun_status"
-}
-
-_dlrun_find_cause() {
-  local note
-  if ((_dlrun_status == 0)); then return 0; fi
-  if [[ -z $_dlrun_reason ]] && _dlrun_some_failed && grep -qs 'out of memory$' "${_dlrun_notes[@]}"; then _dlrun_reason='out of memory'; fi
-  if [[ -z $_dlrun_reason ]]; then
-    read -r _ _ _ _ _ note < <(_dlrun_failed_first)
-    if [[ $note =~ ^([a-z ]+):\  ]]; then _dlrun_reason=${BASH_REMATCH[1]}; fi # a check of the job's own
-  fi
-  _dlrun_event cause
 }

@@ -3,6 +3,7 @@
 
 _dlrun_chosen=() # the nodes that are used
 _dlrun_excluded=
+_dlrun_away= # without a connection to this node from the start
 _dlrun_on_event cause _dlrun_replace_nodes
 
 dlrun_count_replacements() { # this script may have begun again on other nodes of the same job
@@ -16,7 +17,7 @@ dlrun_choose_nodes() { # COUNT SECONDS: of the granted nodes; job.sh's dlrun_on_
   _dlrun_count=$1 _dlrun_patience=$2
   mapfile -t granted <"$DLRUN_HOSTS"
   _dlrun_find_left
-  if [[ -n $_dlrun_excluded ]] && ((${#left[@]} < ${#granted[@]})); then
+  if [[ -n $_dlrun_excluded$_dlrun_away ]] && ((${#left[@]} < ${#granted[@]})); then
     dlrun_log "granted, but to be left out: $((${#granted[@]} - ${#left[@]})) of ${#granted[@]} nodes"
   fi
   _dlrun_check_nodes '' ${left[@]+"${left[@]}"}
@@ -99,7 +100,7 @@ _dlrun_find_best() { # sets _dlrun_best, and notes the bad ones
 }
 
 _dlrun_find_left() { # sets left: the granted nodes that are not known to be bad
-  local host until now bad=$_dlrun_excluded
+  local host until now bad=$_dlrun_excluded$_dlrun_away
   printf -v now '%(%s)T' -1
   if [[ -e $DLRUN_JOB_DIR/bad-nodes ]]; then
     while read -r host until _; do

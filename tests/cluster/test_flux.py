@@ -200,6 +200,54 @@ def test_a_node_that_dies_is_named(alice, cluster):
         cluster.start_node(hosts[1])
 
 
+@pytest.fixture
+def part(cluster):
+    """Cut the network between two nodes, as a function; each still reaches the login host."""
+    cut = []
+
+    def between(one, other):
+        for here, there in ((one, other), (other, one)):
+            route = f"unreachable {cluster.spec.address(there)}/32"
+            cluster.on(here, f"ip route add {route}", user="root", check=True)
+            cut.append((here, route))
+
+    yield between
+    for node, route in cut:
+        cluster.on(node, f"ip route del {route}", user="root", check=True)
+
+
+@pytest.mark.parametrize("spare", [0, 1])
+def test_nodes_without_a_network_between_them_are_named_before_the_ranks_start(alice, cluster, part, spare):
+    part("n1", "n2")
+    begun = {"command": bash("echo begun; hostname"), "resources": resources(nodes=2, spare_nodes=spare)}
+    if not spare:
+        begun["resources"]["hosts"] = ["n1", "n2"]
+    job = alice.submit(begun)
+    runs = alice.ended(job, within=240)
+    if spare:
+        assert "begun" in alice.log(job, "rank-1")
+        assert "ended with exit code 0" in alice.log(
+            job
+        )  # of Flux the job has the exit code of the broker on n2
+        assert "n2: no connection" in alice.why(job)["means"]
+    else:
+        assert "n2: no connection to the broker on n1" in alice.log(job)
+        assert alice.why(job)["cause"] == "node"
+        assert "n2" in str(alice.why(job))
+    alice.left_nothing(job, cluster.spec.nodes)
+
+
+def test_a_job_whose_nodes_lose_their_network_ends(alice, cluster, part):
+    job = alice.submit({"command": bash("echo begun; sleep 600"), "resources": resources(nodes=2)})
+    await_true(lambda: "begun" in alice.log(job, "rank-1"), 60, "the second rank")
+    hosts = alice.hosts(job)
+    part(*hosts)
+    cluster.on(hosts[1], "pkill -KILL -u alice -x sleep", user="root", check=True)
+    alice.ended(job, within=150)
+    assert alice.why(job)["cause"] in ("killed", "node")
+    alice.left_nothing(job, cluster.spec.nodes)
+
+
 @pytest.mark.parametrize(
     ("way", "cause", "means"),
     [

@@ -92,6 +92,12 @@ def _layout(draft: DirectiveList) -> None:
     """Whole nodes, or one slot per rank: outside exclusive jobs Flux allocates only the resources of the slots."""
     request, site = draft.request, draft.site
     draft.add(f"--nodes={request.nodes}", many(request.nodes, "node"), "nodes")
+    if request.nodes > 1:
+        draft.add(
+            "--broker-opts=-Sbroker.quorum=1",
+            "job.sh itself waits for the other nodes, and names those that it cannot reach; Flux would wait until the walltime",
+            "nodes",
+        )
     if request.exclusive or site.exclusive:
         draft.add("--exclusive", "whole nodes for this job, with all their cores and GPUs", "exclusive")
         return

@@ -2,6 +2,7 @@
 # flux: --job-name=resnet50
 # flux: --output=logs/job.log
 # flux: --nodes=4
+# flux: --broker-opts=-Sbroker.quorum=1
 # flux: --exclusive
 # flux: --queue=pbatch
 # flux: --bank=guests

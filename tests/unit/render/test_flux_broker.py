@@ -29,6 +29,8 @@ FLUX = """\
 case $* in
 "getattr parent-uri") echo local:///parent ;;
 "getattr rank") [[ -e $DLRUN_RUN_DIR/answers ]] ;;
+"overlay status"*) if [[ -e $DLRUN_RUN_DIR/parted ]]; then echo partial; else echo full; fi ;;
+"job wait-event"*) [[ -e $DLRUN_RUN_DIR/finished ]] ;;
 *) printf '%s ' "$FLUX_URI" "$@" >>"$DLRUN_RUN_DIR/asked" ;;
 esac
 """
@@ -97,3 +99,21 @@ def test_a_broker_that_answers(broker, tmp_path):
     (tmp_path / "lost").touch()
     broker.wait(60)
     assert not (tmp_path / "asked").exists()
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_nodes_that_lost_their_connection_keep_no_job(broker, tmp_path, finished):
+    """The first node's broker has left, those without a connection to it have not."""
+    (tmp_path / "parted").touch()
+    if finished:
+        (tmp_path / "finished").touch()
+    (tmp_path / "lost").touch()
+    broker.wait(60)
+    if finished:
+        time.sleep(1)
+        assert not (tmp_path / "asked").exists()
+    else:
+        await_file(tmp_path / "asked", tmp_path)
+        assert (
+            (tmp_path / "asked").read_text().startswith("local:///parent job raise --type=exec --severity=0 ")
+        )

@@ -1,6 +1,7 @@
 # flux: --job-name=published
 # flux: --output=logs/job.log
 # flux: --nodes=2
+# flux: --broker-opts=-Sbroker.quorum=1
 # flux: --exclusive
 # flux: --queue=pbatch
 # flux: --time-limit=3600s

@@ -1,6 +1,7 @@
 # flux: --job-name=published
 # flux: --output=logs/job.log
 # flux: --nodes=4
+# flux: --broker-opts=-Sbroker.quorum=1
 # flux: --exclusive
 # flux: --time-limit=3600s
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
