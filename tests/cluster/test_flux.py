@@ -223,7 +223,7 @@ def test_nodes_without_a_network_between_them_are_named_before_the_ranks_start(a
     if not spare:
         begun["resources"]["hosts"] = ["n1", "n2"]
     job = alice.submit(begun)
-    runs = alice.ended(job, within=240)
+    alice.ended(job, within=240)
     if spare:
         assert "begun" in alice.log(job, "rank-1")
         assert "ended with exit code 0" in alice.log(
