@@ -206,3 +206,12 @@ def test_points_that_the_job_cannot_run_are_refused(dlrun):
     said = dlrun("submit", dlrun.spec(text), "--add-to", array.name, code=2).stderr
     assert "is not a sweep inside one job" in said
     wait_for(lambda: not dlrun.alive())
+
+
+@pytest.mark.slow
+def test_a_short_point_has_no_sampler(dlrun):
+    """Its start would cost more than all else that is computed for the point beside its program."""
+    job = dlrun.submit(spec("sleep {{ x }}", "1, 4"))
+    dlrun("logs", "-f", job, code=None)
+    assert states(dlrun, job) == ["completed", "completed"]
+    assert [len(list((job / "points" / point / "usage").glob("*.jsonl"))) for point in ("0", "1")] == [0, 1]
