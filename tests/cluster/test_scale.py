@@ -6,6 +6,8 @@ import csv
 import json
 import os
 import re
+from collections import defaultdict
+from itertools import pairwise
 
 import pytest
 
@@ -70,6 +72,39 @@ def test_a_study_over_the_nodes(alice):
     assert hosts == {"n1", "n2", "n3"}
     table = list(csv.DictReader((study / "table.csv").read_text().splitlines()))
     assert [float(row["speedup"]) for row in table] == [row["speedup"] for row in data["rows"]]
+
+
+def test_runs_on_one_node_share_a_job(alice):
+    spec = {
+        "name": "pooled",
+        "command": bash(f"echo at $DLRUN_HOST $(date +%s%N); {TRAIN}; sleep 3; echo at $(date +%s%N)"),
+        "resources": {"ranks_per_node": 2, "walltime": "5m", "cpus_per_rank": 1},
+    }
+    alice.write("pooled.yaml", spec)
+    words = ("scale", "pooled.yaml", "--repeat", "3", "--out", "pooled")
+    alice.dlrun(*words, "--nodes", "1,2", "--pool", "2", timeout=300)
+    data = json.loads(alice.dlrun("scale", "show", "pooled", "--json").stdout)["scale"]
+    assert [(row["nodes"], row["ranks"], row["runs"], row["middle"]) for row in data["rows"]] == [
+        (1, 2, 3, 180),
+        (2, 4, 3, 320),
+    ]
+    jobs = alice.directory / "pooled" / "jobs"
+    plan = json.loads((jobs / "1xauto-1" / "plan.json").read_text())
+    assert (plan["pool"]["nodes"], plan["request"]["walltime"]) == (2, 600)
+    assert json.loads((jobs / "2xauto-1" / "plan.json").read_text())["pool"] is None
+    held = defaultdict(list)
+    for path in jobs.glob("1xauto-1/points/*/logs/rank-0.log"):
+        (_, host, begin), (_, end) = (line.split() for line in path.read_text().splitlines() if "at " in line)
+        held[host].append((int(begin), int(end)))
+    assert len(held) == 2, held
+    for one in map(sorted, held.values()):
+        assert all(first[1] <= second[0] for first, second in pairwise(one)), "each alone on its node"
+    more = alice.dlrun(*words, "--repeat", "4", "--pool", "2", timeout=300)
+    assert "submitted 1 node: 1 run," in more.stderr
+    other = alice.dlrun(*words, "--pool", "3", code=2)
+    assert "was started with `--pool 2`" in other.stderr
+    large = alice.dlrun("scale", "pooled.yaml", "--nodes", "2", "--pool", "2", "--out", "large", code=2)
+    assert "no size of this study has one" in large.stderr
 
 
 def test_one_failed_point_of_a_sweep_runs_again_alone(alice, cluster):

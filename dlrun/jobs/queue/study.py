@@ -55,7 +55,8 @@ class Study:
 
     base_batch: constant global batch of strong scaling; samples: of a whole training, for the time to train; sets, site,
     origin: `--set`, `--site` and working directory for reading the spec; metrics: of the logs (None: those of the runs'
-    plans); host: login node (None: this host); transport: its transport.
+    plans); host: login node (None: this host); transport: its transport; pool: nodes of the job in which the runs of one node
+    are points (None: an array).
     """
 
     directory: Path
@@ -73,6 +74,7 @@ class Study:
     metrics: Mapping[str, Metric] | None = None
     host: str | None = None
     transport: str | None = None
+    pool: int | None = None
 
     def save(self) -> None:
         """Write `study.json`; raises OperationFailed."""

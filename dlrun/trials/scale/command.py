@@ -161,6 +161,10 @@ def _output_options(function: Any) -> Any:
     "--at-once", is_flag=True, help="Let the sizes run at the same time instead of one after the other."
 )
 @click.option(
+    "--pool", type=click.IntRange(min=1), metavar="NODES",
+    help="Runs on one node share one job with so many nodes, each run alone on a node; larger sizes remain arrays.",
+)  # fmt: skip
+@click.option(
     "--no-wait", is_flag=True, help="Submit the jobs and return; the same command resumes the study later."
 )
 @_output_options
@@ -186,7 +190,8 @@ def run(
     from dlrun.terminal.progress import progress
     from dlrun.trials.scale import submit as scaling_submit
 
-    given = {name: options.pop(name) for name in ("repeat", "mode", "samples", "bound", "host", "transport")}
+    names = ("repeat", "mode", "samples", "bound", "host", "transport", "pool")
+    given = {name: options.pop(name) for name in names}
     study = _study(spec, site, sets=sets, out=out, nodes=nodes, ranks=ranks_per_node, given=given)
     study, place = scaling_submit.checked(study)
     if warning := scaling_submit.uneven_threads(study, place):
@@ -252,6 +257,9 @@ def _study(
         raise Invalid(
             f"the study in `{directory}` measures {known.mode} scaling", help="start another with `--out`"
         )
+    if "pool" in new and new["pool"] != known.pool:
+        how = f"with `--pool {known.pool}`" if known.pool else "without `--pool`"
+        raise Invalid(f"the study in `{directory}` was started {how}", help="start another with `--out`")
     if "host" in new and new["host"] != known.host:
         where = f"on `{known.host}`" if known.host else "from this machine"
         raise Invalid(f"the study in `{directory}` is submitted {where}", help="start another with `--out`")

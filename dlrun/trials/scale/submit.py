@@ -20,6 +20,7 @@ from dlrun.model.job import JobStatus, State
 from dlrun.model.json_codec import to_plain
 from dlrun.model.plan import Plan
 from dlrun.model.spec import Spec
+from dlrun.model.units import Duration
 from dlrun.system.paths import working_in
 from dlrun.system.transport.outage import Outage
 from dlrun.system.transport.protocol import TransportFailed
@@ -32,6 +33,11 @@ def checked(study: Study) -> tuple[Study, Submitter]:
 
     Raises Invalid for an unsuitable spec, and the errors of the connection to a login node.
     """
+    if study.pool is not None and all(size.nodes > 1 for size in study.sizes):
+        raise Invalid(
+            "`--pool` is for runs on one node, and no size of this study has one",
+            help="leave it out, or add 1 to `--nodes`",
+        )
     with _at(study):
         _check_spec(spec_inputs(study.spec, sets=study.sets, site=study.site).spec)
         place = submitter_of(study)
@@ -92,12 +98,15 @@ def _check_unchanged(study: Study, place: Submitter) -> None:
 
 
 def _kernel(plan: Plan) -> dict[str, Any]:
-    """The plan without the parts that may differ between runs: array, dependencies, reasons, metrics."""
+    """The plan without the parts that may differ between runs: array, nodes of a pool, dependencies, reasons, metrics."""
     whole: dict[str, Any] = to_plain(plan)
     for name in ("version", "directives", "points", "decisions", "warnings", "cost", "metrics"):
         whole.pop(name)
     for name in ("array", "at_once", "after", "hold"):
         whole["request"].pop(name)
+    if plan.pool is not None:
+        whole["pool"].pop("nodes")
+        whole["request"].pop("walltime")
     bare: dict[str, Any] = _without_reasons(whole)
     return bare
 
@@ -130,8 +139,14 @@ def _sets(study: Study, place: Submitter, size: Size, runs: int, after: Sequence
     sets = [*study.sets, f"resources.nodes={size.nodes}", "resources.ranks=auto"]
     if size.per_node:
         sets.append(f"resources.ranks_per_node={size.per_node}")
-    if runs > 1:
-        points = ", ".join(f"{{run: {number}}}" for number in range(1, runs + 1))
+    points = ", ".join(f"{{run: {number}}}" for number in range(1, runs + 1))
+    if study.pool is not None and size.nodes == 1:
+        nodes = min(study.pool, runs)
+        walltime = place.plan(sets).request.walltime
+        if walltime is not None:  # that of the spec is for one run
+            sets.append(f"resources.walltime={Duration(walltime * -(-runs // nodes))}")
+        sets += [f"sweep.list=[{points}]", f"sweep.nodes={nodes}"]
+    elif runs > 1:
         sets += [f"sweep.list=[{points}]", "sweep.at_once=1"]
     sets += [f"after+=[{{job: '{job.job_id}', when: any}}]" for job in after]
     if study.mode == "strong" and study.base_batch is not None:
