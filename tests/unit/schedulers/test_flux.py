@@ -24,29 +24,31 @@ from tests.unit.schedulers.making import faults, lines, request, site
 flux = backends.scheduler("flux")
 
 COMMON = ["--job-name=train", "--output=logs/job.log"]
+NODES = ("--nodes=2", "--broker-opts=-Sbroker.quorum=1")
 HERE = CAPTURED / "flux"
 
 
 @pytest.mark.parametrize(
     ("asked", "at", "expected"),
     [
-        ({}, {}, ["--nodes=2", "--nslots=4"]),
-        ({}, {"exclusive": True}, ["--nodes=2", "--exclusive"]),
-        ({"exclusive": True, "gpus_per_node": 4, "cpus_per_rank": 8}, {}, ["--nodes=2", "--exclusive"]),
+        ({}, {}, [*NODES, "--nslots=4"]),
+        ({"nodes": 1}, {}, ["--nodes=1", "--nslots=4"]),
+        ({}, {"exclusive": True}, [*NODES, "--exclusive"]),
+        ({"exclusive": True, "gpus_per_node": 4, "cpus_per_rank": 8}, {}, [*NODES, "--exclusive"]),
         ({"cpus_per_rank": 4, "gpus_per_node": 4}, {},
-         ["--nodes=2", "--nslots=4", "--cores-per-slot=4", "--gpus-per-slot=2"]),
-        ({"cpus_per_node": 9}, {}, ["--nodes=2", "--nslots=4", "--cores-per-slot=4"]),
-        ({"cpus_per_rank": 4}, {"cpus": "none"}, ["--nodes=2", "--nslots=4"]),
+         [*NODES, "--nslots=4", "--cores-per-slot=4", "--gpus-per-slot=2"]),
+        ({"cpus_per_node": 9}, {}, [*NODES, "--nslots=4", "--cores-per-slot=4"]),
+        ({"cpus_per_rank": 4}, {"cpus": "none"}, [*NODES, "--nslots=4"]),
         ({"partition": "pbatch", "account": "guests"}, {"exclusive": True},
-         ["--nodes=2", "--exclusive", "--queue=pbatch", "--bank=guests"]),
+         [*NODES, "--exclusive", "--queue=pbatch", "--bank=guests"]),
         ({"constraint": "amd|intel", "hosts": ("tuo1", "tuo2"), "exclude": ("tuo4",)}, {"exclusive": True},
-         ["--nodes=2", "--exclusive", "--requires='amd|intel'", "--requires=host:tuo[1-2]", "--requires=-host:tuo4"]),
+         [*NODES, "--exclusive", "--requires='amd|intel'", "--requires=host:tuo[1-2]", "--requires=-host:tuo4"]),
         ({"hold": True, "requeue": True}, {"exclusive": True},
-         ["-o output.mode=append", "--nodes=2", "--exclusive", "--urgency=0"]),
+         ["-o output.mode=append", *NODES, "--exclusive", "--urgency=0"]),
         ({"after": (Dependency(job_id="fA,ƒB", when="ok"), Dependency(job_id="12", when="not_ok"))}, {"exclusive": True},
-         ["--nodes=2", "--exclusive", "--dependency=afterok:fA", "--dependency=afterok:fB", "--dependency=afternotok:fD"]),
+         [*NODES, "--exclusive", "--dependency=afterok:fA", "--dependency=afterok:fB", "--dependency=afternotok:fD"]),
         ({"options": {"setattr": "a b", "-o": "fastload"}}, {"exclusive": True},
-         ["--nodes=2", "--exclusive", "--setattr='a b'", "-o fastload"]),
+         [*NODES, "--exclusive", "--setattr='a b'", "-o fastload"]),
     ],
 )  # fmt: skip
 def test_directives(asked, at, expected):
@@ -93,7 +95,7 @@ def test_quotes_and_backslashes_in_any_order():
 
 def test_points_of_a_sweep_get_their_logs_when_they_are_submitted():
     found = lines(flux, request(array=3), site("flux", exclusive=True), "points/{index}/logs/job.log")
-    assert found == ["--job-name=train", "--nodes=2", "--exclusive"]
+    assert found == ["--job-name=train", *NODES, "--exclusive"]
 
 
 @pytest.mark.parametrize(
