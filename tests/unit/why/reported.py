@@ -12,6 +12,8 @@ PLACE = house.ROOT / "tests" / "captured" / "reported"
 _HEAD = re.compile(r"^### ", re.MULTILINE)
 _RANK = re.compile(r"^@rank (\d+)(| first| running)\n", re.MULTILINE)
 """The log of a rank follows: of the one that failed first, or of one that still runs."""
+NO_THREAD = "no public thread: as the program prints it"
+"""In place of an address in `public.txt`, where no thread that has the text was found: a guessed address is a false source."""
 
 
 @dataclass(frozen=True, slots=True)
