@@ -28,7 +28,10 @@ COUNTED = (
 )  # fmt: skip
 SHAPES = (
     "copy", "pack", "shard", "slow", "early", "part", "web", "s3", "chain", "chain-early", "chain-pack", "chain-web",
+    "archive", "archive-web",
 )  # fmt: skip
+ARCHIVE = "set.tar.gz"
+"""Beside the files that are its content."""
 ROOM = 300_000
 """Bytes of what a part may take on a node: about half of the small files."""
 TICK = 0.01
@@ -111,7 +114,7 @@ class Ground:
         self.server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         with self.server.stdout as told:
             port = told.readline().strip()
-        self.url = "s3://bucket/source" if self.shape == "s3" else f"http://127.0.0.1:{port}/large"
+        self.url = "s3://bucket/source" if self.shape == "s3" else f"http://127.0.0.1:{port}/{self._file()}"
         client = self.root / "bin" / "s5cmd"
         client.parent.mkdir()
         client.write_text(f'#!/bin/sh\nexec {sys.executable} -S {program} "$@"\n')
@@ -120,6 +123,10 @@ class Ground:
             "PATH": f"{client.parent}:{os.environ['PATH']}", "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
             "no_proxy": "127.0.0.1",
         }  # fmt: skip
+
+    def _file(self) -> str:
+        """The source, if it is one file."""
+        return ARCHIVE if self.shape.startswith("archive") else "large"
 
     def breaks(self, answers: int) -> None:
         """So many of the server's next answers break off half-way."""
@@ -150,10 +157,17 @@ class Ground:
             times = sly.stat().st_mtime_ns
             sly.write_bytes(self.random.randbytes(29000))
             os.utime(sly, ns=(times, times))
+        if self.shape.startswith("archive"):
+            (self.source / ARCHIVE).unlink(missing_ok=True)
+            with tarfile.open(self.root / ARCHIVE, "w:gz", compresslevel=1) as packed:
+                packed.add(self.source, ".")
+            os.rename(self.root / ARCHIVE, self.source / ARCHIVE)
         self.expected.append(self._expected())
 
     def _expected(self) -> Content:
         found = tree(self.source)
+        if self.shape.startswith("archive"):
+            return {path: entry for path, entry in found.items() if path != ARCHIVE}
         if self.shape.endswith("web"):
             return {"large": found["large"]}
         if self.shape == "s3":  # a bucket has files alone
@@ -184,8 +198,11 @@ class Ground:
 
     def words(self, number: int, to: Path | None = None) -> list[str]:
         """The arguments of a node's program."""
-        words = ["stage", "--source", self.url or self.source, "--to", to or self.place(number), "--name", "set",
+        source = self.source / ARCHIVE if self.shape == "archive" else self.source
+        words = ["stage", "--source", self.url or source, "--to", to or self.place(number), "--name", "set",
                  "--workers", "2", "--recheck", "all", "--lock-timeout", "60s", *self.more]  # fmt: skip
+        if self.shape.startswith("archive"):
+            words += ["--unpack"]
         if self.shape in ("pack", "chain-pack"):
             words += ["--strategy", "pack"]
         if self.shape == "shard":

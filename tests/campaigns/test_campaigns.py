@@ -23,7 +23,17 @@ def shapes(quick: tuple[str, int], *others: tuple[str, int]) -> list:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "count"),
-    shapes(("copy", 15), ("pack", 15), ("shard", 5), ("part", 5), ("web", 5), ("s3", 5), ("chain", 2)),
+    shapes(
+        ("copy", 15),
+        ("pack", 15),
+        ("shard", 5),
+        ("part", 5),
+        ("web", 5),
+        ("s3", 5),
+        ("archive-web", 5),
+        ("archive", 5),
+        ("chain", 2),
+    ),
 )
 def test_nothing_torn_is_published_wherever_a_copy_is_killed(shape, count):
     assert campaign("kills", shape, count, 20261122)["killed"] == count
