@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
 
 import pytest
 
-from tests.cluster import (
-    Cluster,
-    ClusterSpec,
-    NodeType,
-    Partition,
-    test_points_inside,
-    why_no_flux,
-    why_no_pbs,
-    why_not,
-)
+from tests.cluster import NodeType, test_points_inside, why_not
+from tests.cluster.elsewhere import cluster_of, user_of
 from tests.cluster.hosts import await_true
-from tests.cluster.jobs import User
 from tests.cluster.test_points_inside import NOTES, PLACED, WAITS, spans
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
@@ -27,24 +16,13 @@ pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=wh
 
 @pytest.fixture(scope="module", params=["flux", "pbs"])
 def cluster(request):
-    if why := {"flux": why_no_flux, "pbs": why_no_pbs}[request.param]():
-        pytest.skip(why)
-    spec = ClusterSpec(
-        scheduler=request.param,
-        node_types=(NodeType(count=test_points_inside.NODES, gpus=2),),
-        partitions=(Partition(name="work", default=True, max_time="1-00:00:00"),),
-        sshd=True,
-    )
-    with Cluster(spec, name=f"points-{request.param}-{os.getpid()}") as running:
+    with cluster_of(request.param, "points", NodeType(count=test_points_inside.NODES, gpus=2)) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def alice(cluster):
-    site = importlib.import_module(f"tests.cluster.test_{cluster.spec.scheduler}").SITE
-    own = {key: value for key, value in site["scheduler"].items() if key != "gpus"}
-    types = {"n": {"topology": {"packages": 2, "cores": 4}}}
-    return User(cluster, {**site, "scheduler": own, "node_types": types})
+    return user_of(cluster)
 
 
 def test_every_point_runs_once_and_places_are_apart(alice):

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-
 import pytest
 
-from tests.cluster import (
-    Cluster,
-    ClusterSpec,
-    NodeType,
-    Partition,
-    test_points_of_several_nodes as on_slurm,
-    why_no_flux,
-    why_no_pbs,
-    why_not,
-)
-from tests.cluster.jobs import User
+from tests.cluster import NodeType, test_points_of_several_nodes as on_slurm, why_not
+from tests.cluster.elsewhere import cluster_of, user_of
 
 pytestmark = [
     pytest.mark.cluster,
@@ -28,24 +16,13 @@ pytestmark = [
 
 @pytest.fixture(scope="module", params=["flux", "pbs"])
 def cluster(request):
-    if why := {"flux": why_no_flux, "pbs": why_no_pbs}[request.param]():
-        pytest.skip(why)
-    spec = ClusterSpec(
-        scheduler=request.param,
-        node_types=(NodeType(count=on_slurm.NODES),),
-        partitions=(Partition(name="work", default=True, max_time="1-00:00:00"),),
-        sshd=True,
-    )
-    with Cluster(spec, name=f"wide-{request.param}-{os.getpid()}") as running:
+    with cluster_of(request.param, "wide", NodeType(count=on_slurm.NODES)) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def alice(cluster):
-    site = importlib.import_module(f"tests.cluster.test_{cluster.spec.scheduler}").SITE
-    own = {key: value for key, value in site["scheduler"].items() if key != "gpus"}
-    types = {"n": {"topology": {"packages": 2, "cores": 4}}}
-    return User(cluster, {**site, "scheduler": own, "node_types": types})
+    return user_of(cluster)
 
 
 def test_ranks_of_each_point_find_one_another_on_nodes_of_their_own(alice):
