@@ -21,11 +21,10 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from ..common import text
 from ..common.errors import NoSpace, SourceFault
 from ..common.system import die_with_parent
-from . import objects
+from . import objects, stream as streams
 from .answers import WebFile, differs
 from .objects import Object
 from .selection import Access, scheme
-from .stream import Stream
 from .web import CONNECT_SECONDS, FIRST_ATTEMPTS, READ_SIZE, Log, Pieces, WebSource, file_name, shown
 
 SILENCE = 10  # seconds without output of a client that lists a source, after which that is said
@@ -202,13 +201,13 @@ def download(url: str, to: str, access: Access, log: Log, listed: Optional[Sourc
     _run_client(client, client.copy, url, _bucket_path(url), to)
 
 
-def stream(url: str, access: Access, log: Log, listed: SourceListing) -> Stream:
+def stream(url: str, access: Access, log: Log, listed: SourceListing) -> streams.Stream:
     """The content of one listed file or object, read while it is downloaded; close it.
 
     Reading raises SourceFault if that fails, or for another file than the one that was listed.
     """
     pieces = _object(url, listed.size) if scheme(url) == "s3" else _file(url, access, log, listed)
-    return Stream(shown(url), listed.size, pieces, changed(url))
+    return streams.Stream(shown(url), listed.size, pieces)
 
 
 def _file(url: str, access: Access, log: Log, listed: SourceListing) -> Pieces:
@@ -260,10 +259,7 @@ def fetch(url: str, to: str, wanted: List[Object]) -> bool:
 
 def changed(url: str) -> SourceFault:
     """The error for a source that changes while it is downloaded."""
-    return SourceFault(
-        "the source changed while it was copied: `{}`".format(shown(url)),
-        "run again once it no longer changes",
-    )
+    return streams.changed(shown(url))
 
 
 def _bucket_path(url: str) -> str:

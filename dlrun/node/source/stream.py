@@ -5,7 +5,7 @@ import io
 import os
 from typing import TYPE_CHECKING, Any, Optional
 
-from ..common.errors import Damaged, NodeError
+from ..common.errors import Damaged, NodeError, SourceFault
 
 if TYPE_CHECKING:
     from .web import Pieces
@@ -60,19 +60,15 @@ class Hashed(io.RawIOBase):
 class Stream(Hashed):
     """A file that arrives in pieces, read forward; only its first KEPT bytes can be read a second time.
 
-    changed: the error for a file of which the server, asked for it once more, sends another beginning. fault: the error that
-    ended it.
+    A server that is asked for it once more must send the same beginning. fault: the error that ended it.
     """
 
-    def __init__(self, name: str, size: int, pieces: "Pieces", changed: NodeError) -> None:
+    def __init__(self, name: str, size: int, pieces: "Pieces") -> None:
         super().__init__(name, size)
         self.fault: Optional[NodeError] = None
-        self._pieces, self._changed = pieces, changed
-        self._head, self._piece = b"", memoryview(b"")
-        self._second, self._end = (
-            hashlib.sha256(),
-            0,
-        )  # of a beginning that is sent once more; of the last piece
+        self._pieces, self._head, self._piece = pieces, b"", memoryview(b"")
+        self._second = hashlib.sha256()  # of a beginning that is sent once more
+        self._end = 0  # of the last piece
 
     def read(self, size: int = -1) -> bytes:
         """As many bytes, fewer only at the end: some decompressors take fewer for the end."""
@@ -95,7 +91,7 @@ class Stream(Hashed):
                 piece = next(self._pieces, None)
                 if piece is None:
                     if self._end != self._hashed:
-                        raise self._changed
+                        raise changed(self.name)
                     return b""
                 self._piece = memoryview(self._new(*piece))
         except NodeError as fault:
@@ -120,8 +116,16 @@ class Stream(Hashed):
         # All that arrived was read before another piece is taken, so it is hashed.
         ended = seen and offset + len(seen) == self._hashed
         if ended and self._second.digest() != self._hash.digest():
-            raise self._changed
+            raise changed(self.name)
         return data[len(seen) :]
+
+
+def changed(name: str) -> SourceFault:
+    """The error for a source that is not any more what it was."""
+    return SourceFault(
+        "the source changed while it was copied: `{}`".format(name),
+        "run again once it no longer changes",
+    )
 
 
 def pieces(path: str) -> "Pieces":

@@ -133,6 +133,7 @@ class ArchiveSource(FetchedSource):
         identity = self._identity
         # Imported only here: a source that is a directory needs none of it.
         from ..source.archive import Archive, kind_of
+        from ..source.stream import changed
 
         stream = self._stream()
         if stream is None:
@@ -143,20 +144,14 @@ class ArchiveSource(FetchedSource):
                 if kind_of(stream) == "zip":
                     self._spool(stream, progress)
                 else:
-                    with contextlib.closing(Archive(self.url, stream)) as archive:
+                    with contextlib.closing(Archive(stream.name, stream)) as archive:
                         try:
                             self._unpack(archive, progress)
                         except SourceFault as fault:
                             self._prove(stream, fault)
                         self._prove(stream)
         if self.list_source()["listing"] != identity:
-            raise self._changed()
-
-    def _changed(self) -> SourceFault:
-        return SourceFault(
-            "the source changed while it was copied: `{}`".format(self.url),
-            "run again once it no longer changes",
-        )
+            raise changed(self.url if stream is None else stream.name)
 
     def _stream(self) -> "Optional[Stream]":
         """The archive, if it is read once and forward: it is at a URL, or its checksum is to be compared."""
@@ -168,7 +163,7 @@ class ArchiveSource(FetchedSource):
             return None
         from ..source.stream import Stream, pieces
 
-        return Stream(self.url, os.path.getsize(self.url), pieces(self.url), self._changed())
+        return Stream(self.url, os.path.getsize(self.url), pieces(self.url))
 
     def _prove(self, stream: "Stream", fault: Optional[SourceFault] = None) -> None:
         """Raise an error for an archive that has another checksum, or did not arrive as a whole; else the `fault` in it."""
@@ -200,7 +195,7 @@ class ArchiveSource(FetchedSource):
                 shutil.copyfileobj(stream, file, _PIECE)
                 file.seek(0)
             self._prove(stream)
-            self._unpack(opened.enter_context(contextlib.closing(Archive(self.url, file))), progress)
+            self._unpack(opened.enter_context(contextlib.closing(Archive(stream.name, file))), progress)
 
     def _unpack(self, archive: "Archive", progress: Progress) -> None:
         from .unpack import Tree
