@@ -31,9 +31,9 @@ def library(plan: Plan) -> dict[str, tuple[str, ...]]:
 
     The parts for ranks are one file, because every rank opens it on the shared file system.
     """
-    if plan.role_jobs is not None:
-        return {name: (name,) for name in (*_JOB, *job_parts(plan))}
     files: dict[str, tuple[str, ...]] = {name: (name,) for name in (*_JOB, *job_parts(plan), "standby")}
+    if plan.role_jobs is not None:
+        return files
     files["rank"] = ("rank", *rank_parts(plan))
     if stages(plan) or keeps(plan):
         files["stage"] = ("stage",)

@@ -13,6 +13,7 @@ _dlrun_grace=$DLRUN_GRACE
 _dlrun_left_to_end=3 # seconds
 
 _dlrun_flux_around= # the URI of the instance that this job is a job of, where this is the script of a batch job
+_dlrun_flux_several= # set where that has a broker on other nodes, too
 
 _dlrun_flux_arm() {
   trap '_dlrun_end_by "the walltime was exceeded" 142 "timed out"' ALRM
@@ -27,6 +28,7 @@ _dlrun_flux_start() { # not where job.sh runs in a terminal of the user, whose S
   if [[ $parent != flux-broker* ]]; then return 0; fi
   exec 2>&1 # Flux delivers two streams, and an error before lines that were written earlier
   _dlrun_flux_around=$(flux getattr parent-uri 2>/dev/null) || true
+  if [[ -n $_dlrun_flux_around && $(<"$DLRUN_HOSTS") == *$'\n'* ]]; then _dlrun_flux_several=1; fi
   _dlrun_flux_arm
 }
 
@@ -34,7 +36,7 @@ _dlrun_flux_patience=120 # seconds
 
 _dlrun_flux_await_brokers() { # of the other nodes, for which Flux itself would wait until the walltime (`broker.quorum` in the directives)
   local hosts what
-  if [[ -z $_dlrun_flux_around || ${DLRUN_REPLACED-} == "$DLRUN_JOB_ID "* ]]; then return 0; fi # there, a node is lost
+  if [[ -z $_dlrun_flux_several || ${DLRUN_REPLACED-} == "$DLRUN_JOB_ID "* ]]; then return 0; fi # there, a node is lost
   what=$(timeout "$_dlrun_flux_patience" flux overlay status --summary --timeout=0 --wait=full 2>/dev/null) || true
   if [[ $what == full* ]]; then return 0; fi
   hosts=$(flux resource list --states=down --no-header --format='{nodelist}' 2>/dev/null) || true
@@ -79,7 +81,7 @@ _dlrun_flux_finish() { # STATUS: without the first node's broker, the others go 
 
 _dlrun_flux_leave() { # the broker waits without limit for those of other nodes, also where there is no network to them any more
   local what
-  if [[ -z $_dlrun_flux_around ]]; then return 0; fi
+  if [[ -z $_dlrun_flux_several ]]; then return 0; fi
   what=$(PATH=$_dlrun_path timeout 5 flux overlay status --summary 2>/dev/null) || true
   (_dlrun_flux_see_end "$PPID" "${what:-full}") </dev/null >/dev/null 2>&1 &
 }

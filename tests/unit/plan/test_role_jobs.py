@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from dlrun.model.units import Duration
 from dlrun.plan.role_jobs.order import ends
 from dlrun.render.parts import library
+from tests.library import LIBRARY
 from tests.making import SLURM, fault_of, plan_of, scripts_of
 
 SITE = (
@@ -57,6 +59,17 @@ def test_each_role_is_a_job_with_the_rest_of_the_spec(tmp_path):
     assert judge.role == "judge"
     assert train.directives == ()
     assert "--nodelist=" in str(train.roles[0].launch)
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "flux"])
+def test_a_job_has_each_part_of_the_library_that_another_reads(tmp_path, scheduler):
+    site = SITE.replace("{type: slurm}", f"{{type: {scheduler}}}").replace(
+        "{name: srun}", f"{{name: {'flux' if scheduler == 'flux' else 'srun'}}}"
+    )
+    parts = library(plan_of(tmp_path, TWO, site))
+    texts = (LIBRARY.joinpath(f"{name}.sh").read_text() for of_file in parts.values() for name in of_file)
+    read = {name for text in texts for name in re.findall(r'source "\$DLRUN_JOB_DIR/lib/([\w-]+)\.sh"', text)}
+    assert read <= set(parts)
 
 
 def test_a_service_may_have_several_processes(tmp_path):

@@ -52,6 +52,7 @@ def broker(tmp_path: Path):
              "DLRUN_RUN_ID": "fX.0", "DLRUN_RESTART": 0, "DLRUN_HOSTS": tmp_path / "hosts", "_dlrun_host": "n1"}  # fmt: skip
     words = [str(tmp_path / "bin/flux-broker"), "-c", f"{BASH} {tmp_path}/job.sh & wait; :"]
     (tmp_path / "answers").touch()
+    (tmp_path / "hosts").write_text("n1\nn2\n")
     with (tmp_path / "log").open("wb") as log, (tmp_path / "errors").open("wb") as errors:
         started = subprocess.Popen(
             words, env={name: str(value) for name, value in given.items()}, stdout=log, stderr=errors
