@@ -368,11 +368,14 @@ def main(arguments: List[str]) -> int:
     points, each, at_once, walltime = map(int, arguments[:4])
     hosts, start = arguments[8].split(","), arguments[9:]
     places = Places(hosts, int(os.environ.get("DLRUN_NODES") or 1), each)
-    only = os.environ.pop("DLRUN_ONLY_PLACE", "")  # a trial of `dlrun tune` has one: of this node, this place
+    only = os.environ.pop(
+        "DLRUN_ONLY_PLACE", ""
+    )  # a trial of `dlrun tune` has one: of these nodes, this place
     if only:
-        node, number = map(int, only.split())
-        hosts = [hosts[node]]
-        places.first = [Place(hosts, number)]
+        nodes, number = only.split()
+        hosts = [hosts[int(node)] for node in nodes.split(",")]
+        places = Places(hosts, places.nodes, each)
+        places.first, places.spare = [Place(hosts, int(number))], []
     pool = Pool(os.environ["DLRUN_JOB_DIR"], start, walltime)
     pool.before, pool.signal = int(arguments[4]), arguments[5].strip("-")
     pool.requeues, pool.requeue = int(arguments[6]), "" if arguments[7] == "-" else arguments[7]

@@ -33,7 +33,7 @@ TRAIN = (
 @pytest.fixture(scope="module")
 def cluster():
     spec = ClusterSpec(
-        node_types=(NodeType(count=3),),
+        node_types=(NodeType(count=4),),
         partitions=(Partition(name="debug", default=True, node_types=("n",), max_time="1-00:00:00"),),
         accounting=True,
     )
@@ -74,37 +74,83 @@ def test_a_study_over_the_nodes(alice):
     assert [float(row["speedup"]) for row in table] == [row["speedup"] for row in data["rows"]]
 
 
-def test_runs_on_one_node_share_a_job(alice):
+def pooled_spec(alice):
     spec = {
         "name": "pooled",
         "command": bash(f"echo at $DLRUN_HOST $(date +%s%N); {TRAIN}; sleep 3; echo at $(date +%s%N)"),
         "resources": {"ranks_per_node": 2, "walltime": "5m", "cpus_per_rank": 1},
     }
     alice.write("pooled.yaml", spec)
-    words = ("scale", "pooled.yaml", "--repeat", "3", "--out", "pooled")
-    alice.dlrun(*words, "--nodes", "1,2", "--pool", "2", timeout=300)
+    return "scale", "pooled.yaml", "--repeat", "3"
+
+
+def are_apart(job, width):
+    """The nodes that runs of so many nodes had, each alone on its own: node -> (begin, end) of its runs, sorted."""
+    held = defaultdict(list)
+    for point in job.glob("points/*"):
+        hosts = set()
+        for path in point.glob("logs/rank-*.log"):
+            lines = [line.split() for line in path.read_text().splitlines() if "at " in line]
+            (_, host, begin), (_, end) = lines
+            if host not in hosts:
+                held[host].append((int(begin), int(end)))
+            hosts.add(host)
+        assert len(hosts) == width
+    for one in map(sorted, held.values()):
+        assert all(first[1] <= second[0] for first, second in pairwise(one)), "each alone on its nodes"
+    return {host: sorted(spans) for host, spans in held.items()}
+
+
+def test_runs_of_a_size_share_a_job(alice):
+    words = (*pooled_spec(alice), "--out", "pooled")
+    alice.dlrun(*words, "--nodes", "1,2,3", "--pool", "2", timeout=300)
     data = json.loads(alice.dlrun("scale", "show", "pooled", "--json").stdout)["scale"]
     assert [(row["nodes"], row["ranks"], row["runs"], row["middle"]) for row in data["rows"]] == [
         (1, 2, 3, 180),
         (2, 4, 3, 320),
+        (3, 6, 3, 420),
     ]
     jobs = alice.directory / "pooled" / "jobs"
     plan = json.loads((jobs / "1xauto-1" / "plan.json").read_text())
     assert (plan["pool"]["nodes"], plan["request"]["walltime"]) == (2, 600)
-    assert json.loads((jobs / "2xauto-1" / "plan.json").read_text())["pool"] is None
-    held = defaultdict(list)
-    for path in jobs.glob("1xauto-1/points/*/logs/rank-0.log"):
-        (_, host, begin), (_, end) = (line.split() for line in path.read_text().splitlines() if "at " in line)
-        held[host].append((int(begin), int(end)))
-    assert len(held) == 2, held
-    for one in map(sorted, held.values()):
-        assert all(first[1] <= second[0] for first, second in pairwise(one)), "each alone on its node"
+    plan = json.loads((jobs / "2xauto-1" / "plan.json").read_text())
+    assert (plan["pool"]["nodes"], plan["pool"]["nodes_per_point"], plan["request"]["walltime"]) == (
+        2,
+        2,
+        900,
+    )
+    assert json.loads((jobs / "3xauto-1" / "plan.json").read_text())["pool"] is None
+    assert len(are_apart(jobs / "1xauto-1", 1)) == 2
+    assert len(are_apart(jobs / "2xauto-1", 2)) == 2
     more = alice.dlrun(*words, "--repeat", "4", "--pool", "2", timeout=300)
     assert "submitted 1 node: 1 run," in more.stderr
     other = alice.dlrun(*words, "--pool", "3", code=2)
     assert "was started with `--pool 2`" in other.stderr
-    large = alice.dlrun("scale", "pooled.yaml", "--nodes", "2", "--pool", "2", "--out", "large", code=2)
-    assert "no size of this study has one" in large.stderr
+    large = alice.dlrun("scale", "pooled.yaml", "--nodes", "3", "--pool", "2", "--out", "large", code=2)
+    assert "`--pool 2` has fewer nodes than each size of this study" in large.stderr
+
+
+def test_runs_on_several_nodes_are_side_by_side(alice):
+    words = (*pooled_spec(alice), "--out", "wide")
+    alice.dlrun(*words, "--nodes", "2", "--pool", "4", timeout=300)
+    data = json.loads(alice.dlrun("scale", "show", "wide", "--json").stdout)["scale"]
+    assert [(row["nodes"], row["ranks"], row["runs"], row["middle"]) for row in data["rows"]] == [
+        (2, 4, 3, 320)
+    ]
+    job = alice.directory / "wide/jobs/2xauto-1"
+    plan = json.loads((job / "plan.json").read_text())
+    assert (plan["pool"]["nodes"], plan["pool"]["nodes_per_point"], plan["request"]["walltime"]) == (
+        4,
+        2,
+        600,
+    )
+    held = are_apart(job, 2)
+    assert len(held) == 4
+    first, *_, last = (held[host][0] for host in sorted(held))
+    assert first[0] < last[1], "both pairs of nodes"
+    assert last[0] < first[1], "at the same time"
+    more = alice.dlrun(*words, "--repeat", "4", "--pool", "4", timeout=300)
+    assert "submitted 2 nodes: 1 run," in more.stderr
 
 
 def test_one_failed_point_of_a_sweep_runs_again_alone(alice, cluster):

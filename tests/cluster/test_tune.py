@@ -57,7 +57,7 @@ WORDS = (
 def alice(request):
     spec = ClusterSpec(
         scheduler=request.param,
-        node_types=(NodeType(count=2, sockets=1),),
+        node_types=(NodeType(count=4, sockets=1),),
         partitions=(Partition(name="work", default=True, max_time="1-00:00:00"),),
         sshd=request.param != "slurm",
     )
@@ -113,14 +113,61 @@ def test_trials_of_one_node_run_in_a_pool_each_alone_on_its_node(alice):
     for path in spans.iterdir():
         host, begin, _, end = path.read_text().split()
         held[host].append((int(begin), int(end)))
-    assert sorted(held) == ["n1", "n2"]
+    assert len(held) == 2, held
+    are_apart(held)
+    are_paired(shown)
+    assert "completed" in alice.dlrun("status", str(job)).stdout
+
+
+def are_apart(held):
+    """Whether the trials of two nodes, or groups of nodes, were one after the other on each, and side by side."""
     for one in map(sorted, held.values()):
         assert all(first[1] <= second[0] for first, second in pairwise(one)), held
-    assert any(a < end and begin < b for a, b in held["n1"] for begin, end in held["n2"]), held
+    first, second = held.values()
+    assert any(a < end and begin < b for a, b in first for begin, end in second), held
+
+
+def are_paired(shown):
+    """Whether each place has both sides of the confirming trials equally often."""
     confirmed = [one for one in shown["trials"] if one["stage"] == "confirm"]
+    assert confirmed
     for place in {one["place"] for one in confirmed}:
         sides = [one["candidate"] == "as planned" for one in confirmed if one["place"] == place]
         assert sides.count(True) == sides.count(False), "both sides on each node"
+
+
+def test_trials_of_two_nodes_run_in_a_pool_each_alone_on_its_nodes(alice):
+    spans = alice.directory / "wide"
+    note = f"echo $DLRUN_HOST $(date +%s%N) >>{spans}/${{DLRUN_JOB_DIR##*/}}.$RANK"
+    noted = f"mkdir -p {spans}; {note}; {TRAIN}; sleep 3; {note}"
+    resources = {"nodes": 2, "ranks_per_node": 1, "cpus_per_rank": 4, "walltime": "1h"}
+    spec = {"name": "wide", "framework": "torch", "command": bash(noted), "resources": resources}
+    alice.write("wide.yaml", spec)
+    words = [word.replace("toy.yaml", "wide.yaml").replace("2s", "60s") for word in WORDS]
+    odd = alice.dlrun(*words, "--pool", "3", code=2)
+    assert "a trial has 2 nodes, and `--pool 3` is not a multiple of that" in odd.stderr
+    done = alice.dlrun(*words, "--pool", "4", timeout=400, code=None)
+    if alice.cluster.spec.scheduler == "gridengine":
+        assert "gridengine cannot run the points of a sweep inside one job yet" in done.stderr
+        return
+    logs = [path.read_text() for path in sorted((alice.directory / "wide-tuning").glob("*/**/logs/*.log"))]
+    said = "\n".join([done.stdout, done.stderr, *logs])
+    assert done.returncode == 0, said
+    shown = json.loads(alice.dlrun("tune", "--show", "wide-tuning", "--json").stdout)["tune"]
+    assert shown["complete"], said
+    assert shown["verdict"]["sure"], said
+    assert shown["verdict"]["winner"]["parameters"] == {"workers": "2"}
+    assert {one["place"] for one in shown["trials"]} == {"0,1 0", "2,3 0"}
+    held = defaultdict(list)
+    for path in spans.glob("*.0"):
+        host, begin, _, end = path.read_text().split()
+        other = path.with_suffix(".1").read_text().split()[0]
+        held[host, other].append((int(begin), int(end)))
+    assert len(held) == 2, held
+    assert len({host for hosts in held for host in hosts}) == 4, "of nodes without one in common"
+    are_apart(held)
+    are_paired(shown)
+    (job,) = (alice.directory / "wide-tuning").glob("job-*")
     assert "completed" in alice.dlrun("status", str(job)).stdout
 
 

@@ -162,7 +162,7 @@ def _output_options(function: Any) -> Any:
 )
 @click.option(
     "--pool", type=click.IntRange(min=1), metavar="NODES",
-    help="Runs on one node share one job with so many nodes, each run alone on a node; larger sizes remain arrays.",
+    help="The runs of a size share one job with up to so many nodes, each run alone on its nodes; larger sizes remain arrays.",
 )  # fmt: skip
 @click.option(
     "--no-wait", is_flag=True, help="Submit the jobs and return; the same command resumes the study later."

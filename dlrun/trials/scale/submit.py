@@ -33,10 +33,10 @@ def checked(study: Study) -> tuple[Study, Submitter]:
 
     Raises Invalid for an unsuitable spec, and the errors of the connection to a login node.
     """
-    if study.pool is not None and all(size.nodes > 1 for size in study.sizes):
+    if study.pool is not None and all(size.nodes > study.pool for size in study.sizes):
         raise Invalid(
-            "`--pool` is for runs on one node, and no size of this study has one",
-            help="leave it out, or add 1 to `--nodes`",
+            f"`--pool {study.pool}` has fewer nodes than each size of this study",
+            help="use a larger one, or leave it out",
         )
     with _at(study):
         _check_spec(spec_inputs(study.spec, sets=study.sets, site=study.site).spec)
@@ -140,12 +140,14 @@ def _sets(study: Study, place: Submitter, size: Size, runs: int, after: Sequence
     if size.per_node:
         sets.append(f"resources.ranks_per_node={size.per_node}")
     points = ", ".join(f"{{run: {number}}}" for number in range(1, runs + 1))
-    if study.pool is not None and size.nodes == 1:
-        nodes = min(study.pool, runs)
+    if study.pool is not None and size.nodes <= study.pool:
+        at_once = min(study.pool // size.nodes, runs)
         walltime = place.plan(sets).request.walltime
         if walltime is not None:  # that of the spec is for one run
-            sets.append(f"resources.walltime={Duration(walltime * -(-runs // nodes))}")
-        sets += [f"sweep.list=[{points}]", f"sweep.nodes={nodes}"]
+            sets.append(f"resources.walltime={Duration(walltime * -(-runs // at_once))}")
+        sets += [f"sweep.list=[{points}]", f"sweep.nodes={at_once * size.nodes}"]
+        if size.nodes > 1:
+            sets += [f"sweep.nodes_per_point={size.nodes}", "resources.nodes=1"]
     elif runs > 1:
         sets += [f"sweep.list=[{points}]", "sweep.at_once=1"]
     sets += [f"after+=[{{job: '{job.job_id}', when: any}}]" for job in after]

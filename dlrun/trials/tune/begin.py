@@ -16,8 +16,10 @@ from dlrun.config.layers import from_environment
 from dlrun.errors import DlrunError, Invalid
 from dlrun.jobs.remote.destination import login_of
 from dlrun.jobs.submission.prepare import prepare, spec_inputs
+from dlrun.model.placement import PoolPlan
 from dlrun.model.plan import Directive, Plan
 from dlrun.model.spec import Spec
+from dlrun.model.units import many
 from dlrun.plan.build import OUTPUT
 from dlrun.plan.runtime_checks import granted
 from dlrun.system.inputs import spec as reading
@@ -67,7 +69,7 @@ def begin(
 ) -> tuple[Tuning, list[str]]:
     """(new tuning with the expected budget, not saved; notes on candidates that cannot be tried).
 
-    pool: nodes on which trials of one node run at the same time; None: as `sweep.nodes` of the spec.
+    pool: nodes on which trials run at the same time, each on as many as the spec has; None: as `sweep.nodes` of the spec.
     Raises InvalidFile if the spec itself cannot be planned, Invalid if nothing can be tried or, unless `here`, the job would
     need ssh.
     """
@@ -84,7 +86,7 @@ def begin(
         )
     # The job may recognise another site: it has not the variables of this shell, and nodes may lack the scheduler's clients.
     site = site or str(inputs.loaded.path.absolute())
-    sets = (*_from_environment(os.environ), *sets, *([f"sweep.nodes={pool}"] if pool else []))
+    sets = (*_from_environment(os.environ), *sets, *(_pool(inputs.spec, pool) if pool else []))
     plan = plan_of(planned, spec, sets, site)
     own: list[Candidate] = []
     if not only:
@@ -111,7 +113,7 @@ def begin(
                 f"not tried: {one.name}: it changes the number of nodes (`dlrun scale` compares these)"
             )
             continue
-        if its.pool is not None and plan.pool is not None and its.pool.places != plan.pool.places:
+        if its.pool is not None and plan.pool is not None and _places(its.pool) != _places(plan.pool):
             notes.append(f"not tried: {one.name}: it changes the places of the trials")
             continue
         found.append(one)
@@ -120,11 +122,11 @@ def begin(
             "there is nothing to try: the rules leave nothing open for this spec on this site",
             help="name settings: `--try environment.variables.OMP_NUM_THREADS=2,4`, `--try workers=2,4,8`",
         )
-    nodes, per_node = (plan.request.nodes, 0) if plan.pool is None else (plan.pool.nodes, plan.pool.places)
+    nodes, per_node, wide = (plan.request.nodes, 0, 1) if plan.pool is None else _places(plan.pool)
     tuning = Tuning(
         directory=directory, name=plan.name, origin=working_directory(), spec=spec.absolute(), site=site, sets=tuple(sets),
         nodes=nodes, length=length, startup=STARTUP, repeat=repeat,
-        budget=0.0, candidates=tuple(found), per_node=per_node,
+        budget=0.0, candidates=tuple(found), per_node=per_node, wide=wide,
     )  # fmt: skip
     return replace(tuning, budget=tuning.hours(expected(len(found), repeat) * (length + _GUESS))), notes
 
@@ -135,10 +137,7 @@ def plan_of(candidate: Candidate, spec: Path, sets: Sequence[str], site: str | N
     inputs = spec_inputs(spec, sets=[*sets, *own, *_sweep(candidate.parameters)], site=site)
     # A trial is not continued, and nothing waits for it.
     short = replace(inputs.spec, after=(), hold=False, checkpoint=None, results=None, hang=None)
-    if short.sweep.nodes_per_point > 1:  # trials on several nodes are one after the other
-        resources = replace(short.resources, nodes=short.sweep.nodes_per_point)
-        short = replace(short, resources=resources, sweep=replace(short.sweep, nodes=None, nodes_per_point=1))
-    elif short.sweep.nodes is not None:
+    if short.sweep.nodes is not None:
         # The trial is the only point of its job, which has a place of the allocation.
         point = candidate.parameters or {"trial": "1"}
         short = replace(short, sweep=replace(short.sweep, list=(point,), at_once=None))
@@ -146,6 +145,23 @@ def plan_of(candidate: Candidate, spec: Path, sets: Sequence[str], site: str | N
     if plan.pool is not None:
         return plan
     return replace(plan, points=(), request=replace(plan.request, array=None, at_once=None))
+
+
+def _places(pool: PoolPlan) -> tuple[int, int, int]:
+    """(nodes, places on each of them, nodes of a place)."""
+    return pool.nodes, pool.places, pool.nodes_per_point
+
+
+def _pool(spec: Spec, nodes: int) -> list[str]:
+    """The arguments of `--set` for trials side by side on so many nodes; raises Invalid if some of these would be idle."""
+    wide = max(spec.resources.nodes, spec.sweep.nodes_per_point)
+    if nodes % wide:
+        raise Invalid(
+            f"a trial has {many(wide, 'node')}, and `--pool {nodes}` is not a multiple of that",
+            help=f"use `--pool {max(1, nodes // wide) * wide}`, or another multiple of {wide}",
+        )
+    own = [f"sweep.nodes={nodes}"]
+    return [*own, f"sweep.nodes_per_point={wide}", "resources.nodes=1"] if wide > 1 else own
 
 
 def directives_of(plan: Plan, inputs: Inputs) -> tuple[Directive, ...]:

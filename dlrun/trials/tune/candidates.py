@@ -144,7 +144,9 @@ def _of_placement(spec: Spec, plan: Plan, topology: Topology | None) -> Iterator
 
 def _ranks(plan: Plan, topology: Topology | None, spec: Spec) -> Iterator[tuple[int, int, str]]:
     """Ranks per node with the batch per rank that keeps the global batch, on nodes without GPUs."""
-    if topology is None or topology.gpus or spec.batch_per_rank is None or plan.points:
+    if topology is None or topology.gpus or spec.batch_per_rank is None:
+        return
+    if plan.pool is not None and plan.pool.nodes_per_point == 1:  # the places of a node are of one plan
         return
     now, batch = plan.request.ranks_per_node, spec.batch_per_rank
     counts = {len(topology.cpu_nodes()), len(topology.packages()), now * 2, now // 2}

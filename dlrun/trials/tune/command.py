@@ -58,8 +58,8 @@ _LENGTH, _REPEAT = 60.0, 3
 @heading("Execution")
 @click.option(
     "--pool", type=click.IntRange(min=1), metavar="NODES",
-    help="One job with so many nodes, on which trials run at the same time, each alone on a node; for trainings on one node. "
-    "`sweep.points_per_node: 2` lets two share each node.",
+    help="One job with so many nodes, on which trials run at the same time, each alone on the number of nodes of SPEC. "
+    "`sweep.points_per_node: 2` lets two trials of one node share each node.",
 )  # fmt: skip
 @click.option(
     "--here",

@@ -31,7 +31,7 @@ class Tuning:
 
     origin: base of relative paths; length: seconds of a trial after its first throughput; startup: maximum seconds before it;
     repeat: runs of a candidate per stage; budget: node-hours of all trials, on `nodes` nodes; per_node: trials that run at the
-    same time on each of them, as points of a pool (0: one on all nodes).
+    same time on each of them, as points of a pool (0: one on all nodes); wide: nodes of a trial in a pool.
     """
 
     directory: Path
@@ -47,11 +47,18 @@ class Tuning:
     budget: float
     candidates: tuple[Candidate, ...]
     per_node: int = 0
+    wide: int = 1
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The nodes of the job by number, in groups of as many as a trial has."""
+        firsts = range(0, self.nodes - self.wide + 1, self.wide)
+        return tuple(",".join(map(str, range(first, first + self.wide))) for first in firsts)
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Where a trial can run: a node of the job and a place on it, by number; the first of each node come first."""
-        found = (f"{node} {place}" for place in range(self.per_node) for node in range(self.nodes))
+        """Where a trial can run: nodes of the job and a place on them, by number; the first of each node come first."""
+        found = (f"{nodes} {place}" for place in range(self.per_node) for nodes in self.groups)
         return tuple(found) if self.per_node else ("",)
 
     def save(self) -> None:

@@ -81,8 +81,9 @@ def run(
                     running.remove(one)
                     if one.is_lost():
                         places.remove(one.coming.place)
+                        which = "the node" if tuning.wide == 1 else "a node"
                         notice(
-                            f"the node of place {one.coming.place} does not answer: no more trials run there"
+                            f"{which} of place {one.coming.place} does not answer: no more trials run there"
                         )
                         if not places:
                             raise OperationFailed("no node is left for the trials")
@@ -108,7 +109,7 @@ def _coming(
     trials = tuning.trials()
     mean = fmean([one.seconds for one in trials]) if trials else tuning.length
     # Without time for another comparison, the rest of the budget confirms the best candidate.
-    pairs = -(-tuning.repeat // tuning.nodes) if tuning.per_node else tuning.repeat
+    pairs = -(-tuning.repeat // len(tuning.groups)) if tuning.per_node else tuning.repeat
     last = left < mean * (2 * pairs + 1)
 
     def upcoming_with(last: bool) -> Next | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dlrun.errors import Invalid
 from dlrun.trials.tune import begin
 from dlrun.trials.tune.candidates import HUGE_PAGES, VALUES, Candidate
 
@@ -83,11 +84,34 @@ def test_nothing_that_the_rules_try_changes_the_arithmetic(tmp_path, monkeypatch
         assert rest <= allowed | {f"environment.variables.{name}" for name in variables}, one.name
 
 
-def test_a_trial_of_points_on_several_nodes_is_a_job_of_so_many(tmp_path, monkeypatch):
+def test_a_trial_of_points_on_several_nodes_is_one_of_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "site.yaml").write_text("name: s\nscheduler: {type: slurm}\nlauncher: {name: srun}\n")
     spec = tmp_path / "spec.yaml"
     spec.write_text("name: a\nsite: ./site.yaml\ncommand: ['true']\nsweep: {nodes: 4, nodes_per_point: 2}\n")
     plan = begin.plan_of(Candidate(name="a", sets={}, parameters={}, because=""), spec, (), None)
-    assert (plan.pool, plan.request.nodes) == (None, 2)
-    assert "--nodes=2" in {one.text for one in plan.directives}
+    assert plan.pool is not None
+    assert (plan.pool.nodes, plan.pool.nodes_per_point, plan.request.nodes, len(plan.points)) == (4, 2, 2, 1)
+    assert "--nodes=4" in {one.text for one in plan.directives}
+
+
+def test_a_pool_has_a_place_for_each_group_of_nodes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "site.yaml").write_text("name: s\nscheduler: {type: slurm}\nlauncher: {name: srun}\n")
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("name: a\nsite: ./site.yaml\ncommand: ['true']\nresources: {nodes: 2}\n")
+    how = {"sets": (), "site": None, "tries": ["placement.threads=1", "resources.nodes=4"], "only": True,
+           "directory": tmp_path / "out", "length": 60.0, "repeat": 4}  # fmt: skip
+    found, notes = begin.begin(spec, pool=8, **how)
+    assert (found.nodes, found.per_node, found.wide) == (8, 1, 2)
+    assert found.places == ("0,1 0", "2,3 0", "4,5 0", "6,7 0")
+    assert found.hours(3600) == 2
+    assert [one.name for one in found.candidates] == ["as planned", "placement.threads=1"]
+    assert "resources.nodes" in " ".join(notes)
+    for few in (1, 3):
+        with pytest.raises(
+            Invalid, match=f"a trial has 2 nodes, and `--pool {few}` is not a multiple of that"
+        ):
+            begin.begin(spec, pool=few, **how)
+    one, _ = begin.begin(spec, **how)
+    assert (one.nodes, one.per_node, one.places) == (2, 0, ("",))
