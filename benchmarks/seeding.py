@@ -232,8 +232,8 @@ def of_archive(place: Path, pairs: int, given: argparse.Namespace) -> bool:
         }
 
         def run(job: Job) -> Times:
-            of_nodes = job.place / "nodes"
-            shutil.rmtree(of_nodes, ignore_errors=True)
+            # ext4 is slow where files were just removed, so what a round has made is kept until the end.
+            of_nodes = job.place / f"nodes-{time.time_ns()}"
             for number in range(given.nodes):
                 (of_nodes / str(number)).mkdir(parents=True)
             found = job.run(NODES_OF=str(of_nodes), LOCAL=str(job.place / "local"), **more)
