@@ -21,11 +21,12 @@ from dlrun.model.text import digits
 from dlrun.system.paths import open_regular, read_bytes
 from dlrun.why import own_patterns, set_up
 from dlrun.why.context import steps
+from dlrun.why.context.grades import grade
 from dlrun.why.known.form import Evidence, Pattern
 from dlrun.why.matching import Table
 from dlrun.why.passing_messages import COPYING
 from dlrun.why.patterns import REPORTED, is_general
-from dlrun.why.verdict import grade, plain, verdict
+from dlrun.why.verdict import plain, verdict
 
 TAIL = 256 * 1024
 """Bytes read at the end of the job's log, and of the logs of the first failed processes."""

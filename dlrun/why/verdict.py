@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 
 from dlrun.why import reported
-from dlrun.why.context import attempts, barriers, prefixes, progress, steps
+from dlrun.why.context import attempts, barriers, levels, prefixes, progress, steps
+from dlrun.why.context.grades import LOST, grade
 from dlrun.why.known.form import Evidence
 from dlrun.why.matching import Match, Table, below, is_claimed, is_harmless
-from dlrun.why.patterns import EXCEPTION, FRAMED, is_general
+from dlrun.why.patterns import EXCEPTION, FRAMED
 
 _LONGEST = 2000
 """Characters of a line that are searched, half of them at its end: a line may list all keys of a model."""
@@ -88,28 +89,6 @@ _ASIDE_OF_MPI = re.compile(
     r"(?i:warning|performance|by default|ignored|deprecated|turn off|OpenFabrics|will (?:continue|be disabled|attempt))"
 )
 """Words of such messages after which the job continues."""
-_WEIGHT = {
-    **dict.fromkeys(("container-image", "step-cancelled"), 1),
-    **dict.fromkeys(
-        (
-            "cancelled",
-            "container",
-            "fabric",
-            "launcher",
-            "library-setting",
-            "mpi-daemon",
-            "mpi-init",
-            "rendezvous",
-            "scheduler",
-        ),
-        2,
-    ),
-    **dict.fromkeys(
-        ("collective-timeout", "communication", "mpi-abort", "peer-lost", "rendezvous-closed"), 3
-    ),
-    **dict.fromkeys(("mpi-ended", "terminated"), 4),
-}
-"""Cause that is a consequence -> how far it is from the cause; others 1 (a process that was killed or crashed)."""
 _LEAST_OF_PEERS = 5
 """The grade from which a consequence only ends a process together with others."""
 _SUMMARY = re.compile(
@@ -121,25 +100,6 @@ _SUMMARY = re.compile(
 """Messages that only say that a process ended, and those of Slurm without a mark of an error (src/api/step_launch.c)."""
 _AFTER_A_MESSAGE = frozenset(("abort", "mpi-abort", "mpi-ended", "terminated", "launcher"))
 """Consequences of an end of which the program mostly says the reason before."""
-_LOST = re.compile(
-    r"\b(?:Connection(?:Reset|Aborted|Refused)?Error|BrokenPipeError|RemoteDisconnected|EOFError|_?queue\.Empty|RemoteProtocolError"
-    r"|CommClosedError|StreamClosedError|ServerDisconnectedError|IncompleteRead|(?:Connect|Read)(?:ion)?(?:Error|Timeout)|ClientConnectorError)\b"
-)
-"""Exceptions of a program whose peer, mostly another process of the job, does not answer any more."""
-_LOST_PEER = re.compile(
-    r"(?i:\b(?:lost|losing) (?:the )?(?:connection|rank|worker|peer|node)|\bconnection (?:reset|lost|closed by)\b"
-    r"|\bbroken pipe\b|\b(?:peer|rank|worker|node) \S+ (?:is|has|was) (?:gone|lost|dead|left|unreachable))"
-)
-"""The same in a program's own words."""
-
-
-def grade(found: Evidence) -> int:
-    """0 for a cause, 1 for an unknown exception, 2 and more for a consequence: a killed process, a lost peer, a summary."""
-    if found.pattern.consequence:
-        return 1 + _WEIGHT.get(found.pattern.cause, 1)
-    if not is_general(found.pattern):
-        return 0
-    return 2 if (_LOST.search(found.line) or _LOST_PEER.search(found.line)) else 1
 
 
 def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
@@ -149,8 +109,11 @@ def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     from it; of consequences the earliest with the least grade. `passing` errors count only in an exception or if none follows.
     """
     whole = [*map(plain, lines)]
-    lines = steps.without_ends(prefixes.stripped(whole))
+    bare = prefixes.stripped(whole)
+    lines = steps.without_ends(levels.stripped(bare))
     found = _of_one(lines, table, log)
+    if found is None and len(lines) <= _PROGRESS:  # a few errors and nothing else are no log at one level
+        found = _of_one(steps.without_ends(bare), table, log)
     if found is not None:
         found = attempts.first_cause(found, lines, partial(_of_one, table=table, log=log), grade)
     return found and prefixes.restored(found, whole)
@@ -275,7 +238,7 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
 
 def _marked_before(lost: Evidence, lines: Sequence[str], passes: Callable[[str], bool]) -> Evidence | None:
     """What a log marks as an error before a Python program lost a peer, such as the process that it fed; None without it."""
-    if lost.pattern.cause != "peer-lost" or not _LOST.search(lost.line):
+    if lost.pattern.cause != "peer-lost" or not LOST.search(lost.line):
         return None
     before = itertools.takewhile(lambda line: line.strip() != lost.line, lines)
     others = [line for line in before if not line.startswith("Exception in thread")]  # its own

@@ -22,7 +22,7 @@ _KINDS = tuple(
             r"\[[^\]\s]{0,40}\d\](?:<std(?:err|out)>)?:?(?: |(?=\S)|$)",
             r"\[rank: \d+\](?: |$)",
             r"\([^()]{0,60}\bpid=\d+[^()]{0,60}\)(?: |$)",
-            r"std(?:err|out):(?: |$)",
+            r"(?:std(?:err|out):|\[std(?:err|out)\]|std(?:err|out) \|)(?: |$)",
             r"(?![\w.-]*(?:Error|Exception|Warning)\b)[a-z][\w.-]{0,60}\d[\w.-]{0,60}(?::| \|)(?: |$)",
         ),
     )

@@ -120,6 +120,72 @@ def test_lines_of_one_kind_in_a_log_keep_their_level():
     assert verdict(log.splitlines(), Table(), "x") is None
 
 
+AT_ERROR = (
+    "ERROR: ",
+    "ERROR ",
+    "ERROR    ",
+    "[ERROR] ",
+    "error: ",
+    "ERROR:root:",
+    "[ERROR] train: ",
+    "2024-01-03 12:00:01,123 - train - ERROR - ",
+    "2024-01-03 12:00:01.123 | ERROR    | __main__:log:12 - ",
+    "[2024-01-03 12:00:01,123] [ERROR] [launch.py:320:main] ",
+    "ERROR 01-03 12:00:01 [core.py:1] ",
+    "E0103 12:00:00.000001 123 run.py:12] ",
+    'time="2024-01-03T12:00:01Z" level=error msg=',
+    "[rank3]: ERROR ",
+    "[1,3]<stderr>:ERROR:root:",
+)
+"""What a logger or a collector at one level puts before each line: logging's forms, loguru, DeepSpeed, vLLM, glog, logrus."""
+
+
+@pytest.mark.parametrize("prefix", AT_ERROR)
+def test_a_level_that_all_lines_have_is_no_evidence(prefix):
+    def of(text):
+        return verdict([prefix + line.rstrip("\r\n") for line in text.splitlines()], Table(), "x")
+
+    assert of(STEPS + BENIGN) is None
+    for cause, root in ROOTS.items():
+        for text in (STEPS + BENIGN + root, f"{STEPS}{BENIGN}{STEPS}{root}{AFTER}"):
+            found = of(text)
+            assert (found.pattern.cause if found else None) == cause, text[-300:]
+
+
+BAR_LINES = "".join(f" {n}%|{'#' * (n // 10)}| {n}/100 [00:10<01:00, 3.1it/s]\n" for n in range(0, 100, 9))
+
+
+@pytest.mark.parametrize("form", ["{} ", "[{}] ", "2024-01-03 12:00:01,123 - run - {} - ", "{}:run:"])
+def test_a_collector_that_has_one_level_for_each_stream_is_no_evidence(form):
+    """stdout at INFO, stderr at ERROR: warnings, progress bars and tracebacks are all at ERROR."""
+
+    def of(errors):
+        every = [
+            (STEPS, "INFO"),
+            (BAR_LINES + BENIGN, "ERROR"),
+            ("step 61 | loss 2\n", "INFO"),
+            (errors, "ERROR"),
+        ]
+        lines = [form.format(level) + line for text, level in every for line in text.splitlines()]
+        return verdict(lines, Table(), "x")
+
+    assert of("") is None
+    for cause, root in ROOTS.items():
+        found = of(root)
+        assert (found.pattern.cause if found else None) == cause
+
+
+def test_a_logger_with_several_levels_keeps_them():
+    log = "".join(f"INFO step {n} loss 2.1\n" for n in range(40)) + "ERROR shard 14 has no index\n" * 5
+    found = verdict(log.splitlines(), Table(), "x")
+    assert found is not None
+    assert "shard 14" in found.pattern.means
+    few = "ERROR loader: shard 14 has no index\n" * 4
+    found = verdict(few.splitlines(), Table(), "x")
+    assert found is not None
+    assert "shard 14" in found.pattern.means
+
+
 CAUGHT = (
     f"{FRAME}    import apex\nModuleNotFoundError: No module named 'apex'\nfalling back to torch.optim\n",
     (
