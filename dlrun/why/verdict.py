@@ -40,7 +40,7 @@ _WRAPPER = re.compile(
 """Exceptions that only say that another process or call failed: the detail has its own line."""
 _RECOVERED = re.compile(
     r"(?i:\b(?:re-?try(?:ing)?|trying again|skip(?:ping|ped)?|ignor(?:ing|ed)|fall(?:ing|s)? ?back|attempt \d"
-    r"|reduc(?:ing|ed)|halv(?:ing|ed)|disabl(?:ing|ed)|continu(?:ing|es?)|recovered|succeeded"
+    r"|reduc(?:ing|ed)|halv(?:ing|ed)|disabl(?:ing|ed)|continu(?:ing|es?)|recovered|succeeded|from scratch"
     r"|using \S+ instead|no errors?)\b)|(?i:\berrors?\b[\"']?\s*[:=]\s*[\d.]+(?:e-?\d+)?\s*(?:$|[|,;}]))"
 )
 """Words of a program that continues after an error; and of a measure that is called one."""
@@ -59,6 +59,16 @@ _SEVERE = frozenset(
     )
 )
 """Causes after which anything may fail: raised, they win over what its clean-up raises, and over what it logged before."""
+_OF_THE_KERNEL = re.compile(r"\bNVRM: (?:Xid|.*fallen off)")
+"""The kernel's report of a broken GPU, which comes later than what programs failed of."""
+_OF_A_SHELL = re.compile(
+    r"(?:Lmod has detected|ModuleCmd\S* *ERROR|(?:mkdir|cp|mv|ln|rm|chmod|cat|touch|tar|source): )"
+)
+"""Errors of commands before a program, after which a script continues."""
+_BY_ITSELF = frozenset(
+    ("arithmetic", "bus-error", "exception", "illegal-instruction", "reported", "segmentation-fault")
+)
+"""Ends of a process that no other one causes."""
 _ASIDE = re.compile(
     r"^\W*(?:\[[^\]\s]{1,40}\](?:<std(?:err|out)>)?:?\s*)?"
     r"(?:Exception ignored (?:in|on|while)\b|Error in atexit\._run_exitfuncs:|--- Logging error ---)"
@@ -200,6 +210,8 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
                 near and (grade(found) <= grade(consequence) or consequence.pattern.cause == "abort")
             ):
                 consequence, after, ordinary = found, distance, 0
+        elif match and _was_survived(line, printed, done, exception or consequence):
+            continue
         elif match and (
             not match.pattern.passing
             or (exception is None and ordinary <= _PROGRESS)
@@ -207,7 +219,9 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
             or (ended and ((not ordinary and calm <= _AFTER) or match.pattern.cause in _SEVERE))
             or line.endswith("raised:")
         ):
-            least = _SEVERE if error and match.pattern.cause in _SEVERE else None
+            least: Collection[str] | None = _SEVERE if error and match.pattern.cause in _SEVERE else None
+            if _OF_THE_KERNEL.search(line):
+                least = (match.pattern.cause,)
             return _earliest(before, table, log, least, within=within) or _evidence(log, line, match)
         elif (
             error
@@ -255,6 +269,17 @@ def _is_no_cause(table: Table, line: str) -> bool:
 def _continues(line: str, printed: Iterable[str]) -> bool:
     """Whether a program says in an error, or in the lines after it, that it continues."""
     return any(map(_RECOVERED.search, (line, *printed)))
+
+
+def _was_survived(line: str, printed: Iterable[str], done: progress.Steps, end: Evidence | None) -> bool:
+    """Whether a program has certainly continued after an error, up to another end: by a step, by its words, or by both where what
+    it ended of may follow from the error in another process."""
+    if end is None or end.line == line:
+        return False
+    if done.seen and _OF_A_SHELL.match(line):
+        return True
+    by_itself = end.pattern.cause in _BY_ITSELF and grade(end) <= 2 and not LOST.search(end.line)
+    return (done.seen or _continues(line, printed)) if by_itself else done.seen and _continues(line, printed)
 
 
 def _framed(lines: Sequence[str], log: str) -> Evidence | None:
@@ -330,7 +355,7 @@ def _earliest(
         within ^= _RULE.search(line) is not None
         if match and not match.pattern.consequence:
             cause = match.pattern.cause
-            severe = cause in _SEVERE and not _continues(line, printed)
+            severe = cause in _SEVERE and not (done.seen or _continues(line, printed))
             raised = severe and (reported.RAISED.match(line) or not ordinary)
             if (raised or not (match.pattern.passing or ordinary)) and (least is None or cause in least):
                 found = _evidence(log, line, match)

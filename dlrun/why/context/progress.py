@@ -19,6 +19,11 @@ class Steps:
     def __init__(self) -> None:
         self._numbers: set[str] = set()
 
+    @property
+    def seen(self) -> bool:
+        """Whether there was any."""
+        return bool(self._numbers)
+
     def are_many(self, line: str) -> bool:
         """Whether the program has continued, now that this line was seen, too."""
         if (step := _STEP.search(line)) is not None:

@@ -226,6 +226,59 @@ def test_an_error_before_more_steps_of_the_training_is_not_why_it_ended(cause, c
     assert all(verdict(f"start\n{old}{steps}".splitlines(), Table(), "x") is None for old in CAUGHT)
 
 
+@pytest.mark.parametrize("cause", ["walltime", "memory", "segmentation-fault", "exception"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_error_before_one_step_is_not_why_a_process_ended_that_ended_by_itself(cause, count):
+    steps = "".join(f"step {n} | loss 2.1 | lr 1e-4\n" for n in range(count))
+    ends = [verdict(f"start\n{old}{steps}{ENDS[cause]}".splitlines(), Table(), "x") for old in CAUGHT]
+    assert [found and found.pattern.cause for found in ends] == [cause] * len(CAUGHT)
+
+
+@pytest.mark.parametrize("cause", ["killed", "terminated", "collective-timeout"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_error_after_which_a_program_announced_that_it_continues_and_did_is_not_why_it_was_ended(
+    cause, count
+):
+    """Without such words the error of another process may be why this one was ended, or waited."""
+    steps = "".join(f"step {n} | loss 2.1 | lr 1e-4\n" for n in range(count))
+    words = [
+        old
+        for old in CAUGHT
+        if any(word in old for word in ("falling back", "from scratch", "skipping", "mkdir:", "Lmod"))
+    ]
+    assert len(words) == 5
+    ends = [verdict(f"start\n{old}{steps}{ENDS[cause]}".splitlines(), Table(), "x") for old in words]
+    assert [found and found.pattern.cause for found in ends] == [cause] * 5
+    found = verdict(f"start\n{ROOTS['disk-full']}{steps}{ENDS[cause]}".splitlines(), Table(), "x")
+    assert found is not None
+    assert found.pattern.cause == "disk-full"
+
+
+@pytest.mark.parametrize(
+    ("failed", "broken"),
+    [
+        (
+            "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable\n",
+            "79, pid=812, GPU has fallen off the bus.",
+        ),
+        (
+            "torch.AcceleratorError: CUDA error: unspecified launch failure\n",
+            "48, pid=812, DBE (double bit error)",
+        ),
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB.\n",
+            "95, pid=812, Uncontained error",
+        ),
+    ],
+)
+def test_what_the_kernel_reports_of_a_gpu_is_why_programs_failed_before_it(failed, broken):
+    kernel = f"[81245.36] NVRM: Xid (PCI:0000:1b:00): {broken}\n"
+    for text in (f"{FRAME}{failed}{kernel}", f"{kernel}{FRAME}{failed}"):
+        found = verdict((STEPS + text).splitlines(), Table(), "x")
+        assert found is not None
+        assert found.pattern.cause == "gpu-broken"
+
+
 @pytest.mark.parametrize(
     "after",
     [
