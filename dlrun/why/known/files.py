@@ -119,7 +119,7 @@ WRITERS = (
             Form(
                 cause="abort",
                 texts=("Fatal Python error: Aborted",),
-                regex=r"line \d+: +\d+ Aborted\b|pure virtual method called|(?:double free or corruption|munmap_chunk\(\): |corrupted double-linked|realloc\(\): |terminate called without an active|stack smashing detected|malloc\(\): |free\(\): invalid|corrupted size vs)",
+                regex=r"line \d+: +\d+ Aborted\b|pure virtual method called|(?:double free or corruption|munmap_chunk\(\): |corrupted double-linked|realloc\(\): |stack smashing detected|malloc\(\): |free\(\): invalid|corrupted size vs)",
                 source="https://docs.python.org/3/library/faulthandler.html",
                 consequence=True,
             ),
