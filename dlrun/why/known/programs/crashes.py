@@ -46,7 +46,9 @@ WRITERS = (
             ),
             Form(
                 cause="abort",
-                texts=("could not acquire lock for {1} at interpreter shutdown, possibly due to daemon threads",),
+                texts=(
+                    "could not acquire lock for {1} at interpreter shutdown, possibly due to daemon threads",
+                ),
                 source="https://github.com/python/cpython/issues/129536",
                 means="the process aborted (SIGABRT) as Python was ending: a thread of the program still printed",
                 check="whether the end of the training is in its log, above this line",
