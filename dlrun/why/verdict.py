@@ -122,7 +122,7 @@ def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     bare = prefixes.stripped(whole)
     lines = steps.without_ends(levels.stripped(bare))
     found = _of_one(lines, table, log)
-    if found is None and len(lines) <= _PROGRESS:  # a few errors and nothing else are no log at one level
+    if found is None and len(lines) <= _PROGRESS:  # a few errors alone, which have their level rightly
         found = _of_one(steps.without_ends(bare), table, log)
     if found is not None:
         found = attempts.first_cause(found, lines, partial(_of_one, table=table, log=log), grade)

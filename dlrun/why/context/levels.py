@@ -1,4 +1,4 @@
-"""A level of errors before every line of a log: its logger or collector writes all at one, so the level is no evidence."""
+"""The level of an error before every line of a log: what wrote it uses this one alone, so the level is not evidence."""
 
 from __future__ import annotations
 
