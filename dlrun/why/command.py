@@ -49,9 +49,9 @@ def command(job: str | None, log: BinaryIO | None, as_json: bool) -> None:
 
 
 def _show_log(log: BinaryIO, as_json: bool) -> None:
-    from dlrun.why.of_a_log import explain, read_end
+    from dlrun.why.of_a_log import of_stream
 
-    answer = explain(str(log.name), read_end(log))
+    answer = of_stream(str(log.name), log)
     if as_json:
         emit("why", [answer])
         return

@@ -20,10 +20,10 @@ from dlrun.jobs.records.validation import run_state
 from dlrun.model.text import digits
 from dlrun.system.paths import open_regular, read_bytes
 from dlrun.why import own_patterns, set_up
-from dlrun.why.context import steps
+from dlrun.why.context import steps, whole
 from dlrun.why.context.grades import grade
 from dlrun.why.known.form import Evidence, Pattern
-from dlrun.why.matching import Table
+from dlrun.why.matching import Table, is_claimed
 from dlrun.why.passing_messages import COPYING
 from dlrun.why.patterns import REPORTED, is_general
 from dlrun.why.verdict import plain, verdict
@@ -138,6 +138,8 @@ def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -
     rest = sorted((log for key, log in every.items() if key not in noted), key=_last_written)
     if evidence is None or grade(evidence) > 1:
         evidence = _elsewhere(rest, table, first, evidence) or evidence
+    if evidence is None or grade(evidence) > 1:
+        first, evidence = _above_the_ends(failed, every, table, (first, evidence))
     # A rank's own log may only have the shell's word about it: `Killed`.
     only_ended = evidence is None or evidence.pattern.cause in ("killed", "terminated")
     if only_ended and (failed or evidence) and all(note.code in _ENDED_BY_OTHERS for note in failed):
@@ -237,6 +239,43 @@ def _verdict(log: log_files.Log, most: int, table: Table) -> Evidence | None:
     if own is not None and not own.pattern.consequence:
         return own
     return verdict(tail(log, most), table, log.name) or own
+
+
+def _above_the_ends(
+    failed: Sequence[ProcessEnd],
+    every: Mapping[tuple[str | None, int], log_files.Log],
+    table: Table,
+    found: tuple[ProcessEnd | None, Evidence | None],
+) -> tuple[ProcessEnd | None, Evidence | None]:
+    """The failure and the cause, of logs that are longer than what was read of their ends; `found` if these have none."""
+    least = grade(found[1]) if found[1] is not None else None
+    for note in (*failed[:FULL], None):
+        log = every.get((note.role, note.rank) if note is not None else (None, 0))
+        above = verdict(_whole(log), table, log.name) if log is not None else None
+        if above is not None and (least is None or grade(above) < least):
+            found, least = (note or found[0], above), grade(above)
+    return found
+
+
+def _whole(log: log_files.Log) -> list[str]:
+    """The lines of a long log, of each kind the last few; none of a short one."""
+    label, number = f"{log.label}:".encode() if log.writers > 1 else b"", run_number(log)
+
+    def ours(line: bytes) -> bytes | None:
+        if not line.startswith(label):
+            return None
+        line = line[len(label) :].removeprefix(b" ") if label else line
+        return None if line.startswith((b"dlrun: ", b"  | ")) else line
+
+    def begins(line: bytes) -> bool:
+        if log.role is None:
+            return line.startswith(b"dlrun: job ") and b" starts;" in line
+        return number > 1 and line.endswith(f"dlrun: run {number}".encode())
+
+    with suppress(OSError), open_regular(log.path) as stream:
+        if os.fstat(stream.fileno()).st_size > SHORT:
+            return whole.lines(stream, is_claimed, ours, begins)
+    return []
 
 
 def _cancelled_step(log: log_files.Log | None, table: Table) -> Evidence | None:

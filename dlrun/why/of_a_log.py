@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from dlrun.why import set_up
+from dlrun.why.context import whole
+from dlrun.why.context.grades import grade
 from dlrun.why.evidence import HEAD, TAIL, last_of
-from dlrun.why.matching import Table
+from dlrun.why.known.form import Evidence
+from dlrun.why.matching import Table, is_claimed
 from dlrun.why.verdict import verdict
 
 
@@ -25,8 +28,22 @@ class LogCause:
     last: tuple[str, ...] = ()
 
 
-def read_end(stream: BinaryIO) -> str:
-    """The end of a log, of which no more is searched."""
+def of_stream(log: str, stream: BinaryIO) -> LogCause:
+    """The cause in a log of this name: at its end, or above what follows from a failure there."""
+    lines = _end(stream).splitlines()
+    table = Table()
+    last = last_of(lines)
+    found = verdict(lines, table, log)
+    if (found is None or grade(found) > 1) and stream.seekable() and stream.seek(0, os.SEEK_END) > TAIL:
+        every = whole.lines(stream, is_claimed, lambda line: line, lambda _: False)
+        above = verdict(every, table, log)
+        if above is not None and (found is None or grade(above) < grade(found)):
+            lines, found = every, above
+    return _explained(log, lines, found, last, table)
+
+
+def _end(stream: BinaryIO) -> str:
+    """The end of a log; of one that cannot be read again no more is searched."""
     if stream.seekable():
         stream.seek(max(0, stream.seek(0, os.SEEK_END) - TAIL))
     content = b""
@@ -35,12 +52,9 @@ def read_end(stream: BinaryIO) -> str:
     return content.decode("utf-8", "replace")
 
 
-def explain(log: str, text: str) -> LogCause:
-    """The cause in the text of a log of this name."""
-    lines = text.splitlines()
-    table = Table()
-    last = last_of(lines)
-    found = verdict(lines, table, log)
+def _explained(
+    log: str, lines: list[str], found: Evidence | None, last: tuple[str, ...], table: Table
+) -> LogCause:
     if found is None:
         means = "it has no known error message" if last else "it is empty"
         step = "see what was printed before its last lines, and the logs of other processes"
