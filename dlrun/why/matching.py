@@ -36,13 +36,14 @@ _HARMLESS = re.compile(
     r"|^(?!.*\w(?:Error|Exception)\b)\W*[A-Za-z ]{1,60}: (?i:0|none|ok|enabled|disabled)\W*$"  # a count, or a setting
 )
 """Lines of a level below error: of logging, glog, TensorFlow, Ray, the shell."""
-_UNHANDLED = re.compile(r"(?i:\bun(?:handled|caught) exception\b)")
-"""What a program may log at any level before it ends."""
+_UNHANDLED = re.compile(r"(?i:\bun(?:handled|caught) exception\b)|^\W*(?:FATAL|CRITICAL)\b *: ")
+"""What a program may log at any level before it ends, and a grave level before another one that it cites."""
 _LOUD = re.compile(
     r"\b[NR]CCL WARN\b|\bWARN(?=: Function: \w+ Line: \d+: NET/OFI\b)|\[WARN\] PLE\b"
-    r"|^[IW]\d{4} [\d:.]+ +\d+ run_docker\.py:\d+\] "
+    r"|^[IW]\d{4} [\d:.]+ +\d+ run_docker\.py:\d+\] |: W (?=horovod/common/(?:stall_inspector|operations)\.cc:\d+\])"
 )
-"""Levels without a meaning: NCCL writes its errors at level WARN (its lowest but one), and a container's log is copied at one."""
+"""Levels without a meaning: NCCL writes its errors at level WARN (its lowest but one), a container's log is copied at one, and
+Horovod waits for missing ranks at W."""
 _OUR_ERROR = "error: "
 """How each error of dlrun's node programs begins."""
 _WORD = re.compile(r"[a-z0-9]+")

@@ -136,6 +136,7 @@ WRITERS = (
                     "Unable to build from source: ",
                     "while performing build: ",
                     "conveyor failed to get",
+                    "packer failed to pack",
                     "failed to get checksum for",
                     "while fetching image",
                     "unable to read sif",

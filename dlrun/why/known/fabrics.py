@@ -284,6 +284,13 @@ WRITERS = (
                 anywhere=True,
             ),
             Form(
+                cause="fabric-provider",
+                texts=(),
+                regex=r"OFI endpoint open failed \(.*Invalid argument\)",
+                source="https://github.com/uxlfoundation/oneDAL/pull/3741",
+                anywhere=True,
+            ),
+            Form(
                 cause="fabric",
                 texts=(
                     "CXI_MAP_IOVA",

@@ -103,15 +103,27 @@ WRITERS = (
                 consequence=True,
             ),
             Form(
+                cause="mpi-pmi",
+                texts=(
+                    "PMI_Allgather failed: {}",
+                    "PMI_Get_{} failed: {}",
+                    "PMI_KVS_{} failed: {}",
+                    "PMI2_KVS_{} failed: {}",
+                ),
+                source="https://github.com/BLAST-WarpX/warpx/issues/4236",
+                means="MPI's ranks could not exchange their addresses by the launcher's process manager (PMI)",
+                next="submit again; if it comes back, compare `--mpi=` of the launcher with the PMI that the program was built for",
+            ),
+            Form(
                 cause="fabric-provider",
                 texts=(
                     "OFI fi_getinfo() failed",
                     "OFI getinfo() failed",
                     "OFI addrinfo() failed",
-                    "MPIDI_OFI_mpi_init_hook",
                     "provider is not supported",
                     "MPIDI_CRAY_init: GPU_SUPPORT_ENABLED is requested, but GTL library is not linked",
                 ),
+                regex=r"MPIDI_OFI_mpi_init_hook\(\d*\)\.*:\s*\S",
                 source="https://github.com/pmodels/mpich/blob/main/src/mpid/ch4/netmod/ofi/ofi_init.c",
             ),
             Form(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dlrun.why.known.form import Form, Writer
 
+# ruff: noqa: E501 - a table
 _BEFORE = (
     r"(?:Errno 116|Stale file handle|Errno 37|No locks available|Errno 16\b|Device or resource busy|FileNotFoundError: .*"
     r"|filesystem::\w+: No such file or directory|Errno 39|Directory not empty|database disk image is malformed)"
@@ -60,6 +61,17 @@ WRITERS = (
             )
             for name, path, variable, repository in _TOOLS
         )
+        + (
+            Form(
+                cause="cache-file",
+                texts=(),
+                regex=r"Errno (?:2|16|39|116)\]",
+                stack=r"/triton/(?:runtime/cache|compiler/compiler)\.py\"",
+                source="https://github.com/triton-lang/triton/issues/11512",
+                means="the cache of Triton is on a network file system, where the ranks replace files below one another",
+                next="keep it on node-local storage: `environment.variables: {TRITON_CACHE_DIR: /tmp/cache}`, or no such variable, so that `caches: auto` (the default) does",
+            ),
+        )
         + tuple(
             Form(
                 cause="cache-quota",
@@ -71,6 +83,28 @@ WRITERS = (
                 f"then name such a directory there, `environment.variables: {{{variable}: /tmp/cache}}`",
             )
             for name, path, variable, repository in _TOOLS
+        ),
+    ),
+    Writer(
+        name="locks of files in Python",
+        source="https://py-filelock.readthedocs.io/",
+        forms=(
+            Form(
+                cause="file-locks",
+                texts=("FileSystem does not appear to support flock",),
+                source="https://github.com/huggingface/huggingface_hub/issues/2399",
+                means="the file system has no locks (Lustre without `flock`, some NFS), and a library locks its files",
+                next="keep the cache on another file system (`environment.variables: {HF_HOME: /tmp/huggingface}`), or ask the centre for `flock`; what is named under `data` is fetched by `dlrun submit`",
+            ),
+            Form(
+                cause="file-locks",
+                texts=(),
+                regex=r"Errno (?:37|38|95)\]",
+                stack=r"/filelock/|/portalocker/",
+                source="https://github.com/huggingface/datasets/issues/6505",
+                means="the file system has no locks that work, and a library locks its files",
+                next="keep the cache on another file system (`environment.variables: {HF_HOME: /tmp/huggingface}`), or ask the centre for `flock`; what is named under `data` is fetched by `dlrun submit`",
+            ),
         ),
     ),
     Writer(

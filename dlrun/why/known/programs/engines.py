@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dlrun.why.known.form import Form, Writer
 
+# ruff: noqa: E501 - a table
 WRITERS = (
     Writer(
         name="Podman and Docker",
@@ -37,6 +38,36 @@ WRITERS = (
                 ),
                 source="https://github.com/containers/podman/blob/main/troubleshooting.md",
                 passing=True,
+            ),
+            Form(
+                cause="gpu-library",
+                texts=("setting up CDI devices: {1}", "failed to inject devices: {1}"),
+                source="https://github.com/NVIDIA/nvidia-container-runtime/issues/182",
+                means="the description of the GPUs for containers (CDI) does not fit the node: {1}",
+                check="`nvidia-ctk cdi list` on the node, and the files that `/etc/cdi` names",
+                next="ask the centre to write it again (`nvidia-ctk cdi generate`); until then exclude the node (`resources.exclude`)",
+            ),
+            Form(
+                cause="container-namespace",
+                texts=(
+                    "sd-bus add match: {1}",
+                    "sd-bus call: {1}: OCI runtime {}",
+                    "rootless {} requires cgroup {1}",
+                ),
+                source="https://github.com/containers/crun/issues/268",
+                means="the container runtime may not use the session's systemd or cgroups on this node: {1}",
+                next="run it with `--cgroups=disabled` or `--cgroup-manager=cgroupfs`, or ask the centre for sessions of users in jobs (`loginctl enable-linger`)",
+            ),
+            Form(
+                cause="permission",
+                texts=(
+                    "creating events dirs: mkdir {1}: permission denied",
+                    "RunRoot is pointing to a path ({1}) which is not writable",
+                ),
+                source="https://github.com/AMDResearch/hpcfund/issues/28",
+                means="Podman has no directory for its run time: {1}",
+                check="`echo $XDG_RUNTIME_DIR` in the job, and `ls -ld` of it",
+                next="`environment.setup: ['export XDG_RUNTIME_DIR=$(mktemp -d)']`: jobs have no login session that makes the directory",
             ),
             Form(
                 cause="container-namespace",
@@ -95,6 +126,7 @@ WRITERS = (
                     "docker: Error response from daemon: {1}",
                     "Cannot connect to the Docker daemon at",
                 ),
+                regex=r"^Error: (.+): OCI runtime (?:\w+ )*error$",
                 source="https://github.com/containers/crun",
                 consequence=True,
             ),

@@ -97,7 +97,7 @@ WAYS: tuple[tuple[str, str], ...] = (
         "build it once before the job, with a compiler, in a directory that can be written",
     ),
     (
-        r"(?i)\b(?:class|module|function|attribute|operator|backend|model|architecture|model type|layer|optimizer|scheduler)\b[^/]{0,60}(?:does not exist|not (?:found|registered|recognized|supported|implemented|available|currently imported)|unknown)",
+        r"(?i)\b(?!function not implemented)(?:class|module|function|attribute|operator|backend|model|architecture|model type|layer|optimizer|scheduler)\b[^/]{0,60}(?:does not exist|not (?:found|registered|recognized|supported|implemented|available|currently imported)|unknown)",
         "compare its name with what the installed version of that package has (`pip list`): correct it in the configuration, or install the version that has it",
     ),
     (
