@@ -16,7 +16,7 @@ from dlrun.model.spec import SHELL
 _LINKS = ("needs", "ready", "ends", "restarts", "beside")
 """Keys of a role about the others, which a spec does not have."""
 _PLACE = ("partition", "node_type")
-_SIZE = ("nodes", "ranks_per_node", "cpus_per_rank", "gpus_per_node", *_PLACE)
+_SIZE = ("nodes", "ranks_per_node", "cpus_per_rank", "gpus_per_node", "memory_per_node", *_PLACE)
 """Keys of a role that are keys of `resources` in a spec."""
 _OF_JOB = (
     "command", "run", "roles", "after", "chain", "checkpoint", "code", "hang", "hold", "log_link", "metrics", "on_failure",

@@ -9,6 +9,7 @@ from dlrun.model.plan import Identity, Variable
 from dlrun.model.record import record
 from dlrun.model.site import LauncherSite
 from dlrun.model.text import Text
+from dlrun.model.units import Bytes
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,7 @@ class Step:
       (cores or hardware threads); None: unknown.
     - `chosen`: the job uses only some of the granted nodes.
     - `component`: the part of a heterogeneous job that has the nodes, its number or a mark for it; None: the job has one part.
+    - `memory`: what the processes of a node may use, where the launcher can limit it (`LIMITS_MEMORY`); None: all of the job.
     - `wait`: the processes idle until the end of the job, so they must not reserve memory that other steps need.
     """
 
@@ -37,6 +39,7 @@ class Step:
     cpus: int | None = None
     chosen: bool = False
     component: str | None = None
+    memory: Bytes | None = None
     wait: bool = False
 
 
@@ -63,6 +66,8 @@ class Launcher(Protocol):
     """True if it can start only the job's number of ranks per node, or one process per node."""
     ENROOT: bool
     """True if it starts containers of `runtime: enroot` (srun's plug-in pyxis)."""
+    LIMITS_MEMORY: bool
+    """True if a launch line can limit the memory of its processes on a node (`Step.memory`)."""
     LIBRARIES: tuple[str, ...]
     """The MPI that it belongs to and the communication libraries below it (names of `dlrun/fabrics/data`)."""
     PROGRAMS: tuple[str, ...]
@@ -99,6 +104,7 @@ class Defaults:
     CHOOSES_NODES = True
     ONE_LAYOUT = False
     ENROOT = False
+    LIMITS_MEMORY = False
     PROGRAMS: tuple[str, ...] = ()
     VERSION = ""
     command = staticmethod(no_command)

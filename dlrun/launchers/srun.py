@@ -33,6 +33,7 @@ UNSET = (
 )
 MPI: bool | None = None  # with the PMI plug-in that the MPI was built for
 ENROOT = True
+LIMITS_MEMORY = True  # srun(1), `--mem`; where slurm.conf has task/cgroup, and cgroup.conf ConstrainRAMSpace
 LIBRARIES: tuple[str, ...] = ()
 
 
@@ -52,6 +53,8 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
     words.append(f"--cpu-bind={'cores' if step.bound else 'none'}")
     if site.mpi:
         words.append(f"--mpi={site.mpi}")
+    if step.memory is not None:
+        words.append(f"--mem={max(1, step.memory.mebibytes())}M")
     # Since Slurm 20.11 a step does not share its CPUs, unless all steps that use them have this option.
     if step.beside:
         words.append("--overlap")

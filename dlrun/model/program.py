@@ -12,7 +12,7 @@ from dlrun.model.keys import BACK_END, DATA_NAME, PLAIN, VARIABLE_NAME, key, sav
 from dlrun.model.placement import PlacementOptions
 from dlrun.model.record import record
 from dlrun.model.text import Text
-from dlrun.model.units import Duration
+from dlrun.model.units import Bytes, Duration
 
 ROLE_NAME = r"[A-Za-z][A-Za-z0-9_]{0,31}"
 """The name of a role: part of the names of variables and of a path."""
@@ -116,7 +116,7 @@ class Role:
     OF_JOB: ClassVar[tuple[str, ...]] = (
         "name", "site", "resources", "walltime", "account", "qos", "constraint", "reservation", "exclusive",
         "spare_nodes", "hosts", "exclude", "files", "results", "checkpoint", "on_failure", "verify", "fabric_check",
-        "caches", "code", "track", "usage", "logs", "log_link", "after", "chain", "hold", "sweep", "metrics", "memory_per_node",
+        "caches", "code", "track", "usage", "logs", "log_link", "after", "chain", "hold", "sweep", "metrics",
     )  # fmt: skip
     """Keys of the whole job."""
     OF_JOB_HELP: ClassVar[str] = (
@@ -173,6 +173,12 @@ class Role:
         default=None,
         minimum=0,
         maximum=1_024,
+    )
+    memory_per_node: Bytes | None = key(
+        "memory that it may use on each of its nodes: with `srun` its ranks get no more, and where each role has one, the job "
+        "requests their sum; default: not limited",
+        default=None,
+        minimum=1,
     )
     batch_per_rank: int | None = key("samples per rank and step", default=None, minimum=1)
     placement: PlacementOptions | None = key("CPU, memory and GPU binding of its ranks", default=None)

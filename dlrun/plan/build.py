@@ -78,7 +78,8 @@ POINT_OUTPUT = "points/{index}/logs/job.log"
 class PlanInputs:
     """The inputs of a plan. `directory` is the command's working directory; `sources`: file name -> text, for error messages;
     `role`: the job is this role of another job, whose roles are `peers`, on nodes of its part `component`; a `server` has
-    one process on each node; `all_nodes`: those of all roles (0: there are none); without `has_ranks` it is all roles."""
+    one process on each node; `limits_memory`: its ranks may use the requested memory and no more; `all_nodes`: those of all
+    roles (0: there are none); without `has_ranks` it is all roles."""
 
     spec: Spec
     site: Site
@@ -95,6 +96,7 @@ class PlanInputs:
     peers: tuple[str, ...] = ()
     component: str | None = None
     server: bool = False
+    limits_memory: bool = False
     has_ranks: bool = True
     all_nodes: int = 0
 
@@ -237,6 +239,7 @@ def _lay_out(inputs: PlanInputs, ledger: Ledger) -> tuple[Layout, Layout, int]:
         chosen=part or layout.chosen,
         component=inputs.component,
         server=inputs.server,
+        limits_memory=inputs.limits_memory,
         all_nodes=inputs.all_nodes,
         shares_gpus=inputs.spec.sweep.points_per_gpu > 1,
     )

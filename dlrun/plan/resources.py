@@ -46,6 +46,8 @@ class Layout:
     """Whether the ranks divide all GPUs of the node, of which several have one."""
     all_nodes: int = 0
     """The nodes of all roles of the job, as a role exchanges data with others; 0: it has no roles."""
+    limits_memory: bool = False
+    """Whether the ranks may use the memory that is requested and no more, since other programs of the job share the node's."""
     server: bool = False
     """Whether the one rank of a node is a program that others ask: two of them would not do the work of one."""
 

@@ -17,6 +17,7 @@ from dlrun.model.record import record
 from dlrun.model.site import LauncherSite, Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text
+from dlrun.model.units import Bytes
 from dlrun.plan.binding import beside_ranks
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.launch_line import contradictions, settings_of, started
@@ -321,6 +322,7 @@ def _role(
         cpus=counted_cpus(site, layout),
         chosen=layout.chosen,
         component=layout.component,
+        memory=layout.memory if layout.limits_memory and isinstance(layout.memory, Bytes) else None,
     )
     return RolePlan(
         name=role.name,

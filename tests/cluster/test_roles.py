@@ -282,6 +282,33 @@ def test_roles_beside_one_another_have_cores_and_gpus_of_their_own(alice):
     alice.left_nothing(job, NODES)
 
 
+@pytest.mark.skipif(bool(cgroups.why_not()), reason=cgroups.why_not() or "")
+def test_a_role_that_uses_more_than_its_memory_ends_alone(alice):
+    """On one node: the training uses as much as ends the judge, which starts once more and answers."""
+    eat = "python3 -c 'x = bytearray(300 << 20); print(\"eaten\")'"
+    serve = (
+        f"[[ $DLRUN_RESTART != 0 ]] || {{ {eat}; exit 1; }}\nexec python3 server.py {{{{ role.judge.port }}}}"
+    )
+    training = f"{eat} && exec python3 trainer.py {{{{ role.judge.address }}}} 2"
+    alice.write("known.yaml", {**SLURM_SITE, "node_types": {"n": {"topology": {"packages": 1, "cores": 4}}}})
+    roles = {
+        "train": {"run": training, "needs": ["judge"], "memory_per_node": "700MiB"},
+        "judge": {"run": serve, "beside": "train", "restarts": 1, "memory_per_node": "100MiB"},
+    }
+    resources = {"walltime": "5m", "exclusive": True}
+    path = alice.write(
+        "memory.yaml", {"name": "memory", "site": "./known.yaml", "resources": resources, "roles": roles}
+    )
+    job = alice.dlrun("submit", str(path), "--parsable").stdout.strip()
+    assert "mem=800M" in alice.scontrol(job)["TRES"]
+    (run,) = alice.ended(job, 120)
+    assert (run["state"], run["exit_code"]) == ("completed", 0), alice.log(job)
+    assert "role judge ended with exit code 137 before it was ready: out of memory" in alice.log(job)
+    logs = alice.dlrun("logs", job).stdout.splitlines()
+    assert {line.partition("/")[0] for line in logs if line.endswith("eaten")} == {"[train"}
+    alice.left_nothing(job, NODES)
+
+
 LEARNER = """\
 import os, signal, sys, time, urllib.request
 

@@ -60,6 +60,7 @@ def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
     for one in found:
         of_one = {name: plans[name] for names in one.on_nodes.values() for name in names}
         supported.check_plans(of_one, one.on_nodes, inputs.site, ledger)
+        supported.check_memory(of_one, one.on_nodes, inputs.spec, ledger)
     components.check_launchers(plans, found, inputs.site, ledger)
     stop(ledger, inputs)
     plans = {
@@ -182,6 +183,7 @@ def _divide(
             peers=tuple(roles),
             component=str(numbers[name]) if name in numbers else None,
             all_nodes=sum(roles[owner].spec.resources.nodes for owner in on_nodes if owner in roles),
+            limits_memory=inputs.spec.roles[name].memory_per_node is not None,
             server=name in services and inputs.spec.roles[name].ranks_per_node is None,
         )
         for name, spec in specs.items()
@@ -319,10 +321,12 @@ def _of_job(
     if any(len(names) > 1 for names in on_nodes.values()):
         gpus = [sum(plans[name].request.gpus_per_node or 0 for name in names) for names in on_nodes.values()]
         resources = replace(resources, ranks_per_node=1, cpus_per_rank="auto", gpus_per_node=max(gpus))
+    if resources.memory_per_node == "auto":
+        resources = replace(resources, memory_per_node=shares.memory(inputs.spec.roles, on_nodes) or "auto")
     origins = {key: origin for key, origin in role.origins.items() if not key.startswith("resources")}
     sizes = {
         f"resources.{name}": roles[widest].origins.get(f"resources.{name}")
-        for name in ("ranks_per_node", "cpus_per_rank", "gpus_per_node")
+        for name in ("ranks_per_node", "cpus_per_rank", "gpus_per_node", "memory_per_node")
     } | {
         f"resources.{name}": roles[owner].origins.get(f"resources.{name}")
         for name in ("partition", "node_type")

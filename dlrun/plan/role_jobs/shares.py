@@ -17,7 +17,7 @@ from dlrun.model.program import Role
 from dlrun.model.record import record
 from dlrun.model.spec import Spec
 from dlrun.model.topology import Core, Gpu, Topology
-from dlrun.model.units import many
+from dlrun.model.units import Bytes, many
 from dlrun.plan.affinity.slots import near
 from dlrun.plan.affinity.usable import usable_cores
 from dlrun.plan.decisions import Ledger
@@ -70,6 +70,14 @@ def check(roles: Mapping[str, Role], ledger: Ledger) -> None:
             message = f"role `{name}` has {many(role.nodes, 'node')}, and `{role.beside}`, which it is beside, {other.nodes}"
             way = f"use at most `nodes: {other.nodes}`"
         ledger.problem(CODE, message, f"roles.{name}.beside", f"roles.{name}:", help=way)
+
+
+def memory(roles: Mapping[str, Role], on_nodes: Mapping[str, Sequence[str]]) -> Bytes | None:
+    """The most that the roles of one node may use of its memory; None where a role is not limited."""
+    each = {name: roles[name].memory_per_node for names in on_nodes.values() for name in names}
+    if None in each.values():
+        return None
+    return Bytes(max(sum(each[name] or 0 for name in names) for names in on_nodes.values()))
 
 
 def divide(

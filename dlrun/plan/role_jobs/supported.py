@@ -8,6 +8,7 @@ from dlrun import backends
 from dlrun.model.plan import Plan
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
+from dlrun.model.units import Bytes
 from dlrun.plan.decisions import Ledger
 
 CODE = "DLR143"
@@ -92,6 +93,34 @@ def _check_sharing(plans: Mapping[str, Plan], one_node: bool, ledger: Ledger) ->
                 "placement.bind",
                 f"roles.{name}:",
                 help="remove `placement.bind`: each role then gets cores of its own",
+            )
+
+
+def check_memory(
+    plans: Mapping[str, Plan], on_nodes: Mapping[str, Sequence[str]], spec: Spec, ledger: Ledger
+) -> None:
+    """Add a problem where roles of a node may use more memory than the job requests, or where theirs cannot be limited."""
+    wanted = spec.resources.memory_per_node
+    for names in on_nodes.values():
+        each = {name: spec.roles[name].memory_per_node or 0 for name in names}
+        total, largest = Bytes(sum(each.values())), max(names, key=lambda name: each[name])
+        if isinstance(wanted, Bytes) and total > wanted:
+            ledger.problem(
+                CODE,
+                f"roles of one node may use {total} of its memory, but the job requests {wanted}",
+                f"roles.{largest}.memory_per_node",
+                "resources.memory_per_node",
+                help="remove `memory_per_node` from `resources`: the job then requests what its roles may use",
+            )
+    for name, plan in plans.items():
+        launcher = backends.launcher(plan.launch.name)
+        if spec.roles[name].memory_per_node is not None and not launcher.LIMITS_MEMORY:
+            ledger.problem(
+                CODE,
+                f"launcher `{launcher.NAME}` does not limit the memory of role `{name}`: it is requested with the job, no more",
+                f"roles.{name}.memory_per_node",
+                help="with Slurm and `launcher: srun` a role that uses more is ended alone",
+                warning=True,
             )
 
 

@@ -50,6 +50,51 @@ def test_roles_beside_one_another_divide_the_node(tmp_path):
     assert jobs(plan)["train"].plan.request.ranks == 6
 
 
+LIMITED = BESIDE.replace("gpus_per_node: 3", "gpus_per_node: 3, memory_per_node: 100GiB")
+ALL_LIMITED = LIMITED.replace("gpus_per_node: 1", "gpus_per_node: 1, memory_per_node: 40GiB").replace(
+    "gpus_per_node: 0", "gpus_per_node: 0, memory_per_node: 20GiB"
+)
+
+
+def test_each_role_gets_its_memory_and_the_job_their_sum(tmp_path):
+    plan = plan_of(tmp_path, ALL_LIMITED, SITE)
+    assert "#SBATCH --mem=163840M" in scripts_of(plan)["job.sh"]
+    for name, size in {"judge": 40, "store": 20, "train": 100}.items():
+        (role,) = jobs(plan)[name].plan.roles
+        assert f"--mem={size * 1024}M" in [str(word) for word in role.launch]
+    assert not [line for line in plan.warnings if "memory" in line]
+
+
+def test_without_a_limit_for_each_role_the_job_requests_what_it_did(tmp_path):
+    plan = plan_of(tmp_path, LIMITED, SITE)
+    assert plan.request.memory_per_node == plan_of(tmp_path, BESIDE, SITE).request.memory_per_node
+    launches = {name: " ".join(map(str, one.plan.roles[0].launch)) for name, one in jobs(plan).items()}
+    assert {name for name, words in launches.items() if "--mem=102400M" in words} == {"train"}
+    assert {name for name, words in launches.items() if "--mem=" in words} == {"train"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "key", "message"),
+    [
+        (ALL_LIMITED.replace("100GiB", "150GiB"), "150GiB", "210GiB of memory is requested on each node"),
+        (
+            ALL_LIMITED.replace("walltime: 1h", "walltime: 1h, memory_per_node: 90GiB"),
+            "100GiB",
+            "may use 160GiB of its memory, but the job requests 90GiB",
+        ),
+    ],
+)  # fmt: skip
+def test_roles_that_may_use_more_than_there_is(tmp_path, spec, key, message):
+    _, found, _, at = fault_of(tmp_path, spec, SITE)
+    assert message in found and at.startswith(key)
+
+
+def test_a_launcher_that_cannot_limit_memory_is_a_warning(tmp_path):
+    plan = plan_of(tmp_path, ALL_LIMITED + "launcher: ssh\n", SITE)
+    assert sum("launcher `ssh` does not limit the memory" in line for line in plan.warnings) == 3
+    assert plan.request.memory_per_node == 160 << 30
+
+
 def test_a_server_with_all_gpus_leaves_as_much_of_each_package_to_its_clients(tmp_path):
     """Sixteen cores for three: six for the server, with four GPUs; a client with cores of both packages is a warning."""
     roles = """\
