@@ -134,7 +134,8 @@ class Results:
     """Results that the program writes to node-local storage (`{{ results }}`), copied to shared storage at the end."""
 
     to: str = key(
-        "directory on the shared file system; the files of all nodes are merged into it",
+        "directory on the shared file system; the files of all nodes are merged into it, those of each point of a sweep "
+        "into a directory of its own there",
         pattern=PLAIN,
         path=True,
     )

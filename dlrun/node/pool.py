@@ -6,12 +6,12 @@ Each host has PLACES places, of which at most AT_ONCE are used (0: all); with DL
 point is `bash job.sh POINT PLACE STARTS` below START, where `{host}` stands for the host and `{signal}` for SIGNAL, and STARTS
 counts its earlier starts; on several hosts it starts here, and gets their names in DLRUN_CHOSEN_HOSTS. Its state, logs and exit
 code are those of a run of its own. Points with the record of an end do not run again. SIGTERM, or a file `.cancel` in the
-directory of a point, ends points: SIGTERM, and SIGKILL after 15 s (DLRUN_GRACE + 5). A place that cannot start points three
-times in a row is left out, and its point runs on another. So it is with all places of a host whose point left no record of its
-end, or failed on several hosts, and which then does not answer; the other hosts form new places. `.alive` has a new count every
-few seconds, by which lib/first-node.sh on another host sees whether this one is lost. POINTS is their number at the submission:
-those that plan.json has beyond it come after them, also while the job runs, until this program writes that it has ended, with
-the number that it knew.
+directory of a point, ends points: SIGTERM, and SIGKILL after 15 s (DLRUN_GRACE + 5) and those in which results are copied
+(DLRUN_COPIES). A place that cannot start points three times in a row is left out, and its point runs on another. So it is with
+all places of a host whose point left no record of its end, or failed on several hosts, and which then does not answer; the
+other hosts form new places. `.alive` has a new count every few seconds, by which lib/first-node.sh on another host sees whether
+this one is lost. POINTS is their number at the submission: those that plan.json has beyond it come after them, also while the
+job runs, until this program writes that it has ended, with the number that it knew.
 
 BEFORE seconds before the end of the walltime no more points start, and those that run get SIGNAL (`-`: SIGTERM). A point
 that asks for it (`.again`) starts again. What is left then runs in the next start of the job, which the shell text REQUEUE
@@ -41,7 +41,7 @@ else:  # in a job directory they are files side by side, and Python's -I does no
 
     del sys.path[0]
 
-GRACE = float(os.environ.get("DLRUN_GRACE") or 10.0) + 5.0
+GRACE = float(os.environ.get("DLRUN_GRACE") or 10.0) + 5.0 + float(os.environ.get("DLRUN_COPIES") or 0)
 TRIES = 3
 ANSWER = 60.0
 """Seconds within which a host answers; a scheduler may be busy with the loss of another one."""
@@ -58,6 +58,7 @@ class Pool(Coordinator):
         self.lost_before = list(read_state(directory).get("lost") or [])  # type: List[str]
         self.mps = Daemons(directory, int(os.environ.get("DLRUN_MPS_SHARE") or 0))
         self.places = Places([], 1, 0)
+        self.by_file = False  # at SIGTERM srun kills what it has started, which could not copy its results
         self.points = 0
         self.submitted = 0  # the points after these were added
         self.plan = None  # type: Any # what the file plan.json was at the last look
@@ -183,6 +184,7 @@ class Pool(Coordinator):
         place.take(point)
         place.before = self.text(point)
         self.make_directories(point)
+        self.ask(point, "run")
         environment = self.mps.environment(place.host)
         words = [] if place.is_wide else self.words(place.host)
         if place.is_wide:
@@ -247,9 +249,18 @@ class Pool(Coordinator):
         if not place.reason and (self.reason or self.is_cancelled(place.point)):
             place.reason = self.reason or "cancelled"
             place.deadline = time.monotonic() + GRACE
-            process.terminate()
+            if self.by_file and not place.is_wide:
+                self.ask(place.point, "end")
+            else:
+                process.terminate()
         elif (place.reason or place.asked_after >= 0) and time.monotonic() > place.deadline:
             process.kill()
+
+    def ask(self, point: int, what: str) -> None:
+        """Write what a point is asked, in the file where its job.sh looks."""
+        if self.by_file:
+            with contextlib.suppress(OSError), open(os.path.join(self.path(point), ".asked"), "w") as stream:
+                stream.write(what + "\n")
 
     def end(self, place: Place, waiting: Deque[int], free: Deque[Place]) -> None:
         """The process of a place has ended: complete the record of its point, or put the point back if it did not begin."""
@@ -380,7 +391,7 @@ def main(arguments: List[str]) -> int:
     pool.before, pool.signal = int(arguments[4]), arguments[5].strip("-")
     pool.requeues, pool.requeue = int(arguments[6]), "" if arguments[7] == "-" else arguments[7]
     if start and "{signal}" not in start:  # by Slurm
-        pool.hosts = hosts
+        pool.hosts, pool.by_file = hosts, "DLRUN_COPIES" in os.environ
     pool.listen()
     try:
         return pool.run(points, places, min(at_once or len(places.first), len(places.first)))

@@ -240,6 +240,14 @@ def caches_key(plan: Plan) -> Text:
     return Text.of("-".join(filter(None, (of_tools, (digest or "").partition(":")[2][:12]))))
 
 
+def results_to(plan: Plan) -> Text | None:
+    """Where results are copied: those of each point of a sweep to a directory of its own, since files have equal names."""
+    if plan.results is None or not plan.results.to:
+        return None
+    of_point = ("/", Shell("${DLRUN_JOB_DIR##*/}"), "/", Shell("$DLRUN_POINT")) if plan.points else ()
+    return Text.of(plan.results.to, *of_point)
+
+
 def source_of(plan: Plan, data: DataPlan) -> Text:
     """The source of a data set on the nodes; of an image that the job pulls, the file in the user's store."""
     if pulls(plan) and data == plan.environment.staged:

@@ -184,6 +184,7 @@ def _of_staging(plan: Plan) -> Mapping[str, Any]:
         "early": any(data.start is not None for data in staged),
         "kept_nodes": 1 if plan.stage_scope == "job" else plan.request.nodes,
         "source_of": partial(parts.source_of, plan),
+        "results_to": parts.results_to(plan),
         "words_of": partial(parts.stage_words_of, plan),
     }
 

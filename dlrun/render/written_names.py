@@ -36,7 +36,7 @@ _CHECKED = (
     "report.json.new",
 )
 """The files of a checked node (templates/lib/nodes.sh, node/checks/node_checks.py)."""
-_OF_COORDINATOR = ("state.json", ".state.pool", ".cancel", ".again", "logs/", "logs/job.log")
+_OF_COORDINATOR = ("state.json", ".state.pool", ".cancel", ".again", ".asked", "logs/", "logs/job.log")
 _OF_ROLE = ("role.json", ".role.json.new")
 """What roles.py writes beside the files of a role's own job."""
 _MODULES = ("dlrun_data",)

@@ -17,6 +17,15 @@ _dlrun_await_page() { # a point that was added later is in a later page, which N
   done
 }
 
+_dlrun_on_event launch _dlrun_end_if_asked
+_dlrun_on_event second _dlrun_end_if_asked
+_dlrun_end_if_asked() { # in a point with results: srun, asked to end, would kill this shell before it has copied them
+  local what=''
+  if [[ -z ${DLRUN_COPIES-} ]]; then return 0; fi
+  { read -r what <"$DLRUN_RUN_DIR/.asked"; } 2>/dev/null || true
+  if [[ $what == end ]]; then _dlrun_end_by 'asked to end' 143 'asked to end'; fi
+}
+
 _dlrun_looks=0
 _dlrun_on_event second _dlrun_end_if_given_away
 _dlrun_end_if_given_away() { # in a point: its node counts as lost, so that another start of the point has its directory and its record

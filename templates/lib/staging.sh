@@ -143,7 +143,7 @@ _dlrun_leave() { # the job was asked to end and has little time: end ranks, copy
       return 0
     fi
   fi
-  _dlrun_on_each_node 1000 leave || [[ $_dlrun_results != always && -z $_dlrun_away || -z $_dlrun_in_place ]] || _dlrun_results_left
+  _dlrun_on_each_node $((10 * ${DLRUN_COPIES:-100})) leave || [[ $_dlrun_results != always && -z $_dlrun_away || -z $_dlrun_in_place ]] || _dlrun_results_left
 }
 
 _dlrun_announce_copies() { # STATUS: what is copied from the nodes after an end with this exit code

@@ -5,6 +5,7 @@
 # after COMMAND it is the exit code that counts: does the host answer?
 
 set -uo pipefail
+_dlrun_copies=${DLRUN_COPIES:-0}
 # shellcheck source=job.sh
 source "$DLRUN_JOB_DIR/lib/job.sh"
 dlrun_source start ssh
@@ -16,7 +17,7 @@ fi
 export DLRUN_POINT=${*: -3:1} DLRUN_RESTART=${*: -1}
 export DLRUN_RUN_DIR=$DLRUN_JOB_DIR/points/$DLRUN_POINT DLRUN_RUN_ID=$DLRUN_JOB_ID-$DLRUN_POINT.$DLRUN_RESTART
 _dlrun_carrier=$2
-_dlrun_grace=$((_dlrun_grace + 3)) # job.sh ends its ranks first, and then writes its record
+_dlrun_grace=$((_dlrun_grace + 3 + _dlrun_copies)) # job.sh ends its ranks first, copies their results, and then writes its record
 _dlrun_outlasts=1 # PBS signals all processes here, and what waits for the point has to see its end
 printf '%s\n' "$1" >"$DLRUN_RUN_DIR/hosts-first"
 dlrun_ssh "$DLRUN_RUN_DIR/hosts-first" 1 1 "${@:3}"

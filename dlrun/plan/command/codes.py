@@ -17,7 +17,7 @@ COMMAND_CODES: dict[str, tuple[str, str]] = {
         (
             "With `sweep.nodes` each point has a part of a node, or with `nodes_per_point` on several. That needs a scheduler "
             "where dlrun can start such points, and on a part of a node a framework whose processes are all ranks. Some keys, "
-            "such as `results`, work only for a job array."
+            "such as `resources.ranks`, work only for a job array."
         ),
     ),
     "DLR142": (
