@@ -30,12 +30,14 @@ from typing import TYPE_CHECKING, Any, Deque, Dict, List
 
 if TYPE_CHECKING or __package__:
     from .coordinator import LOST, Coordinator, log_line, read_state, wait, write_state
+    from .holders import Holders
     from .mps import Daemons
     from .places import Place, Places
 else:  # in a job directory they are files side by side, and Python's -I does not look there
     sys.dont_write_bytecode = True
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     from coordinator import LOST, Coordinator, log_line, read_state, wait, write_state
+    from holders import Holders
     from mps import Daemons
     from places import Place, Places
 
@@ -166,14 +168,8 @@ class Pool(Coordinator):
         for point in left:
             state = self.state(point)
             if not state.get("unfinished"):
-                state.update(
-                    version=1,
-                    state="ended",
-                    ended=int(time.time()),
-                    reason=self.reason or "timed out",
-                    unfinished=True,
-                )
-                self.write(point, state)
+                state.update(version=1, state="ended", ended=int(time.time()), unfinished=True)
+                self.write(point, dict(state, reason=self.reason or "timed out"))
 
     def begin(self, place: Place, point: int) -> bool:
         """Start a point on a place; False if it was cancelled before."""
@@ -311,11 +307,8 @@ class Pool(Coordinator):
         elif state.get("reason") == "asked to end":
             self.signalled.append(point)
         self.code = self.code or code
-        log_line(
-            "dlrun: point {} ended with exit code {}: {}, place {}, {} s".format(
-                point, code, place.name, place.number, round(seconds, 1)
-            )
-        )
+        text = "dlrun: point {} ended with exit code {}: {}, place {}, {} s"
+        log_line(text.format(point, code, place.name, place.number, round(seconds, 1)))
 
     def lose(self, place: Place, waiting: Deque[int], free: Deque[Place]) -> None:
         """Hosts of a place do not answer any more: its point runs again, on others."""
@@ -393,10 +386,13 @@ def main(arguments: List[str]) -> int:
     if start and "{signal}" not in start:  # by Slurm
         pool.hosts, pool.by_file = hosts, "DLRUN_COPIES" in os.environ
     pool.listen()
+    holders = Holders(pool.directory)
+    holders.start(dict.fromkeys(places.granted), pool.words)
     try:
         return pool.run(points, places, min(at_once or len(places.first), len(places.first)))
     finally:
         pool.mps.end()
+        holders.end()
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ TRANSPORT_LINES = "transport_lines.py"
 """The node program that reads the selected transport from the logs of communication libraries."""
 NODE_CHECKS = "node_checks.py"
 """The node program that checks nodes and selects the best."""
-POOL = ("pool.py", "places.py", "coordinator.py", "mps.py")
+POOL = ("pool.py", "places.py", "coordinator.py", "mps.py", "holders.py")
 """The node program that runs the points of a sweep inside one job, and its modules."""
 SAMPLER = "usage.py"
 """The node program that records the resource usage of a node's ranks."""

@@ -214,6 +214,13 @@ def stages(plan: Plan) -> bool:
     return copied or plan.environment.staged is not None or plan.results is not None
 
 
+def holds(plan: Plan) -> bool:
+    """True if the points of a sweep inside one job find data on their nodes that is kept for the job alone."""
+    return plan.pool is not None and any(
+        data.keep == "job" and data.strategy != "in_place" and not data.is_code for data in plan.data
+    )
+
+
 _EACH = {"node": "", "rank": "@", "run": "%"}
 
 

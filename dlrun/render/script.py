@@ -185,6 +185,7 @@ def _of_staging(plan: Plan) -> Mapping[str, Any]:
         "kept_nodes": 1 if plan.stage_scope == "job" else plan.request.nodes,
         "source_of": partial(parts.source_of, plan),
         "results_to": parts.results_to(plan),
+        "holds": parts.holds(plan),
         "words_of": partial(parts.stage_words_of, plan),
     }
 

@@ -52,7 +52,7 @@ declare -A _dlrun_on=(
   [requeued]='' # another run follows
   [over]=''   # the end is recorded; may set _dlrun_status, which the scheduler sees
 )
-unset -v DLRUN_COPIES DLRUN_POINT DLRUN_PLACE DLRUN_STAGE DLRUN_STAGE_ALONE DLRUN_RESULTS # inherited if another job has submitted this one
+unset -v DLRUN_COPIES DLRUN_HELD_BY DLRUN_POINT DLRUN_PLACE DLRUN_STAGE DLRUN_STAGE_ALONE DLRUN_RESULTS # inherited if another job has submitted this one
 
 _dlrun_on_event() { _dlrun_on[$1]+=" $2"; } # EVENT FUNCTION
 

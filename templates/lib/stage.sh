@@ -33,13 +33,29 @@ dlrun_stage_action() { # ACTION FUNCTION: `in` calls the function, which copies 
   esac
 }
 
+dlrun_hold() { # DIRECTORY: holders.py runs this on each node; once the job is over, or asked to end, its use of the data ends, which points may still have
+  local asked=''
+  export DLRUN_STAGE=$1
+  trap '' HUP INT USR1 USR2
+  trap 'asked=1' TERM
+  while [[ -z $asked ]]; do
+    read -r -t 2 _ || (($? > 128)) || break # above 128: nothing came within two seconds
+  done
+  trap '' TERM
+  _dlrun_node clean --job "${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-}" >/dev/null
+}
+
 dlrun_missing_secret() { # NAME WHAT: a secret could not be read
   echo "dlrun: secret $1 could not be read: $2"
   _dlrun_failed 1
 }
 
 dlrun_stage_data_set() { # ARGUMENTS...: of `node.pyz stage`: one data set
-  if [[ -n ${DLRUN_STAGE_ALONE-} ]]; then set -- "$@" --keep job; fi # no other job would find it
+  if [[ -n ${DLRUN_STAGE_ALONE-} ]]; then
+    set -- "$@" --keep job # no other job would find it
+  elif [[ -n ${DLRUN_HELD_BY-} && " $* " == *' --keep job '* ]]; then
+    set -- "$@" --held-by "${DLRUN_HELD_BY//[!A-Za-z0-9._-]/-}" # for the other points of the job
+  fi
   _dlrun_node stage "$@" --job "$_dlrun_job" || _dlrun_failed $?
 }
 

@@ -2,7 +2,7 @@
 # pool.py runs this file to start a point where no command of the scheduler passes signals on: a shell on the host does.
 #   bash step.sh HOST SIGNAL WORDS COMMAND... bash job.sh POINT PLACE STARTS
 # COMMAND... has so many WORDS and runs a program on a host; SIGNAL is the one that goes to the point besides SIGTERM. With `true`
-# after COMMAND it is the exit code that counts: does the host answer?
+# after COMMAND it is the exit code that counts: does the host answer? A program that ends in `hold` lasts as long as its input.
 
 set -uo pipefail
 _dlrun_copies=${DLRUN_COPIES:-0}
@@ -12,6 +12,16 @@ dlrun_source start ssh
 if [[ ${*: -1} == true ]]; then
   [[ $(type -t "$4") == function ]] || exec "${@:4:$3}" "$1" true
   "${@:4:$3}" "$1" true
+  exit
+fi
+if [[ ${*: -1} == hold ]]; then # of holders.py, which ends it with its standard input
+  {
+    dlrun_exported
+    printf 'exec'
+    printf ' %q' "${@:4+$3}"
+    echo
+    exec cat
+  } | "${@:4:$3}" "$1" bash -s
   exit
 fi
 export DLRUN_POINT=${*: -3:1} DLRUN_RESTART=${*: -1}

@@ -1,4 +1,4 @@
-"""Points of a sweep inside one job that use node-local storage: their results, for real on this machine."""
+"""Points of a sweep inside one job that use node-local storage: data and results, for real on this machine."""
 
 from __future__ import annotations
 
@@ -130,3 +130,47 @@ def test_the_point_whose_results_do_not_arrive_fails_and_says_so(dlrun, local):
     (found,) = json.loads(dlrun("why", f"{job.name}:0", "--json").stdout)["why"]
     assert found["cause"] == "results-place"
     assert len(left(local)) == 1
+
+
+def with_data(dlrun: Dlrun) -> str:
+    """The keys of a spec with a data set that is kept for the job."""
+    (dlrun.place / "set").mkdir()
+    for number in range(20):
+        (dlrun.place / "set" / f"{number}.txt").write_text(f"{number}\n")
+    return f"data: {{set: {{source: '{dlrun.place}/set', strategy: copy}}}}\n"
+
+
+def reports(job: Path) -> str:
+    return "".join(path.read_text() for path in job.glob("points/*/logs/stage-*.log"))
+
+
+@pytest.mark.slow
+def test_data_is_brought_once_for_all_points_and_goes_with_the_job(dlrun, local):
+    script = 'ls "$DLRUN_DATA_SET" | wc -l >>{{ results }}/rank-$RANK; [ {{ x }} != d ] || until [ -e go ]; do sleep 0.1; done'
+    job = dlrun.submit(spec(dlrun, script, "a, b, c, d", with_data(dlrun)))
+    wait_for(lambda: states(dlrun, job)[:3] == ["completed"] * 3)
+    wait_for(lambda: "set" in left(local))
+    (dlrun.place / "go").touch()
+    dlrun("logs", "-f", job, code=None)
+    wait_for(lambda: not dlrun.alive())
+    assert states(dlrun, job) == ["completed"] * 4
+    assert set(brought(dlrun, job).values()) == {f"{x}\n20" for x in "abcd"}
+    assert (reports(job).count("copied in"), reports(job).count("warm in")) == (1, 3)
+    assert not left(local)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_data_goes_also_with_a_job_that_is_ended(dlrun, local, cancelled):
+    job = dlrun.submit(
+        spec(dlrun, "sleep 600", "a, b, c", with_data(dlrun), walltime="10m" if cancelled else "30s")
+    )
+    wait_for(lambda: len(list(local.glob("dlrun-*/.results-*/rank-0"))) == 2)
+    dlrun("cancel", f"{job.name}:0")
+    wait_for(lambda: states(dlrun, job)[2] == "running")
+    assert "set" in left(local)
+    if cancelled:
+        dlrun("cancel", job)
+    wait_for(lambda: not dlrun.alive())
+    assert states(dlrun, job) == ["cancelled", *["cancelled" if cancelled else "timed out"] * 2]
+    assert not left(local)

@@ -1,4 +1,4 @@
-"""Points of a sweep inside one job whose results are on their nodes, on real Slurm, Flux and OpenPBS: after each kind of end."""
+"""Points of a sweep inside one job, with data and results on their nodes: real Slurm, Flux and OpenPBS, and each kind of end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, cgroups, wh
 from tests.cluster.elsewhere import cluster_of, user_of
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import SLURM_SITE, User, bash
-from tests.cluster.staged import names
+from tests.cluster.staged import files, names
 from tests.cluster.test_points_inside import NODES, PLACES, resources
 
 pytestmark = [
@@ -20,7 +20,8 @@ pytestmark = [
     pytest.mark.skipif(bool(why_not()), reason=why_not()),
 ]
 
-WRITES = 'echo $0 begun >"$1/rank-$DLRUN_RANK"; : >"$DLRUN_RUN_DIR/written"; '
+READS = '[ $(cat "$DLRUN_DATA_SET"/*.txt | wc -l) = 40 ] || exit 9; '
+WRITES = READS + 'echo $0 begun >"$1/rank-$DLRUN_RANK"; : >"$DLRUN_RUN_DIR/written"; '
 WAITS = "while [ ! -e $DLRUN_JOB_DIR/go ]; do sleep 0.2; done; "
 ENDS = 'echo $0 ended >>"$1/rank-$DLRUN_RANK"; '
 
@@ -55,6 +56,7 @@ def submit(alice, script, points, **more):
             "sweep": {"nodes": NODES, "points_per_node": PLACES, "x": list(range(points))},
             "resources": resources(),
             "site": "./local.yaml",
+            "data": {"set": {"source": str(files(alice)), "strategy": "copy"}},
             "results": {"to": str(alice.directory / "brought"), "before_end": "10s"},
             **more,
         }
@@ -96,6 +98,11 @@ def test_results_of_each_point_are_copied_at_its_end(alice):
     await_true(lambda: alice.state(job)[4]["state"] == "cancelled", 60, "the point to end")
     assert brought(alice, job).get(4) == ["4 begun"], reports(alice, job, 4)
     assert {run["state"] for run in alice.state(job)[12:]} == {"running"}
+    assert [name for _, name in left(alice, alice.cluster.spec.nodes)].count("set") == NODES, (
+        "for the other points"
+    )
+    logs = "".join(path.read_text() for path in alice.job_dir(job).glob("points/*/logs/stage-*.log"))
+    assert (logs.count("copied in"), logs.count("warm in")) == (NODES, 14 - NODES), logs
     alice.dlrun("cancel", job)
     states = [run["state"] for run in alice.ended(job)]
     wanted = dict.fromkeys(others, "completed") | {

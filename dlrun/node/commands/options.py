@@ -275,6 +275,12 @@ def copy_options(parser: Parser) -> None:
     )
     parser.add_argument("--job", default="", metavar="ID", help="id of the job that uses the set")
     parser.add_argument(
+        "--held-by",
+        default="",
+        metavar="ID",
+        help="id of the whole job, of which --job is a part: it uses the set, too",
+    )
+    parser.add_argument(
         "--lasting", type=duration, default=0.0, metavar="TIME", help="remaining walltime of the job"
     )
 

@@ -33,9 +33,19 @@ class Use(NamedTuple):
 
 def record_use(area: Area, name: bytes, job: str, lasting: float, keep: str) -> None:
     """Record that a job uses a set for at most `lasting` seconds (0: `FOREVER`), from now on."""
+    run = [os.environ.get(key, "") for key in ("DLRUN_RUN_DIR", "DLRUN_RUN_ID")]
+    _write(area, name, job, lasting, keep, run=run)
+
+
+def record_whole(area: Area, name: bytes, job: str, lasting: float, keep: str) -> None:
+    """Record the same of a job of which the one that runs is a part, such as a point of a sweep."""
+    run = [os.environ.get(key, "") for key in ("DLRUN_JOB_DIR", "DLRUN_HELD_BY")]
+    _write(area, name, job, lasting, keep, run=run)
+
+
+def _write(area: Area, name: bytes, job: str, lasting: float, keep: str, *, run: List[str]) -> None:
     set_name(job)
     until = _since_boot() + (lasting or FOREVER)
-    run = [os.environ.get(key, "") for key in ("DLRUN_RUN_DIR", "DLRUN_RUN_ID")]
     area.write_record(_record(name, job), {"until": until, "boot": boot(), "keep": keep, "run": run})
 
 

@@ -387,6 +387,8 @@ class Staging:
         uses.touch(self.area, self.name)
         if self.given.job:
             uses.record_use(self.area, self.name, self.given.job, self.given.lasting, self.given.keep)
+        if self.given.held_by:
+            uses.record_whole(self.area, self.name, self.given.held_by, self.given.lasting, self.given.keep)
         if self.early is not None:
             self.early.complete(manifest)
         if self.remote:

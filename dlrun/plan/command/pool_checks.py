@@ -179,14 +179,7 @@ def _check_data(site: Site, data: Sequence[DataPlan], ledger: Ledger) -> None:
         at = (f"data.{one.name}", "data")
         if one.strategy == "in_place" or one.is_code:
             continue
-        if one.keep != "cache":
-            ledger.problem(
-                CODE,
-                f"data set `{one.name}` would be copied to its node by each point",
-                *at,
-                help="add `keep: cache`: the first point on a node copies it, and all others find it there",
-            )
-        elif one.strategy not in ("copy", "pack") or one.start is not None:
+        if one.strategy not in ("copy", "pack") or one.start is not None:
             key = "start" if one.start is not None else f"strategy: {one.strategy}"
             refuse(
                 ledger, f"`{key}` of data set `{one.name}` cannot be used yet for points inside one job", *at

@@ -237,8 +237,6 @@ FAULTS = [
     Case("DLR140", "sweep: {nodes: 2, a: [1]}", "2, a", "only on whole nodes of known topology", "are a job array"),
     Case("DLR140", "sweep: {nodes: 2, points_per_node: 2, a: [1]}\nresources: {exclusive: true}", "2, a: [1]}",
          "shows the ranks of a point the GPUs of all points", "are a job array"),
-    Case("DLR140", "sweep: {nodes: 2, a: [1]}\ndata: {d: {source: /d, strategy: copy}}\nresources: {partition: cpu}", "{source",
-         "data set `d` would be copied", "add `keep: cache`", SSD),
     Case("DLR140", "sweep: {nodes: 2, a: [1]}\ndata: {d: {source: /d, strategy: copy, keep: cache, start: 10%}}\n"
          "resources: {partition: cpu}", "{source", "`start` of data set `d` cannot be used yet", "are a job array", SSD),
     Case("DLR140", "sweep: {nodes: 1, points_per_node: 5, a: [1]}", "5, a", "5 ranks need 5 cores",

@@ -357,3 +357,18 @@ def test_a_directory_of_the_user_is_not_replaced_by_a_set_of_its_name(tmp_path, 
     run("stage", "--source", tmp_path / "a", "--to", node, "--name", "mine")
     kept = [path.read_text() for path in node.glob("mine*/thesis.tex")]
     assert kept == ["mine"]
+
+
+@pytest.mark.slow
+@pytest.mark.each_python
+@pytest.mark.parametrize("whole_first", [False, True])
+def test_what_is_kept_for_a_whole_job_stays_as_long_as_it_or_a_part_of_it(tmp_path, node, whole_first):
+    for part in ("9-1.0", "9-2.0"):
+        words = ("--to", node, "--keep", "job", "--job", part, "--held-by", "9")
+        assert run("stage", "--source", tmp_path / "a", "--name", "a", *words).status == 0
+    ends = ["9", "9-1.0", "9-2.0"] if whole_first else ["9-1.0", "9-2.0", "9"]
+    for job in ends[:-1]:
+        assert run("clean", "--to", node, "--job", job).status == 0
+        assert "a" in names(node), job
+    assert run("clean", "--to", node, "--job", ends[-1]).status == 0
+    assert names(node) == ["b", "c"]
