@@ -31,6 +31,8 @@ DLRUN_SUBMIT_DIR, DLRUN_MOUNT_<N>, DLRUN_MOUNT_WORKDIR   what a container mounts
 DLRUN_JOB_ID, DLRUN_RUN_ID      id in the scheduler, and an id that changes with every restart
 DLRUN_RESTART, DLRUN_POINT      number of restarts, and index of the sweep point
 DLRUN_PLACE                     place of the point on its node, where a sweep has `nodes`
+DLRUN_COPIES                    seconds in which the results of a point inside one job are copied when it is asked to end
+DLRUN_HELD_BY                   the job whose points share the data that is kept on each node until its end
 DLRUN_MPS_SHARE                 percent of its GPU's threads for a point, where a sweep has `mps`
 DLRUN_REPLACED                  job id, number of failed nodes replaced, and seconds that the job had run by then
 DLRUN_SUFFIX, DLRUN_OWN_ADDRESS suffix of host names on the fabric, and this node's address (where a framework needs them)

@@ -193,7 +193,8 @@ def _of_staging(plan: Plan) -> Mapping[str, Any]:
 def _keeping(plan: Plan) -> Shell | None:
     """The expansion for the node number of a process that waits for the end of the job; None: that of the launcher."""
     steps = backends.scheduler(plan.scheduler).STEPS
-    if not plan.stage_keep or steps is None or steps == plan.launch.name:
+    beside = plan.pool is not None and not parts.starts_points_here(plan)  # the point starts it, as its ranks
+    if not plan.stage_keep or steps is None or steps == plan.launch.name or beside:
         return None
     return backends.launcher(steps).IDENTITY.rank
 

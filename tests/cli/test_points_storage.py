@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.conftest import Dlrun, wait_for
 from tests.cli.test_points_inside import states
+from tests.cli.test_staged_environment import venv as venv  # noqa: PLC0414 - a fixture
 
 SITE = """\
 name: here
@@ -174,3 +175,18 @@ def test_data_goes_also_with_a_job_that_is_ended(dlrun, local, cancelled):
     wait_for(lambda: not dlrun.alive())
     assert states(dlrun, job) == ["cancelled", *["cancelled" if cancelled else "timed out"] * 2]
     assert not left(local)
+
+
+@pytest.mark.slow
+def test_all_points_run_from_one_copy_of_the_environment(dlrun, local, venv):
+    script = "python -c 'import sys; print(sys.prefix)' >>{{ results }}/rank-$RANK; staged-script >>{{ results }}/rank-$RANK"
+    job = dlrun.submit(
+        spec(dlrun, script, "a, b, c, d", f"environment: {{venv: '{venv}', stage: true}}\n"), "--wait"
+    )
+    (copy,) = (path.parent.parent for path in local.glob("dlrun-*/environment/data/pyvenv.cfg"))
+    for x, text in zip("abcd", (brought(dlrun, job)[point] for point in range(4)), strict=True):
+        assert text.splitlines()[0] == x
+        assert all(str(copy) in line for line in text.splitlines()[1:]), text
+        assert len(text.splitlines()) == 3
+    assert (reports(job).count("copied in"), reports(job).count("warm in")) == (1, 3)
+    assert left(local) == {"environment"}, "it is kept for later jobs"

@@ -37,10 +37,13 @@ def record_use(area: Area, name: bytes, job: str, lasting: float, keep: str) -> 
     _write(area, name, job, lasting, keep, run=run)
 
 
-def record_whole(area: Area, name: bytes, job: str, lasting: float, keep: str) -> None:
-    """Record the same of a job of which the one that runs is a part, such as a point of a sweep."""
-    run = [os.environ.get(key, "") for key in ("DLRUN_JOB_DIR", "DLRUN_HELD_BY")]
-    _write(area, name, job, lasting, keep, run=run)
+def record_given(area: Area, name: bytes, given: Any) -> None:
+    """Record the use by the job that the arguments name, and by the whole job of which that is a part."""
+    if given.job:
+        record_use(area, name, given.job, given.lasting, given.keep)
+    if given.held_by:
+        run = [os.environ.get(key, "") for key in ("DLRUN_JOB_DIR", "DLRUN_HELD_BY")]
+        _write(area, name, given.held_by, given.lasting, given.keep, run=run)
 
 
 def _write(area: Area, name: bytes, job: str, lasting: float, keep: str, *, run: List[str]) -> None:

@@ -385,10 +385,7 @@ class Staging:
     def done(self, manifest: Manifest, prepared: PreparedSet, **more: Any) -> None:
         """Record the use and report the path of the set."""
         uses.touch(self.area, self.name)
-        if self.given.job:
-            uses.record_use(self.area, self.name, self.given.job, self.given.lasting, self.given.keep)
-        if self.given.held_by:
-            uses.record_whole(self.area, self.name, self.given.held_by, self.given.lasting, self.given.keep)
+        uses.record_given(self.area, self.name, self.given)
         if self.early is not None:
             self.early.complete(manifest)
         if self.remote:

@@ -61,7 +61,6 @@ def check(spec: Spec, site: Site, ledger: Ledger) -> None:
         "resources.ranks": wanted.ranks != "auto",
         "resources.spare_nodes": wanted.spare_nodes > 0,
         "launcher": of_parts and spec.launcher != "auto",
-        "environment.stage": bool(spec.environment.stage),
         "code.stage": isinstance(spec.code, Snapshot) and spec.code.stage,
         "verify": of_parts and spec.verify != "off",
         "placement.bind": of_parts and spec.placement.bind == "scheduler",

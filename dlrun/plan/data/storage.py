@@ -16,6 +16,7 @@ from dlrun.model.spec import Spec
 from dlrun.model.text import Text
 from dlrun.model.units import Bytes
 from dlrun.plan.caches import decide as caches
+from dlrun.plan.command import pool
 from dlrun.plan.data.sets import place_data, place_results, stage_directory
 from dlrun.plan.data.software import place_software, with_code
 from dlrun.plan.decisions import Ledger
@@ -79,11 +80,21 @@ def decide(
         launch=stage_launch(site, layout, choice)
         if directory is not None or (kept and kept.keep) or pulls
         else (),
-        keep=stage_keep(site, layout, choice) if directory is not None else (),
+        keep=_keep(spec, site, layout, choice) if directory is not None else (),
         scope=local.scope if local else "node",
         caches=kept,
         quota=local.quota if local and directory is not None else None,
     )
+
+
+def _keep(spec: Spec, site: Site, layout: Layout, choice: BackEnds) -> tuple[Text, ...]:
+    """The launch line of what waits on each node for the end of the job; a point on a part of a node has it beside itself.
+
+    Not on Slurm, which kills it with the point's step.
+    """
+    if spec.sweep.nodes is not None and not pool.is_wide(spec) and pool.by_ssh(site):
+        return stage_launch(site, layout, choice)
+    return stage_keep(site, layout, choice)
 
 
 def _ask_for_storage(
