@@ -135,6 +135,7 @@ _dlrun_on_each_node() { # TENTHS ACTION: a step of stage.sh that may take so lon
 
 _dlrun_leave() { # the job was asked to end and has little time: end ranks, copy results and clean up on all nodes at once
   kill -TERM ${_dlrun_steps[@]+"${_dlrun_steps[@]}"} 2>/dev/null
+  if [[ -n ${DLRUN_POINT-} && -e $DLRUN_RUN_DIR/.cancel ]]; then _dlrun_left_to_end=''; fi # the other points run on, and so there is time
   if [[ -n $_dlrun_in_place ]]; then _dlrun_announce_copies 1; fi
   if ((${#_dlrun_keeps[@]})); then
     if [[ -z $_dlrun_keeper ]] || _dlrun_await_standby; then return 0; fi # what is on its way in goes by itself

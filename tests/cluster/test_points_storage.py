@@ -150,3 +150,23 @@ def test_points_of_a_lost_node_have_the_results_of_their_last_start(alice):
         assert not left(alice, others)
     finally:
         alice.cluster.start_node(lost)
+
+
+def test_points_of_several_nodes_share_data_and_merge_the_results_of_their_ranks(alice):
+    """One fails, and one is cancelled, alone."""
+    script = f'{READS}echo $0 >"$1/rank-$DLRUN_RANK"; (($0 != 1)) || exit 3; : >$DLRUN_RUN_DIR/written; (($0 != 2)) || sleep 600'
+    sweep = {"nodes": 2, "nodes_per_point": 2, "x": list(range(4))}
+    job = submit(alice, script, 4, sweep=sweep)
+    place = alice.job_dir(job)
+    await_true((place / "points/2/written").exists, 120, "the point to write")
+    assert [name for _, name in left(alice, alice.cluster.spec.nodes)].count("set") == 2
+    alice.dlrun("cancel", f"{job}:2")
+    states = [run["state"] for run in alice.ended(job, 120)]
+    assert states == ["completed", "failed", "cancelled", "completed"], alice.log(job)
+    alice.left_nothing(job, alice.cluster.spec.nodes)
+    to = alice.directory / "brought" / place.name
+    found = sorted(str(path.relative_to(to)) for path in to.rglob("rank-*"))
+    assert found == [f"{point}/rank-{rank}" for point in range(4) for rank in range(2)], reports(
+        alice, job, 2
+    )
+    assert not left(alice, alice.cluster.spec.nodes)
