@@ -200,6 +200,12 @@ WRITERS = (
                 source="https://github.com/flux-framework/flux-core/issues/4195",
             ),
             Form(
+                cause="command-missing",
+                texts=("flux: `{1}' is not a flux command",),
+                anywhere=True,
+                next="have one installation of Flux in the job's environment, and unset `FLUX_EXEC_PATH` and `FLUX_MODULE_PATH` of another",
+            ),
+            Form(
                 cause="scheduler",
                 anywhere=True,
                 texts=("job shell exec error on broker {1} (rank",),

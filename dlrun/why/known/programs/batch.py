@@ -23,6 +23,21 @@ WRITERS = (
                 next="let `ssh` between the hosts work without a prompt, or have PBS copy locally (`$usecp` of its MoM); the output is in the directory `undelivered` (or `spool`) of that node",
             ),
             Form(
+                cause="scheduler",
+                texts=(
+                    "qsub: submit error ({1})",
+                    "qsub: Job exceeds {1}",
+                    "qsub: Job rejected by {1}",
+                    "qsub: Unknown queue{1}",
+                    "qsub: Illegal attribute or resource value {1}",
+                ),
+                source="https://github.com/cBio/cbio-cluster/issues/93",
+                means="a command of the job submitted another one, which the scheduler rejected: {1}",
+                check="`qstat -Qf QUEUE` shows the queue's limits",
+                next="correct what that job requests (`#PBS` lines and options of `qsub`)",
+                passing=True,
+            ),
+            Form(
                 cause="launcher",
                 texts=("unsatisfiable request",),
                 source="https://flux-framework.readthedocs.io/projects/flux-rfc/en/latest/spec_21.html",
