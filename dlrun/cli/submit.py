@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     "--add-to",
     metavar="JOB",
     shell_complete=complete_jobs,
-    help="Add the points of SPEC that JOB does not have to it, a sweep with `nodes` that runs or waits, and submit nothing.",
+    help="Add the points of SPEC that JOB does not have to it, a sweep with `nodes` that runs or waits here or on --host.",
 )
 @click.option(
     "--snapshot", is_flag=True, help="Store the code, and run what was submitted: `code: snapshot`."
@@ -75,15 +75,19 @@ def command(
     as_json: bool,
 ) -> int:
     """Plan a job, write its directory and submit it. SPEC is a training spec, or a plan saved with `dlrun plan -o`."""
+    from dlrun.errors import Invalid
     from dlrun.jobs.remote.destination import Destination, login_of
     from dlrun.jobs.submission.prepare import prepare, read_inputs
 
     inputs = read_inputs(spec, sets=sets, site=site)
     if add_to is not None:
-        others = {"--dry-run": dry_run, "--check": check, "--fetch": fetch, "--host": host, "--transport": transport,
-                  "--job-dir": job_dir, "--snapshot": snapshot}  # fmt: skip
-        given = next((option for option, value in others.items() if value), None)
-        return _add(inputs, add_to, given, wait=wait, parsable=parsable, as_json=as_json)
+        others = {"--check": check, "--fetch": fetch, "--job-dir": job_dir, "--snapshot": snapshot}
+        if given := next((option for option, value in others.items() if value), None):
+            raise Invalid(
+                f"`{given}` has no effect with `--add-to`: no job is submitted", help=f"remove `{given}`"
+            )
+        job = _job_to_extend(add_to, host, transport)
+        return _add(inputs, job, dry_run=dry_run, wait=wait, parsable=parsable, as_json=as_json)
     if snapshot and (
         inputs is None or isinstance(inputs.spec.code, str)
     ):  # else the spec has a snapshot's options
@@ -134,37 +138,54 @@ def command(
     return report_submission(job, wait=wait, parsable=parsable, as_json=as_json)
 
 
-def _add(
-    inputs: Inputs | None, word: str, given: str | None, *, wait: bool, parsable: bool, as_json: bool
-) -> int:
-    """Add the points of a spec to a job; given: an option that makes no sense with it."""
+def _job_to_extend(word: str, host: str | None, transport: str | None) -> Job:
+    """The job that gets more points; raises Invalid if there is none, or it is not on `host`."""
+    from dataclasses import replace
+
+    from dlrun.errors import Invalid
+    from dlrun.jobs.queue.selection import select
+
+    job = select(word).job
+    name, remote = job.directory.name, job.remote
+    if remote is None:
+        if given := "--host" if host else "--transport" if transport else None:
+            raise Invalid(f"job `{name}` was submitted on this machine", help=f"leave out `{given}`")
+        return job
+    if host not in (None, remote.host):
+        raise Invalid(f"job `{name}` is on `{remote.host}`, not on `{host}`", help="leave out `--host`")
+    return replace(job, remote=replace(remote, transport=transport or remote.transport))
+
+
+def _add(inputs: Inputs | None, job: Job, *, dry_run: bool, wait: bool, parsable: bool, as_json: bool) -> int:
+    """Add the points of a spec to a job."""
     from dlrun.cli.follow import follow_to_end
     from dlrun.errors import Invalid
     from dlrun.jobs.queue import more_points
-    from dlrun.jobs.queue.selection import select
     from dlrun.jobs.records import jobs
 
-    if given is not None:
-        raise Invalid(
-            f"`{given}` has no effect with `--add-to`: no job is submitted", help=f"remove `{given}`"
-        )
     if inputs is None:
         raise Invalid("points are added from a spec, not from a saved plan", help="give the spec of the job")
-    job = select(word).job
-    new = more_points.add(job, inputs, notice)
-    job = jobs.load(job.directory) or job
+    new = more_points.add(job, inputs, notice, dry_run=dry_run)
+    job, numbers = jobs.load(job.directory) or job, [point.index for point in new]
     if as_json:
-        emit("job", {**described(job), "points": new})
+        emit("job", {**described(job), "points": numbers, **({"dry_run": True} if dry_run else {})})
     elif parsable:
         echo(job.job_id)
     elif new:
-        numbers = str(new[0]) if len(new) == 1 else f"{new[0]}-{new[-1]}"
-        echo(
-            f"added to job {job.shown_id()} ({job.directory.name}) as {'point' if len(new) == 1 else 'points'} {numbers}"
-        )
+        does, (first, *others) = "would be added" if dry_run else "added", numbers
+        which = f"points {first}-{others[-1]}" if others else f"point {first}"
+        if numbers != [*range(first, first + len(numbers))]:  # another command has added some in between
+            which = f"points {', '.join(map(str, numbers))}"
+        echo(f"{does} to job {job.shown_id()} ({job.directory.name}) as {which}")
+        for point in new if dry_run else ():
+            echo(
+                f"  {point.index}: {' '.join(f'{name}={value}' for name, value in point.parameters.items())}"
+            )
     if not new:
         notice(f"job `{job.directory.name}` has these points already: nothing was added")
-    return follow_to_end(job, quiet=as_json or parsable) if wait else 0
+    elif dry_run:
+        notice("nothing was added")
+    return follow_to_end(job, quiet=as_json or parsable) if wait and not dry_run else 0
 
 
 def _fetch(prepared: Prepared, job_dir: Path | None, as_json: bool) -> int:

@@ -117,7 +117,14 @@ def test_points_are_added_while_others_run(dlrun):
     job = dlrun.submit(text)
     made = (job / "plan.json").stat().st_mtime_ns
     wait_for(lambda: states(dlrun, job)[:2] == ["running"] * 2)
-    added = dlrun("submit", dlrun.spec(text), "--set", "sweep.x=[2,8,9]", "--add-to", job.name, "--json")
+    words = ("submit", dlrun.spec(text), "--set", "sweep.x=[2,8,9]", "--add-to", job.name)
+    shown = dlrun(*words, "--dry-run")
+    assert shown.stdout.endswith(f"({job.name}) as points 3-4\n  3: x=8\n  4: x=9\n")
+    assert "nothing was added" in shown.stderr
+    data = json.loads(dlrun(*words, "--dry-run", "--json").stdout)["job"]
+    assert (data["points"], data["dry_run"]) == ([3, 4], True)
+    assert len(states(dlrun, job)) == 3
+    added = dlrun(*words, "--json")
     assert json.loads(added.stdout)["job"]["points"] == [3, 4]
     assert "warning" not in added.stderr
     assert states(dlrun, job) == ["running", "running", "pending", "pending", "pending"]
@@ -192,7 +199,8 @@ def test_points_that_the_job_cannot_run_are_refused(dlrun):
     assert "`sweep.points_per_node`: 4, not 2" in refused("--set", "sweep.points_per_node=4")
     assert "`run`" in refused(of=text.replace("sleep 0.1", "sleep 0.2"))
     assert "have the parameters `x`, `y`, those of job" in refused("--set", "sweep.y=[1]")
-    assert "`--dry-run` has no effect with `--add-to`" in refused("--dry-run")
+    assert "`--check` has no effect with `--add-to`" in refused("--check")
+    assert "was submitted on this machine" in refused("--host", "login")
     page = job / "rank.sh"
     as_made = page.read_bytes()
     page.write_bytes(as_made.replace(b"dlrun_no_such_point", b"true"))

@@ -901,3 +901,57 @@ def test_pbs_runs_what_was_sent_although_it_is_edited_here(pbs):
     pbs.dlrun("release", today)
     pbs.ended(today)
     assert pbs.dlrun("logs", today, "--rank", "0").stdout.splitlines()[-1] == "[rank 0] 2"
+
+
+@TRANSPORTS
+def test_points_are_added_to_a_job_there_once_whatever_breaks_off(laptop, transport):
+    """The login host dies between the replacement of the page and of the plan, and after both; points are cancelled from here."""
+    how = ("--host", "login", "--transport", transport)
+    sweep = {"nodes": 2, "points_per_node": 2, "x": [1, 2]}
+    # Beside the job directory: each point notes its start there, and waits for the file `go`.
+    script = "echo {{ x }} >>$HOME/points; until [ -e $HOME/go ]; do sleep 0.2; done"
+    more = {"sweep": sweep, "resources": {"ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "5m"}}
+    laptop.there("rm -f points go")
+    spec = laptop.spec(script, placement={"bind": "none"}, **more)
+    name = f"far{laptop.serial}"
+    laptop.dlrun("submit", spec, *how)
+
+    def add(values, *words, code=0):
+        return laptop.dlrun("submit", spec, "--set", f"sweep.x={values}", "--add-to", name, *words, code=code)
+
+    def states():
+        return [run["state"] for run in laptop.job(name)["runs"]]
+
+    await_true(lambda: states() == ["running"] * 2, 60, "both points")
+    shown = add("[2, 3]", *how, "--dry-run")
+    assert shown.stdout.endswith("as point 2\n  2: x=3\n")
+    assert len(states()) == 2
+    data = json.loads(add("[2, 3]", *how, "--json").stdout)["job"]
+    assert (data["points"], data["host"]) == ([2], "login")
+    place = data["remote_directory"]
+    for stage, value in (("before-rename", 4), ("after-rename", 5)):
+        # The programs of a point that begins would meet the fault otherwise.
+        await_true(lambda last=value - 1: str(last) in laptop.there("cat points"), 60, "the last point")
+        laptop.break_at(stage)
+        said = add(f"[{value}]", *how, code=None)
+        assert said.returncode == 1, said
+        assert stage not in laptop.there("ls told")
+        again = add(f"[{value}]", *how)
+        assert again.stdout.endswith(f" as point {value - 1}\n"), again
+        assert "has these points already" in add(f"[{value}]").stderr
+    points = json.loads(laptop.there(f"cat {place}/plan.json"))["points"]
+    assert [point["parameters"]["x"] for point in points] == ["1", "2", "3", "4", "5"]
+    await_true(lambda: states()[3] == "running", 60, "an added point")
+    assert states()[4] == "pending"
+    laptop.dlrun("cancel", f"{name}:1,4")
+    await_true(lambda: states()[1] == "cancelled", 60, "the end of a point that ran")
+    laptop.there("touch go")
+    expected = ["completed", "cancelled", "completed", "completed", "cancelled"]
+    await_true(lambda: states() == expected, 60, "the end of all points")
+    assert sorted(laptop.there("cat points").split()) == ["1", "2", "3", "4"], "each started once"
+    late = add("[6]", *how, code=1)
+    assert "has ended, so it takes no more points: nothing was added" in late.stderr
+    assert "is on `login`, not on `gate`" in add("[6]", "--host", "gate", code=2).stderr
+    assert len(states()) == 5
+    left = laptop.there(f"ls -A {place} | grep '^[.]dlrun-.*[.]new$' || true").split()
+    assert len(left) <= 4, "only what the two that died had not renamed, by names that prove whose it is"

@@ -121,8 +121,13 @@ def temporary_name(directory: Path, token: str | None = None) -> str | None:
     """
     header = _first_line(directory, None)
     token = header["token"] if header is not None else token
+    return temporary(token) if token is not None else None
+
+
+def temporary(token: str) -> str:
+    """A name for an incomplete file in the directory with this token."""
     number = os.urandom(6).hex()
-    return f".dlrun-{number}-{_keyed(token, number)}.new" if token is not None else None
+    return f".dlrun-{number}-{_keyed(token, number)}.new"
 
 
 def is_temporary(name: str, token: str) -> bool:
@@ -272,7 +277,11 @@ def is_obstructed(path: Path) -> bool:
 
 def add_file(directory: Path, name: str, data: bytes) -> None:
     """Put a file with this content on a directory's list; raises OSError."""
-    _append(directory, {"path": name, "size": len(data), "digest": _digest(data)})
+    _append(directory, _of_file(name, data))
+
+
+def _of_file(name: str, data: bytes) -> dict[str, Any]:
+    return {"path": name, "size": len(data), "digest": _digest(data)}
 
 
 def add(directory: Path, name: str) -> None:
@@ -295,6 +304,22 @@ def add_names(directory: Path, names: WrittenNames) -> None:
 
 def _named(names: WrittenNames) -> dict[str, Any]:
     return {"job": names.job, "runs": names.runs, "points": names.points}
+
+
+def lines_of(files: Iterable[str] | Mapping[str, bytes], names: WrittenNames | None = None) -> str:
+    """What a directory's list elsewhere gets for files with these contents, without them with any, and for such names."""
+    found: list[dict[str, Any]] = [{"path": name} for name in files]
+    if isinstance(files, Mapping):
+        found = [_of_file(name, data) for name, data in files.items()]
+    found += [_named(names)] if names is not None else []
+    return "".join(f"\n{json.dumps(line)}\n" for line in found)
+
+
+def proves(line: bytes, data: bytes) -> bool:
+    """Whether a line of a directory's list proves that dlrun wrote a file with this content."""
+    found = _object(line)
+    proof = _proof(found)
+    return isinstance(found.get("path"), str) and proof.digest in (None, _digest(data)) and proof.link is None
 
 
 def mark_removing(directory: Path) -> None:

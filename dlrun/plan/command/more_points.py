@@ -30,6 +30,12 @@ def merged(plan: Plan, other: Plan) -> Plan:
     return replace(plan, points=points, request=replace(plan.request, array=len(points)))
 
 
+def first(plan: Plan, count: int) -> Plan:
+    """A plan with its first points only."""
+    points = plan.points[:count]
+    return replace(plan, points=points, request=replace(plan.request, array=len(points)))
+
+
 def _values(parameters: Mapping[str, str]) -> frozenset[tuple[str, str]]:
     return frozenset(parameters.items())
 
