@@ -38,7 +38,7 @@ RARE = (
     "dlrun/affinity/", "dlrun/importing/", "dlrun/usage/", "dlrun/why/", "dlrun/jobs/staging/",
     "dlrun/trials/", "dlrun/site/", "dlrun/inside/", "dlrun/jobs/images/", "dlrun/api/",
     *(f"dlrun/jobs/remote/{name}" for name in ("confined", "copies", "fetch", "files", "kept", "steps", "submission", "submit",
-      "code", "images", "plan")),
+      "code", "images", "plan", "points", "site", "target")),
     *(f"dlrun/jobs/hubs/{name}" for name in ("client", "fetch", "needed")),
     *(f"dlrun/jobs/queue/{name}" for name in ("clean", "compare", "more_points", "results")),
     *(f"dlrun/cli/{name}" for name in ("specs/import_", "specs/init", "specs/keys")),
