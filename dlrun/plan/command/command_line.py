@@ -155,6 +155,8 @@ def _instead(argument: str, error: expressions.ExpressionError, names: Mapping[s
     if (variable := _OF_JOB.get(name.lower())) is not None:
         return f"write `{{{{ env.{variable} }}}}`, the variable of the job"
     if name and "nearest" not in hint and name.isidentifier() and name not in _KEYS:
+        if "role" in names:  # a sweep is refused there
+            return f"a job with roles has no parameters: write the value; {hint}"
         return f"a name of your own is a parameter of `sweep: {{{name}: […]}}`; {hint}"
     return hint
 

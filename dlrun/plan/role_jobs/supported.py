@@ -33,7 +33,7 @@ def check(spec: Spec, site: Site, ledger: Ledger) -> None:
             CODE,
             f"`{key}` cannot be used yet in a job with roles",
             key,
-            help="remove it, or submit the program as a job of its own",
+            help="remove it, and submit a job for each point (`--set`), or the program as a job of its own",
         )
     if spec.hang is not None:
         ledger.problem(
