@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from dlrun.model.record import record
 
@@ -49,6 +49,13 @@ class State(StrEnum):
 
 
 _OPEN = frozenset({State.PENDING, State.HELD, State.RUNNING, State.ENDING, State.UNKNOWN})
+
+
+class ReportedState(NamedTuple):
+    """The state of a job as its scheduler or its record reports it, and the reason, where there is one."""
+
+    state: State
+    reason: str | None = None
 
 
 @record(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from dlrun import backends
 from dlrun.jobs.records.directories import write_json
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import clock, is_recent, read_json, run_state
-from dlrun.model.job import ASKED_TO_END, UNMET, UNNAMED, JobStatus, State
+from dlrun.model.job import ASKED_TO_END, UNMET, UNNAMED, JobStatus, ReportedState, State
 from dlrun.model.json_codec import from_plain, to_plain
 
 OUTCOME = "outcome.json"
@@ -97,20 +97,20 @@ def complete(
         known = replace(known, state=State.UNKNOWN if lately else State.FAILED, reason=RAN_NOTHING)
     if known is not None and known.state is not State.LOST:
         return _with_restarts(known, record, job)
-    state, reason = _recorded_end(record, job, unasked)
+    end = _recorded_end(record, job, unasked)
     # For a while after its end neither the queue nor accounting may list a job.
-    if state is State.LOST and _changed_lately(run, backends.scheduler(job.scheduler).HISTORY_DELAY):
-        state, reason = State.UNKNOWN, f"{job.scheduler} has not accounted for its end yet"
-    ended_by_signal = state is State.FAILED and record.get("reason") == ASKED_TO_END
-    unrecorded = state in (State.LOST, State.UNKNOWN) and unasked is None
+    if end.state is State.LOST and _changed_lately(run, backends.scheduler(job.scheduler).HISTORY_DELAY):
+        end = ReportedState(State.UNKNOWN, f"{job.scheduler} has not accounted for its end yet")
+    ended_by_signal = end.state is State.FAILED and record.get("reason") == ASKED_TO_END
+    unrecorded = end.state in (State.LOST, State.UNKNOWN) and unasked is None
     if (unrecorded or ended_by_signal) and (task or 0) in cancelled_here(job):
-        state, reason = State.CANCELLED, None
+        end = ReportedState(State.CANCELLED)
     return JobStatus(
         job_id=str(job.job_id),
         task=task,
-        state=state,
-        reason=reason,
-        exit_code=record.get("exit_code") if state.final else None,
+        state=end.state,
+        reason=end.reason,
+        exit_code=record.get("exit_code") if end.state.final else None,
         nodes=record.get("host"),
         started=clock(record.get("started")),
         ended=clock(record.get("ended")),
@@ -195,13 +195,13 @@ def _changed_lately(run: Path, seconds: int) -> bool:
     return is_recent(max(times), seconds)
 
 
-def _recorded_end(record: Mapping[str, object], job: Job, unasked: str | None) -> tuple[State, str | None]:
+def _recorded_end(record: Mapping[str, object], job: Job, unasked: str | None) -> ReportedState:
     if record.get("state") == "ended":
         failed = REASONS.get(str(record.get("reason")), State.FAILED)
-        return (State.COMPLETED if record.get("exit_code") == 0 else failed), None
+        return ReportedState(State.COMPLETED if record.get("exit_code") == 0 else failed)
     if unasked is not None:
-        return State.UNKNOWN, unasked
+        return ReportedState(State.UNKNOWN, unasked)
     if not record and is_recent(job.submitted or 0, _NEW):
-        return State.UNKNOWN, f"{job.scheduler} does not know it yet"
+        return ReportedState(State.UNKNOWN, f"{job.scheduler} does not know it yet")
     ended = "it left no record of how it ended" if record else "it never started"
-    return State.LOST, f"{job.scheduler} no longer knows it, and {ended}"
+    return ReportedState(State.LOST, f"{job.scheduler} no longer knows it, and {ended}")

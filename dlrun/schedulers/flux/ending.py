@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlrun.model.job import Ending
 
@@ -38,21 +38,30 @@ _SOON = 60.0
 """Seconds in which an instance that shuts down, and has cancelled what runs, waits for the ends and leaves."""
 
 
+class _Event(NamedTuple):
+    """A line of an event log; `when`: seconds since 1970."""
+
+    when: float
+    name: str
+    context: Mapping[str, Any]
+
+
 def parse_ending(stdout: str) -> Ending | None:
     """The first fatal exception that a user raised; None if there is none."""
     of_job, _, of_instance = stdout.partition("\n\n")
     owner: object = None
-    for when, name, context in map(_event, of_job.splitlines()):
-        if name == "submit":
+    for event in map(_event, of_job.splitlines()):
+        context = event.context
+        if event.name == "submit":
             owner = context.get("userid")
-        if name != "exception" or context.get("severity") != 0 or context.get("type") in _OWN:
+        if event.name != "exception" or context.get("severity") != 0 or context.get("type") in _OWN:
             continue
         by, kind, note = (context.get(key) for key in ("userid", "type", "note"))
         return Ending(
             by_owner=by is None or by == owner,
             who=None if by is None else f"uid {by}",
             how="cancelled" if kind == "cancel" else f"ended by an exception of type `{kind}`",
-            note=str(note) if note else _shutdown(when, of_instance) if kind == "cancel" else None,
+            note=str(note) if note else _shutdown(event.when, of_instance) if kind == "cancel" else None,
         )
     return None
 
@@ -62,18 +71,18 @@ def _shutdown(when: float, of_instance: str) -> str | None:
 
     `flux shutdown` cancels all that runs, as the instance's owner, without a note.
     """
-    for later, name, _ in map(_event, of_instance.splitlines()):
-        if name == "finish" and when <= later <= when + _SOON:
-            return f"its instance of Flux shut down {later - when:.0f} s later, which cancels every job that runs there"
+    for event in map(_event, of_instance.splitlines()):
+        if event.name == "finish" and when <= event.when <= when + _SOON:
+            return f"its instance of Flux shut down {event.when - when:.0f} s later, which cancels every job that runs there"
     return None
 
 
-def _event(line: str) -> tuple[float, str, Mapping[str, Any]]:
-    """Time (seconds since 1970), name and context of an event; zero and empty for other lines."""
+def _event(line: str) -> _Event:
+    """The event of a line; zero and empty for other lines."""
     with suppress(ValueError):
         event = json.loads(line)
         if isinstance(event, dict):
             when, context = event.get("timestamp"), event.get("context")
             when = when if isinstance(when, float) else 0.0
-            return when, str(event.get("name")), context if isinstance(context, dict) else {}
-    return 0.0, "", {}
+            return _Event(when, str(event.get("name")), context if isinstance(context, dict) else {})
+    return _Event(0.0, "", {})

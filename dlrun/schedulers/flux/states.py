@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from dlrun.model.hostlist import expand, fold
-from dlrun.model.job import UNMET, JobStatus, State
+from dlrun.model.job import UNMET, JobStatus, ReportedState, State
 from dlrun.model.record import record
 from dlrun.model.text import digits
 from dlrun.model.units import many
@@ -62,46 +62,46 @@ def _status(row: Mapping[str, str], known: Facts) -> JobStatus | None:
     job_id = plain(row["job"])
     if job_id is None:
         return None
-    state, why = _ended(row) if row["state"] == "INACTIVE" else _open(row, known)
-    code, signal = _ending(row["wait_status"]) if state.final else (None, None)
+    now = _ended(row) if row["state"] == "INACTIVE" else _open(row, known)
+    code, signal = _ending(row["wait_status"]) if now.state.final else (None, None)
     return JobStatus(
         job_id=job_id,
-        state=state,
-        reason=why,
+        state=now.state,
+        reason=now.reason,
         exit_code=code,
         signal=signal,
         nodes=row["nodes"] or None,
         started=row["started"] or None,
-        ended=(row["ended"] or None) if state.final else None,
+        ended=(row["ended"] or None) if now.state.final else None,
     )
 
 
-def _open(row: Mapping[str, str], known: Facts) -> tuple[State, str | None]:
+def _open(row: Mapping[str, str], known: Facts) -> ReportedState:
     """State of a job that has not ended, and the reason why it is pending."""
     state = _OPEN.get(row["state"], State.UNKNOWN)
     if state is State.UNKNOWN:
-        return state, f"Flux reports {row['state']}"
+        return ReportedState(state, f"Flux reports {row['state']}")
     if state is not State.PENDING:
-        return state, None
+        return ReportedState(state)
     if row["urgency"] == "0":
-        return State.HELD, None
+        return ReportedState(State.HELD)
     if row["waits_for"]:
-        return state, f"waits for {row['waits_for']}"
+        return ReportedState(state, f"waits for {row['waits_for']}")
     if row["estimate"]:
-        return state, f"expected to start at {row['estimate']}"
-    return state, reason(row["job"], known)
+        return ReportedState(state, f"expected to start at {row['estimate']}")
+    return ReportedState(state, reason(row["job"], known))
 
 
-def _ended(row: Mapping[str, str]) -> tuple[State, str | None]:
+def _ended(row: Mapping[str, str]) -> ReportedState:
     """Final state and reason: the note of the severity-0 exception that ended the job."""
     state, note = _RESULTS.get(row["result"], State.UNKNOWN), row["note"] or None
     if state is State.UNKNOWN:
-        return state, f"Flux reports {row['result']}"
+        return ReportedState(state, f"Flux reports {row['result']}")
     if row["exception"] == "dependency":
-        return State.CANCELLED, UNMET
+        return ReportedState(State.CANCELLED, UNMET)
     if state is State.FAILED and "node failure" in f"{row['exception']} {row['note']}".replace("-", " "):
-        return State.NODE_FAILED, note
-    return state, note if state in (State.FAILED, State.CANCELLED) else None
+        return ReportedState(State.NODE_FAILED, note)
+    return ReportedState(state, note if state in (State.FAILED, State.CANCELLED) else None)
 
 
 def _ending(text: str) -> tuple[int | None, int | None]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from xml.etree import ElementTree as ET
 
-from dlrun.model.job import BY_SIGNAL, JobStatus, State
+from dlrun.model.job import BY_SIGNAL, JobStatus, ReportedState, State
 from dlrun.model.text import Shell, digits
 from dlrun.schedulers.dates import from_ctime
 from dlrun.schedulers.gridengine import accounting
@@ -200,13 +200,13 @@ def _waiting_or_running(row: ET.Element) -> JobStatus | None:
     number, word = row.findtext("JB_job_number", ""), row.findtext("state", "")
     if not digits(number):
         return None
-    state, reason = _state(word, [one.text or "" for one in row.iter("predecessor_jobs")])
+    now = _state(word, [one.text or "" for one in row.iter("predecessor_jobs")])
     queue = row.findtext("queue_name", "") or ""
     return JobStatus(
         job_id=number,
         task=_task(row.findtext("tasks", "") or ""),
-        state=state,
-        reason=reason,
+        state=now.state,
+        reason=now.reason,
         nodes=queue.partition("@")[2] or None,
         started=row.findtext("JAT_start_time") or None,
     )
@@ -217,25 +217,31 @@ def _task(text: str) -> int | None:
     return int(text) - 1 if digits(text) and int(text) else None
 
 
-def _state(word: str, waits_for: Sequence[str]) -> tuple[State, str | None]:
+def _state(word: str, waits_for: Sequence[str]) -> ReportedState:
     """The letters of qstat(1): d deletion, E error, h hold, r running, R restarted, s/S/T suspended, t transfer, w waiting.
 
     q is for queued, which a job that waits for its next run has without w: `Rq` (sge_status(5)).
     """
     # The order matters, because letters are combined (`dr`, `hqw`, `Eqw`): error and deletion take precedence.
     if "E" in word:
-        return State.HELD, "an error prevented its start: `qstat -j ID` shows it, `qmod -cj ID` clears it"
+        return ReportedState(
+            State.HELD, "an error prevented its start: `qstat -j ID` shows it, `qmod -cj ID` clears it"
+        )
     if "d" in word:
-        return State.ENDING, None
+        return ReportedState(State.ENDING)
     if "q" in word or "w" in word:
         if "h" in word:
-            return (State.PENDING, f"waits for {', '.join(waits_for)}") if waits_for else (State.HELD, None)
-        return State.PENDING, None
+            return (
+                ReportedState(State.PENDING, f"waits for {', '.join(waits_for)}")
+                if waits_for
+                else ReportedState(State.HELD)
+            )
+        return ReportedState(State.PENDING)
     if set(word) & set("rt"):
-        return State.RUNNING, None
+        return ReportedState(State.RUNNING)
     if set(word) & set("sST"):
-        return State.RUNNING, "suspended"
-    return State.UNKNOWN, f"Grid Engine reports {word}"
+        return ReportedState(State.RUNNING, "suspended")
+    return ReportedState(State.UNKNOWN, f"Grid Engine reports {word}")
 
 
 def parse_history(stdout: str) -> Sequence[JobStatus]:
@@ -263,20 +269,20 @@ def _blocks(stdout: str) -> Iterator[Mapping[str, str]]:
 
 def _ended(number: str, task: int | None, block: Mapping[str, str]) -> JobStatus:
     failed, status = _number(block.get("failed", "")), _number(block.get("exit_status", ""))
-    state, reason = _end(failed, status, block)
+    end = _end(failed, status, block)
     return JobStatus(
         job_id=number,
         task=task,
-        state=state,
-        reason=reason,
-        exit_code=status if state in (State.COMPLETED, State.FAILED) else None,
+        state=end.state,
+        reason=end.reason,
+        exit_code=status if end.state in (State.COMPLETED, State.FAILED) else None,
         nodes=block.get("hostname"),
         started=from_ctime(block.get("start_time", "")),
         ended=from_ctime(block.get("end_time", "")),
     )
 
 
-def _end(failed: int | None, status: int | None, block: Mapping[str, str]) -> tuple[State, str | None]:
+def _end(failed: int | None, status: int | None, block: Mapping[str, str]) -> ReportedState:
     """The final state. `failed` 37 means either a time or a memory limit; `failed` 100 is a deleted job.
 
     At `s_rt` Grid Engine sends SIGUSR1 to the process group; the shepherd of qrsh's processes dies of it and the job is killed.
@@ -286,14 +292,14 @@ def _end(failed: int | None, status: int | None, block: Mapping[str, str]) -> tu
     category, ran = block.get("category", ""), _number(block.get("ru_wallclock", "").removesuffix("s")) or 0
     soft, hard = (re.search(rf"\b{name}=(\d+)", category) for name in ("s_rt", "h_rt"))
     if failed in (_LIMIT, _SIGNALLED) and soft and ran >= int(soft[1]):
-        return State.TIMED_OUT, None
+        return ReportedState(State.TIMED_OUT)
     if failed == _LIMIT:
-        return (State.TIMED_OUT if hard and ran >= int(hard[1]) else State.OUT_OF_MEMORY), None
+        return ReportedState(State.TIMED_OUT if hard and ran >= int(hard[1]) else State.OUT_OF_MEMORY)
     if failed == _SIGNALLED:
-        return State.CANCELLED, BY_SIGNAL
+        return ReportedState(State.CANCELLED, BY_SIGNAL)
     if failed in _START_FAILURES:
-        return State.FAILED, words
-    return (State.COMPLETED if not failed and status == 0 else State.FAILED), None
+        return ReportedState(State.FAILED, words)
+    return ReportedState(State.COMPLETED if not failed and status == 0 else State.FAILED)
 
 
 def _number(text: str) -> int | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from dlrun.model.hostlist import fold
-from dlrun.model.job import UNMET, UNNAMED, JobStatus, State
+from dlrun.model.job import UNMET, UNNAMED, JobStatus, ReportedState, State
 from dlrun.model.text import digits
 from dlrun.schedulers.dates import from_ctime
 from dlrun.schedulers.pbs.amounts import seconds
@@ -43,30 +43,32 @@ def job_status(identity: str, attributes: Mapping[str, str], codes: Codes) -> Jo
     match = re.fullmatch(r"([0-9]{1,18})\[([0-9]{0,9})\](.*)", identity)
     job_id = f"{match[1]}[]{match[3]}" if match else identity
     exit_code, signal = _exit(attributes)
-    state, reason = _state(attributes, codes, signal)
+    now = _state(attributes, codes, signal)
     runs = attributes.get("run_count") or attributes.get("start_count") or ""
-    if state is State.PENDING and digits(runs) and int(runs):
-        reason = "requeued" + (f": {reason}" if reason else "")
+    if now.state is State.PENDING and digits(runs) and int(runs):
+        now = ReportedState(now.state, "requeued" + (f": {now.reason}" if now.reason else ""))
     return JobStatus(
         job_id=job_id,
         task=int(match[2]) if match and match[2] else None,
-        state=state,
-        reason=reason,
-        exit_code=exit_code if state.final else None,
-        signal=signal if state.final else None,
+        state=now.state,
+        reason=now.reason,
+        exit_code=exit_code if now.state.final else None,
+        signal=signal if now.state.final else None,
         nodes=_nodes(attributes.get("exec_host", "")),
         started=from_ctime(attributes.get("stime") or attributes.get("start_time") or ""),
         ended=from_ctime(
             attributes.get("obittime") or attributes.get("comp_time") or attributes.get("mtime") or ""
         )
-        if state.final
+        if now.state.final
         else None,
         restarts=max(0, int(runs) - 1) if digits(runs) else None,
-        expected=from_ctime(attributes.get("estimated.start_time", "")) if state is State.PENDING else None,
+        expected=from_ctime(attributes.get("estimated.start_time", ""))
+        if now.state is State.PENDING
+        else None,
     )
 
 
-def _state(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> tuple[State, str | None]:
+def _state(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> ReportedState:
     letter, comment = attributes.get("job_state", ""), attributes.get("comment")
     # F: finished (OpenPBS), X: finished array task, C: completed (Torque).
     if letter in "FXC" and letter:
@@ -74,54 +76,62 @@ def _state(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> t
     if letter == "H":
         # PBS puts a job with open dependencies into H with the system hold alone; another hold type is a real hold.
         waits = attributes.get("depend") and attributes.get("hold_types", "s") == "s"
-        return (State.PENDING, "waits for other jobs") if waits else (State.HELD, comment)
+        return (
+            ReportedState(State.PENDING, "waits for other jobs")
+            if waits
+            else ReportedState(State.HELD, comment)
+        )
     if letter not in _OPEN:
-        return State.UNKNOWN, comment or f"PBS reports `{letter}`"
-    return _OPEN[letter], "suspended" if letter in "SU" else comment if letter in "QWT" else None
+        return ReportedState(State.UNKNOWN, comment or f"PBS reports `{letter}`")
+    return ReportedState(
+        _OPEN[letter], "suspended" if letter in "SU" else comment if letter in "QWT" else None
+    )
 
 
-def _ended(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> tuple[State, str | None]:
+def _ended(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> ReportedState:
     """Final state, by the user who deleted the job, then the server's codes, then the exit status."""
     comment, status = attributes.get("comment", ""), attributes.get("exit_status", "")
     if deleted := re.search(r"terminated by ([^\s@]+)", comment):
         if deleted[1] == attributes.get("job_owner", "").partition("@")[0]:
-            return State.CANCELLED, None
+            return ReportedState(State.CANCELLED)
         if deleted[1] == _SCHEDULER:
-            return State.PREEMPTED, "the scheduler deleted it to start another job"
-        return State.CANCELLED_BY_ADMIN, f"deleted by {deleted[1]}"
+            return ReportedState(State.PREEMPTED, "the scheduler deleted it to start another job")
+        return ReportedState(State.CANCELLED_BY_ADMIN, f"deleted by {deleted[1]}")
     if status.startswith("-"):
         code = int(status) if digits(status[1:]) else 0
-        return codes.get(code, (State.FAILED, f"PBS ended it with code {status}"))
+        return ReportedState(*codes.get(code, (State.FAILED, f"PBS ended it with code {status}")))
     if _OUT_OF_MEMORY.search(comment):
-        return State.OUT_OF_MEMORY, comment
+        return ReportedState(State.OUT_OF_MEMORY, comment)
     started = attributes.get("exec_host") or attributes.get("stime") or attributes.get("start_time")
     # PBS reports a job whose dependency failed like one that ended normally; only its start is missing.
     if attributes.get("depend") and not started:
-        return State.CANCELLED, UNMET
+        return ReportedState(State.CANCELLED, UNMET)
     substate = _SUBSTATES.get(attributes.get("substate", ""))
     if substate is State.CANCELLED:
-        return State.CANCELLED, UNNAMED
+        return ReportedState(State.CANCELLED, UNNAMED)
     if status:
         return _by_exit(attributes, status, signal, known=substate is not None)
     if end := _SUBJOB_COMMENTS.get(comment) or substate:
-        return end, None
-    return (State.LOST, "PBS does not report how it ended") if started else (State.CANCELLED, "never started")
+        return ReportedState(end)
+    return (
+        ReportedState(State.LOST, "PBS does not report how it ended")
+        if started
+        else ReportedState(State.CANCELLED, "never started")
+    )
 
 
-def _by_exit(
-    attributes: Mapping[str, str], status: str, signal: int | None, *, known: bool
-) -> tuple[State, str | None]:
+def _by_exit(attributes: Mapping[str, str], status: str, signal: int | None, *, known: bool) -> ReportedState:
     """The state by exit status; 271 (SIGTERM) of an unknown substate is a walltime kill after the walltime, else a deletion."""
     if status == "0":
-        return State.COMPLETED, None
+        return ReportedState(State.COMPLETED)
     if signal == 15 and not known:
         used, limit = (
             seconds(attributes.get(f"{which}.walltime", "")) for which in ("resources_used", "resource_list")
         )
         if used and limit and used >= limit:
-            return State.TIMED_OUT, "the walltime was exceeded"
-        return State.CANCELLED, None
-    return State.FAILED, None
+            return ReportedState(State.TIMED_OUT, "the walltime was exceeded")
+        return ReportedState(State.CANCELLED)
+    return ReportedState(State.FAILED)
 
 
 def _exit(attributes: Mapping[str, str]) -> tuple[int | None, int | None]:

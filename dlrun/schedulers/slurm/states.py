@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from dlrun.model.job import UNMET, JobStatus, State
+from dlrun.model.job import UNMET, JobStatus, ReportedState, State
 from dlrun.model.text import digits, lazy_pattern
 from dlrun.schedulers.slurm.components import as_jobs
 
@@ -153,24 +153,24 @@ def _status(row: Mapping[str, str]) -> JobStatus | None:
     identity = _ID.fullmatch(row["job"])
     if not identity:
         return None
-    state, reason = _state(row)
-    exit_code, signal = _ending(row["code"], state)
+    now = _state(row)
+    exit_code, signal = _ending(row["code"], now.state)
     return JobStatus(
         job_id=identity[1],
         task=int(identity[2]) if identity[2] else None,
-        state=state,
-        reason=reason,
+        state=now.state,
+        reason=now.reason,
         exit_code=exit_code,
         signal=signal,
         nodes=_value(row["nodes"]),
-        started=None if state in {State.PENDING, State.HELD} else _value(row["started"]),
-        ended=_value(row["ended"]) if state.final else None,
-        expected=_value(row["started"]) if state is State.PENDING else None,
+        started=None if now.state in {State.PENDING, State.HELD} else _value(row["started"]),
+        ended=_value(row["ended"]) if now.state.final else None,
+        expected=_value(row["started"]) if now.state is State.PENDING else None,
         restarts=int(row["restarts"]) if digits(row.get("restarts", "")) else None,
     )
 
 
-def _state(row: Mapping[str, str]) -> tuple[State, str | None]:
+def _state(row: Mapping[str, str]) -> ReportedState:
     """The state and its reason; the user id in sacct's `CANCELLED by 7001` is the owner's or an administrator's."""
     word, _, canceller = row["state"].partition(" by ")
     reason = _value(row["reason"])
@@ -178,16 +178,16 @@ def _state(row: Mapping[str, str]) -> tuple[State, str | None]:
         reason = UNMET
     state = _STATES.get(word, State.UNKNOWN)
     if state is State.UNKNOWN:
-        return state, f"Slurm reports {word}"
+        return ReportedState(state, f"Slurm reports {word}")
     if state is State.PENDING and _HELD.fullmatch(reason or ""):
-        return State.HELD, reason
+        return ReportedState(State.HELD, reason)
     if state is State.CANCELLED:
         if digits(canceller) and canceller != row.get("owner"):
-            return State.CANCELLED_BY_ADMIN, f"cancelled by user id {canceller}"
-        return state, reason if reason in _FATAL else None
+            return ReportedState(State.CANCELLED_BY_ADMIN, f"cancelled by user id {canceller}")
+        return ReportedState(state, reason if reason in _FATAL else None)
     if state in {State.RUNNING, State.ENDING} or (state.final and reason not in _OF_AN_END):
         reason = None
-    return state, reason or (None if word in _PLAIN else word.lower())
+    return ReportedState(state, reason or (None if word in _PLAIN else word.lower()))
 
 
 def _ending(code: str, state: State) -> tuple[int | None, int | None]:
