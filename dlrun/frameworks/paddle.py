@@ -102,8 +102,8 @@ def _agents(shape: Shape, command: Sequence[Text], options: Options) -> Sequence
 
     The agent with the master's address, compared as a string, runs the rendezvous; both addresses are therefore numeric.
     """
-    python, program = agents.split_python(command)
-    start = (python or Text.of("python3"), Text.of("-m"), Text.of(_AGENT))
+    parts = agents.split_python(command)
+    start = (parts.python or Text.of("python3"), Text.of("-m"), Text.of(_AGENT))
     words: tuple[str | Shell | Text, ...] = (
         "--master",
         Text.of(protocol.MASTER_IP, ":", protocol.MASTER_PORT),
@@ -121,7 +121,7 @@ def _agents(shape: Shape, command: Sequence[Text], options: Options) -> Sequence
         Text.of(protocol.RUN_DIR, "/logs/paddle-", protocol.NODE_RANK),
     )
     gloo = () if shape.gpus_per_node else (("PADDLE_DISTRI_BACKEND", "gloo", "there are no GPUs"),)
-    argv = (*start, *words, *options.agent_arguments, *program)
+    argv = (*start, *words, *options.agent_arguments, *parts.words)
     return agents.on_each_node(argv, defaults.settings(_LAUNCH, *gloo))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields, replace
 from functools import partial
+from typing import NamedTuple
 
 from dlrun import backends
 from dlrun.frameworks.common import nested_launcher_check
@@ -101,14 +102,28 @@ class PlanInputs:
     all_nodes: int = 0
 
 
+class _Checks(NamedTuple):
+    """The checks of a job's nodes and of its fabric, and the variables of both."""
+
+    variables: tuple[Variable, ...]
+    nodes: NodeChecks | None
+    fabric: FabricCheck | None
+
+
 def build(inputs: PlanInputs) -> Plan:
     """The plan of a job; raises InvalidFile with all problems found, Invalid for an unknown back end."""
-    inputs, spec, site, ledger = _begin(inputs)
+    ledger = Ledger(inputs.origins, inputs.notes, has_ranks=inputs.has_ranks)
+    inputs = replace(inputs, spec=pool.divided(inputs.spec, inputs.site, inputs.topology, ledger))
+    spec, site = anchored(inputs.spec, inputs.directory), inputs.site
     scheduler = roles.located(lambda: backends.scheduler(site.scheduler.type), ledger, "site")
-    whole, layout, links = _lay_out(inputs, ledger)
+    whole = _lay_out(inputs, ledger)
+    layout = pool.of_point(inputs.spec, whole)
     progress = endings.check(spec, layout.walltime, ledger)
     choice = pool.back_ends(spec, site, ledger)
-    binding, threads = _bind(inputs, choice, whole, layout, ledger)
+    binding = _bind(inputs, choice, whole, layout, ledger)
+    threads = bindings.threads(
+        spec.placement, binding, layout, choice.framework.comm_cores(choice.options), ledger
+    )
     shape = roles.shape_of(spec, site, layout, choice, binding, threads=threads)
     stored = storage.decide(spec, site, layout, choice, inputs.measured, ledger=ledger, hubs=inputs.hubs,
                             installed=inputs.installed)  # fmt: skip
@@ -121,13 +136,13 @@ def build(inputs: PlanInputs) -> Plan:
     _ask_framework(choice, shape, commands[0], inputs, ledger)
     container = contain(spec, site, layout, inputs.directory, stored, launcher=choice.launcher, ledger=ledger,
                         role=inputs.role)  # fmt: skip
-    of_fabric, of_nodes, of_check = _fabric_and_checks(spec, site, layout, choice.launcher, ledger)
+    checked = _fabric_and_checks(spec, site, layout, choice.launcher, ledger)
     stop(ledger, inputs)
     likely.check(spec, site, layout, binding, points, ledger=ledger)
     role_plans = roles.plan_roles(
         shape, commands[0], site, layout, choice, binding=binding, ledger=ledger,
         inside=launch_arguments(container, _workplace(inputs)),
-        given={*spec.environment.variables, *site.environment.variables, *(v.name for v in of_fabric)})  # fmt: skip
+        given={*spec.environment.variables, *site.environment.variables, *(v.name for v in checked.variables)})  # fmt: skip
     roles.check(spec, site, role_plans, layout, choice, ledger=ledger)
     pool_checks.apart(spec, site, whole, binding, role_plans, data=stored.data, choice=choice, ledger=ledger)
     named_variables.check(spec, site, layout, roles.of_framework(choice, shape, commands[0]), given, ledger=ledger)  # fmt: skip
@@ -135,16 +150,12 @@ def build(inputs: PlanInputs) -> Plan:
     stop(ledger, inputs)
     launch = roles.launch_plan(choice, site)
     shared = (*_of_placement(threads, binding, ledger), *launch.variables, *of_container(container, spec, inputs.directory),
-              *of_fabric, *environment.data_paths(stored.data), *environment.of_hub(stored.data, spec, site))  # fmt: skip
+              *checked.variables, *environment.data_paths(stored.data), *environment.of_hub(stored.data, spec, site))  # fmt: skip
     request_of = partial(
-        requests.request, spec, site, threads=threads, after=inputs.after, links=links, stored=stored
-    )
+        requests.request, spec, site, threads=threads, after=inputs.after, links=whole.links, stored=stored)  # fmt: skip
     asked = request_of(whole, points=pool.tasks(spec, points))
     return Plan(
-        version=VERSION,
-        name=spec.name,
-        framework=spec.framework,
-        site=site.name,
+        version=VERSION, name=spec.name, framework=spec.framework, site=site.name,
         scheduler=site.scheduler.type,
         scheduler_version=site.scheduler.version,
         directory=inputs.directory,
@@ -162,21 +173,19 @@ def build(inputs: PlanInputs) -> Plan:
         points=command_line.points(points, commands, role_plans, choice, shape),
         pool=pool.plan(spec, site),
         checkpoint=endings.checkpoint(spec, role_plans, commands[0], progress),
-        requeue=spec.on_failure.requeue + links - 1,
-        requeue_on=endings.causes(spec.on_failure, links, watched=spec.hang is not None),
+        requeue=spec.on_failure.requeue + whole.links - 1,
+        requeue_on=endings.causes(spec.on_failure, whole.links, watched=spec.hang is not None),
         verify=placement_check(spec, ledger),
-        usage=spec.usage,
-        code=code_of(spec),
-        caches=stored.caches,
+        usage=spec.usage, code=code_of(spec), caches=stored.caches,
         track=trackers.decide(spec, site, len(points), ledger),
-        fabric_check=of_check,
-        node_checks=of_nodes,
+        fabric_check=checked.fabric,
+        node_checks=checked.nodes,
         hang=spec.hang,
         logs=log_names.decide(spec, role_plans, ledger),
         failures=site.failures,
         decisions=tuple(ledger.decisions),
         warnings=tuple(sentence(p) for p in ledger.problems),
-        cost=_cost(spec, site, whole, links, points),
+        cost=_cost(spec, site, whole, points),
         metrics=spec.metrics,
         global_batch=command_line.global_batch(spec, layout),
         role=inputs.role,
@@ -192,20 +201,17 @@ def _points(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> Sequence[
 
 def _bind(
     inputs: PlanInputs, choice: roles.BackEnds, whole: Layout, layout: Layout, ledger: Ledger
-) -> tuple[Binding, int | None]:
-    """The binding of the node's ranks, and the threads of each."""
-    spec, site = inputs.spec, inputs.site
-    comm_cores = choice.framework.comm_cores(choice.options)
-    bound = bindings.bind(spec.placement, comm_cores, site, whole, ledger)
-    binding = pool.separated(spec, site, bound, layout, ledger)
-    return binding, bindings.threads(spec.placement, binding, layout, comm_cores, ledger)
+) -> Binding:
+    """The binding of the node's ranks."""
+    bound = bindings.bind(
+        inputs.spec.placement, choice.framework.comm_cores(choice.options), inputs.site, whole, ledger
+    )
+    return pool.separated(inputs.spec, inputs.site, bound, layout, ledger)
 
 
-def _cost(
-    spec: Spec, site: Site, whole: Layout, links: int, points: Sequence[Mapping[str, str]]
-) -> Cost | None:
+def _cost(spec: Spec, site: Site, whole: Layout, points: Sequence[Mapping[str, str]]) -> Cost | None:
     """The cost of all runs, with that of an hour of one of them."""
-    runs = (links + spec.on_failure.requeue) * max(1, pool.tasks(spec, points))
+    runs = (whole.links + spec.on_failure.requeue) * max(1, pool.tasks(spec, points))
     return pool.cost(cost.most(site, whole.granted, runs), spec)
 
 
@@ -214,15 +220,8 @@ def _workplace(inputs: PlanInputs) -> Text:
     return Text.of(Shell("$DLRUN_WORK") if isinstance(code_of(inputs.spec), Snapshot) else inputs.directory)
 
 
-def _begin(inputs: PlanInputs) -> tuple[PlanInputs, Spec, Site, Ledger]:
-    """The inputs with the number of points on a node, their spec with absolute paths, the site, and where decisions are kept."""
-    ledger = Ledger(inputs.origins, inputs.notes, has_ranks=inputs.has_ranks)
-    spec = pool.divided(inputs.spec, inputs.site, inputs.topology, ledger)
-    return replace(inputs, spec=spec), anchored(spec, inputs.directory), inputs.site, ledger
-
-
-def _lay_out(inputs: PlanInputs, ledger: Ledger) -> tuple[Layout, Layout, int]:
-    """The layouts of the job and of one run (they differ if the points of a sweep are inside the job), and the jobs of a chain.
+def _lay_out(inputs: PlanInputs, ledger: Ledger) -> Layout:
+    """The layout of the job; that of one run differs if the points of a sweep are inside the job.
 
     Raises InvalidFile for an unknown partition or node type, from which nothing can be derived.
     """
@@ -243,9 +242,9 @@ def _lay_out(inputs: PlanInputs, ledger: Ledger) -> tuple[Layout, Layout, int]:
         all_nodes=inputs.all_nodes,
         shares_gpus=inputs.spec.sweep.points_per_gpu > 1,
     )
-    whole, links = endings.chain(inputs.spec, layout, ledger)
+    whole = endings.chain(inputs.spec, layout, ledger)
     check_limits(inputs.spec, inputs.site, whole.granted, ledger)
-    return whole, pool.of_point(inputs.spec, whole), links
+    return whole
 
 
 def _ask_framework(
@@ -265,16 +264,14 @@ def _ask_framework(
     ]
 
 
-def _fabric_and_checks(
-    spec: Spec, site: Site, layout: Layout, launcher: Launcher, ledger: Ledger
-) -> tuple[tuple[Variable, ...], NodeChecks | None, FabricCheck | None]:
-    """The variables of fabric and checks, the node checks and the fabric check."""
+def _fabric_and_checks(spec: Spec, site: Site, layout: Layout, launcher: Launcher, ledger: Ledger) -> _Checks:
+    """The settings of the fabric, and the checks of nodes and fabric."""
     settings = fabric.settings(spec, site, layout, launcher.NAME, ledger)
     of_nodes = node_checks(spec, site, layout, launcher, ledger)
     of_check = fabric_check(spec, site, layout, ledger)
     watched = hang_watch(spec, ledger)
     verbose = verbose_variables(of_check, spec, site, layout, launcher.NAME, ledger=ledger)
-    return (*settings, *watched, *verbose), of_nodes, of_check
+    return _Checks((*settings, *watched, *verbose), of_nodes, of_check)
 
 
 def _of_placement(threads: int | None, binding: Binding, ledger: Ledger) -> tuple[Variable, ...]:

@@ -25,16 +25,16 @@ def carrier(signal: str) -> str:
     return "USR2" if signal == "USR1" else "USR1"
 
 
-def chain(spec: Spec, layout: Layout, ledger: Ledger) -> tuple[Layout, int]:
-    """With `chain`, replace a walltime over the partition's limit by the limit; also returns the number of runs."""
+def chain(spec: Spec, layout: Layout, ledger: Ledger) -> Layout:
+    """With `chain`, replace a walltime over the partition's limit by several runs of this limit."""
     limit = layout.partition.max_walltime if layout.partition else None
     if not spec.chain or layout.walltime is None or limit is None or layout.walltime <= limit:
-        return layout, 1
+        return layout
     # Rounded up: the last job may be shorter than its walltime.
     links = -(-layout.walltime // limit)
     because = f"{layout.walltime} in runs of {limit}, the limit of partition `{layout.partition_name}`"
     ledger.decide("chain", links, "walltime-over-limit", because, origin=ledger.origin("chain"))
-    return replace(layout, walltime=limit), links
+    return replace(layout, walltime=limit, links=links)
 
 
 def causes(policy: OnFailure, links: int, *, watched: bool = False) -> tuple[Cause, ...]:

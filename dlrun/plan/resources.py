@@ -42,6 +42,8 @@ class Layout:
     """Whether only some of the granted nodes are used: without the spare ones, or those of `hosts` in an allocation."""
     component: str | None = None
     """The part of a job with nodes of several types that has these nodes; None: there is one type."""
+    links: int = 1
+    """The jobs of a chain, one after the other."""
     shares_gpus: bool = False
     """Whether the ranks divide all GPUs of the node, of which several have one."""
     all_nodes: int = 0
@@ -75,24 +77,20 @@ def partition_names(wanted: Resources) -> tuple[str, ...]:
     return tuple(name for one in (wanted.partition or "").split(",") if (name := one.strip()))
 
 
-def partition_of(wanted: Resources, site: Site) -> tuple[str | None, Partition | None]:
-    """Name and description of the partition: the (first) one in the spec, else the site's default."""
+def partition_of(wanted: Resources, site: Site) -> str | None:
+    """The name of the partition: the (first) one in the spec, else the site's default."""
     if wanted.partition is not None and not is_any(wanted, site):
-        name = next(iter(partition_names(wanted)), wanted.partition)
-        return name, site.partitions.get(name)
-    for name, partition in site.partitions.items():
-        if partition.default:
-            return name, partition
-    return None, None
+        return next(iter(partition_names(wanted)), wanted.partition)
+    return next((name for name, partition in site.partitions.items() if partition.default), None)
 
 
-def node_type_of(wanted: Resources, site: Site) -> tuple[str | None, NodeType | None]:
-    """The node type: the one in the spec, else the partition's, else the only one."""
-    partition = partition_of(wanted, site)[1]
+def node_type_of(wanted: Resources, site: Site) -> str | None:
+    """The name of the node type: the one in the spec, else the partition's, else the only one."""
+    partition = site.partitions.get(partition_of(wanted, site) or "")
     name = wanted.node_type or (partition.node_type if partition else None)
     if name is None and len(site.node_types) == 1:
         name = next(iter(site.node_types))
-    return name, site.node_types.get(name) if name else None
+    return name
 
 
 def partition_with(node_type: str, wanted: Resources, site: Site) -> str | None:
@@ -101,9 +99,9 @@ def partition_with(node_type: str, wanted: Resources, site: Site) -> str | None:
     wanted: the resources of the job. None: the site's default. Raises Invalid if several have them.
     """
     having = [name for name, one in site.partitions.items() if one.node_type == node_type]
-    if not having or partition_of(wanted, site)[0] in having:
+    if not having or partition_of(wanted, site) in having:
         return wanted.partition
-    default = partition_of(replace(wanted, partition=None), site)[0]
+    default = partition_of(replace(wanted, partition=None), site)
     if default in having or len(having) == 1:
         return default if default in having else having[0]
     listed = ", ".join(f"`{other}`" for other in having)
@@ -122,8 +120,11 @@ def counted_cpus(site: Site, layout: Layout) -> int | None:
 
 def lay_out(wanted: Resources, site: Site, topology: Topology | None, ledger: Ledger) -> Layout:
     """Decide every number of the request, with its reason."""
-    partition_name, partition = partition_of(wanted, site)
-    node_type_name, node_type = node_type_of(wanted, site)
+    partition_name, node_type_name = partition_of(wanted, site), node_type_of(wanted, site)
+    partition, node_type = (
+        site.partitions.get(partition_name or ""),
+        site.node_types.get(node_type_name or ""),
+    )
     if partition_name and wanted.partition is None:
         ledger.decide(
             "resources.partition",

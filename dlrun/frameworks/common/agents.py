@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.keys import key
@@ -40,12 +40,12 @@ def module(
     Agents prepend Python to the rank's command unless they get the option `not_python`; it is set for commands that are
     not Python programs, and for ranks started through the binding script.
     """
-    python, program = split_python(command)
-    start = (python or Text.of("python3"), Text.of("-m"), Text.of(name))
+    parts = split_python(command)
+    start = (parts.python or Text.of("python3"), Text.of("-m"), Text.of(name))
     # The binding script is bash, which the agent must not start with Python.
     if shape.binder:
         return start, (Text.of(not_python), *shape.binder, *command)
-    return start, program if python else (Text.of(not_python), *program)
+    return start, parts.words if parts.python else (Text.of(not_python), *parts.words)
 
 
 def hostfile(shape: Shape) -> Shell:
@@ -79,13 +79,20 @@ def problems(
     return found
 
 
-def split_python(command: Sequence[Text]) -> tuple[Text | None, tuple[Text, ...]]:
+class PythonCommand(NamedTuple):
     """The interpreter of a `python [-u] script …` command and the words after it; None if the command is not Python."""
+
+    python: Text | None
+    words: tuple[Text, ...]
+
+
+def split_python(command: Sequence[Text]) -> PythonCommand:
+    """A command as an interpreter and its words."""
     first = command[0].literal or ""
     if not re.fullmatch(r"(.*/)?python[0-9.]*", first):
-        return None, tuple(command)
+        return PythonCommand(None, tuple(command))
     rest = list(command[1:])
     # torchrun and deepspeed start their ranks with `-u` themselves.
     while rest and rest[0].literal == "-u":
         rest.pop(0)
-    return command[0], tuple(rest)
+    return PythonCommand(command[0], tuple(rest))

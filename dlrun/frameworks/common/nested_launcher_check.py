@@ -45,10 +45,10 @@ def problems(shape: Shape, command: Sequence[Text]) -> Sequence[Problem]:
     words = [word.literal or "" for word in command]
     name = words[0].rpartition("/")[2]
     arguments = words[1:]
-    python, rest = split_python(command)
-    if python is not None and len(rest) > 1 and rest[0].literal == "-m":
-        name = _MODULES.get(rest[1].literal or "", "")
-        arguments = [word.literal or "" for word in rest[2:]]
+    parts = split_python(command)
+    if parts.python is not None and len(parts.words) > 1 and parts.words[0].literal == "-m":
+        name = _MODULES.get(parts.words[1].literal or "", "")
+        arguments = [word.literal or "" for word in parts.words[2:]]
     if (alone := _SEPARATE.get(name)) and alone in _before_script(arguments):
         problem = Problem(
             code="DLR046",

@@ -73,7 +73,8 @@ def ports(shape: Shape, options: Options) -> int:
 
 def submit(command: Sequence[Text], url: Text, options: Options) -> tuple[Text, ...]:
     """The `spark-submit` line; options of the command come last, so that they take precedence."""
-    python, program = split_python(command)
+    parts = split_python(command)
+    python, program = parts.python, parts.words
     if command[0].literal is not None and command[0].literal.endswith("spark-submit"):
         first, program = command[0], tuple(command[1:])
     else:

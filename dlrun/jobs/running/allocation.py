@@ -34,7 +34,7 @@ class Held:
 def partition_setting(inputs: Inputs, held: Held) -> tuple[str, ...]:
     """The argument of `--set` for the allocation's partition, where the site describes it and the spec has another."""
     name = held.granted.partition
-    if name not in inputs.site.partitions or name == partition_of(inputs.spec.resources, inputs.site)[0]:
+    if name not in inputs.site.partitions or name == partition_of(inputs.spec.resources, inputs.site):
         return ()
     return (f"resources.partition={name}",)
 

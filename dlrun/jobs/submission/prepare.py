@@ -167,7 +167,7 @@ def role_inputs(inputs: PlanInputs, role: RoleInputs, directory: str, here: Path
 
     loaded = role.loaded
     site = loaded.site if loaded is not None else inputs.site
-    kind = node_type_of(role.spec.resources, site)[0]
+    kind = node_type_of(role.spec.resources, site)
     return RolePlanInputs(
         spec=role.spec,
         directory=directory,

@@ -7,6 +7,7 @@ Python; tests/unit/affinity/test_checks_agree.py holds both to the same messages
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from dlrun.model.cpuset import format_list
 from dlrun.model.placement import MemoryBinding
@@ -63,6 +64,13 @@ NO_GPU = ("", "-1", "NoDevFiles", "none", "void")
 """Values of a visibility variable that mean no GPU."""
 
 
+class WrongGpus(NamedTuple):
+    """How a rank's GPUs differ from the plan; `by_variable`: a variable is the cause."""
+
+    what: str
+    by_variable: bool
+
+
 def wrong_gpus(
     per_rank: int,
     per_node: int,
@@ -71,8 +79,8 @@ def wrong_gpus(
     devices: Sequence[int] | None,
     *,
     cards: bool = False,
-) -> tuple[str, bool] | None:
-    """Message if a rank's GPUs differ and True if a variable is the cause, else None.
+) -> WrongGpus | None:
+    """How a rank's GPUs differ from the plan; None if they do not.
 
     `given`: `VARIABLE=INDEXES` as set by the rank's script from the granted GPUs; `seen`: the visibility variables of the
     process; `devices`: (openable, existing) NVIDIA devices (None: the node has none); `cards`: Level Zero counts cards, of
@@ -84,17 +92,19 @@ def wrong_gpus(
         name, _, value = given.partition("=")
         if seen.get(name) != value:
             actual = f"is {seen[name]}" if name in seen else "is not set"
-            return f"{name} {actual}, not {value}", True
+            return WrongGpus(f"{name} {actual}, not {value}", True)
     for name, value in seen.items():
         if cards and name == VISIBILITY["ze"] and "." not in value:
             continue
         if sum(word not in NO_GPU for word in value.split(",")) < per_rank:
-            return f"{name} is `{value}`, fewer than {per_rank} GPUs", True
+            return WrongGpus(f"{name} is `{value}`, fewer than {per_rank} GPUs", True)
     if devices is None or any("MIG-" in value for value in seen.values()):  # MIG instances share a device
         return None
     may, there = devices
     if may < per_rank:
-        return f"may open {may} of the {there} GPUs of its node, and the plan gives it {per_rank}", False
+        return WrongGpus(
+            f"may open {may} of the {there} GPUs of its node, and the plan gives it {per_rank}", False
+        )
     if not seen and there < per_node:
-        return f"finds {there} GPUs on its node, not {per_node}", False
+        return WrongGpus(f"finds {there} GPUs on its node, not {per_node}", False)
     return None

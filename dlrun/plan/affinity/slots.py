@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from dlrun.errors import Invalid
 from dlrun.grouping import grouped
@@ -93,9 +94,9 @@ def _beside_gpus(
         sides = [{core.package for core in part} for part in wanted]
         wanted = [tuple(core for core in cores if core.package in side) for side in sides]
         where = "of the packages of their GPUs"
-    slices, size = _divide_local(topology, wanted, request, border)
-    because = f"{many(request.ranks_per_node, 'rank')} on the cores {where}, {size} each"
-    return Slots(slots=_slots(slices, gpus), size=size, because=because)
+    division = _divide_local(topology, wanted, request, border)
+    because = f"{many(request.ranks_per_node, 'rank')} on the cores {where}, {division.size} each"
+    return Slots(slots=_slots(division.slices, gpus), size=division.size, because=because)
 
 
 def _of_all(
@@ -107,14 +108,15 @@ def _of_all(
 ) -> Slots:
     """All cores, each slice for the rank whose GPU is nearest: local cores may be few (all GPUs on one package)."""
     workers = request.ranks_per_node
-    slices, size = _divide(topology, cores, workers, request, border)
-    because = f"{many(workers, 'rank')} on all {many(len(cores), 'core')}, {size} each"
+    division = _divide(topology, cores, workers, request, border)
+    slices = division.slices
+    because = f"{many(workers, 'rank')} on all {many(len(cores), 'core')}, {division.size} each"
     if border != "numa":
         because += ", across NUMA nodes" if border == "package" else ", across packages"
     if any(gpus) and slices:
         slices = _match(topology, slices, gpus)
         because += ", each rank as near to its GPU as possible"
-    return Slots(slots=_slots(slices, gpus), size=size, because=because)
+    return Slots(slots=_slots(slices, gpus), size=division.size, because=because)
 
 
 def _slots(slices: list[Slice], gpus: list[tuple[int, ...]]) -> tuple[Slot, ...]:
@@ -169,18 +171,25 @@ def _nearest(topology: Topology, cores: tuple[Core, ...], gpu: Gpu) -> Slice:
     return tuple(core for core in cores if core.package in packages) or cores
 
 
+class Division(NamedTuple):
+    """The slices of cores of ranks, and the number of cores that each has at least; empty and 0 if a rank gets none."""
+
+    slices: list[Slice]
+    size: int
+
+
 def _divide(
     topology: Topology, cores: Slice, workers: int, request: PlacementRequest, border: Border
-) -> tuple[list[Slice], int]:
+) -> Division:
     root = core_tree(cores, numa_first=numa_spans_packages(topology), border=border)
     rules = rules_for(root, workers, l3_strict=request.l3_borders == "strict")
     size = common_size(root, workers, rules)
-    return (split(root, workers, size, rules) if size else []), size
+    return Division(split(root, workers, size, rules) if size else [], size)
 
 
 def _divide_local(
     topology: Topology, wanted: list[Slice], request: PlacementRequest, border: Border
-) -> tuple[list[Slice], int]:
+) -> Division:
     """Divide each set of local cores among the ranks that share it; for partly overlapping sets see `equal_slices`."""
     sharers = grouped((tuple(core.pus[0] for core in cores), rank) for rank, cores in enumerate(wanted))
     # Partly overlapping sets (one GPU known by its package, another by its NUMA node): dividing each set alone would
@@ -190,11 +199,11 @@ def _divide_local(
     slices: list[Slice] = [()] * len(wanted)
     sizes = []
     for ranks in sharers.values():
-        parts, size = _divide(topology, wanted[ranks[0]], len(ranks), request, border)
-        sizes.append(size)
-        for rank, part in zip(ranks, parts, strict=False):
+        division = _divide(topology, wanted[ranks[0]], len(ranks), request, border)
+        sizes.append(division.size)
+        for rank, part in zip(ranks, division.slices, strict=False):
             slices[rank] = part
-    return slices, min(sizes)
+    return Division(slices, min(sizes))
 
 
 def _match(topology: Topology, slices: list[Slice], gpus: list[tuple[int, ...]]) -> list[Slice]:
@@ -215,7 +224,7 @@ def _match(topology: Topology, slices: list[Slice], gpus: list[tuple[int, ...]])
 # Equal slices from partly overlapping sets of cores, as for a rank with two GPUs between ranks with one each.
 
 
-def equal_slices(wanted: Sequence[Slice]) -> tuple[list[Slice], int]:
+def equal_slices(wanted: Sequence[Slice]) -> Division:
     """The largest equal slices of the ranks' core sets, and their size; empty and 0 if a rank gets no core.
 
     Cores in the same sets are interchangeable, so this is a small assignment problem, solved by augmenting paths (Ford
@@ -231,7 +240,7 @@ def equal_slices(wanted: Sequence[Slice]) -> tuple[list[Slice], int]:
     # One more core for every rank in each round, until a rank cannot get one.
     while all(_augment(rank, groups, given, free, set()) for rank in range(len(wanted))):
         size += 1
-    return _take(groups, atoms, given, size) if size else [], size
+    return Division(_take(groups, atoms, given, size) if size else [], size)
 
 
 def _augment(

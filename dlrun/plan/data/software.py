@@ -79,20 +79,7 @@ def place_software(spec: Spec, site: Site, data: Sequence[DataPlan], ledger: Led
     return None
 
 
-def with_code(
-    spec: Spec,
-    site: Site,
-    data: tuple[DataPlan, ...],
-    results: ResultsPlan | None,
-    walltime: Duration | None,
-    ledger: Ledger,
-) -> tuple[tuple[DataPlan, ...], ResultsPlan | None]:
-    """The data sets and results with staged code, and with what the program writes beside it."""
-    code = _place_code(spec, site, data, ledger)
-    return (data, results) if code is None else ((*data, code), results or _results_of_code(walltime))
-
-
-def _results_of_code(walltime: Duration | None) -> ResultsPlan:
+def results_of_code(walltime: Duration | None) -> ResultsPlan:
     """The copy of what the program writes beside its staged code, without `results`: code is small, and so is the time for it."""
     seconds = _BEFORE_END if walltime is None else max(1, min(_BEFORE_END, int(walltime) // 10))
     return ResultsPlan(to="", when="always", before_end=Duration(seconds))
@@ -103,7 +90,7 @@ def stages_code(plan: Plan) -> bool:
     return any(one.is_code and one.strategy != "in_place" for one in plan.data)
 
 
-def _place_code(spec: Spec, site: Site, data: Sequence[DataPlan], ledger: Ledger) -> DataPlan | None:
+def place_code(spec: Spec, site: Site, data: Sequence[DataPlan], ledger: Ledger) -> DataPlan | None:
     """The run's copy of the snapshot as a data set, with `code: {stage: true}`."""
     if not isinstance(spec.code, Snapshot) or not spec.code.stage:
         return None

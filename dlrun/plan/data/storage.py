@@ -18,7 +18,7 @@ from dlrun.model.units import Bytes
 from dlrun.plan.caches import decide as caches
 from dlrun.plan.command import pool
 from dlrun.plan.data.sets import place_data, place_results, stage_directory
-from dlrun.plan.data.software import place_software, with_code
+from dlrun.plan.data.software import place_code, place_software, results_of_code
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout, usable_memory
 from dlrun.plan.roles import BackEnds, stage_keep, stage_launch
@@ -64,7 +64,8 @@ def decide(
     staged = place_software(spec, site, data, ledger)
     kept = caches.decide(spec, site, layout=layout, choice=choice, installed=installed, ledger=ledger)
     results = place_results(spec, site, layout.walltime, ledger)
-    data, results = with_code(spec, site, data=data, results=results, walltime=layout.walltime, ledger=ledger)
+    if (code := place_code(spec, site, data, ledger)) is not None:
+        data, results = (*data, code), results or results_of_code(layout.walltime)
     sets = (*data, *filter(None, (staged,)))
     together = site.scheduler.arithmetic == "whole_job" or (local is not None and local.scope == "job")
     used = bool(sets) or results is not None

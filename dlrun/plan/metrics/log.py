@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from statistics import fmean, median
+from typing import NamedTuple
 
 from dlrun.model.record import record
 from dlrun.model.spec import Metric
@@ -44,17 +45,28 @@ class RunSize:
     global_batch: int | None
 
 
+class _Scale(NamedTuple):
+    """The factor from a printed value to the whole job's, and the resulting unit."""
+
+    factor: float
+    unit: str
+
+
 def read_metric(name: str, metric: Metric, lines: Iterable[str], shape: RunSize) -> Reading | None:
     """A metric of a log; None if the log has no value of it."""
     found = _find(metric)
     if found is None:
         return _known(name, metric, lines, shape)
     numbers = [n for line in _split(lines) if (n := found(line)) is not None and math.isfinite(n)]
-    factor, unit = _factor(metric.of, shape, metric.unit)
+    scale = _factor(metric.of, shape, metric.unit)
     if metric.of == "step_time":
         numbers = [1 / n for n in numbers if n > 0]
     return _reading(
-        name, metric, [n * factor for n in numbers], unit, "the spec's pattern" if metric.pattern else "JSON"
+        name,
+        metric,
+        [n * scale.factor for n in numbers],
+        scale.unit,
+        "the spec's pattern" if metric.pattern else "JSON",
     )
 
 
@@ -99,8 +111,8 @@ def _known(name: str, metric: Metric, lines: Iterable[str], shape: RunSize) -> R
     if index < 0:
         return _reading(name, metric, found[index], metric.unit or "samples/s", "JSON")
     printed = TRAINERS[index]
-    factor, unit = _factor(printed.of, shape, metric.unit or counted.get(index, printed.unit))
-    return _reading(name, metric, [n * factor for n in found[index]], unit, printed.name)
+    scale = _factor(printed.of, shape, metric.unit or counted.get(index, printed.unit))
+    return _reading(name, metric, [n * scale.factor for n in found[index]], scale.unit, printed.name)
 
 
 def _rate(groups: Mapping[str, str | None]) -> float | None:
@@ -115,15 +127,15 @@ def _rate(groups: Mapping[str, str | None]) -> float | None:
     return rate * int(batch) if rate is not None and batch else rate
 
 
-def _factor(of: str, shape: RunSize, unit: str | None) -> tuple[float, str]:
-    """The factor from a printed value to the whole job's, and the resulting unit."""
+def _factor(of: str, shape: RunSize, unit: str | None) -> _Scale:
+    """How values of the job, a rank or steps become those of the whole job."""
     if of == "rank":
-        return shape.ranks, unit or ""
+        return _Scale(shape.ranks, unit or "")
     if of in ("steps", "step_time"):
         if shape.global_batch is None:
-            return 1.0, "steps/s"
-        return shape.global_batch, unit if unit and unit != "steps/s" else "samples/s"
-    return 1.0, unit or ""
+            return _Scale(1.0, "steps/s")
+        return _Scale(shape.global_batch, unit if unit and unit != "steps/s" else "samples/s")
+    return _Scale(1.0, unit or "")
 
 
 def _reading(name: str, metric: Metric, values: list[float], unit: str, by: str) -> Reading | None:

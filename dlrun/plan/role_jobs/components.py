@@ -39,7 +39,7 @@ def find(
     found: dict[tuple[str | None, str | None], dict[str, Sequence[str]]] = {}
     for name in sorted(on_nodes, key=lambda owner: main not in on_nodes[owner]):
         wanted, site = specs[name].resources, sites[name]
-        kind = (partition_of(wanted, site)[0] or wanted.partition, node_type_of(wanted, site)[0])
+        kind = (partition_of(wanted, site) or wanted.partition, node_type_of(wanted, site))
         found.setdefault(kind, {})[name] = on_nodes[name]
     order = list(on_nodes)
     return tuple(

@@ -233,11 +233,10 @@ def _gpus(plan: Plan, place: RankPlacement | None, report: Report) -> list[Diffe
     wrong = wrong_gpus(per_rank, per_node, given, report["gpus"], report.get("gpu_devices"), cards=cards)
     if wrong is None:
         return []
-    what, by_variable = wrong
     cause = "the others are in the job's control group, or the driver has lost some"
-    if by_variable:
+    if wrong.by_variable:
         cause = "the scheduler, a container or the environment sets it"
-    return [Difference(what=what, cause=cause)]
+    return [Difference(what=wrong.what, cause=cause)]
 
 
 _LIMITS = {"open_files": ("may open", "files", "-n"), "locked_memory": ("may lock", "bytes of memory", "-l")}

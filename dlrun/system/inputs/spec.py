@@ -92,8 +92,8 @@ def _role_on_its_nodes(name: str, role: RoleInputs, inputs: Inputs) -> RoleInput
 
 def _on_its_nodes(loaded: LoadedSite, wanted: Resources) -> LoadedSite:
     """The site with its settings for the partition and the node type of a job."""
-    partition = partition_of(wanted, loaded.site)[0]
-    profile = sites.at(loaded.profile, partition, node_type_of(wanted, loaded.site)[0])
+    partition = partition_of(wanted, loaded.site)
+    profile = sites.at(loaded.profile, partition, node_type_of(wanted, loaded.site))
     return loaded if profile.site is None else replace(loaded, site=profile.site, profile=profile)
 
 
@@ -102,8 +102,7 @@ def topology_for_spec(inputs: Inputs) -> Topology | None:
 
     Raises InvalidFile for an invalid one in the profile.
     """
-    name, _ = node_type_of(inputs.spec.resources, inputs.site)
-    return topology_for_site(inputs.loaded, name)
+    return topology_for_site(inputs.loaded, node_type_of(inputs.spec.resources, inputs.site))
 
 
 def _unknown(framework: str) -> Problem | None:

@@ -132,12 +132,17 @@ def test_walltime_is_the_specs_else_the_partitions():
 
 def test_the_partition_named_else_the_default_else_none():
     where = site(partitions={"a": Partition(), "b": Partition(default=True)})
-    assert partition_of(Resources(partition="a"), where) == ("a", where.partitions["a"])
-    assert partition_of(Resources(), where) == ("b", where.partitions["b"])
-    assert partition_of(Resources(partition="c"), where) == ("c", None)
-    assert partition_of(Resources(), site()) == (None, None)
+    assert partition_of(Resources(partition="a"), where) == "a"
+    assert partition_of(Resources(), where) == "b"
+    assert partition_of(Resources(partition="c"), where) == "c"
+    assert partition_of(Resources(), site()) is None
     found, rules, _ = layout(Resources(), None, where)
-    assert (found.partition_name, rules["partition"]) == ("b", "default-partition")
+    assert (found.partition_name, found.partition, rules["partition"]) == (
+        "b",
+        where.partitions["b"],
+        "default-partition",
+    )
+    assert layout(Resources(partition="c"), None, where)[0].partition is None
 
 
 def test_the_node_type_named_else_the_partitions_else_the_only_one():
@@ -145,11 +150,13 @@ def test_the_node_type_named_else_the_partitions_else_the_only_one():
     where = site(
         partitions={"p": Partition(node_type="two"), "q": Partition()}, node_types={"one": one, "two": two}
     )
-    assert node_type_of(Resources(partition="p"), where) == ("two", two)
-    assert node_type_of(Resources(partition="p", node_type="one"), where) == ("one", one)
-    assert node_type_of(Resources(partition="q"), where) == (None, None)
-    assert node_type_of(Resources(node_type="three"), where) == ("three", None)
-    assert node_type_of(Resources(), site(node_types={"one": one})) == ("one", one)
+    assert node_type_of(Resources(partition="p"), where) == "two"
+    assert node_type_of(Resources(partition="p", node_type="one"), where) == "one"
+    assert node_type_of(Resources(partition="q"), where) is None
+    assert node_type_of(Resources(node_type="three"), where) == "three"
+    assert node_type_of(Resources(), site(node_types={"one": one})) == "one"
+    assert layout(Resources(partition="p"), None, where)[0].node_type is two
+    assert layout(Resources(node_type="three"), None, where)[0].node_type is None
 
 
 def test_what_is_written_keeps_its_place():
