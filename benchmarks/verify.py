@@ -94,7 +94,7 @@ def main() -> None:
             read = time.perf_counter()
             checked = compare_check(plan, found, hosts)
             judged = time.perf_counter()
-            _, rows = table_of(checked)
+            _, *rows = table_of(checked)
             lines = len(rows) + len(grouped(checked))
             ended = time.perf_counter()
             best = min(best, (ended - begun, read - begun, judged - read, lines))

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -232,15 +232,16 @@ def _table(task: PlacementTask, placement: Placement) -> str:
 
     to_file = task.options["output"] is not None
     colour = not to_file and wanted(task.options["color"], sys.stdout, os.environ)
-    cells = _cells(*rows(placement), to_file=to_file)
+    cells = _cells(rows(placement), to_file=to_file)
     return f"{headline(placement)}\n\n{cells}\n\n{blocks(placement, task.start.topology, colour=colour)}"
 
 
-def _cells(titles: Sequence[str], rows: Rows, *, to_file: bool) -> str:
-    """A table: plain text in a file, drawn on a terminal with the columns that fit its width."""
+def _cells(rows: Rows, *, to_file: bool) -> str:
+    """A table with its titles: plain text in a file, drawn on a terminal with the columns that fit its width."""
+    titles, *cells = rows
     if to_file:
-        return table.table(titles, rows)
-    return table.text([Column(title=title, drop=_DROPPED.get(title, 0)) for title in titles], rows)
+        return table.table(titles, cells)
+    return table.text([Column(title=title, drop=_DROPPED.get(title, 0)) for title in titles], cells)
 
 
 def explanation(task: PlacementTask, placement: Placement) -> str:
@@ -306,7 +307,7 @@ def report(task: PlacementTask, placement: Placement) -> str:
     output: Path | None = task.options["output"]
     if output is not None and output.suffix == ".svg":
         return shown.svg(found)
-    cells = _cells(*shown.rows(found), to_file=output is not None)
+    cells = _cells(shown.rows(found), to_file=output is not None)
     return "\n".join([shown.headline(found), "", cells, "", *shown.conclusions(found)]) + "\n"
 
 

@@ -6,13 +6,13 @@ with only NumPy a matrix product; without both, hashing in threads with the stan
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 WARM_UP = 3
 """Untimed steps, which start threads and allocate memory."""
@@ -31,7 +31,8 @@ def main() -> None:
     """Run steps for argv[1] seconds, at most until argv[2] on `time.monotonic` (the same for all processes of a machine), at
     least for `LEAST` seconds; print this rank's samples/s."""
     seconds, end = float(sys.argv[1]), float(sys.argv[2])
-    name, step = _choose()
+    library = "hash" if not find_spec("numpy") else "torch" if find_spec("torch") else "numpy"
+    step = {"torch": _torch_step, "numpy": _numpy_step, "hash": _hash_step}[library]()
     for _ in range(WARM_UP):
         step(True)
     start = time.monotonic()
@@ -40,19 +41,13 @@ def main() -> None:
     while step(time.monotonic() < until):
         steps += 1
     elapsed = time.monotonic() - start
-    sys.stdout.write(json.dumps({"load": name, "rate": steps * BATCH / elapsed}) + "\n")
+    sys.stdout.write(json.dumps({"load": library, "rate": steps * BATCH / elapsed}) + "\n")
     sys.stdout.flush()
     # Not sys.exit: the shutdown of gloo may wait for ranks that have already ended.
     os._exit(0)
 
 
-def _choose() -> tuple[str, Step]:
-    if importlib.util.find_spec("numpy"):
-        return _torch_step() if importlib.util.find_spec("torch") else _numpy_step()
-    return _hash_step()
-
-
-def _torch_step() -> tuple[str, Step]:
+def _torch_step() -> Step:
     import torch
     import torch.distributed as dist
 
@@ -76,7 +71,7 @@ def _torch_step() -> tuple[str, Step]:
             dist.all_reduce(left, op=dist.ReduceOp.MIN)
         return bool(left.item())
 
-    return "torch", step
+    return step
 
 
 @contextmanager
@@ -92,7 +87,7 @@ def _on_communication_cores() -> Iterator[None]:
         os.sched_setaffinity(0, own)
 
 
-def _numpy_step() -> tuple[str, Step]:
+def _numpy_step() -> Step:
     import numpy as np
 
     a = np.random.default_rng(0).random((BATCH * 4, 1024), dtype=np.float32)
@@ -102,10 +97,10 @@ def _numpy_step() -> tuple[str, Step]:
         np.matmul(a, b)
         return has_time
 
-    return "numpy", step
+    return step
 
 
-def _hash_step() -> tuple[str, Step]:
+def _hash_step() -> Step:
     import hashlib
     from concurrent.futures import ThreadPoolExecutor
 
@@ -118,7 +113,7 @@ def _hash_step() -> tuple[str, Step]:
         list(pool.map(lambda _: hashlib.sha256(block).digest(), range(count)))
         return has_time
 
-    return "hash", step
+    return step
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -72,7 +73,8 @@ def measure(
             if command:
                 rate = _timed(placement, job, command)
             else:
-                load, rate = _stepped(placement, job)
+                reports = _stepped(placement, job)
+                load, rate = str(reports[0]["load"]), sum(float(report["rate"]) for report in reports)
             runs[i].append(rate)
             notice(f"round {number + 1} of {ROUNDS}, {candidate.label}: {rate:.4g} a second")
     scores = tuple(Score(candidate=c, runs=tuple(r)) for c, r in zip(found, runs, strict=True))
@@ -89,20 +91,19 @@ def measure(
     return Measurement(scores=scores, keep=best, because=because, load=load, busy=busy)
 
 
-def _stepped(placement: Placement, job: BindingContext) -> tuple[str, float]:
-    """(name of the built-in load, samples/s of all ranks together)."""
+def _stepped(placement: Placement, job: BindingContext) -> list[dict[str, Any]]:
+    """What each rank reports of the built-in load: its name, and samples/s."""
     with runnable_meanwhile(Path(affinity_load.__file__)) as program:
         words = [python(), str(program), str(SECONDS), str(time.monotonic() + PROBE)]
         processes = start_all(placement, job, words, capture=True)
         try:
-            reports = [json.loads(process.communicate(timeout=LONGEST)[0]) for process in processes]
+            return [json.loads(process.communicate(timeout=LONGEST)[0]) for process in processes]
         except (subprocess.TimeoutExpired, ValueError):
             raise OperationFailed(
                 "a rank of the built-in load did not report; its message is above"
             ) from None
         finally:
             end_all(processes)
-    return str(reports[0]["load"]), sum(float(report["rate"]) for report in reports)
 
 
 def _timed(placement: Placement, job: BindingContext, command: Sequence[str]) -> float:

@@ -20,12 +20,14 @@ def headline(report: BindingReport) -> str:
     return f"{report.node}; {report.ranks} ranks"
 
 
-def rows(report: BindingReport) -> tuple[list[str], list[list[str]]]:
-    """The titles, and a row per binding method with the median of each load."""
-    head = ["binding", *(f"{name} ({unit})" for name, unit in report.loads)]
-    return head, [
-        [method.name, *(_cell(report, i, load) for load, _ in report.loads)]
-        for i, method in enumerate(report.methods)
+def rows(report: BindingReport) -> list[list[str]]:
+    """A row of titles, and a row per binding method with the median of each load."""
+    return [
+        ["binding", *(f"{name} ({unit})" for name, unit in report.loads)],
+        *(
+            [method.name, *(_cell(report, i, load) for load, _ in report.loads)]
+            for i, method in enumerate(report.methods)
+        ),
     ]
 
 

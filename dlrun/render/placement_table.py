@@ -9,12 +9,12 @@ from dlrun.model.placement import Placement, RankPlacement
 from dlrun.model.units import many
 
 
-def rows(placement: Placement) -> tuple[list[str], list[list[str]]]:
-    """The titles, and a row per rank, without columns that are empty for all ranks."""
+def rows(placement: Placement) -> list[list[str]]:
+    """A row of titles, and a row per rank, without columns that are empty for all ranks."""
     columns = ["rank", "threads", "cores", "comm", "loader", "memory", "GPUs", "NIC", "spare"]
     cells = [_row(rank) for rank in placement.ranks]
     used = [i for i, name in enumerate(columns) if i < 3 or any(row[i] for row in cells)]
-    return [columns[i] for i in used], [[row[i] or "-" for i in used] for row in cells]
+    return [[row[i] or "-" for i in used] for row in (columns, *cells)]
 
 
 def headline(placement: Placement) -> str:

@@ -367,6 +367,6 @@ def import_(
     from dlrun.site.imports.files import import_files
 
     paths = [Path(name) for name in files]
-    draft, what = import_files(paths, system)
-    head = f"Imported from {what}, {', '.join(path.name for path in paths)}."
+    draft = import_files(paths, system)
+    head = f"Imported from {draft.made_from}, {', '.join(path.name for path in paths)}."
     write_draft(draft, [head], output, force=force, as_json=as_json)

@@ -46,14 +46,15 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
         return
     from dlrun.jobs.queue.cost_text import amount
 
-    header, rows = _table(results, plan.cost.unit if plan.cost else None, spent=_number if as_csv else amount)
+    table = _table(results, plan.cost.unit if plan.cost else None, spent=_number if as_csv else amount)
     if as_csv:
-        echo_data(_csv(header, rows))
+        echo_data(_csv(table))
         return
     from dlrun.terminal.table import Column, show
 
     # Parameters and metrics are what the user asked for: they are never left out.
     drops = {"SECONDS": 3, "NODE-HOURS": 2, "COMMIT": 1}
+    header, *rows = table
     columns = [Column(title=title, state=title == "STATE", drop=drops.get(title, 0)) for title in header]
     show(columns, [[cell or "-" for cell in row] for row in rows])
     for line in _notes(results, plan.cost.unit if plan.cost else None, earlier(found)):
@@ -67,10 +68,8 @@ def _names(results: Sequence[Result]) -> list[str]:
     return list(dict.fromkeys(name for result in results for name in result.metrics))
 
 
-def _table(
-    results: Sequence[Result], unit: str | None, *, spent: Callable[[float], str]
-) -> tuple[list[str], list[list[str]]]:
-    """The header and the cells as text; an unknown value is an empty cell. `spent` writes node-hours and billing units."""
+def _table(results: Sequence[Result], unit: str | None, *, spent: Callable[[float], str]) -> list[list[str]]:
+    """The header and the rows of cells as text; an unknown value is empty. `spent` writes node-hours and billing units."""
     parameters = list(results[0].parameters) if results else []
     names = _names(results)
     header = [*(["POINT"] if parameters else []), *parameters, "STATE", "SECONDS", "NODE-HOURS"]
@@ -81,7 +80,7 @@ def _table(
     for name in names:
         units = dict.fromkeys(r.metrics[name].unit for r in results if name in r.metrics)
         header.append(f"{name} ({'|'.join(units)})" if any(units) else name)
-    rows = []
+    rows = [header]
     for result in results:
         row = [str(result.point)] if parameters else []
         row += [
@@ -95,19 +94,19 @@ def _table(
         row += [result.commit or ""] if has_commits else []
         row += [_number(result.metrics[name].value) if name in result.metrics else "" for name in names]
         rows.append(row)
-    return header, rows
+    return rows
 
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.6g}"
 
 
-def _csv(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _csv(rows: Sequence[Sequence[str]]) -> str:
     import csv
     import io
 
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([header, *rows])
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 

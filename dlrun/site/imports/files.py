@@ -24,8 +24,8 @@ from dlrun.site.profile.yaml_text import ProfileDraft, sources
 from dlrun.system.inputs.text import read_text
 
 
-def import_files(paths: Sequence[Path], system: str | None) -> tuple[ProfileDraft, str]:
-    """(draft of a profile, description of its source); raises Invalid for unknown files."""
+def import_files(paths: Sequence[Path], system: str | None) -> ProfileDraft:
+    """The draft of a profile; raises Invalid for unknown files."""
     try:
         return _import(paths, system)
     except (TypeError, AttributeError, KeyError, ValueError, IndexError, RecursionError) as error:
@@ -36,10 +36,10 @@ def import_files(paths: Sequence[Path], system: str | None) -> tuple[ProfileDraf
         ) from None
 
 
-def _import(paths: Sequence[Path], system: str | None) -> tuple[ProfileDraft, str]:
+def _import(paths: Sequence[Path], system: str | None) -> ProfileDraft:
     texts = {path.name: read_text(path, Layer.SITE) for path in paths}
     if all(is_dump(text) for text in texts.values()):
-        return import_dumps(texts, system), "what the scheduler printed"
+        return import_dumps(texts, system)
     if len(paths) > 1:
         other = next(name for name, text in texts.items() if not is_dump(text))
         raise Invalid(
@@ -48,8 +48,8 @@ def _import(paths: Sequence[Path], system: str | None) -> tuple[ProfileDraft, st
         )
     (name,) = texts
     if is_nextflow(texts[name]):
-        return import_nextflow(texts[name], system or paths[0].stem, name), "a Nextflow configuration"
-    return import_reframe(paths[0], system), "a ReFrame configuration"
+        return import_nextflow(texts[name], system or paths[0].stem, name)
+    return import_reframe(paths[0], system)
 
 
 _SLURM = re.compile(r"^\s*(PartitionName|NodeName)=", re.MULTILINE)
@@ -73,7 +73,8 @@ def import_dumps(texts: Mapping[str, str], name: str | None) -> ProfileDraft:
             help="take them with `scontrol show partition` and `scontrol show node`, or `pbsnodes -a -F json` and `qstat -Qf`",
         )
     draft = detect(name or cluster.name or "mycluster", cluster, CollectedFacts())
-    draft.values["sources"] = sources(f"what the scheduler printed: {', '.join(texts)}")
+    draft.made_from = "what the scheduler printed"
+    draft.values["sources"] = sources(f"{draft.made_from}: {', '.join(texts)}")
     return draft
 
 
@@ -109,10 +110,10 @@ def _pbs(texts: Sequence[str]) -> Cluster:
                 answers[key] |= found.get(key) or {}
         elif _QMGR.search(text):
             manager += text
-    queues, server = _printed(manager)
-    answers["Queue"] = queues | answers["Queue"]
+    printed = _printed(manager)
+    answers["Queue"] = printed["Queue"] | answers["Queue"]
     named = next(iter(answers["Server"]), None)
-    answers["Server"] = answers["Server"] or {"": server}
+    answers["Server"] = answers["Server"] or printed["Server"]
     server_text, queue_text, node_text = (
         json.dumps({key: answers[key]}) for key in ("Server", "Queue", "nodes")
     )
@@ -132,8 +133,8 @@ def _of_pbs(text: str) -> dict[str, Any]:
     )
 
 
-def _printed(manager: str) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """(queues, server) of `qmgr -c "print server"`, in the structure of PBS's JSON."""
+def _printed(manager: str) -> dict[str, dict[str, Any]]:
+    """The queues and the server of `qmgr -c "print server"`, in the structure of PBS's JSON."""
     queues: dict[str, dict[str, Any]] = {}
     server: dict[str, Any] = {}
     for kind, what, value in _QMGR.findall(manager):
@@ -144,4 +145,4 @@ def _printed(manager: str) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
             found.setdefault(outer, {})[inner] = value.strip()
         else:
             found[outer] = value.strip()
-    return queues, server
+    return {"Queue": queues, "Server": {"": server}}

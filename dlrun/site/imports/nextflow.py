@@ -65,7 +65,7 @@ def import_nextflow(text: str, name: str, file: str) -> ProfileDraft:
     values["sources"] = sources(
         f"Nextflow configuration {file}", "imported; limits are those of a pipeline's jobs"
     )
-    draft = ProfileDraft(values=values)
+    draft = ProfileDraft(values=values, made_from="a Nextflow configuration")
     draft.unseen.append(
         "GPUs, NUMA nodes, fabric, node-local storage: such a configuration does not describe them"
     )

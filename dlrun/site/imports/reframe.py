@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlrun import backends
 from dlrun.errors import Invalid
@@ -26,7 +27,8 @@ _LAUNCHERS = {
 
 def import_reframe(path: Path, system: str | None) -> ProfileDraft:
     """The draft of one system; raises Invalid for an unknown system, or several without a choice."""
-    systems, notes = _systems(read_text(path, Layer.SITE), path)
+    read = _read(read_text(path, Layer.SITE), path)
+    systems = _systems(read.data, path)
     names = [str(one.get("name")) for one in systems]
     if system is None and len(systems) == 1:
         found = systems[0]
@@ -40,17 +42,12 @@ def import_reframe(path: Path, system: str | None) -> ProfileDraft:
             message, help=f"the nearest is `{near}`" if near else f"name one with `--system`: {listed}"
         )
     draft = _draft(found, path)
-    draft.unseen += notes
+    draft.unseen += read.notes
     return draft
 
 
-def _systems(text: str, path: Path) -> tuple[list[Mapping[str, Any]], list[str]]:
-    """(systems of a file, notes about skipped lines)."""
-    notes: list[str] = []
-    try:
-        data = json.loads(text)
-    except ValueError:
-        data, notes = _literal(text, path)
+def _systems(data: Any, path: Path) -> list[Mapping[str, Any]]:
+    """The systems of a configuration; raises Invalid without one."""
     systems = data.get("systems") if isinstance(data, dict) else None
     if systems is None and isinstance(data, dict) and data.get("partitions"):
         systems = [{"name": path.stem, **data}]  # a part of a configuration, for one system
@@ -63,15 +60,24 @@ def _systems(text: str, path: Path) -> tuple[list[Mapping[str, Any]], list[str]]
         raise Invalid(
             f"`{path}` describes no system", help="a ReFrame configuration has `systems:`, each with a `name`"
         )
-    return found, notes
+    return found
 
 
 _NAMES = ("site_configuration", "base_config", "config")
 """Variable names of a configuration, or of one system in a file of its own."""
 
 
-def _literal(text: str, path: Path) -> tuple[Any, list[str]]:
-    """(literal part of `site_configuration`, notes about skipped lines); raises Invalid without one."""
+class _Read(NamedTuple):
+    """A configuration, and notes about lines that were skipped."""
+
+    data: Any
+    notes: list[str]
+
+
+def _read(text: str, path: Path) -> _Read:
+    """The configuration in a text of JSON, or the literal part of `site_configuration`; raises Invalid without one."""
+    with suppress(ValueError):
+        return _Read(json.loads(text), [])
     try:
         found = literals.read(text)
     except ValueError as error:
@@ -82,7 +88,7 @@ def _literal(text: str, path: Path) -> tuple[Any, list[str]]:
     for name in _NAMES:
         data = found.values.get(name)
         if isinstance(data, dict) and (data.get("systems") or data.get("partitions")):
-            return data, [note for _, note in sorted(found.notes.items())]
+            return _Read(data, [note for _, note in sorted(found.notes.items())])
     raise Invalid(
         f"`{path}` has no `site_configuration` whose systems are written out",
         help="let ReFrame itself print it: `reframe -C FILE --show-config > config.json`",
@@ -124,7 +130,7 @@ def _draft(system: Mapping[str, Any], path: Path) -> ProfileDraft:
     values["node_types"] = {str(p["name"]): _node_type(p) for p in mine}
     values["rendezvous"] = {"address": "hostname"}
     values["sources"] = sources(f"ReFrame configuration {path.name}", "imported; check every value")
-    draft = ProfileDraft(values=values)
+    draft = ProfileDraft(values=values, made_from="a ReFrame configuration")
     draft.unseen += ["limits of partitions, fabric, memory, NUMA nodes: ReFrame does not describe them"]
     draft.unseen += [f"host names by regular expression: {h}" for h in hosts if h not in plain]
     draft.unseen += [

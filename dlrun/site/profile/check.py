@@ -58,7 +58,14 @@ def check_profile(name: str, here: Machine | None = None, today: date | None = N
     proved: tuple[Proof, ...] = ()
     if profile.site is not None:
         loaded = LoadedSite(site=profile.site, profile=profile, path=path, because="")
-        built, faults = _topologies(loaded)
+        built: dict[str, Topology] = {}
+        faults: list[Problem] = []
+        for kind in profile.site.node_types:
+            try:
+                if (node := topology_for_site(loaded, kind)) is not None:
+                    built[kind] = node
+            except InvalidFile as error:
+                faults += error.problems
         proved = proofs(loaded, here)
         problems += [
             *_backends(profile.site, profile.origins),
@@ -106,19 +113,6 @@ def _backends(site: Site, origins: Mapping[str, Origin]) -> Iterator[Problem]:
             yield Problem(
                 message=error.message, help=error.help or "", origin=origins.get(key), width=len(name)
             )
-
-
-def _topologies(loaded: LoadedSite) -> tuple[dict[str, Topology], list[Problem]]:
-    """(node type -> topology, problems of the others)."""
-    built: dict[str, Topology] = {}
-    problems: list[Problem] = []
-    for name in loaded.site.node_types:
-        try:
-            if (node := topology_for_site(loaded, name)) is not None:
-                built[name] = node
-        except InvalidFile as error:
-            problems += error.problems
-    return built, problems
 
 
 def proof_lines(of: Sequence[Proof]) -> Iterator[str]:

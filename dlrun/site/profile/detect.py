@@ -213,12 +213,12 @@ def _network_and_disks(seen: CollectedFacts, draft: ProfileDraft) -> None:
     if not seen.nodes:
         draft.unseen.append("fabric, node-local storage, shared file systems: no compute node was probed")
         return
-    answers = [(facts, *site_node.fabric(facts)) for facts in seen.nodes.values()]
-    facts, fabric, comment = max(answers, key=lambda one: (bool(one[1]), one[1].get("name") != "ethernet"))
-    if fabric:
-        draft.values["fabric"] = fabric
-        if comment:
-            draft.comments["fabric"] = comment
+    answers = [(facts, site_node.fabric(facts)) for facts in seen.nodes.values()]
+    facts, fabric = max(answers, key=lambda one: (bool(one[1].value), one[1].value.get("name") != "ethernet"))
+    if fabric.value:
+        draft.values["fabric"] = fabric.value
+        if fabric.comment:
+            draft.comments["fabric"] = fabric.comment
     else:
         draft.unseen.append(f"fabric: {facts.host} has no interface that is up")
     storage = site_node.storage(facts)

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlrun import backends
 from dlrun.config.topology.sysfs import read_sysfs
@@ -95,8 +95,15 @@ def interfaces(facts: NodeFacts) -> tuple[str, ...]:
     return tuple(sorted(n for n, state in states.items() if state != "down" and not n.startswith(skip)))
 
 
-def fabric(facts: NodeFacts) -> tuple[dict[str, Any], str]:
-    """(value of the profile's `fabric`, comment if it is a guess); both empty if unknown."""
+class DetectedFabric(NamedTuple):
+    """The value of a profile's `fabric`, with a comment if it is a guess."""
+
+    value: dict[str, Any]
+    comment: str = ""
+
+
+def fabric(facts: NodeFacts) -> DetectedFabric:
+    """The fabric of a node; empty if unknown."""
     names = interfaces(facts)
     devices = {p.split("/")[3] for p in facts.tree if p.startswith("sys/class/infiniband/")}
     layers = {
@@ -112,22 +119,22 @@ def fabric(facts: NodeFacts) -> tuple[dict[str, Any], str]:
     if any(re.match(r"hs[in]\d", name) for name in names) or any(
         p.startswith("sys/class/cxi/") for p in facts.tree
     ):
-        return on("slingshot", r"hs[in]\d"), ""
+        return DetectedFabric(on("slingshot", r"hs[in]\d"))
     if any(name.startswith("hfi1_") for name in devices):
-        return on("omni-path", r"ib|opa"), ""
+        return DetectedFabric(on("omni-path", r"ib|opa"))
     drivers = {
         text.rsplit("/", 1)[-1] for path, text in facts.tree.items() if path.endswith("/device/driver")
     }
     if any(name.startswith("efa") for name in devices) or "efa" in drivers:
-        return on("efa", r"e(n|th)"), ""
+        return DetectedFabric(on("efa", r"e(n|th)"))
     if layers:
-        return on("infiniband", r"ib"), ""
+        return DetectedFabric(on("infiniband", r"ib"))
     if not names:
-        return {}, ""
+        return DetectedFabric({})
     comment = f"Taken for Ethernet: the interfaces are {', '.join(names)}."
     if devices:
         comment += f"\n{', '.join(sorted(devices))} can do RDMA over it: write `roce` if your network is set up for that."
-    return {"name": "ethernet", "interfaces": [names[0]]}, comment
+    return DetectedFabric({"name": "ethernet", "interfaces": [names[0]]}, comment)
 
 
 def storage(facts: NodeFacts) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from dlrun.model.text import digits
 from dlrun.site.profile.facts import Cluster, Nodes, Queue, kind_name, whole_number
 
 _UNLIMITED = {"UNLIMITED", "NONE", "", "N/A", "(null)"}
+_GPUS = re.compile(r"(?:^|,)gpu:(?:([A-Za-z][\w.-]*):)?(\d+)")
+"""Kind and number of GPUs in a `Gres`, such as `gpu:a100:4(S:0-1),tmp:1`."""
 
 
 def config(text: str) -> dict[str, str]:
@@ -128,7 +130,7 @@ def _kinds(nodes: Iterable[Mapping[str, str]]) -> list[Nodes]:
     kinds: list[Nodes] = []
     for alike in found.values():
         first = alike[0]
-        gpus, kind = _gpus(first.get("Gres", ""))
+        gpus = _GPUS.findall(first.get("Gres", ""))
         kinds.append(
             Nodes(
                 name=kind_name(first["NodeName"], kinds),
@@ -138,8 +140,8 @@ def _kinds(nodes: Iterable[Mapping[str, str]]) -> list[Nodes]:
                 smt=whole_number(first.get("ThreadsPerCore")) or 1,
                 cpus=whole_number(first.get("CPUTot")),
                 memory_mib=whole_number(first.get("RealMemory")) or 0,
-                gpus=gpus,
-                gpu_type=kind,
+                gpus=sum(int(count) for _, count in gpus),
+                gpu_type=next((kind for kind, _ in gpus if kind), None),
                 reserved=first.get("CPUSpecList", "").replace("(null)", ""),
                 features=tuple(
                     f for f in first.get("AvailableFeatures", "(null)").split(",") if f not in ("", "(null)")
@@ -157,9 +159,3 @@ def _ready(node: Mapping[str, str]) -> bool:
     return node.get("State", "IDLE").split("+")[0].rstrip("*~#%$@") == "IDLE" and "DRAIN" not in node.get(
         "State", ""
     )
-
-
-def _gpus(gres: str) -> tuple[int, str | None]:
-    """`gpu:a100:4(S:0-1),tmp:1` -> (4, "a100")."""
-    found = re.findall(r"(?:^|,)gpu:(?:([A-Za-z][\w.-]*):)?(\d+)", gres)
-    return sum(int(count) for _, count in found), next((kind for kind, _ in found if kind), None)

@@ -15,7 +15,8 @@ from dlrun.model.text import visible
 class ProfileDraft:
     """A draft profile: nested values, comments by dotted path, facts not detected.
 
-    aside: unused facts of a login node; files: name -> text of further files next to the profile.
+    aside: unused facts of a login node; files: name -> text of further files next to the profile;
+    made_from: the kind of files that it was imported from.
     """
 
     values: dict[str, Any]
@@ -23,6 +24,7 @@ class ProfileDraft:
     unseen: list[str] = field(default_factory=list)
     aside: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
+    made_from: str = ""
 
 
 _LONGEST = 255
@@ -37,7 +39,8 @@ def sources(cite: str, note: str = "") -> list[dict[str, str]]:
 
 def profile_yaml(draft: ProfileDraft, head: Sequence[str] = ()) -> str:
     """The profile as YAML, with the facts not detected at its end; head: comment lines."""
-    values, dropped = _with_short_names(draft.values)
+    dropped: list[str] = []
+    values = _with_short_names(draft.values, dropped)
     lines = [*(f"# {line}" for line in head), *block(values, draft.comments)]
     unseen = [*draft.unseen, *dropped]
     if unseen:
@@ -48,20 +51,17 @@ def profile_yaml(draft: ProfileDraft, head: Sequence[str] = ()) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _with_short_names(values: Any) -> tuple[Any, list[str]]:
-    """Values without the entries whose names are too long for a key of YAML, and a line for each of those."""
-    dropped: list[str] = []
-
-    def kept(value: Any) -> Any:
-        if isinstance(value, list):
-            return [kept(item) for item in value]
-        if not isinstance(value, dict):
-            return value
-        dropped.extend(
-            f"what is called `{name[:20]}…`, a name of {len(name)} characters"
-            for name in value
-            if len(str(name)) > _LONGEST
-        )
-        return {name: kept(item) for name, item in value.items() if len(str(name)) <= _LONGEST}
-
-    return kept(values), dropped
+def _with_short_names(value: Any, dropped: list[str]) -> Any:
+    """A value without the entries whose names are too long for a key of YAML; adds a line to `dropped` for each of those."""
+    if isinstance(value, list):
+        return [_with_short_names(item, dropped) for item in value]
+    if not isinstance(value, dict):
+        return value
+    dropped.extend(
+        f"what is called `{name[:20]}…`, a name of {len(name)} characters"
+        for name in value
+        if len(str(name)) > _LONGEST
+    )
+    return {
+        name: _with_short_names(item, dropped) for name, item in value.items() if len(str(name)) <= _LONGEST
+    }

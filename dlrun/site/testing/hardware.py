@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from dlrun.config.topology.shorten import shorten
 from dlrun.model.site import NodeType
@@ -90,28 +91,36 @@ def _cores(key: str, kind: NodeType, planned: Topology, seen: Topology, node: No
         yield Fact(key=its, verdict="differs", seen=observed, where=node.host, line=line)
 
 
-def _gpus_there(seen: Topology | None, node: NodeAnswers, live: Nodes | None) -> tuple[int, str]:
-    """How many GPUs a node has, and what reports it: the node, or the scheduler where the node shows none."""
+class _Gpus(NamedTuple):
+    """The number of GPUs of a node, and what reports it, as text."""
+
+    number: int
+    observed: str
+
+
+def _gpus_there(seen: Topology | None, node: NodeAnswers, live: Nodes | None) -> _Gpus:
+    """The number of GPUs by the node, or by the scheduler where the node shows none."""
     devices = node.rest.get("gpu_devices")
     count = (len(seen.gpus) if seen is not None else 0) or (devices[-1] if devices else 0)
-    return (live.gpus, "the scheduler") if not count and live is not None else (count, "the node")
+    if not count and live is not None:
+        return _Gpus(live.gpus, f"the scheduler has {many(live.gpus, 'GPU')}")
+    return _Gpus(count, f"the node has {many(count, 'GPU')}")
 
 
 def _number_of_gpus(key: str, stated: int, node: NodeAnswers, live: Nodes | None) -> Fact:
     """The number of GPUs of a node type whose cores the profile does not describe."""
-    count, by = _gpus_there(node.facts.topology, node, live)
-    observed = f"{by} has {many(count, 'GPU')}"
-    if count == stated:
-        return Fact(key=key, verdict="holds", seen=observed, where=node.host)
-    return Fact(key=key, verdict="differs", seen=observed, where=node.host, line=f"gpus: {count}")
+    gpus = _gpus_there(node.facts.topology, node, live)
+    if gpus.number == stated:
+        return Fact(key=key, verdict="holds", seen=gpus.observed, where=node.host)
+    return Fact(key=key, verdict="differs", seen=gpus.observed, where=node.host, line=f"gpus: {gpus.number}")
 
 
 def _gpus(
     key: str, kind: NodeType, planned: Topology, seen: Topology, node: NodeAnswers, live: Nodes | None
 ) -> Iterator[Fact]:
-    count, by = _gpus_there(seen, node, live)
+    gpus = _gpus_there(seen, node, live)
+    count, observed = gpus.number, gpus.observed
     its = f"{key}.gpus.count" if kind.topology is not None and kind.topology.gpus is not None else key
-    observed = f"{by} has {many(count, 'GPU')}"
     if len(planned.gpus) != count:
         line = f"count: {count}" if its.endswith("count") else f"gpus: {{count: {count}}}"
         yield Fact(key=its, verdict="differs", seen=observed, where=node.host, line=line)

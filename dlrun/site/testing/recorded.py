@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
+from typing import NamedTuple
 
 from dlrun.config.nodes import MapNode, Node
 from dlrun.errors import OperationFailed
@@ -32,12 +33,12 @@ def record(
     """
     here, path = here or Machine(), tested.loaded.path
     day = (today or date.today()).isoformat()  # noqa: DTZ011
-    found, wrong = measurements(tested, day)
+    new = measurements(tested, day)
     before = read(path, here)
-    if not found and not wrong & before.keys():
+    if not new.holding and not new.differing & before.keys():
         return None
-    kept = {key: one for key, one in before.items() if key not in wrong}
-    text = to_text(tested.loaded.site.name, {**kept, **found})
+    kept = {key: one for key, one in before.items() if key not in new.differing}
+    text = to_text(tested.loaded.site.name, {**kept, **new.holding})
     beside, own = places(path, here)
     for place in (own,) if is_shipped(path) else (beside, own):
         try:
@@ -46,14 +47,21 @@ def record(
         except (OperationFailed, OSError):
             continue
         shown = f"`dlrun site check {path}`, `dlrun plan` and `dlrun explain` show them"
-        notice(f"recorded {many(len(found), 'value')} in {place}: {shown}")
+        notice(f"recorded {many(len(new.holding), 'value')} in {place}: {shown}")
         return place
     notice(f"the values that hold were not recorded: neither {beside} nor {own} can be written")
     return None
 
 
-def measurements(tested: Verdicts, day: str) -> tuple[dict[str, Measurement], set[str]]:
-    """(key -> measurement of the values that hold, the keys that differ)."""
+class Measured(NamedTuple):
+    """The measurements of the values that hold, by key, and the keys of those that differ."""
+
+    holding: dict[str, Measurement]
+    differing: set[str]
+
+
+def measurements(tested: Verdicts, day: str) -> Measured:
+    """The measurements of the values that were tested."""
     root = tested.loaded.profile.root
     given = _by_place(root) if root is not None else {}
     found: dict[str, Measurement] = {}
@@ -68,7 +76,7 @@ def measurements(tested: Verdicts, day: str) -> tuple[dict[str, Measurement], se
         elif fact.verdict == "holds" and fact.key.endswith(key.rpartition(".")[2]):
             seen = " / ".join(line.strip() for line in fact.seen.splitlines() if line.strip())
             found[key] = Measurement(value=value_text(node), seen=seen, by=_by(fact, tested), date=day)
-    return {key: one for key, one in found.items() if key not in wrong}, wrong
+    return Measured({key: one for key, one in found.items() if key not in wrong}, wrong)
 
 
 def _by_place(root: MapNode) -> Mapping[Origin, tuple[str, Node]]:

@@ -33,7 +33,7 @@ def _network(site: Site, node: NodeAnswers) -> Iterator[Fact]:
         key = "fabric.interfaces"
         if missing:
             right = [name for name in site.fabric.interfaces if name in up]
-            right = right or site_node.fabric(node.facts)[0].get("interfaces") or list(up[:1])
+            right = right or site_node.fabric(node.facts).value.get("interfaces") or list(up[:1])
             observed = f"no interface {', '.join(missing)} is up; {listed}"
             better = f"interfaces: [{', '.join(right)}]"
             yield Fact(key=key, verdict="differs", seen=observed, where=node.host, line=better)
@@ -57,7 +57,7 @@ def _network(site: Site, node: NodeAnswers) -> Iterator[Fact]:
 
 
 def _fabric(stated: str, node: NodeAnswers) -> Iterator[Fact]:
-    seen = site_node.fabric(node.facts)[0].get("name")
+    seen = site_node.fabric(node.facts).value.get("name")
     key = "fabric.name"
     devices = sorted({p.split("/")[3] for p in node.facts.tree if p.startswith("sys/class/infiniband/")})
     if seen is None:

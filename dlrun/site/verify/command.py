@@ -49,7 +49,7 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_
     from dlrun.site.verify.report import grouped
     from dlrun.terminal.table import Column, show
 
-    header, rows = table_of(done.ranks)
+    header, *rows = table_of(done.ranks)
     drops = {"MEMORY": 3, "LIBRARY": 1, "1 MIB TO RANK 0": 2}
     show([Column(title=title, state=title == "VERDICT", drop=drops.get(title, 0)) for title in header], rows)
     from dlrun.jobs.records.divisions import divisions
@@ -66,7 +66,7 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_
     return 1 if wrong else 0
 
 
-def table_of(ranks: Sequence[Checked]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def table_of(ranks: Sequence[Checked]) -> list[tuple[str, ...]]:
     """Header and rows; there are columns for GPUs and adapters if the plan has any."""
     from dlrun.model.cpuset import format_list
 
@@ -75,7 +75,7 @@ def table_of(ranks: Sequence[Checked]) -> tuple[tuple[str, ...], list[tuple[str,
     header = ["RANK", "HOST", "CPUS", "MEMORY"]
     header += ["GPUS"] * with_gpus + ["ADAPTER"] * with_nics
     header += ["1 MIB TO RANK 0", "LIBRARY", "VERDICT"]
-    rows = []
+    rows: list[tuple[str, ...]] = [tuple(header)]
     for one in ranks:
         middle = [_gpus(one)] * with_gpus + [_adapter(one)] * with_nics
         verdict = "differs" if one.differences else "as planned"
@@ -84,7 +84,7 @@ def table_of(ranks: Sequence[Checked]) -> tuple[tuple[str, ...], list[tuple[str,
             continue
         start = (str(one.rank), its["host"], format_list(its["mask"]), its["memory"] or "-")
         rows.append((*start, *middle, _trip(its), _library(its), verdict))
-    return tuple(header), rows
+    return rows
 
 
 def _gpus(one: Checked) -> str:

@@ -31,7 +31,7 @@ MACHINES = sorted(path.stem for path in FOLDER.glob("*.json"))
 
 def test_table_shows_only_columns_with_something_in_them():
     node = topology("stampede2")
-    titles, cells = rows(place(node, PlacementRequest(ranks_per_node=2, comm_cores=2)))
+    titles, *cells = rows(place(node, PlacementRequest(ranks_per_node=2, comm_cores=2)))
     assert titles == ["rank", "threads", "cores", "comm", "memory"]
     assert cells[0] == ["0", "22", "0-36:2,40,44,46", "38,42", "strict 0"]
 

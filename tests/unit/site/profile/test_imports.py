@@ -92,7 +92,7 @@ def imported(tmp_path, system=None, **files):
         stem, _, suffix = name.rpartition("_")
         paths.append(tmp_path / f"{stem}.{suffix}")
         paths[-1].write_text(text)
-    draft, _ = import_files(paths, system)
+    draft = import_files(paths, system)
     target = tmp_path / f"{draft.values['name']}.yaml"
     target.write_text(profile_yaml(draft))
     assert not [p.message for p in check_profile(str(target)).problems if not p.warning]

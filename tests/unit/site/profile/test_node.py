@@ -138,9 +138,9 @@ def test_other_text_is_no_facts(text):
     ],
 )
 def test_the_fabric_is_told_by_adapters_and_interfaces(files, expected, hint):
-    found, comment = site_node.fabric(facts({**tree(), **files}))
-    assert found == expected
-    assert hint in comment
+    found = site_node.fabric(facts({**tree(), **files}))
+    assert found.value == expected
+    assert hint in found.comment
 
 
 def disk(path, kind="xfs", *, free=900, shared=False, rotational=False):
