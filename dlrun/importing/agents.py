@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dlrun.importing.options import Option, launchers as known, read
 from dlrun.importing.statement import Form
@@ -68,22 +69,23 @@ def read_agent(words: tuple[Word, ...], values: Values) -> Agent | None:
         and not words[2].lead.startswith("-")
     ):
         prefix, words = words[:2], words[2:]
-    name, arguments, python = agent_of(words)
-    if name is None:
+    call = agent_of(words)
+    if call is None:
         return None
+    name = call.name
     framework, table = known.AGENTS[name]
     agent = Agent(name, framework, words, in_shell=in_shell)
-    options, rest, unknown = read(expanded(arguments, values), table)
+    given = read(expanded(call.arguments, values), table)
     unset = any(
-        _may_vanish(word, values) for o in options for word in o.values if "=" not in o.text.split()[0]
+        _may_vanish(word, values) for o in given.options for word in o.values if "=" not in o.text.split()[0]
     )
-    if because := _unread(name, words, rest, unknown, unset=unset):
+    if because := _unread(name, words, given.rest, given.unknown, unset=unset):
         agent.refuse(because)
         return agent
     legacy = any(w.literal == "torch.distributed.launch" for w in words[:4])
-    _READERS[name](agent, options, rest, legacy)
-    if agent.words and program(agent.words[0]) == "python" and python:
-        agent.words = (*python, *agent.words[1:])
+    _READERS[name](agent, given.options, given.rest, legacy)
+    if agent.words and program(agent.words[0]) == "python" and call.python:
+        agent.words = (*call.python, *agent.words[1:])
     agent.words = (*prefix, *agent.words)
     if in_shell and any(name in values.unknown for word in agent.words for name in word.names):
         # The text of an unknown value becomes shell text, which may be more than one word.
@@ -124,11 +126,19 @@ _SET = re.compile(
 """Variables that a job always has, or that the launcher sets."""
 
 
-def agent_of(words: tuple[Word, ...]) -> tuple[str | None, tuple[Word, ...], tuple[Word, ...]]:
-    """The agent's name, its arguments, and the Python that runs it as a module; name None if it is not an agent."""
+class AgentCall(NamedTuple):
+    """The agent's name, its arguments, and the Python that runs it as a module."""
+
+    name: str
+    arguments: tuple[Word, ...]
+    python: tuple[Word, ...]
+
+
+def agent_of(words: tuple[Word, ...]) -> AgentCall | None:
+    """The command as a call of an agent; None if it is not one."""
     first = program(words[0]) if words else ""
     if first in known.AGENTS and (first != "accelerate" or (len(words) > 1 and words[1].literal == "launch")):
-        return first, words[2 if first == "accelerate" else 1 :], ()
+        return AgentCall(first, words[2 if first == "accelerate" else 1 :], ())
     if _PYTHON.fullmatch(first):
         place = 1
         while place < len(words) and words[place].literal in {"-u", "-O", "-B", "-s", "-I", "-E"}:
@@ -137,8 +147,8 @@ def agent_of(words: tuple[Word, ...]) -> tuple[str | None, tuple[Word, ...], tup
             words[place + 1].literal or "" if place + 1 < len(words) and words[place].literal == "-m" else ""
         )
         if module in known.AGENT_MODULES:
-            return known.AGENT_MODULES[module], words[place + 2 :], words[:1]
-    return None, (), ()
+            return AgentCall(known.AGENT_MODULES[module], words[place + 2 :], words[:1])
+    return None
 
 
 def mentions_agent(words: tuple[Word, ...]) -> bool:

@@ -34,10 +34,15 @@ def of_colons(
     parts: list[Part] = []
     first = 0
     for group in _groups(words):
-        options, rest, unknown = read(group, table)
-        numbers = [option.value or "" for option in options if counts.get(option.name) == "tasks"]
-        program = _literals(rest, known)
-        if unknown is not None or program is None or (parts and len(options) > 1) or len(numbers) != 1:
+        call = read(group, table)
+        numbers = [option.value or "" for option in call.options if counts.get(option.name) == "tasks"]
+        program = _literals(call.rest, known)
+        if (
+            call.unknown is not None
+            or program is None
+            or (parts and len(call.options) > 1)
+            or len(numbers) != 1
+        ):
             return None
         if not re.fullmatch(r"[1-9]\d{0,2}", numbers[0]):
             return None

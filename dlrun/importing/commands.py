@@ -130,9 +130,9 @@ def role_of(command: Statement, values: Values) -> Role:
     ):
         launch = decompose(command.line, words, values)
         return Role.HELPER if is_helper(launch.words) else Role.LAUNCH
-    if agent_of(words)[0] is not None:
+    if agent_of(words) is not None:
         return Role.AGENT
-    if len(words) > 2 and first in launch_options.PREFIXES and agent_of(words[2:])[0] is not None:
+    if len(words) > 2 and first in launch_options.PREFIXES and agent_of(words[2:]) is not None:
         return Role.AGENT
     if first and _RUNS.fullmatch(first) and not prints(command) and not _installs(words):
         return Role.PROGRAM

@@ -86,12 +86,12 @@ def decompose(line: int, words: tuple[Word, ...], values: Values) -> Launch:
 
 def _spawned(launch: Launch) -> None:
     """Take pbsdsh off: it starts a program for each line of the node file, in an environment of its own."""
-    options, rest, unknown = read(launch.words[1:], known.PBSDSH)
-    names = {option.name for option in options}
-    if unknown is not None:
-        launch.checks.append((unknown, "not an option of pbsdsh that dlrun knows"))
+    call = read(launch.words[1:], known.PBSDSH)
+    names = {option.name for option in call.options}
+    if call.unknown is not None:
+        launch.checks.append((call.unknown, "not an option of pbsdsh that dlrun knows"))
     launch.launchers.append("pbsdsh")
-    launch.words = rest
+    launch.words = call.rest
     if "u" in names:
         launch.counts["tasks_per_node"] = 1
     if names & {"n", "c", "h"}:
@@ -156,20 +156,20 @@ def _launcher(name: str, launch: Launch, words: tuple[Word, ...], values: Values
     kind = name if name in known.COUNTS else ""
     if table is known.MPI:
         words = _joined_env(words)
-    options, rest, unknown = read(words, table)
-    if unknown is not None:
-        launch.checks.append((unknown, f"not an option of {name} that dlrun knows"))
-    for option in options:
+    call = read(words, table)
+    if call.unknown is not None:
+        launch.checks.append((call.unknown, f"not an option of {name} that dlrun knows"))
+    for option in call.options:
         _launcher_option(kind, option, launch)
-    launch.words = rest
-    if any(option.name == "multi-prog" for option in options):
-        known_text = values.files.get(rest[0].literal or "") if len(rest) == 1 else None
+    launch.words = call.rest
+    if any(option.name == "multi-prog" for option in call.options):
+        known_text = values.files.get(call.rest[0].literal or "") if len(call.rest) == 1 else None
         parts = by_rank.of_file(known_text) if known_text is not None else None
         if not _by_rank(launch, parts, of_srun=True):
             launch.checks.append(
                 ("--multi-prog", "the programs of its file are not in the script, or not understood")
             )
-    elif table is known.MPI and any(word.literal == ":" for word in rest):
+    elif table is known.MPI and any(word.literal == ":" for word in call.rest):
         one_by_one = not launch.variables and "tasks_per_node" not in launch.counts
         _by_rank(
             launch, by_rank.of_colons(words, table, known.COUNTS[kind], values.words) if one_by_one else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from dlrun.importing.commands import ends, harmless, prints
 from dlrun.importing.draft import SpecDraft
@@ -87,6 +88,8 @@ class Copies:
     """Directories that exist, by the script."""
     directories: list[tuple[Statement, list[Path]]] = field(default_factory=list)
     """Statements that make directories on the node, and these."""
+    words: tuple[Word, ...] = ()
+    """The words of the command, which name the paths as the spec does."""
 
     def marked(self, word: Word) -> Word:
         """The word with `{{ data.NAME }}` or `{{ results }}` in place of a local path."""
@@ -112,8 +115,8 @@ def converted(
     words: Sequence[Word],
     start: Values,
     values: Values,
-) -> tuple[Copies, tuple[Word, ...]] | None:
-    """The copies and the command's words, if all of the script's can be converted; None if it has none, or one cannot."""
+) -> Copies | None:
+    """The copies and the command with them, if all of the script's can be converted; None if it has none, or one cannot."""
     copies, here = Copies(), start.copy()
     for statement in before:
         for part in _parts(statement):
@@ -152,7 +155,8 @@ def converted(
         return None
     given = tuple(text_word(f"{name}={value}") for name, value in copies.variables.items())
     # A spec's variables are set before the paths of its data are known: the command sets these.
-    return copies, (text_word("env"), *given, *marked) if given else marked
+    copies.words = (text_word("env"), *given, *marked) if given else marked
+    return copies
 
 
 _LOCAL_NAME = re.compile(rf"\$\{{?(?:{'|'.join(sorted(NAMES))})\b")
@@ -180,8 +184,15 @@ def _parts(statement: Statement) -> Iterator[Statement]:
         yield statement
 
 
-def _command(statement: Statement, values: Values) -> tuple[str, list[Word]] | None:
-    """Program and arguments of a plain command, also of one that srun starts once on each node; None if it is another."""
+class _Command(NamedTuple):
+    """A program and the paths that are its arguments."""
+
+    program: str
+    paths: list[Path]
+
+
+def _command(statement: Statement, values: Values) -> _Command | None:
+    """A plain command, also one that srun starts once on each node; None if it is another, or has no paths alone."""
     if (
         statement.form is not Form.COMMAND or statement.background or statement.assignments or not statement.words
         or not all(map(harmless, statement.redirections))
@@ -198,21 +209,23 @@ def _command(statement: Statement, values: Values) -> tuple[str, list[Word]] | N
         return None  # the script's own shell copies on the first node only
     unpacked = unpacking(words)
     if unpacked is not None:
-        return words[0].literal or "", [unpacked.archive, unpacked.directory]
-    name, options = words[0].literal or "", _OPTIONS.get(words[0].literal or "")
-    flags = [w for w in words[1:] if w.lead.startswith("-")]
-    if options is None or not all(options.fullmatch(w.literal or "") for w in flags):
-        return None
-    return name, [w for w in words[1:] if not w.lead.startswith("-")]
+        named = [unpacked.archive, unpacked.directory]
+    else:
+        options = _OPTIONS.get(words[0].literal or "")
+        flags = [w for w in words[1:] if w.lead.startswith("-")]
+        if options is None or not all(options.fullmatch(w.literal or "") for w in flags):
+            return None
+        named = [w for w in words[1:] if not w.lead.startswith("-")]
+    paths = [path for word in named if (path := _path(word, values)) is not None]
+    return _Command(words[0].literal or "", paths) if paths and len(paths) == len(named) else None
 
 
 def _to_node(statement: Statement, values: Values, copies: Copies, draft: SpecDraft) -> None:
     """Note a copy to node-local storage, or a directory that is made there."""
-    found = _command(statement, values)
-    paths = [_path(word, values) for word in found[1]] if found else []
-    if found is None or not paths or None in paths:
+    command = _command(statement, values)
+    if command is None:
         return
-    program, known = found[0], [p for p in paths if p is not None]
+    program, known = command.program, command.paths
     if program == "mkdir":
         copies.folders |= {p.text for p in known}
         copies.directories.append((statement, known))
@@ -270,11 +283,10 @@ def _trap(statement: Statement, values: Values, copies: Copies) -> None:
 
 def _back(statement: Statement, values: Values, copies: Copies) -> bool:
     """True if a statement copies results from node-local storage, makes a directory for them, or removes what is local."""
-    found = _command(statement, values)
-    paths = [_path(word, values) for word in found[1]] if found else []
-    if found is None or not paths or None in paths:
+    command = _command(statement, values)
+    if command is None:
         return False
-    program, known = found[0], [p for p in paths if p is not None]
+    program, known = command.program, command.paths
     if program == "mkdir":
         copies.folders |= {p.text for p in known}
         return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from dlrun.importing.draft import SpecDraft
 from dlrun.importing.options import name_set
@@ -32,10 +33,15 @@ _USUAL = re.compile(
 _CAPTURED = "training_command"
 
 
-def put(
-    draft: SpecDraft, words: tuple[Word, ...], values: Values, *, in_rank: bool
-) -> tuple[list[str], set[str]]:
-    """Write the program to the draft; lines of set-up that it needs, and the names that it reads in the rank.
+class Passed(NamedTuple):
+    """The lines of set-up that a program needs, and the names that it reads in the rank."""
+
+    setup: list[str]
+    reads: set[str]
+
+
+def put(draft: SpecDraft, words: tuple[Word, ...], values: Values, *, in_rank: bool) -> Passed:
+    """Write the program to the draft.
 
     `in_rank`: the words are text of a `bash -c`, which the rank's shell expands, not the script's.
     """
@@ -44,25 +50,25 @@ def put(
         literals = [word.literal for word in words]
         if all(t is not None and "{{" not in t for t in literals):
             draft.put("command", literals)
-            return [], set()
+            return Passed([], set())
         if "{{" in text:
             draft.check(0, text, "`{{` begins an expression in a spec", "run")
         draft.put("run", _with_unset(text, names(words), values))
-        return [], names(words)
+        return Passed([], names(words))
     resolved = [values.words(word) for word in words]
     flat = [w for known in resolved if known is not None for w in known]
     if None not in resolved and movable(flat, values):
         literals = [w.literal for w in flat]
         if all(t is not None for t in literals):
             draft.put("command", [_MARKER.sub(r"{{ \1 }}", t or "") for t in literals])
-            return [], set()
+            return Passed([], set())
         read = names(flat)
         comment = f"bash expands {', '.join(f'${name}' for name in sorted(read))} on the node" if read else ""
         text = " ".join(w.shell for w in flat)
         # In shell text dlrun quotes a parameter itself.
         text = re.sub(r"'([^']*)'", lambda m: _unquoted(m[0], m[1]), text)
         draft.put("run", _with_unset(text, read, values), comment)
-        return [], read
+        return Passed([], read)
     # Expanded where the script has it, by the script's own shell, and passed on word by word.
     raw = " ".join(word.shell for word in words)
     draft.put(
@@ -70,7 +76,7 @@ def put(
         f'export -n {_CAPTURED}\neval "exec ${_CAPTURED}"\n',
         "the last lines of `setup` have the words of the command: only the script's own shell can expand them",
     )
-    return [f"printf -v {_CAPTURED} '%q ' {raw}", f"export {_CAPTURED}"], set()
+    return Passed([f"printf -v {_CAPTURED} '%q ' {raw}", f"export {_CAPTURED}"], set())
 
 
 def _with_unset(text: str, read: Iterable[str], values: Values) -> str:

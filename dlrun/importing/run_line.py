@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import unified_diff
+from typing import NamedTuple
 
 from dlrun.importing import directives, layout
 from dlrun.importing.agents import ALL_GPUS, BY_DLRUN, Agent, mentions_agent
@@ -78,11 +79,11 @@ def with_run(text: str) -> Changed:
         launch = decompose(command.line, command.words, values)
         try:
             _check(one, launch, several=several)
-            begin, end, line = _line(one, launch, job, text, starts[command.line - 1])
+            new = _line(one, launch, job, text, starts[command.line - 1])
         except _Refused as reason:
             changed.unchanged.insert(0, Left(command.line, command.source, str(reason)))
             continue
-        changed.text = changed.text[:begin] + line + changed.text[end:]
+        changed.text = changed.text[: new.begin] + new.text + changed.text[new.end :]
         changed.lines += 1
         left = [entry for entry in launch.left if entry[1] != BY_STATUS]  # `time` stays
         left += launch.agent.left if launch.agent is not None else ()
@@ -120,7 +121,15 @@ def _places(text: str, start: int, words: tuple[Word, ...]) -> list[tuple[int, i
     return found
 
 
-def _line(one: _Found, launch: Launch, job: _Job, text: str, start: int) -> tuple[int, int, str]:
+class _Replacement(NamedTuple):
+    """A part of a text, and what replaces it."""
+
+    begin: int
+    end: int
+    text: str
+
+
+def _line(one: _Found, launch: Launch, job: _Job, text: str, start: int) -> _Replacement:
     """The part of the text that is replaced, up to the program's first word that stays, and what replaces it."""
     command = one.command
     at = _places(text, start, command.words)
@@ -140,8 +149,8 @@ def _line(one: _Found, launch: Launch, job: _Job, text: str, start: int) -> tupl
         *(word.source or word.shell for word in words[: len(words) - kept]),
     ]
     if kept:
-        return at[first][0], at[-kept][0], " ".join(new) + " "
-    return at[first][0], at[-1][1], " ".join(new)
+        return _Replacement(at[first][0], at[-kept][0], " ".join(new) + " ")
+    return _Replacement(at[first][0], at[-1][1], " ".join(new))
 
 
 def _first(command: Statement, launch: Launch) -> int:

@@ -140,7 +140,9 @@ def _commands(found: Iterable[Statement]) -> Iterator[Statement]:
 
 def _has_tasks_of_job(command: Statement) -> bool:
     """True for a step of Slurm without a number of tasks."""
-    return command.program == "srun" and "ntasks" not in {o.name for o in read(command.words[1:], SRUN)[0]}
+    return command.program == "srun" and "ntasks" not in {
+        o.name for o in read(command.words[1:], SRUN).options
+    }
 
 
 def _expanded(text: str) -> set[str]:

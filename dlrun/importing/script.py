@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from dlrun.importing import layout, node_local, program, secrets
 from dlrun.importing.agents import kept_as_program, mentions_agent
@@ -14,6 +14,7 @@ from dlrun.importing.commands import Role, copy_back, ends, is_unknown, prints, 
 from dlrun.importing.draft import SpecDraft
 from dlrun.importing.framework import framework_of
 from dlrun.importing.launch import Launch, decompose
+from dlrun.importing.node_local import Copies
 from dlrun.importing.peel import Peeled, peel, starts
 from dlrun.importing.preamble import RENDEZVOUS, Preamble
 from dlrun.importing.scheduler_names import Restored
@@ -26,6 +27,13 @@ Roles = Literal["none", "nodes", "exclusive", "shared"]
 _STARTED = {Role.LAUNCH, Role.AGENT}
 _FIRST = {"module", "ml", "cd", "source", ".", "conda", "mamba"}
 """Commands with keys in a spec, if they are before any other of a script that is run as it is."""
+
+
+class _Training(NamedTuple):
+    """Index of the statement that starts the training, and the command in it; None where it is the whole script."""
+
+    at: int
+    command: Peeled | None = None
 
 
 @dataclass(slots=True)
@@ -61,14 +69,14 @@ class Body:
         self._enter_loop()
         if self.slurm and self._roles():
             return
-        at, peeled = self._training()
-        if peeled is None:
-            if at == len(self.statements):
-                line = self.statements[-1].line if self.statements else 1
-                self.draft.check(line, "the script", "no line of it starts a program")
-            self._whole_script(at)
-        else:
-            self._steps(at, peeled)
+        training = self._training()
+        if training.command is not None:
+            self._steps(training.at, training.command)
+            return
+        if training.at == len(self.statements):
+            line = self.statements[-1].line if self.statements else 1
+            self.draft.check(line, "the script", "no line of it starts a program")
+        self._whole_script(training.at)
 
     def _roles(self) -> bool:
         """True for several launches beside one another, which are roles of the spec."""
@@ -76,10 +84,9 @@ class Body:
             return False
 
         def convert(draft: SpecDraft, statements: list[Statement], counts: Mapping[str, int | None]) -> None:
-            part = replace(
+            replace(
                 self, draft=draft, statements=statements, counts=counts, node_local=False, values=Values({})
-            )
-            part.convert()
+            ).convert()
 
         whole = self.roles == "exclusive" and self.draft.get("resources.exclusive") is True
         divides = whole or self.roles == "shared"
@@ -103,14 +110,14 @@ class Body:
 
     # ---- which statement is the training ------------------------------------------------------------------
 
-    def _training(self) -> tuple[int, Peeled | None]:
-        """Index of the statement that starts the training, and the command in it; no command where it is the whole script."""
+    def _training(self) -> _Training:
+        """Find what starts the training."""
         launched, programs = self._candidates()
         if len(launched) == 1 or (not launched and len(programs) == 1):
             at, values = (launched or programs)[0]
             peeled = peel(self.statements[at], values)
             if peeled is None or sum(role_of(p, values) in _STARTED for p in self.statements[at].all()) > 1:
-                return at, None
+                return _Training(at)
             behind = [*peeled.after, *self.statements[at + 1 :]]
             if (
                 all(map(ends, behind))
@@ -124,9 +131,9 @@ class Body:
                 )
             ):
                 self.values = values
-                return at, peeled
-            return at, None
-        return (launched or programs or [(len(self.statements), self.values)])[0][0], None
+                return _Training(at, peeled)
+            return _Training(at)
+        return _Training((launched or programs or [(len(self.statements), self.values)])[0][0])
 
     def _copies_back(self, at: int, peeled: Peeled, behind: list[Statement], values: Values) -> bool:
         """True if what follows a program only copies its results back, in a way that the spec has as `results`."""
@@ -135,7 +142,7 @@ class Body:
         words = decompose(peeled.command.line, peeled.command.words, values).words
         before = [*self.statements[:at], *peeled.before]
         found = node_local.converted(self.draft, before, behind, words, self._start(), values=values)
-        return found is not None and not found[0].uncertain
+        return found is not None and not found.uncertain
 
     def _in_one_task(self, script: list[Statement]) -> list[Statement] | None:
         """The statements without launchers, if the only task of the job can run them; None otherwise."""
@@ -183,30 +190,28 @@ class Body:
             self._keep_agent(launch, tasks)
         words = self._assigned(words, launch, command)
         if not (ranks and launch.agent and launch.agent.in_shell):
-            before, after, words = self._copies(before, after, words)
+            copies = self._copies(before, after, words)
+            if copies is not None:
+                before, after = ([s for s in part if s not in copies.made] for part in (before, after))
+                words = copies.words
         self._check_after(after)
         self._finish(before, launch, words, ranks, tasks)
 
     def _copies(
         self, before: list[Statement], after: list[Statement], words: tuple[Word, ...]
-    ) -> tuple[list[Statement], list[Statement], tuple[Word, ...]]:
-        """The statements and words without the copies that the spec has as `data` and `results`."""
+    ) -> Copies | None:
+        """The copies that the spec has as `data` and `results`; None if it has none."""
         if self.node_local is False or self.draft.tasks or self.loops:
-            return before, after, words
-        found = node_local.converted(self.draft, before, after, words, self._start(), values=self.values)
-        if found is None:
-            return before, after, words
-        copies, marked = found
-        if self.node_local is None and copies.results is None:
-            for statement in (copied.statement for copied in copies.data.values()):
-                because = (
-                    "kept in `setup`: with `--site NAME` of a profile with node-local storage it is `data`"
-                )
-                self.draft.leave(statement.line, statement.source, because)
-            return before, after, words
-        node_local.put(self.draft, copies, known=self.node_local is True)
-        left = [s for s in before if s not in copies.made], [s for s in after if s not in copies.made]
-        return *left, marked
+            return None
+        copies = node_local.converted(self.draft, before, after, words, self._start(), values=self.values)
+        if copies is not None and self.node_local is None and copies.results is None:
+            because = "kept in `setup`: with `--site NAME` of a profile with node-local storage it is `data`"
+            for copied in copies.data.values():
+                self.draft.leave(copied.statement.line, copied.statement.source, because)
+            return None
+        if copies is not None:
+            node_local.put(self.draft, copies, known=self.node_local is True)
+        return copies
 
     def _start(self) -> Values:
         """The values with which the script begins."""
@@ -311,19 +316,21 @@ class Body:
         in_rank = bool(ranks and launch.agent and launch.agent.in_shell)
         values = self.values
         if draft.tasks:
-            values, words = sweep.put_array(draft, before, words, self._start(), self.values)
-        lines, read = program.put(draft, words, values, in_rank=in_rank)
+            array = sweep.put_array(draft, before, words, self._start(), self.values)
+            values, words = array.values, array.words
+        passed = program.put(draft, words, values, in_rank=in_rank)
+        lines, read = passed.setup, passed.reads
         draft.came_from("command" if "command" in draft.values else "run", launch.line)
         if self.loops and lines:
             draft.check(launch.line, "", "the command depends on the loop in a way that `sweep:` cannot have")
-        passed = "\n".join(lines)
+        text = "\n".join(lines)
         used = read | {n for w in words for n in w.names} if lines else read
-        here = used | _names(passed) if lines else set()
-        setup = preamble.finish(used | _names(passed), read_here=here, sets_rendezvous=framework == "torch")
+        here = used | _names(text) if lines else set()
+        setup = preamble.finish(used | _names(text), read_here=here, sets_rendezvous=framework == "torch")
         ours = (ranks * tasks.nodes if ranks else tasks.tasks) if self.slurm else None
         restored = Restored(draft, self.values, self.arguments, ranks_differ=bool(ranks), tasks=ours)
         head = sweep.index_lines(draft, slurm=self.slurm)
-        setup = head + restored.lines("\n".join([*setup, passed]), read, preamble) + setup + lines
+        setup = head + restored.lines("\n".join([*setup, text]), read, preamble) + setup + lines
         if setup:
             draft.put("environment.setup", setup)
         layout.put(draft, tasks, ranks, launch, self.threads_per_core)
@@ -339,8 +346,7 @@ class Body:
         preamble = Preamble(draft)
         skipped = 0
         for statement in self.statements[:at]:
-            before_text = statement.form is Form.COMMAND and statement.program in _FIRST
-            if not before_text and not prints(statement):
+            if not (statement.form is Form.COMMAND and statement.program in _FIRST) and not prints(statement):
                 break
             preamble.take(statement)
             if preamble.kept:
@@ -371,11 +377,8 @@ class Body:
             draft.put(
                 "sweep", {"task": list(draft.tasks), **({"at_once": draft.at_once} if draft.at_once else {})}
             )
-        draft.put(
-            "run",
-            program.shell_text("\n".join([*head, text])),
-            "the script itself: one process on the first node",
-        )
+        because = "the script itself: one process on the first node"
+        draft.put("run", program.shell_text("\n".join([*head, text])), because)
         draft.put("framework", "mpi", "dlrun sets no rendezvous: the script starts its programs itself")
         if mentions_agent((text_word(text),)):
             draft.put("environment.drop", ["OMP_NUM_THREADS"])

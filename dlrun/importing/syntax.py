@@ -186,9 +186,7 @@ class _Reader:
             elif child.type == "command_name":
                 words.append(self.word(child))
             elif child.type in {"file_redirect", "herestring_redirect", "heredoc_redirect"}:
-                redirection, more = self._redirection(child)
-                redirections.append(redirection)
-                words += more
+                redirections.append(self._redirection(child, words))
             elif child.type != "comment":
                 words.append(self.word(child))
         return Statement(
@@ -203,9 +201,7 @@ class _Reader:
         pipe: Statement | None = None
         for child in node.named_children:
             if child.type in {"file_redirect", "herestring_redirect", "heredoc_redirect"}:
-                redirection, more = self._redirection(child)
-                redirections.append(redirection)
-                words += more
+                redirections.append(self._redirection(child, words))
                 inner = [c for c in child.named_children if c.type in {"pipeline", "command", "list"}]
                 pipe = self.statement(inner[0]) if inner else pipe
             elif child.type != "comment":
@@ -219,16 +215,16 @@ class _Reader:
             body, line=line, words=(*body.words, *words), redirections=(*body.redirections, *redirections)
         )
 
-    def _redirection(self, node: Node) -> tuple[Redirection, list[Word]]:
-        """A redirection, and the words after it: tree-sitter counts those of the same command to it."""
+    def _redirection(self, node: Node, words: list[Word]) -> Redirection:
+        """A redirection; adds the words after it to `words`: tree-sitter counts those of the same command to it."""
         operator, targets = "", []
         for child in node.children:
             if child.type == "file_descriptor" or not child.is_named:
                 operator += self.text(child)
             elif not child.type.startswith("heredoc"):
                 targets.append(self.word(child))
-        target = targets[0] if targets else None
-        return Redirection(operator, target, self.text(node)), targets[1:]
+        words += targets[1:]
+        return Redirection(operator, targets[0] if targets else None, self.text(node))
 
     def _assignments(self, node: Node, line: int, source: str) -> Statement:
         keyword, options = "", []

@@ -106,15 +106,19 @@ def _launcher_words(command: Statement, values: Values, draft: SpecDraft) -> tup
     wrapped = names[:at] if names[:1] != ["timeout"] else names[2:at]
     if at < 0 or not set(wrapped) <= _BEFORE or (names[:1] == ["timeout"] and at != 2):
         return None
-    options, rest, unknown = read(words[at + 1 :], launchers.SRUN)
-    if unknown is not None or not rest or not all(_is_plain(option, values, draft) for option in options):
+    call = read(words[at + 1 :], launchers.SRUN)
+    if (
+        call.unknown is not None
+        or not call.rest
+        or not all(_is_plain(option, values, draft) for option in call.options)
+    ):
         return None
-    first = rest[0].literal
+    first = call.rest[0].literal
     if not first or first in _OF_SHELL or first in values.functions or "=" in first or first.startswith("-"):
         return None
-    if any(word.literal == ":" for word in rest):
+    if any(word.literal == ":" for word in call.rest):
         return None
-    return at, len(words) - len(rest)
+    return at, len(words) - len(call.rest)
 
 
 def _is_plain(option: Option, values: Values, draft: SpecDraft) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dlrun.importing.commands import Role, prints, pure_assignment, role_of
 from dlrun.importing.draft import SpecDraft
@@ -117,10 +118,17 @@ def put_loop(draft: SpecDraft, loop: Loop, line: int) -> None:
     )
 
 
+class ArrayCommand(NamedTuple):
+    """The words of the command of a job array, and the values with which they are expanded."""
+
+    words: tuple[Word, ...]
+    values: Values
+
+
 def put_array(
     draft: SpecDraft, before: Sequence[Statement], words: Sequence[Word], start: Values, values: Values
-) -> tuple[Values, tuple[Word, ...]]:
-    """Write the parameters of a job array; the command's words then, and the values with which they are expanded."""
+) -> ArrayCommand:
+    """Write the parameters of a job array; returns the command with them."""
     sweep: dict[str, object] = {}
     used = {name for word in words for name in word.names} | _inside(words, values)
     each = _each(draft.tasks, before, start) if len(draft.tasks) <= _MOST else []
@@ -142,16 +150,23 @@ def put_array(
         found = None if kept & varying.keys() else _by_words(words, each, varying, values)
         sweep, changed = {"task": list(draft.tasks)}, values
         if found is not None:
-            sweep, words = {"zip": found[0]}, found[1]
+            sweep, words = {"zip": found.parameters}, found.words
     if draft.at_once:
         sweep["at_once"] = draft.at_once
     draft.put("sweep", sweep, "the job array of the batch script")
-    return changed, tuple(words)
+    return ArrayCommand(tuple(words), changed)
+
+
+class _InWords(NamedTuple):
+    """Words that differ between tasks as parameters, and the command with these."""
+
+    parameters: dict[str, list[str]]
+    words: list[Word]
 
 
 def _by_words(
     words: Sequence[Word], each: Sequence[Values], varying: dict[str, list[str]], values: Values
-) -> tuple[dict[str, list[str]], list[Word]] | None:
+) -> _InWords | None:
     """The words that are different texts in each task as parameters, and the command with these; None if it has others."""
     known = [[v.words(word) for word in words] for v in each]
     if not known or any(w is None for task in known for w in task):
@@ -180,7 +195,7 @@ def _by_words(
         text = f"{lead}{{{{{name}}}}}"
         made.append(Word((Segment(Kind.TEXT, text, True, text),)))
     # A word that only the script's own shell expands has the others with it in `setup`, which has no parameters.
-    return (parameters, made) if parameters and movable(made, values) else None
+    return _InWords(parameters, made) if parameters and movable(made, values) else None
 
 
 def _inside(words: Sequence[Word], values: Values) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from dlrun.importing.words import Word
 
@@ -51,8 +52,16 @@ class Table:
     """`--nproc_per_node` is `--nproc-per-node`."""
 
 
-def read(words: tuple[Word, ...], table: Table) -> tuple[list[Option], tuple[Word, ...], str | None]:
-    """The leading options, the words after them, and the first option that the table does not have (its text).
+class LeadingOptions(NamedTuple):
+    """The leading options of words, the words after them, and the first option that the table does not have (its text)."""
+
+    options: list[Option]
+    rest: tuple[Word, ...]
+    unknown: str | None
+
+
+def read(words: tuple[Word, ...], table: Table) -> LeadingOptions:
+    """Read the leading options of words.
 
     Reading stops at an unknown option: whether the next word is its value is unknown.
     """
@@ -71,8 +80,8 @@ def read(words: tuple[Word, ...], table: Table) -> tuple[list[Option], tuple[Wor
             else _long(word, rest, table, options)
         )
         if not taken:
-            return options, (word, *rest), word.shell
-    return options, tuple(rest), None
+            return LeadingOptions(options, (word, *rest), word.shell)
+    return LeadingOptions(options, tuple(rest), None)
 
 
 def _long(word: Word, rest: list[Word], table: Table, options: list[Option]) -> bool:

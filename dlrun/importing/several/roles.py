@@ -83,11 +83,12 @@ def _put(draft: SpecDraft, found: Steps, start: Values, convert: Convert, *, div
     roles: dict[str, dict[str, Any]] = {}
     for name, one in zip(names, drafts, strict=True):
         used = addresses.put(one.values, name, firsts, listens)
-        needs, ready = waits.needs(one.values, used, listens, firsts)
-        for needed, how in ready.items():
-            drafts[names.index(needed)].values["ready"] = how
+        needs = waits.needs(one.values, used, listens, firsts)
+        for needed, how in needs.items():
+            if how is not None:
+                drafts[names.index(needed)].values["ready"] = how
         if needs:
-            one.values["needs"] = needs
+            one.values["needs"] = list(needs)
         roles[name] = one.values
     _put_ends(roles, dict(zip(names, steps, strict=True)))
     for share, name in zip(shares, names, strict=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from dlrun.importing.commands import Role, ends, prints, role_of
 from dlrun.importing.draft import SpecDraft
@@ -89,23 +90,23 @@ class Steps:
             words = words[1:]
         if program(words[0]) != "srun":
             raise Unclear
-        options, rest, unknown = read(words[1:], known.SRUN)
+        call = read(words[1:], known.SRUN)
         if (
-            unknown is not None
-            or not rest
-            or any(w.literal == ":" for w in rest)
-            or any(o.name == "multi-prog" for o in options)
+            call.unknown is not None
+            or not call.rest
+            or any(w.literal == ":" for w in call.rest)
+            or any(o.name == "multi-prog" for o in call.options)
         ):
             raise Unclear
         for text, because in peeled.left:
             self.draft.leave(statement.line, text, because)
-        kept = [word for option in options if option.name not in _PLACES for word in _as_words(option)]
+        kept = [word for option in call.options if option.name not in _PLACES for word in _as_words(option)]
         background = statement.background or command.background
         made = replace(
-            command, line=statement.line, words=(words[0], *kept, *rest), redirections=(), background=False,
+            command, line=statement.line, words=(words[0], *kept, *call.rest), redirections=(), background=False,
             source=re.sub(r"\s*&$", "", command.source),
         )  # fmt: skip
-        of_place = {o.name: o for o in options if o.name in _PLACES}
+        of_place = {o.name: o for o in call.options if o.name in _PLACES}
         self.found.append(Step(made, of_place, list(self.before), self.values.copy(), background))
 
 
@@ -175,26 +176,33 @@ def unrolled(statement: Statement, values: Values, count: int) -> Iterator[State
         yield statement
         return
     body = next((part for part in statement.parts if part.keyword == "do"), None)
-    name, items = _items(statement, values, count)
-    if body is None or statement.redirections or statement.background or len(items) > _MOST:
+    loop = _items(statement, values, count)
+    if body is None or statement.redirections or statement.background or len(loop.items) > _MOST:
         raise Unclear
     if any(part.program in {"break", "continue"} for part in body.all()):
         raise Unclear
     # Read again: inside a loop, a statement does not show that it runs in the background.
     inside = statements(re.sub(r"^do\b|\bdone$", "", body.source), body.line)
-    for item in items:
-        yield from statements(f'{name}="{item}"', statement.line)
+    for item in loop.items:
+        yield from statements(f'{loop.name}="{item}"', statement.line)
         for part in inside:
             yield from unrolled(part, values, count)
 
 
-def _items(statement: Statement, values: Values, count: int) -> tuple[str, list[str]]:
+class _Loop(NamedTuple):
     """The variable of a loop, and its values."""
+
+    name: str
+    items: list[str]
+
+
+def _items(statement: Statement, values: Values, count: int) -> _Loop:
+    """The loop of a statement; raises Unclear."""
     if match := _COUNTED.match(statement.source):
         first, last = values.number_of(match[2]), values.number_of(match[4])
         if first is None or last is None or last - first > _MOST:
             raise Unclear
-        return match[1], [str(n) for n in range(first, last + (match[3] == "<="))]
+        return _Loop(match[1], [str(n) for n in range(first, last + (match[3] == "<="))])
     match = re.match(r"for\s+([A-Za-z_]\w*)\s+in\b", statement.source)
     if match is None or not statement.subject:
         raise Unclear
@@ -214,7 +222,7 @@ def _items(statement: Statement, values: Values, count: int) -> tuple[str, list[
             if known is None or any(not re.fullmatch(r"[\w./:,=@%+-]*", w.literal or "?") for w in known):
                 raise Unclear
             items += [w.literal or "" for w in known]
-    return match[1], items
+    return _Loop(match[1], items)
 
 
 _BY_DLRUN = "dlrun waits for the launches, ends the rest, and ends all when one of them fails"

@@ -22,19 +22,16 @@ _QUIET = re.compile(r"\s*(?:-o\s*/dev/null\s*)?(?:&?[12]?>+\s*(?:/dev/null|&[12]
 
 def needs(
     values: dict[str, Any], used: set[str], listens: Mapping[str, str], firsts: Mapping[int, str]
-) -> tuple[list[str], dict[str, dict[str, Any]]]:
-    """The roles that a role waits for, and how they are ready; the lines that do so are taken out of its set-up."""
+) -> dict[str, dict[str, Any] | None]:
+    """The roles that a role waits for, and how they are ready (None: by default); the lines that do so leave its set-up."""
     environment = values.get("environment", {})
     lines: list[str] = list(environment.get("setup", ()))
     upper = {name.upper(): name for name in firsts.values()}
-    found: dict[str, None] = {}
-    ready: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, Any] | None] = {}
     kept = []
     for line in lines:
-        known = _asked(line, upper, listens)
-        if known is not None:
-            found[known[0]] = None
-            ready[known[0]] = known[1]
+        if known := _asked(line, upper, listens):
+            found |= known
         else:
             kept.append(line)
     if used and not found and any(re.fullmatch(r"sleep [\d.]+[smh]?", line) for line in kept):
@@ -49,13 +46,11 @@ def needs(
             environment.pop("setup", None)
             if not environment:
                 values.pop("environment", None)
-    return list(found), ready
+    return found
 
 
-def _asked(
-    line: str, upper: Mapping[str, str], listens: Mapping[str, str]
-) -> tuple[str, dict[str, Any]] | None:
-    """The role that a loop waits for, and how it is ready; None for any other line, or where its port is not dlrun's."""
+def _asked(line: str, upper: Mapping[str, str], listens: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """The role that a loop waits for, and how it is ready; empty for any other line, or where its port is not dlrun's."""
     loop = _LOOP.fullmatch(line.strip())
     for pattern in _ASKS if loop else ():
         assert loop is not None  # noqa: S101 - there is one
@@ -70,8 +65,6 @@ def _asked(
             continue
         parts = match.groupdict()
         fails = re.search(r"-\w*f|--fail", parts.get("options") or "") is not None
-        return role, {"http": parts["path"] or "/", "within": "1h"} if fails else {
-            "port": True,
-            "within": "1h",
-        }
-    return None
+        how = {"http": parts["path"] or "/"} if fails else {"port": True}
+        return {role: {**how, "within": "1h"}}
+    return {}
