@@ -78,10 +78,10 @@ def sections(schema: type, title: str, path: str = "", *, leave_out: set[str] = 
     summary = (schema.__doc__ or "").split("\n\n")[0].replace("\n", " ").strip()
     yield f"\n## {title}\n\n{summary}\n\n{table_of_keys(known)}"
     for key in known.values():
-        nested, step = nested_schema(key.hint)
-        if nested is not None:
-            below = f"{path}{key.name}{step}"
-            yield from sections(nested, f"`{below}`", f"{below}.")
+        nested = nested_schema(key.hint)
+        if nested.schema is not None:
+            below = f"{path}{key.name}{nested.suffix}"
+            yield from sections(nested.schema, f"`{below}`", f"{below}.")
 
 
 def table_of_keys(known: Mapping[str, Key]) -> str:

@@ -135,7 +135,10 @@ class _Decoder:
         mistyped: set[str | None] = set()
         others = getattr(schema, "OTHERS", None)
         removed: Mapping[str, str] = getattr(schema, "REMOVED", {})
-        node, rest = self._apart(node, known, path, others)
+        rest = self._rest(node, known, path, others)
+        if rest is not None:
+            kept = {name: entry for name, entry in node.entries.items() if name not in rest.entries}
+            node = dataclasses.replace(node, entries=kept)
         for name, entry in node.entries.items():
             if name in known and not (top and name == "options"):
                 values[name] = self.value(
@@ -170,21 +173,19 @@ class _Decoder:
             return _BAD
         return self._build(schema, values, path, at or node)
 
-    def _apart(
+    def _rest(
         self, node: MapNode, known: Mapping[str, Key], path: Path, others: str | None
-    ) -> tuple[MapNode, MapNode | None]:
-        """A mapping without the names that belong to its key `others`, and a mapping of these (None: there are none)."""
+    ) -> MapNode | None:
+        """The part of a mapping with the names that belong to its key `others`; None: there are none."""
         names = [name for name in node.entries if name not in known] if others is not None else []
         if not names or others is None:
-            return node, None
+            return None
         whole = node.entries.get(others)
         for name in names:
             if whole is not None and isinstance(whole.value, MapNode) and name in whole.value.entries:
                 message = f"`{short(name)}` is in {where(path)} and in {where((*path, others))}"
                 self._fault(node.entries[name].key, message, "remove one of them")
-        rest = {name: node.entries[name] for name in names}
-        kept = {name: entry for name, entry in node.entries.items() if name not in rest}
-        return dataclasses.replace(node, entries=kept), dataclasses.replace(node, entries=rest)
+        return dataclasses.replace(node, entries={name: node.entries[name] for name in names})
 
     def _build(self, schema: type, values: dict[str, Any], path: Path, at: Node) -> Any:
         try:

@@ -7,7 +7,7 @@ expand aliases without limit.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import yaml
 
@@ -36,6 +36,13 @@ class Document:
 
 class _Stop(Exception):
     """Parsing ended early; the reason is in the list of problems."""
+
+
+class _Place(NamedTuple):
+    """The place of an event, and its length in its line."""
+
+    origin: Origin
+    width: int
 
 
 @dataclass(slots=True)
@@ -118,11 +125,15 @@ class _Builder:
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
         self._tag(event)
-        origin, width = self._place(event)
+        place = self._place(event)
         start, end = _marks(event)
         text = str(event.value)
         node = ScalarNode(
-            text=text, origin=origin, plain=not event.style, width=width, span=(start.index, end.index)
+            text=text,
+            origin=place.origin,
+            plain=not event.style,
+            width=place.width,
+            span=(start.index, end.index),
         )
         if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
             self._fault(
@@ -145,8 +156,7 @@ class _Builder:
         if event.anchor:
             # None marks an anchor whose value is not complete: an alias to it in that value would be a cycle.
             self._anchors[event.anchor] = None
-        origin, _ = self._place(event)
-        self._stack.append(_Open(event, origin, 1))
+        self._stack.append(_Open(event, self._place(event).origin, 1))
 
     def _close(self) -> None:
         done = self._stack.pop()
@@ -177,11 +187,13 @@ class _Builder:
         else:
             self._add(target[0], target[1], event)
             return
-        origin, width = self._place(event)
+        place = self._place(event)
         # A placeholder keeps keys and values in pairs, so that further problems of the file are found.
         span = tuple(mark.index for mark in _marks(event))
         self._add(
-            ScalarNode(text=f"*{name}", origin=origin, width=width, plain=False, span=(span[0], span[1])),
+            ScalarNode(
+                text=f"*{name}", origin=place.origin, width=place.width, plain=False, span=(span[0], span[1])
+            ),
             1,
             event,
         )
@@ -256,17 +268,17 @@ class _Builder:
                 "remove it: the key determines the type of its value; quote the value if `!` is meant literally",
             )
 
-    def _place(self, event: yaml.Event) -> tuple[Origin, int]:
+    def _place(self, event: yaml.Event) -> _Place:
         start, end = _marks(event)
         if not self.lines:
-            return self.at, 1
+            return _Place(self.at, 1)
         width = max(1, end.column - start.column) if start.line == end.line else 1
         origin = Origin(layer=self.at.layer, name=self.at.name, line=start.line + 1, column=start.column + 1)
-        return origin, width
+        return _Place(origin, width)
 
     def _fault(self, message: str, event: yaml.Event, hint: str, *, stop: bool = False) -> None:
-        origin, width = self._place(event)
-        self.problems.append(Problem(message=message, origin=origin, help=hint, width=width))
+        place = self._place(event)
+        self.problems.append(Problem(message=message, origin=place.origin, help=hint, width=place.width))
         if stop or len(self.problems) == MAX_PROBLEMS:
             raise _Stop
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from dlrun.config.advice.names import RESOURCE_KEYS
-from dlrun.config.layers import Assignment
-from dlrun.config.nodes import Entry, ListNode, MapNode, Node, ScalarNode
+from dlrun.config.layers import Assignment, Settings
+from dlrun.config.nodes import Changed, Entry, ListNode, MapNode, Node, ScalarNode
 from dlrun.model.problem import Problem
 from dlrun.model.text import lazy_pattern
 
@@ -42,11 +42,11 @@ def walltime(text: str) -> str:
     return text
 
 
-def translated(root: MapNode) -> tuple[MapNode, tuple[Problem, ...]]:
+def translated(root: MapNode) -> Changed:
     """A spec's tree with foreign options under `resources` replaced by the keys of dlrun, and a warning for each."""
     resources = root.get("resources")
     if not isinstance(resources, MapNode):
-        return root, ()
+        return Changed(root)
     notes: list[Problem] = []
     changed = False
     entries: dict[str, Entry] = {}
@@ -70,10 +70,10 @@ def translated(root: MapNode) -> tuple[MapNode, tuple[Problem, ...]]:
                 value = dataclasses.replace(value, text=text, plain=True)
         entries[key] = Entry(key=dataclasses.replace(entry.key, text=key), value=value)
     if not notes and not changed:
-        return root, ()
+        return Changed(root)
     whole = root.entries["resources"]
     made = dataclasses.replace(whole, value=dataclasses.replace(resources, entries=entries))
-    return dataclasses.replace(root, entries={**root.entries, "resources": made}), tuple(notes)
+    return Changed(dataclasses.replace(root, entries={**root.entries, "resources": made}), tuple(notes))
 
 
 def _joined(value: Node) -> ScalarNode | None:
@@ -86,7 +86,7 @@ def _joined(value: Node) -> ScalarNode | None:
     return dataclasses.replace(first, text=",".join(texts))
 
 
-def translated_flags(flags: Sequence[Assignment]) -> tuple[tuple[Assignment, ...], tuple[Problem, ...]]:
+def translated_flags(flags: Sequence[Assignment]) -> Settings:
     """`translated` for the assignments of `--set` and variables."""
     made: list[Assignment] = []
     notes: list[Problem] = []
@@ -95,9 +95,9 @@ def translated_flags(flags: Sequence[Assignment]) -> tuple[tuple[Assignment, ...
             entry = Entry(key=dataclasses.replace(one.value, text=one.path[1]), value=one.value)
             resources = MapNode(origin=one.value.origin, entries={one.path[1]: entry})
             whole = Entry(key=one.value, value=resources)
-            tree, found = translated(MapNode(origin=one.value.origin, entries={"resources": whole}))
-            notes += found
-            inner = tree.get("resources")
+            changed = translated(MapNode(origin=one.value.origin, entries={"resources": whole}))
+            notes += changed.problems
+            inner = changed.root.get("resources")
             if isinstance(inner, MapNode):
                 made += (
                     dataclasses.replace(one, path=("resources", name), value=entry.value)
@@ -105,7 +105,7 @@ def translated_flags(flags: Sequence[Assignment]) -> tuple[tuple[Assignment, ...
                 )
                 continue
         made.append(one)
-    return tuple(made), tuple(notes)
+    return Settings(tuple(made), tuple(notes))
 
 
 def _key_of(name: str, known: Mapping[str, object]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from dlrun.config.hints import Hint, Key, describe, keys
 from dlrun.model.nearest import nearest
@@ -20,15 +21,22 @@ class KeyPath:
     schema: type | None
 
 
-def nested_schema(hint: Hint) -> tuple[type | None, str]:
+class Nested(NamedTuple):
     """The dataclass of a key's value or of its items, and the suffix for it in a path (`.NAME`, `[]` or empty)."""
+
+    schema: type | None
+    suffix: str
+
+
+def nested_schema(hint: Hint) -> Nested:
+    """The mapping in a key's value, if it has one."""
     if hint.schema is not None:
-        return hint.schema, ""
+        return Nested(hint.schema, "")
     if hint.values is not None:
-        return hint.values.schema, ".NAME"
+        return Nested(hint.values.schema, ".NAME")
     if hint.items:
-        return hint.items[0].schema, "[]"
-    return None, ""
+        return Nested(hint.items[0].schema, "[]")
+    return Nested(None, "")
 
 
 def accepted(key: Key) -> str:
@@ -66,9 +74,9 @@ def find_key(schema: type, path: str, others: Mapping[str, type]) -> KeyPath | P
         if not place.path and name in others:
             place = KeyPath(path=name, key=None, schema=others[name])
         elif name in known:
-            below, step = nested_schema(known[name].hint)
-            place = KeyPath(path=f"{place.path}.{name}".lstrip("."), key=known[name], schema=below)
-            named = step == ".NAME"
+            below = nested_schema(known[name].hint)
+            place = KeyPath(path=f"{place.path}.{name}".lstrip("."), key=known[name], schema=below.schema)
+            named = below.suffix == ".NAME"
             continue
         elif place.key is not None and named:
             place = KeyPath(path=f"{place.path}.{name}", key=place.key, schema=place.schema)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from dlrun.config.document import parse
 from dlrun.config.hints import Hint, keys
-from dlrun.config.nodes import Entry, ListNode, MapNode, Node, ScalarNode
+from dlrun.config.nodes import Changed, Entry, ListNode, MapNode, Node, ScalarNode
 from dlrun.config.secret_names import is_confidential, masked
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import Problem
@@ -61,14 +62,21 @@ def merge_all(layers: Iterable[MapNode | None]) -> MapNode:
     return merged
 
 
-def parse_set(text: str) -> tuple[Assignment | None, tuple[Problem, ...]]:
+class Settings(NamedTuple):
+    """The assignments of arguments or variables, and their problems."""
+
+    assignments: tuple[Assignment, ...]
+    problems: tuple[Problem, ...]
+
+
+def parse_set(text: str) -> Settings:
     """Read the argument of `--set`: `resources.nodes=8`, `command+=--verbose`; the value is YAML."""
     match = _ASSIGNMENT.fullmatch(text)
     path = tuple(part.strip() for part in match["path"].split(".")) if match else ()
     if match is None or not all(path):
         at = Origin(layer=Layer.FLAG, name="--set")
         hint = "write `--set resources.nodes=8`, or `--set command+=--verbose` to append to a list"
-        return None, (Problem(message="`--set` needs `KEY=VALUE`", origin=at, help=hint),)
+        return Settings((), (Problem(message="`--set` needs `KEY=VALUE`", origin=at, help=hint),))
     spelled = f"{'.'.join(path)}{match['append']}="
     value = match["value"]
     secret = is_confidential(path) or masked(value) != value
@@ -77,10 +85,10 @@ def parse_set(text: str) -> tuple[Assignment | None, tuple[Problem, ...]]:
     at = Origin(layer=Layer.FLAG, name=f"--set {spelled}{shown}")
     document = parse(value, at, lines=False)
     node = document.root or ScalarNode(text="", origin=at)
-    return Assignment(path, node, append=bool(match["append"])), document.problems
+    return Settings((Assignment(path, node, append=bool(match["append"])),), document.problems)
 
 
-def from_environment(environment: Mapping[str, str]) -> tuple[list[Assignment], list[Problem]]:
+def from_environment(environment: Mapping[str, str]) -> Settings:
     """The assignments of `DLRUN_SET_*` variables: `DLRUN_SET_RESOURCES__NODES=8` sets `resources.nodes`.
 
     Two underscores separate keys. Names chosen by the user (variables, data sets) keep their case, all others become lower
@@ -100,7 +108,7 @@ def from_environment(environment: Mapping[str, str]) -> tuple[list[Assignment], 
         document = parse(environment[name], at, lines=False)
         problems.extend(document.problems)
         found.append(Assignment(_spelled(parts), document.root or ScalarNode(text="", origin=at)))
-    return found, problems
+    return Settings(tuple(found), tuple(problems))
 
 
 def _spelled(parts: Sequence[str]) -> tuple[str, ...]:
@@ -119,25 +127,22 @@ def _spelled(parts: Sequence[str]) -> tuple[str, ...]:
     return tuple(path)
 
 
-def assign(root: MapNode, assignment: Assignment) -> tuple[MapNode, Problem | None]:
+def assign(root: MapNode, assignment: Assignment) -> Changed:
     """The tree with one assignment applied."""
     value, origin = assignment.value, assignment.value.origin
     if assignment.append:
         below = root.get(*assignment.path)
         if isinstance(below, MapNode):
             hint = f"set one key of it: `{'.'.join(assignment.path)}.NAME=…`"
-            return root, Problem(
-                message=f"`+=` appends to a list, but `{'.'.join(assignment.path)}` is a mapping",
-                origin=origin,
-                help=hint,
-            )
+            message = f"`+=` appends to a list, but `{'.'.join(assignment.path)}` is a mapping"
+            return Changed(root, (Problem(message=message, origin=origin, help=hint),))
         value = ListNode(items=(*_items(below), *_items(value)), origin=origin)
     layer: Node = value
     for name in reversed(assignment.path):
         key = ScalarNode(text=name, origin=origin)
         layer = MapNode(entries={name: Entry(key=key, value=layer)}, origin=origin)
     merged = merge(root, layer)
-    return (merged, None) if isinstance(merged, MapNode) else (root, None)
+    return Changed(merged if isinstance(merged, MapNode) else root)
 
 
 def _items(node: Node | None) -> tuple[Node, ...]:

@@ -140,12 +140,8 @@ def layers_of(
         raise InvalidFile(files.problems, {})
     read_settings = [files.tree(path, Layer.USER) for path in settings]
     own = layers.merge_all(read_settings) if any(read_settings) else None
-    assignments, problems = layers.from_environment(environment)
-    for text in sets:
-        assignment, faults = layers.parse_set(text)
-        problems += faults
-        if assignment is not None:
-            assignments.append(assignment)
+    given = [layers.from_environment(environment), *map(layers.parse_set, sets)]
+    assignments = [assignment for one in given for assignment in one.assignments]
     if site is not None:
         assignments.append(_flag(site))
     return Layers(
@@ -153,7 +149,7 @@ def layers_of(
         spec=spec,
         settings=own,
         assignments=tuple(assignments),
-        problems=(*files.problems, *problems),
+        problems=(*files.problems, *(problem for one in given for problem in one.problems)),
         sources=files.sources,
         trees=files.trees,
         sets=tuple(sets),
@@ -169,19 +165,18 @@ def decoded(found: Layers, chosen: Chosen, options: Options, unknown: Unknown) -
     problems = [*found.problems, *chosen.problems]
     defaults = loaded.profile.defaults if loaded else None
     # Before the merge: `--set resources.ntasks=4` overrides `ranks` of the spec, and the other way round.
-    written, notes = translated(found.spec) if found.spec is not None else (None, ())
-    flags, more = translated_flags(found.assignments)
-    if found.spec is not None:
-        notes = (*notes, *cut_off(found.spec, found.sources[str(found.path)]))
+    changed = translated(found.spec) if found.spec is not None else None
+    flags = translated_flags(found.assignments)
+    written = changed.root if changed is not None else None
     weaker = [default_for(layer, written) for layer in (defaults, found.settings)]
-    root = _over(layers.merge_all([*weaker, written]), flags, problems)
+    root = _over(layers.merge_all([*weaker, written]), flags.assignments, problems)
     sources = {**found.sources, **chosen.sources}
-    if found.spec is not None:
-        root, both = with_command(root)
-        root, parts, faults = with_roles(root)
-        _add(problems, [*([both] if both else []), *faults])
-        value = _value(root, options, unknown, problems)
-        roles = {name: _value(part, options, unknown, problems) for name, part in parts.items()}
+    if found.spec is not None and changed is not None:
+        single = with_command(root)
+        programs = with_roles(single.root)
+        _add(problems, [*single.problems, *programs.problems])
+        value = _value(programs.job, options, unknown, problems)
+        roles = {name: _value(part, options, unknown, problems) for name, part in programs.roles.items()}
         if value.value is not None and loaded is not None and not problems:
             return Inputs(
                 spec=with_paths(value.value, from_home),
@@ -193,7 +188,11 @@ def decoded(found: Layers, chosen: Chosen, options: Options, unknown: Unknown) -
                 path=found.path,
                 loaded=loaded,
                 layers=found,
-                notes=(*notes, *more),
+                notes=(
+                    *changed.problems,
+                    *cut_off(found.spec, found.sources[str(found.path)]),
+                    *flags.problems,
+                ),
                 roles={
                     name: RoleInputs(spec=with_paths(role.value, from_home), origins=role.origins)
                     for name, role in roles.items()
@@ -220,9 +219,9 @@ def _flag(site: str) -> Assignment:
 
 def _over(root: MapNode, assignments: Iterable[Assignment], problems: list[Problem]) -> MapNode:
     for assignment in assignments:
-        root, problem = layers.assign(root, assignment)
-        if problem is not None:
-            problems.append(problem)
+        changed = layers.assign(root, assignment)
+        root = changed.root
+        problems += changed.problems
     return root
 
 

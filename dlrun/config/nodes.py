@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from dlrun.config.secret_names import masked
 from dlrun.model.origin import Origin
+from dlrun.model.problem import Problem
 from dlrun.model.record import record
 
 NULLS = frozenset({"", "~", "null", "Null", "NULL"})
@@ -66,6 +67,13 @@ class MapNode:
                 return None
             node = node.entries[name].value
         return node
+
+
+class Changed(NamedTuple):
+    """A tree after a step, and the problems of the step."""
+
+    root: MapNode
+    problems: tuple[Problem, ...] = ()
 
 
 Node: TypeAlias = ScalarNode | ListNode | MapNode

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from dlrun.config.decode import framework_of
 from dlrun.config.layers import merge
-from dlrun.config.nodes import Entry, ListNode, MapNode, Node, ScalarNode
+from dlrun.config.nodes import Changed, Entry, ListNode, MapNode, Node, ScalarNode
 from dlrun.model.keys import names
 from dlrun.model.problem import Problem
 from dlrun.model.program import Role
@@ -28,25 +29,26 @@ _NOT_WITH_ROLES = ("nodes", "ranks")
 """Keys of `resources` that a spec with roles cannot have."""
 
 
-def with_command(root: MapNode) -> tuple[MapNode, Problem | None]:
+def with_command(root: MapNode) -> Changed:
     """The tree of a spec or a role with `run:` converted to `command:`; a `command:` that is one text is treated as `run:`."""
     run, command = root.get("run"), root.get("command")
     if isinstance(run, ScalarNode) and not run.is_null:
         if command is not None:
-            return root, Problem(
+            problem = Problem(
                 message="`run` and `command` are both given, but a job has one command",
                 origin=run.origin,
                 width=run.width,
                 help="keep `run:` for shell text, or `command:` for a list of arguments",
             )
+            return Changed(root, (problem,))
         text = run
     elif run is None and isinstance(command, ScalarNode) and not command.is_null:
         text = command
     else:
-        return root, None
+        return Changed(root)
     words = tuple(ScalarNode(text=word, origin=text.origin) for word in SHELL)
     made = ListNode(items=(*words, dataclasses.replace(text, plain=False)), origin=text.origin)
-    return _with(_with(root, "command", made), "run", text), None
+    return Changed(_with(_with(root, "command", made), "run", text))
 
 
 def default_for(default: MapNode | None, written: MapNode | None) -> MapNode | None:
@@ -62,11 +64,19 @@ def default_for(default: MapNode | None, written: MapNode | None) -> MapNode | N
     return _with(default, "resources", _without(resources, _NOT_WITH_ROLES))
 
 
-def with_roles(root: MapNode) -> tuple[MapNode, Mapping[str, MapNode], list[Problem]]:
-    """The tree of the job, with a command in place of those of its roles, and the tree of a spec for each role."""
+class Programs(NamedTuple):
+    """The tree of the job, with a command in place of those of its roles, the tree of a spec for each role, and problems."""
+
+    job: MapNode
+    roles: Mapping[str, MapNode]
+    problems: list[Problem]
+
+
+def with_roles(root: MapNode) -> Programs:
+    """The programs of a spec."""
     roles = root.get("roles")
     if not isinstance(roles, MapNode) or not roles.entries:
-        return root, {}, []
+        return Programs(root, {}, [])
     problems = [
         Problem(
             message=f"`{name}` and `roles` are both given, but a job with roles runs their commands",
@@ -95,14 +105,14 @@ def with_roles(root: MapNode) -> tuple[MapNode, Mapping[str, MapNode], list[Prob
     for name, entry in roles.entries.items():
         if not isinstance(entry.value, MapNode):
             continue
-        role, both = with_command(entry.value)
-        problems += [both] if both else []
-        entries[name] = dataclasses.replace(entry, value=role)
-        if role.get("command") is not None:
-            parts[name] = _spec_of(role, base)
+        role = with_command(entry.value)
+        problems += role.problems
+        entries[name] = dataclasses.replace(entry, value=role.root)
+        if role.root.get("command") is not None:
+            parts[name] = _spec_of(role.root, base)
     command = ListNode(items=(ScalarNode(text="true", origin=roles.origin),), origin=roles.origin)
     job = _with(_without(root, ("command", "run")), "command", command)
-    return _with(job, "roles", dataclasses.replace(roles, entries=entries)), parts, problems
+    return Programs(_with(job, "roles", dataclasses.replace(roles, entries=entries)), parts, problems)
 
 
 def _spec_of(role: MapNode, base: MapNode) -> MapNode:

@@ -10,7 +10,7 @@ from dataclasses import field
 
 from dlrun.config import overrides
 from dlrun.config.decode import Decoded, Given, decode
-from dlrun.config.document import parse
+from dlrun.config.document import Document, parse
 from dlrun.config.layers import merge
 from dlrun.config.nodes import Entry, MapNode, ScalarNode, short
 from dlrun.config.secrets import plain_secrets
@@ -60,9 +60,10 @@ def load(first: ProfileText, find: Callable[[str, ProfileText], ProfileText | Pr
     current: ProfileText | None = first
     while current is not None:
         sources[current.name] = current.text
-        root, faults = _tree(current)
-        problems += faults
-        if root is None:
+        document = _document(current)
+        root = document.root
+        problems += document.problems
+        if not isinstance(root, MapNode):
             break
         chain.append(root)
         parent = root.get("extends")
@@ -121,20 +122,21 @@ def _profile(
     )
 
 
-def _tree(profile: ProfileText) -> tuple[MapNode | None, list[Problem]]:
+def _document(profile: ProfileText) -> Document:
+    """The tree of a profile, a mapping unless there are problems."""
     at = Origin(layer=Layer.SITE, name=profile.name)
     document = parse(profile.text, at)
-    problems = list(document.problems)
     if isinstance(document.root, MapNode):
         given = document.root.entries.keys()
         if given & {"command", "run", "roles"} and not given & {"scheduler", "launcher", "extends"}:
             way_out = f"it is a training spec: `dlrun plan {profile.name}` checks it"
-            return None, [Problem(message=f"`{profile.name}` is not a site profile", origin=at, help=way_out)]
-        return document.root, problems
-    if not problems:
+            problem = Problem(message=f"`{profile.name}` is not a site profile", origin=at, help=way_out)
+            return Document(None, (problem,))
+    elif not document.problems:
         message = "the file is empty" if document.root is None else "a site profile is a mapping of keys"
-        problems.append(Problem(message=message, origin=at, help="`dlrun keys --profile` lists the keys"))
-    return None, problems
+        problem = Problem(message=message, origin=at, help="`dlrun keys --profile` lists the keys")
+        return Document(None, (problem,))
+    return document
 
 
 def _inherit(chain: list[MapNode]) -> MapNode:

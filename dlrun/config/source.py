@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import Problem
@@ -31,31 +32,49 @@ def place(text: str, index: int, name: str, layer: Layer) -> Origin:
     return Origin(layer=layer, name=name, line=line, column=index - start + 1)
 
 
-def decode_bytes(data: bytes, name: str, layer: Layer) -> tuple[str, Problem | None]:
+class DecodedText(NamedTuple):
     """The text of a file, and the problem if it is not valid text."""
+
+    text: str
+    problem: Problem | None
+
+
+def decode_bytes(data: bytes, name: str, layer: Layer) -> DecodedText:
+    """Decode the bytes of a file."""
     file = Origin(layer=layer, name=name)
     if len(data) > MAX_BYTES:
-        return "", Problem(
-            message="the file is longer than 1 MiB",
-            origin=file,
-            help="name a spec or a site profile: they are text files of a few kilobytes",
+        return DecodedText(
+            "",
+            Problem(
+                message="the file is longer than 1 MiB",
+                origin=file,
+                help="name a spec or a site profile: they are text files of a few kilobytes",
+            ),
         )
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "", Problem(message="the file is UTF-16", origin=file, help="save it as UTF-8")
+        return DecodedText("", Problem(message="the file is UTF-16", origin=file, help="save it as UTF-8"))
     if b"\0" in data:
-        return "", Problem(
-            message="this is a binary file", origin=file, help="a spec or site profile is a text file in YAML"
+        return DecodedText(
+            "",
+            Problem(
+                message="this is a binary file",
+                origin=file,
+                help="a spec or site profile is a text file in YAML",
+            ),
         )
     try:
         text = data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8")
-        return "", Problem(
-            message=f"byte 0x{data[error.start]:02x} is not UTF-8",
-            origin=place(before, len(before), name, layer),
-            help="save the file as UTF-8",
+        return DecodedText(
+            "",
+            Problem(
+                message=f"byte 0x{data[error.start]:02x} is not UTF-8",
+                origin=place(before, len(before), name, layer),
+                help="save the file as UTF-8",
+            ),
         )
-    return text, unprintable(text, name, layer)
+    return DecodedText(text, unprintable(text, name, layer))
 
 
 def unprintable(text: str, name: str, layer: Layer) -> Problem | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dlrun.config.nodes import ListNode, MapNode, Node, short
@@ -131,15 +131,10 @@ def explain(
     elif rule is _MISFIT and mark is not None and mark.column > len(indentation):
         rule = _AFTER_VALUE
     hint = rule.help
-    if mark is not None and lines and (foreign := _foreign_line(text, mark.line, line)) is not None:
-        number, message, way_out = foreign
-        return Problem(
-            message=message, origin=Origin(layer=at.layer, name=at.name, line=number, column=1), help=way_out
-        )
-    if mark is not None and (found := _without_colon(text, mark.line)) is not None:
-        number, column, way_out = found
-        at_line = Origin(layer=at.layer, name=at.name, line=number, column=column) if lines else at
-        return Problem(message="this line has no `: ` between key and value", origin=at_line, help=way_out)
+    if mark is not None and lines and (foreign := _foreign_line(text, mark.line, line, at)) is not None:
+        return foreign
+    if mark is not None and (colon := _without_colon(text, mark.line, at)) is not None:
+        return colon if lines else replace(colon, origin=at)
     if rule.context and re.search(r"[\[{,]\s*#|\s#", line):
         hint = "` #` begins a comment, which hides the rest of the line: quote a value that contains it"
     if re.search(r"(?<![\"'\w]){{", line) and rule is not _TAB:
@@ -157,19 +152,23 @@ _MAPPINGS = frozenset({
 _NO_COMMA = re.compile(r"\w:\s*[^\s,{}\[\]]+\s+([A-Za-z_]\w*):\s")
 
 
-def _foreign_line(text: str, number: int, line: str) -> tuple[int, str, str] | None:
-    """Line, message and help for a line in another syntax: the reported one (`number` from 0), or the one before it."""
+def _foreign_line(text: str, number: int, line: str, at: Origin) -> Problem | None:
+    """The problem of a line in another syntax: the reported one (`number` from 0), or the one before it."""
     for place in (number, number - 1):
         there = _line(text, place) if place >= 0 else ""
         if there.lstrip().startswith(("//", "/*", ";", "%")):
-            return place + 1, "this line is neither `key: value` nor a comment", "a comment begins with `#`"
-        if "\uff1a" in there:
-            return (
-                place + 1,
-                "`\uff1a` (a wide colon) is not the colon of YAML",
-                "write `: `, an ASCII colon and a space",
+            return Problem(
+                message="this line is neither `key: value` nor a comment",
+                origin=replace(at, line=place + 1, column=1),
+                help="a comment begins with `#`",
             )
-    inline = _INLINE.fullmatch(line)
+        if "\uff1a" in there:
+            return Problem(
+                message="`\uff1a` (a wide colon) is not the colon of YAML",
+                origin=replace(at, line=place + 1, column=1),
+                help="write `: `, an ASCII colon and a space",
+            )
+    inline, here = _INLINE.fullmatch(line), replace(at, line=number + 1, column=1)
     if (
         inline is not None
         and inline[1] in _MAPPINGS
@@ -177,9 +176,10 @@ def _foreign_line(text: str, number: int, line: str) -> tuple[int, str, str] | N
         and masked(inline[3]) == inline[3]
     ):
         way_out = f"write `{inline[1]}: {{{inline[2]}: {short(inline[3].strip())}}}`, or the second key in a line below"
-        return number + 1, "a second `:` on this line", way_out
+        return Problem(message="a second `:` on this line", origin=here, help=way_out)
     if (apart := _NO_COMMA.search(line)) is not None and "{" in line:
-        return number + 1, f"there is no comma before `{apart[1]}:`", "put commas between the keys in `{ }`"
+        message = f"there is no comma before `{apart[1]}:`"
+        return Problem(message=message, origin=here, help="put commas between the keys in `{ }`")
     return None
 
 
@@ -196,8 +196,9 @@ _ALONE = re.compile(r"(\s*)([A-Za-z_]\w*)\s*(?:#.*)?")
 """The key of a mapping without its colon, above the keys of the mapping."""
 
 
-def _without_colon(text: str, number: int) -> tuple[int, int, str] | None:
-    """Line, column and help for a line without `: `: the reported one (`number` from 0), or the last one before it with text."""
+def _without_colon(text: str, number: int, at: Origin) -> Problem | None:
+    """The problem of a line without `: `: the reported one (`number` from 0), or the last one before it with text."""
+    message = "this line has no `: ` between key and value"
     lines = LINE_BREAK.split(text)
     before = next(
         (
@@ -212,10 +213,13 @@ def _without_colon(text: str, number: int) -> tuple[int, int, str] | None:
         found = _NO_COLON.fullmatch(lines[place]) if place < len(lines) else None
         if found is not None and not lines[place].rstrip().endswith(":"):
             secret = looks_secret(found[2]) or masked(found[3]) != found[3]
-            return place + 1, len(found[1]) + 1, f"write `{found[2]}: {'…' if secret else short(found[3])}`"
+            here = replace(at, line=place + 1, column=len(found[1]) + 1)
+            way_out = f"write `{found[2]}: {'…' if secret else short(found[3])}`"
+            return Problem(message=message, origin=here, help=way_out)
     alone = _ALONE.fullmatch(lines[before])
     if alone is not None and number < len(lines) and re.match(rf"{alone[1]}\s+\S", lines[number]):
-        return before + 1, len(alone[1]) + 1, f"write `{alone[2]}:`"
+        here = replace(at, line=before + 1, column=len(alone[1]) + 1)
+        return Problem(message=message, origin=here, help=f"write `{alone[2]}:`")
     return None
 
 

@@ -42,7 +42,7 @@ def test_texts_arrive_as_they_are(command, variables):
 @given(TEXT)
 @settings(max_examples=examples(150), deadline=None)
 def test_set_takes_any_text_in_quotes(text):
-    assignment, problems = layers.parse_set(f"command+={yaml_text(text)}")
+    (assignment,), problems = layers.parse_set(f"command+={yaml_text(text)}")
     assert problems == ()
     assert assignment.value.text == text
 

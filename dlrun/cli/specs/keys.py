@@ -46,7 +46,7 @@ def command(path: str, profile: bool, as_json: bool) -> None:
         Column(title="default", drop=1),
         Column(title="meaning"),
     )
-    marked = {key.name for key in listed if nested_schema(key.hint)[0] is not None}
+    marked = {key.name for key in listed if nested_schema(key.hint).schema is not None}
     show(columns, [(f"{name} …" if name in marked and place.schema else name, *rest) for name, *rest in rows])
     if not path and not profile:
         current = [name for name in backends.FRAMEWORKS if name not in backends.HISTORICAL]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from dlrun.model.cpuset import parse_list
 from dlrun.model.text import digits
@@ -31,9 +32,9 @@ def granted(
     """
     if not gpus:
         return ()
-    mine, renumbered = _of_job(gpus, environment, usable)
+    job = _of_job(gpus, environment, usable)
     shown = environment.get(VISIBILITY[gpus[0].kind])
-    counted = [replace(gpu, index=i) for i, gpu in enumerate(mine)] if renumbered else list(mine)
+    counted = [replace(gpu, index=i) for i, gpu in enumerate(job.gpus)] if job.renumbered else list(job.gpus)
     if shown is None:
         return tuple(counted)
     if shown in NO_GPUS:
@@ -58,13 +59,18 @@ def _cards(tiles: Sequence[Gpu]) -> dict[str, tuple[Gpu, ...]]:
     return found
 
 
-def _of_job(
-    gpus: Sequence[Gpu], environment: Mapping[str, str], usable: frozenset[str] | None
-) -> tuple[list[Gpu], bool]:
-    """The job's GPUs, and True if runtimes number them from 0."""
+class _JobGpus(NamedTuple):
+    """The job's GPUs; `renumbered`: runtimes number them from 0."""
+
+    gpus: list[Gpu]
+    renumbered: bool
+
+
+def _of_job(gpus: Sequence[Gpu], environment: Mapping[str, str], usable: frozenset[str] | None) -> _JobGpus:
+    """The GPUs of the job that this process is in."""
     # If all or none of the device files are usable, they do not distinguish the GPUs of the job.
     if usable is not None and 0 < len(usable) < len(gpus):
-        return [gpu for gpu in gpus if gpu.pci in usable], True
+        return _JobGpus([gpu for gpu in gpus if gpu.pci in usable], True)
     by_index = {gpu.index: gpu for gpu in gpus}
     for name in JOB_GPUS:
         try:
@@ -75,8 +81,8 @@ def _of_job(
             shown = environment.get(VISIBILITY[gpus[0].kind], "").split(",")
             # Numbers outside Slurm's list are relative to the job: the runtime counts its GPUs from 0.
             others = all(digits(s) for s in shown) and not {int(s) for s in shown} <= set(listed)
-            return [by_index[i] for i in listed], others
-    return list(gpus), False
+            return _JobGpus([by_index[i] for i in listed], others)
+    return _JobGpus(list(gpus), False)
 
 
 def _named(name: str, position: int, any_gpu: Gpu, by_name: Mapping[str, Gpu]) -> Gpu:

@@ -50,15 +50,15 @@ def read_lstopo(text: str, *, name: str = "") -> Topology:
     found = tuple(_cores(machine, memories))
     if not found:
         raise ValueError("the topology has no PU")
-    cores, nodes = with_nodes(found, _numa_nodes(memories, {core.numa for core in found}))
-    numa_of = {pu: core.numa for core in cores for pu in core.pus}
+    located = with_nodes(found, _numa_nodes(memories, {core.numa for core in found}))
+    numa_of = {pu: core.numa for core in located.cores for pu in core.pus}
     everything = frozenset(numa_of)
     complete = frozenset(_set(machine, "complete_cpuset")) or everything
     allowed = frozenset(_set(machine, "allowed_cpuset")) or everything
     return validated(
         Topology(
-            cores=cores,
-            numa_nodes=nodes,
+            cores=located.cores,
+            numa_nodes=located.nodes,
             gpus=find_gpus(machine, numa_of),
             nics=find_nics(machine, numa_of, version),
             allowed=tuple(sorted(allowed & everything)) if allowed < everything else None,

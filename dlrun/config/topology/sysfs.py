@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from dlrun.config.topology.sysfs_devices import find_gpus, find_nics, gpu_memory_nodes
 from dlrun.config.topology.tree import Tree
@@ -51,11 +52,11 @@ def read_sysfs(tree: Tree, *, name: str = "", allowed: tuple[int, ...] | None = 
                 core_id=_number(tree, f"{folder}/core_id", cpu),
             )
         )
-    settled, nodes = with_nodes(cores, _numa_nodes(tree, set(numa_of.values())))
+    located = with_nodes(cores, _numa_nodes(tree, set(numa_of.values())))
     return validated(
         Topology(
-            cores=settled,
-            numa_nodes=nodes,
+            cores=located.cores,
+            numa_nodes=located.nodes,
             gpus=find_gpus(tree, numa_of),
             nics=find_nics(tree, numa_of),
             allowed=allowed,
@@ -170,18 +171,23 @@ UNKNOWN = -1
 """NUMA node of a core before `with_nodes` assigns one."""
 
 
-def with_nodes(
-    cores: Sequence[Core], nodes: Sequence[NumaNode]
-) -> tuple[tuple[Core, ...], tuple[NumaNode, ...]]:
+class Located(NamedTuple):
+    """Cores that all have a NUMA node, and these nodes."""
+
+    cores: tuple[Core, ...]
+    nodes: tuple[NumaNode, ...]
+
+
+def with_nodes(cores: Sequence[Core], nodes: Sequence[NumaNode]) -> Located:
     """Assign such cores to a NUMA node without memory, one per package: they keep their locality, and are not bound to missing
     memory. If there is no NUMA node at all, one with all cores is created."""
     if not nodes:
-        return tuple(replace(core, numa=0) for core in cores), (NumaNode(id=0),)
+        return Located(tuple(replace(core, numa=0) for core in cores), (NumaNode(id=0),))
     packages = sorted({core.package for core in cores if core.numa == UNKNOWN})
     first = max(node.id for node in nodes) + 1
     new = {package: first + i for i, package in enumerate(packages)}
     settled = tuple(replace(core, numa=new[core.package]) if core.numa == UNKNOWN else core for core in cores)
-    return settled, (*nodes, *(NumaNode(id=i, memory=0) for i in new.values()))
+    return Located(settled, (*nodes, *(NumaNode(id=i, memory=0) for i in new.values())))
 
 
 # Detection of slower cores of hybrid processors, by the capacity that Linux reports.

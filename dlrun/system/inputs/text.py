@@ -27,10 +27,10 @@ def read_text(path: Path, layer: Layer) -> str:
         raise InvalidFile(
             [Problem(message=f"cannot read `{short(name, 200)}`: {_why(error)}", help=_instead(path, layer))]
         ) from None
-    text, problem = decode_bytes(data, name, layer)
-    if problem is not None:
-        raise InvalidFile([problem], {name: mask(text)})
-    return text
+    decoded = decode_bytes(data, name, layer)
+    if decoded.problem is not None:
+        raise InvalidFile([decoded.problem], {name: mask(decoded.text)})
+    return decoded.text
 
 
 def _why(error: OSError | ValueError) -> str:

@@ -188,8 +188,8 @@ def _memory(plan: Plan) -> Memory:
 def _from_environment(environment: Mapping[str, str]) -> Iterator[str]:
     """The `DLRUN_SET_*` variables as arguments of `--set`."""
     for name in sorted(environment):
-        found, _ = from_environment({name: environment[name]})
-        yield from (f"{'.'.join(one.path)}={environment[name]}" for one in found)
+        given = from_environment({name: environment[name]})
+        yield from (f"{'.'.join(one.path)}={environment[name]}" for one in given.assignments)
 
 
 def _sweep(parameters: Mapping[str, str]) -> list[str]:

@@ -22,15 +22,11 @@ def tree(text, layer=Layer.SPEC):
 
 def decoded(*roots, sets=(), environment=None):
     root = layers.merge_all(roots)
-    assignments, problems = layers.from_environment(environment or {})
-    for text in sets:
-        assignment, faults = layers.parse_set(text)
-        assert faults == ()
-        assignments.append(assignment)
-    assert problems == []
-    for assignment in assignments:
-        root, problem = layers.assign(root, assignment)
-        assert problem is None
+    for given in (layers.from_environment(environment or {}), *map(layers.parse_set, sets)):
+        assert given.problems == ()
+        for assignment in given.assignments:
+            root, problems = layers.assign(root, assignment)
+            assert problems == ()
     found = decode(root, Spec)
     assert found.problems == ()
     return found
@@ -89,8 +85,8 @@ def test_append_to_one_text():
 
 
 def test_append_to_a_mapping_is_refused():
-    assignment, _ = layers.parse_set("resources+=x")
-    root, problem = layers.assign(tree(BASE + "resources: {nodes: 1}"), assignment)
+    (assignment,) = layers.parse_set("resources+=x").assignments
+    root, (problem,) = layers.assign(tree(BASE + "resources: {nodes: 1}"), assignment)
     assert problem.message == "`+=` appends to a list, but `resources` is a mapping"
     assert root == tree(BASE + "resources: {nodes: 1}")
 
@@ -106,23 +102,23 @@ def test_append_to_a_mapping_is_refused():
     ],
 )
 def test_set(text, path, value):
-    assignment, problems = layers.parse_set(text)
+    (assignment,), problems = layers.parse_set(text)
     assert (assignment.path, assignment.value.text, problems) == (path, value, ())
 
 
 @pytest.mark.parametrize("text", ["", "a", "=b", "a..b=c", ".a=b", "+=x"])
 def test_set_needs_key_and_value(text):
-    assignment, problems = layers.parse_set(text)
-    assert assignment is None
+    assignments, problems = layers.parse_set(text)
+    assert assignments == ()
     assert problems[0].message == "`--set` needs `KEY=VALUE`"
 
 
 def test_set_with_broken_yaml():
-    assert layers.parse_set("command=[a")[1][0].message == "this list is not closed"
+    assert layers.parse_set("command=[a").problems[0].message == "this list is not closed"
 
 
 def test_flags_do_not_show_secrets():
-    assignment, _ = layers.parse_set("environment.variables.HF_TOKEN=canary")
+    (assignment,), _ = layers.parse_set("environment.variables.HF_TOKEN=canary")
     assert "canary" not in str(assignment.value.origin)
     assert str(assignment.value.origin) == "--set environment.variables.HF_TOKEN=…"
 
@@ -150,10 +146,10 @@ def test_variables_spell_keys():
 
 def test_variables_that_name_no_key():
     assert (
-        layers.from_environment({"DLRUN_SET_": "x", "DLRUN_SET_A____B": "y"})[1][0].message
+        layers.from_environment({"DLRUN_SET_": "x", "DLRUN_SET_A____B": "y"}).problems[0].message
         == "`DLRUN_SET_` does not name a key"
     )
-    assert len(layers.from_environment({"DLRUN_SET_": "x", "DLRUN_SET_A____B": "y"})[1]) == 2
+    assert len(layers.from_environment({"DLRUN_SET_": "x", "DLRUN_SET_A____B": "y"}).problems) == 2
 
 
 def test_merge_changes_neither_tree():

@@ -34,7 +34,7 @@ def spec_of(text):
     root, notes = foreign_options.translated(document.root)
     root, both = with_command(root)
     assert notes == ()
-    assert both is None
+    assert both == ()
     decoded = decode(root, Spec, options=backends.framework_options)
     assert [*document.problems, *decoded.problems] == []
     return decoded.value
