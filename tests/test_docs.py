@@ -110,8 +110,9 @@ def exists(page: str, line: str) -> None:
         name, below = words[0], command.get_command(context, words[0])
         assert below is not None, f"{page} names `{line}`"
         command, words = below, words[1:]
-        if (form := chosen(name, command, words)) is not None:
-            command, words = cli.group.get_command(context, FORMS[name][form[0]].former), form[1]
+        if (place := chosen(name, command, words)) is not None:
+            form = FORMS[name][words[place].partition("=")[0]]
+            command, words = cli.group.get_command(context, form.former), words[:place] + words[place + 1 :]
     known = {option for parameter in command.params for option in parameter.opts} | {"--help", "-h"}
     if "--" in words:  # what follows is another program's
         words = words[: words.index("--")]

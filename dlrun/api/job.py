@@ -116,7 +116,7 @@ class Job:
     def usage(self) -> Usage:
         """What each run used: nodes, ranks, GPUs, phases, verdicts."""
         copy_records(self.record)
-        return Usage(runs=tuple(of_job(self.record)[1]))
+        return Usage(runs=tuple(of_job(self.record, self.record.plan())))
 
     def why(self) -> list[Cause]:
         """The cause of the end of each run that did not complete: `means`, `next`, and the first failed process."""

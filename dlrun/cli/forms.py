@@ -95,8 +95,8 @@ def _option(name: str, option: str, form: Form) -> click.Option:
     return click.Option([option], metavar=form.value, expose_value=False, help=text)
 
 
-def chosen(name: str, command: click.Command, args: Sequence[str]) -> tuple[str, list[str]] | None:
-    """The option of another form in the arguments of a command, and the arguments without it; None if there is none.
+def chosen(name: str, command: click.Command, args: Sequence[str]) -> int | None:
+    """The index of an option of another form in the arguments of a command; None if there is none.
 
     Words that follow `--`, that follow the first argument of a command which runs a program (`shell`), or that are the value of
     another option select nothing.
@@ -113,13 +113,13 @@ def chosen(name: str, command: click.Command, args: Sequence[str]) -> tuple[str,
     own_words_first = not command.context_settings.get("allow_interspersed_args", True)
     is_value = False
     for index, word in enumerate(args):
-        option, equals, value = word.partition("=")
+        option, equals, _ = word.partition("=")
         if is_value:
             is_value = False
         elif word == "--" or (own_words_first and not word.startswith("-")):
             return None
         elif option in forms and not (equals and forms[option].value is None):
-            return option, [*args[:index], *([value] if equals else []), *args[index + 1 :]]
+            return index
         else:
             is_value = word in valued
     return None

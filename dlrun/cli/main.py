@@ -119,8 +119,9 @@ class LazyGroup(click.Group):
             raise UsageError(f"no such command: `{name}`", help=hint)
         found, command, rest = super().resolve_command(ctx, args)
         name = ALIASES.get(name, name)
-        if command is not None and (form := chosen(name, command, rest)) is not None:
-            option, rest = form
+        if command is not None and (place := chosen(name, command, rest)) is not None:
+            option, equals, value = rest[place].partition("=")
+            rest[place : place + 1] = [value] if equals else []
             return f"{found} {option}", self.get_command(ctx, FORMS[name][option].former), rest
         return found, command, rest
 

@@ -98,9 +98,9 @@ def _run(transport: Transport, arguments: list[str]) -> int:
             sys.stdout.buffer.write(part)
             sys.stdout.buffer.flush()
             part = stream.read() or None
-        code, errors = stream.finish()
-        sys.stderr.buffer.write(errors)
+        ended = stream.finish()
+        sys.stderr.buffer.write(ended.errors)
         sys.stderr.buffer.flush()
-        return code
+        return ended.code
     finally:
         stream.close()

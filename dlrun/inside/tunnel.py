@@ -164,9 +164,9 @@ class Tunnel:
         try:
             rest = after_mark(stream)
             if rest is None:
-                code, errors = stream.finish()
-                lines = errors.decode(errors="replace").strip().splitlines()
-                self._noticed = lines[-1] if lines else f"exit code {code}"
+                early = stream.finish()
+                lines = early.errors.decode(errors="replace").strip().splitlines()
+                self._noticed = lines[-1] if lines else f"exit code {early.code}"
                 return
             parts = [rest] if rest else []
             carrier = Carrier(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from dlrun.config.secret_names import without_secrets
 from dlrun.config.source import LINE_BREAK
@@ -68,10 +69,10 @@ def _block(problem: Problem, sources: Mapping[str, list[str]], paint: _Paint) ->
             gutter = " " * (len(str(origin.line)) + 1)
         lines.append(paint("frame", gutter + "-->") + " " + _clean(without_secrets(str(origin))))
         if source is not None:
-            shown, before, under = _excerpt(source, origin.column, problem.width)
+            part = _excerpt(source, origin.column, problem.width)
             bar = paint("frame", f"{gutter} |")
-            lines += [bar, f"{paint('frame', f' {origin.line} |')} {shown}"]
-            lines.append(f"{bar} {' ' * before}{paint(severity, '^' * under)}")
+            lines += [bar, f"{paint('frame', f' {origin.line} |')} {part.text}"]
+            lines.append(f"{bar} {' ' * part.before}{paint(severity, '^' * part.width)}")
     if problem.help:
         lines.append(
             paint("frame", f"{gutter} =")
@@ -89,8 +90,16 @@ def _line(lines: list[str], number: int) -> str | None:
     return lines[number - 1] if 0 < number <= len(lines) and lines[number - 1].strip() else None
 
 
-def _excerpt(line: str, column: int, width: int) -> tuple[str, int, int]:
-    """The part of a line around a column, the offset of the caret in columns, and its length."""
+class _Excerpt(NamedTuple):
+    """A part of a line, the number of columns before its carets, and that of these."""
+
+    text: str
+    before: int
+    width: int
+
+
+def _excerpt(line: str, column: int, width: int) -> _Excerpt:
+    """The part of a line around a column."""
     first = max(0, column - _WINDOW // 2) if len(line) > _WINDOW else 0
     part = line[first : first + _WINDOW]
     start = column - 1 - first
@@ -99,7 +108,7 @@ def _excerpt(line: str, column: int, width: int) -> tuple[str, int, int]:
     if width == 1 and (token := _TOKEN.match(part, start)):
         width = len(token[0])
     under = _columns(part[start : start + width])
-    return head + _clean(part) + tail, len(head) + _columns(part[:start]), max(1, under)
+    return _Excerpt(head + _clean(part) + tail, len(head) + _columns(part[:start]), max(1, under))
 
 
 def _columns(text: str) -> int:

@@ -123,7 +123,8 @@ def _reported(error: Exception, arguments: Sequence[str]) -> int:
         echo(error.format_message(), err=True)
         return error.exit_code
     if isinstance(error, click.ClickException):
-        _print_error(*_click_words(error), error.exit_code, arguments)
+        words = _click_words(error)
+        _print_error(words.message, words.help, error.exit_code, arguments)
         return error.exit_code
     if isinstance(error, ModuleNotFoundError) and error.name in _COMPILED:
         message = f"this needs the Python package `{error.name}`, which `{sys.executable}` does not have"
@@ -197,8 +198,8 @@ def _instead_of_nothing(name: str, ctx: click.Context) -> str:
     return ""
 
 
-def _click_words(error: click.ClickException) -> tuple[str, str | None]:
-    """Message and help of a click error, worded as dlrun's own errors."""
+def _click_words(error: click.ClickException) -> DlrunError:
+    """A click error, worded as dlrun's own."""
     listed = None
     if isinstance(error, click.UsageError) and error.ctx:
         listed = f"`{error.ctx.command_path} --help` shows the options"
@@ -206,7 +207,7 @@ def _click_words(error: click.ClickException) -> tuple[str, str | None]:
         known = [name for one in error.ctx.command.params for name in one.opts] if error.ctx else []
         near = nearest(error.option_name, known or error.possibilities or [])
         way_out = "; ".join(filter(None, [near and f"the nearest is `{near}`", listed]))
-        return f"no such option `{error.option_name}`", way_out or None
+        return DlrunError(f"no such option `{error.option_name}`", help=way_out or None)
     if isinstance(error, click.MissingParameter) and error.param is not None and error.ctx:
         listed = "; ".join(
             filter(None, [_instead_of_nothing(error.param.human_readable_name, error.ctx), listed])
@@ -219,4 +220,4 @@ def _click_words(error: click.ClickException) -> tuple[str, str | None]:
     message = re.sub(r"is not a valid integer( range)?$", "is not a whole number", message)
     message = re.sub(r"is not a valid float( range)?$", "is not a number", message)
     first, _, rest = message.partition(" ")
-    return f"{first.lower() if first.istitle() else first} {rest}".strip(), listed
+    return DlrunError(f"{first.lower() if first.istitle() else first} {rest}".strip(), help=listed)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlrun.errors import DlrunError
 from dlrun.jobs.logs import files as log_files
@@ -79,26 +79,34 @@ def cold_start(earlier: EarlierJobs, plan: Plan, run: Path, known: Phases) -> Co
     nodes = plan.request.nodes
     if known.seeded is None or known.seeded >= nodes:
         return None
-    measured_in, expected = _warm_start(earlier, plan, run) or (None, None)
+    warm = _warm_start(earlier, plan, run)
     return ColdStart(
         cold=nodes - known.seeded,
         nodes=nodes,
         because=_reason(run),
-        expected=expected,
-        measured_in=measured_in,
+        expected=warm.seconds if warm else None,
+        measured_in=warm.job if warm else None,
     )
 
 
 # What a warm start takes
 
 
-def _warm_start(earlier: EarlierJobs, plan: Plan, run: Path) -> tuple[str, float] | None:
-    """(job, seconds of start-up) of the newest earlier run of the same program on nodes that had its entries; None without one.
+class _WarmStart(NamedTuple):
+    """A job whose nodes had the entries of earlier ones, and its seconds of start-up."""
+
+    job: str
+    seconds: float
+
+
+def _warm_start(earlier: EarlierJobs, plan: Plan, run: Path) -> _WarmStart | None:
+    """The start of the newest earlier run of the same program on nodes that had its entries; None without one.
 
     Entries may come from another program in the same environment: only a run that another of the same program precedes is warm.
     """
     program, below = _program(plan), run.relative_to(earlier.job.directory)
-    warm, launched = None, 0.0
+    warm: _WarmStart | None = None
+    launched = 0.0
     for job, whole in earlier.plans:
         own = next((one.plan for one in whole.each_role if one.name == plan.role), whole)
         if _program(own) != program or (record := run_state(job.directory / below)) is None:
@@ -110,7 +118,7 @@ def _warm_start(earlier: EarlierJobs, plan: Plan, run: Path) -> tuple[str, float
         elif seeded_nodes(own, run, record) == own.request.nodes:
             seconds = start_up(own, run, record, recordings(run))
             if seconds is not None:
-                warm, launched = (job.directory.name, seconds), record["launched"]
+                warm, launched = _WarmStart(job.directory.name, seconds), record["launched"]
     return None
 
 

@@ -39,7 +39,8 @@ def command(job: str, ranks: bool, as_csv: bool, as_json: bool) -> None:
         return
     chosen = select(job)
     of.copy_records(chosen.job)
-    plan, runs = of.of_job(chosen.job, unasked=notice)
+    plan = chosen.job.plan()
+    runs = of.of_job(chosen.job, plan, unasked=notice)
     runs = [run for run in runs if chosen.tasks is None or run.point in chosen.tasks]
     if as_csv:
         _write_csv([(run.role or ("" if run.point is None else str(run.point)), run) for run in runs])
@@ -72,7 +73,7 @@ def _show_study(found: list[tuple[str, Job]], *, as_csv: bool, as_json: bool) ->
     accounts: list[Accounted | None] = []
     for size, job in found:
         of.copy_records(job)
-        for run in of.of_job(job, unasked=notice)[1]:
+        for run in of.of_job(job, job.plan(), unasked=notice):
             name = job.directory.name + ("" if run.point is None else f":{run.point}")
             runs.append((size, name, run))
             accounts.append(_accounted(job, run) if as_json else None)

@@ -37,13 +37,12 @@ class RunUse:
     cold_start: ColdStart | None = None
 
 
-def of_job(job: Job, *, unasked: Callable[[str], None] | None = None) -> tuple[Plan, list[RunUse]]:
-    """(plan of a job, usage of each of its runs, or of its roles); raises like `status.of`."""
-    plan = job.plan()
+def of_job(job: Job, plan: Plan, *, unasked: Callable[[str], None] | None = None) -> list[RunUse]:
+    """The usage of each run of a job with this plan, or of its roles; raises like `status.of`."""
     states = status.of([job], unasked=unasked)[job.directory]
     if plan.role_jobs is not None:
-        return plan, [run for _, run in of_roles(job, plan, states)]
-    return plan, of_points(job, plan, states)
+        return [run for _, run in of_roles(job, plan, states)]
+    return of_points(job, plan, states)
 
 
 def of_points(job: Job, plan: Plan, states: Sequence[JobStatus]) -> list[RunUse]:

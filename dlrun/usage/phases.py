@@ -106,10 +106,10 @@ def start_up(plan: Plan, run: Path, record: Mapping[str, Any], found: Sequence[R
         return None
     # After a restart, the beginning of the log is from an earlier start.
     after = sizes[0][1] if record.get("restarts") else 0.0
-    ends, values = _throughputs(plan, logs[0].path, int(after), sizes[-1][1])
-    if not ends:
+    first = _throughputs(plan, logs[0].path, int(after), sizes[-1][1])
+    if not first:
         return None
-    end = ends[settled(values)]
+    end = list(first)[settled(list(first.values()))]
     when = next((t for t, size in sizes if size >= end), None)
     if when is None:
         return None
@@ -135,22 +135,20 @@ def settled(values: Sequence[float]) -> int:
     return 0
 
 
-def _throughputs(plan: Plan, log: Path, after: int, before: float) -> tuple[list[int], list[float]]:
-    """The first throughputs of one format: the end of each line, at most `before`, in bytes, and the value."""
+def _throughputs(plan: Plan, log: Path, after: int, before: float) -> dict[int, float]:
+    """The first throughputs of one format: the end of each line, at most `before`, in bytes -> the value."""
     shape = RunSize(ranks=plan.request.ranks, global_batch=plan.global_batch)
     metric = plan.metrics.get(THROUGHPUT, Metric())
-    ends: list[int] = []
-    values: list[float] = []
+    values: dict[int, float] = {}
     form = None
     for line, end in _lines(log, after):
-        if end > before or len(ends) == _SERIES or (ends and end > ends[0] + _SERIES_BYTES):
+        if end > before or len(values) == _SERIES or (values and end > next(iter(values)) + _SERIES_BYTES):
             break
         found = read_metric(THROUGHPUT, metric, [line.decode("utf-8", "replace")], shape)
         if found is not None and form in (None, found.by):
             form = found.by
-            ends.append(end)
-            values += found.values[:1]
-    return ends, values
+            values[end] = found.values[0]
+    return values
 
 
 def _lines(log: Path, after: int) -> Iterator[tuple[bytes, int]]:

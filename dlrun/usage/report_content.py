@@ -346,24 +346,25 @@ def _gpus(run: RunUse) -> Iterator[list[Cell]]:
 def _logs(job: Job) -> Iterator[LogEnd]:
     found = [log for run in job.log_directories() for log in log_files.find(run, "first")]
     for log in found[:_LOGS]:
-        text, before = _tail(log.path)
-        if text.strip():
-            yield LogEnd(name=str(log.path.relative_to(job.directory)), text=text, before=before)
+        end = _tail(log.path, str(log.path.relative_to(job.directory)))
+        if end.text.strip():
+            yield end
 
 
-def _tail(path: Path) -> tuple[str, int]:
-    """The end of a log as text without control characters, and the bytes before it."""
+def _tail(path: Path, name: str) -> LogEnd:
+    """The end of a log as text without control characters."""
     try:
         with open_regular(path) as stream:
             start = stream.seek(max(0, stream.seek(0, 2) - _TAIL))
             data = stream.read()
     except OSError:
-        return "", 0
+        return LogEnd(name=name, text="", before=0)
     if start:
         whole = data.partition(b"\n")[2]
         start, data = start + len(data) - len(whole), whole
     text = data.decode("utf-8", errors="replace")
-    return _without_secrets("".join(c for c in text if c.isprintable() or c in "\n\t")), start
+    shown = _without_secrets("".join(c for c in text if c.isprintable() or c in "\n\t"))
+    return LogEnd(name=name, text=shown, before=start)
 
 
 def _without_secrets(text: str) -> str:

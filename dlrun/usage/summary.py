@@ -139,11 +139,11 @@ class Use:
 def summarize(found: Sequence[Recording]) -> Use:
     """The usage of a run from its recordings; empty without any."""
     ranks = [
-        use for one in found for name in sorted(one.samples[-1].ranks, key=_order) for use in _rank(one, name)
+        use for one in found for name in sorted(one.samples[-1].ranks, key=order) for use in _rank(one, name)
     ]
     return Use(
         nodes=tuple(map(_node, found)),
-        ranks=tuple(sorted(ranks, key=lambda one: _order(one.rank))),
+        ranks=tuple(sorted(ranks, key=lambda one: order(one.rank))),
         gpus=tuple(_gpu(one, index) for one in found for index in range(len(one.gpus))),
     )
 
@@ -157,7 +157,8 @@ def shares(runs: Iterable[Path]) -> tuple[float | None, float | None]:
     return used / cores if cores else None, sum(busy) / len(busy) / 100 if busy else None
 
 
-def _order(name: str) -> tuple[str, int]:
+def order(name: str) -> tuple[str, int]:
+    """The key by which ranks are sorted: that of their role, then their number."""
     role, _, number = name.rpartition("-")
     return role, int(number) if digits(number) else 0
 

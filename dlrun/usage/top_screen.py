@@ -17,11 +17,11 @@ from rich.console import Group
 from rich.live import Live as Drawing
 from rich.table import Table
 
-from dlrun.model.text import digits
 from dlrun.schedulers.reasons import in_words
 from dlrun.terminal.drawing import Plain, console
 from dlrun.usage.formats import bits, clock, meter, size
 from dlrun.usage.live import Live, LiveRank, Watch, log_of
+from dlrun.usage.summary import order
 
 if TYPE_CHECKING:
     from dlrun.usage.live import Live, LiveRank
@@ -78,7 +78,9 @@ class Screen:
 
     def _draw(self, live: Live) -> Group:
         height = os.get_terminal_size(sys.stdout.fileno()).lines
-        ranks = sorted(live.ranks, key=self._key, reverse=self._by != "rank")
+        ranks = sorted(
+            live.ranks, key=lambda rank: (self._value(rank), order(rank.rank)), reverse=self._by != "rank"
+        )
         self._names = [one.rank for one in ranks]
         if self._names and self._chosen not in self._names:
             self._chosen = self._names[0]
@@ -109,10 +111,9 @@ class Screen:
         parts.append(Plain(self._watch.trouble or keys, style="dim"))
         return Group(*parts)
 
-    def _key(self, rank: LiveRank) -> tuple[float, str, int]:
-        role, _, number = rank.rank.rpartition("-")
-        value = {"cores": rank.cores, "memory": rank.memory, "busy": rank.busy or 0.0}.get(self._by, 0.0)
-        return value, role, int(number) if digits(number) else 0
+    def _value(self, rank: LiveRank) -> float:
+        """What ranks are sorted by."""
+        return {"cores": rank.cores, "memory": rank.memory, "busy": rank.busy or 0.0}.get(self._by, 0.0)
 
     def _table(self, ranks: list[LiveRank], room: int) -> Table:
         table = Table(box=None, pad_edge=False, header_style="bold", expand=True)

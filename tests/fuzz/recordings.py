@@ -102,7 +102,8 @@ def _whole(node: int) -> str:
 
 
 def _show(job: jobs.Job) -> None:
-    plan, runs = of.of_job(job)
+    plan = job.plan()
+    runs = of.of_job(job, plan)
     for run in runs:
         shown.show_run(job, plan, run, every_rank=True)
     shown.show_runs(plan, runs)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dlrun.jobs.queue.clean import Candidate
-    from dlrun.model.units import Bytes, Duration
 
 _SHOWN = 5
 """Files of a directory that are shown without --all."""
@@ -50,12 +49,17 @@ def command(
     whose end is not known is kept. What a killed `dlrun submit` has left, and versions of code (`code: snapshot`), models and
     data sets of a hub (`hf://`), container images and compiled code (`caches`) that no job uses any more, are removed as well.
     """
+    from dlrun.errors import Invalid
     from dlrun.jobs.hubs.store import bases_named, bases_noted
     from dlrun.jobs.queue import clean, status
     from dlrun.jobs.records import jobs as store, links
+    from dlrun.model.units import Bytes, Duration
 
     base = store.home()
-    older, larger = _given(older_than, larger_than, named=bool(jobs))
+    try:
+        older, larger = Duration(0) if jobs else Duration.parse(older_than), Bytes.parse(larger_than)
+    except ValueError as error:
+        raise Invalid(str(error), help="`--older-than` takes 30d or 12h, `--larger-than` takes 1GB") from None
     studies = {directory: clean.jobs_in(directory) for word in jobs if (directory := clean.study_of(word))}
     named = [store.find(word, base) for word in jobs if not clean.study_of(word)]
     members = [job for inside in studies.values() for job in inside]
@@ -241,16 +245,6 @@ def _report(
         notice(f"`dlrun clean --yes` with the same options removes {_directories(going)}")
     else:
         notice("no job directory to remove")
-
-
-def _given(older: str, larger: str, *, named: bool) -> tuple[Duration, Bytes]:
-    from dlrun.errors import Invalid
-    from dlrun.model.units import Bytes, Duration
-
-    try:
-        return Duration(0) if named else Duration.parse(older), Bytes.parse(larger)
-    except ValueError as error:
-        raise Invalid(str(error), help="`--older-than` takes 30d or 12h, `--larger-than` takes 1GB") from None
 
 
 def _show(listed: Sequence[Candidate]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -65,8 +65,10 @@ def command(
     if in_script:
         return _in_script(text, script, output, force=force, as_json=as_json)
     where = site or _here()
-    threads, node_local, roles = _facts(where)
-    draft = read_script(text, script.name, threads, arguments or None, node_local=node_local, roles=roles)
+    facts = _facts(where)
+    draft = read_script(
+        text, script.name, facts.threads, arguments or None, node_local=facts.node_local, roles=facts.roles
+    )
     check(draft, spec_text(draft, None), where)
     spec = spec_text(draft, script.name, site)
     refuse_secrets(spec, f"`{script}`")
@@ -124,10 +126,18 @@ def _here() -> str | None:
     return None if name == "workstation" or name.startswith("generic-") else name
 
 
-def _facts(site: str | None) -> tuple[int, bool | None, Roles]:
+class _SiteFacts(NamedTuple):
     """The scheduler's CPUs per core (1 without a site), whether there is node-local storage, and what roles can have."""
+
+    threads: int
+    node_local: bool | None
+    roles: Roles
+
+
+def _facts(site: str | None) -> _SiteFacts:
+    """What a conversion has to know about the site."""
     if site is None:
-        return 1, None, "nodes"
+        return _SiteFacts(1, None, "nodes")
     from dlrun import backends
     from dlrun.system.inputs.profiles import load_site
 
@@ -143,4 +153,4 @@ def _facts(site: str | None) -> tuple[int, bool | None, Roles]:
         roles = "none"
     elif kinds and all(kind.topology is not None for kind in kinds):
         roles = "shared" if profile.scheduler.exclusive else "exclusive"
-    return threads, profile.storage.node_local is not None, roles
+    return _SiteFacts(threads, profile.storage.node_local is not None, roles)

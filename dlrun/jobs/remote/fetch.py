@@ -305,10 +305,12 @@ def _fetch_together(
         session.write(b"".join(b"./" + os.fsencode(name) + b"\0" for name in wanted))
         session.end()
         refused = unpack(cast("BinaryIO", _Reader(session, progress)), wanted, target)
-        code, errors = session.finish()
+        ended = session.finish()
     # tar's exit code 1: a file changed while it was read; the next fetch copies it again.
-    if code not in (0, 1):
-        raise OperationFailed(f"`{transport.host}` did not send all files: {errors}", help="fetch again")
+    if ended.returncode not in (0, 1):
+        raise OperationFailed(
+            f"`{transport.host}` did not send all files: {ended.stderr}", help="fetch again"
+        )
     return refused
 
 

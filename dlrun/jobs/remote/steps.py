@@ -135,9 +135,9 @@ def send(
 
 def _check_stored(session: Session, directory: str) -> None:
     """Raise NotTaken if the script could not write the job directory."""
-    code, errors = session.finish()
-    if code in (73, 74):
-        reason = _reason(errors) or "it cannot be written"
+    ended = session.finish()
+    if ended.returncode in (73, 74):
+        reason = _reason(ended.stderr) or "it cannot be written"
         raise NotTaken(
             f"`{session.host}` cannot store the job directory `{directory}`: {reason}",
             help="nothing was submitted; free space there, or set another directory with `--job-dir`",

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from dlrun.errors import DlrunError
 from dlrun.system.process import not_started
-from dlrun.system.transport.protocol import StoppedReading, TransportFailed
+from dlrun.system.transport.protocol import Ended, StoppedReading, TransportFailed
 
 _CHUNK = 1 << 16
 
@@ -83,8 +83,8 @@ class Child:
             raise self._timed_out()
         return os.read(self._output.fileno(), _CHUNK)
 
-    def finish(self) -> tuple[int, bytes]:
-        """Wait for its end; returns (exit code, standard error)."""
+    def finish(self) -> Ended:
+        """Wait for its end."""
         self.end()
         try:
             code = self._process.wait(self._timeout)
@@ -95,7 +95,7 @@ class Child:
         self.close()
         if failure := self._failure(code, errors.decode(errors="replace")):
             raise failure
-        return code, errors
+        return Ended(code, errors)
 
     def close(self) -> None:
         """End it with its children: SIGTERM, after 2 s SIGKILL."""

@@ -24,7 +24,7 @@ from dlrun.system import private
 from dlrun.system.process import not_started
 from dlrun.system.transport.child import Child
 from dlrun.system.transport.connection_errors import RETRY, explain, last_line
-from dlrun.system.transport.protocol import TIMEOUT, Stream, TransportFailed
+from dlrun.system.transport.protocol import TIMEOUT, Ended, Stream, TransportFailed
 from dlrun.system.writing import replace
 
 PERSIST = "30m"
@@ -89,12 +89,12 @@ class OpenSshTransport:
                 else [f"-oProxyCommand={_through(jumps.split(','), batch, errors.name)}"]
             )
             argv = ["ssh", f"-oBatchMode={batch}", *options, *proxy, "--", self.host, "true"]
-            code, answer = _with_terminal(argv, self.host) if self._prompt else _without_terminal(argv)
-            message = f"{errors.read().decode(errors='replace')}\n{answer}"
-        if code == 255:
+            ended = _with_terminal(argv, self.host) if self._prompt else _without_terminal(argv)
+            message = b"\n".join((errors.read(), ended.errors)).decode(errors="replace")
+        if ended.code == 255:
             raise explain(self.host, message, asked=self._prompt)
-        if code != 0:
-            reason = last_line(message) or f"exit code {code}"
+        if ended.code != 0:
+            reason = last_line(message) or f"exit code {ended.code}"
             raise OperationFailed(f"cannot run commands on `{self.host}`: {reason}")
 
 
@@ -205,8 +205,8 @@ def _is_shared(host: str, options: Sequence[str]) -> bool:
     return done.returncode == 0
 
 
-def _without_terminal(argv: Sequence[str]) -> tuple[int, str]:
-    """Run ssh without prompts; returns (exit code, standard error)."""
+def _without_terminal(argv: Sequence[str]) -> Ended:
+    """Run ssh without prompts."""
     with tempfile.TemporaryFile() as errors:  # not a pipe, which the background connection may keep open
         process = subprocess.Popen(
             list(argv),
@@ -224,22 +224,22 @@ def _without_terminal(argv: Sequence[str]) -> tuple[int, str]:
                 process.kill()
                 process.wait()
         errors.seek(0)
-        return code, errors.read().decode(errors="replace")
+        return Ended(code, errors.read())
 
 
-def _with_terminal(argv: Sequence[str], host: str) -> tuple[int, str]:
-    """Run ssh with the user's terminal; its messages are shown, and returned with the exit code."""
+def _with_terminal(argv: Sequence[str], host: str) -> Ended:
+    """Run ssh with the user's terminal; its messages are shown, too."""
     process = subprocess.Popen(
         list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
-    parts: list[str] = []
+    parts: list[bytes] = []
 
     def show() -> None:
         assert process.stderr is not None  # noqa: S101 - it is a pipe
         with process.stderr as pipe:
             while data := os.read(pipe.fileno(), 4096):
-                parts.append(data.decode(errors="replace"))
-                sys.stderr.write(visible(parts[-1], keep="\r\n\t"))
+                parts.append(data)
+                sys.stderr.write(visible(data.decode(errors="replace"), keep="\r\n\t"))
                 sys.stderr.flush()
 
     reader = threading.Thread(target=show, daemon=True)
@@ -255,4 +255,4 @@ def _with_terminal(argv: Sequence[str], host: str) -> tuple[int, str]:
     # With a time limit: a background connection may keep the pipe open. After a failure there is none, and the pipe has
     # the reason.
     reader.join(0.5 if code == 0 else 10.0)
-    return code, "".join(parts)
+    return Ended(code, b"".join(parts))

@@ -10,7 +10,7 @@ import paramiko
 
 from dlrun.system.transport import paramiko_login as login
 from dlrun.system.transport.connection_errors import lost
-from dlrun.system.transport.protocol import TIMEOUT, StoppedReading, Stream, TransportFailed
+from dlrun.system.transport.protocol import TIMEOUT, Ended, StoppedReading, Stream, TransportFailed
 
 T = TypeVar("T")
 
@@ -78,8 +78,8 @@ class _Channel:
         except Closed:
             return b""
 
-    def finish(self) -> tuple[int, bytes]:
-        """Wait for its end; returns (exit code, standard error)."""
+    def finish(self) -> Ended:
+        """Wait for its end."""
         self.end()
         errors = b""
         with suppress(Closed):
@@ -92,7 +92,7 @@ class _Channel:
         # Without an exit status, the connection ended first.
         if code < 0:
             raise lost(self._host, "it was closed during the transfer")
-        return code, errors
+        return Ended(code, errors)
 
     def close(self) -> None:
         """Close the channel."""

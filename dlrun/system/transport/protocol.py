@@ -5,7 +5,7 @@ Scripts, files and logs are built on this one primitive, so a new transport is o
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dlrun.errors import OperationFailed
 
@@ -19,6 +19,13 @@ class TransportFailed(OperationFailed):
 
 class StoppedReading(Exception):
     """The program has stopped reading; its exit code and messages have the reason."""
+
+
+class Ended(NamedTuple):
+    """Exit code and standard error of a program that has ended."""
+
+    code: int
+    errors: bytes
 
 
 class Stream(Protocol):
@@ -36,8 +43,8 @@ class Stream(Protocol):
         """The next part of its output, empty at the end; raises TransportFailed after the time limit."""
         ...
 
-    def finish(self) -> tuple[int, bytes]:
-        """Wait for its end; returns (exit code, standard error).
+    def finish(self) -> Ended:
+        """Wait for its end.
 
         Raises TransportFailed or AuthenticationFailed if the connection ended first.
         """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
@@ -54,7 +54,7 @@ class Session:
         self._stream = transport.start(_COMMAND, timeout=timeout)
         self._data = b""
         self._begun = False
-        self._ended: tuple[int, str] | None = None
+        self._ended: ScriptResult | None = None
         self._failed: DlrunError | None = None
         try:
             self.write(_program(script, self._mark.decode(), login=login, variables=variables or {}))
@@ -105,19 +105,19 @@ class Session:
         data, self._data = self._data, b""
         return data
 
-    def finish(self) -> tuple[int, str]:
-        """Wait for the script's end; returns (exit code, standard error)."""
+    def finish(self) -> ScriptResult:
+        """Wait for the script's end; its output is what was read."""
         if self._failed is not None:
             raise self._failed
         if self._ended is None:
             try:
-                code, errors = self._stream.finish()
+                ended = self._stream.finish()
             except DlrunError as error:
                 self._failed = error  # the stream is closed: there is no more to learn
                 raise
             # A connection that breaks off may leave the mark without its line end.
-            text = errors.rpartition(self._mark)[2].decode(errors="replace")
-            self._ended = code, text.strip()
+            text = ended.errors.rpartition(self._mark)[2].decode(errors="replace")
+            self._ended = ScriptResult(returncode=ended.code, stdout=b"", stderr=text.strip())
         return self._ended
 
     def _more(self) -> bool:
@@ -139,8 +139,9 @@ class Session:
 
     def _not_started(self) -> OperationFailed:
         """The error for a script that never started."""
-        code, errors = self.finish()
-        reason = last_line(errors) or last_line(self._data.decode(errors="replace")) or f"exit code {code}"
+        ended = self.finish()
+        reason = last_line(ended.stderr) or last_line(self._data.decode(errors="replace"))
+        reason = reason or f"exit code {ended.returncode}"
         return OperationFailed(
             f"`{self.host}` did not start bash: {reason}",
             help=f"`ssh {self.host} bash -c true` must work, and start-up files must not start another program",
@@ -148,8 +149,8 @@ class Session:
 
     def _ended_early(self) -> OperationFailed:
         """The error for a script that ended before its answer was complete."""
-        code, errors = self.finish()
-        reason = last_line(errors) or f"exit code {code}"
+        ended = self.finish()
+        reason = last_line(ended.stderr) or f"exit code {ended.returncode}"
         return TransportFailed(f"`{self.host}` ended early: {reason}", help=RETRY)
 
 
@@ -169,8 +170,7 @@ def run(
         parts = []
         while part := session.read():
             parts.append(part)
-        code, errors = session.finish()
-    return ScriptResult(returncode=code, stdout=b"".join(parts), stderr=errors)
+        return replace(session.finish(), stdout=b"".join(parts))
 
 
 def _program(script: str, mark: str, *, login: bool, variables: Mapping[str, str]) -> bytes:

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from dlrun.errors import OperationFailed
 from dlrun.system.transport.child import Child
 from dlrun.system.transport.local import LocalTransport
-from dlrun.system.transport.protocol import TransportFailed
+from dlrun.system.transport.protocol import Ended, TransportFailed
 from dlrun.system.transport.scripts import DIRECTORY, script
 from dlrun.system.transport.session import Session, run
 from tests.examples import examples
@@ -66,7 +66,8 @@ def test_conversation(here):
         assert session.line() == "<two>"
         session.end()
         assert session.read() + session.read() == b"def"
-        assert session.finish() == (0, "")
+        ended = session.finish()
+        assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_script_that_ends_too_early(here):
@@ -79,8 +80,9 @@ def test_script_that_ends_too_early(here):
 def test_a_reason_has_no_mark_of_the_session_in_it(here, monkeypatch):
     """The connection breaks off right after the mark, before its line end."""
     with Session(here, "true") as session:
-        monkeypatch.setattr(session._stream, "finish", lambda: (255, b"motd\n" + session._mark))
-        assert session.finish() == (255, "")
+        monkeypatch.setattr(session._stream, "finish", lambda: Ended(255, b"motd\n" + session._mark))
+        ended = session.finish()
+        assert (ended.returncode, ended.stderr) == (255, "")
 
 
 def test_reader_that_leaves_ends_the_writing(here):
@@ -88,7 +90,7 @@ def test_reader_that_leaves_ends_the_writing(here):
         assert session.line() == "enough"
         while session.write(b"x" * 65536):
             pass
-        assert session.finish()[0] == 3
+        assert session.finish().returncode == 3
 
 
 def test_silence_is_not_waited_for(here):
