@@ -137,8 +137,7 @@ class _Decoder:
         removed: Mapping[str, str] = getattr(schema, "REMOVED", {})
         rest = self._rest(node, known, path, others)
         if rest is not None:
-            kept = {name: entry for name, entry in node.entries.items() if name not in rest.entries}
-            node = dataclasses.replace(node, entries=kept)
+            node = dataclasses.replace(node, entries={n: e for n, e in node.entries.items() if n in known})
         for name, entry in node.entries.items():
             if name in known and not (top and name == "options"):
                 values[name] = self.value(
