@@ -17,7 +17,7 @@ from dlrun.errors import OperationFailed
 from dlrun.jobs.clusters.login import transport_of
 from dlrun.jobs.logs import files as log_files
 from dlrun.jobs.records.jobs import Job, Remote
-from dlrun.jobs.remote.copies import LOG, RUN, poll, pulling
+from dlrun.jobs.remote.copies import LOG, RUN, LocalCopy, poll, pulling
 from dlrun.jobs.remote.fetch import listing
 from dlrun.jobs.remote.target import RemoteFile
 from dlrun.model.job import role_directory
@@ -50,7 +50,7 @@ def fetch(job: Job, remote: Remote, runs: Sequence[Path]) -> dict[Path, Path]:
     parts = ("state.json", "failures/*", "ended/*", "stacks/*")
     small = [f"{prefix}{part}" for prefix in prefixes for part in parts]
     with pulling(transport, remote.directory, (), small, {}) as session:
-        poll(session, lambda name: (place, name) if _SMALL.fullmatch(name) else None)
+        poll(session, lambda name: LocalCopy(place, name) if _SMALL.fullmatch(name) else None)
     found = listing(
         transport,
         remote.directory,
@@ -60,7 +60,7 @@ def fetch(job: Job, remote: Remote, runs: Sequence[Path]) -> dict[Path, Path]:
     for prefix in prefixes:
         chosen |= _chosen([one for one in found if one.name.startswith(f"{prefix}logs/")], place / prefix)
     with pulling(transport, remote.directory, [glob.escape(name) for name in chosen], (), chosen) as session:
-        poll(session, lambda name: (place, name) if name in chosen and LOG.fullmatch(name) else None)
+        poll(session, lambda name: LocalCopy(place, name) if name in chosen and LOG.fullmatch(name) else None)
     for one in found:
         if (copy := place / one.name).is_file():
             # The search orders logs by the time of their last line.

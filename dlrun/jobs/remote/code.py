@@ -55,10 +55,15 @@ def files(plan: Plan, sent: Sequence[SentFile], keys: Mapping[str, str], base: P
     return snapshot.with_roles(plan, record.of_sent(plan, base, found))
 
 
-def chosen(
-    sent: Sequence[SentFile], wanted: Snapshot, named: Sequence[str]
-) -> tuple[list[SentFile], list[str]]:
-    """The files of a snapshot among those to send, and notes about the others; named: exact names, which may be of secrets.
+class ChosenFiles(NamedTuple):
+    """The files of a snapshot, and notes about others."""
+
+    files: list[SentFile]
+    notes: list[str]
+
+
+def chosen(sent: Sequence[SentFile], wanted: Snapshot, named: Sequence[str]) -> ChosenFiles:
+    """The files of a snapshot among those to send; named: exact names, which may be of secrets.
 
     Raises Invalid if they are larger than the limit.
     """
@@ -72,7 +77,7 @@ def chosen(
     ]
     found = [one for one in left if one.name not in secrets]
     choose.check_size({one.name: one.size or 0 for one in found}, wanted)
-    return found, [choose.left_out_secrets(secrets)] if secrets else []
+    return ChosenFiles(found, [choose.left_out_secrets(secrets)] if secrets else [])
 
 
 def _snapshot(plan: Plan, sent: Sequence[SentFile], keys: Mapping[str, str], base: Path) -> dict[str, str]:
@@ -113,16 +118,22 @@ def kept(job: Job) -> dict[str, str]:
     return texts
 
 
-def parts_of_rerun(
-    job: Job, texts: Mapping[str, str], place: str
-) -> tuple[dict[str, str], tuple[SentFile, ...], dict[str, str]]:
-    """(texts, files to send, their keys) for a job in the directory `place` that runs the code of `job` again.
+class RerunParts(NamedTuple):
+    """The texts of a job directory, the files to send, and their keys."""
+
+    texts: dict[str, str]
+    sent: tuple[SentFile, ...]
+    keys: dict[str, str]
+
+
+def parts_of_rerun(job: Job, texts: Mapping[str, str], place: str) -> RerunParts:
+    """What a job in the directory `place` has that runs the code of `job` again.
 
     A snapshot becomes the new job's own, from the store there: what that lacks is sent if it is here as it was.
     """
     code, plan = kept(job), job.plan()
     if not is_stored(job):
-        return {**texts, **snapshot.with_roles(plan, code)}, (), {}
+        return RerunParts({**texts, **snapshot.with_roles(plan, code)}, (), {})
     known, (old, *more) = FileList.parse(code[SNAPSHOT_LIST]), code[SNAPSHOT].splitlines()
     how = spec_arguments.read(job.directory)
     here = how.directory if how is not None else Path()
@@ -136,7 +147,7 @@ def parts_of_rerun(
         for key in [store.key_of(digest, 0o500 if name in known.executable else 0o400)]
     }
     first = "".join(f"{line}\n" for line in (f"{place}/{_TREES}/{Path(old).name}", *more))
-    return {**texts, **snapshot.with_roles(plan, code | {SNAPSHOT: first})}, tuple(sent), keys
+    return RerunParts({**texts, **snapshot.with_roles(plan, code | {SNAPSHOT: first})}, tuple(sent), keys)
 
 
 class CodeNow(NamedTuple):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import BinaryIO, Self, cast
+from typing import BinaryIO, NamedTuple, Self, cast
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a named pipe would wait for a reader.
@@ -23,6 +23,13 @@ _IN_THE_WAY = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENO
 
 class Obstructed(Exception):
     """A name cannot be written: a component is a link, or the name has another file type."""
+
+
+class _Place(NamedTuple):
+    """Descriptor of the parent directory, owned by its `Confined`, and the last component of a name."""
+
+    parent: int
+    leaf: str
 
 
 class Confined:
@@ -49,18 +56,18 @@ class Confined:
     def status(self, name: str) -> os.stat_result | None:
         """The status of a name, without following links; None if it does not exist below the directory."""
         try:
-            parent, leaf = self._parent(name, make=False)
-            return os.stat(leaf, dir_fd=parent, follow_symlinks=False)
+            place = self._parent(name, make=False)
+            return os.stat(place.leaf, dir_fd=place.parent, follow_symlinks=False)
         except (Obstructed, FileNotFoundError):
             return None
 
     def open(self, name: str, *, replace: bool = True) -> BinaryIO:
         """Open a regular file for writing at offset 0: a new one, or with replace=False the existing one."""
-        parent, leaf = self._parent(name)
+        place = self._parent(name)
         if replace:
             self.remove(name)
         with _refusing(name):
-            file = os.open(leaf, _WRITE | (os.O_EXCL if replace else 0), 0o666, dir_fd=parent)
+            file = os.open(place.leaf, _WRITE | (os.O_EXCL if replace else 0), 0o666, dir_fd=place.parent)
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
             raise Obstructed(name)
@@ -68,30 +75,30 @@ class Confined:
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file within its directory, replacing an existing one."""
-        parent, leaf = self._parent(new)
+        place = self._parent(new)
         before = PurePosixPath(old).name
         with _refusing(new):
-            os.rename(before, leaf, src_dir_fd=parent, dst_dir_fd=parent)
+            os.rename(before, place.leaf, src_dir_fd=place.parent, dst_dir_fd=place.parent)
 
     def remove(self, name: str) -> None:
         """Remove a file or link, if it exists."""
-        parent, leaf = self._parent(name)
+        place = self._parent(name)
         with suppress(FileNotFoundError), _refusing(name):
-            os.unlink(leaf, dir_fd=parent)
+            os.unlink(place.leaf, dir_fd=place.parent)
 
     def link(self, name: str, target: str) -> None:
         """Create a symbolic link, unless its target may be outside of the directory."""
         if not _stays_below(name, target):
             raise Obstructed(name)
-        parent, leaf = self._parent(name)
+        place = self._parent(name)
         there = self.status(name)
         if there is not None and stat.S_ISLNK(there.st_mode):
-            os.unlink(leaf, dir_fd=parent)
+            os.unlink(place.leaf, dir_fd=place.parent)
         with _refusing(name):
-            os.symlink(target, leaf, dir_fd=parent)
+            os.symlink(target, place.leaf, dir_fd=place.parent)
 
-    def _parent(self, name: str, *, make: bool = True) -> tuple[int, str]:
-        """(descriptor of the parent directory, owned by this object; last component) of a name."""
+    def _parent(self, name: str, *, make: bool = True) -> _Place:
+        """The place of a name."""
         if not is_valid_name(name):
             raise Obstructed(name)
         *above, leaf = PurePosixPath(name).parts
@@ -108,7 +115,7 @@ class Confined:
                         os.close(current)
                 current = below
             self._open = (tuple(above), current)
-        return self._open[1], leaf
+        return _Place(self._open[1], leaf)
 
     def _let_go(self) -> None:
         if self._open[1] != self._root:

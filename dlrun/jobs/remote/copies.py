@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from dlrun.errors import OperationFailed
 from dlrun.jobs.clusters.login import transport_of
@@ -42,6 +43,13 @@ _ANSWER = re.compile(r"([0-9]{1,18}) ([0-9]{1,18}) (.+)", re.DOTALL)
 _PIECE = 1 << 20
 
 
+class LocalCopy(NamedTuple):
+    """A job's record, and the name of a copy in it."""
+
+    record: Path
+    name: str
+
+
 def fetch_states(remote: Remote, jobs: Sequence[Job], *, prompt: bool = True) -> None:
     """Copy the state of jobs, and the latest id of those that submit themselves again, from the login node of `remote`."""
     places = {job.remote.directory: job.directory for job in jobs if job.remote is not None}
@@ -57,10 +65,10 @@ def fetch_states(remote: Remote, jobs: Sequence[Job], *, prompt: bool = True) ->
     ]
     transport = transport_of(remote.host, remote.transport, prompt=prompt)
 
-    def local(name: str) -> tuple[Path, str] | None:
+    def local(name: str) -> LocalCopy | None:
         for place, directory in places.items():
             if name.startswith(f"{place}/") and _RECORD.fullmatch(name, len(place) + 1):
-                return directory, name[len(place) + 1 :]
+                return LocalCopy(directory, name[len(place) + 1 :])
         return None
 
     with pulling(transport, "/", (), whole, {}) as session:
@@ -105,8 +113,8 @@ class Logs:
         self._next = time.monotonic() + _PAUSE
         return True
 
-    def _local(self, name: str) -> tuple[Path, str] | None:
-        return (self._job.directory, name) if LOG.fullmatch(name) else None
+    def _local(self, name: str) -> LocalCopy | None:
+        return LocalCopy(self._job.directory, name) if LOG.fullmatch(name) else None
 
     def close(self) -> None:
         """End the polling script."""
@@ -149,8 +157,8 @@ def pulling(
     return Session(transport, script("pull", directory=directory, growing=growing, whole=whole, at=at))
 
 
-def poll(session: Session, local: Callable[[str], tuple[Path, str] | None]) -> None:
-    """Request new data once and write it to the copies; local(name): (record, name there), or None.
+def poll(session: Session, local: Callable[[str], LocalCopy | None]) -> None:
+    """Request new data once and write it to the copies; local(name): the place of its copy, or None.
 
     Raises OperationFailed for an invalid answer or files that were not requested.
     """
@@ -163,7 +171,7 @@ def poll(session: Session, local: Callable[[str], tuple[Path, str] | None]) -> N
         found = local(match[3]) if match is not None else None
         if match is None or found is None:
             raise OperationFailed(f"`{session.host}` sent an unexpected answer: {line[:80]!r}")
-        record, name = found
+        record, name = found.record, found.name
         try:
             with Confined(record) as place:
                 pieces = _pieces(session, int(match[2]))

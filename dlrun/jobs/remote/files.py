@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, NamedTuple, cast
 
 from dlrun.errors import OperationFailed
 from dlrun.grouping import grouped
@@ -51,7 +51,14 @@ class SentFile:
     link: str | None = None
 
 
-def collect(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> tuple[list[SentFile], list[Problem]]:
+class Collected(NamedTuple):
+    """Files to send, and problems."""
+
+    files: list[SentFile]
+    problems: list[Problem]
+
+
+def collect(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Collected:
     """The files of the key `files`, relative to `base`; else those of the command, and what a snapshot includes; problems."""
     problems: list[Problem] = []
     found: dict[str, SentFile] = {}
@@ -76,7 +83,7 @@ def collect(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> tuple[list
         except OSError as error:
             message = f"cannot send `{error.filename}`: {(error.strerror or str(error)).lower()}"
             problems.append(Problem(message=message, origin=origin, help="`files` may name fewer of them"))
-    return [found[name] for name in sorted(found)], problems
+    return Collected([found[name] for name in sorted(found)], problems)
 
 
 def _of_command(spec: Spec, base: Path) -> list[str]:

@@ -12,7 +12,6 @@ from dlrun.errors import Invalid, OperationFailed
 from dlrun.jobs.code.environment import named
 from dlrun.jobs.code.names import RECORD
 from dlrun.jobs.images import place as places, registry
-from dlrun.jobs.images.needed import with_copy
 from dlrun.jobs.images.place import ImageCopy
 from dlrun.jobs.images.runtime import failed
 from dlrun.jobs.submission.files import files
@@ -44,15 +43,14 @@ class RemoteImage:
         """The path of the mark."""
         return f"{PurePosixPath(self.copy.path).parent}.json"
 
-    def in_plan(self, plan: Plan, texts: Mapping[str, str], directory: str) -> tuple[Plan, dict[str, str]]:
-        """(plan, files) of a job directory that uses it, from those without it."""
-        plan = with_copy(plan, self.copy)
+    def texts(self, plan: Plan, texts: Mapping[str, str], directory: str) -> dict[str, str]:
+        """The files of a job directory with a plan that uses it, from those without it."""
         made = {**texts, **files(plan, None, Path(directory)), MARK: self.mark}
         if RECORD in texts:
             known = json.loads(texts[RECORD])
             known["environment"]["image"] = named(plan, {})["image"]
             made[RECORD] = json.dumps(known, indent=1) + "\n"
-        return plan, made
+        return made
 
 
 def source_of(plan: Plan) -> ImageSource | None:

@@ -63,10 +63,12 @@ def draft(inputs: Inputs | None, host: str, *, sends: bool = True) -> RemoteInpu
             help=f"submit on `{host}`; or fetch it there (`hf download REPOSITORY --local-dir PLACE`), and name that directory",
         )
     base = base_of(inputs.spec)
-    sent, problems = _collected(inputs, base) if sends else ([], [])
+    collected = _collected(inputs, base) if sends else remote_files.Collected([], [])
+    sent, problems = collected.files, collected.problems
     notes: Sequence[str] = ()
     if (wanted := wanted_snapshot(inputs.spec)) is not None:
-        sent, notes = remote_code.chosen(sent, wanted, inputs.spec.files)
+        of_snapshot = remote_code.chosen(sent, wanted, inputs.spec.files)
+        sent, notes = of_snapshot.files, of_snapshot.notes
     if sends and (inputs.spec.files or inputs.spec.directory is None):
         # Paths that only the cluster has are checked there (`check_paths`).
         for one in inputs.programs:
@@ -80,15 +82,15 @@ def draft(inputs: Inputs | None, host: str, *, sends: bool = True) -> RemoteInpu
     return RemoteInputs(inputs=inputs, sent=sent, named=named, notes=notes)
 
 
-def _collected(inputs: Inputs, base: Path) -> tuple[list[SentFile], list[Problem]]:
+def _collected(inputs: Inputs, base: Path) -> remote_files.Collected:
     """The files of all programs of the job, which are sent as one tree, and problems."""
     sent: dict[str, SentFile] = {}
     problems: list[Problem] = []
     for one in inputs.programs:
         spec = replace(one.spec, code=inputs.spec.code)
-        found, faults = remote_files.collect(spec, base, one.origins)
-        sent |= {file.name: file for file in found}
-        problems += faults
+        found = remote_files.collect(spec, base, one.origins)
+        sent |= {file.name: file for file in found.files}
+        problems += found.problems
         if base_of(spec) != base and (spec.files or sent):
             problems.append(
                 Problem(
@@ -97,7 +99,7 @@ def _collected(inputs: Inputs, base: Path) -> tuple[list[SentFile], list[Problem
                     help="leave out its `directory`, and name its files from that of the job",
                 )
             )
-    return [sent[name] for name in sorted(sent)], problems
+    return remote_files.Collected([sent[name] for name in sorted(sent)], problems)
 
 
 def base_of(spec: Spec) -> Path:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast
+from typing import Literal, NamedTuple, TypeAlias, cast
 
 from dlrun.errors import OperationFailed
-from dlrun.jobs.clusters.environment import clean
+from dlrun.jobs.clusters.environment import inherited
 from dlrun.jobs.submission.submit import remarks
 from dlrun.model.data import DATE
 from dlrun.schedulers.protocol import Scheduler
@@ -76,7 +76,7 @@ def probe(
         clients=frozenset(c for c in clients if there[c] == "yes"),
         missing=frozenset(p for p in paths if there[p] == "no"),
         # Login shells of some centres load modules that set SLURM_* or OMPI_* variables.
-        unwanted=tuple(clean(dict.fromkeys(variables, ""))[1]),
+        unwanted=tuple(inherited(dict.fromkeys(variables, ""))),
     )
 
 
@@ -151,6 +151,13 @@ def _reason(errors: str) -> str:
     return (reasons or lines or [""])[0]
 
 
+class Accepted(NamedTuple):
+    """The id of a submitted job, and what the scheduler's client printed besides."""
+
+    job_id: str
+    printed: list[str]
+
+
 def submit(
     transport: Transport,
     directory: str,
@@ -161,10 +168,8 @@ def submit(
     number: int,
     unwanted: Sequence[str],
     variables: Mapping[str, str],
-) -> tuple[str, list[str]]:
+) -> Accepted:
     """Submit the job directory with this token with `client`, or find the id of an earlier attempt.
-
-    Returns the job id and what the client printed besides.
 
     variables: exported to the client, invisible to other users; number: of this attempt. Raises NotTaken for a refusal (the
     directory is then removed), OperationFailed if the result of an earlier attempt is unknown, or if `settle` was called for
@@ -185,7 +190,7 @@ def submit(
     if answer.returncode == 0:
         output = answer.stdout.decode(errors="replace")
         printed = remarks(scheduler, Completed(returncode=0, stdout=output, stderr=answer.stderr))
-        return scheduler.submitted(output), printed
+        return Accepted(scheduler.submitted(output), printed)
     if answer.returncode == 65:
         raise NotTaken(
             f"{scheduler.CLIENT} on `{transport.host}` refused the job: {client_message(answer.stderr)}",

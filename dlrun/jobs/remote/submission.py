@@ -15,6 +15,7 @@ from dlrun.jobs.clusters import identity
 from dlrun.jobs.clusters.environment import check_secrets
 from dlrun.jobs.clusters.login import client
 from dlrun.jobs.code import programs
+from dlrun.jobs.images.needed import with_copy
 from dlrun.jobs.records import contents, directories, jobs, ownership, submission
 from dlrun.jobs.records.jobs import Job, Remote
 from dlrun.jobs.remote import (
@@ -87,7 +88,7 @@ def carry_out(
         _send(transport, load, remote=remote, token=token, own=facts.jobs, notice=notice)
         if image is not None:
             images.keep(transport, remote.directory, image)
-        job_id, printed = _hand_over(transport, load.plan, remote, token, remote_record.attempts(record))
+        accepted = _hand_over(transport, load.plan, remote, token, remote_record.attempts(record))
     except (remote_steps.NotTaken, Invalid) as error:
         # After other errors the record stays, to be resumed; also if an earlier attempt may have succeeded.
         if isinstance(error, remote_steps.NotTaken) or interrupted is None:
@@ -96,19 +97,21 @@ def carry_out(
     if remote.unwanted:
         notice(f"not passed to the job (set by login shells there): {', '.join(remote.unwanted)}")
     scheduler = backends.scheduler(load.plan.scheduler)
-    there = scheduler.cluster(job_id) or there
-    changed = changes_by_scheduler(load.plan, job_id, lambda argv, /: client(transport, argv, facts.unwanted))
-    printed_and_changed = {"remarks": printed, "changed": changed}
+    there = scheduler.cluster(accepted.job_id) or there
+    changed = changes_by_scheduler(
+        load.plan, accepted.job_id, lambda argv, /: client(transport, argv, facts.unwanted)
+    )
+    printed_and_changed = {"remarks": accepted.printed, "changed": changed}
     job = remote_record.settle(
         record,
         load.plan,
         remote=remote,
-        job_id=job_id,
+        job_id=accepted.job_id,
         cluster=there,
         notice=notice,
         printed_and_changed=printed_and_changed,
     )
-    for line in printed:
+    for line in accepted.printed:
         notice(f"{scheduler.CLIENT}: {line}")
     if changed:
         notice(f"{load.plan.site} changed the job: {'; '.join(changed)}")
@@ -123,8 +126,8 @@ def _with(image: RemoteImage, load_for: Callable[[str], Payload]) -> Callable[[s
 
     def changed(place: str) -> Payload:
         load = load_for(place)
-        plan, texts = image.in_plan(load.plan, load.texts, place)
-        return replace(load, plan=plan, texts=texts)
+        plan = with_copy(load.plan, image.copy)
+        return replace(load, plan=plan, texts=image.texts(plan, load.texts, place))
 
     return changed
 
@@ -288,8 +291,8 @@ def _size(files: Sequence[SentFile]) -> Bytes:
 
 def _hand_over(
     transport: Transport, plan: Plan, remote: Remote, token: str, number: int
-) -> tuple[str, list[str]]:
-    """Submit the sent job directory; returns the job id, and what the client printed besides."""
+) -> remote_steps.Accepted:
+    """Submit the sent job directory."""
     variables = {s.env: os.environ[s.env] for s in plan.secrets if s.env is not None}
     scheduler = backends.scheduler(plan.scheduler)
     return remote_steps.submit(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from dlrun import backends
 from dlrun.errors import DlrunError, OperationFailed
@@ -46,15 +47,16 @@ HOME_UNKNOWN = "~"
 
 def preview(inputs: Inputs | None, to: Destination, *, notice: Callable[[str], None]) -> Payload:
     """The data that `submit` would send; the login node is queried only if its site is unknown."""
-    draft, to = begin(inputs, to)
+    draft = remote_plan.draft(inputs, to.host)
+    to = reached(to, draft)
     home, base = HOME_UNKNOWN, f"{HOME_UNKNOWN}/.local/state/dlrun/jobs"
     if draft.named:
         notice(f"`{to.host}` was not queried: `~` is your home directory there")
     else:
         notice(f"asking `{to.host}` which cluster it is; `--site` avoids this")
         with closing(open_transport(to.host, to.transport)) as transport:
-            draft, facts = ask(transport, draft)
-        home, base = facts.home, facts.jobs
+            asked = ask(transport, draft)
+        draft, home, base = asked.draft, asked.facts.home, asked.facts.jobs
     place = to.directory_at(home) or f"{base}/{draft.inputs.spec.name}"
     return payload_of(draft, to, home, place, stored=draft.stores)
 
@@ -69,14 +71,16 @@ def submit(
     """
     if files is not None and remote_code.files_of(files) is None:
         files = None  # its code is in a directory of the login node
-    draft, to = begin(inputs, to, sends=files is None)
+    draft = remote_plan.draft(inputs, to.host, sends=files is None)
+    to = reached(to, draft)
     for note in draft.notes:
         notice(f"code: {note}")
     stored = draft.stores if files is None else remote_code.is_stored(files)
     if files is not None and not stored and remote_plan.wanted_snapshot(draft.inputs.spec):
         notice("code: the files were not sent as a snapshot: all runs share them, as with `code: record`")
     with closing(open_transport(to.host, to.transport)) as transport:
-        draft, facts = ask(transport, draft)
+        asked = ask(transport, draft)
+        draft, facts = asked.draft, asked.facts
         remote_plan.check_paths(to.host, draft.inputs, facts)
         if draft.inputs.spec.log_link is not None:
             notice(
@@ -87,8 +91,8 @@ def submit(
         def load_for(place: str) -> Payload:
             load = payload_of(draft, to, facts.home, place, files, stored=stored)
             if files is not None:
-                texts, sent, keys_there = remote_code.parts_of_rerun(files, load.texts, place)
-                return replace(load, texts=texts, sent=sent, keys=keys_there)
+                parts = remote_code.parts_of_rerun(files, load.texts, place)
+                return replace(load, texts=parts.texts, sent=parts.sent, keys=parts.keys)
             code = remote_code.files(load.plan, load.sent, keys, remote_plan.base_of(draft.inputs.spec))
             return replace(load, keys=keys, texts=load.texts | code)
 
@@ -97,9 +101,11 @@ def submit(
 
 def fetch(inputs: Inputs | None, to: Destination, *, notice: Callable[[str], None]) -> list[str]:
     """Pull the image that a job needs on the login node, and submit nothing; returns its path there. Raises like `submit`."""
-    draft, to = begin(inputs, to)
+    draft = remote_plan.draft(inputs, to.host)
+    to = reached(to, draft)
     with closing(open_transport(to.host, to.transport)) as transport:
-        draft, facts = ask(transport, draft)
+        asked = ask(transport, draft)
+        draft, facts = asked.draft, asked.facts
         load = payload_of(draft, to, facts.home, f"{facts.jobs}/{draft.inputs.spec.name}")
         image = images.pulled(transport, to.base(facts.home, facts.jobs), load.plan, notice)
     return [] if image is None else [image.copy.path]
@@ -111,9 +117,11 @@ def check_with_scheduler(inputs: Inputs | None, to: Destination, *, notice: Call
     Returns its estimate of the start, or a confirmation; raises OperationFailed with the reason of a refusal, Invalid if it
     cannot be asked, and the errors of `submit`.
     """
-    draft, to = begin(inputs, to)
+    draft = remote_plan.draft(inputs, to.host)
+    to = reached(to, draft)
     with closing(open_transport(to.host, to.transport)) as transport:
-        draft, facts = ask(transport, draft)
+        asked = ask(transport, draft)
+        draft, facts = asked.draft, asked.facts
         remote_plan.check_paths(to.host, draft.inputs, facts)
         load = payload_of(draft, to, facts.home, f"{facts.jobs}/{draft.inputs.spec.name}")
         scheduler = backends.scheduler(load.plan.scheduler)
@@ -152,8 +160,8 @@ def resubmit(job: Job, remote: Remote, plan: Plan, notice: Callable[[str], None]
         texts = files(plan, None, Path(place)) | kept
         if remote_code.files_of(job) is None:
             return Payload(plan=plan, texts=texts)
-        texts, sent, keys = remote_code.parts_of_rerun(job, texts, place)
-        return Payload(plan=plan, texts=texts, sent=sent, keys=keys)
+        parts = remote_code.parts_of_rerun(job, texts, place)
+        return Payload(plan=plan, texts=parts.texts, sent=parts.sent, keys=parts.keys)
 
     with closing(open_transport(to.host, to.transport)) as transport:
         facts = remote_steps.probe(
@@ -190,16 +198,21 @@ def payload_of(
     return Payload(plan=plan, texts=texts, sent=tuple(draft.sent), site=draft.inputs.site)
 
 
-def begin(inputs: Inputs | None, to: Destination, *, sends: bool = True) -> tuple[RemoteInputs, Destination]:
-    """(draft of the submission, destination with the user's or the site's transport), without a connection."""
-    draft = remote_plan.draft(inputs, to.host, sends=sends)
+def reached(to: Destination, draft: RemoteInputs) -> Destination:
+    """The destination with the user's or the site's transport."""
     login = draft.inputs.site.login
-    if draft.named and login is not None and to.transport is None:
-        to = replace(to, transport=login.transport)
-    return draft, to
+    known = draft.named and login is not None and to.transport is None
+    return replace(to, transport=login.transport) if known and login is not None else to
 
 
-def ask(transport: Transport, draft: RemoteInputs) -> tuple[RemoteInputs, Facts]:
+class Asked(NamedTuple):
+    """The draft of a submission for the site of its login node, and what that node reports."""
+
+    draft: RemoteInputs
+    facts: Facts
+
+
+def ask(transport: Transport, draft: RemoteInputs) -> Asked:
     """Query the login node's facts, and detect its site if unknown."""
     own = backends.scheduler(draft.inputs.site.scheduler.type).CLIENT
     clients = tuple(dict.fromkeys((*remote_site.CLIENTS, own)))
@@ -211,4 +224,4 @@ def ask(transport: Transport, draft: RemoteInputs) -> tuple[RemoteInputs, Facts]
         # The profile's directory of jobs is known only now; its variables are expanded on the login node.
         if (place := draft.inputs.site.storage.jobs) is not None:
             facts = remote_steps.probe(transport, clients, paths, place)
-    return draft, facts
+    return Asked(draft, facts)

@@ -78,12 +78,13 @@ class RemoteSubmitter:
         assert study.host is not None  # noqa: S101 - checked by `submitter_of`
         self._study = study
         inputs = read_inputs(study.spec, sets=study.sets, site=study.site)
-        draft, self._to = remote.begin(inputs, Destination(host=study.host, transport=study.transport))
+        draft = remote_plan.draft(inputs, study.host)
+        self._to = remote.reached(Destination(host=study.host, transport=study.transport), draft)
         self._transport = transport_of(self._to.host, self._to.transport)
-        named = draft.named
-        draft, self._facts = remote.ask(self._transport, draft)
-        self._site = study.site if named else draft.inputs.site.name
-        remote_plan.check_paths(self._to.host, draft.inputs, self._facts)
+        asked = remote.ask(self._transport, draft)
+        self._facts = asked.facts
+        self._site = study.site if draft.named else asked.draft.inputs.site.name
+        remote_plan.check_paths(self._to.host, asked.draft.inputs, asked.facts)
 
     def plan(self, sets: Sequence[str], like: Job | None = None) -> Plan:
         """The plan, for a job directory on the login node."""
