@@ -107,7 +107,7 @@ def own_place(request, tmp_path_factory, monkeypatch):
     if request.path.relative_to(Path(__file__).parent).parts[0] in REAL:
         yield
         return
-    for name in set(os.environ) - set(clean(os.environ)[0]):
+    for name in set(os.environ) - set(clean(os.environ)):
         monkeypatch.delenv(name)
     for name in [n for n in os.environ if n.startswith("DLRUN_")] + ["NO_COLOR", "FORCE_COLOR"]:
         monkeypatch.delenv(name, raising=False)

@@ -72,8 +72,8 @@ def run(
     An interrupt ends all ranks. Raises NoAllocation outside of an allocation of the site's scheduler, Invalid for one that is
     too small; a training that fails raises nothing: see `Job.exit_code`.
     """
-    planned, inputs = start.planned(lambda sets: read(spec, site, sets), arguments(settings))
-    job = Job(start.start(planned, inputs, directory=directory, notice=_quiet))
+    here = start.planned(lambda sets: read(spec, site, sets), arguments(settings))
+    job = Job(start.start(here.plan, here.inputs, directory=directory, notice=_quiet))
     with ending(job.record, _quiet) as received:
         job.wait()
     if received:

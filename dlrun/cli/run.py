@@ -113,17 +113,23 @@ def command(
         from dlrun.jobs.running.own_allocation import run_in_allocation
 
         return run_in_allocation(read(settings))
-    plan, inputs = start.planned(read, settings)
+    planned = start.planned(read, settings)
     if dry_run:
         from dlrun.cli.submit import show_scripts
         from dlrun.jobs.submission.files import files
         from dlrun.system.paths import jobs_home
 
         return show_scripts(
-            files(plan, inputs, (job_dir or jobs_home() / plan.name).absolute(), archives=False), as_json
+            files(
+                planned.plan,
+                planned.inputs,
+                (job_dir or jobs_home() / planned.plan.name).absolute(),
+                archives=False,
+            ),
+            as_json,
         )
-    warn(plan.warnings)
-    return _run(plan, inputs, job_dir, all_ranks=all_ranks, as_json=as_json)
+    warn(planned.plan.warnings)
+    return _run(planned.plan, planned.inputs, job_dir, all_ranks=all_ranks, as_json=as_json)
 
 
 def _settings(ctx: click.Context) -> list[str]:

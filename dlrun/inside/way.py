@@ -9,7 +9,7 @@ from socket import gethostname
 from dlrun import backends
 from dlrun.inside.place import Place
 from dlrun.jobs.clusters import identity
-from dlrun.jobs.clusters.environment import clean
+from dlrun.jobs.clusters.environment import inherited
 from dlrun.node.carry import READY
 from dlrun.render.shell import join
 from dlrun.schedulers.allocation import is_inside
@@ -25,7 +25,7 @@ def command(place: Place, inner: Sequence[str], word: str, *, terminal: bool) ->
     job = place.job
     identity.require([job], word)
     # A surrounding job's variables would be options of the clients.
-    unwanted = clean(os.environ)[1] if job.remote is None else job.remote.unwanted
+    unwanted = inherited(os.environ) if job.remote is None else job.remote.unwanted
     unset = f"unset {join(unwanted)}; " if unwanted else ""
     return [
         "bash",

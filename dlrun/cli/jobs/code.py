@@ -40,7 +40,7 @@ def command(job: str, to: Path | None, as_json: bool) -> None:
                 help=f"`git worktree add DIRECTORY {history.commit.partition('-')[0]}` in its repository has the commit, and "
                 f"`{found.directory / 'code' / 'diff'}` what differed from it",
             )
-        tree, _ = snapshot.tree_of(found.directory)
+        tree = snapshot.tree_of(found.directory)
         if found.remote is not None and not tree.is_dir():
             raise Invalid(
                 f"the code of `{found.directory.name}` is on `{found.remote.host}`, in `{tree}`",

@@ -36,9 +36,9 @@ def command(job: str, other: str | None, texts: bool, as_json: bool) -> None:
     if other is not None:
         after = compare.of_job(jobs.find(other))
     else:
-        after, fault = compare.of_now(jobs.find(job))
-        if fault is not None:
-            notice(f"the plan is not compared, since none can be made today: {fault}")
+        after = compare.of_now(jobs.find(job))
+        if after.fault is not None:
+            notice(f"the plan is not compared, since none can be made today: {after.fault}")
     found = list(compare.differences(before, after))
     if as_json:
         emit(

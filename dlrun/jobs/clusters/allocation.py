@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from dlrun import backends
 from dlrun.errors import DlrunError, OperationFailed
@@ -29,8 +30,15 @@ def nodes(allocation: Allocation, environment: Mapping[str, str]) -> int:
     return len({line.split()[0] for line in lines if line.strip()})
 
 
-def held(scheduler: str, environment: Mapping[str, str]) -> tuple[str, Granted] | None:
-    """(job id, what it has) of the allocation of this scheduler in which this environment is; None outside of one.
+class HeldAllocation(NamedTuple):
+    """The id of an allocation, and what it has."""
+
+    job_id: str
+    granted: Granted
+
+
+def held(scheduler: str, environment: Mapping[str, str]) -> HeldAllocation | None:
+    """The allocation of this scheduler in which this environment is; None outside of one.
 
     Raises OperationFailed if the allocation has ended, or its nodes cannot be found out.
     """
@@ -46,7 +54,13 @@ def held(scheduler: str, environment: Mapping[str, str]) -> tuple[str, Granted] 
     elif allocation.hosts:
         if not environment.get(allocation.hosts):
             return None
-        found, reason = _in_file(Path(environment[allocation.hosts]))
+        found, reason = Granted(hosts=()), ""
+        try:
+            lines = Path(environment[allocation.hosts]).read_text(encoding="utf-8").splitlines()
+            hosts = dict.fromkeys(line.split()[0] for line in lines if line.strip())
+            found = Granted(hosts=tuple(hosts))
+        except (OSError, UnicodeDecodeError) as error:
+            reason = str(error)
     else:
         done = run(("bash", "-c", back_end.HOSTS), environment=environment)
         found, reason = Granted(hosts=tuple(done.stdout.split())), done.stderr.strip()
@@ -55,16 +69,7 @@ def held(scheduler: str, environment: Mapping[str, str]) -> tuple[str, Granted] 
             f"the nodes of allocation {job_id} cannot be found out: {reason.partition(chr(10))[0] or 'no answer'}",
             help=f"it may have ended: get another with `{allocation.line()}`",
         )
-    return job_id, found
-
-
-def _in_file(path: Path) -> tuple[Granted, str]:
-    """The hosts at the beginning of the lines of a file, or the reason why there are none."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        return Granted(hosts=()), str(error)
-    return Granted(hosts=tuple(dict.fromkeys(line.split()[0] for line in lines if line.strip()))), ""
+    return HeldAllocation(job_id, found)
 
 
 def granted(environment: Mapping[str, str]) -> int | None:

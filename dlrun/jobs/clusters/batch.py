@@ -109,7 +109,7 @@ def find(scheduler: str, directory: Path) -> str | None:
     """The id of the job submitted from a directory; raises OperationFailed without an answer."""
     text = script(backends.scheduler(scheduler).FINDER) + '\nfind_job "$@"\n'
     places = dict.fromkeys((str(directory), str(directory.resolve())))
-    done = run(["bash", "-c", text, "find", *places], environment=clean(os.environ)[0])
+    done = run(["bash", "-c", text, "find", *places], environment=clean(os.environ))
     if done.returncode != 0:
         errors = done.stderr.strip().splitlines()
         raise OperationFailed(

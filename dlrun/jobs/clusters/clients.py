@@ -56,7 +56,7 @@ def _left(deadline: float | None, argv: Sequence[str]) -> float:
 
 def here(argv: Sequence[str], /, *, directory: Path | None = None, timeout: float = TIMEOUT) -> Completed:
     """Run a scheduler's client on this host, in an environment without inherited job variables."""
-    return run(argv, environment=clean(os.environ)[0], directory=directory, timeout=timeout)
+    return run(argv, environment=clean(os.environ), directory=directory, timeout=timeout)
 
 
 def soon(argv: Sequence[str], /, *, directory: Path | None = None) -> Completed:

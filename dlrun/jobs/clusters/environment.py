@@ -46,15 +46,19 @@ _IDENTITY = (
 _INHERITED = re.compile(rf"(?:{_SCHEDULERS}|{_LAUNCHERS})_\w*|MASTER_\w+|{_IDENTITY}")
 
 
-def clean(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """(environment without inherited job variables, sorted names of the removed ones).
+def inherited(environment: Mapping[str, str]) -> list[str]:
+    """The names of variables of another job or launcher, sorted.
 
     Inherited masks bind ranks incorrectly and inherited options override directives: SBATCH_ACCOUNT takes precedence over
     the script, SQUEUE_FORMAT changes squeue's output, SLURM_CPU_BIND changes srun's binding.
     """
-    removed = sorted(name for name in environment if name not in NEEDED and _INHERITED.fullmatch(name))
-    gone = set(removed)
-    return {name: value for name, value in environment.items() if name not in gone}, removed
+    return sorted(name for name in environment if name not in NEEDED and _INHERITED.fullmatch(name))
+
+
+def clean(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment without inherited job variables."""
+    gone = set(inherited(environment))
+    return {name: value for name, value in environment.items() if name not in gone}
 
 
 _OF_STEP = re.compile(

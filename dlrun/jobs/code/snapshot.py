@@ -95,7 +95,7 @@ def _new(
 
 
 def _of_earlier(job: Path) -> Iterator[Taken]:
-    tree, _ = tree_of(job)
+    tree = tree_of(job)
     with store.locked(tree.parents[1]):
         if not tree.is_dir():
             raise gone(job, tree)
@@ -128,12 +128,13 @@ def with_roles(plan: Plan, made: Mapping[str, str], root: str | None = None) -> 
     return found
 
 
-def tree_of(job: Path) -> tuple[Path, str]:
-    """(tree of a job's version in the store, working directory relative to it); raises Invalid if the job has none."""
+def tree_of(job: Path) -> Path:
+    """The tree of a job's version in the store; raises Invalid if the job has none."""
     try:
-        lines = read_bytes(job / SNAPSHOT, 1 << 16).decode("utf-8", "surrogateescape").splitlines()
-        return Path(lines[0]), lines[1]
-    except (OSError, IndexError):
+        # The second line is the working directory, relative to the tree.
+        tree, _, *_ = read_bytes(job / SNAPSHOT, 1 << 16).decode("utf-8", "surrogateescape").splitlines()
+        return Path(tree)
+    except (OSError, ValueError):
         raise Invalid(
             f"job `{job.name}` has no snapshot of its code",
             help="`code: snapshot`, or `dlrun submit --snapshot`, takes one",

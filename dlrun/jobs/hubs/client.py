@@ -12,7 +12,7 @@ from hashlib import sha1, sha256
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dlrun.errors import DlrunError, Invalid, OperationFailed
 from dlrun.model.data import HubSource
@@ -45,6 +45,13 @@ class Damaged(Exception):
     """What has come is not what the hub lists."""
 
 
+class Revision(NamedTuple):
+    """The commit of a source, and its files."""
+
+    commit: str
+    files: list[File]
+
+
 class Client:
     """The hub, for one repository; token: None for that of `HF_TOKEN` or of the user's login.
 
@@ -65,8 +72,8 @@ class Client:
         self._until, self._lock = 0.0, Lock()
         self.faults: tuple[type[Exception], ...] = (self._errors.HTTPError, OSError, ValueError)
 
-    def revision(self) -> tuple[str, list[File]]:
-        """The commit of the source's revision and its files; raises DlrunError."""
+    def revision(self) -> Revision:
+        """The revision of the source; raises DlrunError."""
         source = self._source
         api = self._hub.HfApi(token=self._token)
 
@@ -96,7 +103,7 @@ class Client:
                 raise OperationFailed(
                     f"`{source}` has a file with a name that leads elsewhere: `{visible(one.name)}`"
                 )
-        return found.sha, files
+        return Revision(found.sha, files)
 
     def download(self, file: File, commit: str, to: Path) -> None:
         """Download a file to a path, from where an earlier attempt ended; raises the `faults`, or Damaged."""

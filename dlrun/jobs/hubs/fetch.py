@@ -47,18 +47,20 @@ def fetched(
             return there
     client = Client(source, token(), notice)
     try:
-        commit, files = client.revision()
+        revision = client.revision()
     except OperationFailed as error:
         raise _with_known(error, source, repository) from None
-    directory = repository / store.key(commit, include, exclude)
-    wanted = [file for file in files if _wants(file, include, exclude)]
+    directory = repository / store.key(revision.commit, include, exclude)
+    wanted = [file for file in revision.files if _wants(file, include, exclude)]
     store.make(repository)
     store.report_if_busy(repository, source, notice)
     with store.locked(repository, _DAY):
         there = store.find(directory)
         if there is None:
             try:
-                _fetch(client, source, commit=commit, files=wanted, directory=directory, notice=notice)
+                _fetch(
+                    client, source, commit=revision.commit, files=wanted, directory=directory, notice=notice
+                )
             except client.faults as error:
                 raise client.fault(error) from None
             except Damaged as error:

@@ -16,20 +16,27 @@ from dlrun.jobs.records.validation import read_json
 from dlrun.model.job import JobStatus, State
 
 
-def reruns(job: Job) -> list[tuple[Job, tuple[int, ...]]]:
-    """(job, points) of each rerun of points of this job, oldest first."""
+class Rerun(NamedTuple):
+    """A job with points of a sweep, and their numbers there."""
+
+    job: Job
+    points: tuple[int, ...]
+
+
+def reruns(job: Job) -> list[Rerun]:
+    """Each rerun of points of this job, oldest first."""
     entries = (read_json(job.directory / RERUNS) or {}).get("jobs")
     found = (read_entry(entry, job.array or 1) for entry in (entries if isinstance(entries, list) else ()))
     return [one for one in found if one is not None]
 
 
-def read_entry(entry: object, count: int) -> tuple[Job, tuple[int, ...]] | None:
-    """(job, its points of a sweep of `count` points) of an entry of `RERUNS` or `RERUN_OF`; None for an invalid one."""
+def read_entry(entry: object, count: int) -> Rerun | None:
+    """The rerun of points of a sweep of `count` points in an entry of `RERUNS` or `RERUN_OF`; None for an invalid one."""
     try:
         if isinstance(entry, dict) and (place := validation.text(entry, "directory")):
             other = jobs.load(Path(place))
             if other is not None and other.damage is None:
-                return other, validation.indices(entry.get("points"), count)
+                return Rerun(other, validation.indices(entry.get("points"), count))
     except validation.DamagedRecord:
         pass
     return None

@@ -37,7 +37,8 @@ _LARGEST = 1 << 20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """One of two things to compare. texts: name -> lines of settings; files: path -> digest; place: directory that has these
-    files now, if any has them as they were; facts: of the code; software: of the environment.
+    files now, if any has them as they were; facts: of the code; software: of the environment;
+    fault: why its plan cannot be made, if so.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Side:
     place: Path | None
     facts: Mapping[str, str]
     software: Mapping[str, str]
+    fault: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,7 @@ def of_job(job: Job) -> Side:
     listed = file_list(job)
     place = None
     if (job.directory / SNAPSHOT).exists():
-        place = tree_of(job.directory)[0]
+        place = tree_of(job.directory)
     return Side(
         name=job.directory.name,
         plan=_flat(job.plan()),
@@ -81,8 +83,8 @@ def of_job(job: Job) -> Side:
     )
 
 
-def of_now(job: Job) -> tuple[Side, str | None]:
-    """What a submission of a job's spec would give today, and why its plan cannot be made, if so."""
+def of_now(job: Job) -> Side:
+    """What a submission of a job's spec would give today."""
     plan, fault = job.plan(), None
     try:
         if job.remote is None:  # elsewhere it is planned for the facts of that host
@@ -92,17 +94,15 @@ def of_now(job: Job) -> tuple[Side, str | None]:
     code = remote_code.today(job) if remote_code.files_of(job) else _files_now(plan)
     here = job.remote is None
     software = environment.described(plan, code.root) if here else environment.named(plan, code.files)
-    return (
-        Side(
-            name="now",
-            plan=_flat(plan),
-            texts=_settings(job),
-            files=code.files,
-            place=code.root,
-            facts=_facts(record.described(code.repository) or {}),
-            software=_software(software),
-        ),
-        fault,
+    return Side(
+        name="now",
+        plan=_flat(plan),
+        texts=_settings(job),
+        files=code.files,
+        place=code.root,
+        facts=_facts(record.described(code.repository) or {}),
+        software=_software(software),
+        fault=fault,
     )
 
 

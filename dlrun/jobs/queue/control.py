@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 from dlrun import backends
 from dlrun.errors import Invalid, OperationFailed
+from dlrun.grouping import grouped
 from dlrun.jobs.clusters import clients, control, identity
 from dlrun.jobs.queue import status
 from dlrun.jobs.queue.selection import Selection
@@ -61,16 +61,15 @@ def _queued(chosen: Sequence[Selection], word: str) -> Sequence[Selection]:
 
 
 def _request(chosen: Sequence[Selection], action: Action) -> Iterator[tuple[Selection, str]]:
-    submitted = sorted((one for one in chosen if one.job.job_id is not None), key=_call)
-    for (scheduler, *_), group in groupby(submitted, key=_call):
-        members = list(group)
+    # The jobs of one call; points are separate: OpenPBS 23.06.06's server may crash in a qdel of both.
+    calls = grouped(
+        ((*clients.place(one.job), one.tasks is not None), one)
+        for one in chosen
+        if one.job.job_id is not None
+    )
+    for (scheduler, *_), members in sorted(calls.items()):
         happened = control.of(scheduler).act(action, [(one.job, one.tasks) for one in members])
         yield from zip(members, happened, strict=True)
-
-
-def _call(one: Selection) -> tuple[str, str, str, str, bool]:
-    """The key of jobs for one call; points are separate: OpenPBS 23.06.06's server may crash in a qdel of both."""
-    return (*clients.place(one.job), one.tasks is not None)
 
 
 def scheduler_of(word: str) -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlrun.errors import Invalid
-from dlrun.jobs.queue.attempts import read_entry
+from dlrun.jobs.queue.attempts import Rerun, read_entry
 from dlrun.jobs.records.directories import write_json
 from dlrun.jobs.records.jobs import RERUN_OF, RERUNS, Job
 from dlrun.jobs.records.validation import read_json
@@ -47,7 +47,8 @@ def submit_points(
 
     Raises Invalid if the job is not a sweep, and the errors of a submission.
     """
-    root, wanted = _root(job, points)
+    first = _root(job, points)
+    root, wanted = first.job, first.points
     if root.array is None:
         raise Invalid(f"job `{root.directory.name}` is not a sweep", help="leave out the points")
     if root.remote is not None and not same_code:
@@ -88,10 +89,9 @@ def _prepared(root: Job, sets: Sequence[str]) -> Prepared:
     return planned(root, sets)
 
 
-def _root(job: Job, points: Sequence[int]) -> tuple[Job, tuple[int, ...]]:
-    """(first job of the sweep, numbers of these points there)."""
-    found = read_entry(read_json(job.directory / RERUN_OF), 1 << 30)
-    if found is None or max(points, default=-1) >= len(found[1]):
-        return job, tuple(points)
-    root, numbers = found
-    return root, tuple(numbers[point] for point in points)
+def _root(job: Job, points: Sequence[int]) -> Rerun:
+    """The first job of the sweep, and the numbers of these points there."""
+    first = read_entry(read_json(job.directory / RERUN_OF), 1 << 30)
+    if first is None or max(points, default=-1) >= len(first.points):
+        return Rerun(job, tuple(points))
+    return Rerun(first.job, tuple(first.points[point] for point in points))

@@ -138,7 +138,7 @@ class _Listed:
         self._runs = set(prefixes)
         self._hosts: dict[str, set[str]] = {}
         self._code = _Code(directory)
-        self._fetched, self._parts = fetched.in_record(directory)
+        self._fetched = fetched.in_record(directory)
         self._written = written
 
     def has(self, path: str) -> bool:
@@ -157,7 +157,7 @@ class _Listed:
 
     def is_fetched(self, path: str, status: os.stat_result | None) -> bool:
         """Whether a file or link is as a fetch wrote it."""
-        known = self._fetched.get(path, ())
+        known = self._fetched.files.get(path, ())
         if status is None or stat.S_ISLNK(status.st_mode):
             return status is not None and None in known
         return (status.st_size, status.st_mtime_ns) in known
@@ -169,7 +169,9 @@ class _Listed:
 
     def _is_unfinished(self, path: str) -> bool:
         """Whether the file is a record, or a copy of a fetch, that a killed process had not renamed yet."""
-        return path in self._parts or ownership.is_temporary(path.rpartition("/")[2], self._written.token)
+        return path in self._fetched.parts or ownership.is_temporary(
+            path.rpartition("/")[2], self._written.token
+        )
 
     def _split(self, path: str) -> tuple[str, str]:
         """(directory of the run, name in it)."""

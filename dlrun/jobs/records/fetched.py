@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlrun.model.record import record
 from dlrun.system.paths import read_bytes
@@ -84,8 +84,15 @@ def _file(part: str, name: str, line: Mapping[str, Any]) -> File:
     )
 
 
-def in_record(directory: Path) -> tuple[dict[str, set[tuple[int, int] | None]], set[str]]:
-    """The files that were fetched into the record itself, with size and time, None for links; and the incomplete copies."""
+class InRecord(NamedTuple):
+    """Files that were fetched into a record itself, with size and time, None for links; and the incomplete copies."""
+
+    files: dict[str, set[tuple[int, int] | None]]
+    parts: set[str]
+
+
+def in_record(directory: Path) -> InRecord:
+    """What was fetched into the record itself."""
     files: dict[str, set[tuple[int, int] | None]] = {}
     parts: set[str] = set()
     for fetch in read(directory):
@@ -96,4 +103,4 @@ def in_record(directory: Path) -> tuple[dict[str, set[tuple[int, int] | None]], 
             state = None if file.size is None or file.mtime_ns is None else (file.size, file.mtime_ns)
             files.setdefault(os.path.normpath(f"{below}/{file.name}"), set()).add(state)
             parts.add(os.path.normpath(f"{below}/{file.part_path}"))
-    return files, parts
+    return InRecord(files, parts)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from dlrun import backends
 from dlrun.errors import Invalid
@@ -31,25 +32,32 @@ class NoAllocation(Invalid):
     """This shell is not in an allocation, and the site has a scheduler."""
 
 
-def planned(read: Read, sets: tuple[str, ...]) -> tuple[Plan, Inputs]:
-    """The plan of a job that runs here, and its inputs.
+class PlannedHere(NamedTuple):
+    """The plan of a job that runs here, and its inputs."""
+
+    plan: Plan
+    inputs: Inputs
+
+
+def planned(read: Read, sets: tuple[str, ...]) -> PlannedHere:
+    """Plan a job that runs here.
 
     Raises NoAllocation outside of an allocation of the site's scheduler, Invalid for one that is too small, InvalidFile.
     """
     inputs = _keeping(read(sets))
     name = inputs.site.scheduler.type
     if backends.scheduler(name).ON_THIS_MACHINE:
-        return prepare(inputs.path, inputs=inputs).plan, inputs
+        return PlannedHere(prepare(inputs.path, inputs=inputs).plan, inputs)
     found = allocations.held(name, os.environ)
     if found is None:
         raise no_allocation(name, backends.scheduler(name).ALLOCATION)
-    held = Held(job_id=found[0], scheduler=name, granted=found[1])
+    held = Held(job_id=found.job_id, scheduler=name, granted=found.granted)
     if setting := partition_setting(inputs, held):
         inputs = _keeping(read((*sets, *setting)))
     inputs = fitted(inputs, held, time.time())
     plan = prepare(inputs.path, inputs=inputs).plan
     check_room(plan, inputs, held)
-    return plan, inputs
+    return PlannedHere(plan, inputs)
 
 
 def _keeping(inputs: Inputs) -> Inputs:

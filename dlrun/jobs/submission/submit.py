@@ -18,7 +18,7 @@ from typing import Any
 from dlrun import backends
 from dlrun.errors import DlrunError, Interrupted, Invalid, OperationFailed
 from dlrun.jobs.clusters import clients, control, identity, local
-from dlrun.jobs.clusters.environment import check_secrets, clean, without_own
+from dlrun.jobs.clusters.environment import check_secrets, clean, inherited, without_own
 from dlrun.jobs.clusters.query import BUSY
 from dlrun.jobs.code import programs, record as code_record, snapshot
 from dlrun.jobs.hubs import needed as hubs, store
@@ -74,7 +74,8 @@ def submit(
     """
     _check_client(plan)
     check_secrets(plan)
-    environment, removed = (environment, []) if environment is not None else clean(os.environ)
+    removed = inherited(os.environ) if environment is None else []
+    environment = clean(os.environ) if environment is None else environment
     if _has_environment(plan):
         environment = without_own(environment)
     there = _cluster(plan, inputs, notice)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.jobs.clusters.environment import NEEDED, clean, within_allocation, without_own
+from dlrun.jobs.clusters.environment import NEEDED, clean, inherited, within_allocation, without_own
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,8 @@ from dlrun.jobs.clusters.environment import NEEDED, clean, within_allocation, wi
     ],
 )
 def test_taken_out(name):
-    kept, removed = clean({name: "1", "PATH": "/bin"})
-    assert kept == {"PATH": "/bin"}
-    assert removed == [name]
+    assert clean({name: "1", "PATH": "/bin"}) == {"PATH": "/bin"}
+    assert inherited({name: "1", "PATH": "/bin"}) == [name]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +90,8 @@ def test_taken_out(name):
     ],
 )
 def test_left_alone(name):
-    assert clean({name: "1"}) == ({name: "1"}, [])
+    assert clean({name: "1"}) == {name: "1"}
+    assert inherited({name: "1"}) == []
 
 
 def test_the_given_environment_is_not_changed():
