@@ -131,9 +131,7 @@ def submit(
         notice(f"{backends.scheduler(plan.scheduler).CLIENT}: {line}")
     _note_changes(target, entry, plan, notice)
     if removed:
-        notice(
-            f"not passed to the job (inherited from another job or launcher): {', '.join(sorted(removed))}"
-        )
+        notice(f"not passed to the job (inherited from another job or launcher): {', '.join(removed)}")
     return Submitted(job=job, removed=removed)
 
 
