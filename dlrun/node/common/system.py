@@ -22,10 +22,11 @@ MAX_DESCRIPTORS = 1 << 16  # of a process; the kernel's default maximum is a mil
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-def _c_library() -> Optional[Any]:
+def c_library() -> Optional[Any]:
+    """The C library; None for a static Python."""
     try:
         return ctypes.CDLL(None, use_errno=True)
-    except OSError:  # a static Python
+    except OSError:
         return None
 
 
@@ -105,7 +106,7 @@ def file_system(device: int, mounts: str = "/proc/self/mountinfo") -> str:
 
 def sync_file_system(descriptor: int) -> None:
     """Flush the file system of a descriptor to its disk; all file systems where syncfs is missing or fails."""
-    library = _c_library()
+    library = c_library()
     if library is None or not hasattr(library, "syncfs") or library.syncfs(descriptor) != 0:
         os.sync()
 
@@ -123,7 +124,7 @@ def size_and_time() -> Callable[[int], Tuple[int, int]]:
     After a read the access time that a FUSE file system has cached is void: for all fields it is asked once more, for these
     two it is not. For one thread.
     """
-    library = _c_library()
+    library = c_library()
     if library is None or not hasattr(library, "statx"):  # glibc before 2.28
         return fstat_size_and_time
     buffer, call = ctypes.create_string_buffer(_STATX.size), library.statx
@@ -145,7 +146,7 @@ def fstat_size_and_time(descriptor: int) -> Tuple[int, int]:
 
 def fallocate(descriptor: int, size: int) -> int:
     """Reserve the first `size` bytes of a file; returns 0 or an errno (ENOSYS without fallocate)."""
-    library = _c_library()
+    library = c_library()
     if library is None or not hasattr(library, "fallocate"):
         return errno.ENOSYS
     call = library.fallocate
@@ -156,7 +157,7 @@ def fallocate(descriptor: int, size: int) -> int:
 
 def set_idle_io() -> bool:
     """Set the idle I/O priority for this process and its children; returns whether that succeeded."""
-    library, number = _c_library(), _IOPRIO_SET.get(os.uname().machine)
+    library, number = c_library(), _IOPRIO_SET.get(os.uname().machine)
     return (
         library is not None
         and number is not None
@@ -166,14 +167,14 @@ def set_idle_io() -> bool:
 
 def die_with_parent() -> None:
     """Make the kernel send SIGKILL to this process when its parent dies, if the C library has prctl."""
-    library = _c_library()
+    library = c_library()
     if library is not None and hasattr(library, "prctl"):
         library.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def exchange(directory_a: int, a: bytes, directory_b: int, b: bytes) -> bool:
     """Exchange two names atomically (renameat2); False if the kernel or the file system cannot."""
-    library = _c_library()
+    library = c_library()
     if library is None or not hasattr(library, "renameat2"):
         return False
     return bool(library.renameat2(directory_a, a, directory_b, b, ctypes.c_uint(_RENAME_EXCHANGE)) == 0)

@@ -40,14 +40,19 @@ def status_fields(status: os.stat_result) -> Status:
     )  # fmt: skip
 
 
+def open_directory(directory: bytes) -> int:
+    """A descriptor for looking up names in a directory; with O_PATH no server is asked to open it."""
+    return os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
 def statuses_in(
     directory: bytes, names: List[bytes], status_of: Callable[..., os.stat_result]
 ) -> List[os.stat_result]:
     """The statuses of names in a directory, by os.stat or os.lstat; raises OSError if one of them is missing.
 
-    The path of the directory is looked up once for all names; with O_PATH no server is asked to open it.
+    The path of the directory is looked up once for all names.
     """
-    with closing(os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor:
+    with closing(open_directory(directory)) as descriptor:
         return [status_of(name, dir_fd=descriptor) for name in names]
 
 

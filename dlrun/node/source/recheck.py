@@ -10,11 +10,13 @@ import os
 import threading
 import time
 from itertools import groupby
-from typing import Callable, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..common.fork import in_processes, stretches
+from ..common.safety import closing
+from ..common.statuses import Statuses
 from ..common.system import Waiting
-from .listing import statuses_in
+from .listing import open_directory, statuses_in
 from .manifest import FILE, Manifest
 
 CHECKS = ("sample", "all", "none")
@@ -25,6 +27,7 @@ FEW = 1000  # files that are all looked at if the rate of the walk is unknown
 CALLS = 2  # calls of the walk for an entry, at least (status and attributes), where a check makes one
 FILES_PER_HELPER = 2000  # files from which on another process is worth its start (about 5 ms)
 BATCH = 64  # files between two readings of the clock
+LONG_BATCH = 256  # the same once the file system is known to be fast: each batch opens its directories
 THREADS = 32  # concurrent calls where the file system is slow
 PROBE_SECONDS = 0.02  # seconds of looking before the file system is classified
 BUSY = 0.5  # part of the time computing below which it is slow
@@ -61,7 +64,7 @@ def look(
     scan = _Scan(root, manifest, judge, follow, newest)
     scan.run(_batches(range(-1, -1 - len(manifest.dirs), -1)), None)
     if check == "all" or _is_quick(manifest):
-        scan.run_in_processes(_batches(_files(manifest)))
+        scan.run_in_processes(_files(manifest))
     else:
         import random  # only here: most sets are looked at as a whole
 
@@ -96,8 +99,8 @@ def _always(manifest: Manifest) -> List[int]:
     return sorted({*chosen, *heapq.nlargest(ALWAYS, files, key=manifest.mtimes.__getitem__)})
 
 
-def _batches(numbers: Sequence[int]) -> List[Sequence[int]]:
-    return [numbers[start : start + BATCH] for start in range(0, len(numbers), BATCH)]
+def _batches(numbers: Sequence[int], size: int = BATCH) -> List[Sequence[int]]:
+    return [numbers[start : start + size] for start in range(0, len(numbers), size)]
 
 
 class _Scan:
@@ -108,6 +111,7 @@ class _Scan:
     ) -> None:
         self._root, self._manifest, self._judge, self._newest = root, manifest, judge, newest
         self._status_of = os.stat if follow else os.lstat
+        self._columns = Statuses(LONG_BATCH, follow)  # for one thread
         self._waiting = Waiting()
         self.began = self._waiting.began
         self.files, self.stopped, self._slow = 0, False, False
@@ -127,25 +131,25 @@ class _Scan:
         if self._failure:
             raise self._failure
 
-    def run_in_processes(self, batches: List[Sequence[int]]) -> None:
-        """Look at all batches: where the file system is fast, by one process per core, as far as files are unchanged."""
-        first = FEW // BATCH  # of a changed source these mostly have a changed file
-        self.run(batches[:first], None)
-        left: List[Sequence[int]] = batches[first:]
+    def run_in_processes(self, files: Sequence[int]) -> None:
+        """Look at all files: where the file system is fast, by one process per core, as far as they are unchanged."""
+        self.run(_batches(files[:FEW]), None)  # of a changed source these mostly have a changed file
+        left = _batches(files[FEW:])
         if not (self.stopped or self._slow):
-            parts = stretches(left, FILES_PER_HELPER // BATCH)
+            parts = stretches(_batches(files[FEW:], LONG_BATCH), FILES_PER_HELPER // LONG_BATCH)
             results = in_processes(self._count_unchanged, parts)
             # What a process that was killed has looked at is looked at by this one, too.
             counts = [(part, done or 0) for part, done in zip(parts, results)]
             self.files += sum(len(batch) for part, done in counts for batch in part[:done])
-            left = [batch for part, done in counts for batch in part[done:]]
+            rest = [batch for part, done in counts for batch in part[done:]]
+            left = [short for batch in rest for short in _batches(batch)]
         self.run(left, None)
 
     def _count_unchanged(self, batches: List[Sequence[int]]) -> int:
         """The number of batches before the first with a changed file, or before the file system turns out to be slow."""
         self._waiting = Waiting()  # the times of this process
         for number, batch in enumerate(batches):
-            if self._is_slow() or not self._is_unchanged(batch, self._statuses(batch)):
+            if self._is_slow() or not self._is_as_before(batch):
                 return number
         return len(batches)
 
@@ -168,15 +172,49 @@ class _Scan:
         return self._slow
 
     def _look_at(self, batch: Sequence[int]) -> None:
-        statuses = self._statuses(batch)
         are_files = batch[0] >= 0
-        if not (are_files and self._is_unchanged(batch, statuses)):
-            for number, status in zip(batch, statuses):
+        if not (are_files and self._is_as_before(batch)):
+            for number, status in zip(batch, self._statuses(batch)):
                 if not self._judge(number, status):
                     self.stopped = True
                     return
         with self._lock:
             self.files += len(batch) if are_files else 0
+
+    def _is_as_before(self, batch: Sequence[int]) -> bool:
+        """Whether these files are as in the manifest; compared as columns, not one by one, where nothing is slow."""
+        if self._slow or not isinstance(batch, range):
+            return self._is_unchanged(batch, self._statuses(batch))
+        try:
+            return all(self._are_columns_equal(*stretch) for stretch in self._stretches(batch))
+        except FileNotFoundError:
+            return False
+
+    def _stretches(self, batch: range) -> Iterator[Tuple[int, int, int]]:
+        """(directory, first entry, the one after the last) of the entries of a batch, which are ordered by directory."""
+        parents = self._manifest.parents
+        if parents[batch[0]] == parents[batch[-1]]:
+            yield parents[batch[0]], batch[0], batch[-1] + 1
+            return
+        for parent, group in groupby(batch, parents.__getitem__):
+            entries = list(group)
+            yield parent, entries[0], entries[-1] + 1
+
+    def _are_columns_equal(self, parent: int, first: int, end: int) -> bool:
+        found, there = self._manifest, self._columns
+        names = found.names[first:end]
+        with closing(open_directory(self._path_of(parent))) as directory:
+            if not there.read(directory, names):
+                return self._is_unchanged(range(first, end), self._statuses(range(first, end)))
+        if there.sizes() != found.sizes[first:end] or there.mtimes() != found.mtimes[first:end].tolist():
+            return False
+        if self._newest is not None:
+            return there.newest() <= self._newest
+        return not found.ctimes or there.ctimes() == found.ctimes[first:end].tolist()
+
+    def _path_of(self, parent: int) -> bytes:
+        directory = self._manifest.dirs[parent]
+        return self._root + b"/" + directory if directory else self._root
 
     def _statuses(self, batch: Sequence[int]) -> List[Optional[os.stat_result]]:
         dirs, parents, names = self._manifest.dirs, self._manifest.parents, self._manifest.names
