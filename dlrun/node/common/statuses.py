@@ -32,7 +32,7 @@ class Statuses:
         self._places = [ctypes.byref(buffer, SIZE_OF_STATUS * number) for number in range(most)]
         whole = memoryview(content)
         self._views: Dict[str, "memoryview[int]"] = {
-            "q": whole.cast("q"), "Q": whole.cast("Q"), "I": whole.cast("I"), "H": whole.cast("H")
+            "q": whole.cast("q"), "I": whole.cast("I"), "H": whole.cast("H")
         }  # fmt: skip
 
     def read(self, directory: int, names: Sequence[bytes]) -> bool:
@@ -72,3 +72,11 @@ class Statuses:
         latest = max(seconds)
         nanoseconds = self._column("I", 104)
         return latest * _NS + max(n for second, n in zip(seconds, nanoseconds) if second == latest)
+
+    def modes(self) -> "memoryview[int]":
+        """The modes, with the types of the files; needs `every`."""
+        return self._column("H", 28)
+
+    def owners(self) -> "memoryview[int]":
+        """The user ids; needs `every`."""
+        return self._column("I", 20)

@@ -66,7 +66,7 @@ class Listing:
 
     def sort(self) -> None:
         """Sort the entries by name; file systems return them in any order."""
-        if any(a > b for a, b in zip(self.names, self.names[1:])):
+        if self.names != sorted(self.names):  # that of a list in order is one pass
             order = sorted(range(len(self.names)), key=self.names.__getitem__)
             self.names = [self.names[i] for i in order]
             self.statuses = [self.statuses[i] for i in order]

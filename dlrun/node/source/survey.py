@@ -151,8 +151,10 @@ def _columns(walk: Walk) -> Manifest:
 def _only_files(columns: Sequence[Tuple[int, ...]]) -> bool:
     """Whether a directory has only regular files without hard links and holes: the fast path for nearly all."""
     kinds = {mode & ~0o777 for mode in set(columns[MODE])}
-    holes = any(blocks * _BLOCK < size for blocks, size in zip(columns[BLOCKS], columns[SIZE]))
-    return kinds == {stat.S_IFREG} and set(columns[NLINK]) == {1} and not holes
+    if kinds != {stat.S_IFREG} or set(columns[NLINK]) != {1}:
+        return False
+    # Of equal pairs, of which a directory mostly has few, one is compared.
+    return all(blocks * _BLOCK >= size for blocks, size in set(zip(columns[BLOCKS], columns[SIZE])))
 
 
 def _add_files(made: Manifest, number: int, names: List[bytes], columns: Sequence[Tuple[int, ...]]) -> None:

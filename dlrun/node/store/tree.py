@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import stat
+from bisect import bisect_right
 from typing import Dict, List, Set, Tuple
 
 from ..common.errors import NoSpace
@@ -17,12 +18,14 @@ _EMPTY = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def names_by_directory(manifest: Manifest) -> List[List[bytes]]:
     """The names of the files and links of each directory, in the order of `dirs`."""
-    found: List[List[bytes]] = [[] for _ in manifest.dirs]
-    parents, start = manifest.parents, 0
-    for end in range(1, len(parents) + 1):
-        if end == len(parents) or parents[end] != parents[start]:
-            found[parents[start]] = manifest.names[start:end]
-            start = end
+    parents, names = manifest.parents, manifest.names
+    found: List[List[bytes]] = []
+    start = 0
+    for number in range(len(manifest.dirs)):
+        # Entries are ordered by directory: a search for its end instead of a step for each file.
+        end = bisect_right(parents, number, start)
+        found.append(names[start:end])
+        start = end
     return found
 
 

@@ -25,6 +25,7 @@ from ..common import text
 from ..common.errors import Damaged, SourceFault
 from ..common.fork import in_processes, stretches
 from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, open_below
+from ..common.statuses import Statuses
 from ..source import delta
 from ..source.manifest import CHUNK, FILE, Manifest
 from .finish import finish_directories, set_mode_and_time
@@ -36,6 +37,7 @@ from .tree import check_names, make_directories
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 OTHERS_WRITE = 0o022
 OWNER = 0o700  # permissions of a directory with which its owner can replace files in it
+MANY = 256  # files whose statuses are read together
 PAIRS_PER_HELPER = 2000  # files from which on another process is worth its start (about 5 ms)
 
 
@@ -247,22 +249,33 @@ class InPlace:
 
     def _are_as_published(self, entries: Sequence[int]) -> bool:
         old, user, made = self.published.manifest, os.geteuid(), self.published.made
-        names, modes, sizes, mtimes = old.names, old.modes, old.sizes, old.mtimes
-        directories = DirectoryCache(self.published.tree)
+        directories, there = DirectoryCache(self.published.tree), Statuses(MANY, every=True)
         try:
             for parent, group in groupby(entries, old.parents.__getitem__):
                 directory, numbers = directories(old.dirs[parent]), list(group)
-                there = [os.stat(names[e], dir_fd=directory, follow_symlinks=False) for e in numbers]
-                found = [(s.st_mode, s.st_uid, s.st_size, s.st_mtime_ns) for s in there]
-                wanted = [(stat.S_IFREG | modes[e], user, sizes[e], mtimes[e]) for e in numbers]
-                changed = found != wanted or max(s.st_ctime_ns for s in there) > made
-                if changed or any(modes[e] & OTHERS_WRITE for e in numbers):
-                    return False
+                for start in range(0, len(numbers), MANY):
+                    part = numbers[start : start + MANY]
+                    if not self._are_in(directory, part, there, (user, made)):
+                        return False
         except OSError:
             return False
         finally:
             directories.close()
         return True
+
+    def _are_in(self, directory: int, entries: Sequence[int], there: Statuses, by: Tuple[int, int]) -> bool:
+        """Whether files of one directory are as published; by: the user, and the time (ns) when it was."""
+        old, (user, made) = self.published.manifest, by
+        names, modes = [old.names[e] for e in entries], {old.modes[e] for e in entries}
+        if any(mode & OTHERS_WRITE for mode in modes):
+            return False
+        wanted = [(stat.S_IFREG | old.modes[e], user, old.sizes[e], old.mtimes[e]) for e in entries]
+        if there.read(directory, names):
+            found = list(zip(there.modes(), there.owners(), there.sizes(), there.mtimes()))
+            return found == wanted and there.newest() <= made
+        status = [os.stat(name, dir_fd=directory, follow_symlinks=False) for name in names]
+        found = [(s.st_mode, s.st_uid, s.st_size, s.st_mtime_ns) for s in status]
+        return found == wanted and max(s.st_ctime_ns for s in status) <= made
 
     def is_possible(self) -> bool:
         """Whether nothing was added to the published version meanwhile, and no file that will be replaced was changed."""

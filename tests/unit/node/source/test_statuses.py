@@ -42,6 +42,11 @@ def test_columns_are_those_of_stat(tree, follow):
     assert found.mtimes() == [status.st_mtime_ns for status in wanted]
     assert found.ctimes() == [status.st_ctime_ns for status in wanted]
     assert found.newest() == max(status.st_ctime_ns for status in wanted)
+    whole = Statuses(len(names), follow, every=True)
+    assert whole.read(directory, names)
+    assert list(whole.modes()) == [status.st_mode for status in wanted]
+    assert list(whole.owners()) == [status.st_uid for status in wanted]
+    assert whole.mtimes() == found.mtimes()
     assert found.read(directory, [b"new"])
     assert (list(found.sizes()), found.mtimes()) == ([2], [TIMES[b"new"]]), "only those of the last call"
     os.close(directory)

@@ -9,7 +9,7 @@ import tarfile
 import pytest
 from dlrun.node.source.manifest import FILE
 from dlrun.node.source.subset import shard, subset
-from dlrun.node.store import tarball
+from dlrun.node.store import tarball, tree
 from hypothesis import given, settings, strategies as st
 
 from tests.examples import examples
@@ -25,6 +25,15 @@ def source(tmp_path):
         write(os.fsencode(tmp_path / "source" / f"d{number % 7}" / f"f{number}"), os.urandom(number * 100))
     write(os.fsencode(tmp_path / "source" / "large"), os.urandom(9 << 20))
     return tmp_path / "source"
+
+
+@settings(max_examples=examples(40))
+@given(manifest_like())
+def test_the_names_of_a_directory_are_those_of_its_entries(made):
+    wanted = [[] for _ in made.dirs]
+    for entry, name in enumerate(made.names):
+        wanted[made.parents[entry]].append(name)
+    assert tree.names_by_directory(made) == wanted
 
 
 @settings(max_examples=examples(40))
