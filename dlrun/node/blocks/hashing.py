@@ -16,7 +16,6 @@ and a part of it can be checked.
 """
 
 import ctypes
-import hashlib
 import os
 import sys
 import zlib
@@ -35,14 +34,6 @@ class Hasher(NamedTuple):
     digest: Callable[[Buffer], bytes]
 
 
-def _sha1(data: Buffer) -> bytes:
-    return hashlib.sha1(data).digest()  # noqa: S324 - see above
-
-
-def _sha256(data: Buffer) -> bytes:
-    return hashlib.sha256(data).digest()
-
-
 def _crc32(data: Buffer) -> bytes:
     return zlib.crc32(data).to_bytes(4, "little")
 
@@ -51,23 +42,23 @@ def _none(_data: Buffer) -> bytes:
     return b""
 
 
-_BUILT_IN: Dict[str, Hasher] = {
-    "sha256": Hasher("sha256", 32, _sha256),
-    "crc32": Hasher("crc32", 4, _crc32),
-    "none": Hasher("none", 0, _none),
-}
+def _built_in() -> Dict[str, Hasher]:
+    """The hash functions of the standard library by name, the default first."""
+    import hashlib  # only here: it loads OpenSSL, and nodes with xxHash mostly need none of these
 
+    def sha1(data: Buffer) -> bytes:
+        return hashlib.sha1(data).digest()  # noqa: S324 - see above
 
-def _has_sha1() -> bool:
+    def sha256(data: Buffer) -> bytes:
+        return hashlib.sha256(data).digest()
+
+    found = {"sha1": Hasher("sha1", 20, sha1)}
     try:
-        hashlib.sha1()  # noqa: S324 - see above
+        sha1(b"")
     except ValueError:  # the system is in FIPS mode, which may forbid SHA-1
-        return False
-    return True
-
-
-if _has_sha1():
-    _BUILT_IN = dict({"sha1": Hasher("sha1", 20, _sha1)}, **_BUILT_IN)
+        del found["sha1"]
+    found.update(sha256=Hasher("sha256", 32, sha256), crc32=Hasher("crc32", 4, _crc32))
+    return dict(found, none=Hasher("none", 0, _none))
 
 
 _LIBRARY = "libxxhash.so.0"
@@ -139,20 +130,22 @@ def _xxh3() -> List[Hasher]:
 
 def usable() -> List[str]:
     """The names of the hash functions of this node, the default (`auto`) first."""
-    return [h.name for h in _xxh3()] + list(_BUILT_IN)
+    return [h.name for h in _xxh3()] + list(_built_in())
 
 
 def hasher(name: str) -> Hasher:
     """The hash function of a name or `auto`; raises Usage if the node does not have it."""
-    name = usable()[0] if name == "auto" else name
-    if name in _BUILT_IN:
-        return _BUILT_IN[name]
-    if name == "xxh3":
+    if name in ("auto", "xxh3"):
         found = _xxh3()
         if found:
             return found[0]
-        raise Usage(
-            "this node has no xxHash",
-            "use `--hash auto`, or install libxxhash (or the Python package xxhash)",
-        )
+        if name == "xxh3":
+            raise Usage(
+                "this node has no xxHash",
+                "use `--hash auto`, or install libxxhash (or the Python package xxhash)",
+            )
+    built_in = _built_in()
+    name = next(iter(built_in)) if name == "auto" else name
+    if name in built_in:
+        return built_in[name]
     raise Usage("unknown hash `{}`".format(name), "one of auto, {}".format(", ".join(usable())))

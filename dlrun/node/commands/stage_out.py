@@ -22,9 +22,8 @@ from ..common.safety import DIRECTORY_FLAGS
 from ..common.system import usable_cores
 from ..source import survey
 from ..source.manifest import FILE, Manifest
-from ..source.selection import parse
+from ..source.selection import Options, parse
 from ..source.subset import subset
-from ..source.walk import Options
 from ..store import tree
 from ..store.build import Build
 from ..store.destination import ResultsDirectory

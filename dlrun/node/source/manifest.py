@@ -5,13 +5,15 @@ node or from disk is checked before it is used: no `..`, no absolute names, no m
 file, symbolic link and hard link.
 """
 
-import hashlib
 import json
 import sys
 from array import array
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Tuple
 
 from ..common.errors import Damaged
+
+if TYPE_CHECKING:
+    import hashlib
 
 MAGIC = b"dlrun-manifest 1\n"
 CHUNK = 4 << 20  # bytes; larger files are copied, hashed and resumed in chunks of this size
@@ -117,7 +119,7 @@ class Manifest:
         """`id`, and how the data is cut into blocks: journals name blocks by their numbers."""
         if not self.cuts:
             return self.id()
-        return hashlib.sha256(self.id().encode("ascii") + _little(self.cuts).tobytes()).hexdigest()
+        return sha256(self.id().encode("ascii") + _little(self.cuts).tobytes()).hexdigest()
 
     def hashes(self) -> Dict[int, bytes]:
         """File -> its hashes, of a complete manifest."""
@@ -157,6 +159,13 @@ class Manifest:
         return MAGIC + line + b"".join(blob for _, blob in sorted(columns.items()))
 
 
+def sha256(content: bytes = b"") -> "hashlib._Hash":
+    """SHA-256 of `hashlib`, which takes longer to import than all else that a set found unchanged needs."""
+    import hashlib
+
+    return hashlib.sha256(content)
+
+
 def pieces(size: int) -> int:
     """The number of hashes of a file of `size` bytes: one per chunk, at least one."""
     return max(1, -(-size // CHUNK))
@@ -171,7 +180,7 @@ def _little(column: "array[int]") -> "array[int]":
 
 
 def _identity(columns: Dict[str, bytes]) -> str:
-    total = hashlib.sha256()
+    total = sha256()
     for name in sorted(_METADATA):
         total.update("{} {}\n".format(name, len(columns[name])).encode("ascii"))
         total.update(columns[name])

@@ -4,14 +4,16 @@ The smallest files are copied first: per byte they save the most opens at the me
 """
 
 from array import array
-from typing import Any, Dict, List, Set
+from typing import Any, Dict, List, Optional, Set
 
 from ..common import text
+from ..common.errors import SourceFault
 from .manifest import FILE, HARD, LINK, Manifest
 
 ALLOCATION_UNIT = 4096  # bytes: the allocation unit of files, directories and long links
 _INLINE_TARGET = 60  # bytes of a link target in an inode of ext4 (Linux, Documentation/filesystems/ext4)
 _LINK_MODE = 0o777
+TOLERANCE = 0.1  # relative difference allowed between the source's size and the expected one
 
 
 def cost(manifest: Manifest) -> int:
@@ -98,3 +100,14 @@ def _with_links(manifest: Manifest, root: bytes, kept: Set[int]) -> Manifest:
     made.sparse = array("I", [entry for entry in manifest.sparse if entry in kept])
     made.xattrs = [(i, key, value) for i, key, value in manifest.xattrs if i < 0 or i in kept]
     return made
+
+
+def require_size(source: str, found: int, expected: Optional[int]) -> None:
+    """Raise SourceFault if the size of a whole source differs from the expected one by more than `TOLERANCE`."""
+    if expected is not None and abs(found - expected) > expected * TOLERANCE:
+        raise SourceFault(
+            "the source `{}` has {}, not the {} that were expected".format(
+                source, text.size(found), text.size(expected)
+            ),
+            "check that the source is complete; if it is, correct the size",
+        )

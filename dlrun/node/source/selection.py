@@ -48,6 +48,18 @@ class Source(NamedTuple):
         }
 
 
+class Options(NamedTuple):
+    """Treatment of links, special files and extended attributes.
+
+    follow: copy the targets of symbolic links; skip_special: skip devices, sockets and pipes and strip set-user-id bits
+    instead of failing; xattrs: read the user attributes of all files.
+    """
+
+    follow: bool = False
+    skip_special: bool = False
+    xattrs: bool = True
+
+
 class PathFilter:
     """The filter of a walk: the directories and files that belong to the data set."""
 

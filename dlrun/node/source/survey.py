@@ -24,11 +24,10 @@ from .listing import (
     Status,
 )
 from .manifest import FILE, HARD, LINK, Manifest
-from .selection import Source
-from .walk import Options, Walk, join
+from .selection import Options, Source
+from .walk import Walk, join
 
 ATTRIBUTES = "attributes"  # key of `info`: names of attributes that are not copied
-TOLERANCE = 0.1  # relative difference allowed between the source's size and the expected one
 _BLOCK = 512  # bytes of a unit of st_blocks, independent of the file system's block size (stat(2))
 
 
@@ -241,14 +240,3 @@ def lost_properties(findings: Findings, options: Options) -> List[str]:
     if not options.xattrs:
         lines.append("extended attributes: not read")
     return lines
-
-
-def require_size(source: str, found: int, expected: Optional[int]) -> None:
-    """Raise SourceFault if the size of a whole source differs from the expected one by more than `TOLERANCE`."""
-    if expected is not None and abs(found - expected) > expected * TOLERANCE:
-        raise SourceFault(
-            "the source `{}` has {}, not the {} that were expected".format(
-                source, text.size(found), text.size(expected)
-            ),
-            "check that the source is complete; if it is, correct the size",
-        )

@@ -10,12 +10,12 @@ import os
 import stat
 import threading
 import time
-from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from ..common.fork import ForkedCall
 from ..common.system import Waiting, usable_cores
 from .listing import CTIME, INODE, MODE, Findings, Listing, Status, status_fields, statuses_in
-from .selection import PathFilter, Source
+from .selection import Options, PathFilter, Source
 
 BATCH = 64  # names between two readings of the clock
 CONCURRENT_JOB = 16  # names per job of a concurrent walk
@@ -27,18 +27,6 @@ PROBE_SECONDS = 0.02  # seconds of walking before the source is classified
 JOBS_PER_HELPER = 64  # jobs per further process from which on a concurrent walk is shared
 MAX_OPEN = 1 << 20  # bytes of a file that stays open: larger ones are read in chunks, by several processes
 BUSY = 0.5  # part of the time computing below which the source is slow
-
-
-class Options(NamedTuple):
-    """Treatment of links, special files and extended attributes.
-
-    follow: copy the targets of symbolic links; skip_special: skip devices, sockets and pipes and strip set-user-id bits
-    instead of failing; xattrs: read the user attributes of all files.
-    """
-
-    follow: bool = False
-    skip_special: bool = False
-    xattrs: bool = True
 
 
 # (directory, None to list it or names in it to look up, whether all of these are regular files)

@@ -16,20 +16,12 @@ from ..common.system import boot, sync_file_system
 from ..source.manifest import Manifest
 from . import resume, space
 from .layout import FileLayout, Layout, layout_of
-from .resume import BOOT, MANIFEST, TREE
+from .read_back import verify_set
+from .record import BOOT, MANIFEST, TREE, on_disk, write_file
 from .target import TargetDirectory
 from .versions import InPlace, open_published
 
 PATH_MAX = 4096  # linux/limits.h: bytes of a path, with the zero byte at its end
-
-
-def write_file(directory: int, name: bytes, content: bytes) -> None:
-    """Write a file of mode 0600 atomically."""
-    temporary = b"new-" + name
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=directory), "wb") as file:
-        file.write(content)
-    os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
 
 
 def record_unfinished(directory: int, manifest: Manifest, hasher: Hasher, strategy: str) -> None:
@@ -37,12 +29,6 @@ def record_unfinished(directory: int, manifest: Manifest, hasher: Hasher, strate
     manifest.info = dict(manifest.info, hash=hasher.name, strategy=strategy, complete=False)
     write_file(directory, MANIFEST, manifest.pack())
     write_file(directory, BOOT, boot().encode("ascii"))
-
-
-def confirm(directory: int) -> None:
-    """Record that a published set has just been read back without errors."""
-    write_file(directory, BOOT, boot().encode("ascii"))
-    os.utime(MANIFEST, dir_fd=directory)
 
 
 def _require_short(manifest: Manifest, tree: bytes) -> None:
@@ -107,7 +93,7 @@ class Build:
         if self.layout.strategy == "pack" and earlier.manifest.id() != self.identity:
             # In the tar file of another manifest all offsets differ.
             return {}
-        verify = self._verify or not resume.on_disk(directory, earlier.manifest)
+        verify = self._verify or not on_disk(directory, earlier.manifest)
         return resume.valid_blocks(earlier, there, self.manifest, self.blocks, verify)
 
     def _reuse_published(self, in_place: bool) -> Dict[int, bytes]:
@@ -209,6 +195,10 @@ class Build:
         if self.in_place is not None and not self.in_place.is_possible():
             self.link_unchanged()
         return self.layout.finish()
+
+    def verify(self) -> None:
+        """Read the whole set back; raises Damaged, with the paths, if it differs from its hashes."""
+        verify_set(self.layout, self.manifest, self.blocks, self.hasher)
 
     def publish(self, sync: bool) -> None:
         """Write the manifest with the hashes and publish the set; `sync`: flush to the disk before and after."""

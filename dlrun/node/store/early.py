@@ -33,11 +33,10 @@ from ..common.safety import (
 from ..source.manifest import CHUNK, Manifest
 from . import uses
 from .area import Area
-from .build import write_file
 from .finish import finish_large_file
 from .others import early_others
+from .record import MANIFEST, write_file
 from .remove import remove_tree
-from .resume import MANIFEST
 
 PREFIX = b".early-"
 CHECK_INTERVAL = 0.1  # seconds between checks for complete files

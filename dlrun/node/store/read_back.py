@@ -1,5 +1,6 @@
 """Read a copy back and compare it with its manifest's hashes."""
 
+import os
 from typing import Container, List, Set
 
 from ..blocks.blocks import Block, Blocks, is_chunk
@@ -7,8 +8,11 @@ from ..blocks.buffer import SLACK, BufferPool
 from ..blocks.hashing import Hasher
 from ..common import text
 from ..common.errors import Damaged, SourceFault
+from ..common.safety import DIRECTORY_FLAGS, closing
 from ..source.manifest import Manifest
-from .layout import AnyReader, Layout
+from . import warm
+from .area import Area
+from .layout import AnyReader, Layout, layout_of
 from .resume import hashes_by_block
 
 
@@ -50,3 +54,16 @@ def verify_set(
     wrong = damaged(layout, manifest, blocks, hasher, ignore)
     if wrong:
         raise Damaged("the copy differs from its manifest: {}".format(text.names(wrong)))
+
+
+def read_back(area: Area, name: bytes, found: Manifest, hasher: Hasher, trusted: bool) -> List[bytes]:
+    """The files of a published copy with wrong hashes; all of a copy without hashes that is not trusted."""
+    if not found.digest_size and not trusted:
+        return [name]
+    blocks = Blocks(found)
+    with closing(os.open(warm.tree_path(area, name), DIRECTORY_FLAGS)) as tree:
+        layout = layout_of(str(found.info.get("strategy")), tree, found, blocks, name)
+        wrong = damaged(layout, found, blocks, hasher, warm.locks(found))
+    if not wrong:
+        warm.confirm_readable(area, name)
+    return wrong

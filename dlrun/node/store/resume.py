@@ -5,37 +5,16 @@ source and tree have it with the same size and time, and its hash is known; afte
 must still have that hash.
 """
 
-import contextlib
 from typing import Dict, Iterator, Optional, Tuple
 
 from ..blocks import journal
 from ..blocks.blocks import Block, Blocks, is_chunk
 from ..blocks.hashing import Hasher
-from ..common.errors import Damaged, SourceFault
-from ..common.safety import read_existing
-from ..common.system import boot
+from ..common.errors import SourceFault
 from ..source import delta
-from ..source.manifest import Manifest, unpack
+from ..source.manifest import Manifest
 from .layout import Layout
-
-MANIFEST = b"manifest"
-TREE = b"data"
-BOOT = b"boot"
-
-
-def on_disk(directory: int, manifest: Manifest) -> bool:
-    """Whether the files are safe from a power failure: they were synced, or the node has not rebooted since."""
-    if manifest.info.get("complete") and manifest.info.get("synced"):
-        return True
-    return read_existing(directory, BOOT) == boot().encode("ascii")
-
-
-def read_manifest(directory: int, trusted: bool = True) -> Optional[Manifest]:
-    """The manifest in the directory of a set; None without one that this version can read. trusted: see `unpack`."""
-    with contextlib.suppress(Damaged):
-        blob = read_existing(directory, MANIFEST)
-        return None if blob is None else unpack(blob, trusted)
-    return None
+from .record import read_manifest
 
 
 class EarlierRun:

@@ -6,6 +6,8 @@ import stat
 import sys
 from typing import NamedTuple, Optional
 
+from ..common import text
+from ..common.errors import NoSpace
 from ..common.safety import DIRECTORY_FLAGS, closing, open_below
 from ..source.manifest import Manifest
 from ..source.part import cost, fit, whole_size
@@ -37,6 +39,17 @@ class Room(NamedTuple):
         if cost(manifest) <= self.whole and manifest.size() <= self.data:
             return manifest
         return fit(manifest, root, min(self.part, self.data))
+
+    def fit_some(self, manifest: Manifest, root: bytes, name: str) -> Manifest:
+        """As `fit`; raises NoSpace if no file of the set `name` fits."""
+        made = self.fit(manifest, root)
+        if manifest.files() and not made.files():
+            limit = text.size(min(self.part, self.data))
+            raise NoSpace(
+                "nothing of `{}` fits the {} that it may take on a node".format(name, limit),
+                "use strategy in_place",
+            )
+        return made
 
 
 def room(area: Area, name: bytes, quota: Optional[int], most: Optional[int]) -> Room:

@@ -10,8 +10,10 @@ import contextlib
 import json
 import os
 import time
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Sequence
 
+from ..common import text
+from ..common.errors import NodeError
 from ..common.system import boot
 from .area import Area, set_name
 
@@ -121,6 +123,17 @@ def _runs_here(run: bytes) -> bool:
 def users(area: Area, name: bytes, except_job: str = "") -> List[str]:
     """The jobs that use a set now, other than `except_job`."""
     return [use.job for use in all_uses(area) if use.name == name and use.live and use.job != except_job]
+
+
+def require_unused(area: Area, name: bytes, job: str, changed: Sequence[bytes]) -> None:
+    """Raise NodeError if a job other than `job` uses a set that is to be replaced; changed: files that differ from the copy."""
+    others = users(area, name, job)
+    if others:
+        given, by = name.decode("ascii"), "in use by job {}".format(", ".join(others))
+        message = "`{}` is out of date and {}".format(given, by)
+        if changed:
+            message = "the copy of `{}` was changed ({}) and is {}".format(given, text.names(changed), by)
+        raise NodeError(message, "stage it under another name, or wait until that job ends")
 
 
 def release(area: Area, use: Use) -> None:

@@ -30,7 +30,8 @@ from ..source import delta
 from ..source.manifest import CHUNK, FILE, Manifest
 from .finish import finish_directories, set_mode_and_time
 from .others import OWN
-from .resume import MANIFEST, TREE, EarlierRun, load_earlier_run, on_disk
+from .record import MANIFEST, TREE, on_disk
+from .resume import EarlierRun, load_earlier_run
 from .target import TargetDirectory
 from .tree import check_names, make_directories
 

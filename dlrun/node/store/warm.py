@@ -9,14 +9,13 @@ import os
 import stat
 from typing import Any, Dict, List, NamedTuple, Optional, Set
 
+from ..common import text
 from ..common.safety import DIRECTORY_FLAGS, closing
 from ..common.system import sync_file_system
 from ..source.manifest import Manifest
 from ..source.recheck import Looked, look
 from .area import Area
-from .build import confirm, write_file
-from .resume import MANIFEST, TREE, on_disk, read_manifest
-from .tarball import TarMap
+from .record import MANIFEST, TREE, confirm, on_disk, read_manifest, write_file
 from .tree import check_names, is_lock
 
 
@@ -82,6 +81,15 @@ class CopyCheck(NamedTuple):
     touched: bool
     looked: Looked
 
+    def notes(self) -> List[str]:
+        """The report's lines about files that programs have written beside the data."""
+        kinds = (("files added", self.added), ("lock files written", self.locks))
+        return [
+            "{} by programs that read the data: {}".format(what, text.names(paths))
+            for what, paths in kinds
+            if paths
+        ]
+
 
 def check_copy(area: Area, name: bytes, found: Manifest, strategy: str, check: str) -> CopyCheck:
     """Check the published copy without reading its data."""
@@ -97,6 +105,8 @@ def check_copy(area: Area, name: bytes, found: Manifest, strategy: str, check: s
 
 
 def _check_tar(path: bytes, found: Manifest, before: int) -> CopyCheck:
+    from .tarball import TarMap  # only here: most sets are files
+
     status = os.lstat(path)
     changed = [os.path.basename(path)] if status.st_size != TarMap(found).size else []
     return CopyCheck(changed, [], [], status.st_ctime_ns > before, Looked(0, found.files()))

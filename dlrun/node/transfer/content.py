@@ -6,10 +6,9 @@ The digest is the SHA-256 of the lines `HASH  PATH` of all regular files, sorted
 
 import argparse
 import contextlib
-import hashlib
 import os
 import re
-from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Tuple
 
 from ..blocks.blocks import Blocks, file_ranges, is_chunk
 from ..blocks.buffer import SLACK, BufferPool
@@ -17,10 +16,12 @@ from ..blocks.hashing import Hasher
 from ..common import text
 from ..common.errors import Damaged, SourceFault, Usage
 from ..common.safety import DIRECTORY_FLAGS, closing
-from ..source.manifest import FILE, HARD, LINK, Manifest
+from ..source.manifest import FILE, HARD, LINK, Manifest, sha256
 from ..store import warm
 from ..store.area import Area
-from ..store.layout import Layout, layout_of
+
+if TYPE_CHECKING:
+    from ..store.layout import Layout
 
 DIGEST = r"sha256:[0-9a-f]{64}\Z"
 MAX_SIZE = 1 << 30  # bytes of a file of checksums
@@ -57,7 +58,7 @@ class Demands(NamedTuple):
         if self.checksums.startswith("/"):
             with contextlib.suppress(OSError), open(self.checksums, "rb") as file:
                 content = file.read(MAX_SIZE)
-        return hashlib.sha256(self.checksums.encode("utf-8", "surrogateescape") + b"\n" + content).hexdigest()
+        return sha256(self.checksums.encode("utf-8", "surrogateescape") + b"\n" + content).hexdigest()
 
 
 def demands(checksums: str, version: str) -> Demands:
@@ -116,7 +117,7 @@ class Proof:
         self.digest = ""
         self.notes: List[str] = []
 
-    def of(self, layout: Layout, manifest: Manifest, blocks: Blocks) -> None:
+    def of(self, layout: "Layout", manifest: Manifest, blocks: Blocks) -> None:
         """Compare a copy with the user's demands, and record the proof in its manifest; raises Damaged or SourceFault."""
         if not self._asked:
             return
@@ -138,6 +139,8 @@ class Proof:
             check_version(self.digest, self._asked.version)
             return
         blocks = Blocks(found)
+        from ..store.layout import layout_of  # only here: mostly nothing is asked of the content
+
         with closing(os.open(warm.tree_path(area, name), DIRECTORY_FLAGS)) as tree:
             self.of(layout_of(layout_name, tree, found, blocks, name), found, blocks)
 
@@ -149,7 +152,7 @@ class Proof:
 class _Content:
     """The content of one copy, read and hashed once."""
 
-    def __init__(self, layout: Layout, manifest: Manifest, blocks: Blocks, hasher: Hasher) -> None:
+    def __init__(self, layout: "Layout", manifest: Manifest, blocks: Blocks, hasher: Hasher) -> None:
         self._layout, self._manifest, self._blocks, self._hasher = layout, manifest, blocks, hasher
 
     def prove(self, asked: Demands, partial: bool) -> "Tuple[str, List[str]]":
@@ -235,6 +238,8 @@ class _Content:
 
     def _hashes(self, algorithms: "Dict[int, Any]") -> "Dict[int, Dict[str, str]]":
         """Entry -> algorithm -> hash. A hard link has the hashes of the file with its data."""
+        import hashlib  # only here, as in `sha256`
+
         firsts = dict(self._manifest.hard_links())
         needed = {}  # type: Dict[int, Any]
         for entry, wanted in algorithms.items():
@@ -282,7 +287,7 @@ def _compare(
 
 
 def _set_digest(paths: "Dict[int, bytes]", hashes: "Dict[int, Dict[str, str]]") -> str:
-    total = hashlib.sha256()
+    total = sha256()
     for path, entry in sorted((path, entry) for entry, path in paths.items()):
         special = b"\\" in path or b"\n" in path or b"\r" in path
         line = path

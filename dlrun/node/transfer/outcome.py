@@ -2,14 +2,16 @@
 
 import argparse
 import sys
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional
 
 from ..common import text
 from ..common.progress import Progress
 from ..source.manifest import Manifest
 from ..source.recheck import Looked
-from ..store.build import Build
 from .task import Task
+
+if TYPE_CHECKING:
+    from ..store.build import Build
 
 WARM, COPY, RELAY = "warm", "copy", "relay"
 
@@ -23,14 +25,14 @@ class PreparedSet(NamedTuple):
     how: str
     task: Task
     missing: int
-    build: Optional[Build] = None
+    build: "Optional[Build]" = None
 
 
 def report(
     progress: Progress,
     given: argparse.Namespace,
     manifest: Manifest,
-    prepared: PreparedSet,
+    prepared: Optional[PreparedSet],
     place: str,
     notes: List[str],
     looked: Dict[str, Optional[Looked]],
@@ -38,27 +40,29 @@ def report(
 ) -> None:
     """Report a published set at `place`: a JSON line, the notes and a summary, or its path on stdout.
 
-    looked: the files of `source` and `copy` whose status was compared; more: further fields of the JSON line.
+    prepared: None if the set was there (`warm`); looked: the files of `source` and `copy` whose status was compared; more:
+    further fields of the JSON line.
     """
     for note in notes:
         progress.log(note)
-    board, seconds = prepared.task.board, progress.seconds()
-    how = prepared.how if prepared.how != COPY else "copied"
+    seconds, role, board = progress.seconds(), WARM, None
+    if prepared is not None:
+        role, board = prepared.how, prepared.task.board
+    how = role if role != COPY else "copied"
     details = {
         "path": place,
         "how": how,
         "bytes": manifest.size(),
         "files": manifest.files(),
-        "copied": board.total("bytes"),
-        "read": board.total("read"),
+        "copied": board.total("bytes") if board else 0,
+        "read": board.total("read") if board else 0,
         "seconds": round(seconds, 3),
-        "hash": prepared.task.hasher.name,
         "notes": notes,
         "checked": {where: found.files for where, found in looked.items() if found is not None},
     }
     progress.event("done", **dict(details, **more))
     count, size = text.count(manifest.files(), "file"), text.size(manifest.size())
-    compared = _compared(looked) if prepared.how == WARM else ""
+    compared = _compared(looked) if role == WARM else ""
     progress.log("{} in {}: {}, {}{}".format(how, text.seconds(seconds), count, size, compared))
     if not given.json:
         sys.stdout.write(place + "\n")

@@ -1,9 +1,11 @@
 """Before a changed data set is copied: which files need no copying, and blocks that have only the others."""
 
-from typing import Dict, Optional
+import os
+from typing import Dict, Optional, Tuple
 
 from ..blocks.blocks import whole_file
 from ..blocks.buffer import SLACK, BufferPool
+from ..blocks.hashing import Hasher
 from ..blocks.reader import Reader
 from ..common.errors import SourceFault
 from ..source import delta
@@ -39,3 +41,19 @@ def plan_delta(
         paths = ((entry, new.path(entry)) for entry, kind in enumerate(new.kinds) if kind == FILE)
         new.known = {**new.known, **{entry: shared[path] for entry, path in paths if path in shared}}
     new.cuts = delta.cuts(new, reused.union(new.known))
+
+
+def plan_from(
+    source: Tuple[int, Hasher, bool, bool],
+    old: Manifest,
+    new: Manifest,
+    relayed: bool,
+    shared: Dict[bytes, bytes],
+) -> None:
+    """As `plan_delta`; source: a descriptor of its root, which this closes, or -1, and how it is read (see `Reader`)."""
+    root, hasher, follow, slow = source
+    reader = Reader(root, new, hasher, follow, slow=slow)
+    plan_delta(old, new, reader if root >= 0 else None, relayed, shared)
+    reader.close()
+    if root >= 0:
+        os.close(root)

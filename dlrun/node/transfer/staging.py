@@ -3,37 +3,32 @@
 import argparse
 import contextlib
 import os
-from typing import Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from ..blocks import hashing
 from ..blocks.blocks import Blocks
 from ..blocks.progress_board import DONE, ProgressBoard
-from ..blocks.reader import Reader
-from ..common import text
-from ..common.errors import Damaged, NodeError, NoSpace, SourceFault, system_errors
+from ..common.errors import Damaged, NoSpace, SourceFault, system_errors
 from ..common.progress import Progress, Totals
-from ..common.safety import DIRECTORY_FLAGS, closing
+from ..common.safety import DIRECTORY_FLAGS
 from ..common.system import spare_descriptors, usable_cores
-from ..source import survey
 from ..source.manifest import Manifest
-from ..source.part import left_at_source, whole_size
+from ..source.part import left_at_source, require_size, whole_size
 from ..source.recheck import Looked
-from ..source.selection import Source, outside, parse
+from ..source.selection import Options, Source, outside, parse, scheme
 from ..source.subset import shard, shard_of
-from ..source.walk import Options
-from ..store import eviction, room, space, uses, warm
+from ..store import eviction, space, uses, warm
 from ..store.area import CONTROL, Area, Lock, set_name
-from ..store.build import Build
 from ..store.early import Early, Watch
-from ..store.layout import layout_of
-from ..store.read_back import damaged, verify_set
-from ..store.room import Room
-from . import content, read_blocks
-from .archive_source import fetched_source
+from . import content
 from .outcome import COPY, RELAY, WARM, PreparedSet, report
-from .plan_delta import plan_delta
-from .remote_delta import Reuse
 from .task import Task
+
+# What only a copy needs is imported where that begins: most runs find their set unchanged.
+if TYPE_CHECKING:
+    from ..store.build import Build
+    from ..store.room import Room
+    from .remote_source import FetchedSource
 
 MAX_WORKERS = 4  # two reach 25 Gbit/s; more would only take cores from the job that is starting
 RESERVE = 1024  # descriptors for the threads of the walk and the workers, with their directories, and for connections
@@ -63,9 +58,14 @@ class Staging:
         self.proof = content.Proof(given, self.hasher)
         eviction.clean_up(self.area)
         self.shard: Optional[Tuple[int, int, str]] = None
-        self.remote = fetched_source(self.area, self.name, given, progress)
+        self.remote: "Optional[FetchedSource]" = None
+        if given.unpack or scheme(given.source):
+            from .archive_source import fetched_source
+
+            self.remote = fetched_source(self.area, self.name, given, progress)
         self._lock: Optional[Lock] = None
         self._unchanged: Optional[Manifest] = None  # the published one, if the source is as it was
+        self._locked_first = False  # whether the set was locked before `find`
         self.early = None if given.start is None else Early(self.area, self.name, given.job, given.start)
         self._watch = watch if self.early is None else self.early.watch
 
@@ -119,17 +119,23 @@ class Staging:
             found = None
         earlier = None if self.remote or self.partial else found
         limits = self.given.quota, self.given.room
-        if found is not None and self.partial and room.could_grow(self.area, self.name, found, *limits):
-            found = None
+        if found is not None and self.partial:
+            from ..store import room
+
+            found = None if room.could_grow(self.area, self.name, found, *limits) else found
         # The files of a URL were downloaded and removed: its listing is compared instead.
         check = "none" if self.remote else self.given.recheck
         if found is not None:
             self.looked["source"] = warm.source_unchanged(source.root, found, check)
             if self.looked["source"] is not None:
-                survey.require_size(self.given.source, whole_size(found), expected)
+                require_size(self.given.source, whole_size(found), expected)
                 self._unchanged = None if self.remote else found
                 return found
+        from ..source import survey
+
         if self.remote:
+            from .remote_delta import Reuse
+
             self.remote.download(self.progress, Reuse(self.name, self.hasher, self.given.verify))
         # Files are opened by the walk only for a first copy: of a changed source most files are not read again.
         first = self.area.published(self.name) is None and not self.partial
@@ -142,28 +148,23 @@ class Staging:
         manifest.info.update(wanted, rate=findings.rate)
         if self.remote:
             self.remote.record(manifest)
-        survey.require_size(self.given.source, manifest.size(), expected)
+        require_size(self.given.source, manifest.size(), expected)
         self.notes += survey.lost_properties(findings, self.walk)
         if not manifest.files():
             self.notes.append("the source `{}` holds no files".format(self.given.source))
         return manifest if whole else self.own_shard(manifest)
 
-    def room(self) -> Room:
+    def room(self) -> "Room":
         """The room of this set on this node (strategy part)."""
+        from ..store import room
+
         return room.room(self.area, self.name, self.given.quota, self.given.room)
 
-    def fit(self, manifest: Manifest, bound: Room) -> Manifest:
+    def fit(self, manifest: Manifest, bound: "Room") -> Manifest:
         """With strategy part: the files that fit, and links to the others; raises NoSpace if no file fits."""
         if not self.partial:
             return manifest
-        made = bound.fit(manifest, self.source().root)
-        if manifest.files() and not made.files():
-            limit = text.size(min(bound.part, bound.data))
-            raise NoSpace(
-                "nothing of `{}` fits the {} that it may take on a node".format(self.given.name, limit),
-                "use strategy in_place",
-            )
-        return made
+        return bound.fit_some(manifest, self.source().root, self.given.name)
 
     def own_shard(self, manifest: Manifest) -> Manifest:
         """This node's shard of a data set, or with other strategies all of it."""
@@ -173,75 +174,76 @@ class Staging:
         """Prepare the copy of what has changed since the published version (see `plan_delta`)."""
         old = None if manifest is self._unchanged else warm.load(self.area, self.name)
         if old is not None and old.info.get("hash") == self.hasher.name and self.layout_name == "copy":
+            from .plan_delta import plan_from
+
             root = -1 if self.remote else self._source_root()
-            reader = Reader(root, manifest, self.hasher, self.walk.follow, slow=self.slow)
             shared = self.remote.shared(self.hasher) if self.remote else {}
-            plan_delta(old, manifest, reader if root >= 0 else None, relayed, shared)
-            reader.close()
-            if root >= 0:
-                os.close(root)
+            plan_from((root, self.hasher, self.walk.follow, self.slow), old, manifest, relayed, shared)
 
     def prepare(self, manifest: Manifest) -> PreparedSet:
         """Find valid data on this node and prepare the copy of the rest; raises NoSpace if that does not fit."""
+        if self._lock and not self._is_current(manifest):
+            return self._prepare_copy(manifest)
         blocks = Blocks(manifest)
         board = ProgressBoard(len(blocks), self.worker_count)
         if not self._lock:
             return PreparedSet(RELAY, self.task(manifest, blocks, board), 0)
-        if self._is_warm(manifest):
-            for number in range(len(blocks)):
-                board.mark(number, DONE)
-            # A run that was killed between publishing this version and removing the previous one has left the latter here.
-            self.abandon()
-            self.proof.of_published(self.area, self.name, self.layout_name)
-            return PreparedSet(WARM, self.task(manifest, blocks, board), 0)
-        if self.given.low_priority:
-            read_blocks.lower_priority()
-        build = self._start_build(manifest, blocks)
+        for number in range(len(blocks)):
+            board.mark(number, DONE)
+        return PreparedSet(WARM, self.task(manifest, blocks, board), 0)
+
+    def _prepare_copy(self, manifest: Manifest) -> PreparedSet:
+        blocks = Blocks(manifest)
+        board, build = ProgressBoard(len(blocks), self.worker_count), self._start_build(manifest, blocks)
         build.mark_done(board)
         if self._watch is not None:
             self._watch(build.tree, manifest, blocks, board)
         return PreparedSet(COPY, self.task(manifest, blocks, board, build), build.missing(), build)
 
+    def _is_current(self, manifest: Manifest) -> bool:
+        """Whether the published copy is this set, undamaged, and has the content that the user demands."""
+        if not self._is_warm(manifest):
+            return False
+        # A run that was killed between publishing this version and removing the previous one has left the latter here.
+        self.abandon()
+        self.proof.of_published(self.area, self.name, self.layout_name)
+        return True
+
     def _is_warm(self, manifest: Manifest) -> bool:
         """Whether the published copy is this set, undamaged; its damaged files are in `changed`."""
-        found = warm.load(self.area, self.name)
-        if found is None or not warm.has_options(
-            found, {"hash": self.hasher.name, "strategy": self.layout_name}
-        ):
+        # A manifest that was read under this lock is that of the published copy.
+        same = self._locked_first and manifest is self._unchanged
+        found = manifest if same else warm.load(self.area, self.name)
+        options = {"hash": self.hasher.name, "strategy": self.layout_name}
+        if found is None or not warm.has_options(found, options):
             return False
-        if found.id() != manifest.id() or (manifest.ctimes and found.ctimes != manifest.ctimes):
+        unlike_times = manifest.ctimes and found.ctimes != manifest.ctimes
+        if not same and (unlike_times or found.id() != manifest.id()):
             return False
         # Reading the copy back takes as long as copying it, and is done only if the cheap check leaves a doubt.
         check = warm.check_copy(self.area, self.name, found, self.layout_name, self.given.recheck)
         trusted = warm.is_trusted(self.area, self.name, found)
         self.changed, self.looked["copy"] = check.changed, check.looked
         if not self.changed and (self.given.verify or check.touched or not trusted):
-            self.changed = self._read_back(found, trusted)
+            if not trusted:
+                self.progress.log("the node has rebooted since the copy was made; reading it back")
+            from ..store.read_back import read_back
+
+            self.changed = read_back(self.area, self.name, found, self.hasher, trusted)
         if self.changed:
             return False
         if self.sync != "none" and not found.info.get("synced"):
             warm.make_durable(self.area, self.name, found)
-        if check.added:
-            self.notes.append("files added by programs that read the data: " + text.names(check.added))
-        if check.locks:
-            self.notes.append("lock files written by programs that read the data: " + text.names(check.locks))
+        self.notes += check.notes()
         return True
 
-    def _read_back(self, found: Manifest, trusted: bool) -> List[bytes]:
-        """The files of the published copy with wrong hashes; all of an untrusted copy without hashes."""
-        if not trusted:
-            self.progress.log("the node has rebooted since the copy was made; reading it back")
-        if not found.digest_size and not trusted:
-            return [self.name]
-        blocks = Blocks(found)
-        with closing(os.open(warm.tree_path(self.area, self.name), DIRECTORY_FLAGS)) as tree:
-            layout = layout_of(self.layout_name, tree, found, blocks, self.name)
-            wrong = damaged(layout, found, blocks, self.hasher, warm.locks(found))
-        if not wrong:
-            warm.confirm_readable(self.area, self.name)
-        return wrong
+    def _start_build(self, manifest: Manifest, blocks: Blocks) -> "Build":
+        from ..store import room
+        from ..store.build import Build
+        from .read_blocks import lower_priority
 
-    def _start_build(self, manifest: Manifest, blocks: Blocks) -> Build:
+        if self.given.low_priority:
+            lower_priority()
         self.check_unused()
         # The hashes of an earlier copy prove nothing about this one.
         manifest.digests, manifest.digest_size = b"", 0
@@ -277,7 +279,7 @@ class Staging:
             if full and self.remote:
                 self.remote.remove()
 
-    def _make_room(self, build: Build) -> None:
+    def _make_room(self, build: "Build") -> None:
         """Evict other sets until the missing part fits; raises NoSpace if it does not."""
         size, needed = build.manifest.size(), space.needed(build.manifest, build.missing())
         gone = eviction.make_room(self.area, self.given.quota, needed, size, self.name)
@@ -285,20 +287,15 @@ class Staging:
         build.require_space(self.area.path)
 
     def check_unused(self) -> None:
-        """Raise NodeError if another job uses the outdated published version."""
-        others = uses.users(self.area, self.name, self.given.job)
-        if others:
-            name, users = self.given.name, "in use by job {}".format(", ".join(others))
-            message = "`{}` is out of date and {}".format(name, users)
-            if self.changed:
-                changed = text.names(self.changed)
-                message = "the copy of `{}` was changed ({}) and is {}".format(name, changed, users)
-            raise NodeError(message, "stage it under another name, or wait until that job ends")
+        """Raise NodeError if another job uses the outdated, or changed, published version."""
+        uses.require_unused(self.area, self.name, self.given.job, self.changed)
 
     def task(
-        self, manifest: Manifest, blocks: Blocks, board: ProgressBoard, build: Optional[Build] = None
+        self, manifest: Manifest, blocks: Blocks, board: ProgressBoard, build: "Optional[Build]" = None
     ) -> Task:
         """The workers' task: copy into the build, or without one only forward."""
+        from ..store.layout import layout_of
+
         directory, tree = self.area.control, -1
         relay = build is None and board.plane(DONE).count(1) < len(blocks)
         if build is not None:
@@ -330,13 +327,13 @@ class Staging:
         except (SourceFault, OSError):
             return -1
 
-    def publish(self, build: Build) -> None:
+    def publish(self, build: "Build") -> None:
         """Complete the set, verify it with --verify, and publish it; a damaged copy is removed, and Damaged raised."""
         try:
             with system_errors(self._error_prefix()):
                 self.notes += build.complete()
                 if self.given.verify:
-                    verify_set(build.layout, build.manifest, build.blocks, self.hasher)
+                    build.verify()
                 self.proof.of(build.layout, build.manifest, build.blocks)
                 if self.early is not None:
                     self.early.finish()
@@ -354,14 +351,20 @@ class Staging:
         """Stage on this node alone."""
         self.shard = shard_of(self.given, 0, 1)
         self.lock()
+        self._locked_first = True
         manifest = self.find()
         manifest = self.fit(manifest, self.room()) if self.partial else manifest
         self.plan_delta(manifest, relayed=False)
-        self.copy_here(manifest)
+        if self._is_current(manifest):  # blocks and a task would be for other nodes
+            self.done(manifest, None)
+        else:
+            self._copy(manifest, self._prepare_copy(manifest))
 
     def copy_here(self, manifest: Manifest, **more: Any) -> None:
         """Copy the missing part from the source, publish the set, and report it."""
-        prepared = self.prepare(manifest)
+        self._copy(manifest, self.prepare(manifest), **more)
+
+    def _copy(self, manifest: Manifest, prepared: PreparedSet, **more: Any) -> None:
         board, missing, files = prepared.task.board, prepared.missing, manifest.files()
         if prepared.build is not None:
 
@@ -382,8 +385,8 @@ class Staging:
             self.publish(prepared.build)
         self.done(manifest, prepared, **more)
 
-    def done(self, manifest: Manifest, prepared: PreparedSet, **more: Any) -> None:
-        """Record the use and report the path of the set."""
+    def done(self, manifest: Manifest, prepared: Optional[PreparedSet], **more: Any) -> None:
+        """Record the use and report the path of the set; prepared: None if it was there, and nothing was prepared."""
         uses.touch(self.area, self.name)
         uses.record_given(self.area, self.name, self.given)
         if self.early is not None:
@@ -392,8 +395,5 @@ class Staging:
             self.remote.remove()
         notes = [left_at_source(manifest, self.given.source), *self.area.notes, *self.proof.notes]
         self.notes += filter(None, notes)
-        more.update(self.proof.details())
-        place = self.area.data_path(self.name)
-        report(
-            self.progress, self.given, manifest, prepared, place, notes=self.notes, looked=self.looked, **more
-        )
+        more.update(self.proof.details(), hash=self.hasher.name, notes=self.notes, looked=self.looked)
+        report(self.progress, self.given, manifest, prepared, self.area.data_path(self.name), **more)

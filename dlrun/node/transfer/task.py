@@ -3,13 +3,15 @@
 import os
 import struct
 import threading
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from ..blocks.blocks import Blocks, is_chunk
 from ..blocks.hashing import Hasher
 from ..blocks.progress_board import WANTED, ProgressBoard
 from ..source.manifest import Manifest
-from ..store.layout import Layout
+
+if TYPE_CHECKING:
+    from ..store.layout import Layout
 
 _TOKEN = struct.Struct("<II")
 _SHARE = (
@@ -33,7 +35,7 @@ class Task(NamedTuple):
     hasher: Hasher
     board: ProgressBoard
     source: int
-    layout: Layout
+    layout: "Layout"
     directory: int
     follow: bool = False
     sync: bool = False

@@ -246,13 +246,13 @@ def test_a_walk_of_a_slow_source_is_wide(tmp_path, monkeypatch):
     monkeypatch.setattr(walk, "usable_cores", lambda: 3)
     monkeypatch.setattr(walk, "JOBS_PER_HELPER", 10)
     monkeypatch.setattr(walk, "ForkedCall", lambda *words: parts.append(words) or forked(*words))
-    wide = walk.Walk(selection.parse(str(tmp_path / "tree")), walk.Options())
+    wide = walk.Walk(selection.parse(str(tmp_path / "tree")), selection.Options())
     wide.run()
     monkeypatch.undo()
     assert len(parts) == 2, "for each further core one process"
     assert max(most) >= 4, "so many calls were under way at once in one of them"
     assert wide.findings.slow, "the copy begins wide as well"
-    narrow = walk.Walk(selection.parse(str(tmp_path / "tree")), walk.Options())
+    narrow = walk.Walk(selection.parse(str(tmp_path / "tree")), selection.Options())
     narrow.run()
     assert sorted(wide.listings) == sorted(narrow.listings)
     for directory, listing in narrow.listings.items():

@@ -8,8 +8,7 @@ import pytest
 from dlrun.node.blocks.blocks import Blocks
 from dlrun.node.source import survey
 from dlrun.node.source.manifest import CHUNK
-from dlrun.node.source.selection import parse
-from dlrun.node.source.walk import Options
+from dlrun.node.source.selection import Options, parse
 from dlrun.node.store.layout import FileLayout
 
 

@@ -8,7 +8,7 @@ import pytest
 from dlrun.node.common import fork, system
 from dlrun.node.source import recheck, selection, survey
 from dlrun.node.source.manifest import FILE, Manifest
-from dlrun.node.source.walk import Options
+from dlrun.node.source.selection import Options
 
 from tests.unit.node.programs import run, staging
 from tests.unit.node.trees import snapshot, write

@@ -6,7 +6,7 @@ import pytest
 from dlrun.node.common import statuses
 from dlrun.node.common.statuses import Statuses
 from dlrun.node.source import recheck, selection, survey
-from dlrun.node.source.walk import Options
+from dlrun.node.source.selection import Options
 
 from tests.unit.node.trees import write
 

@@ -48,7 +48,7 @@ def shared(monkeypatch):
 
 def manifest(tree, follow=False):
     """What `survey` says of a tree, as bytes."""
-    found, findings = survey.survey(selection.parse(str(tree)), walk.Options(follow=follow))
+    found, findings = survey.survey(selection.parse(str(tree)), selection.Options(follow=follow))
     return found.pack(), sorted(findings.outside), findings.slow
 
 
@@ -148,7 +148,7 @@ def test_attributes_are_listed_again_only_of_files_that_may_have_new_ones(monkey
         write(os.fsencode(tmp_path / "tree" / name), b"content")
     if not has_xattrs(tmp_path / "tree"):
         pytest.skip("the file system has no extended attributes")
-    source, options = selection.parse(str(tmp_path / "tree")), walk.Options()
+    source, options = selection.parse(str(tmp_path / "tree")), selection.Options()
     earlier, _ = survey.survey(source, options)
     changed = os.fsencode(tmp_path / "tree" / names[5])
     time.sleep(0.05)  # longer than the clock of the file system needs for another ctime

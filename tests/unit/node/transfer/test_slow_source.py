@@ -57,7 +57,7 @@ def asked(monkeypatch, tree):
         return real(path, dir_fd=dir_fd)
 
     monkeypatch.setattr(os, "lstat", noted)
-    walk.Walk(selection.parse(str(tree)), walk.Options(xattrs=False)).run()
+    walk.Walk(selection.parse(str(tree)), selection.Options(xattrs=False)).run()
     monkeypatch.undo()
     return [os.path.relpath(name, tree) for name in names if not os.path.isdir(name)]
 
@@ -87,7 +87,7 @@ def test_a_walk_of_a_fast_source_finishes_a_directory_before_the_next(many, monk
 
 def calls(tree, monkeypatch, slow):
     """What a reader does with every file of the tree, in order."""
-    found, _ = survey.survey(selection.parse(str(tree)), walk.Options())
+    found, _ = survey.survey(selection.parse(str(tree)), selection.Options())
     made, advise, readv = [], os.posix_fadvise, os.readv
 
     def noted(name, call):
