@@ -40,10 +40,8 @@ class Statuses:
         self._count = len(names)
         if self._call is None or self._count > len(self._places):
             return False
-        calls = map(
-            self._call, repeat(directory), names, repeat(self._flags), repeat(self._mask), self._places
-        )
-        return not any(calls)
+        columns = (repeat(directory), names, repeat(self._flags), repeat(self._mask), self._places)
+        return not any(map(self._call, *columns))
 
     def _column(self, code: str, offset: int) -> "memoryview[int]":
         view = self._views[code]

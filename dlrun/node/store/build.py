@@ -17,8 +17,7 @@ from ..source.manifest import Manifest
 from . import resume, space
 from .layout import FileLayout, Layout, layout_of
 from .read_back import verify_set
-from .record import BOOT, MANIFEST, TREE, on_disk, write_file
-from .target import TargetDirectory
+from .target import BOOT, MANIFEST, TREE, TargetDirectory, on_disk, write_file
 from .versions import InPlace, open_published
 
 PATH_MAX = 4096  # linux/limits.h: bytes of a path, with the zero byte at its end

@@ -35,8 +35,8 @@ from . import uses
 from .area import Area
 from .finish import finish_large_file
 from .others import early_others
-from .record import MANIFEST, write_file
 from .remove import remove_tree
+from .target import MANIFEST, write_file
 
 PREFIX = b".early-"
 CHECK_INTERVAL = 0.1  # seconds between checks for complete files

@@ -11,7 +11,7 @@ from ..common.safety import read_existing
 from ..source.manifest import head
 from . import early, space, uses
 from .area import Area, set_name
-from .record import MANIFEST
+from .target import MANIFEST
 
 MAX_HEAD = 1 << 20  # maximum bytes of a manifest's magic and JSON lines
 STALE = 86400.0  # seconds after which the remains of a killed copy are removed

@@ -10,7 +10,7 @@ from typing import Dict, Iterator, List, Optional, Tuple
 
 from ..common.safety import DIRECTORY_FLAGS, closing, read_existing
 from ..source.manifest import FILE, Manifest
-from .record import MANIFEST, TREE, read_manifest
+from .target import MANIFEST, TREE, read_manifest
 from .tree import is_lock
 
 _SCRIPTS = b"bin"  # of `fix-venv`

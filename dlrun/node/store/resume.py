@@ -14,7 +14,7 @@ from ..common.errors import SourceFault
 from ..source import delta
 from ..source.manifest import Manifest
 from .layout import Layout
-from .record import read_manifest
+from .target import read_manifest
 
 
 class EarlierRun:

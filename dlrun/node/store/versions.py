@@ -30,9 +30,8 @@ from ..source import delta
 from ..source.manifest import CHUNK, FILE, Manifest
 from .finish import finish_directories, set_mode_and_time
 from .others import OWN
-from .record import MANIFEST, TREE, on_disk
 from .resume import EarlierRun, load_earlier_run
-from .target import TargetDirectory
+from .target import MANIFEST, TREE, TargetDirectory, on_disk
 from .tree import check_names, make_directories
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

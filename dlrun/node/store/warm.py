@@ -15,7 +15,7 @@ from ..common.system import sync_file_system
 from ..source.manifest import Manifest
 from ..source.recheck import Looked, look
 from .area import Area
-from .record import MANIFEST, TREE, confirm, on_disk, read_manifest, write_file
+from .target import MANIFEST, TREE, confirm, on_disk, read_manifest, write_file
 from .tree import check_names, is_lock
 
 

@@ -76,7 +76,7 @@ def test_only_new_and_changed_files_are_moved_into_the_published_tree(tmp_path, 
 
 KILLED = """
 import os
-from dlrun.node.store import build, record, versions
+from dlrun.node.store import build, target, versions
 left = {calls}
 class Killing:
     def __getattr__(self, name):
@@ -87,7 +87,7 @@ class Killing:
         if left < 0:
             os._exit(9)
         os.rename(*arguments, **more)
-build.os = record.os = versions.os = Killing()
+build.os = target.os = versions.os = Killing()
 """
 FIRST = 2  # renames before the set is marked as incomplete: manifest and boot of the part; then those of six files, and two
 
