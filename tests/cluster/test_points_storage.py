@@ -154,11 +154,19 @@ def test_points_of_a_lost_node_have_the_results_of_their_last_start(alice):
 
 def test_points_of_several_nodes_share_data_and_merge_the_results_of_their_ranks(alice):
     """One fails, and one is cancelled, alone."""
-    script = f'{READS}echo $0 >"$1/rank-$DLRUN_RANK"; (($0 != 1)) || exit 3; : >$DLRUN_RUN_DIR/written; (($0 != 2)) || sleep 600'
+    script = f"""\
+{READS}
+echo $0 >"$1/rank-$DLRUN_RANK"
+: >"$DLRUN_RUN_DIR/written-$DLRUN_RANK"
+until [ -e "$DLRUN_RUN_DIR/written-0" ] && [ -e "$DLRUN_RUN_DIR/written-1" ]; do sleep 0.1; done
+(($0 != 1)) || exit 3
+(($0 != 2)) || sleep 600"""
     sweep = {"nodes": 2, "nodes_per_point": 2, "x": list(range(4))}
     job = submit(alice, script, 4, sweep=sweep)
     place = alice.job_dir(job)
-    await_true((place / "points/2/written").exists, 120, "the point to write")
+    await_true(
+        lambda: len(list(place.glob("points/2/written-*"))) == 2, 120, "the ranks of the point to write"
+    )
     assert [name for _, name in left(alice, alice.cluster.spec.nodes)].count("set") == 2
     alice.dlrun("cancel", f"{job}:2")
     states = [run["state"] for run in alice.ended(job, 120)]
