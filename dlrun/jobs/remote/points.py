@@ -36,13 +36,15 @@ from dlrun.system.transport.session import Session
 
 def planned(job: Job, remote: Remote, inputs: Inputs, notice: Callable[[str], None]) -> Plan:
     """The plan of a spec as it would run in the files of a job on a login node. Raises like a submission."""
-    draft, to = submit.begin(inputs, Destination(host=remote.host, transport=remote.transport), sends=False)
+    draft = remote_plan.draft(inputs, remote.host, sends=False)
+    to = submit.reached(Destination(host=remote.host, transport=remote.transport), draft)
     transport = transport_of(remote.host, remote.transport)
-    draft, facts = submit.ask(transport, draft)
-    remote_plan.check_paths(to.host, draft.inputs, facts)
+    asked = submit.ask(transport, draft)
+    facts = asked.facts
+    remote_plan.check_paths(to.host, asked.draft.inputs, facts)
     own = remote_code.files_of(job)
     there = remote.directory if own is None else own.removesuffix(f"/{remote_files.FILES}")
-    plan = remote_plan.plan(draft, facts.home, there, to.host, stored=remote_code.is_stored(job))
+    plan = remote_plan.plan(asked.draft, facts.home, there, to.host, stored=remote_code.is_stored(job))
     image = images.pulled(transport, to.base(facts.home, facts.jobs), plan, notice)
     return with_copy(plan, image.copy) if image is not None else plan
 
@@ -116,13 +118,13 @@ def replace(job: Job, remote: Remote, change: Change) -> bool:
         answer = b""
         while part := session.read():
             answer += part
-        code, errors = session.finish()
-    if code == 73:
+        ended = session.finish()
+    if ended.returncode == 73:
         raise OperationFailed(
-            f"cannot write `{remote.host}:{remote.directory}`: {last_line(errors) or 'it is in use'}",
+            f"cannot write `{remote.host}:{remote.directory}`: {last_line(ended.stderr) or 'it is in use'}",
             help="nothing was added",
         )
-    if code != 0 or answer not in (b"complete\n", b"changed\n"):
-        reason = last_line(errors) or f"exit code {code}"
+    if ended.returncode != 0 or answer not in (b"complete\n", b"changed\n"):
+        reason = last_line(ended.stderr) or f"exit code {ended.returncode}"
         raise OperationFailed(f"`{remote.host}` did not accept the points: {reason}", help=RETRY)
     return answer == b"complete\n"
