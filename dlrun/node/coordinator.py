@@ -21,6 +21,8 @@ BEAT = 5.0
 """Seconds between two counts in `.alive` (lib/first-node.sh)."""
 BEGINS = 10.0
 """Seconds that what the job runs waits for the watcher of this host; it is a step of the scheduler."""
+ENDS = 60.0
+"""Seconds for the end of programs on the hosts: lib/mps.sh needs at most 15, and the removal of data longer."""
 LOST = "node failed"
 
 
@@ -152,6 +154,21 @@ class Coordinator:
     def details(self) -> Dict[str, Any]:
         """What else the record of the job has."""
         return {}
+
+
+def end_held(processes: Iterable[Any]) -> None:
+    """End programs that last as long as their standard input, all at once; kills those that have not ended after `ENDS`."""
+    each = list(processes)
+    for process in each:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+    until = time.monotonic() + ENDS
+    for process in each:
+        try:
+            process.wait(max(0.1, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def log_line(text: str) -> None:

@@ -1,13 +1,8 @@
 """A program on each host of a sweep inside one job, which at the job's end removes the data of all points. Used by pool.py."""
 
-import contextlib
 import os
 import subprocess
-import time
 from typing import Any, Callable, Dict, Iterable, List
-
-ENDS = 60.0
-"""Seconds within which the programs end."""
 
 
 class Holders:
@@ -26,16 +21,3 @@ class Holders:
                 [*words(host), "bash", "-p", self.program, "hold"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
                 env=environment,
             )  # fmt: skip
-
-    def end(self) -> None:
-        """End all of them."""
-        for process in self.processes.values():
-            with contextlib.suppress(OSError):
-                process.stdin.close()
-        until = time.monotonic() + ENDS
-        for process in self.processes.values():
-            try:
-                process.wait(max(0.1, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()

@@ -4,7 +4,6 @@ lib/mps.sh holds it there as long as its standard input lasts. A program that fi
 (nvidia-cuda-mps-control(1)), so points start only where one has answered.
 """
 
-import contextlib
 import os
 import select
 import subprocess
@@ -13,8 +12,6 @@ from typing import Any, Callable, Dict, Iterable, List
 
 BEGINS = 60.0
 """Seconds within which the daemons answer: a step of the scheduler, and 30 in lib/mps.sh."""
-ENDS = 20.0
-"""Seconds for their end: lib/mps.sh needs at most 15."""
 
 
 class Daemons:
@@ -49,19 +46,6 @@ class Daemons:
         return dict(
             os.environ, CUDA_MPS_PIPE_DIRECTORY=self.pipes[host], CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=share
         )
-
-    def end(self) -> None:
-        """End all daemons."""
-        for process in self.processes.values():
-            with contextlib.suppress(OSError):
-                process.stdin.close()
-        until = time.monotonic() + ENDS
-        for process in self.processes.values():
-            try:
-                process.wait(max(0.1, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
 
 
 def first_line(process: Any, until: float) -> str:

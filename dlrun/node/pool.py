@@ -29,14 +29,14 @@ import time
 from typing import TYPE_CHECKING, Any, Deque, Dict, List
 
 if TYPE_CHECKING or __package__:
-    from .coordinator import LOST, Coordinator, log_line, read_state, wait, write_state
+    from .coordinator import LOST, Coordinator, end_held, log_line, read_state, wait, write_state
     from .holders import Holders
     from .mps import Daemons
     from .places import Place, Places
 else:  # in a job directory they are files side by side, and Python's -I does not look there
     sys.dont_write_bytecode = True
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    from coordinator import LOST, Coordinator, log_line, read_state, wait, write_state
+    from coordinator import LOST, Coordinator, end_held, log_line, read_state, wait, write_state
     from holders import Holders
     from mps import Daemons
     from places import Place, Places
@@ -391,8 +391,7 @@ def main(arguments: List[str]) -> int:
     try:
         return pool.run(points, places, min(at_once or len(places.first), len(places.first)))
     finally:
-        pool.mps.end()
-        holders.end()
+        end_held([*pool.mps.processes.values(), *holders.processes.values()])
 
 
 if __name__ == "__main__":

@@ -10,14 +10,7 @@ import pytest
 from tests.cli.conftest import Dlrun, wait_for
 from tests.cli.test_points_inside import states
 from tests.cli.test_staged_environment import venv as venv  # noqa: PLC0414 - a fixture
-
-SITE = """\
-name: here
-scheduler: {{type: local}}
-launcher: {{name: local}}
-rendezvous: {{address: loopback}}
-storage: {{node_local: {{path: '{place}/local', size: 1GB}}}}
-"""
+from tests.cli.test_staged_jobs import SITE
 
 
 @pytest.fixture
