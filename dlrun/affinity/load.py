@@ -31,8 +31,12 @@ def main() -> None:
     """Run steps for argv[1] seconds, at most until argv[2] on `time.monotonic` (the same for all processes of a machine), at
     least for `LEAST` seconds; print this rank's samples/s."""
     seconds, end = float(sys.argv[1]), float(sys.argv[2])
-    library = "hash" if not find_spec("numpy") else "torch" if find_spec("torch") else "numpy"
-    step = {"torch": _torch_step, "numpy": _numpy_step, "hash": _hash_step}[library]()
+    if not find_spec("numpy"):
+        library, step = "hash", _hash_step()
+    elif find_spec("torch"):
+        library, step = "torch", _torch_step()
+    else:
+        library, step = "numpy", _numpy_step()
     for _ in range(WARM_UP):
         step(True)
     start = time.monotonic()
