@@ -129,29 +129,6 @@ def test_results_are_copied_before_the_walltime_ends(alice):
     assert not left(alice, alice.cluster.spec.nodes)
 
 
-def test_points_of_a_lost_node_have_the_results_of_their_last_start(alice):
-    job = submit(alice, f"{WRITES}{WAITS}echo $DLRUN_HOST >>$1/rank-0; {ENDS}", NODES * PLACES + 2)
-    written(alice, job, NODES * PLACES)
-    first = json.loads((alice.job_dir(job) / "state.json").read_text())["host"]
-    lost = next(node for node in alice.cluster.spec.nodes if node != first)
-    others = [node for node in alice.cluster.spec.nodes if node != lost]
-    alice.cluster.kill_node(lost)
-    try:
-        await_true(lambda: f"node {lost} does not answer" in alice.log(job), 300, "its loss to be seen")
-        (alice.job_dir(job) / "go").touch()
-        runs = alice.ended(job, 180)
-        assert {run["state"] for run in runs} == {"completed"}, f"{runs}\n{alice.log(job)}"
-        found = brought(alice, job)
-        assert sorted(found) == list(range(NODES * PLACES + 2))
-        for point, (begun, host, ended) in found.items():
-            assert (begun, ended) == (f"{point} begun", f"{point} ended")
-            assert host in others
-        alice.left_nothing(job, others)
-        assert not left(alice, others)
-    finally:
-        alice.cluster.start_node(lost)
-
-
 def test_points_of_several_nodes_share_data_and_merge_the_results_of_their_ranks(alice):
     """One fails, and one is cancelled, alone."""
     script = f"""\
@@ -178,3 +155,27 @@ until [ -e "$DLRUN_RUN_DIR/written-0" ] && [ -e "$DLRUN_RUN_DIR/written-1" ]; do
         alice, job, 2
     )
     assert not left(alice, alice.cluster.spec.nodes)
+
+
+def test_points_of_a_lost_node_have_the_results_of_their_last_start(alice):
+    """The last test: such a node keeps what its points had written, which is in `docs/guide/staging.md`."""
+    job = submit(alice, f"{WRITES}{WAITS}echo $DLRUN_HOST >>$1/rank-0; {ENDS}", NODES * PLACES + 2)
+    written(alice, job, NODES * PLACES)
+    first = json.loads((alice.job_dir(job) / "state.json").read_text())["host"]
+    lost = next(node for node in alice.cluster.spec.nodes if node != first)
+    others = [node for node in alice.cluster.spec.nodes if node != lost]
+    alice.cluster.kill_node(lost)
+    try:
+        await_true(lambda: f"node {lost} does not answer" in alice.log(job), 300, "its loss to be seen")
+        (alice.job_dir(job) / "go").touch()
+        runs = alice.ended(job, 180)
+        assert {run["state"] for run in runs} == {"completed"}, f"{runs}\n{alice.log(job)}"
+        found = brought(alice, job)
+        assert sorted(found) == list(range(NODES * PLACES + 2))
+        for point, (begun, host, ended) in found.items():
+            assert (begun, ended) == (f"{point} begun", f"{point} ended")
+            assert host in others
+        alice.left_nothing(job, others)
+        assert not left(alice, others)
+    finally:
+        alice.cluster.start_node(lost)
