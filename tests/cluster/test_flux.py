@@ -14,6 +14,7 @@ import pytest
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, flux, why_no_flux, why_not
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, User, bash
+from tests.meeting import ALL_HERE
 
 _WHY_NOT = why_not() or why_no_flux()
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(_WHY_NOT), reason=_WHY_NOT)]
@@ -63,7 +64,9 @@ def resources(**more):
 
 
 def test_from_submit_to_the_last_log_line(alice):
-    command = bash('echo "rank $RANK of $WORLD_SIZE on $(hostname) in $PWD"; exit $((RANK == 1 ? 7 : 0))')
+    command = bash(
+        f'echo "rank $RANK of $WORLD_SIZE on $(hostname) in $PWD"; {ALL_HERE}; exit $((RANK == 1 ? 7 : 0))'
+    )
     path = alice.write("hello.yaml", {"name": "hello", "framework": "torch", "command": command,
                                       "resources": resources(nodes=2)})  # fmt: skip
     done = alice.dlrun("submit", str(path), "--wait", code=7)

@@ -13,6 +13,7 @@ from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, apptainer, 
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, User, bash
 from tests.cluster.staged import PROGRAMS, left_well, writing
+from tests.meeting import ALL_HERE
 
 _WHY_NOT = why_not() or why_no_pbs()
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(_WHY_NOT), reason=_WHY_NOT)]
@@ -59,7 +60,7 @@ def test_from_submit_to_the_last_log_line(alice):
         {
             "name": "hello",
             "command": bash(
-                'echo "rank $RANK of $WORLD_SIZE on $(hostname) in $PWD"; exit $((RANK == 1 ? 7 : 0))'
+                f'echo "rank $RANK of $WORLD_SIZE on $(hostname) in $PWD"; {ALL_HERE}; exit $((RANK == 1 ? 7 : 0))'
             ),
             "resources": resources(nodes=2),
         },
