@@ -312,12 +312,13 @@ def test_a_role_that_uses_more_than_its_memory_ends_alone(alice):
 LEARNER = """\
 import os, signal, sys, time, urllib.request
 
-step = int(open("saved").read()) if os.path.exists("saved") else 0
+saved = os.environ["DLRUN_JOB_DIR"] + "/saved"  # of this job: others learn in the same directory
+step = int(open(saved).read()) if os.path.exists(saved) else 0
 
 def save(number, frame):
     print("saves", step, flush=True)
     if os.environ["RANK"] == "0":
-        with open("saved", "w") as file:
+        with open(saved, "w") as file:
             file.write(str(step))
     sys.exit(0)
 
