@@ -36,7 +36,7 @@ def known(job: Job, whole: JobStatus | None) -> Mapping[int | None, JobStatus]:
             one = replace(one, state=State.PENDING, reason=lost + WAITS, nodes=None, started=None)
         if whole.state.final and not record and isinstance(taken, int) and task >= taken:
             one = replace(one, state=State.CANCELLED, reason=NOT_TAKEN, exit_code=None)
-        if asked and not whole.state.final:
+        if asked and whole.state in (State.RUNNING, State.ENDING):
             one = replace(one, state=State.ENDING)
         found[task] = one
     return found

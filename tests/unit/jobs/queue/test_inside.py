@@ -54,3 +54,12 @@ def test_a_point_that_was_added_too_late_did_not_complete(job):
         inside.NOT_TAKEN,
         None,
     )
+
+
+@pytest.mark.parametrize("whole", [State.RUNNING, State.ENDING, State.PENDING, State.HELD])
+def test_a_point_that_ended_with_its_job_waits_if_the_job_starts_once_more(job, whole):
+    """OpenPBS puts a job that lost its first node back, and its other nodes had asked their points to end."""
+    point = {"version": 1, "state": "ended", "reason": "asked to end", "host": "n3", "started": 1.0}
+    (job.directory / "points/1/state.json").write_text(json.dumps(point))
+    found = inside.known(job, JobStatus(job_id="7", state=whole))
+    assert found[1].state is (State.ENDING if whole in (State.RUNNING, State.ENDING) else whole)
