@@ -136,9 +136,9 @@ def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -
         evidence = None  # a signal ended it, and not what it printed before
     noted = {(note.role, note.rank) for note in failed}
     rest = sorted((log for key, log in every.items() if key not in noted), key=_last_written)
-    if evidence is None or grade(evidence) > 1:
+    if grade(evidence) > 1:
         evidence = _elsewhere(rest, table, first, evidence) or evidence
-    if evidence is None or grade(evidence) > 1:
+    if grade(evidence) > 1:
         first, evidence = _above_the_ends(failed, every, table, (first, evidence))
     # A rank's own log may only have the shell's word about it: `Killed`.
     only_ended = evidence is None or evidence.pattern.cause in ("killed", "terminated")
@@ -248,12 +248,11 @@ def _above_the_ends(
     found: tuple[ProcessEnd | None, Evidence | None],
 ) -> tuple[ProcessEnd | None, Evidence | None]:
     """The failure and the cause, of logs that are longer than what was read of their ends; `found` if these have none."""
-    least = grade(found[1]) if found[1] is not None else None
     for note in (*failed[:FULL], None):
         log = every.get((note.role, note.rank) if note is not None else (None, 0))
         above = verdict(_whole(log), table, log.name) if log is not None else None
-        if above is not None and (least is None or grade(above) < least):
-            found, least = (note or found[0], above), grade(above)
+        if grade(above) < grade(found[1]):
+            found = note or found[0], above
     return found
 
 

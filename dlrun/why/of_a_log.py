@@ -34,10 +34,10 @@ def of_stream(log: str, stream: BinaryIO) -> LogCause:
     table = Table()
     last = last_of(lines)
     found = verdict(lines, table, log)
-    if (found is None or grade(found) > 1) and stream.seekable() and stream.seek(0, os.SEEK_END) > TAIL:
+    if grade(found) > 1 and stream.seekable() and stream.seek(0, os.SEEK_END) > TAIL:
         every = whole.lines(stream, is_claimed, lambda line: line, lambda _: False)
         above = verdict(every, table, log)
-        if above is not None and (found is None or grade(above) < grade(found)):
+        if grade(above) < grade(found):
             lines, found = every, above
     return _explained(log, lines, found, last, table)
 

@@ -41,8 +41,14 @@ _LOST_PEER = re.compile(
 """The same in a program's own words."""
 
 
-def grade(found: Evidence) -> int:
-    """0 for a cause, 1 for an unknown exception, 2 and more for a consequence: a killed process, a lost peer, a summary."""
+_NOTHING = 9
+
+
+def grade(found: Evidence | None) -> int:
+    """0 for a cause, 1 for an unknown exception, 2 and more for a consequence: a killed process, a lost peer, a summary; without
+    evidence the highest."""
+    if found is None:
+        return _NOTHING
     if found.pattern.consequence:
         return 1 + _WEIGHT.get(found.pattern.cause, 1)
     if not is_general(found.pattern):
