@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from dlrun.model.json_codec import to_plain
-from dlrun.model.plan import Plan
+from dlrun.model.plan import Plan, Point
 from dlrun.model.spec import Spec, Sweep
 
 _OF_POINTS = ("list", "zip", "grid")
@@ -26,13 +26,17 @@ def merged(plan: Plan, other: Plan) -> Plan:
     present = {_values(point.parameters) for point in plan.points}
     new = [point for point in other.points if _values(point.parameters) not in present]
     first = len(plan.points)
-    points = (*plan.points, *(replace(point, index=first + index) for index, point in enumerate(new)))
-    return replace(plan, points=points, request=replace(plan.request, array=len(points)))
+    return _with(
+        plan, (*plan.points, *(replace(point, index=first + index) for index, point in enumerate(new)))
+    )
 
 
 def first(plan: Plan, count: int) -> Plan:
     """A plan with its first points only."""
-    points = plan.points[:count]
+    return _with(plan, plan.points[:count])
+
+
+def _with(plan: Plan, points: tuple[Point, ...]) -> Plan:
     return replace(plan, points=points, request=replace(plan.request, array=len(points)))
 
 

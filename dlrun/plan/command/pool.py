@@ -59,7 +59,7 @@ def divided(spec: Spec, site: Site, topology: Topology | None, ledger: Ledger) -
                 key,
                 help=f"remove `{name}`, or `points_per_gpu`",
             )
-    gpus = gpus_of_node(topology, site.node_types.get(node_type_of(wanted, site) or ""))
+    gpus = _gpus(wanted, site, topology)
     if not gpus:
         ledger.problem(
             CODE,
@@ -87,7 +87,7 @@ def resources(spec: Spec, site: Site, topology: Topology | None, ledger: Ledger)
     places, sharing = spec.sweep.points_per_node, spec.sweep.points_per_gpu
     gpus = 1 if sharing > 1 else wanted.gpus_per_node
     if gpus == "auto":
-        of_node = gpus_of_node(topology, site.node_types.get(node_type_of(wanted, site) or "")) or 0
+        of_node = _gpus(wanted, site, topology) or 0
         if of_node % places:
             ledger.problem(
                 CODE,
@@ -112,6 +112,11 @@ def resources(spec: Spec, site: Site, topology: Topology | None, ledger: Ledger)
         gpus_per_node=gpus * places // sharing,
         memory_per_node=Bytes(memory * places) if isinstance(memory, Bytes) else memory,
     )
+
+
+def _gpus(wanted: Resources, site: Site, topology: Topology | None) -> int | None:
+    """The GPUs of a node of the job; None: unknown."""
+    return gpus_of_node(topology, site.node_types.get(node_type_of(wanted, site) or ""))
 
 
 def of_point(spec: Spec, job: Layout) -> Layout:
