@@ -6,7 +6,7 @@ from typing import Dict, List, Optional
 from ..common import text
 from ..common.errors import SourceFault, Unreadable, error_text
 from ..common.safety import DirectoryCache
-from ..common.system import fstat_size_and_time, size_and_time
+from ..common.statuses import fstat_size_and_time, size_and_time
 from ..source.manifest import Manifest
 from .blocks import Block, file_ranges, is_chunk
 from .hashing import Hasher

@@ -9,9 +9,8 @@ import errno
 import os
 import resource
 import signal
-import struct
 import time
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Optional
 
 # System call numbers (linux/unistd.h): the C library has no function for this call.
 _IOPRIO_SET = {"x86_64": 251, "aarch64": 30, "ppc64le": 273, "s390x": 282}
@@ -109,39 +108,6 @@ def sync_file_system(descriptor: int) -> None:
     library = c_library()
     if library is None or not hasattr(library, "syncfs") or library.syncfs(descriptor) != 0:
         os.sync()
-
-
-_STATX = struct.Struct(
-    "40xQ64xqI132x"
-)  # struct statx of linux/stat.h: size; seconds and nanoseconds of the last change
-_STATX_SIZE, _STATX_MTIME = 0x200, 0x40
-_AT_EMPTY_PATH = 0x1000
-
-
-def size_and_time() -> Callable[[int], Tuple[int, int]]:
-    """A function that returns (size in bytes, modification time in ns) of an open file, without other fields.
-
-    After a read the access time that a FUSE file system has cached is void: for all fields it is asked once more, for these
-    two it is not. For one thread.
-    """
-    library = c_library()
-    if library is None or not hasattr(library, "statx"):  # glibc before 2.28
-        return fstat_size_and_time
-    buffer, call = ctypes.create_string_buffer(_STATX.size), library.statx
-
-    def found(descriptor: int) -> Tuple[int, int]:
-        if call(descriptor, b"", _AT_EMPTY_PATH, _STATX_SIZE | _STATX_MTIME, buffer):
-            return fstat_size_and_time(descriptor)  # ENOSYS: Linux before 4.11
-        size, seconds, nanoseconds = _STATX.unpack(buffer)
-        return size, seconds * 10**9 + nanoseconds
-
-    return found
-
-
-def fstat_size_and_time(descriptor: int) -> Tuple[int, int]:
-    """As a function of `size_and_time`, by fstat(2)."""
-    status = os.fstat(descriptor)
-    return status.st_size, status.st_mtime_ns
 
 
 def fallocate(descriptor: int, size: int) -> int:

@@ -10,7 +10,7 @@ import pytest
 from dlrun.node.blocks import hashing, reader
 from dlrun.node.blocks.blocks import Blocks
 from dlrun.node.blocks.reader import Reader
-from dlrun.node.common import system
+from dlrun.node.common import statuses, system
 from dlrun.node.source import selection, survey, walk
 
 from tests.unit.node.programs import command, environment, prepared
@@ -214,7 +214,7 @@ def test_size_and_time_of_an_open_file(tmp_path):
     os.utime(tmp_path / "file", ns=(5, 10**18 + 123_456_789))
     descriptor = os.open(tmp_path / "file", os.O_RDONLY)
     try:
-        assert system.size_and_time()(descriptor) == (4711, 10**18 + 123_456_789)
-        assert system.fstat_size_and_time(descriptor) == (4711, 10**18 + 123_456_789)
+        assert statuses.size_and_time()(descriptor) == (4711, 10**18 + 123_456_789)
+        assert statuses.fstat_size_and_time(descriptor) == (4711, 10**18 + 123_456_789)
     finally:
         os.close(descriptor)
