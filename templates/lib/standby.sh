@@ -53,14 +53,19 @@ _dlrun_read_tenths() { # sets _dlrun_tenths: since this node's boot, by a clock 
 }
 
 _dlrun_ranks_gone() { # TENTHS: wait until the ranks on this node have ended, at most so many tenths of a second; false if some have not
-  local until
+  local until none=''
   _dlrun_read_tenths
   until=$((_dlrun_tenths + $1))
   while :; do
     _dlrun_find_ranks
-    ((${#_dlrun_found[@]})) || return 0
-    _dlrun_read_tenths
-    ((_dlrun_tenths < until)) || return 1
+    if ((${#_dlrun_found[@]})); then
+      none=
+      _dlrun_read_tenths
+      ((_dlrun_tenths < until)) || return 1
+    else
+      [[ -z $none ]] || return 0
+      none=1 # a process during its exec shows no environment: look once more
+    fi
     sleep 0.1
   done
 }
@@ -127,7 +132,7 @@ _dlrun_stand_by_ranks() { # PID PARENT NOTE LATE: of rank.sh, which kills this p
     for ((seconds = 1; ; seconds++)); do
       sleep 1
       _dlrun_is_same "$2" "$above" || break
-      if (((seconds & (seconds - 1)) == 0)) && _dlrun_ranks_gone 1 && sleep 0.1 && _dlrun_ranks_gone 1; then return 0; fi
+      if (((seconds & (seconds - 1)) == 0)) && _dlrun_ranks_gone 1; then return 0; fi
     done
   fi
   if [[ $3 == note && -z $killed ]]; then # Slurm notices only after minutes that its daemon has died

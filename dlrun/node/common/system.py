@@ -10,7 +10,7 @@ import os
 import resource
 import signal
 import time
-from typing import Any, Optional
+from typing import Any, List, Optional
 
 # System call numbers (linux/unistd.h): the C library has no function for this call.
 _IOPRIO_SET = {"x86_64": 251, "aarch64": 30, "ppc64le": 273, "s390x": 282}
@@ -18,6 +18,8 @@ _IOPRIO_WHO_PROCESS = 1
 _IOPRIO_IDLE = 3 << 13
 _RENAME_EXCHANGE = 2
 MAX_DESCRIPTORS = 1 << 16  # of a process; the kernel's default maximum is a million (fs.nr_open)
+_PF_KTHREAD = 0x00200000  # linux/sched.h: a thread of the kernel, which has no environment
+_EXEC = 10.0  # seconds, at most, that an exec is awaited; from a slow file system it takes long
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -37,6 +39,27 @@ def boot() -> str:
     # Missing in some containers: then each run counts as a new boot, and nothing written before is trusted.
     except OSError:
         return "unknown {}".format(os.getpid())
+
+
+def environment(process: str) -> List[bytes]:
+    """The variables, `NAME=value`, with which a process has begun. Raises OSError if it has ended or is another user's.
+
+    A process in the middle of its exec shows none: it is awaited.
+    """
+    until = time.monotonic() + _EXEC
+    while True:
+        with open("/proc/{}/environ".format(process), "rb") as file:
+            content = file.read()
+        if content or time.monotonic() > until or not _in_exec(process):
+            return content.split(b"\0")
+        time.sleep(0.001)
+
+
+def _in_exec(process: str) -> bool:
+    """Whether a process has no memory of its new program yet: no address of its environment (proc_pid_stat(5), env_end)."""
+    with open("/proc/{}/stat".format(process), "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    return fields[0] not in (b"Z", b"X") and not int(fields[6]) & _PF_KTHREAD and fields[48] == b"0"
 
 
 def usable_cores() -> int:

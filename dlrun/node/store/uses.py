@@ -14,11 +14,12 @@ from typing import Any, Dict, List, NamedTuple, Sequence
 
 from ..common import text
 from ..common.errors import NodeError
-from ..common.system import boot
+from ..common.system import boot, environment
 from .area import Area, set_name
 
 STANDBY = b"standby."  # with a job: the record that its standby has begun on this node
 FOREVER = 30 * 86400.0  # duration of a use in seconds without a walltime
+_LOOKS = 3  # at most, for processes of a run, where some end meanwhile
 TICK = 1e-3  # seconds between the last uses of two sets, at least
 # Python 3.6 has only the monotonic clock, which does not run while a node is suspended.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -113,10 +114,18 @@ def _has_ended(directory: str, run: str) -> bool:
 def _runs_here(run: bytes) -> bool:
     """Whether a process of this run is on this node: also its standby, which may still copy results from here."""
     mark = b"DLRUN_RUN_ID=" + run
-    for process in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError), open("/proc/{}/environ".format(process), "rb") as file:
-            if mark in file.read().split(b"\0"):
-                return True
+    for _ in range(_LOOKS):
+        ended = False
+        for process in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if mark in environment(process):
+                    return True
+            except (FileNotFoundError, ProcessLookupError):
+                ended = True  # it may have started another since the list was read
+            except OSError:
+                pass
+        if not ended:
+            break
     return False
 
 

@@ -173,6 +173,18 @@ def test_a_use_ends_with_the_processes_of_a_job_that_had_a_standby_here(tmp_path
     assert area.controls(uses.STANDBY) == ([] if over else [b"f5.0"])
 
 
+def test_a_process_in_the_middle_of_its_exec_is_one_of_its_run(tmp_path):
+    """It shows no environment then: its data was taken for unused, and could be removed."""
+    program = tmp_path / "program"
+    program.write_text('#!/bin/sh\nexec "$0"\n')
+    program.chmod(0o755)
+    with subprocess.Popen([program], env={"DLRUN_RUN_ID": "f6.0"}) as process:
+        found = {uses._runs_here(b"f6.0") for _ in range(500)}
+        process.kill()
+    assert found == {True}
+    assert not uses._runs_here(b"f6.0")
+
+
 @pytest.mark.slow
 def test_the_end_of_a_job_removes_what_it_kept_for_itself(tmp_path, node):
     run("stage", "--source", tmp_path / "a", "--to", node, "--name", "a", "--keep", "job", "--job", "1")
