@@ -113,9 +113,6 @@ suite cluster -n 4 --dist loadfile -m 'not beyond' tests/cluster
 suite oracles tests/oracles
 # Horovod is compiled meanwhile, of time that nothing else wants. What cannot be installed here is named by the tests that need it.
 beside environments nice -n 19 python -m tests.frameworks.install --quick
-reported
-suite own -n "$workers" --dist worksteal -m 'not beyond' ${passed:+"--not-again=$passed"} "${own[@]}"
-reported
 python_of() { # VERSION: prints the path of such a Python, if there is one
   local python
   for python in "$(command -v "python$1")" "$HOME/.pyenv/versions/$1".*/bin/python3; do
@@ -129,6 +126,27 @@ newest=
 for version in 3.14 3.13 3.12; do
   if [[ -z $newest && -n $(python_of "$version") ]]; then newest=$version; fi
 done
+# dlrun itself with the oldest packages that pyproject.toml allows, and with the newest under the latest Python: of time that the
+# clusters leave, for they mostly wait.
+# shellcheck disable=SC2329  # `beside` calls it
+with_packages() { # NAME PYTHON: in a venv of its own, the tests of what depends on packages
+  local place=.cache/login-$1
+  DLRUN_VENV=$place PYTHON=$2 nice -n 10 scripts/setup.sh test
+  export DLRUN_EXAMPLES=0.1
+  exec nice -n 10 "$place/bin/python" -m pytest -q -n 2 -m 'not slow' tests/golden tests/errors tests/unit/config \
+    tests/unit/importing tests/unit/system tests/unit/terminal tests/cli/test_commands.py tests/cli/test_json.py
+}
+sed -n '/^dependencies/,/^]/s/^ *"\(.*\)>=\(.*\)",$/\1==\2/p' pyproject.toml >"$reports/oldest.txt"
+found=$(python_of 3.11)
+if [[ -n $found ]]; then PIP_CONSTRAINT=$reports/oldest.txt beside login-3.11-oldest with_packages 3.11-oldest "$found"; else
+  closing+=("login-3.11-oldest: skipped, there is no Python 3.11 here")
+fi
+if [[ -n $newest ]]; then beside "login-$newest" with_packages "$newest" "$(python_of "$newest")"; else
+  closing+=("login of a later Python: skipped, there is none from 3.12 on here")
+fi
+reported
+suite own -n "$workers" --dist worksteal -m 'not beyond' ${passed:+"--not-again=$passed"} "${own[@]}"
+reported
 # The node's programs with the Pythons of nodes: Enterprise Linux 8 and SLES 15 have 3.6, Ubuntu 20.04 has 3.8. What fails in one
 # between the oldest and the newest fails in one of these, but for what is marked.
 for version in 3.6 3.8 3.13 3.14; do
@@ -142,24 +160,6 @@ for version in 3.6 3.8 3.13 3.14; do
   fi
   if ((${#suites[@]} == 2)); then reported; fi
 done
-reported
-# dlrun itself with the oldest packages that pyproject.toml allows, and with the newest under the latest Python.
-# shellcheck disable=SC2329  # `beside` calls it
-with_packages() { # NAME PYTHON: in a venv of its own, the tests of what depends on packages
-  local place=.cache/login-$1
-  DLRUN_VENV=$place PYTHON=$2 scripts/setup.sh test
-  export DLRUN_EXAMPLES=0.1
-  exec "$place/bin/python" -m pytest -q -n 2 -m 'not slow' tests/golden tests/errors tests/unit/config \
-    tests/unit/importing tests/unit/system tests/unit/terminal tests/cli/test_commands.py tests/cli/test_json.py
-}
-sed -n '/^dependencies/,/^]/s/^ *"\(.*\)>=\(.*\)",$/\1==\2/p' pyproject.toml >"$reports/oldest.txt"
-found=$(python_of 3.11)
-if [[ -n $found ]]; then PIP_CONSTRAINT=$reports/oldest.txt beside login-3.11-oldest with_packages 3.11-oldest "$found"; else
-  closing+=("login-3.11-oldest: skipped, there is no Python 3.11 here")
-fi
-if [[ -n $newest ]]; then beside "login-$newest" with_packages "$newest" "$(python_of "$newest")"; else
-  closing+=("login of a later Python: skipped, there is none from 3.12 on here")
-fi
 reported
 suite frameworks -n 2 tests/frameworks -m 'not slow' # the heavy installations run when named: -m slow
 reported
