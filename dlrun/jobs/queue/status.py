@@ -21,6 +21,7 @@ from dlrun.jobs.code.history import History
 from dlrun.jobs.queue import inside, role_states
 from dlrun.jobs.records import jobs as records, outcome
 from dlrun.jobs.records.jobs import Job
+from dlrun.jobs.records.validation import run_state
 from dlrun.model.job import JobStatus, State
 from dlrun.model.json_codec import to_plain
 from dlrun.system.process import NotInstalled, Runner
@@ -108,10 +109,8 @@ class _Inquiry:
         """Query the jobs of the cluster that answers; raises the errors."""
         first = self.jobs[0]
         if first.remote is not None:
-            from dlrun.jobs.remote import copies  # noqa: PLC0415 - only for jobs that are elsewhere
-
             # Before the scheduler is queried: its answer may be newer than the states, never older.
-            copies.fetch_states(first.remote, self.jobs, prompt=self._prompt)
+            self._copy_states(self.jobs)
             self.jobs = list(map(records.latest, self.jobs))
         runner = self._runner or clients.runner(first, clients.WITHIN)
         here = []
@@ -124,12 +123,37 @@ class _Inquiry:
         if not here:
             return
         try:
-            self.known |= control.of(first.scheduler).ask(here, runner)
+            answers = control.of(first.scheduler).ask(here, runner)
         except DlrunError:
             if not (inside := clients.place(first)[3]):
                 raise
             # An instance inside a job ends with that: its own jobs' files are what is left.
             self.known |= {job.directory: f"the instance `{inside}` does not answer" for job in here}
+            return
+        ended = [job for job in here if job.remote and _has_ended_since(job, answers[job.directory])]
+        if ended:
+            # The end of a whole job is not that of each of its points, and an outcome is recorded for good.
+            self._copy_states(ended)
+        self.known |= answers
+
+    def _copy_states(self, jobs: Sequence[Job]) -> None:
+        """Copy the states of jobs on a login node; raises the errors."""
+        from dlrun.jobs.remote import copies  # noqa: PLC0415 - only for jobs that are elsewhere
+
+        if (remote := jobs[0].remote) is not None:
+            copies.fetch_states(remote, jobs, prompt=self._prompt)
+
+
+def _has_ended_since(job: Job, found: QueueAnswers | list[JobStatus]) -> bool:
+    """Whether the scheduler reports the end of a run, or does not list it, whose copied state is not that of an end."""
+    if isinstance(found, list):
+        return False
+    by_task = found.about(str(job.job_id))
+    for task, run in enumerate(job.run_directories()):
+        known = by_task.get(task, by_task.get(None))
+        if (known is None or known.state.final) and (run_state(run) or {}).get("state") != "ended":
+            return True
+    return False
 
 
 def _ask_all(inquiries: Sequence[_Inquiry]) -> None:

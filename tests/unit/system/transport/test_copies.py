@@ -148,6 +148,32 @@ def test_status_is_asked_there(far, job, there):
     assert (run.state, run.exit_code, run.nodes) == (State.FAILED, 3, "n7")
 
 
+ENDS = """\
+#!/bin/bash
+cd {place}
+sed -i 's/"running"/"ended", "exit_code": 1, "reason": "hang"/' state.json points/0/state.json
+sed -i 's/"running"/"ended", "exit_code": 0/' points/1/state.json
+echo "1|FAILED|NonZeroExitCode|256|0|N/A|N/A|n[1-2]|"
+"""
+"""A job that ends while the queue is asked: it and its points write their ends, and then the queue has that of the job."""
+
+
+@pytest.mark.parametrize(
+    ("sweep", "states"),
+    [("", [State.HANG]), ("sweep: {nodes: 2, x: [1, 2]}\n", [State.HANG, State.COMPLETED])],
+)
+def test_what_ends_between_the_copy_and_the_query_has_its_own_end(far, sweep, states):
+    """The copies have it running, and the scheduler only a failure of the whole job, which would be recorded for good."""
+    (far.tree / "spec.yaml").write_text(SPEC + sweep)
+    job = far.submit()
+    place = Path(job.remote.directory)
+    for run in {place, *(place / run.relative_to(job.directory) for run in job.run_directories())}:
+        (run / "state.json").write_text('{"version": 1, "job_id": "1", "host": "n1", "state": "running"}')
+    (far.home / "programs/squeue").write_text(ENDS.format(place=place))
+    for _ in range(2):  # as it is recorded, too
+        assert [run.state for run in status.of([job])[job.directory]] == states
+
+
 def test_status_of_a_host_that_is_away(job, monkeypatch):
     monkeypatch.setattr(remote_copies, "transport_of", lambda *_, **__: Wire(1))
     with pytest.raises(TransportFailed):
