@@ -64,7 +64,8 @@ _dlrun_check_one() { # HOST [quick]: it writes its report
   local DLRUN_FIRST_HOST=$1 DLRUN_HOSTS=$DLRUN_RUN_DIR/nodes/$1/hosts
   printf '%s\n' "$1" >"$DLRUN_HOSTS-first"
   printf '%s\n' "$1" >"$DLRUN_HOSTS"
-  dlrun_on_node bash -p "$DLRUN_JOB_DIR/lib/python.sh" "$DLRUN_JOB_DIR/node_checks.py" check "$@" </dev/null >"$DLRUN_RUN_DIR/nodes/$1/log" 2>&1
+  # In a shell of its own: dlrun_openmpi is replaced by mpirun, and nothing would follow on it.
+  (dlrun_on_node bash -p "$DLRUN_JOB_DIR/lib/python.sh" "$DLRUN_JOB_DIR/node_checks.py" check "$@" </dev/null >"$DLRUN_RUN_DIR/nodes/$1/log" 2>&1)
 }
 
 _dlrun_check_nodes() { # HOW HOST...: all of them, many at a time; one that does not answer delays the others only briefly
