@@ -236,7 +236,7 @@ def clock_offset(host: str, port: int) -> Optional[float]:
 
 
 def check_peers(host: str, suffix: str) -> Dict[str, Optional[float]]:
-    """The clock offset (see `clock_offset`) of each of the `PEERS` following nodes, by host name."""
+    """The clock offset (see `clock_offset`) of the `PEERS` following nodes, by host name; without those that are over already."""
     with open(os.path.join(os.environ["DLRUN_RUN_DIR"], "nodes", "hosts")) as stream:
         hosts = stream.read().split()
     server = socket.socket()
@@ -250,7 +250,7 @@ def check_peers(host: str, suffix: str) -> Dict[str, Optional[float]]:
     while len(found) < len(following) and time.time() < deadline:
         for name in following:
             port = read(report_path(name, "port"))
-            if name not in found and port:
+            if name not in found and port and not os.path.exists(report_path(name, "report.json")):
                 found[name] = clock_offset(name + suffix, int(port))
         time.sleep(0.1)
     while time.time() < deadline and not all(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 from dlrun.node.checks import node_checks
@@ -193,6 +195,21 @@ def test_a_peer_tells_the_time(tmp_path, monkeypatch):
     )
     assert abs(ahead) < node_checks.SKEW
     assert node_checks.clock_offset("localhost", 1) is None
+
+
+def test_two_nodes_of_which_one_begins_when_the_other_is_over_may_both_be_good(tmp_path, monkeypatch):
+    """It waited in vain, and answers no more; it is not without a connection."""
+    monkeypatch.setenv("DLRUN_RUN_DIR", str(tmp_path))
+    monkeypatch.setattr(node_checks, "TIMEOUT", 0.3)
+    for host in ("localhost", "127.0.0.1"):
+        (tmp_path / "nodes" / host).mkdir(parents=True)
+    (tmp_path / "nodes/hosts").write_text("localhost\n127.0.0.1\n")
+    with ProcessPoolExecutor(
+        1, multiprocessing.get_context("fork")
+    ) as first:  # its server ends with the process
+        assert first.submit(node_checks.check_peers, "localhost", "").result() == {}
+    (tmp_path / "nodes/localhost/report.json").write_text("{}")
+    assert node_checks.check_peers("127.0.0.1", "") == {}
 
 
 def test_the_reason_of_a_node_without_a_report_is_what_was_printed_instead(tmp_path, monkeypatch, capsys):
