@@ -48,16 +48,15 @@ dlrun_exclude_on_requeue() { # [HOSTS]: exclude the bad nodes and these from the
   _dlrun_on_event requeued _dlrun_exclude_bad
 }
 
-_dlrun_check_host() { # HOST [quick]: at the start of a job once more where no program could be started: a daemon of the scheduler may be busy
+_dlrun_check_host() { # HOST [quick]: at the start of a job for half a minute, where no program could be started: a controller may be busy
   local begun
   _dlrun_read_clock
   begun=$_dlrun_now
-  if _dlrun_check_one "$@" || [[ -n ${2-} ]]; then return 0; fi
-  _dlrun_read_clock
-  if ((_dlrun_now - begun < 30)); then # a host that is away takes longer
+  until _dlrun_check_one "$@" || [[ -n ${2-} ]]; do
+    _dlrun_read_clock
+    if ((_dlrun_now - begun >= 30)); then break; fi
     sleep 2
-    _dlrun_check_one "$@"
-  fi
+  done
 }
 
 _dlrun_check_one() { # HOST [quick]: it writes its report
