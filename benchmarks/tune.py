@@ -85,12 +85,10 @@ def tuned(place, name, repeat, left):
     tries = [f"{one}={','.join(text.split())}" for one, text in WORKLOADS[name][0].items()]
     found = tuning.load(place / f"{name}-tuning")
     if found is None:
-        found, notes = begin.begin(
+        found = begin.begin(
             spec(place, name), sets=(), site=None, tries=tries, only=True, directory=place / f"{name}-tuning",
-            length=60.0, repeat=repeat,
+            length=60.0, repeat=repeat, notice=sys.exit,
         )  # fmt: skip
-        for note in notes:
-            raise SystemExit(note)
         found = replace(found, budget=10.0)
         found.save()
 

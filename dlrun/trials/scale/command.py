@@ -193,7 +193,8 @@ def run(
     names = ("repeat", "mode", "samples", "bound", "host", "transport", "pool")
     given = {name: options.pop(name) for name in names}
     study = _study(spec, site, sets=sets, out=out, nodes=nodes, ranks=ranks_per_node, given=given)
-    study, place = scaling_submit.checked(study)
+    place = scaling_submit.submitter(study)
+    study = scaling_submit.checked(study, place)
     if warning := scaling_submit.uneven_threads(study, place):
         notice(f"warning: {warning}")
     study.save()

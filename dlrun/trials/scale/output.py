@@ -50,7 +50,11 @@ def print_study(study: Study, wanted: Wanted) -> int:
         table = tabulate((r for run in runs if (r := run.as_run)), samples=study.samples, bound=study.bound)
     except ValueError as error:
         raise Invalid(f"the runs of `{study.directory}` cannot be tabulated: {error}") from None
-    found, no_estimate = _estimate(table, study, wanted)
+    found, impossible = None, None
+    try:
+        found = _estimate(table, study, wanted)
+    except Invalid as error:  # raised last: the measurements are shown and saved in any case
+        impossible = error
     if wanted.as_json:
         emit("scale", _data(study, runs, table, found))
     elif table.rows:
@@ -68,9 +72,8 @@ def print_study(study: Study, wanted: Wanted) -> int:
             picture = _picture(wanted.picture.suffix[1:], study, table, found)
             write_output(wanted.picture, picture, force=wanted.force)
             notice(f"wrote {wanted.picture}")
-    # Raised last: the measurements are shown and saved in any case.
-    if no_estimate is not None:
-        raise no_estimate
+    if impossible is not None:
+        raise impossible
     return 0 if good else 1
 
 
@@ -94,20 +97,18 @@ def _show(table: Table, study: Study) -> None:
         echo(sentence)
 
 
-def _estimate(table: Table, study: Study, wanted: Wanted) -> tuple[Estimate | None, Invalid | None]:
-    """The requested extrapolation, or why it is impossible."""
+def _estimate(table: Table, study: Study, wanted: Wanted) -> Estimate | None:
+    """The requested extrapolation, if any; raises Invalid if it is impossible."""
     if not wanted.estimate:
-        return None, None
+        return None
     measured = {row.nodes for row in table.rows}
     nodes = [count for count in wanted.estimate if count not in measured]
     if not nodes:
-        return None, Invalid(
-            "all these sizes were measured", help="give sizes to `--estimate` that were not run"
-        )
+        raise Invalid("all these sizes were measured", help="give sizes to `--estimate` that were not run")
     try:
-        return estimating.estimate(table, nodes, study.mode, wanted.model), None
+        return estimating.estimate(table, nodes, study.mode, wanted.model)
     except ValueError as error:
-        return None, Invalid(str(error), help="measure more: `dlrun scale SPEC --nodes …` adds sizes")
+        raise Invalid(str(error), help="measure more: `dlrun scale SPEC --nodes …` adds sizes") from None
 
 
 def _show_estimate(table: Table, found: Estimate) -> None:

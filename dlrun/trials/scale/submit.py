@@ -28,11 +28,8 @@ from dlrun.trials.scale.measured import measured_runs
 from dlrun.trials.scale.submitters import Submitter, submitter_of
 
 
-def checked(study: Study) -> tuple[Study, Submitter]:
-    """(study with the constant batch of strong scaling, its submitter).
-
-    Raises Invalid for an unsuitable spec, and the errors of the connection to a login node.
-    """
+def submitter(study: Study) -> Submitter:
+    """What submits the runs of a study; raises Invalid for an unsuitable spec, and the errors of a login node."""
     if study.pool is not None and all(size.nodes > study.pool for size in study.sizes):
         raise Invalid(
             f"`--pool {study.pool}` has fewer nodes than each size of this study",
@@ -40,7 +37,12 @@ def checked(study: Study) -> tuple[Study, Submitter]:
         )
     with _at(study):
         _check_spec(spec_inputs(study.spec, sets=study.sets, site=study.site).spec)
-        place = submitter_of(study)
+        return submitter_of(study)
+
+
+def checked(study: Study, place: Submitter) -> Study:
+    """The study with the constant batch of strong scaling; raises Invalid if the runs of a size cannot be planned."""
+    with _at(study):
         # All sizes must be valid before the first is submitted.
         for size in study.sizes:
             place.plan(_sets(study, place, size, 1))
@@ -56,7 +58,7 @@ def checked(study: Study) -> tuple[Study, Submitter]:
             for size in study.sizes:
                 place.plan(_sets(study, place, size, 1))
         _check_unchanged(study, place)
-    return study, place
+    return study
 
 
 def uneven_threads(study: Study, place: Submitter) -> str | None:

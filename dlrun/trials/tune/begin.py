@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from ctypes.util import find_library
 from dataclasses import replace
@@ -64,10 +64,11 @@ def begin(
     directory: Path,
     length: float,
     repeat: int,
+    notice: Callable[[str], None],
     here: bool = False,
     pool: int | None = None,
-) -> tuple[Tuning, list[str]]:
-    """(new tuning with the expected budget, not saved; notes on candidates that cannot be tried).
+) -> Tuning:
+    """A new tuning with the expected budget, not saved; notice: called for each candidate that cannot be tried.
 
     pool: nodes on which trials run at the same time, each on as many as the spec has; None: as `sweep.nodes` of the spec.
     Raises InvalidFile if the spec itself cannot be planned, Invalid if nothing can be tried or, unless `here`, the job would
@@ -75,7 +76,8 @@ def begin(
     """
     wanted = [tried.parse_try(text) for text in tries]
     known = frozenset({*keys(Spec), "framework_options"})
-    asked, parameters = tried.from_options(wanted, known)
+    parameters = tried.parameters_of(wanted, known)
+    asked = tried.from_options(wanted, parameters)
     planned = tried.as_planned(parameters)
     inputs = inputs_of(spec, sets, site, parameters)
     login = None if here else login_of(inputs)
@@ -99,22 +101,20 @@ def begin(
             parameters=parameters,
             memory=_memory(plan),
         )
-    found, notes = [planned], []
+    found = [planned]
     for one in (*asked, *own):
         try:
             its = plan_of(one, spec, sets, site)
         except DlrunError as error:
-            notes.append(f"not tried: {one.name}: {error}")
+            notice(f"not tried: {one.name}: {error}")
             continue
         if any(one.name == other.name for other in found):
             continue
         if its.request.nodes != plan.request.nodes:
-            notes.append(
-                f"not tried: {one.name}: it changes the number of nodes (`dlrun scale` compares these)"
-            )
+            notice(f"not tried: {one.name}: it changes the number of nodes (`dlrun scale` compares these)")
             continue
         if its.pool is not None and plan.pool is not None and _places(its.pool) != _places(plan.pool):
-            notes.append(f"not tried: {one.name}: it changes the places of the trials")
+            notice(f"not tried: {one.name}: it changes the places of the trials")
             continue
         found.append(one)
     if len(found) == 1:
@@ -128,7 +128,7 @@ def begin(
         nodes=nodes, length=length, startup=STARTUP, repeat=repeat,
         budget=0.0, candidates=tuple(found), per_node=per_node, wide=wide,
     )  # fmt: skip
-    return replace(tuning, budget=tuning.hours(expected(len(found), repeat) * (length + _GUESS))), notes
+    return replace(tuning, budget=tuning.hours(expected(len(found), repeat) * (length + _GUESS)))
 
 
 def plan_of(candidate: Candidate, spec: Path, sets: Sequence[str], site: str | None) -> Plan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from dlrun import backends
 from dlrun.errors import Invalid
@@ -58,15 +59,21 @@ def as_planned(parameters: Mapping[str, str]) -> Candidate:
     return Candidate(name=DEFAULT, sets={}, parameters=parameters, because="what `dlrun submit` would run")
 
 
-def from_options(
-    tries: Sequence[tuple[str, tuple[str, ...]]], known: frozenset[str]
-) -> tuple[list[Candidate], dict[str, str]]:
-    """Candidates of `--try NAME=A,B`, and the parameters of the unchanged plan (the first value of each).
+class Try(NamedTuple):
+    """`--try NAME=A,B`: a key of the spec or a parameter `{{ NAME }}` of the command, and at least one value."""
 
-    A name whose first part is in `known` is a key of the spec; any other is a parameter `{{ NAME }}` of the command.
-    """
-    parameters = {name: values[0] for name, values in tries if name.partition(".")[0] not in known}
-    found = [
+    name: str
+    values: tuple[str, ...]
+
+
+def parameters_of(tries: Sequence[Try], keys: frozenset[str]) -> dict[str, str]:
+    """The parameters of the unchanged plan, each with its first value: names whose first part is not one of the spec's keys."""
+    return {name: values[0] for name, values in tries if name.partition(".")[0] not in keys}
+
+
+def from_options(tries: Sequence[Try], parameters: Mapping[str, str]) -> list[Candidate]:
+    """Candidates of `--try`; parameters: those of the unchanged plan. Other names are keys of the spec."""
+    return [
         Candidate(
             name=f"{name}={value}",
             sets={} if name in parameters else {name: value},
@@ -76,7 +83,6 @@ def from_options(
         for name, values in tries
         for value in (values[1:] if name in parameters else values)
     ]
-    return found, parameters
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -194,8 +200,8 @@ def _variables(spec: Spec, site: Site, plan: Plan) -> Iterator[tuple[str, str, s
 _TRY = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)=(?P<values>.+)", re.DOTALL)
 
 
-def parse_try(text: str) -> tuple[str, tuple[str, ...]]:
-    """`placement.threads=4,8` as name and values; raises Invalid for anything else."""
+def parse_try(text: str) -> Try:
+    """Read `placement.threads=4,8`; raises Invalid for anything else."""
     match = _TRY.fullmatch(text)
     values = tuple(part.strip() for part in match["values"].split(",")) if match else ()
     if match is None or not all(values):
@@ -203,7 +209,7 @@ def parse_try(text: str) -> tuple[str, tuple[str, ...]]:
             f"`--try {text}` is not `NAME=VALUE,VALUE`",
             help="as in `--try placement.threads=4,8`, or `--try workers=2,4,8` for `{{ workers }}` in the command",
         )
-    return match["name"], tuple(dict.fromkeys(values))
+    return Try(match["name"], tuple(dict.fromkeys(values)))
 
 
 # Variables of communication libraries that change the speed of a training but not its result, with values to try.

@@ -145,13 +145,11 @@ def _load_or_begin(spec: Path, site: str | None, sets: tuple[str, ...], options:
         return found
     if not directories.is_free(directory, tuning.KIND):
         raise Invalid(f"`{directory}` exists and has no trials", help="choose another directory with `--out`")
-    found, notes = begin.begin(
+    found = begin.begin(
         spec, sets=sets, site=site, tries=options["tries"], only=options["only"], directory=directory,
         length=options["length"] or _LENGTH, repeat=options["repeat"] or _REPEAT, here=options["here"],
-        pool=options["pool"],
+        pool=options["pool"], notice=notice,
     )  # fmt: skip
-    for note in notes:
-        notice(note)
     others = len(found.candidates) - 1
     notice(f"{others} setting{'s' if others != 1 else ''} to compare with the current plan:")
     for one in found.candidates[1:]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from statistics import median
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from dlrun.model.record import record
 from dlrun.trials.tune.candidates import DEFAULT, JOINED, Candidate, together
@@ -130,10 +130,17 @@ def _winners(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> list[C
     return sorted(won, key=lambda one: -middles[one.name])
 
 
+class Combinations(NamedTuple):
+    """The combinations of the search so far, and the one to run next (None: there is none)."""
+
+    made: list[Candidate]
+    coming: Candidate | None
+
+
 def combinations(
     candidates: Sequence[Candidate], trials: Sequence[Trial], repeat: int, running: Collection[str] = ()
-) -> tuple[list[Candidate], Candidate | None]:
-    """The combinations so far, and the one to run next (None: there is none) beside those of which a trial runs.
+) -> Combinations:
+    """The combinations of changes; running: candidates of which a trial runs, so that they are not the next.
 
     Greedy search: to the fastest change, each other one is added in turn, winners first (a change that is slower by itself
     can be faster beside another). Then each one replaces those with a common key. Then the winners are combined without the
@@ -143,7 +150,7 @@ def combinations(
     planned = next(one for one in candidates if one.name == DEFAULT)
     winners = _winners(candidates, trials)
     if not winners:
-        return [], None
+        return Combinations([], None)
     others = [one for one in candidates if one.name != DEFAULT and values(trials, one.name)]
     moves: list[tuple[Move, Candidate]] = [("add", one) for one in (*winners[1:], *others)]
     moves += [("replace", one) for one in others]
@@ -161,10 +168,10 @@ def combinations(
         found, best = values(trials, both.name), median(values(trials, current.name))
         slower = found and max(found) < best * (1 if len(found) > 1 else 1 - noise(trials) / 2)
         if both.name not in running and ran < repeat and not slower and not dropped(trials, both.name):
-            return made, both
+            return Combinations(made, both)
         if found and median(found) > best:
             parts, current = coming, both
-    return made, None
+    return Combinations(made, None)
 
 
 def _moved(
@@ -224,9 +231,9 @@ def upcoming(
                 return Next(candidate=found, stage="alone", place=place)
         if "alone" in stages:  # its result may change what is combined
             return None
-        _, both = combinations(candidates, trials, repeat, names)
-        if both is not None:
-            return Next(candidate=both, stage="together", place=place)
+        coming = combinations(candidates, trials, repeat, names).coming
+        if coming is not None:
+            return Next(candidate=coming, stage="together", place=place)
     if stages - {"confirm"}:
         return None
     return _confirming(everyone(candidates, trials), trials, repeat, running, place)
@@ -281,8 +288,7 @@ def _confirming(
 def everyone(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> tuple[Candidate, ...]:
     """The candidates and all combinations that were tried, also those that were assumed to be next and were not."""
     ran = dict.fromkeys(one.candidate for one in trials if one.stage == "together")
-    made, _ = combinations(candidates, trials, 1)
-    found = {one.name: one for one in made if one.name in ran}
+    found = {one.name: one for one in combinations(candidates, trials, 1).made if one.name in ran}
     parts = {one.name: one for one in candidates}
     for name in (
         name for name in ran if name not in found and all(part in parts for part in name.split(JOINED))

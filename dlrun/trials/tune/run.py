@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
 from dlrun.errors import DlrunError, OperationFailed
 from dlrun.jobs.code import programs
@@ -102,10 +103,17 @@ def _add(tuning: Tuning, done: Trial, notice: Callable[[str], None]) -> None:
     notice(described(len(tuning.trials()), done))
 
 
+class _Coming(NamedTuple):
+    """The next trial on a place, if any; over: none follows once those that run have ended."""
+
+    trial: Next | None = None
+    over: bool = False
+
+
 def _coming(
     tuning: Tuning, running: Sequence[RunningTrial], place: str, left: float, notice: Callable[[str], None]
-) -> tuple[Next | None, bool]:
-    """(the next trial on a place, or None; whether none follows once those that run have ended)."""
+) -> _Coming:
+    """The next trial on a place."""
     trials = tuning.trials()
     mean = fmean([one.seconds for one in trials]) if trials else tuning.length
     # Without time for another comparison, the rest of the budget confirms the best candidate.
@@ -119,21 +127,21 @@ def _coming(
 
     coming = upcoming_with(False)
     if coming is None:
-        return None, not running
+        return _Coming(over=not running)
     if last:
         coming = upcoming_with(True)
     if running and (coming is None or left < mean):
-        return None, False
+        return _Coming()
     if coming is None or left < mean:
         notice(
             f"the budget of {tuning.budget:.3g} node-hours is used up before all candidates were measured: the same "
             "command with a larger `--budget` continues"
         )
-        return None, True
+        return _Coming(over=True)
     stages = [one.stage for one in trials] + [one.coming.stage for one in running]
     if last and coming.stage == "confirm" and "confirm" not in stages:
         notice("the rest of the budget is used to confirm the fastest candidate so far")
-    return coming, False
+    return _Coming(coming)
 
 
 def _begun(tuning: Tuning, coming: Next, plans: dict[str, Plan], left: float) -> Trial | RunningTrial:

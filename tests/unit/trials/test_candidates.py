@@ -7,7 +7,7 @@ import pytest
 from dlrun.errors import Invalid
 from dlrun.fabrics.table import rules_for
 from dlrun.trials.tune import candidates
-from dlrun.trials.tune.candidates import as_planned, from_options, parse_try, together
+from dlrun.trials.tune.candidates import Try, as_planned, from_options, parameters_of, parse_try, together
 
 
 def test_every_variable_is_tunable_in_the_tables_of_settings():
@@ -17,9 +17,9 @@ def test_every_variable_is_tunable_in_the_tables_of_settings():
 
 
 def test_a_parameter_of_the_command_has_its_first_value_as_planned():
-    found, parameters = from_options(
-        [("workers", ("2", "4")), ("placement.smt", ("all",))], frozenset({"placement"})
-    )
+    tries = [Try("workers", ("2", "4")), Try("placement.smt", ("all",))]
+    parameters = parameters_of(tries, frozenset({"placement"}))
+    found = from_options(tries, parameters)
     assert parameters == {"workers": "2"}
     assert [(one.name, dict(one.sets), dict(one.parameters)) for one in found] == [
         ("workers=4", {}, {"workers": "4"}),
@@ -32,7 +32,7 @@ def test_a_parameter_of_the_command_has_its_first_value_as_planned():
 
 
 def test_try_takes_a_name_and_values():
-    assert parse_try("a.b=1, 2,1") == ("a.b", ("1", "2"))
+    assert parse_try("a.b=1, 2,1") == Try("a.b", ("1", "2"))
     for text in ("a", "=1", "a=", "a=1,,2", "1a=2"):
         with pytest.raises(Invalid, match="is not `NAME=VALUE,VALUE`"):
             parse_try(text)

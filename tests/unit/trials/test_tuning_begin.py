@@ -25,7 +25,7 @@ def names(tmp_path, monkeypatch):
         monkeypatch.setattr(begin, "_HUGE_PAGES", mode_file)
         spec = tmp_path / "spec.yaml"
         spec.write_text(f"name: a\nframework: {framework}\ncommand: ['true']\nsite: ./site.yaml\n{more}")
-        found, _ = begin.begin(
+        found = begin.begin(
             spec,
             sets=(),
             site=None,
@@ -34,6 +34,7 @@ def names(tmp_path, monkeypatch):
             directory=tmp_path / "out",
             length=1.0,
             repeat=2,
+            notice=print,
         )
         prefix = "environment.variables."
         every = [one.name.removeprefix(prefix) for one in found.candidates if one.name.startswith(prefix)]
@@ -70,9 +71,9 @@ def test_nothing_that_the_rules_try_changes_the_arithmetic(tmp_path, monkeypatch
         f"name: a\nframework: {framework}\ncommand: [train, '{{{{ batch_per_rank }}}}']\nsite: ./site.yaml\nbatch_per_rank: 32\n"
         "resources: {ranks_per_node: 2}\n"
     )
-    found, _ = begin.begin(
-        spec, sets=(), site=None, tries=[], only=False, directory=tmp_path / "out", length=1.0, repeat=2
-    )
+    found = begin.begin(
+        spec, sets=(), site=None, tries=[], only=False, directory=tmp_path / "out", length=1.0, repeat=2, notice=print,
+    )  # fmt: skip
     assert len(found.candidates) > 2
     for one in found.candidates:
         assert not one.parameters
@@ -100,9 +101,10 @@ def test_a_pool_has_a_place_for_each_group_of_nodes(tmp_path, monkeypatch):
     (tmp_path / "site.yaml").write_text("name: s\nscheduler: {type: slurm}\nlauncher: {name: srun}\n")
     spec = tmp_path / "spec.yaml"
     spec.write_text("name: a\nsite: ./site.yaml\ncommand: ['true']\nresources: {nodes: 2}\n")
-    how = {"sets": (), "site": None, "tries": ["placement.threads=1", "resources.nodes=4"], "only": True,
+    notes = []
+    how = {"notice": notes.append, "sets": (), "site": None, "tries": ["placement.threads=1", "resources.nodes=4"], "only": True,
            "directory": tmp_path / "out", "length": 60.0, "repeat": 4}  # fmt: skip
-    found, notes = begin.begin(spec, pool=8, **how)
+    found = begin.begin(spec, pool=8, **how)
     assert (found.nodes, found.per_node, found.wide) == (8, 1, 2)
     assert found.places == ("0,1 0", "2,3 0", "4,5 0", "6,7 0")
     assert found.hours(3600) == 2
@@ -113,5 +115,20 @@ def test_a_pool_has_a_place_for_each_group_of_nodes(tmp_path, monkeypatch):
             Invalid, match=f"a trial has 2 nodes, and `--pool {few}` is not a multiple of that"
         ):
             begin.begin(spec, pool=few, **how)
-    one, _ = begin.begin(spec, **how)
+    one = begin.begin(spec, **how)
     assert (one.nodes, one.per_node, one.places) == (2, 0, ("",))
+
+
+def test_why_nothing_can_be_tried_is_shown(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "site.yaml").write_text("name: s\nscheduler: {type: slurm}\nlauncher: {name: srun}\n")
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("name: a\nsite: ./site.yaml\ncommand: ['true']\n")
+    notes = []
+    with pytest.raises(Invalid, match="there is nothing to try"):
+        begin.begin(
+            spec, sets=(), site=None, tries=["resources.nodes=4"], only=True, directory=tmp_path / "out", length=1.0,
+            repeat=2, notice=notes.append,
+        )  # fmt: skip
+    (note,) = notes
+    assert note.startswith("not tried: resources.nodes=4: it changes the number of nodes")

@@ -47,7 +47,8 @@ def wire(monkeypatch, count: int | None) -> Wire | LocalTransport:
 
 def go_on(study: Study, far, **how) -> None:
     studies.settle(study)
-    checked, place = scaling_submit.checked(study)
+    place = scaling_submit.submitter(study)
+    checked = scaling_submit.checked(study, place)
     scaling_submit.carry_out(checked, place, wait=False, notice=far.said.append, **{"at_once": False, **how})
 
 
@@ -99,7 +100,7 @@ def test_a_speed_that_the_last_rank_prints_is_found_there(far, study, monkeypatc
 def test_wire_cut_everywhere(far, study, monkeypatch):
     """The connection breaks at each thing that goes over it in turn; the same command then goes on."""
     wire(monkeypatch, None)
-    plain = scaling_submit.checked(study)[0]
+    plain = scaling_submit.checked(study, scaling_submit.submitter(study))
     for count in chosen(range(1, 300, 7), quick=12):
         here = studies.replace(plain, directory=far.home / f"study-{count}")
         here.save()
