@@ -118,9 +118,10 @@ def _observed(rank: int, report: dict[str, object], places_set: bool) -> Observe
 
 def verify_self(rank: RankPlacement) -> Verdict:
     """Compare this process, started by a launcher, with its rank's placement."""
-    policy, nodes = placement_probe.memory_policy()
+    policy = placement_probe.memory_policy()
     masks = tuple(parse_list(mask) for mask in placement_probe.thread_masks("self"))
-    return compare(rank, Observed(rank=rank.rank, threads=masks, policy=policy, nodes=tuple(nodes)))
+    seen = Observed(rank=rank.rank, threads=masks, policy=policy.name, nodes=tuple(policy.nodes))
+    return compare(rank, seen)
 
 
 def verify_command(placement: Placement, job: BindingContext, command: Sequence[str]) -> tuple[Verdict, ...]:
@@ -131,7 +132,7 @@ def verify_command(placement: Placement, job: BindingContext, command: Sequence[
     """
     processes = start_all(placement, job, command, capture=False)
     masks: list[set[tuple[int, ...]]] = [set() for _ in processes]
-    policies: list[tuple[str, list[int]]] = [(UNKNOWN, []) for _ in processes]
+    policies = [placement_probe.MemoryPolicy(UNKNOWN, []) for _ in processes]
     try:
         for _ in range(SAMPLES):
             for rank, process in enumerate(processes):
@@ -142,7 +143,7 @@ def verify_command(placement: Placement, job: BindingContext, command: Sequence[
                     masks[rank].update(parse_list(mask) for mask in placement_probe.thread_masks(str(pid)))
                 # The last sample counts, because a program may set its policy some time after its start.
                 policy = placement_probe.memory_policy_of(str(process.pid))
-                policies[rank] = policies[rank] if policy[0] == UNKNOWN else policy
+                policies[rank] = policies[rank] if policy.name == UNKNOWN else policy
             if all(process.poll() is not None for process in processes):
                 break
             time.sleep(WATCH / SAMPLES)
@@ -151,9 +152,11 @@ def verify_command(placement: Placement, job: BindingContext, command: Sequence[
     return tuple(
         _compare_command(
             place,
-            Observed(rank=place.rank, threads=tuple(sorted(found)), policy=policy, nodes=tuple(nodes)),
+            Observed(
+                rank=place.rank, threads=tuple(sorted(found)), policy=policy.name, nodes=tuple(policy.nodes)
+            ),
         )
-        for place, found, (policy, nodes) in zip(placement.ranks, masks, policies, strict=True)
+        for place, found, policy in zip(placement.ranks, masks, policies, strict=True)
     )
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional
 
 if TYPE_CHECKING or __package__:
     from . import coordinator, ready
@@ -28,6 +28,14 @@ _GPUS = (
     "SLURM_JOB_GPUS",
 )
 """What schedulers set for the GPUs of a node, which are others on nodes of another type."""
+
+
+class Failure(NamedTuple):
+    """The end of a process that failed: nanoseconds since 1970, exit code, and a text about it."""
+
+    time: int
+    code: int
+    text: str
 
 
 class Role:
@@ -204,17 +212,17 @@ class Role:
         has_ended = state != self.before and state.get("state") in ("ended", "requeued")
         return str(state.get("reason") or "") if has_ended else ""
 
-    def first_failure(self) -> Optional[Tuple[int, int, str]]:
-        """When its first process failed in this start (ns), its exit code, and a text; None if none has."""
+    def first_failure(self) -> Optional[Failure]:
+        """The first process that failed in this start; None if none has."""
         if self.started is None:
             return None
-        found: List[Tuple[int, int, str]] = []
+        found: List[Failure] = []
         for path in glob.glob(os.path.join(glob.escape(self.directory), "failures", "*-*[0-9]")):
             with contextlib.suppress(OSError, ValueError):
                 with open(path, errors="replace") as stream:
                     when, process, rank, host, code, *why = stream.readline().split(None, 5)
                 text = "{} {} on {} ended with exit code {}".format(process, rank, host, code)
-                found.append((int(when), int(code), ", ".join([text, *map(str.strip, why)])))
+                found.append(Failure(int(when), int(code), ", ".join([text, *map(str.strip, why)])))
         return min(found) if found else None
 
     def change(self, state: str) -> None:

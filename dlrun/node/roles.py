@@ -278,8 +278,8 @@ class Roles(coordinator.Coordinator):
         if not earlier:
             return
         note, role = min(earlier, key=lambda one: one[0])
-        role.cause = self.cause = "role {} failed first: {}".format(role.name, note[2])
-        self.failed, self.code = role, note[1] or 1
+        role.cause = self.cause = "role {} failed first: {}".format(role.name, note.text)
+        self.failed, self.code = role, note.code or 1
         role.record()
         coordinator.log_line("dlrun: the job ends: {}".format(self.cause))
 

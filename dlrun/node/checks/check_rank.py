@@ -28,8 +28,10 @@ PREFIXES = ("NCCL_", "RCCL_", "GLOO_", "UCX_", "FI_", "CCL_", "I_MPI_", "MPICH_"
 
 def memory() -> Optional[str]:
     """This process's memory policy and NUMA nodes, such as `strict:0,1`; None if the kernel does not report it."""
-    policy, nodes = memory_policy()
-    return None if policy == "unknown" else policy + ":" * bool(nodes) + ",".join(map(str, nodes))
+    policy = memory_policy()
+    if policy.name == "unknown":
+        return None
+    return policy.name + ":" * bool(policy.nodes) + ",".join(map(str, policy.nodes))
 
 
 def inherited_cpus() -> Optional[List[int]]:

@@ -124,8 +124,10 @@ def check_gpus(wanted: int) -> List[str]:
         return []
     if shutil.which("nvidia-smi"):
         query = "--query-gpu=index,ecc.errors.uncorrected.volatile.total"
-        code, output = run(["nvidia-smi", query, "--format=csv,noheader"])
-        return check_nvidia(wanted, output) if code == 0 else ["nvidia-smi fails: " + last_line(output)]
+        done = run(["nvidia-smi", query, "--format=csv,noheader"])
+        if done.returncode:
+            return ["nvidia-smi fails: " + last_line(done.stdout)]
+        return check_nvidia(wanted, done.stdout)
     if os.path.isdir("/sys/class/kfd/kfd/topology/nodes"):
         return check_amd(wanted)
     return []
@@ -157,10 +159,10 @@ def check_commands(lines: List[str]) -> List[str]:
     """Problems: commands of the site that fail, with the last line of their output."""
     problems = []
     for line in lines:
-        code, output = run(["bash", "-c", line])
-        if code:
+        done = run(["bash", "-c", line])
+        if done.returncode:
             shown = line if len(line) < 60 else line[:59] + "…"
-            problems.append("`{}` fails: {}".format(shown, last_line(output) or code))
+            problems.append("`{}` fails: {}".format(shown, last_line(done.stdout) or done.returncode))
     return problems
 
 
@@ -171,18 +173,17 @@ def read(path: str) -> str:
     return ""
 
 
-def run(words: List[str]) -> Tuple[int, str]:
-    """Exit code and output of a command; 124 after the time limit, 127 if it cannot be started."""
+def run(words: List[str]) -> "subprocess.CompletedProcess[str]":
+    """Run a command, with all its output in `stdout`; exit code 124 after the time limit, 127 if it cannot be started."""
     try:
-        done = subprocess.run(
+        return subprocess.run(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=COMMAND_TIMEOUT,
-            check=False,
+            encoding="utf-8", errors="replace", check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return 124, "no answer in {:.0f} s".format(COMMAND_TIMEOUT)
+        return subprocess.CompletedProcess(words, 124, "no answer in {:.0f} s".format(COMMAND_TIMEOUT))
     except OSError as error:
-        return 127, str(error.strerror)
-    return done.returncode, done.stdout.decode("utf-8", "replace")
+        return subprocess.CompletedProcess(words, 127, str(error.strerror))
 
 
 def last_line(text: str) -> str:
@@ -361,13 +362,10 @@ def _wrong_clocks(reports: Dict[str, Report], bad: Dict[str, str], remarks: Dict
     return {}
 
 
-def choose(
-    hosts: List[str], reports: Dict[str, Report], count: int
-) -> Tuple[List[str], Dict[str, str], Dict[str, str]]:
-    """(at most `count` good nodes, in the order of `hosts`; bad nodes; remarks). Nodes with remarks are chosen last."""
-    bad, remarks = assess(hosts, reports)
+def choose(hosts: List[str], bad: Dict[str, str], remarks: Dict[str, str], count: int) -> List[str]:
+    """At most `count` good nodes, in the order of `hosts`; nodes with remarks are chosen last."""
     good = sorted((host for host in hosts if host not in bad), key=lambda host: host in remarks)[:count]
-    return [host for host in hosts if host in good], bad, remarks
+    return [host for host in hosts if host in good]
 
 
 def main(arguments: List[str]) -> int:
@@ -382,7 +380,8 @@ def main(arguments: List[str]) -> int:
     for host in hosts:
         with contextlib.suppress(ValueError):
             reports[host] = dict(json.loads(read(report_path(host, "report.json"))), **slow.get(host, {}))
-    chosen, bad, remarks = choose(hosts, reports, int(arguments[1]))
+    bad, remarks = assess(hosts, reports)
+    chosen = choose(hosts, bad, remarks, int(arguments[1]))
     for host in set(bad) - set(reports):  # what was printed instead, such as the launcher's error
         bad[host] = ": ".join(filter(None, [bad[host], last_line(read(report_path(host, "log")))]))
     until = int(time.time() + plan_settings()["keep_out"])

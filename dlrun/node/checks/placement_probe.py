@@ -10,7 +10,7 @@ import os
 import platform
 import sys
 import threading
-from typing import List, Tuple
+from typing import List, NamedTuple
 
 GET_MEMPOLICY = {"x86_64": 239, "aarch64": 236, "ppc64le": 260}
 POLICIES = {
@@ -29,15 +29,22 @@ IN_MAPS = (("prefer", "preferred"), ("bind", "strict"), ("default", "none"), ("l
 NODES = 1024
 
 
+class MemoryPolicy(NamedTuple):
+    """How a process gets its memory: one of `POLICIES` (`unknown` if the kernel does not report it), and NUMA nodes."""
+
+    name: str
+    nodes: List[int]
+
+
 def main() -> None:
     """Print the CPU lists of all threads and the memory policy, as JSON."""
     count = int(sys.argv[1])
     team = _openmp_team(count)
     if not team:
         _plain_team(count)
-    policy, nodes = memory_policy()
-    threads = thread_masks("self")
-    sys.stdout.write(json.dumps({"threads": threads, "team": team, "policy": policy, "nodes": nodes}) + "\n")
+    policy = memory_policy()
+    report = {"threads": thread_masks("self"), "team": team, "policy": policy.name, "nodes": policy.nodes}
+    sys.stdout.write(json.dumps(report) + "\n")
     sys.stdout.flush()
     os._exit(0)
 
@@ -60,8 +67,8 @@ def thread_masks(process: str) -> List[str]:
     return masks
 
 
-def memory_policy() -> Tuple[str, List[int]]:
-    """(policy, NUMA nodes) of this thread; policy `unknown` if the kernel does not report it."""
+def memory_policy() -> MemoryPolicy:
+    """That of this thread."""
     number = GET_MEMPOLICY.get(platform.machine())
     mode, mask = ctypes.c_int(-1), (ctypes.c_ulong * (NODES // 64))()
     if (
@@ -71,27 +78,28 @@ def memory_policy() -> Tuple[str, List[int]]:
     ):
         return memory_policy_of("self")  # containers often refuse the system call (seccomp)
     # The upper bits are flags (MPOL_F_STATIC_NODES and the like).
-    return POLICIES[mode.value & 0xFF], [n for n in range(NODES) if mask[n // 64] >> (n % 64) & 1]
+    nodes = [n for n in range(NODES) if mask[n // 64] >> (n % 64) & 1]
+    return MemoryPolicy(POLICIES[mode.value & 0xFF], nodes)
 
 
-def memory_policy_of(process: str) -> Tuple[str, List[int]]:
-    """The same for a process, from numa_maps; also `unknown` if the process has ended."""
+def memory_policy_of(process: str) -> MemoryPolicy:
+    """That of a process, from numa_maps; also `unknown` if the process has ended."""
     try:
         with open("/proc/{}/numa_maps".format(process)) as maps:
             return policy_in(maps.readline())
     except OSError:
-        return "unknown", []
+        return MemoryPolicy("unknown", [])
 
 
-def policy_in(line: str) -> Tuple[str, List[int]]:
-    """(policy, NUMA nodes) of a line of /proc/PID/numa_maps."""
+def policy_in(line: str) -> MemoryPolicy:
+    """That of a line of /proc/PID/numa_maps."""
     words = line.split()
     # `prefer (many):0-1`, `weighted interleave:0-1`.
     both = words[1:2] in (["prefer"], ["weighted"])
     text = "".join(words[1:3] if both else words[1:2])
     policy, _, nodes = text.partition(":")
     known = [name for start, name in IN_MAPS if policy.startswith(start)]
-    return (known or [policy or "unknown"])[0], numbers(nodes)
+    return MemoryPolicy((known or [policy or "unknown"])[0], numbers(nodes))
 
 
 def numbers(text: str) -> List[int]:

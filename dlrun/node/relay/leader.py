@@ -318,4 +318,4 @@ class SlowNodes:
 
     async def _rate_with(self, other: int) -> float:
         """Bytes/s that leave this node while it sends test data to another one than the next."""
-        return (await rates.flows(self._state, [other]))[0]
+        return (await rates.flows(self._state, [other])).left

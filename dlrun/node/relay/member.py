@@ -294,11 +294,11 @@ class Member:
             if state.demoted:
                 more["slow"] = self._demoted()
             elif slow:
-                node, why, part = slow
-                more["slow"] = [{"host": state.names[node], "why": why, "part": part}]
+                host = state.names[slow.node]
+                more["slow"] = [{"host": host, "why": slow.why, "part": slow.part}]
                 self.staging.notes.append(
                     "the slowest node was {} ({}, {:.0f} % of the time)".format(
-                        state.names[node], why, part * 100
+                        host, slow.why, slow.part * 100
                     )
                 )
             self.staging.progress.log("on {}".format(text.count(len(status.nodes), "node")))

@@ -145,8 +145,16 @@ def unpack_status(message: Message) -> Status:
     return found
 
 
-def slowest(reports: Dict[int, Report], sent_to: Dict[int, List[int]]) -> Optional[Tuple[int, str, float]]:
-    """(node, reason, part of the time) of the node that slowed down the others; None if there is none.
+class Slowest(NamedTuple):
+    """The node that slowed down the others, why, and in which part of the time."""
+
+    node: int
+    why: str
+    part: float
+
+
+def slowest(reports: Dict[int, Report], sent_to: Dict[int, List[int]]) -> Optional[Slowest]:
+    """The node that slowed down the others; None if there is none.
 
     Before a node with a slow disk the nodes wait to send, and after it they wait to receive. A slow link follows the last
     node that waits to send while the next one waits to receive.
@@ -157,11 +165,11 @@ def slowest(reports: Dict[int, Report], sent_to: Dict[int, List[int]]) -> Option
     if len(disks) > 1:
         middle, (most, node) = disks[(len(disks) - 1) // 2][0], disks[-1]
         if most > MIN_WAIT and most > 2 * middle:
-            return node, "its disk", most
+            return Slowest(node, "its disk", most)
     for node, report in sorted(reports.items(), reverse=True):
         after = [reports[k] for k in sent_to.get(node, []) if k in reports]
         if node > 0 and report.held > MIN_WAIT and any(r.starved > MIN_WAIT for r in after):
-            return after[0].node, "the network to it", report.held
+            return Slowest(after[0].node, "the network to it", report.held)
     return None
 
 

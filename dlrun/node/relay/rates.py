@@ -34,11 +34,18 @@ class _Flow(NamedTuple):
     arrived: float
 
 
-async def flows(state: RelayState, others: List[int]) -> Tuple[float, List[float]]:
-    """Send test data to nodes at the same time: bytes/s that leave this node, and that arrive at each; with the copy's.
+class Flows(NamedTuple):
+    """Bytes/s, with the copy's, that leave this node, and that arrive at each of the others.
 
     0 at a node that does not answer in time, and 0 that leave if none does.
     """
+
+    left: float
+    arrived: List[float]
+
+
+async def flows(state: RelayState, others: List[int]) -> Flows:
+    """Send test data to nodes at the same time."""
     began, before = time.monotonic(), _total(state, "sent")
     found = await _all(_flow(state, other) for other in others)
     # Read at the end of the test data, and compared over the same time: the copy sends in bursts.
@@ -46,9 +53,9 @@ async def flows(state: RelayState, others: List[int]) -> Tuple[float, List[float
     answered = [flow for flow in found if flow is not None]
     arrived = [0.0 if flow is None else flow.arrived for flow in found]
     if not answered:
-        return 0.0, arrived
+        return Flows(0.0, arrived)
     elapsed = max(flow.ended for flow in answered) - min(flow.began for flow in answered)
-    return copied + sum(flow.bytes for flow in answered) / elapsed, arrived
+    return Flows(copied + sum(flow.bytes for flow in answered) / elapsed, arrived)
 
 
 async def _all(parts: "Iterable[Awaitable[_Result]]") -> "List[_Result]":
@@ -177,8 +184,8 @@ async def _ask(state: RelayState, node: int, others: List[int]) -> List[float]:
 
 async def _each(state: RelayState, others: List[int]) -> List[float]:
     """The rates of the links to other nodes: what both ends can carry."""
-    left, arrived = await flows(state, others)
-    return [min(left, rate) for rate in arrived]
+    measured = await flows(state, others)
+    return [min(measured.left, rate) for rate in measured.arrived]
 
 
 async def answer(state: RelayState, link: links.Link) -> None:

@@ -27,7 +27,7 @@ def test_both_sources_of_the_memory_policy_agree():
 from dlrun.node.checks import placement_probe as probe
 by_call = probe.memory_policy()
 probe.GET_MEMPOLICY = {}
-print(by_call[0] != "unknown" and by_call == probe.memory_policy())
+print(by_call.name != "unknown" and by_call == probe.memory_policy())
 """
     for before in ((), ("numactl", "--membind=0"), ("numactl", "--preferred=0")):
         if before and not works("numactl"):

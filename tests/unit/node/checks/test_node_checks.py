@@ -9,7 +9,6 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 from dlrun.node.checks import node_checks
-from dlrun.node.checks.node_checks import choose
 
 HOSTS = ["n1", "n2", "n3", "n4"]
 
@@ -20,6 +19,12 @@ def report(**more) -> dict:
 
 def good() -> dict[str, dict]:
     return {host: report(clocks=dict.fromkeys([h for h in HOSTS if h != host], 0.01)) for host in HOSTS}
+
+
+def choose(hosts, reports, count):
+    """The chosen nodes, the bad ones and the remarks, as the program finds them."""
+    bad, remarks = node_checks.assess(hosts, reports)
+    return node_checks.choose(hosts, bad, remarks, count), bad, remarks
 
 
 def test_the_first_of_good_nodes_are_taken():
