@@ -61,10 +61,10 @@ def head(directory: Path, timeout: float) -> Repository | None:
     if top is None:
         return None
     try:
-        commit = _git(top, timeout, "rev-parse", "--quiet", "--verify", "HEAD", none=True).strip()
-        branch = _git(top, timeout, "symbolic-ref", "--quiet", "--short", "HEAD", none=True).strip()
+        commit = _git(top, "rev-parse", "--quiet", "--verify", "HEAD", timeout=timeout, none=True).strip()
+        branch = _git(top, "symbolic-ref", "--quiet", "--short", "HEAD", timeout=timeout, none=True).strip()
         keys = r"^(remote\..*\.url|branch\..*\.remote)$"
-        named = _git(top, timeout, "config", "--get-regexp", keys, none=True)
+        named = _git(top, "config", "--get-regexp", keys, timeout=timeout, none=True)
     except (DlrunError, ValueError):
         return None
     return Repository(root=top, commit=commit or None, branch=branch or None, remote=_remote(named, branch))
@@ -74,18 +74,18 @@ def with_files(found: Repository, timeout: float) -> Repository:
     """A working tree with its files, as far as git lists them within so many seconds."""
     end = time.monotonic() + timeout
 
-    def ask(place: Path, *words: str) -> list[str]:
-        return [name for name in _git(place, end - time.monotonic(), *words).split("\0") if name]
+    def ask(*words: str, at: Path = found.root) -> list[str]:
+        return [name for name in _git(at, *words, timeout=end - time.monotonic()).split("\0") if name]
 
     try:
-        tracked = ask(found.root, "ls-files", "-z", "--cached", "--recurse-submodules")
+        tracked = ask("ls-files", "-z", "--cached", "--recurse-submodules")
         # With submodules a file may be named twice.
         found = replace(found, tracked=tuple(dict.fromkeys(tracked)))
         # It looks at each file, and is slow where that is.
-        status = ask(found.root, "status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames")
+        status = ask("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames")
         changed, untracked, submodules = _parsed(status)
         for name in submodules:  # `git status` counts their new files and does not name them
-            others = ask(found.root / name, "ls-files", "-z", "--others", "--exclude-standard")
+            others = ask("ls-files", "-z", "--others", "--exclude-standard", at=found.root / name)
             untracked += [f"{name}/{other}" for other in others]
     except (DlrunError, ValueError):
         return found
@@ -95,7 +95,7 @@ def with_files(found: Repository, timeout: float) -> Repository:
 def fault(directory: Path, timeout: float) -> str:
     """Why git does not list the files of a working tree, in its own words; empty if it does."""
     try:
-        _git(directory, timeout, "status", "--porcelain=v2", "--untracked-files=no")
+        _git(directory, "status", "--porcelain=v2", "--untracked-files=no", timeout=timeout)
     except DlrunError as error:
         return error.message
     except ValueError as error:
@@ -110,7 +110,9 @@ def difference(found: Repository, timeout: float) -> str:
         return ""
     options = ("--no-color", "--no-ext-diff", "--no-textconv", "--submodule=short")
     try:
-        text = _git(found.root, timeout, "--literal-pathspecs", "diff", *options, "HEAD", "--", *names)
+        text = _git(
+            found.root, "--literal-pathspecs", "diff", *options, "HEAD", "--", *names, timeout=timeout
+        )
     except DlrunError:
         return ""
     if len(text) > _LARGEST_DIFF:
@@ -127,7 +129,7 @@ def _shown(path: Path) -> bool:
         return True
 
 
-def _git(directory: Path, timeout: float, *words: str, none: bool = False) -> str:
+def _git(directory: Path, *words: str, timeout: float, none: bool = False) -> str:
     """The output of git; none: there may be no answer. Raises the errors of `run`, ValueError if git fails."""
     # No locks and no programs of the repository's own configuration; nothing of a git that runs this command as its hook.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
