@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from dlrun.why.context import progress
 from dlrun.why.known.form import Evidence
@@ -225,7 +226,7 @@ def explained(found: Evidence, lines: Sequence[str], wraps: Callable[[str], obje
     pattern = found.pattern
     message = _message(found.line, "")[:_MOST]
     first = at = index(found.line, lines)
-    while (before := _above(lines, at)[1]) is not None:
+    while (before := _above(lines, at).cause) is not None:
         at = before
     root = _message(lines[at], lines[at - 1])[:_MOST] if at < first else ""
     named = any(value in pattern.meaning(found.values) for value in found.values)
@@ -266,21 +267,28 @@ def _whole(message: str, after: Iterable[str], code: str = "") -> str:
     return message[:_MOST]
 
 
-def _above(lines: Sequence[str], at: int) -> tuple[str, int | None]:
-    """Where the exception in a line was raised, and the line of the one that it followed from; "" and None if unknown."""
+class _Raised(NamedTuple):
+    """Where an exception was raised, and the line of the one that it followed from; "" and None if unknown."""
+
+    place: str
+    cause: int | None = None
+
+
+def _above(lines: Sequence[str], at: int) -> _Raised:
+    """What stands above the exception in a line."""
     calls: list[tuple[str, str, str]] = []
     first = max(0, at - _MOST)
     for number in range(first, at)[::-1]:
         line = lines[number]
         if _START.search(line):
-            return _where(calls), _before(lines, first, number)
+            return _Raised(_where(calls), _before(lines, first, number))
         if call := _FRAME.search(line):
             path, of = call["path"] or call["box"], call["of"] or call["name"] or ""
             if not _WITHOUT_FILE.match(path):
                 calls.append((path, call["line"] or call["number"], of))
         elif exception(line, lines[number - 1]):
             break
-    return _where(calls), None
+    return _Raised(_where(calls))
 
 
 def _before(lines: Sequence[str], first: int, start: int) -> int | None:

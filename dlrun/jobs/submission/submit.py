@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlrun import backends
 from dlrun.errors import DlrunError, Interrupted, Invalid, OperationFailed
@@ -109,25 +109,25 @@ def submit(
             stored.close()  # `clean` sees the new directory now
             links.enter(jobs.home(), target, plan.name)
             store.enter(jobs.home(), plan)
-            job_id, cluster, printed = _hand_over(plan, target, environment, attached=attached)
+            accepted = _hand_over(plan, target, environment, attached=attached)
             entry |= {
-                "job_id": job_id,
-                "cluster": cluster or there,
+                "job_id": accepted.job_id,
+                "cluster": accepted.cluster or there,
                 "submitting": None,
                 "submitted": time.time(),
-                "remarks": printed,
+                "remarks": accepted.remarks,
             }
-            submitter.note(job_id)
+            submitter.note(accepted.job_id)
             job = _recorded(target, entry, plan, notice)
             if inputs is not None and inputs.spec.log_link is not None:
                 _link_log(job, inputs.spec.log_link, notice)
     if received.signal is not None:
         raise Interrupted(
-            f"interrupted; job {job_id} is submitted",
+            f"interrupted; job {accepted.job_id} is submitted",
             help=f"`dlrun cancel {shlex.quote(target.name)}` ends it",
             signal=received.signal,
         )
-    for line in printed:
+    for line in accepted.remarks:
         notice(f"{backends.scheduler(plan.scheduler).CLIENT}: {line}")
     _note_changes(target, entry, plan, notice)
     if removed:
@@ -213,13 +213,16 @@ def _cluster(plan: Plan, inputs: Inputs | None, notice: Callable[[str], None]) -
     return there
 
 
-def _hand_over(
-    plan: Plan, target: Path, environment: Mapping[str, str], *, attached: bool
-) -> tuple[str, str | None, list[str]]:
-    """Submit from the job directory, which is removed after a refusal.
+class _Accepted(NamedTuple):
+    """A job that the scheduler has; cluster: if the client reports it; remarks: what it printed besides."""
 
-    Returns (job id, cluster if the client reports it, what it printed besides); raises the error of the submission.
-    """
+    job_id: str
+    cluster: str | None
+    remarks: Sequence[str] = ()
+
+
+def _hand_over(plan: Plan, target: Path, environment: Mapping[str, str], *, attached: bool) -> _Accepted:
+    """Submit from the job directory, which is removed after a refusal; raises the error of the submission."""
     scheduler = backends.scheduler(plan.scheduler)
     fault: DlrunError
     try:
@@ -227,7 +230,7 @@ def _hand_over(
         if done.returncode == 0:
             job_id = scheduler.submitted(done.stdout)
             cluster = scheduler.cluster(done.stdout) or scheduler.cluster(job_id)
-            return job_id, cluster, remarks(scheduler, done)
+            return _Accepted(job_id, cluster, remarks(scheduler, done))
         fault = _refused(scheduler, done, plan)
         doubtful = bool(BUSY.search(done.stderr))
     except NotInstalled as error:
@@ -236,7 +239,7 @@ def _hand_over(
         fault, doubtful = error, True
     # A client that failed may have submitted nevertheless: a second submission would run the job twice.
     if doubtful and (found := _taken(plan, target, fault)):
-        return found, scheduler.cluster(found), []
+        return _Accepted(found, scheduler.cluster(found))
     # Certainly refused: the directory would be listed as a job.
     contents.remove_own(target)
     links.forget(jobs.home(), target)

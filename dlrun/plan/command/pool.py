@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from dlrun import backends
 from dlrun.launchers.protocol import Launcher, Step
@@ -166,7 +167,7 @@ def back_ends(spec: Spec, site: Site, ledger: Ledger) -> roles.BackEnds:
 
 def by_ssh(site: Site) -> bool:
     """Whether a point starts by a program on its node, as no command of the scheduler does it."""
-    return backends.scheduler(site.scheduler.type).MOST_NODES != 1 and not is_command(starting(site)[0])
+    return backends.scheduler(site.scheduler.type).MOST_NODES != 1 and not is_command(starting(site).start)
 
 
 def separated(spec: Spec, site: Site, binding: Binding, point: Layout, ledger: Ledger) -> Binding:
@@ -211,16 +212,23 @@ def plan(spec: Spec, site: Site) -> PoolPlan | None:
     )  # fmt: skip
 
 
-def starting(site: Site, component: str | None = None) -> tuple[tuple[Text, ...], tuple[str, ...]]:
-    """The arguments before a program that the job starts on one of its nodes, and the variables that they would read.
+class Starting(NamedTuple):
+    """How a program starts on a node of the job: the arguments before it, and the variables that they would read."""
+
+    start: tuple[Text, ...] = ()
+    unset: tuple[str, ...] = ()
+
+
+def starting(site: Site, component: str | None = None) -> Starting:
+    """How the job starts a program on one of its nodes.
 
     component: a mark for the part of the job that has the node, where it has several.
     """
     steps = backends.scheduler(site.scheduler.type).STEPS
     if steps is None:
-        return (), ()
+        return Starting()
     launcher = backends.launcher(steps)
-    return _start(launcher, site, component), launcher.UNSET
+    return Starting(_start(launcher, site, component), launcher.UNSET)
 
 
 def is_command(start: Sequence[Text]) -> bool:

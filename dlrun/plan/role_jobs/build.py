@@ -114,19 +114,20 @@ def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
     )
 
 
-def _starting(site: Site, component: str | None) -> tuple[tuple[Text, ...], tuple[str, ...]]:
-    """The arguments before a program that roles.py starts on a node, and the variables that they would read."""
-    start, unset = pool.starting(site, component)
-    if pool.is_command(start):
-        return start, unset
+def _starting(site: Site, component: str | None) -> pool.Starting:
+    """How roles.py starts a program on a node."""
+    of_job = pool.starting(site, component)
+    if pool.is_command(of_job.start):
+        return of_job
     host = Text.of(Shell("$DLRUN_FIRST_HOST"))
-    if start:  # a function of the library, which roles.py cannot call; the nodes are still idle
-        return (*pool.on_host(site), host), unset
+    if of_job.start:  # a function of the library, which roles.py cannot call; the nodes are still idle
+        return pool.Starting((*pool.on_host(site), host), of_job.unset)
     if supported.is_one_node(site):
-        return (), ()
+        return pool.Starting()
     # By ssh: a shell there reads the program, with its arguments.
     words = shlex.join(map(str, pool.on_host(site)))
-    return (*map(Text.of, ("bash", "-p", "-c", f'printf "%q " "$@" | {words} "$0" bash -p -s')), host), ()
+    shell = ("bash", "-p", "-c", f'printf "%q " "$@" | {words} "$0" bash -p -s')
+    return pool.Starting((*map(Text.of, shell), host))
 
 
 def _divide(
