@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dlrun.jobs.logs import files as log_files
 from dlrun.jobs.queue import status
@@ -221,30 +221,33 @@ def _used_its_walltime(plan: Mapping[str, Any], record: Mapping[str, object]) ->
     return isinstance(walltime, int) and ended - started >= walltime
 
 
-def _cause(
-    job: Job, one: JobStatus, run: Path, findings: Failures, record: Mapping[str, object]
-) -> tuple[str, str, str, Evidence | None]:
+class _Answer(NamedTuple):
+    """A cause, its meaning, the next step, and the line of a log that shows it."""
+
+    cause: str
+    means: str
+    step: str
+    evidence: Evidence | None = None
+
+
+def _cause(job: Job, one: JobStatus, run: Path, findings: Failures, record: Mapping[str, object]) -> _Answer:
     if one.reason == UNMET:
-        return (*DEPENDENCY, None)
+        return _Answer(*DEPENDENCY)
     if one.state is State.UNKNOWN and findings.first is None:
-        return (
-            "open",
-            f"it is not known whether it has ended: {one.reason}",
-            "`dlrun logs JOB` shows its logs",
-            None,
-        )
+        means = f"it is not known whether it has ended: {one.reason}"
+        return _Answer("open", means, "`dlrun logs JOB` shows its logs")
     if not one.state.final and one.state is not State.UNKNOWN:
-        return (*open_jobs.explained(job, one, run), None)
+        return _Answer(*open_jobs.explained(job, one, run))
     if one.state is State.COMPLETED:
-        return "none", "it ended without an error", "nothing needs to be done", None
+        return _Answer("none", "it ended without an error", "nothing needs to be done")
     first, found = findings.first, findings.evidence
     recorded = record.get("reason") if record.get("state") == "ended" else None
     for reason in (first.reason if first else None, recorded):
         if (noted := _noted(str(reason or ""))) is not None:
-            return (*noted, stacks.evidence(run) if noted[0] == "hang" else None)
+            return _Answer(*noted, stacks.evidence(run) if noted[0] == "hang" else None)
     # The job's own note is more precise than the scheduler's state, so it comes before this.
     if (ending := endings.recorded(job, one)) is not None:
-        return *ending, None
+        return _Answer(*ending)
     if one.state in BY_STATE:
         cause, means, step = BY_STATE[one.state]
         if one.state is State.NODE_FAILED and one.reason:  # also where only a shell was killed
@@ -253,16 +256,13 @@ def _cause(
             means += ", or its job script was killed: the scheduler records both in the same way"
         if one.reason == UNNAMED:
             means = "it was deleted, not with `dlrun cancel`: by whom (its user's own command, an administrator) is not recorded"
-        return cause, means, step, found if found and found.pattern.cause == cause else None
+        return _Answer(cause, means, step, found if found and found.pattern.cause == cause else None)
     if first and first.reason == "out of memory":
-        return (*BY_STATE[State.OUT_OF_MEMORY], None)
+        return _Answer(*BY_STATE[State.OUT_OF_MEMORY])
     # What ranks log after the job was asked to end follows from that, and from the end of the other ranks.
-    if (
-        recorded == ASKED[0]
-        and not first
-        and (not found or found.pattern.consequence or is_general(found.pattern))
-    ):
-        return *ASKED[1:], None
+    vague = not found or found.pattern.consequence or is_general(found.pattern)
+    if recorded == ASKED[0] and not first and vague:
+        return _Answer(*ASKED[1:])
     # What ends with the script says no more than that it was ended: Slurm calls the step cancelled or failed, as it happens.
     ended_along = first is None or (first.code == _TERMINATED and not first.reason)
     little = found and (found.pattern.consequence or found.pattern.cause == REPORTED.cause)
@@ -272,14 +272,14 @@ def _cause(
     if found and first and first.code in _NOT_RUN and found.pattern.cause == "file-missing":
         found = replace(found, pattern=COMMAND_MISSING)
     if first and not first.reason and (early := _left_early(first, findings)) is not None:
-        return *early, found
+        return _Answer(*early, found)
     if found and not first and record.get("exit_code") in _NOT_RUN and found.pattern.cause in _NO_PROGRAM:
         found = replace(found, pattern=LAUNCHER_MISSING)
     if found:
         pattern = found.pattern
         means, step = pattern.meaning(found.values), pattern.way_out(found.values)
-        return pattern.cause, *_who_is_missing(findings, means, step), found
-    return (*_by_code(one, run, first), None)
+        return _Answer(pattern.cause, *_who_is_missing(findings, means, step), found)
+    return _Answer(*_by_code(one, run, first))
 
 
 def _script_killed(one: JobStatus, record: Mapping[str, object]) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from dlrun.jobs.logs import files as log_files
 from dlrun.jobs.records.validation import run_state
@@ -28,6 +29,8 @@ from dlrun.why.passing_messages import COPYING
 from dlrun.why.patterns import REPORTED, is_general
 from dlrun.why.verdict import plain, verdict
 
+_Logs = Mapping[tuple[str | None, int], log_files.Log]
+"""The log of each process, by role and rank; role None: the job's."""
 TAIL = 256 * 1024
 """Bytes read at the end of the job's log, and of the logs of the first failed processes."""
 HEAD = 1000
@@ -127,19 +130,15 @@ def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -
     every = {(log.role, log.rank): log for log in log_files.find(run, "all") if _last_written(log) >= least}
     table = Table(own)
     first, evidence = _first(failed, every, table)
-    if (
-        evidence is not None
-        and evidence.pattern.cause == REPORTED.cause
-        and first is not None
-        and _by_signal(first)
-    ):
+    reported = evidence is not None and evidence.pattern.cause == REPORTED.cause
+    if reported and first is not None and _by_signal(first):
         evidence = None  # a signal ended it, and not what it printed before
     noted = {(note.role, note.rank) for note in failed}
     rest = sorted((log for key, log in every.items() if key not in noted), key=_last_written)
     if grade(evidence) > 1:
         evidence = _elsewhere(rest, table, first, evidence) or evidence
     if grade(evidence) > 1:
-        first, evidence = _above_the_ends(failed, every, table, (first, evidence))
+        first, evidence = _above_the_ends(failed, every, table, _Failure(first, evidence))
     # A rank's own log may only have the shell's word about it: `Killed`.
     only_ended = evidence is None or evidence.pattern.cause in ("killed", "terminated")
     if only_ended and (failed or evidence) and all(note.code in _ENDED_BY_OTHERS for note in failed):
@@ -158,11 +157,16 @@ def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -
     )
 
 
-def _first(
-    failed: Sequence[ProcessEnd], every: Mapping[tuple[str | None, int], log_files.Log], table: Table
-) -> tuple[ProcessEnd | None, Evidence | None]:
-    """The failure to begin with, and the line with its cause: the earliest that is not the consequence of another."""
-    best: tuple[int, ProcessEnd, Evidence | None] | None = None
+class _Failure(NamedTuple):
+    """A failed process, and the line with its cause."""
+
+    end: ProcessEnd | None = None
+    evidence: Evidence | None = None
+
+
+def _first(failed: Sequence[ProcessEnd], every: _Logs, table: Table) -> _Failure:
+    """The failure to begin with: the earliest that is not the consequence of another."""
+    best, least = _Failure(), 0
     for number, note in enumerate(failed[:MOST]):
         log = every.get((note.role, note.rank))
         found = _verdict(log, TAIL if number < FULL else SHORT, table) if log else None
@@ -170,10 +174,10 @@ def _first(
         # counts.
         worth = 0 if note.reason else grade(found) if found else _worth(note.code)
         if worth < 2:
-            return note, found
-        if best is None or worth < best[0]:
-            best = worth, note, found
-    return (best[1], best[2]) if best is not None else (None, None)
+            return _Failure(note, found)
+        if best.end is None or worth < least:
+            best, least = _Failure(note, found), worth
+    return best
 
 
 def _by_signal(end: ProcessEnd) -> bool:
@@ -241,18 +245,13 @@ def _verdict(log: log_files.Log, most: int, table: Table) -> Evidence | None:
     return verdict(tail(log, most), table, log.name) or own
 
 
-def _above_the_ends(
-    failed: Sequence[ProcessEnd],
-    every: Mapping[tuple[str | None, int], log_files.Log],
-    table: Table,
-    found: tuple[ProcessEnd | None, Evidence | None],
-) -> tuple[ProcessEnd | None, Evidence | None]:
-    """The failure and the cause, of logs that are longer than what was read of their ends; `found` if these have none."""
+def _above_the_ends(failed: Sequence[ProcessEnd], every: _Logs, table: Table, found: _Failure) -> _Failure:
+    """The failure, of logs that are longer than what was read of their ends; `found` if these have none."""
     for note in (*failed[:FULL], None):
         log = every.get((note.role, note.rank) if note is not None else (None, 0))
         above = verdict(_whole(log), table, log.name) if log is not None else None
-        if grade(above) < grade(found[1]):
-            found = note or found[0], above
+        if grade(above) < grade(found.evidence):
+            found = _Failure(note or found.end, above)
     return found
 
 
@@ -292,9 +291,7 @@ def _cancelled_step(log: log_files.Log | None, table: Table) -> Evidence | None:
     return found if found is not None and found.pattern.cause == "step-cancelled" else None
 
 
-def _heads(
-    every: Mapping[tuple[str | None, int], log_files.Log], evidence: Evidence
-) -> Iterator[tuple[str, Iterable[str]]]:
+def _heads(every: _Logs, evidence: Evidence) -> Iterator[tuple[str, Iterable[str]]]:
     """Name and first lines of the logs in which the set-up before an error may have failed: its own, and the job script's."""
     own = [log for log in every.values() if log.name == evidence.log and log.role is not None]
     for log in (*own, *(log for log in every.values() if log.role is None)):
@@ -306,7 +303,7 @@ def _heads(
 
 
 def _log_to_show(
-    every: Mapping[tuple[str | None, int], log_files.Log],
+    every: _Logs,
     rest: Sequence[log_files.Log],
     first: ProcessEnd | None,
     evidence: Evidence | None,
