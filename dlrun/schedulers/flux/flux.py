@@ -10,18 +10,17 @@ import re
 from collections.abc import Sequence
 
 from dlrun.errors import OperationFailed
-from dlrun.model.job import Ending, JobStatus
 from dlrun.model.text import Shell
 from dlrun.schedulers.flux.directives import PREFIX, array, directives
-from dlrun.schedulers.flux.ending import LOOK as LOOK_AT_END, parse_ending as ending_of
+from dlrun.schedulers.flux.ending import LOOK as LOOK_AT_END, parse_ending
 from dlrun.schedulers.flux.ids import ID, each, plain, recorded
 from dlrun.schedulers.flux.options import OPTIONS
-from dlrun.schedulers.flux.states import FORMAT, LOOK, parse
+from dlrun.schedulers.flux.states import FORMAT, LOOK, parse as parse_queue
 from dlrun.schedulers.protocol import Allocation, Probe
 from dlrun.schedulers.refusals import every_line_matches
 from dlrun.schedulers.taken import Taken
 
-__all__ = ["ID", "OPTIONS", "PREFIX", "array", "directives", "recorded"]
+__all__ = ["ID", "OPTIONS", "PREFIX", "array", "directives", "parse_ending", "parse_queue", "recorded"]
 
 NAME = "flux"
 CLIENT = "flux"
@@ -174,11 +173,6 @@ def queue(job_ids: Sequence[str]) -> Sequence[str]:
     return ("bash", "-c", LOOK, "flux", FORMAT, *each(job_ids))
 
 
-def parse_queue(stdout: str) -> Sequence[JobStatus]:
-    """The jobs in the output of `flux jobs`."""
-    return parse(stdout)
-
-
 def way_in(own: str, answering: str) -> Sequence[str]:
     """`flux proxy`, which runs $SHELL, to an instance below the one that answers, by ssh to the first node of the job around it.
 
@@ -191,11 +185,6 @@ def way_in(own: str, answering: str) -> Sequence[str]:
 def ending(job_id: str) -> Sequence[str]:
     """The job's event log, which only its user and the instance's owner may read, and the instance's."""
     return ("bash", "-c", LOOK_AT_END, "flux", job_id)
-
-
-def parse_ending(stdout: str) -> Ending | None:
-    """Who raised the exception that ended the job."""
-    return ending_of(stdout)
 
 
 def probe(asked: Probe) -> Sequence[str]:

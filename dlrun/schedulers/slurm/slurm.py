@@ -8,14 +8,13 @@ from typing import Literal
 
 from dlrun.model.text import Shell, Text
 from dlrun.schedulers.protocol import Allocation, Probe
-from dlrun.schedulers.queue_rules import QueueRules
 from dlrun.schedulers.refusals import every_line_matches, printed_id
 from dlrun.schedulers.slurm import accounting, components, granted
 from dlrun.schedulers.slurm.directives import PREFIX, array, directives
+from dlrun.schedulers.slurm.granted import partitions as parse_queue_rules, taken as parse_taken
 from dlrun.schedulers.slurm.options import OPTIONS
 from dlrun.schedulers.slurm.refusals import INVALID_ACCOUNT, REFUSALS
 from dlrun.schedulers.slurm.states import HISTORY_FIELDS, QUEUE_FIELDS, parse_history, parse_queue
-from dlrun.schedulers.taken import Taken
 
 __all__ = [
     "OPTIONS",
@@ -26,6 +25,8 @@ __all__ = [
     "directives",
     "parse_history",
     "parse_queue",
+    "parse_queue_rules",
+    "parse_taken",
 ]
 
 NAME = "slurm"
@@ -129,19 +130,9 @@ def taken(job_id: str) -> Sequence[str]:
     return ("scontrol", "show", "job", "--oneliner", job_id)
 
 
-def parse_taken(stdout: str) -> Taken | None:
-    """Partition, limit, number of nodes, account and QOS of the first job (of an array all tasks have the same)."""
-    return granted.taken(stdout)
-
-
 def queue_rules() -> Sequence[str]:
     """scontrol, with one partition a line."""
     return ("scontrol", "show", "partition", "--oneliner")
-
-
-def parse_queue_rules(stdout: str) -> list[QueueRules]:
-    """Limit, preemption and default of each partition."""
-    return granted.partitions(stdout)
 
 
 def queue(job_ids: Sequence[str]) -> Sequence[str]:
