@@ -27,7 +27,7 @@ NOISE = {
     "tracebacks": "".join(
         f"[rank{n % 512}]: {line}\n" for n in range(1600) for line in LOST.splitlines()
     ),
-    "bars": "".join(f"\rEpoch 1: {n % 100}%|{'#' * (n % 10)}| {n}/9000 [00:10<01:00, 3.1it/s]" for n in range(9000)) + "\n",
+    "bars": "".join(f"\rLoading: {n % 100}%|{'#' * (n % 10)}| {n}/9000 [00:10<01:00, 3.1it/s]" for n in range(9000)) + "\n",
     "frames": "".join(f"frame #{n % 40}: <unknown> + 0x{n:x} (0x7f{n:x} in /e/lib/libtorch.so)\n" for n in range(9000)),
 }  # fmt: skip
 NOISE = {

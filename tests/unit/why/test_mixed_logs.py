@@ -226,6 +226,64 @@ def test_an_error_before_more_steps_of_the_training_is_not_why_it_ended(cause, c
     assert all(verdict(f"start\n{old}{steps}".splitlines(), Table(), "x") is None for old in CAUGHT)
 
 
+PROGRESS = (
+    "Epoch: [0][{:5}/5005]\tTime  0.512 ( 0.61)\tData  0.01 ( 0.02)\tLoss 6.95e+00 (6.95e+00)\tAcc@1   0.39 (  0.20)",
+    "Train Epoch: 1 [{}/60000 (7%)]\tLoss: 0.301123",
+    "Train: 0 [{:5}/1251 (  4%)]  Loss: 6.94 (6.95)  Time: 0.51s, 500/s  LR: 1.0e-05  Data: 0.01",
+    "  7%|#         | {}/100 [00:07<01:40,  1.00s/it]",
+    "Epoch 0:   7%|#     | {}/100 [00:07<01:40,  1.00it/s, v_num=0, train_loss=2.11]",
+    "{:4}/1875 [>.............................] - ETA: 5:12 - loss: 2.3012 - accuracy: 0.1",
+    "{}/938 ━━━━━━━━━━━━━━━━━━━━ 12s 14ms/step - accuracy: 0.50 - loss: 1.23",
+    "2024-01-03 12:00:01 - mmengine - INFO - Epoch(train)  [1][{:4}/1000]  lr: 1.0e-03  eta: 1:00:00  time: 0.5  loss: 1.2",
+    "2022-01-03 12:00:01,123 - mmdet - INFO - Epoch [1][{}/7330]\tlr: 1.978e-03, eta: 1 day, loss: 1.2",
+    "2021-01-03 12:00:01 | INFO | train_inner | epoch 001:    {} / 5000 loss=9.1, ppl=500, lr=1e-5",
+    "Training epoch 0, iteration {}/99 | lr: 1e-06 | global_batch_size: 4 | reduced_train_loss: 11.2 | time in s: 5.1",
+    " [2024-01-03 12:00:01] iteration {:8}/  500000 | consumed samples: 25600 | elapsed time (ms): 612.1 | lm loss: 9.1E+00 |",
+    "[batch={}/100]:\n\t Train time/batch: 3\n\t Train loss/train/total: 12.1",
+    "Epoch {}/90 done in 31.2 s: train_loss=2.1 val_acc=0.71",
+    "epoch {} finished in 31.2 s",
+    "iteration {}: reward 12.1, kl 0.01",
+    "[step {}] tok/s 1200, mem 30 GB",
+)
+"""Steps and epochs in the forms of trainers: examples of PyTorch, timm, tqdm, Lightning, Keras, MMEngine, fairseq, NeMo,
+Megatron, Composer, and programs of their own."""
+
+
+@pytest.mark.parametrize("form", PROGRESS)
+def test_steps_of_any_form_are_known_after_an_error(form):
+    steps = "".join(f"{form.format(n)}\n" for n in range(7, 10))
+    table, wrong = Table(), []
+    for old, (cause, end) in itertools.product(CAUGHT, ENDS.items()):
+        found = verdict(f"start\n{old}{steps}{end}".splitlines(), table, "x")
+        wrong += [] if found and found.pattern.cause == cause else [(cause, found and found.line)]
+    assert wrong == []
+    assert all(verdict(f"start\n{old}{steps}".splitlines(), table, "x") is None for old in CAUGHT)
+
+
+@pytest.mark.parametrize("form", PROGRESS)
+def test_a_step_of_each_of_many_ranks_is_no_proof_that_the_program_continued(form):
+    same = "".join(f"{form.format(n)}\n" for n in (7, 8) * 4)
+    for cause in ("killed", "terminated", "collective-timeout"):
+        found = verdict(f"start\n{ROOTS['gpu-memory']}{same}{ENDS[cause]}".splitlines(), Table(), "x")
+        assert found is not None
+        assert found.pattern.cause == "gpu-memory"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "Loading checkpoint shards:  {0}0%|#    | {0}/9 [00:07<01:40,  1.00s/it]",
+        "[rank{0}] failed at step {0}: its peer is lost",
+        "Loading the checkpoint of step {0}",
+    ],
+)
+def test_what_other_ranks_print_after_an_error_is_no_step(other):
+    rest = "".join(f"{other.format(n)}\n" for n in range(1, 7))
+    found = verdict(f"start\n{ROOTS['gpu-memory']}{rest}{ENDS['killed']}".splitlines(), Table(), "x")
+    assert found is not None
+    assert found.pattern.cause == "gpu-memory"
+
+
 @pytest.mark.parametrize("cause", ["walltime", "memory", "segmentation-fault", "exception"])
 @pytest.mark.parametrize("count", [1, 2])
 def test_an_error_before_one_step_is_not_why_a_process_ended_that_ended_by_itself(cause, count):
