@@ -21,13 +21,19 @@ _KINDS = tuple(
             r" *\d{1,6}:(?: |$)",
             r"\[[^\]\s]{0,40}\d\](?:<std(?:err|out)>)?:?(?: |(?=\S)|$)",
             r"\[rank: \d+\](?: |$)",
+            r"<\d{1,3}>(?:1 (?=\d{4}-))?",
+            r" ?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d )?[\w.-]{1,60} (?:kernel|[\w./-]{1,40}\[\d+\]):(?: |$)",
+            r"[\w.-]{1,60} \S{1,40} \d+ \S+ -(?: |$)",
+            r"\d{1,3},\d+,\d+,[^;\s]*;",
+            r"(?:[a-z]{3,8} *:[a-z]{3,6} *: )?\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}\](?: |$)",
             r"\([^()]{0,60}\bpid=\d+[^()]{0,60}\)(?: |$)",
             r"(?:std(?:err|out):|\[std(?:err|out)\]|std(?:err|out) \|)(?: |$)",
             r"(?![\w.-]*(?:Error|Exception|Warning)\b)[a-z][\w.-]{0,60}\d[\w.-]{0,60}(?::| \|)(?: |$)",
         ),
     )
 )
-"""Beginnings of lines: times; numbers of srun; tags of mpirun, torchrun, Hydra, Lightning, Ray, accelerate, pdsh, Docker."""
+"""Beginnings of lines: times; numbers of srun; tags of mpirun, torchrun, Hydra, Lightning, Ray, accelerate, pdsh, Docker;
+what syslog, journald and the kernel put before a message (RFC 3164 and 5424, sd-daemon(3), `dmesg -T` and `-x`)."""
 _PROGRESS = re.compile(r"\d%\||\bit/s\b|^\W*$")
 """A part of a progress bar, whose parts share one line of the log, and an empty line."""
 _LEAST = 4

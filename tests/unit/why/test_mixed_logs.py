@@ -77,10 +77,19 @@ PREFIXES = (
     "stderr: ",
     "pod-3 | ",
     "12:00:01.123 [rank3] ",
+    "<3>",
+    "Jan  3 12:00:01 n12 python[4242]: ",
+    "<11>Jan 03 12:00:01 n12 kernel: ",
+    "2024-01-03T12:00:01.123456+01:00 n12 train[4242]: ",
+    "<14>1 2024-01-03T12:00:01.123Z n12 train 4242 - - ",
+    "3,812,81245361234,-;",
+    "[Wed Jan  3 12:00:01 2024] ",
+    "kern  :err   : [Wed Jan  3 12:00:01 2024] ",
     "\x1b[31m\x1b[1m",
     "\x00",
 )
-"""Of torchrun, mpirun, srun, pdsh, Hydra, collectors of logs, Horovod, Ray, Lightning, accelerate, Docker; colours, UTF-16."""
+"""Of torchrun, mpirun, srun, pdsh, Hydra, collectors of logs, Horovod, Ray, Lightning, accelerate, Docker, syslog, journald,
+the kernel; colours, UTF-16."""
 
 
 @pytest.mark.parametrize("cause", ROOTS)
