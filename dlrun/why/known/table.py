@@ -5,7 +5,6 @@ from __future__ import annotations
 from dlrun.why.known import (
     communication,
     compilers,
-    containers,
     devices,
     fabrics,
     files,
@@ -14,12 +13,14 @@ from dlrun.why.known import (
     mpi,
     process_groups,
     python,
+    ray,
     schedulers,
     services,
     slurm,
     training,
 )
 from dlrun.why.known.causes import CAUSES
+from dlrun.why.known.containers import apptainer, charliecloud, pyxis
 from dlrun.why.known.form import Pattern, Writer, patterns_of
 from dlrun.why.known.programs import (
     accelerators,
@@ -47,7 +48,9 @@ WRITERS: tuple[Writer, ...] = (
     *communication.WRITERS,
     *process_groups.WRITERS,
     *fabrics.WRITERS,
-    *containers.WRITERS,
+    *apptainer.WRITERS,
+    *pyxis.WRITERS,
+    *charliecloud.WRITERS,
     *engines.WRITERS,
     *slurm.WRITERS,
     *schedulers.WRITERS,
@@ -65,6 +68,7 @@ WRITERS: tuple[Writer, ...] = (
     *networks.WRITERS,
     *processes.WRITERS,
     *datasets.WRITERS,
+    *ray.WRITERS,
     *training.WRITERS,
     *frameworks.WRITERS,
     *services.WRITERS,
