@@ -80,10 +80,10 @@ _CALLER = re.compile(r", in \S+$")
 _MARKS = re.compile(r"^\W*[~^][\W]*$")
 """A line below source code that marks a part of it."""
 _ABOUT_AN_ERROR = re.compile(
-    r"^\W*$|^(?:\[\S+\]:?|\d+:)?\s|^#\s*include\b|^compilation terminated|\ufffd|\b(?:Current t|T)hread 0x"
+    r"^\W*$|^(?:\[\S+\]:?|\d+:)?\s|^#\s*include\b|^compilation terminated|\ufffd|\b(?:Current t|T)hread 0x|\bNVRM: "
     r"|(?i:error|fail|fatal|abort|exception|traceback|caught|killed|signal|unable|cannot|could not)"
 )
-"""Lines within a block of errors: empty, indented, or about an error."""
+"""Lines within a block of errors: empty, indented, about an error, or what the kernel reports of a GPU."""
 _FRAME = re.compile(
     r"\bframe #\d+|\[0x[0-9a-f]+\]$|^\W*[│╭╰]|^File \"|^ *\d* *\| |^In file included from\b|^\S+: In (?:\w+ )*function\b"
 )

@@ -200,6 +200,7 @@ WRITERS = (
                     "hipcc: not found",
                     "libdevice not found at",
                     "Couldn't invoke ptxas",
+                    "was searched in {} or PATH but a working version could not be found",
                     "ptxas too old",
                     "No PTX compilation provider is available",
                 ),

@@ -28,7 +28,7 @@ WRITERS = (
             Form(
                 cause="variable-not-set",
                 texts=(),
-                regex=rf"(?:line \d+|bash): (\w+): (?:{UNSET}|unbound variable)",
+                regex=rf"(?:line \d+|bash|^\S+: \d+|^\S+\.(?:ba|da|k|z)?sh(?:\[\d+\])?): (\w+): (?:{UNSET}|unbound variable|parameter not set)",
                 source="https://www.gnu.org/software/bash/manual/bash.html",
             ),
             Form(
@@ -365,7 +365,7 @@ WRITERS = (
             Form(
                 cause="file-missing",
                 texts=(),
-                regex=r"(?:AssertionError|ValueError|RuntimeError|OSError|\bException): (.*\b(?i:path|file|files|directory|folder|prefix|checkpoint|dataset)\b.*\b(?:does not exist|doesn't exist|do not exist|not found|(?:cannot|can't|could not) be found)\b.*)",
+                regex=r"(?:AssertionError|ValueError|RuntimeError|OSError|\bException): (.*\b(?!PATH\b)(?i:path|file|files|directory|folder|prefix|checkpoint|dataset)\b.*\b(?:does not exist|doesn't exist|do not exist|not found|(?:cannot|can't|could not) be found)\b.*)",
                 source="https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/datasets/indexed_dataset.py",
                 passing=True,
             ),

@@ -281,7 +281,7 @@ WRITERS = (
             Form(
                 cause="mpi-ended",
                 texts=(
-                    "= BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+                    "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
                     "Fatal error in PMPI_",
                     "Fatal error in MPI_",
                     "Fatal error in internal_",

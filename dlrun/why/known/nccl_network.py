@@ -26,6 +26,14 @@ FORMS = (
         next="load the module that has the plugin (`environment.modules`; for AWS Libfabric aws-ofi-nccl), mount it into the container, or unset `NCCL_NET`",
     ),
     Form(
+        cause="library-version",
+        texts=("NET/OFI Couldn't set {1}. RC: -92", "NET/OFI {} failed: Protocol not available"),
+        source="https://github.com/aws/aws-ofi-nccl/issues/241",
+        means="NCCL's plugin for libfabric was built with a newer libfabric than the job loads",
+        check="`fi_info --version` in the job, and `ldd` of `libnccl-net.so`",
+        next="put the libfabric that the plugin was built with first in `LD_LIBRARY_PATH` (in the image, too), or rebuild the plugin",
+    ),
+    Form(
         cause="fabric-provider",
         texts=(
             "NET/OFI OFI fi_getinfo() call failed",

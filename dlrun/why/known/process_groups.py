@@ -90,7 +90,7 @@ WRITERS = (
             Form(
                 cause="collective-mismatch",
                 texts=(
-                    "appears not to match sizes of the same param in process {}",
+                    "appears not to match {} of the same param in process {}",
                     "Params and parameter shapes mismatch between ranks",
                     "Tensors must be contiguous and have the same size across ranks",
                     "All tensor operands to scatter/gather must have the same size",

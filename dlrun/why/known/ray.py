@@ -135,6 +135,14 @@ WRITERS = (
                 passing=True,
             ),
             Form(
+                cause="fabric-interface",
+                texts=("Couldn't find a valid local IP address",),
+                source="https://github.com/ray-project/ray/issues/11295",
+                means="Ray found no address of the node among its interfaces that the head node can reach",
+                next="give `ray start` the address of the fabric's interface (`--node-ip-address`), the same kind on all nodes",
+                anywhere=True,
+            ),
+            Form(
                 cause="peer-lost",
                 texts=(
                     "Some Ray subprocesses exited unexpectedly",

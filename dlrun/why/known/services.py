@@ -214,7 +214,7 @@ WRITERS = (
             Form(
                 cause="tracking",
                 texts=(),
-                regex=r"wandb: ERROR (.+)",
+                regex=r"wandb: ERROR (?!Run \S+ errored:|Detected \d+ failed runs)(.+)",
                 source="https://docs.wandb.ai/",
                 consequence=True,
             ),

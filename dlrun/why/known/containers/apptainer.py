@@ -11,7 +11,7 @@ WRITERS = (
     Writer(
         name="Apptainer and Singularity",
         source=_APPTAINER,
-        line=r"^\W*(?:\[\S+\]:? ?|\S+: )?(?:FATAL:  +|ERROR  : )",
+        line=r"^\W*(?:\[\S+\]:? ?|\S+: )?(?:FATAL:  +|ERROR  : |(?:FATAL|ERROR) +\[U=\d+,P=\d+\] )",
         forms=(
             Form(
                 cause="build-mismatch",
@@ -55,6 +55,13 @@ WRITERS = (
                 texts=("disk quota exceeded",),
                 source=_APPTAINER,
                 next="point `APPTAINER_CACHEDIR` and `APPTAINER_TMPDIR` to another file system: the default is below the home directory",
+            ),
+            Form(
+                cause="too-many-threads",
+                texts=("FATAL ERROR:Failed to create thread", "FATAL ERROR: Failed to create thread"),
+                source="https://github.com/plougher/squashfs-tools/blob/master/squashfs-tools/mksquashfs.c",
+                means="`mksquashfs`, which writes the image, may not start a thread for each core of the node",
+                next="convert the image once on a node where you may (`environment.container.image` with a `.sif` file), or with fewer threads: `mksquashfs procs` in apptainer.conf",
             ),
             Form(
                 cause="container-image",

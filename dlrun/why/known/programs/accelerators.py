@@ -34,6 +34,16 @@ WRITERS = (
                 anywhere=True,
             ),
             Form(
+                cause="communication",
+                texts=("HCCL error in: {1}",),
+                source="https://github.com/hiyouga/LlamaFactory/issues/3839",
+                means="HCCL, by which Ascend's devices communicate, reported an error; the lines below it may have the reason",
+                check="`npu-smi info` on each node, and the files below `ASCEND_PROCESS_LOG_PATH`",
+                next="see which rank reported it first, and whether its device works; all nodes need the same CANN and driver",
+                consequence=True,
+                anywhere=True,
+            ),
+            Form(
                 cause="gpu-memory",
                 texts=("EL0004: Failed to allocate memory",),
                 regex=r"(?:\|CCL_ERROR\||oneCCL: ).*(?:ZE|UR)_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
@@ -42,7 +52,11 @@ WRITERS = (
             ),
             Form(
                 cause="device-assert",
-                texts=("there is an exception of aivec error", "there is an exception of aicore error"),
+                texts=(
+                    "there is an exception of aivec error",
+                    "there is an exception of aicore error",
+                    "Reason: Aicore kernel execution failed",
+                ),
                 source="https://github.com/Ascend/pytorch",
                 next="run once with `environment.variables: {ASCEND_LAUNCH_BLOCKING: 1}` to see the line",
                 anywhere=True,

@@ -38,6 +38,15 @@ WRITERS = (
                 passing=True,
             ),
             Form(
+                cause="scheduler",
+                texts=("Unable to initialize environment because of error: {1}",),
+                source="https://github.com/jgurtowski/ectools/issues/6",
+                means="a client of Grid Engine does not find its master: {1}",
+                check="`echo $SGE_ROOT $SGE_CELL` and `qhost` on the node",
+                next="load the settings of Grid Engine there (`source $SGE_ROOT/default/common/settings.sh`), or submit on a login node",
+                passing=True,
+            ),
+            Form(
                 cause="launcher",
                 texts=("unsatisfiable request",),
                 source="https://flux-framework.readthedocs.io/projects/flux-rfc/en/latest/spec_21.html",

@@ -1,4 +1,4 @@
-"""Errors of other programs that start containers (Podman, Docker), and of DGL."""
+"""Errors of other programs that start containers (Podman, Docker), of TensorRT-LLM and DGL."""
 
 from __future__ import annotations
 
@@ -129,6 +129,19 @@ WRITERS = (
                 regex=r"^Error: (.+): OCI runtime (?:\w+ )*error$",
                 source="https://github.com/containers/crun",
                 consequence=True,
+            ),
+        ),
+    ),
+    Writer(
+        name="TensorRT-LLM",
+        source="https://github.com/NVIDIA/TensorRT-LLM",
+        forms=(
+            Form(
+                cause="ranks",
+                texts=(),
+                regex=r"Assertion failed: (.*\b(?:GPUs|MPI|[Ww]orld|ranks)\b.*(?:\b[TPCED]P\b|[Pp]arallel).*)",
+                source="https://github.com/triton-inference-server/tensorrtllm_backend/issues/283",
+                passing=True,
             ),
         ),
     ),

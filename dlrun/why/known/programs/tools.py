@@ -76,6 +76,15 @@ WRITERS = (
                 passing=True,
             ),
             Form(
+                cause="configuration",
+                texts=(),
+                regex=r"^((?:mismatched|extraneous) input '.*|no viable alternative at input '.*|missing \S+ at '.*|token recognition error at: .*)$",
+                source="https://hydra.cc/docs/advanced/override_grammar/basic/",
+                means="an override on the command line is not of Hydra's grammar: {1}",
+                next="quote values with `=`, commas, brackets or spaces, once for Hydra and once for the shell: `'key=\"a=b\"'`",
+                passing=True,
+            ),
+            Form(
                 cause="killed",
                 texts=("distributed.scheduler.KilledWorker: {1}",),
                 source="https://distributed.dask.org/en/stable/killed.html",

@@ -11,6 +11,21 @@ WRITERS = (
         source="https://lightning.ai/docs/pytorch/stable/",
         forms=(
             Form(
+                cause="rendezvous",
+                texts=("ValueError: host not found: {1}",),
+                source="https://github.com/pytorch/elastic/issues/113",
+                means="a rank does not know the name of the node by which the ranks find one another (`MASTER_ADDR`): {1}",
+                check="`getent hosts NAME` on each node",
+                next="give `MASTER_ADDR` a name or an address that all nodes of the job know; dlrun sets DLRUN_MASTER_ADDR so",
+            ),
+            Form(
+                cause="rendezvous",
+                texts=("Read data from KVStore server failed", "Put data to KVStore server failed"),
+                source="https://github.com/horovod/horovod/issues/2097",
+                means="a task of Horovod did not find the server by which its ranks find one another, on the node that started them",
+                next="let dlrun start the ranks (`framework: horovod`); else see whether that program still ran, and whether the nodes reach that address and port",
+            ),
+            Form(
                 cause="configuration",
                 texts=(
                     "requires an optimizer",
