@@ -7,6 +7,7 @@ from dlrun.why.known.form import Form, Writer
 _HUB = "https://github.com/huggingface/huggingface_hub/blob/main/src/huggingface_hub/"
 
 # ruff: noqa: E501 - a table
+_NEAR = r"(?:localhost\b|127\.|10\.\d|172\.(?:1[6-9]|2\d|3[01])\.|192\.168\.|[A-Za-z][\w-]*(?=[':]))"  # a host of the cluster: a name without a domain, or an address of RFC 1918
 WRITERS = (
     Writer(
         name="Hugging Face",
@@ -310,7 +311,7 @@ WRITERS = (
             Form(
                 cause="no-network",
                 texts=(),
-                regex=r"Max retries exceeded with url.*Connection refused|openai\.APIConnectionError: (.+)",
+                regex=rf"Max retries exceeded with url.*Connection refused|openai\.APIConnectionError: (.+)|(?:Pool\(host='|Cannot connect to host |\bconnecting to ){_NEAR}|urlopen error \[Errno 111\]",
                 source="https://docs.python-requests.org/en/latest/api/#exceptions",
                 means="a server that the program calls does not run at this address, or not yet",
                 check="`curl` of the address on the node that called it",
@@ -388,6 +389,7 @@ WRITERS = (
                     "fatal: unable to access '{1}'",
                     "Connection to {1} timed out. (connect timeout=",
                     "Network is unreachable",
+                    "Cannot connect to host {1}:443",
                     "Network connectivity is disabled, but the requested data wasn't found in the cache",
                 ),
                 source="https://docs.python-requests.org/en/latest/api/#exceptions",

@@ -120,6 +120,27 @@ def test_a_package_to_install_is_missing_unless_the_error_is_about_one_that_is_t
     assert asked(tmp_path, {0: f"ImportError: {message}\n"}, [0]).cause == cause
 
 
+@pytest.mark.parametrize(
+    ("message", "local"),
+    [
+        ("redis.exceptions.ConnectionError: Error -2 connecting to n12:6379. Name or service not known.", True),
+        ("urllib.error.URLError: <urlopen error [Errno 111] Connection refused>", True),
+        ("requests.exceptions.ConnectTimeout: HTTPConnectionPool(host='10.12.0.4', port=50): Max retries exceeded", True),
+        ("requests.exceptions.ConnectionError: HTTPConnectionPool(host='n3', port=50): Failed to resolve 'n3'", True),
+        ("aiohttp.client_exceptions.ClientConnectorError: Cannot connect to host localhost:30000 ssl:default", True),
+        ("urllib.error.URLError: <urlopen error [Errno -2] Name or service not known>", False),
+        ("requests.ConnectionError: HTTPSConnectionPool(host='a.example.org', port=4): Max retries exceeded with url: /x", False),
+        ("aiohttp.client_exceptions.ClientConnectorError: Cannot connect to host a.example.org:443 ssl:default", False),
+    ],
+)  # fmt: skip
+def test_a_server_of_the_cluster_that_does_not_answer_is_not_the_internet(message, local, tmp_path):
+    log = f'Traceback (most recent call last):\n  File "/w/client.py", line 9, in call\n    post(x)\n{message}\n'
+    found = asked(tmp_path, {0: log}, [0])
+    assert found.cause == "no-network"
+    assert ("a server that the program calls" in found.means) == local, found.means
+    assert ("HF_HUB_OFFLINE" in found.next) != local
+
+
 RULE = "-" * 74
 WARNED = f"""{RULE}
 By default, for Open MPI 4.0 and later, infiniband ports on a device

@@ -66,7 +66,10 @@ WRITERS = (
             ),
             Form(
                 cause="ranks",
-                texts=("No available node types can fulfill resource request {1}",),
+                texts=(
+                    "No available node types can fulfill resource request {1}",
+                    "Placement group creation timed out. {}resources requested by the placement group: {1}",
+                ),
                 source="https://github.com/ray-project/ray/blob/master/python/ray/autoscaler/",
                 means="no node of Ray has what a task asks for: {1}",
                 next="see whether every node joined Ray (`dlrun logs JOB --rank all`), and compare the task's `num_gpus` and `num_cpus` with `dlrun plan`",

@@ -19,6 +19,14 @@ WRITERS = (
                 next="give `MASTER_ADDR` a name or an address that all nodes of the job know; dlrun sets DLRUN_MASTER_ADDR so",
             ),
             Form(
+                cause="collective-mismatch",
+                texts=("EOFError: Ran out of input", "UnpicklingError: {1}"),
+                source="https://github.com/Lightning-AI/pytorch-lightning/issues/19932",
+                stack=r"torch/distributed/distributed_c10d\.py|, in _tensor_to_object",
+                means="the ranks were in different collective operations as they exchanged an object: what came was none",
+                next="let all ranks take the same branches; state that one rank alone restores or computes (a checkpoint's callback, a score) must be the same in all",
+            ),
+            Form(
                 cause="rendezvous",
                 texts=("Read data from KVStore server failed", "Put data to KVStore server failed"),
                 source="https://github.com/horovod/horovod/issues/2097",
