@@ -1,12 +1,12 @@
-"""Run blocking work beside an asyncio loop, in a thread that ends with the work.
+"""Run blocking work in threads that end with the work: beside an asyncio loop, or several side by side.
 
-Not the loop's executor: its idle threads would still exist when the process forks its workers, and a lock that one of
+Not an executor, like the loop's: its idle threads would still exist when the process forks its workers, and a lock that one of
 them holds at that moment stays locked in the child.
 """
 
 import asyncio
 import threading
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, List, TypeVar
 
 Result = TypeVar("Result")
 
@@ -40,3 +40,29 @@ async def in_thread(work: Callable[[], Result]) -> Result:
         # The thread has returned its result and is about to end; a cancelled wait does not block the loop for longer.
         thread.join(1.0)
     return found
+
+
+def side_by_side(work: Callable[[Any], Any], items: List[Any], count: int) -> List[Any]:
+    """The results of some work for each item, by up to `count` threads; raises the first exception when all have ended."""
+    results, faults = [None] * len(items), []  # type: List[Any], List[BaseException]
+    turn, lock = iter(range(len(items))), threading.Lock()
+
+    def run() -> None:
+        while not faults:
+            with lock:
+                number = next(turn, None)
+            if number is None:
+                return
+            try:
+                results[number] = work(items[number])
+            except BaseException as fault:  # noqa: BLE001 - raised where it is waited for
+                faults.append(fault)
+
+    threads = [threading.Thread(target=run, daemon=True) for _ in range(min(count, len(items)))]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    if faults:
+        raise faults[0]
+    return results

@@ -3,9 +3,11 @@
 import binascii
 import email.utils
 import re
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Generator, List, NamedTuple, Optional, Tuple
 
 UNKNOWN = -1  # size of a file whose server sends none
+Pieces = Generator[Tuple[int, bytes], None, None]
+"""Data of a file, each with its offset."""
 
 
 class WebFile(NamedTuple):
@@ -40,9 +42,12 @@ def content_range(answer: Any) -> Optional[Tuple[int, int, int]]:
         return None
     first, last = int(match.group(1)), int(match.group(2))
     size = UNKNOWN if match.group(3) == "*" else int(match.group(3))
-    return (
-        (first, last, size) if first <= last and (size == UNKNOWN or last == size - 1 or first == 0) else None
-    )
+    return (first, last, size) if first <= last and (size == UNKNOWN or last < size) else None
+
+
+def validator(file: WebFile) -> str:
+    """What proves that two answers are of equal bytes: a strong ETag (RFC 9110, If-Range), else the time; or empty."""
+    return file.etag if file.etag and not file.etag.startswith("W/") else file.modified
 
 
 def hashes_of(answer: Any) -> Dict[str, bytes]:

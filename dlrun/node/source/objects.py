@@ -1,4 +1,4 @@
-"""The objects of an S3 source as its clients list them, and the commands that fetch some of them.
+"""The objects of an S3 source as its clients list them.
 
 An object is unchanged if its ETag, time and size are: every upload gives it another time, and other content another ETag.
 """
@@ -6,13 +6,9 @@ An object is unchanged if its ETag, time and size are: every upload gives it ano
 import hashlib
 import json
 import re
-import shlex
-from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterable, List, NamedTuple
 
 STATE = 16  # hexadecimal digits of an object's state in a manifest
-MAX_ARGUMENTS = (
-    60_000  # bytes of keys on a command line: Linux allows 128 KiB for each argument, and 2 MiB for all
-)
 _LINES = {
     "s5cmd": re.compile(r"(?P<time>\S+ \S+) +(?P<etag>\S+) +(?P<size>[0-9]{1,18}) +(?P<key>.+)"),
     # The time may be that of the file that was uploaded, which another upload can have as well.
@@ -63,21 +59,3 @@ def states(objects: Iterable[Object]) -> Dict[bytes, str]:
             return {}
         found[one.key.encode("utf-8", "surrogateescape")] = state
     return found
-
-
-def fetching(client: str, place: str, to: str, keys: List[str]) -> Optional[Tuple[List[str], str]]:
-    """(arguments, standard input) of a client that fetches these keys below `place` to a directory; None if it cannot."""
-    if client == "s5cmd":
-        lines = [
-            "cp --raw {} {}\n".format(
-                shlex.quote("s3://{}/{}".format(place, key)), shlex.quote(to + "/" + key)
-            )
-            for key in keys
-        ]
-        return ["--log", "error", "run"], "".join(lines)
-    if client == "aws" and sum(map(len, keys)) + 20 * len(keys) < MAX_ARGUMENTS:
-        words = ["s3", "sync", "--only-show-errors", "s3://" + place, to, "--exclude", "*"]
-        for key in keys:
-            words += ["--include", re.sub(r"([*?\[])", r"[\1]", key)]
-        return words, ""
-    return None

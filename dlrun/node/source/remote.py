@@ -4,6 +4,7 @@ The first node lists the source, and downloads it to node-local storage unless a
 the download is then the source of the copy. Modes are 0644 and 0755: web servers and S3 store none.
 """
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -16,16 +17,17 @@ import tempfile
 import time
 import urllib.parse
 import urllib.request
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..common import text
 from ..common.errors import NoSpace, SourceFault
 from ..common.system import die_with_parent
-from . import objects, stream as streams
-from .answers import WebFile, differs
+from . import fetching, keys, objects, stream as streams
+from .answers import UNKNOWN, Pieces, WebFile, differs
+from .large import LargeObjects
 from .objects import Object
 from .selection import Access, scheme
-from .web import CONNECT_SECONDS, FIRST_ATTEMPTS, READ_SIZE, Log, Pieces, WebSource, file_name, shown
+from .web import CONNECT_SECONDS, FIRST_ATTEMPTS, READ_SIZE, Log, WebSource, file_name, shown
 
 SILENCE = 10  # seconds without output of a client that lists a source, after which that is said
 
@@ -33,8 +35,8 @@ SILENCE = 10  # seconds without output of a client that lists a source, after wh
 class Client(NamedTuple):
     """An S3 client, with its arguments to list and to copy.
 
-    resumes: a killed copy can be continued, since files get their final name or time only when complete. one, content: to
-    list one object, and to write it to the standard output.
+    resumes: a killed copy can be continued, since files get their final name or time only when complete. one, content, sign:
+    to list one object, to write it to the standard output, and to write its URL, which is valid for an hour.
     """
 
     name: str
@@ -43,17 +45,21 @@ class Client(NamedTuple):
     resumes: bool
     one: List[str]
     content: List[str]
+    sign: List[str]
 
 
 _AWS = ["s3api", "list-objects-v2", "--output", "json", "--query", "Contents[].[Key,Size,ETag,LastModified]",
         "--bucket", "{bucket}", "--prefix"]  # fmt: skip
 CLIENTS = (
     Client("s5cmd", ["ls", "--etag", "s3://{place}/*"], ["--log", "error", "sync", "s3://{place}/*", "{to}/"], False,
-           one=["ls", "--etag", "s3://{place}"], content=["--log", "error", "cat", "--raw", "s3://{place}"]),
+           one=["ls", "--etag", "s3://{place}"], content=["--log", "error", "cat", "--raw", "s3://{place}"],
+           sign=["presign", "--expire", "1h", "s3://{place}"]),
     Client("rclone", ["lsl", "dlrun:{place}"], ["sync", "--quiet", "dlrun:{place}", "{to}"], True,
-           one=["lsl", "dlrun:{place}"], content=["cat", "--quiet", "dlrun:{place}"]),
+           one=["lsl", "dlrun:{place}"], content=["cat", "--quiet", "dlrun:{place}"],
+           sign=["link", "--quiet", "--expire", "1h", "dlrun:{place}"]),
     Client("aws", [*_AWS, "{prefix}"], ["s3", "sync", "--delete", "--only-show-errors", "s3://{place}", "{to}"], True,
-           one=[*_AWS, "{key}"], content=["s3", "cp", "--only-show-errors", "s3://{place}", "-"]),
+           one=[*_AWS, "{key}"], content=["s3", "cp", "--only-show-errors", "s3://{place}", "-"],
+           sign=["s3", "presign", "--expires-in", "3600", "s3://{place}"]),
 )  # fmt: skip
 """The clients, the fastest first (options from s5cmd(1), rclone.org/s3 and the AWS CLI's reference).
 
@@ -106,34 +112,10 @@ def list_source(url: str, access: Access, log: Log, single: bool = False) -> Sou
         message = "`{}` has no objects".format(url)
         what = "the key of one object, an archive" if single else "a prefix, which is read as a directory"
         raise SourceFault(message, "name " + what)
-    _check_keys(url, [one.key for one in found])
+    keys.check(url, [one.key for one in found])
     lines = ["{} {} {} {}".format(one.time, one.etag, one.size, one.key) for one in found]
     size = sum(one.size for one in found)
     return SourceListing(_identity(lines), size, client.name, client.resumes, objects=tuple(found))
-
-
-def _check_keys(url: str, keys: List[str]) -> None:
-    """Raise SourceFault for keys that cannot be paths of files: clients skip them, write elsewhere, or do not name them."""
-    known = set(keys)
-    for key in keys:
-        parts, why = (key[:-1] if key.endswith("/") else key).split("/"), ""
-        if ".." in parts or "." in parts:
-            why = "has a part `{}`".format(".." if ".." in parts else ".")
-        elif "" in parts and key:
-            why = (
-                "has two slashes side by side"
-                if "//" in key.strip("/")
-                else "begins or ends with several slashes"
-            )
-        else:
-            above = next((k for k in ("/".join(parts[:n]) for n in range(1, len(parts))) if k in known), None)
-            if above is not None:
-                why = "lies below the object `{}`, and a file cannot be a directory, too".format(above)
-        if why:
-            raise SourceFault(
-                "the object `{}` of `{}` cannot be a file: its key {}".format(key, url, why),
-                "rename it, or stage prefixes without it",
-            )
 
 
 def _reach_endpoint(url: str, log: Log) -> None:
@@ -187,18 +169,39 @@ def _identity(lines: List[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def download(url: str, to: str, access: Access, log: Log, listed: Optional[SourceListing] = None) -> None:
+def download(
+    url: str, to: str, parts: str, access: Access, log: Log, listed: Optional[SourceListing] = None
+) -> None:
     """Download a source, or its missing files, to a directory; raises SourceFault if that fails, or for another file than
-    the one that was listed.
+    the one that was listed. parts: a directory for files of which a part is there.
     """
     if scheme(url) != "s3":
+        file = listed.file if listed else None
         web = WebSource(url, access, log)
-        found = web.download(os.path.join(to, file_name(url)))
-        if listed is not None and listed.file is not None and differs(listed.file, found):
-            raise changed(url)
+        fetching.fetch_file(web, file or WebFile("", "", UNKNOWN), parts, os.path.join(to, file_name(url)))
         return
-    client = _client(url)
-    _run_client(client, client.copy, url, _bucket_path(url), to)
+    found = listed.objects if listed else ()
+    client, place = _client(url), _bucket_path(url)
+    with contextlib.closing(_large(client, url, found, parts, log)) as large:
+        large.fetch()
+        rest = [one.key for one in found if one.key not in large.keys]
+        if not large.keys:
+            _run_client(client, client.copy, url, place, to)
+        elif rest:
+            words, given = keys.without(
+                client.name, client.copy, place, to=to, keys=sorted(large.keys), rest=rest
+            )
+            _run_client(client, words, url, place, to, given=given)
+        large.link(to)
+
+
+def _large(client: Client, url: str, found: Sequence[Object], parts: str, log: Log) -> LargeObjects:
+    """The large objects that are not left to the client."""
+
+    def sign(one: Object) -> str:
+        return _run_client(client, client.sign, url, _bucket_path(url) + "/" + one.key).strip()
+
+    return LargeObjects(url, keys.large(client.name, found), sign, parts, log)
 
 
 def stream(url: str, access: Access, log: Log, listed: SourceListing) -> streams.Stream:
@@ -240,20 +243,18 @@ def _object(url: str, size: int) -> Pieces:
         )
 
 
-def fetch(url: str, to: str, wanted: List[Object]) -> bool:
+def fetch(url: str, to: str, parts: str, wanted: List[Object], log: Log) -> bool:
     """Fetch some objects to an empty directory; False if the client cannot; raises SourceFault if it fails."""
     client, place = _client(url), _bucket_path(url)
-    command = objects.fetching(client.name, place, to, [one.key for one in wanted])
-    if command is None:
-        return False
-    _run_client(
-        client,
-        [word.replace("{", "{{").replace("}", "}}") for word in command[0]],
-        url,
-        place,
-        to,
-        given=command[1],
-    )
+    with contextlib.closing(_large(client, url, wanted, parts, log)) as large:
+        rest = [one.key for one in wanted if one.key not in large.keys]
+        command = keys.fetching(client.name, place, to, rest)
+        if command is None:
+            return False
+        large.fetch()
+        if rest:
+            _run_client(client, command[0], url, place, to, given=command[1])
+        large.link(to)
     return True
 
 
@@ -295,7 +296,8 @@ def _run_client(
     waited, stdin = 0, given.encode("utf-8", "surrogateescape")
     with subprocess.Popen(
         filled, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=_environment(client.name), preexec_fn=_prepare_client,  # noqa: PLW1509 - before any thread
+        env=_environment(client.name),
+        preexec_fn=None if words is client.sign else _prepare_client,  # noqa: PLW1509 - before any thread
     ) as process:  # fmt: skip
         stdout = stderr = None
         while stdout is None:

@@ -1,17 +1,20 @@
 """A file that is hashed while it is read, and one that is read while it is downloaded: no byte of it is written."""
 
+import binascii
 import hashlib
 import io
 import os
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
 from ..common.errors import Damaged, NodeError, SourceFault
-
-if TYPE_CHECKING:
-    from .web import Pieces
+from .answers import Pieces
 
 _PIECE = 1 << 20  # bytes read at once, only to hash them
 KEPT = 512  # bytes of the beginning that can be read a second time: an archive's kind is known by them
+
+
+class WrongHash(SourceFault):
+    """A file has another hash than its server says."""
 
 
 class Hashed(io.RawIOBase):
@@ -63,7 +66,7 @@ class Stream(Hashed):
     A server that is asked for it once more must send the same beginning. fault: the error that ended it.
     """
 
-    def __init__(self, name: str, size: int, pieces: "Pieces") -> None:
+    def __init__(self, name: str, size: int, pieces: Pieces) -> None:
         super().__init__(name, size)
         self.fault: Optional[NodeError] = None
         self._pieces, self._head, self._piece = pieces, b"", memoryview(b"")
@@ -128,7 +131,17 @@ def changed(name: str) -> SourceFault:
     )
 
 
-def pieces(path: str) -> "Pieces":
+def damaged(url: str, algorithm: str, found: str, expected: bytes) -> WrongHash:
+    """The error for a file that has another hash than its server says."""
+    return WrongHash(
+        "`{}` arrived damaged: its {} is {}, the server's {}".format(
+            url, algorithm, found, binascii.hexlify(expected).decode("ascii")
+        ),
+        "run again; if it repeats, the file on the server is damaged",
+    )
+
+
+def pieces(path: str) -> Pieces:
     """Those of a file at a path."""
     offset = 0
     with open(path, "rb", buffering=0) as file:

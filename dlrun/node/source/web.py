@@ -4,7 +4,7 @@ A presigned URL and headers such as Authorization come from environment variable
 of the source, and a redirect to another server gets no credentials.
 """
 
-import binascii
+import contextlib
 import hashlib
 import http.client
 import os
@@ -16,8 +16,9 @@ import urllib.request
 from typing import Any, Callable, Dict, Generator, NamedTuple, Optional, Tuple
 
 from ..common.errors import SourceFault, Usage
-from .answers import UNKNOWN, WebFile, byte_count, content_range, described, hashes_of, modification_time
+from .answers import UNKNOWN, Pieces, WebFile, byte_count, content_range, described, hashes_of, validator
 from .selection import Access
+from .stream import changed, damaged
 
 READ_SIZE = 1 << 20  # bytes read from a web server at a time
 CONNECT_SECONDS = 5.0  # to connect, TLS included
@@ -28,8 +29,6 @@ LONGEST_WAIT = 60.0  # seconds of a server's Retry-After that are waited for
 _PASSING = (408, 425, 429, 500, 502, 503, 504)  # statuses that may be different on the next attempt
 _MAX_REDIRECTS = 10
 Log = Callable[[str], None]
-Pieces = Generator[Tuple[int, bytes], None, None]
-"""Data of a file, each with its offset."""
 
 
 def shown(url: str) -> str:
@@ -50,18 +49,24 @@ def file_name(url: str) -> str:
 
 
 class WebSource:
-    """One file on a web server. Its methods raise SourceFault for what the server refuses, or after several attempts."""
+    """One file on a web server. Its methods raise SourceFault for what the server refuses, or after several attempts.
 
-    def __init__(self, url: str, access: Access, log: Log) -> None:
-        parts = urllib.parse.urlsplit(url)
+    signed: the presigned URL of an object of S3. seen: what the last answer says about the file.
+    """
+
+    def __init__(self, url: str, access: Access, log: Log, signed: str = "") -> None:
+        parts = urllib.parse.urlsplit(signed or url)
         if "@" in parts.netloc:
             raise Usage(
                 "`{}` has a user name or password".format(shown(url)),
                 "give them in a header: `credentials: {headers: {Authorization: NAME}}`",
             )
         self.url, self._log, self._secret = shown(url), log, bool(access.url or access.headers)
-        self._address, self._headers = url, {}  # type: str, Dict[str, str]
-        self.found = WebFile("", "", UNKNOWN)
+        self._address, self._headers = signed or url, {}  # type: str, Dict[str, str]
+        # S3 documents If-Match (GetObject), and not If-Range.
+        self._exact = bool(signed)
+        self.found = self.seen = WebFile("", "", UNKNOWN)
+        self.unproved: Dict[str, bytes] = {}
         self._hashes: Dict[str, Any] = {}
         if access.url:
             self._address = _variable(access.url)
@@ -76,19 +81,20 @@ class WebSource:
 
     def look(self) -> WebFile:
         """Describe the file, by HEAD or, where the server or a presigned URL allows only GET, by the first byte."""
-        try:
-            with self._request({}, "HEAD", FIRST_ATTEMPTS) as answer:
-                seen = described(answer, byte_count(answer.headers.get("Content-Length") or ""))
-            if (seen.etag or seen.modified) and seen.size != UNKNOWN:
-                return seen
-        except (_Refused, http.client.HTTPException):
-            pass
+        with contextlib.suppress(_Refused, http.client.HTTPException):
+            # The URL of an object is signed for GET.
+            if not self._exact:
+                with self._request({}, "HEAD", FIRST_ATTEMPTS) as answer:
+                    seen = described(answer, byte_count(answer.headers.get("Content-Length") or ""))
+                if (seen.etag or seen.modified) and seen.size != UNKNOWN:
+                    return seen
         try:
             with self._request({"Range": "bytes=0-0"}, "GET", FIRST_ATTEMPTS) as answer:
                 part = content_range(answer)
                 size = part[2] if answer.status == 206 and part else UNKNOWN
                 if answer.status == 200:
                     size = byte_count(answer.headers.get("Content-Length") or "")
+                self.unproved = hashes_of(answer)
                 return described(answer, size)
         except _Refused as refusal:
             if refusal.status == 416:  # an empty file has no first byte
@@ -97,33 +103,25 @@ class WebSource:
                 )
             raise self._refusal(refusal) from None
 
-    def download(self, path: str) -> WebFile:
-        """Download the file and describe it."""
-        with open(path, "wb") as file:
-            os.fchmod(file.fileno(), 0o644)
-            for offset, data in self.pieces():
-                file.seek(offset)
-                file.write(data)
-            file.truncate(self.found.size)
-        modified = modification_time(self.found.modified)
-        if modified is not None:
-            os.utime(path, (modified, modified))
-        return self.found
+    def pieces(self, part: "Optional[Part]" = None, end: int = UNKNOWN) -> Pieces:
+        """Each piece of the file with its offset, after a `part` that is there; at the end `found` describes the file.
 
-    def pieces(self) -> Pieces:
-        """Each piece of the file with its offset; at the end `found` describes it.
-
-        After a broken connection they continue at the last byte, if the server proves that, else from the first one.
+        After a broken connection they continue at the last byte, if the server proves that, else from the first one. With
+        `end` they are those before it of the file that `part` describes, or an error is raised. `unproved`: the server's
+        hashes of the file that were not compared, since not all of it was read here.
         """
-        most, failures, resume, part = 0, 0, True, _Part()
+        part = part or Part()
+        most, failures, resume = part.size, 0, True
         while True:
             try:
-                part = yield from self._answer(part if resume else part._replace(size=0))
+                part = yield from self._answer(part if resume else part._replace(size=0), end)
             except _Refused as refusal:
-                raise self._refusal(refusal) from None
+                raise (changed(self.url) if refusal.status == 412 else self._refusal(refusal)) from None
             if not part.why:
                 break
             resume = resume and not part.why.startswith(_WRONG_RANGE)
+            if end != UNKNOWN and not resume:
+                raise SourceFault("`{}` cannot be read in parts: {}".format(self.url, part.why))
             failures = 0 if part.size > most else failures + 1
             most = max(most, part.size)
             if failures >= MAX_ATTEMPTS:
@@ -135,33 +133,32 @@ class WebSource:
                     "run again later",
                 )
             self._wait(part.why, failures)
-        for name, expected in part.hashes:
-            if self._hashes[name].digest() != expected:
-                raise SourceFault(
-                    "`{}` arrived damaged: its {} is {}, the server's {}".format(
-                        self.url,
-                        name,
-                        self._hashes[name].hexdigest(),
-                        binascii.hexlify(expected).decode("ascii"),
-                    ),
-                    "run again; if it repeats, the file on the server is damaged",
-                )
-        self.found = WebFile(part.etag, part.modified, part.size)
+        self.unproved = dict(part.hashes)
+        for name, found in self._hashes.items():
+            if found.digest() != self.unproved.pop(name, found.digest()):
+                raise damaged(self.url, name, found.hexdigest(), dict(part.hashes)[name])
+        self.found = WebFile(part.etag, part.modified, part.whole if end != UNKNOWN else part.size)
 
-    def _answer(self, part: "_Part") -> "Generator[Tuple[int, bytes], None, _Part]":
-        """What a server sends after a part of the file, or from the beginning if the file has changed since; the part then."""
-        resumed = part.size if part.state else 0
-        headers = {"Range": "bytes={}-".format(resumed), "If-Range": part.state} if resumed else {}
+    def _answer(self, part: "Part", stop: int = UNKNOWN) -> "Generator[Tuple[int, bytes], None, Part]":
+        """What a server sends after a part of the file, or from the beginning if the file has changed since; the part then.
+
+        stop: the byte after the last one that is asked for.
+        """
+        resumed, bounded, headers = part.size if part.state else 0, stop != UNKNOWN, {}  # type: int, bool, Dict[str, str]
+        if resumed or bounded:
+            headers = {"Range": "bytes={}-{}".format(resumed, stop - 1 if bounded else "")}
+            headers["If-Match" if self._exact and part.state.startswith('"') else "If-Range"] = part.state
         with self._request(headers) as answer:
-            etag = answer.headers.get("ETag") or ""
-            # A weak tag does not promise equal bytes (RFC 9110, If-Range).
-            state = etag if etag and not etag.startswith("W/") else answer.headers.get("Last-Modified") or ""
-            whole = length = byte_count(answer.headers.get("Content-Length") or "")
+            self.seen = described(answer, byte_count(answer.headers.get("Content-Length") or ""))
+            state = validator(self.seen)
+            whole = length = self.seen.size
             words = (answer.headers.get("Content-Range") or "none")[:80]
             wrong = part._replace(
                 why="{} `{}` to a request from byte {}".format(_WRONG_RANGE, words, resumed)
             )
             end = UNKNOWN  # of the part that is answered
+            if bounded and state not in ("", part.state):
+                raise changed(self.url)
             if answer.status == 206:
                 given = content_range(answer)
                 # The server may not say of how many bytes the range is one, but it must be known.
@@ -174,13 +171,17 @@ class WebSource:
                     or state not in ("", part.state)
                     or whole == UNKNOWN
                     or part.whole not in (UNKNOWN, whole)
+                    or (bounded and given[1] >= stop)
                 ):
                     return wrong
                 end = given[1] + 1
+            elif bounded:
+                return wrong
             else:  # the server ignores ranges or has a newer file, and sends the whole file
                 resumed = 0
+            self.seen = self.seen._replace(size=whole)
             hashes = tuple(sorted(hashes_of(answer).items()))
-            if not resumed:
+            if not resumed and not bounded:
                 self._hashes = {name: hashlib.new(name) for name, _ in hashes}
             size, why = resumed, ""
             while not why:
@@ -193,16 +194,19 @@ class WebSource:
                     found.update(data)
                 yield size, data
                 size += len(data)
-        if not why and whole not in (UNKNOWN, size):
+        wanted = stop if bounded else whole
+        if size == wanted:
+            why = ""
+        elif not why and wanted != UNKNOWN:
             why = "the connection was closed too early"
-        return _Part(
+        return Part(
             size,
             state or part.state,
             whole=whole,
-            etag=etag or (part.etag if resumed else ""),
-            modified=answer.headers.get("Last-Modified") or (part.modified if resumed else ""),
+            etag=self.seen.etag or (part.etag if resumed or bounded else ""),
+            modified=self.seen.modified or (part.modified if resumed or bounded else ""),
             why=why,
-            hashes=tuple(one for one in hashes if one[0] in self._hashes),
+            hashes=hashes,
         )
 
     def _request(self, headers: Dict[str, str], method: str = "GET", attempts: int = MAX_ATTEMPTS) -> Any:
@@ -262,8 +266,8 @@ _ELSEWHERE = "it redirects"
 _WRONG_RANGE = "the server answered with the range"
 
 
-class _Part(NamedTuple):
-    """The downloaded part of a file: bytes, what proves that it is of the same file (ETag or time), the file's size, its ETag
+class Part(NamedTuple):
+    """The part of a file that is there: bytes, what proves that it is of the same file (ETag or time), the file's size, its ETag
     and time, why the part ended early, the server's hashes of the file.
     """
 

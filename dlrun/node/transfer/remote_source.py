@@ -1,7 +1,7 @@
 """A source that is a URL, on the first node (see `fetched_source`): its files are made in the control directory.
 
 They are removed after the copy. Next to them is a record of their state. The files of a killed run are used only in the same
-boot (after a crash files may have their size and time without their content), and only if they were complete.
+boot (after a crash files may have their size and time without their content), and only as far as they are complete.
 """
 
 import contextlib
@@ -40,6 +40,7 @@ class FetchedSource:
         self._base = os.path.join(os.fsdecode(area.path), ".dlrun", os.fsdecode(name))
         self.directory, self._record = os.path.join(self._base, "data"), os.path.join(self._base, "record")
         self._fetched = os.path.join(self._base, "fetched")
+        self._parts = os.path.join(self._base, "parts")
 
     def list_source(self) -> Dict[str, Any]:
         """Look at the source; returns its state for a manifest's `info`, with the key `listing`."""
@@ -156,7 +157,7 @@ class RemoteSource(FetchedSource):
             raise
 
     def _download(self, progress: Progress, reuse: Optional[Reuse]) -> None:
-        from ..source import remote
+        from ..source import kept, remote
 
         if self._listed is None:
             self.list_source()
@@ -173,10 +174,13 @@ class RemoteSource(FetchedSource):
                     self._remove_files()
                 self._write_record(state)
                 missing = listed.size - self._downloaded_size()
-                space.require(self._area.directory, max(0, 2 * missing), 0, self._area.path)
+                room = max(0, 2 * missing - self._kept_size())
+                space.require(self._area.directory, room, 0, self._area.path)
                 size = text.size(listed.size) if listed.size else "it"
                 progress.log("fetching {} with {}".format(size, listed.reader))
-                remote.download(self.url, self.directory, self._access, self._progress.log, listed)
+                remote.download(
+                    self.url, self.directory, self._parts, self._access, log=self._progress.log, listed=listed
+                )
             if remote.list_source(self.url, self._access, self._progress.log).identity != listed.identity:
                 raise remote.changed(self.url)
             if listed.size and self._downloaded_size() != listed.size:
@@ -186,6 +190,7 @@ class RemoteSource(FetchedSource):
                     "try the same on the node with the client alone",
                 )
             self._write_record(state + WHOLE)
+        kept.tidy(self._parts, ())
         self.is_downloaded = True
 
     def _download_changed(self, listed: "SourceListing", state: str, reuse: Reuse) -> bool:
@@ -213,7 +218,9 @@ class RemoteSource(FetchedSource):
         with contextlib.suppress(FileExistsError):
             os.mkdir(self._fetched, 0o700)
         try:
-            done = not wanted or remote.fetch(self.url, self._fetched, wanted)
+            done = not wanted or remote.fetch(
+                self.url, self._fetched, self._parts, wanted, self._progress.log
+            )
         except SourceFault as fault:  # fetching all of it has the same fault, or its client cannot do this
             self._progress.log(fault.message)
             done = False
@@ -240,3 +247,9 @@ class RemoteSource(FetchedSource):
             for above, _, names in os.walk(self.directory)
             for name in names
         )
+
+    def _kept_size(self) -> int:
+        """How many bytes the kept parts take on the disk."""
+        with contextlib.suppress(FileNotFoundError):
+            return sum(512 * one.stat().st_blocks for one in os.scandir(self._parts))
+        return 0

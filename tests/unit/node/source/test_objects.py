@@ -4,7 +4,7 @@ import os
 import sys
 
 import pytest
-from dlrun.node.source import objects
+from dlrun.node.source import keys, objects
 
 from tests.unit.node.programs import run, staging
 from tests.unit.node.relay.test_chain import nodes  # noqa: F401 - a fixture
@@ -227,9 +227,9 @@ def test_a_client_without_etags_and_directories_give_no_states():
 
 
 def test_keys_are_quoted_for_each_client():
-    words, given = objects.fetching("s5cmd", "b/set", "/to", ["it's *"])
+    words, given = keys.fetching("s5cmd", "b/set", "/to", ["it's *"])
     assert given == """cp --raw 's3://b/set/it'"'"'s *' '/to/it'"'"'s *'\n"""
-    words, given = objects.fetching("aws", "b/set", "/to", ["a[1]*?"])
+    words, given = keys.fetching("aws", "b/set", "/to", ["a[1]*?"])
     assert words[-2:] == ["--include", "a[[]1][*][?]"]
-    assert objects.fetching("aws", "b/set", "/to", ["k" * 100] * 1000) is None
-    assert objects.fetching("rclone", "b/set", "/to", ["k"]) is None
+    assert keys.fetching("aws", "b/set", "/to", ["k" * 100] * 1000) is None
+    assert keys.fetching("rclone", "b/set", "/to", ["k"]) is None

@@ -218,7 +218,7 @@ def test_a_client_that_finds_the_disk_full_is_no_fault_of_the_source(tmp_path, m
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     monkeypatch.setattr(remote, "CLIENTS", remote.CLIENTS[2:])
     with pytest.raises(kind, match=re.escape(why)) as fault:
-        remote.download("s3://bucket/set", str(tmp_path), Access(), print)
+        remote.download("s3://bucket/set", str(tmp_path), str(tmp_path / "parts"), Access(), print)
     assert type(fault.value) is kind
 
 
@@ -413,7 +413,7 @@ def test_headers_that_cannot_be(tmp_path, headers):
     head = b"HTTP/1.0 200 OK\r\n" + headers + b"\r\n\r\n"
     url = raw([head, head, head + b"abcd"])
     assert remote.list_source(url, Access(), print).size == 0
-    remote.download(url, str(tmp_path), Access(), print)
+    remote.download(url, str(tmp_path), str(tmp_path / "parts"), Access(), print)
     assert (tmp_path / "f.bin").read_bytes() == b"abcd"
 
 
@@ -427,7 +427,13 @@ def test_an_answer_that_is_not_http(answer):
 
 @pytest.mark.slow
 def test_a_file_of_unknown_size_that_breaks_off_is_not_the_whole(tmp_path):
-    remote.download(raw([CHUNKED, CHUNKED + b"2\r\nef\r\n0\r\n\r\n"]), str(tmp_path), Access(), print)
+    remote.download(
+        raw([CHUNKED, CHUNKED + b"2\r\nef\r\n0\r\n\r\n"]),
+        str(tmp_path),
+        str(tmp_path / "parts"),
+        Access(),
+        print,
+    )
     assert (tmp_path / "f.bin").read_bytes() == b"abcdef"
     with pytest.raises(SourceFault, match="broke off after 4 bytes"):
-        remote.download(raw([CHUNKED] * 20), str(tmp_path / "."), Access(), print)
+        remote.download(raw([CHUNKED] * 20), str(tmp_path / "."), str(tmp_path / "parts"), Access(), print)

@@ -1,0 +1,85 @@
+"""The keys of S3's objects as paths of files, and on the command lines of clients that fetch some of them."""
+
+import re
+import shlex
+from typing import Iterable, List, Optional, Tuple
+
+from ..common.errors import SourceFault
+from .objects import Object
+
+LARGE = (
+    64 << 20
+)  # bytes of an object from which on it is fetched in parts: to sign its URL, a client starts once
+MAX_ARGUMENTS = (
+    60_000  # bytes of keys on a command line: Linux allows 128 KiB for each argument, and 2 MiB for all
+)
+
+
+def check(url: str, keys: List[str]) -> None:
+    """Raise SourceFault for keys that cannot be paths of files: clients skip them, write elsewhere, or do not name them."""
+    known = set(keys)
+    for key in keys:
+        parts, why = (key[:-1] if key.endswith("/") else key).split("/"), ""
+        if ".." in parts or "." in parts:
+            why = "has a part `{}`".format(".." if ".." in parts else ".")
+        elif "" in parts and key:
+            why = (
+                "has two slashes side by side"
+                if "//" in key.strip("/")
+                else "begins or ends with several slashes"
+            )
+        else:
+            above = next((k for k in ("/".join(parts[:n]) for n in range(1, len(parts))) if k in known), None)
+            if above is not None:
+                why = "lies below the object `{}`, and a file cannot be a directory, too".format(above)
+        if why:
+            raise SourceFault(
+                "the object `{}` of `{}` cannot be a file: its key {}".format(key, url, why),
+                "rename it, or stage prefixes without it",
+            )
+
+
+def large(client: str, found: Iterable[Object]) -> List[Object]:
+    """The objects of at least LARGE bytes, so many that a client's command line can leave them out."""
+    room, chosen = MAX_ARGUMENTS, []
+    for one in found:
+        room -= 0 if client == "s5cmd" or one.size < LARGE else 2 * len(one.key) + 20
+        if one.size >= LARGE and room > 0:
+            chosen.append(one)
+    return chosen
+
+
+def without(
+    client: str, copy: List[str], place: str, to: str, keys: List[str], rest: List[str]
+) -> Tuple[List[str], str]:
+    """(arguments, standard input) of a client that copies all below `place` except for `keys`, which is the `rest`."""
+    if client == "s5cmd":  # its patterns have no escapes
+        return fetching(client, place, to, rest) or (copy, "")
+    special, escaped = (r"([*?\[\]{}\\])", r"\\\1") if client == "rclone" else (r"([*?\[])", r"[\1]")
+    anchor, words = "/" if client == "rclone" else "", copy[:]
+    for key in keys:
+        words += ["--exclude", _plain(anchor + re.sub(special, escaped, key))]
+    return words, ""
+
+
+def _plain(word: str) -> str:
+    """A word that `str.format` leaves as it is."""
+    return word.replace("{", "{{").replace("}", "}}")
+
+
+def fetching(client: str, place: str, to: str, keys: List[str]) -> Optional[Tuple[List[str], str]]:
+    """(arguments, standard input) of a client that fetches these keys below `place` to a directory; None if it cannot."""
+    if client == "s5cmd":
+        lines = [
+            "cp --raw {} {}\n".format(
+                shlex.quote("s3://{}/{}".format(place, key)), shlex.quote(to + "/" + key)
+            )
+            for key in keys
+        ]
+        return ["--log", "error", "run"], "".join(lines)
+    if client == "aws" and sum(map(len, keys)) + 20 * len(keys) < MAX_ARGUMENTS:
+        words = ["s3", "sync", "--only-show-errors", "s3://{place}", "{to}", "--exclude", "*"]
+        for key in keys:
+            words += ["--include", _plain(re.sub(r"([*?\[])", r"[\1]", key))]
+        return words, ""
+    return None

@@ -1,0 +1,93 @@
+"""Large objects of S3: their parts are fetched over several connections, as ranges of files of a web server.
+
+The client only signs the URLs, since it knows the credentials.
+"""
+
+import os
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
+
+from ..common.errors import SourceFault
+from ..common.threads import side_by_side
+from . import fetching, kept as kept_files
+from .answers import WebFile, validator
+from .kept import Kept
+from .objects import Object
+from .selection import Access
+from .stream import changed
+from .web import Log, Part, WebSource
+
+_SIGNED = 1800.0  # seconds after which a URL is signed once more; it is valid for an hour
+CONNECTIONS = 8  # at the same time
+PART = 16 << 20  # bytes of a part
+Sign = Callable[[Object], str]
+"""Gives the URL of an object; raises SourceFault if the client cannot sign one."""
+
+
+class _Large(NamedTuple):
+    """A large object: what its server says about it, what is there of it, and the server's hashes."""
+
+    one: Object
+    file: WebFile
+    kept: Kept
+    signed: List[Any]  # when its URL was signed, and the URL
+    hashes: Dict[str, bytes]
+
+
+class LargeObjects:
+    """Large objects of one source; `keys`: of those that can be fetched here, and not by the client. Close it."""
+
+    def __init__(self, url: str, wanted: List[Object], sign: Sign, parts: str, log: Log) -> None:
+        self._url, self._sign, self._parts, self._log = url, sign, parts, log
+        # If the client cannot sign the first URL, it is asked for no other one.
+        first = self._look(wanted[0]) if wanted else None
+        others = side_by_side(self._look, wanted[1:] if first else [], CONNECTIONS)
+        self._found: List[_Large] = [one for one in [first, *others] if one]
+        kept_files.tidy(parts, [large.kept for large in self._found])
+        self.keys = {large.one.key for large in self._found}
+
+    def fetch(self) -> None:
+        """Fetch what is missing of all of them; raises SourceFault if that fails, or if one is not any more what it was."""
+        ranges = [(one, *span) for one in self._found for span in one.kept.missing(one.one.size, PART)]
+        side_by_side(lambda given: self._fetch(*given), ranges, CONNECTIONS)
+        side_by_side(self._prove, self._found, CONNECTIONS)
+
+    def link(self, to: str) -> None:
+        """Give them their names below a directory."""
+        for large in self._found:
+            fetching.link(large.kept, large.file, os.path.join(to, large.one.key))
+
+    def close(self) -> None:
+        """Close their files; what is there stays."""
+        for one in self._found:
+            one.kept.close()
+
+    def _name(self, one: Object) -> str:
+        return self._url.rstrip("/") + "/" + one.key
+
+    def _look(self, one: Object) -> Optional[_Large]:
+        """What the server says about an object; None if it cannot be fetched in parts."""
+        try:
+            signed: List[Any] = [time.monotonic(), self._sign(one)]
+            web = WebSource(self._name(one), Access(), self._log, signed[1])
+            file = web.look()
+        except SourceFault as fault:
+            self._log("{}; the client fetches it as a whole".format(fault.message))
+            return None
+        if file.size != one.size or (one.etag and file.etag.strip('"') != one.etag):
+            raise changed(self._name(one))
+        if not validator(file):
+            return None
+        kept = Kept(self._parts, [self._url, one.key, one.time, *map(str, file)])
+        return _Large(one, file, kept, signed, web.unproved)
+
+    def _fetch(self, large: _Large, first: int, end: int) -> None:
+        if time.monotonic() - large.signed[0] > _SIGNED:
+            large.signed[:] = time.monotonic(), self._sign(large.one)
+        file, web = large.file, WebSource(self._name(large.one), Access(), self._log, large.signed[1])
+        part = Part(first, validator(file), file.size, file.etag, file.modified)
+        for offset, data in web.pieces(part, end):
+            large.kept.write(offset, data)
+
+    def _prove(self, large: _Large) -> None:
+        fetching.prove(large.kept, self._name(large.one), large.hashes)
