@@ -111,6 +111,16 @@ class Writer(LargeFile):
             write_all(self._descriptor, view[pages:], offset + pages)
 
 
+class Written:
+    """A writer of files that have their content."""
+
+    def write(self, block: Block, view: memoryview) -> None:
+        """Nothing is left to write."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 def write_all(descriptor: int, view: memoryview, offset: int) -> None:
     """Write a whole buffer at an offset of a file."""
     done = 0

@@ -161,9 +161,12 @@ class Build:
         sparse = sum(old.sizes[entry] for entry in old.sparse)
         return max(0, old.size() - sparse - shared), max(0, old.files() - len(kept))
 
-    def begin(self) -> None:
-        """Create directories and large files; raises NoSpace. Call it before the first block is written."""
-        self.layout.begin()
+    def begin(self, source: int = -1) -> None:
+        """Create directories and large files; raises NoSpace. Call it before the first block is written.
+
+        source: a directory on the same disk whose files are for this set alone; they become its files.
+        """
+        self.layout.begin(source)
 
     def mark_done(self, board: ProgressBoard) -> None:
         """Mark the kept blocks as done."""

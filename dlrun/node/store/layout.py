@@ -12,7 +12,7 @@ from typing import Container, Dict, List, Optional, Set, Tuple, Union
 from ..blocks.blocks import Block, Blocks
 from ..blocks.hashing import Hasher
 from ..blocks.reader import Reader
-from ..blocks.writer import Writer, write_all
+from ..blocks.writer import Writer, Written, write_all
 from ..common import text
 from ..common.errors import Damaged, SourceFault
 from ..source.manifest import FILE, LINK, Manifest
@@ -22,7 +22,7 @@ from .remove import remove_tree
 from .tarball import TarMap, TarReader, TarWriter, open_tar
 
 AnyReader = Union[Reader, TarReader, "_TwoPlaces"]
-AnyWriter = Union[Writer, TarWriter]
+AnyWriter = Union[Writer, Written, TarWriter]
 
 
 class FileLayout:
@@ -35,6 +35,7 @@ class FileLayout:
         # Files that stay in the published version (`versions`), and its tree, to which the others are moved.
         self.elsewhere: Dict[int, int] = {}
         self.published = -1
+        self._linked = False  # whether the files are links to those of a source that has them for this set
 
     def matching(self, entries: Set[int], complete: bool) -> Set[int]:
         """The entries whose files exist with their size and time.
@@ -54,9 +55,10 @@ class FileLayout:
         made = kinds.count(LINK) + kinds.count(FILE) - len(existing)
         return made + tree.count_missing_directories(self.root, self.manifest)
 
-    def begin(self) -> None:
-        """Create directories and large files; raises NoSpace."""
+    def begin(self, source: int = -1) -> None:
+        """Create directories and large files; raises NoSpace. source: a directory whose files become those of the set."""
         tree.make_directories(self.root, self.manifest)
+        self._linked = source >= 0 and tree.link_files(self.root, self.manifest, source)
         tree.make_large(self.root, self.manifest, self._large())
 
     def _large(self) -> List[int]:
@@ -71,7 +73,7 @@ class FileLayout:
 
     def writer(self, sync: bool) -> AnyWriter:
         """A writer, for one thread."""
-        return Writer(self.root, self.manifest, sync)
+        return Written() if self._linked else Writer(self.root, self.manifest, sync)
 
     def finish(self) -> List[str]:
         """Complete the tree; returns report lines about attributes lost."""
@@ -136,7 +138,7 @@ class TarLayout:
         """The number of files to create: tar file and index, or only the index."""
         return 1 if existing else 2
 
-    def begin(self) -> None:
+    def begin(self, source: int = -1) -> None:  # noqa: ARG002 - interface of FileLayout
         """Create the tar file in full size with its space reserved; raises NoSpace."""
         with contextlib.suppress(FileNotFoundError):
             # If an earlier run has finished the file, it is read-only.

@@ -10,7 +10,7 @@ from typing import Dict, List, Set, Tuple
 from ..common.errors import NoSpace
 from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, closing, exists, open_below
 from ..common.system import fallocate
-from ..source.manifest import Manifest
+from ..source.manifest import FILE, Manifest
 from .remove import remove_tree
 
 _EMPTY = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -93,6 +93,48 @@ def make_large(root: int, manifest: Manifest, entries: List[int]) -> None:
         for entry in entries:
             directory = directories(manifest.dirs[manifest.parents[entry]])
             make_empty(directory, manifest.names[entry], manifest.sizes[entry], entry not in sparse)
+
+
+def link_files(root: int, manifest: Manifest, source: int) -> bool:
+    """Make the files of a manifest links to those of `source`; False, and nothing is changed, if the disk has no links."""
+    here, there = DirectoryCache(root), DirectoryCache(source)
+    possible = False
+    with contextlib.closing(here), contextlib.closing(there):
+        for entry, kind in enumerate(manifest.kinds):
+            if kind != FILE:
+                continue
+            path, name = manifest.dirs[manifest.parents[entry]], manifest.names[entry]
+            if not possible:
+                # First, since files of an earlier run are replaced below, and some of them may count as written.
+                possible = _can_link(name, there(path), root)
+            if not possible:
+                return False
+            try:
+                _link(name, there(path), name, here(path))
+            except FileExistsError:
+                # Of an earlier run, by which a large file may have been written only in part.
+                os.unlink(name, dir_fd=here(path))
+                _link(name, there(path), name, here(path))
+            os.chmod(name, manifest.modes[entry], dir_fd=here(path))
+    return True
+
+
+_TRIED = b"../linked"  # beside the tree
+
+
+def _can_link(name: bytes, source: int, root: int) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_TRIED, dir_fd=root)  # of a killed run
+    try:
+        _link(name, source, _TRIED, root)
+    except OSError:
+        return False
+    os.unlink(_TRIED, dir_fd=root)
+    return True
+
+
+def _link(name: bytes, source: int, target: bytes, directory: int) -> None:
+    os.link(name, target, src_dir_fd=source, dst_dir_fd=directory, follow_symlinks=False)
 
 
 def make_empty(directory: int, name: bytes, size: int, reserve: bool) -> None:

@@ -1,4 +1,4 @@
-"""A source that is an archive, on the first node: unpacked to the control directory, from where it is copied and relayed.
+"""A source that is an archive, on the first node: unpacked to the control directory, relayed from there, and linked into the set.
 
 A set is warm if the archive has the size and times, or for a URL the listing, of its manifest: no file of it was there to be
 compared. Whatever a killed run has unpacked is removed, unless it was whole.

@@ -60,6 +60,10 @@ class FetchedSource:
         """Path -> hashes of the files that are shared with the published version."""
         return {}
 
+    def files(self) -> int:
+        """A descriptor of the directory of the complete files, which are for this set alone; -1 if they are not here."""
+        return os.open(self.directory, DIRECTORY_FLAGS) if self.is_downloaded else -1
+
     def prepare(self) -> bytes:
         """Create the directory `directory`, if missing, and return its path."""
         for path in (self._base, self.directory):

@@ -262,7 +262,7 @@ class Staging:
                         raise
                     self.notes.append("the previous version was removed first: the disk does not hold both")
                     self._make_room(build)
-                build.begin()
+                build.begin(self.remote.files() if self.remote and self.sync != "file" else -1)
         except NoSpace:
             self.abandon(full=True)
             raise

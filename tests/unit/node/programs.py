@@ -35,13 +35,14 @@ BlockReaders._read_block = held
 
 HELD_DISK = """
 import os, time
-from dlrun.node.blocks.writer import Writer
-real = Writer.write
-def write(self, block, view):
-    while not os.path.exists({gate!r}):
-        time.sleep(0.01)
-    return real(self, block, view)
-Writer.write = write
+from dlrun.node.blocks.writer import Writer, Written
+def held(real):
+    def write(self, block, view):
+        while not os.path.exists({gate!r}):
+            time.sleep(0.01)
+        return real(self, block, view)
+    return write
+Writer.write, Written.write = held(Writer.write), held(Written.write)
 """  # nothing is written before the gate is open
 
 

@@ -328,6 +328,61 @@ Tree.add = held
 """
 
 
+COUNTED = """
+import os
+def counted(name, place):
+    real = getattr(os, name)
+    def call(descriptor, data, *more):
+        done = real(descriptor, data, *more)
+        if len(data) >= 4096:
+            with open({log!r}, "ab") as log:
+                real_write(log.fileno(), b"%d\\n" % done)
+        return done
+    setattr(os, name, call)
+real_write = os.write
+counted("write", 1), counted("pwrite", 1)
+"""
+NO_LINKS = """
+import errno, os
+def link(source, name, dst_dir_fd, **more):
+    try:  # the kernel looks for the name first
+        os.stat(name, dir_fd=dst_dir_fd)
+    except FileNotFoundError:
+        raise OSError(errno.EPERM, "no links") from None
+    raise FileExistsError(errno.EEXIST, "there")
+os.link = link
+"""
+
+
+@pytest.mark.each_python
+@pytest.mark.parametrize("more", [(), ("--verify",), ("--sync", "set")])
+def test_the_content_of_an_archive_is_written_once(tmp_path, more):
+    members = {"large": os.urandom(20_000_000), **{f"d/f{number}": os.urandom(50_000) for number in range(9)}}
+    archive, log = tar(tmp_path / "x.tar", *members.items()), tmp_path / "log"
+    words = (*staging(archive, tmp_path / "to"), "--unpack", "--json", *more)
+    run(*words, prelude=COUNTED.format(log=str(log))).done()
+    assert {path: content for path, content in contents(data(tmp_path)).items() if content} == members
+    assert sum(map(int, log.read_text().split())) == sum(map(len, members.values()))
+    assert all(path.stat().st_nlink == 1 for path in data(tmp_path).rglob("*") if path.is_file())
+    assert unpack(tmp_path, archive).done()["how"] == "warm"
+
+
+@pytest.mark.each_python
+@pytest.mark.parametrize("killed", [False, True])
+def test_where_the_disk_has_no_links_the_content_is_copied(tmp_path, killed):
+    members = {"large": os.urandom(60_000_000), **{f"s{number}": os.urandom(50_000) for number in range(9)}}
+    archive = tar(tmp_path / "x.tar", *members.items())
+    words = (*staging(archive, tmp_path / "to"), "--unpack", "--json")
+    if killed:  # when some of the large file is there
+        program = programs.start_held(tmp_path / "gate", *words, prelude=NO_LINKS)
+        part = tmp_path / "to" / ".dlrun" / "part.set"
+        until(lambda: any(path.stat().st_size > 40 for path in part.glob("journal*")))
+        os.killpg(program.pid, signal.SIGKILL)
+        program.communicate()
+    run(*words, prelude=NO_LINKS).done()
+    assert contents(data(tmp_path)) == members
+
+
 def test_what_a_killed_run_has_unpacked_is_not_taken_for_the_whole(tmp_path):
     members = [(f"f{number}", os.urandom(5000)) for number in range(20)]
     archive = tar(tmp_path / "x.tar", *members)
