@@ -19,7 +19,26 @@ import sys
 if sys.version_info < (3, 6):  # as an older Python reads it, too
     sys.exit("error: {} needs Python 3.6 or later, and this is %s (%s)" % (sys.version.split()[0], sys.executable))
 """
-_START = _VERSION.format("node.pyz") + "from {}.__main__ import main\n\nsys.exit(main())\n"
+# Python asks for the file name of a module before its code, and for the name zipimport reads and decodes all of the code.
+_START = (
+    _VERSION.format("node.pyz")
+    + """\
+import zipimport
+
+
+class Archive(zipimport.zipimporter):
+    def get_filename(self, name):
+        start = self.archive + "/" + self.prefix + name.rpartition(".")[2]
+        return start + ("/__init__.py" if self.is_package(name) else ".py")
+
+
+sys.path_hooks[:] = [Archive if hook is zipimport.zipimporter else hook for hook in sys.path_hooks]
+sys.path_importer_cache.pop(sys.path[0], None)  # the one that has found this module
+from {}.__main__ import main
+
+sys.exit(main())
+"""
+)
 _START_SINGLE_FILE = """\
 # coding: utf-8
 # The sampler: one process on each node, started by lib/usage.sh, records what `dlrun usage` shows. Its modules, then their start.

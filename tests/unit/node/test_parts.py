@@ -419,3 +419,38 @@ def test_only_the_standard_library_and_the_syntax_of_3_6():
             for name in names:
                 assert name.split(".")[0] in sys.stdlib_module_names | {"xxhash"} | beside, (path.name, name)
             assert not (isinstance(item, ast.ImportFrom) and item.level > 1), path.name
+
+
+COUNTING = b"""\
+import marshal
+import sys
+
+names = []
+load = marshal.loads
+
+
+def count(code):
+    module = load(code)
+    names.append(module.co_filename)
+    return module
+
+
+marshal.loads = count  # of zipimport
+
+
+def main():
+    from . import part
+
+    for line in (*names, part.__file__, part.__spec__.origin, sys.modules["demo"].__file__):
+        print(line)
+    return 0
+"""
+
+
+def test_a_module_of_the_archive_is_decoded_once(tmp_path):
+    sources = {"__init__.py": b"", "__main__.py": COUNTING, "part.py": b""}
+    file = tmp_path / "demo.pyz"
+    file.write_bytes(bundle.archive(sources, "demo"))
+    ran = subprocess.run([sys.executable, file], check=True, capture_output=True, text=True)
+    part = f"{file}/demo/part.py"
+    assert ran.stdout.splitlines() == ["demo/part.py", part, part, f"{file}/demo/__init__.py"]
