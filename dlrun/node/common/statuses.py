@@ -62,7 +62,7 @@ class Statuses:
         self._places = [ctypes.byref(buffer, SIZE_OF_STATUS * number) for number in range(most)]
         whole = memoryview(content)
         self._views: Dict[str, "memoryview[int]"] = {
-            "q": whole.cast("q"), "I": whole.cast("I"), "H": whole.cast("H")
+            "q": whole.cast("q"), "Q": whole.cast("Q"), "I": whole.cast("I"), "H": whole.cast("H")
         }  # fmt: skip
 
     def read(self, directory: int, names: Sequence[bytes]) -> bool:
@@ -104,6 +104,10 @@ class Statuses:
     def modes(self) -> "memoryview[int]":
         """The modes, with the types of the files; needs `every`."""
         return self._column("H", 28)
+
+    def inodes(self) -> "memoryview[int]":
+        """The inode numbers; needs `every`, and comparable with an array of type `Q`."""
+        return self._column("Q", 32)
 
     def owners(self) -> "memoryview[int]":
         """The user ids; needs `every`."""

@@ -27,6 +27,7 @@ class Findings:
         self.opened: Dict[bytes, int] = {}
 
 
+BLOCK = 512  # bytes of a unit of st_blocks, independent of the file system's block size (stat(2))
 Status = Tuple[int, ...]  # fields of stat(2), at these indices
 # SIZE is in bytes, MTIME and CTIME are in nanoseconds, BLOCKS have 512 bytes.
 MODE, NLINK, SIZE, MTIME, BLOCKS, DEVICE, INODE, USER, GROUP, CTIME = range(10)

@@ -9,7 +9,9 @@ from typing import Dict, List, Optional, Sequence, Tuple
 from ..common import text
 from ..common.errors import SourceFault, error_text
 from ..common.system import file_system
+from .changes import survey_changes
 from .listing import (
+    BLOCK,
     BLOCKS,
     CTIME,
     DEVICE,
@@ -28,7 +30,6 @@ from .selection import Options, Source
 from .walk import Walk, join
 
 ATTRIBUTES = "attributes"  # key of `info`: names of attributes that are not copied
-_BLOCK = 512  # bytes of a unit of st_blocks, independent of the file system's block size (stat(2))
 
 
 def survey(
@@ -42,6 +43,13 @@ def survey(
     privileged modes and the options do not skip them.
     """
     plain, lost = _without_attributes(earlier) if earlier and options.xattrs else ({}, [])
+    if earlier and (plain or not options.xattrs):
+        found = survey_changes(source, options, earlier)
+        if found is not None:
+            made, findings = found
+            findings.attributes.update(lost)
+            describe(made, source, options, findings)
+            return made, findings
     walk = Walk(source, options, keep_open, plain)
     walk.findings.attributes.update(lost)
     began = time.perf_counter()
@@ -62,13 +70,18 @@ def survey(
             "nothing in `{}` is selected".format(text.name(source.root)),
             "check the glob, `include` and `exclude`",
         )
-    made.info["source"] = source.describe()
-    if options.xattrs:
-        made.info[ATTRIBUTES] = sorted(map(os.fsdecode, walk.findings.attributes))
+    describe(made, source, options, walk.findings)
     if file_system(os.stat(source.root).st_dev).startswith("fuse"):
         # Many FUSE file systems make up change times and inodes at each mount: every set would look changed.
         made.ctimes, made.inodes = made.ctimes[:0], made.inodes[:0]
     return made, walk.findings
+
+
+def describe(made: Manifest, source: Source, options: Options, findings: Findings) -> None:
+    """Record the source, and the attributes that are not copied, in the manifest."""
+    made.info["source"] = source.describe()
+    if options.xattrs:
+        made.info[ATTRIBUTES] = sorted(map(os.fsdecode, findings.attributes))
 
 
 def _without_attributes(earlier: Manifest) -> Tuple[Dict[int, int], List[bytes]]:
@@ -153,7 +166,7 @@ def _only_files(columns: Sequence[Tuple[int, ...]]) -> bool:
     if kinds != {stat.S_IFREG} or set(columns[NLINK]) != {1}:
         return False
     # Of equal pairs, of which a directory mostly has few, one is compared.
-    return all(blocks * _BLOCK >= size for blocks, size in set(zip(columns[BLOCKS], columns[SIZE])))
+    return all(blocks * BLOCK >= size for blocks, size in set(zip(columns[BLOCKS], columns[SIZE])))
 
 
 def _add_files(made: Manifest, number: int, names: List[bytes], columns: Sequence[Tuple[int, ...]]) -> None:
@@ -195,7 +208,7 @@ def _add_entry(
         if first != entry:
             kind, size = HARD, 0
             made.hard.append(first)
-        elif status[BLOCKS] * _BLOCK < size:
+        elif status[BLOCKS] * BLOCK < size:
             made.sparse.append(entry)
         if kind == FILE:
             _attributes(made, walk, entry, path)

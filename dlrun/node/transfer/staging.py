@@ -144,8 +144,8 @@ class Staging:
         self.slow, self._opened = findings.slow, findings.opened
         if self.given.shared:
             manifest.close_to_writers()
-        # How long it takes to look at all files again (`recheck`).
-        manifest.info.update(wanted, rate=findings.rate)
+        # How long it takes to look at all files again (`recheck`), and whether a walk is needed for that (`changes`).
+        manifest.info.update(wanted, rate=findings.rate, slow=findings.slow)
         if self.remote:
             self.remote.record(manifest)
         require_size(self.given.source, manifest.size(), expected)

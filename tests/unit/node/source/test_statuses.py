@@ -46,6 +46,7 @@ def test_columns_are_those_of_stat(tree, follow):
     assert whole.read(directory, names)
     assert list(whole.modes()) == [status.st_mode for status in wanted]
     assert list(whole.owners()) == [status.st_uid for status in wanted]
+    assert list(whole.inodes()) == [status.st_ino for status in wanted]
     assert whole.mtimes() == found.mtimes()
     assert found.read(directory, [b"new"])
     assert (list(found.sizes()), found.mtimes()) == ([2], [TIMES[b"new"]]), "only those of the last call"

@@ -167,7 +167,7 @@ def test_attributes_are_listed_again_only_of_files_that_may_have_new_ones(monkey
     assert len(listed) == len(names) + 3  # with the directories
     listed.clear()
     found, findings = survey.survey(source, options, earlier=earlier)
-    assert (found.pack(), [path for path in listed if os.path.isfile(path)]) == (whole.pack(), [changed])
+    assert (found.pack(), {path for path in listed if os.path.isfile(path)}) == (whole.pack(), {changed})
     assert findings.attributes == {name for name in (new,) if not name.startswith(b"user.")}
     later, findings = survey.survey(source, options, earlier=found)
     assert later.pack() == whole.pack()
