@@ -13,8 +13,8 @@ counts as none, and the next run removes it and copies all.
 import contextlib
 import os
 import stat
-from itertools import groupby
-from typing import Dict, List, Optional, Sequence, Set, Tuple
+from bisect import bisect_right
+from typing import Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..blocks.blocks import Block, Blocks, whole_file
 from ..blocks.buffer import SLACK, BufferPool
@@ -245,42 +245,47 @@ class InPlace:
     def _is_as_published(self) -> bool:
         """Whether no file was changed since the set was published."""
         entries = range(len(self.published.manifest.names))
-        return all(in_processes(self._are_as_published, stretches(entries, PAIRS_PER_HELPER)))
+        parts = stretches(entries, PAIRS_PER_HELPER)
+        return all(in_processes(lambda part: self._are_as_published([part]), parts))
 
-    def _are_as_published(self, entries: Sequence[int]) -> bool:
-        old, user, made = self.published.manifest, os.geteuid(), self.published.made
+    def _are_as_published(self, parts: Iterable[Sequence[int]]) -> bool:
+        """The same for the entries of some ranges."""
+        old, parents = self.published.manifest, self.published.manifest.parents
         directories, there = DirectoryCache(self.published.tree), Statuses(MANY, every=True)
         try:
-            for parent, group in groupby(entries, old.parents.__getitem__):
-                directory, numbers = directories(old.dirs[parent]), list(group)
-                for start in range(0, len(numbers), MANY):
-                    part = numbers[start : start + MANY]
-                    if not self._are_in(directory, part, there, (user, made)):
+            for part in parts:
+                start, last = part[0], part[-1] + 1
+                while start < last:
+                    end = min(start + MANY, bisect_right(parents, parents[start], start, last))
+                    if not self._are_in(directories(old.dirs[parents[start]]), start, end, there):
                         return False
+                    start = end
         except OSError:
             return False
         finally:
             directories.close()
         return True
 
-    def _are_in(self, directory: int, entries: Sequence[int], there: Statuses, by: Tuple[int, int]) -> bool:
-        """Whether files of one directory are as published; by: the user, and the time (ns) when it was."""
-        old, (user, made) = self.published.manifest, by
-        names, modes = [old.names[e] for e in entries], {old.modes[e] for e in entries}
-        if any(mode & OTHERS_WRITE for mode in modes):
+    def _are_in(self, directory: int, first: int, end: int, there: Statuses) -> bool:
+        """Whether files of one directory are as published."""
+        old, user, made = self.published.manifest, os.geteuid(), self.published.made
+        names, modes = old.names[first:end], [stat.S_IFREG | mode for mode in old.modes[first:end]]
+        sizes, mtimes = old.sizes[first:end], old.mtimes[first:end].tolist()
+        if any(mode & OTHERS_WRITE for mode in set(modes)):
             return False
-        wanted = [(stat.S_IFREG | old.modes[e], user, old.sizes[e], old.mtimes[e]) for e in entries]
         if there.read(directory, names):
-            found = list(zip(there.modes(), there.owners(), there.sizes(), there.mtimes()))
-            return found == wanted and there.newest() <= made
+            same = there.sizes() == sizes and there.mtimes() == mtimes and there.modes().tolist() == modes
+            return same and set(there.owners().tolist()) == {user} and there.newest() <= made
         status = [os.stat(name, dir_fd=directory, follow_symlinks=False) for name in names]
         found = [(s.st_mode, s.st_uid, s.st_size, s.st_mtime_ns) for s in status]
+        wanted = [(mode, user, size, mtime) for mode, size, mtime in zip(modes, sizes, mtimes)]
         return found == wanted and max(s.st_ctime_ns for s in status) <= made
 
     def is_possible(self) -> bool:
         """Whether nothing was added to the published version meanwhile, and no file that will be replaced was changed."""
         published, stay = self.published, set(self.files.values())
-        replaced = [entry for entry in range(len(published.manifest.names)) if entry not in stay]
+        entries = range(len(published.manifest.names))
+        replaced = [range(entry, entry + 1) for entry in entries if entry not in stay]
         there = set(map(os.fsencode, os.listdir(published.directory)))
         return (
             there <= OWN | {TREE}
