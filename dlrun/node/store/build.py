@@ -51,7 +51,7 @@ class Build:
 
     kept: block number -> hashes of the valid blocks of an earlier run; strategy: `copy` (files) or `pack` (one tar file);
     verify: read kept blocks back and compare their hashes; in_place: whether the published version may become this one (see
-    `versions`), which then has the files of some blocks.
+    `versions`), which then has the files of some blocks; unchanged: of `delta`, if it is known.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Build:
         strategy: str = "copy",
         verify: bool = False,
         in_place: bool = False,
+        unchanged: Optional[Dict[int, int]] = None,
     ) -> None:
         self.target, self.name, self._verify = target, name, verify
         self.manifest, self.blocks, self.hasher = manifest, blocks, hasher
@@ -78,7 +79,7 @@ class Build:
         self._clear()
         self.in_place: Optional[InPlace] = None
         if in_place or not self.kept:
-            self.kept.update(self._reuse_published(in_place))
+            self.kept.update(self._reuse_published(in_place, unchanged))
         self._record()
 
     def _resume(self, directory: int, there: Layout) -> Dict[int, bytes]:
@@ -95,7 +96,7 @@ class Build:
         verify = self._verify or not on_disk(directory, earlier.manifest)
         return resume.valid_blocks(earlier, there, self.manifest, self.blocks, verify)
 
-    def _reuse_published(self, in_place: bool) -> Dict[int, bytes]:
+    def _reuse_published(self, in_place: bool, unchanged: Optional[Dict[int, int]]) -> Dict[int, bytes]:
         """Create the files that the published version has, too, which stays until this one is published; their blocks.
 
         in_place: or leave them there, if possible.
@@ -107,7 +108,7 @@ class Build:
         if published is None:
             return {}
         if in_place and not self._verify:
-            found = InPlace(published, self.manifest, self.blocks)
+            found = InPlace(published, self.manifest, self.blocks, unchanged)
             if found.kept:
                 self.in_place, self.layout.elsewhere = found, found.files
                 self.layout.published = published.tree

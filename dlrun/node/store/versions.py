@@ -222,7 +222,9 @@ class InPlace:
     one. Both are empty if the new version lacks a name of the published one, or if a published file may have been changed.
     """
 
-    def __init__(self, published: Published, new: Manifest, blocks: Blocks) -> None:
+    def __init__(
+        self, published: Published, new: Manifest, blocks: Blocks, unchanged: Optional[Dict[int, int]] = None
+    ) -> None:
         self.published, self._new = published, new
         self.kept: Dict[int, bytes] = {}
         self.files: Dict[int, int] = {}
@@ -230,7 +232,7 @@ class InPlace:
         same_names = delta.has_same_names(old, new)
         if published.verify or not _only_adds(old, new, same_names):
             return
-        same = delta.unchanged(old, new)
+        same = unchanged or delta.unchanged(old, new)
         if not same_names:
             same = {entry: before for entry, before in same.items() if old.path(before) == new.path(entry)}
         if not same or not self._is_as_published():

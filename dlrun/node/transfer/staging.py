@@ -66,6 +66,7 @@ class Staging:
         self._lock: Optional[Lock] = None
         self._unchanged: Optional[Manifest] = None  # the published one, if the source is as it was
         self._locked_first = False  # whether the set was locked before `find`
+        self._reused: Dict[int, int] = {}  # unchanged files (`plan_delta`), also later under its lock
         self.early = None if given.start is None else Early(self.area, self.name, given.job, given.start)
         self._watch = watch if self.early is None else self.early.watch
 
@@ -176,9 +177,9 @@ class Staging:
         if old is not None and old.info.get("hash") == self.hasher.name and self.layout_name == "copy":
             from .plan_delta import plan_from
 
-            root = -1 if self.remote else self._source_root()
+            source = (-1 if self.remote else self._source_root()), self.hasher, self.walk.follow, self.slow
             shared = self.remote.shared(self.hasher) if self.remote else {}
-            plan_from((root, self.hasher, self.walk.follow, self.slow), old, manifest, relayed, shared)
+            self._reused = plan_from(source, old, manifest, relayed, shared)
 
     def prepare(self, manifest: Manifest) -> PreparedSet:
         """Find valid data on this node and prepare the copy of the rest; raises NoSpace if that does not fit."""
@@ -253,8 +254,8 @@ class Staging:
         try:
             with system_errors(self._error_prefix()):
                 warm.remove_interrupted(self.area, self.name)
-                build = Build(self.area, self.name, manifest, blocks, self.hasher,
-                              strategy=self.layout_name, verify=verify_kept, in_place=alone)  # fmt: skip
+                build = Build(self.area, self.name, manifest, blocks, self.hasher, strategy=self.layout_name, verify=verify_kept,
+                              in_place=alone, unchanged=self._reused if self._locked_first else {})  # fmt: skip
                 try:
                     self._make_room(build)
                 except NoSpace:
