@@ -8,17 +8,23 @@ changed, such as a name or a link, is left to the walk.
 import os
 import stat
 from bisect import bisect_right
-from typing import Dict, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from ..common.fork import in_processes, stretches
+from ..common.safety import closing
+from ..common.statuses import Statuses
 from ..common.system import Waiting, file_system
-from .differing import differing, is_slow
-from .listing import BLOCK, Findings
+from .listing import BLOCK, Findings, open_directory
 from .manifest import FILE, Manifest
 from .selection import Options, PathFilter, Source
 
 FILES_PER_HELPER = 2000  # files from which on another process is worth its start (about 5 ms)
 DIRECTORIES = 64  # directories between two readings of the clock
+MANY = 128  # files whose statuses are read together
+FEW_BATCHES = 4  # batches of files before it counts how many differ
+MOSTLY = 4  # a walk is as fast where more than one file in this many differs
+PROBE_SECONDS = 0.1  # seconds of looking before the source is classified: on a busy node 20 ms were too few
+BUSY = 0.5  # part of the time computing below which it is slow, and a walk with many threads is faster
 
 
 class _NeedsWalk(Exception):
@@ -85,7 +91,8 @@ class _Survey:
             status = os.lstat(path)
             if not stat.S_ISDIR(status.st_mode):
                 raise _NeedsWalk
-            if status.st_mtime_ns != old.dir_mtimes[number]:  # else no name was added, removed or changed
+            # Else no name was added, removed or changed: what sets the first time, as a copy does, changes the second.
+            if not status.st_mtime_ns == old.dir_mtimes[number] == status.st_ctime_ns:
                 self._require_names(path, below[directory].union(old.names[start:end]))
             start = end
             made.dir_modes.append(status.st_mode & 0o777)
@@ -129,3 +136,51 @@ class _Survey:
         made.modes[entry], made.sizes[entry] = mode & 0o777, status.st_size
         made.mtimes[entry], made.ctimes[entry] = status.st_mtime_ns, status.st_ctime_ns
         made.inodes[entry] = status.st_ino
+
+
+def is_slow(waiting: Waiting) -> bool:
+    """Whether the source makes this process wait."""
+    return waiting.is_most(PROBE_SECONDS, BUSY)
+
+
+def differing(root: bytes, manifest: Manifest, entries: Sequence[int]) -> Optional[List[int]]:
+    """Those of a range of entries, all of them files, whose status differs from that in an earlier manifest.
+
+    None if one is missing or cannot be read, if most differ, or if the source is slow.
+    """
+    there, waiting, parents = Statuses(MANY, every=True), Waiting(), manifest.parents
+    found: List[int] = []
+    start, last, batches = entries[0], entries[-1] + 1, 0
+    while start < last:
+        parent = parents[start]
+        path, end = manifest.dirs[parent], bisect_right(parents, parent, start, last)
+        try:
+            with closing(open_directory(root + b"/" + path if path else root)) as directory:
+                for first in range(start, end, MANY):
+                    names = manifest.names[first : min(end, first + MANY)]
+                    if not there.read(directory, names):
+                        return None
+                    found += _differing(manifest, first, first + len(names), there)
+                    batches += 1
+                    most = batches >= FEW_BATCHES and len(found) * MOSTLY > first + len(names) - entries[0]
+                    if most or is_slow(waiting):
+                        return None
+        except OSError:
+            return None
+        start = end
+    return found
+
+
+def _differing(old: Manifest, first: int, end: int, there: Statuses) -> List[int]:
+    columns: List[Tuple[Any, Any]] = [
+        (there.ctimes(), old.ctimes[first:end].tolist()),
+        (there.mtimes(), old.mtimes[first:end].tolist()),
+        (there.sizes(), old.sizes[first:end]),
+        (there.inodes(), old.inodes[first:end]),
+        (there.modes().tolist(), [stat.S_IFREG | mode for mode in old.modes[first:end]]),
+    ]
+    found: Set[int] = set()
+    for now, before in columns:
+        if now != before:
+            found.update(entry for entry, (a, b) in enumerate(zip(now, before), first) if a != b)
+    return sorted(found)

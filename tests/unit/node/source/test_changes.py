@@ -5,7 +5,7 @@ import time
 
 import pytest
 from dlrun.node.common import fork
-from dlrun.node.source import changes, differing, selection, survey
+from dlrun.node.source import changes, selection, survey
 
 from tests.unit.node.trees import has_xattrs, write
 
@@ -73,8 +73,15 @@ def get_hole(tree):
     os.truncate(tree / "d1" / "0001", 1 << 20)
 
 
+def add_with_old_time_of_directory(tree):
+    before = os.stat(tree / "d1")
+    (tree / "d1" / "more").write_bytes(b"")
+    os.utime(tree / "d1", ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 QUICK = [rewrite, give_old_times, change_mode, replace]
 OTHERS = [
+    add_with_old_time_of_directory,
     add_attribute,
     add_attribute_of_directory,
     become_link,
@@ -109,15 +116,15 @@ def surveys(tree, change, options=None):
 def test_changed_files_are_found_without_a_walk(tree, monkeypatch, change, cores):
     monkeypatch.setattr(fork, "usable_cores", lambda: cores)
     monkeypatch.setattr(changes, "FILES_PER_HELPER", COUNT // 4)
-    monkeypatch.setattr(differing, "BUSY", 0)  # however busy this machine is, the source is not slow
+    monkeypatch.setattr(changes, "BUSY", 0)  # however busy this machine is, the source is not slow
     found, walked = surveys(tree, change)
     assert found == walked
 
 
 @pytest.mark.parametrize("change", OTHERS)
 def test_other_changes_are_left_to_the_walk(tree, monkeypatch, change):
-    monkeypatch.setattr(differing, "BUSY", 0)
-    monkeypatch.setattr(differing, "MANY", 16)  # so that there are several batches
+    monkeypatch.setattr(changes, "BUSY", 0)
+    monkeypatch.setattr(changes, "MANY", 16)  # so that there are several batches
     assert surveys(tree, change)[0] is None
 
 
@@ -138,7 +145,7 @@ def test_a_special_file_is_still_rejected(tree):
 
 @pytest.mark.parametrize("key", ["shard", "slow"])
 def test_a_shard_is_not_the_source_and_a_slow_one_needs_a_walk(tree, monkeypatch, key):
-    monkeypatch.setattr(differing, "BUSY", 0)
+    monkeypatch.setattr(changes, "BUSY", 0)
     source, options = selection.parse(str(tree)), selection.Options()
     earlier, _ = survey.survey(source, options)
     assert changes.survey_changes(source, options, earlier) is not None
