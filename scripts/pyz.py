@@ -44,12 +44,13 @@ RARE = (
       "study")),
     *(f"dlrun/cli/{name}" for name in ("run", "specs/import_", "specs/init", "specs/keys")), "dlrun/jobs/running/",
     *(f"dlrun/cli/jobs/{name}" for name in ("clean", "code", "diff", "fetch", "resubmit", "results")),
-    *(f"dlrun/config/{name}" for name in ("schema", "topology/lscpu", "topology/lstopo", "topology/shorten")),
+    *(f"dlrun/config/{name}" for name in ("schema", "topology/lscpu", "topology/lstopo", "topology/short")),
     "dlrun/plan/codes", "dlrun/plan/command/more_points", "dlrun/plan/role_jobs/components", "dlrun/render/patch",
     "dlrun/terminal/drawing", "dlrun/terminal/failure", "dlrun/jobs/explain", "dlrun/cli/specs/explain", "dlrun/cli/stage_data",
     "dlrun/cli/topics", "dlrun/config/block_text", "dlrun/frameworks/mpi/intelcaffe", "dlrun/frameworks/paddle",
+    "dlrun/frameworks/spark/", "dlrun/frameworks/h2o", "dlrun/terminal/progress_bars",
     *(f"{NODE}{name}" for name in ("coordinator", "pool", "ready", "role", "carry", "hvd_rendezvous", "dlrun_data",
-      "__main__", "common/system", "supervise")),
+      "__main__", "common/progress", "common/statuses", "common/system", "supervise")),
 )  # fmt: skip
 """Modules that only nodes or few commands import: without byte code."""
 SKIP = {"__pycache__", "tests"}

@@ -64,6 +64,7 @@ NODE: Mapping[str, OwnMessages] = {
             "`{}` has neither an ETag nor a time",
             "`{}` does not name a file",
             "`{}` broke off after {} bytes, {} times: {}",
+            "`{}` cannot be read in parts: {}",
             "`{}` arrived damaged: its {} is {}, the server's {}",
             "the object `{}` of `{}` cannot be a file: its key {}",
             "cannot fetch `{}`: {}{}",

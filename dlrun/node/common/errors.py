@@ -55,6 +55,10 @@ class SourceFault(NodeError):
     """The source is missing, or changed while it was copied."""
 
 
+class WrongHash(SourceFault):
+    """A file has another hash than its server says."""
+
+
 class Unreadable(SourceFault):
     """A part of the source cannot be read."""
 

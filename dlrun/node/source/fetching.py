@@ -8,10 +8,11 @@ import contextlib
 import os
 from typing import Dict
 
+from ..common.errors import WrongHash
 from . import kept as kept_files
 from .answers import UNKNOWN, WebFile, differs, modification_time, validator
 from .kept import Kept
-from .stream import WrongHash, changed, damaged
+from .stream import changed, damaged
 from .web import Part, WebSource
 
 

@@ -6,15 +6,11 @@ import io
 import os
 from typing import Any, Optional
 
-from ..common.errors import Damaged, NodeError, SourceFault
+from ..common.errors import Damaged, NodeError, SourceFault, WrongHash
 from .answers import Pieces
 
 _PIECE = 1 << 20  # bytes read at once, only to hash them
 KEPT = 512  # bytes of the beginning that can be read a second time: an archive's kind is known by them
-
-
-class WrongHash(SourceFault):
-    """A file has another hash than its server says."""
 
 
 class Hashed(io.RawIOBase):
