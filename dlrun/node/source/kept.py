@@ -85,7 +85,11 @@ class Kept:
         _make_directory(os.path.dirname(path))
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-        os.link(self.path, path)
+        try:
+            os.link(self.path, path)
+        except OSError:  # the disk has no links
+            self.forget()
+            os.rename(self.path, path)
 
     def close(self) -> None:
         """Close it; what is there stays."""

@@ -1,6 +1,7 @@
 """Large objects of S3 and files of web servers: after a cut or a kill only the rest is asked for, and only of the same file."""
 
 import contextlib
+import errno
 import hashlib
 import http.server
 import os
@@ -233,6 +234,15 @@ def test_an_object_that_changes_between_two_parts_is_an_error(tmp_path, store, s
     threading.Thread(target=change, daemon=True).start()
     with pytest.raises(SourceFault, match="the source changed while it was copied"):
         fetch(tmp_path)
+
+
+def test_a_disk_without_links_has_the_file_and_no_record_of_it(tmp_path, store, small, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    for _ in range(2):  # a record without its file would give a file of zeros
+        assert fetch(tmp_path) == expected(store, "s3")
 
 
 def test_a_damaged_part_is_found_and_not_continued(tmp_path, store, small):
