@@ -255,5 +255,6 @@ class RemoteSource(FetchedSource):
     def _kept_size(self) -> int:
         """How many bytes the kept parts take on the disk."""
         with contextlib.suppress(FileNotFoundError):
-            return sum(512 * one.stat().st_blocks for one in os.scandir(self._parts))
+            names = os.listdir(self._parts)
+            return sum(512 * os.lstat(os.path.join(self._parts, name)).st_blocks for name in names)
         return 0
