@@ -94,6 +94,9 @@ def spare_descriptors() -> int:
     )
 
 
+BUSY = 0.5  # part of the time computing below which a process mostly waits, as on a slow file system
+
+
 class Waiting:
     """Whether this process mostly waits for calls: neither computes nor waits for a core, as on a busy node."""
 

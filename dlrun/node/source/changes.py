@@ -7,14 +7,13 @@ changed, such as a name or a link, is left to the walk.
 
 import os
 import stat
-from bisect import bisect_right
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, List, Optional, Sequence, Set, Tuple
 
 from ..common.fork import in_processes, stretches
 from ..common.safety import closing
 from ..common.statuses import Statuses
-from ..common.system import Waiting, file_system
-from .listing import BLOCK, Findings, open_directory
+from ..common.system import BUSY, Waiting, file_system
+from .listing import BLOCK, COPIED, Findings, attributes, open_directory
 from .manifest import FILE, Manifest
 from .selection import Options, PathFilter, Source
 
@@ -24,7 +23,6 @@ MANY = 128  # files whose statuses are read together
 FEW_BATCHES = 4  # batches of files before it counts how many differ
 MOSTLY = 4  # a walk is as fast where more than one file in this many differs
 PROBE_SECONDS = 0.1  # seconds of looking before the source is classified: on a busy node 20 ms were too few
-BUSY = 0.5  # part of the time computing below which it is slow, and a walk with many threads is faster
 
 
 class _NeedsWalk(Exception):
@@ -79,22 +77,17 @@ class _Survey:
 
     def _look_at_directories(self, made: Manifest) -> None:
         old = self._earlier
-        below: Dict[bytes, Set[bytes]] = {directory: set() for directory in old.dirs}
-        for directory in old.dirs[1:]:
-            above, _, leaf = directory.rpartition(b"/")
-            below[above].add(leaf)
-        start = 0
-        for number, directory in enumerate(old.dirs):
+        below = old.subdirectories()
+        for number, (directory, names) in enumerate(zip(old.dirs, old.names_by_directory())):
             if number % DIRECTORIES == 0 and is_slow(self._waiting):
                 raise _NeedsWalk
-            path, end = self._path(directory), bisect_right(old.parents, number, start)
+            path = self._path(directory)
             status = os.lstat(path)
             if not stat.S_ISDIR(status.st_mode):
                 raise _NeedsWalk
             # Else no name was added, removed or changed: what sets the first time, as a copy does, changes the second.
             if not status.st_mtime_ns == old.dir_mtimes[number] == status.st_ctime_ns:
-                self._require_names(path, below[directory].union(old.names[start:end]))
-            start = end
+                self._require_names(path, below[directory].union(names))
             made.dir_modes.append(status.st_mode & 0o777)
             made.dir_mtimes.append(status.st_mtime_ns)
             if status.st_mode & 0o7000:
@@ -108,16 +101,10 @@ class _Survey:
 
     def _require_plain(self, path: bytes) -> None:
         """Raise _NeedsWalk if a file or directory has attributes that are copied; the others are findings."""
-        names: Sequence[str] = ()
-        if self._options.xattrs:
-            try:
-                names = os.listxattr(path, follow_symlinks=False)
-            except OSError:  # the file system has none
-                return
-        for name in map(os.fsencode, names):
-            if name.startswith(b"user."):
-                raise _NeedsWalk
-            self._findings.attributes.add(name)
+        names = attributes(path, False) if self._options.xattrs else []
+        if any(name.startswith(COPIED) for name in names):
+            raise _NeedsWalk
+        self._findings.attributes.update(names)
 
     def _update(self, made: Manifest, entry: int) -> None:
         """Write the present status of a file to the new manifest, if it is still an ordinary one."""
@@ -148,15 +135,13 @@ def differing(root: bytes, manifest: Manifest, entries: Sequence[int]) -> Option
 
     None if one is missing or cannot be read, if most differ, or if the source is slow.
     """
-    there, waiting, parents = Statuses(MANY, every=True), Waiting(), manifest.parents
+    there, waiting = Statuses(MANY, every=True), Waiting()
     found: List[int] = []
-    start, last, batches = entries[0], entries[-1] + 1, 0
-    while start < last:
-        parent = parents[start]
-        path, end = manifest.dirs[parent], bisect_right(parents, parent, start, last)
-        try:
-            with closing(open_directory(root + b"/" + path if path else root)) as directory:
-                for first in range(start, end, MANY):
+    batches = 0
+    try:
+        for parent, begin, end in manifest.by_directory(entries, len(entries)):
+            with closing(open_directory(os.path.join(root, manifest.dirs[parent]))) as directory:
+                for first in range(begin, end, MANY):
                     names = manifest.names[first : min(end, first + MANY)]
                     if not there.read(directory, names):
                         return None
@@ -165,9 +150,8 @@ def differing(root: bytes, manifest: Manifest, entries: Sequence[int]) -> Option
                     most = batches >= FEW_BATCHES and len(found) * MOSTLY > first + len(names) - entries[0]
                     if most or is_slow(waiting):
                         return None
-        except OSError:
-            return None
-        start = end
+    except OSError:
+        return None
     return found
 
 

@@ -27,6 +27,7 @@ class Findings:
         self.opened: Dict[bytes, int] = {}
 
 
+COPIED = b"user."  # beginning of the names of attributes that are copied
 BLOCK = 512  # bytes of a unit of st_blocks, independent of the file system's block size (stat(2))
 Status = Tuple[int, ...]  # fields of stat(2), at these indices
 # SIZE is in bytes, MTIME and CTIME are in nanoseconds, BLOCKS have 512 bytes.
@@ -39,6 +40,14 @@ def status_fields(status: os.stat_result) -> Status:
         status[0], status[3], status[6], status.st_mtime_ns, status.st_blocks, status[2], status[1],
         status[4], status[5], status.st_ctime_ns,
     )  # fmt: skip
+
+
+def attributes(path: bytes, follow: bool) -> List[bytes]:
+    """The names of the extended attributes of a file or directory; none if its file system has none."""
+    try:
+        return list(map(os.fsencode, os.listxattr(path, follow_symlinks=follow)))
+    except OSError:
+        return []
 
 
 def open_directory(directory: bytes) -> int:

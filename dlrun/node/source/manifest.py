@@ -8,7 +8,8 @@ file, symbolic link and hard link.
 import json
 import sys
 from array import array
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Tuple
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Sequence, Set, Tuple
 
 from ..common.errors import Damaged
 
@@ -68,6 +69,34 @@ class Manifest:
         """The path of an entry relative to the data set."""
         directory = self.dirs[self.parents[entry]]
         return directory + b"/" + self.names[entry] if directory else self.names[entry]
+
+    def by_directory(self, entries: Sequence[int], most: int) -> Iterator[Tuple[int, int, int]]:
+        """(directory, first entry, the one after the last) of a range of entries, by at most so many of one directory."""
+        start, last = entries[0], entries[-1] + 1
+        while start < last:
+            parent = self.parents[start]
+            # Entries are ordered by directory: a search for its end instead of a step for each file.
+            end = min(start + most, bisect_right(self.parents, parent, start, last))
+            yield parent, start, end
+            start = end
+
+    def names_by_directory(self) -> List[List[bytes]]:
+        """The names of the files and links of each directory, in the order of `dirs`."""
+        found: List[List[bytes]] = []
+        start = 0
+        for number in range(len(self.dirs)):
+            end = bisect_right(self.parents, number, start)
+            found.append(self.names[start:end])
+            start = end
+        return found
+
+    def subdirectories(self) -> Dict[bytes, Set[bytes]]:
+        """Directory -> names of its subdirectories."""
+        found: Dict[bytes, Set[bytes]] = {directory: set() for directory in self.dirs}
+        for directory in self.dirs[1:]:
+            parent, _, leaf = directory.rpartition(b"/")
+            found[parent].add(leaf)
+        return found
 
     def by_entry(self, values: Dict[bytes, int]) -> Dict[int, int]:
         """Entry -> value of a path, for the entries whose paths are in `values`."""

@@ -10,12 +10,12 @@ import os
 import threading
 import time
 from itertools import groupby
-from typing import Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Iterator, List, NamedTuple, Optional, Sequence
 
 from ..common.fork import in_processes, stretches
 from ..common.safety import closing
 from ..common.statuses import Statuses
-from ..common.system import Waiting
+from ..common.system import BUSY, Waiting
 from .listing import open_directory, statuses_in
 from .manifest import FILE, Manifest
 
@@ -30,7 +30,6 @@ BATCH = 64  # files between two readings of the clock
 LONG_BATCH = 256  # the same once the file system is known to be fast: each batch opens its directories
 THREADS = 32  # concurrent calls where the file system is slow
 PROBE_SECONDS = 0.02  # seconds of looking before the file system is classified
-BUSY = 0.5  # part of the time computing below which it is slow
 
 Judge = Callable[[int, Optional[os.stat_result]], bool]
 """judge(number, status): whether to go on. number: an entry, or -1 - directory; status: None if it does not exist."""
@@ -186,19 +185,10 @@ class _Scan:
         if self._slow or not isinstance(batch, range):
             return self._is_unchanged(batch, self._statuses(batch))
         try:
-            return all(self._are_columns_equal(*stretch) for stretch in self._stretches(batch))
+            stretches = self._manifest.by_directory(batch, len(batch))
+            return all(self._are_columns_equal(*stretch) for stretch in stretches)
         except FileNotFoundError:
             return False
-
-    def _stretches(self, batch: range) -> Iterator[Tuple[int, int, int]]:
-        """(directory, first entry, the one after the last) of the entries of a batch, which are ordered by directory."""
-        parents = self._manifest.parents
-        if parents[batch[0]] == parents[batch[-1]]:
-            yield parents[batch[0]], batch[0], batch[-1] + 1
-            return
-        for parent, group in groupby(batch, parents.__getitem__):
-            entries = list(group)
-            yield parent, entries[0], entries[-1] + 1
 
     def _are_columns_equal(self, parent: int, first: int, end: int) -> bool:
         found, there = self._manifest, self._columns

@@ -13,8 +13,19 @@ import time
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 from ..common.fork import ForkedCall
-from ..common.system import Waiting, usable_cores
-from .listing import CTIME, INODE, MODE, Findings, Listing, Status, status_fields, statuses_in
+from ..common.system import BUSY, Waiting, usable_cores
+from .listing import (
+    COPIED,
+    CTIME,
+    INODE,
+    MODE,
+    Findings,
+    Listing,
+    Status,
+    attributes,
+    status_fields,
+    statuses_in,
+)
 from .selection import Options, PathFilter, Source
 
 BATCH = 64  # names between two readings of the clock
@@ -26,7 +37,6 @@ MAX_THREADS = 64  # concurrent calls of all processes, at a slow source
 PROBE_SECONDS = 0.02  # seconds of walking before the source is classified
 JOBS_PER_HELPER = 64  # jobs per further process from which on a concurrent walk is shared
 MAX_OPEN = 1 << 20  # bytes of a file that stays open: larger ones are read in chunks, by several processes
-BUSY = 0.5  # part of the time computing below which the source is slow
 
 
 # (directory, None to list it or names in it to look up, whether all of these are regular files)
@@ -290,14 +300,9 @@ class Walk:
 
     def _attributes(self, relative: bytes) -> None:
         path = self._path(relative)
-        try:
-            listed = os.listxattr(path, follow_symlinks=self.options.follow)
-        except OSError:  # the file system has none
-            return
-        for key in listed:
-            raw = os.fsencode(key)
-            if raw.startswith(b"user."):
-                value = os.getxattr(path, key, follow_symlinks=self.options.follow)
-                self.xattrs.setdefault(relative, []).append((raw, value))
+        for name in attributes(path, self.options.follow):
+            if name.startswith(COPIED):
+                value = os.getxattr(path, name, follow_symlinks=self.options.follow)
+                self.xattrs.setdefault(relative, []).append((name, value))
             else:
-                self.findings.attributes.add(raw)
+                self.findings.attributes.add(name)

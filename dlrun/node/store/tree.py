@@ -4,7 +4,6 @@ import contextlib
 import errno
 import os
 import stat
-from bisect import bisect_right
 from typing import Dict, List, Set, Tuple
 
 from ..common.errors import NoSpace
@@ -16,34 +15,12 @@ from .remove import remove_tree
 _EMPTY = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def names_by_directory(manifest: Manifest) -> List[List[bytes]]:
-    """The names of the files and links of each directory, in the order of `dirs`."""
-    parents, names = manifest.parents, manifest.names
-    found: List[List[bytes]] = []
-    start = 0
-    for number in range(len(manifest.dirs)):
-        # Entries are ordered by directory: a search for its end instead of a step for each file.
-        end = bisect_right(parents, number, start)
-        found.append(names[start:end])
-        start = end
-    return found
-
-
-def children(manifest: Manifest) -> Dict[bytes, Set[bytes]]:
-    """Directory -> names of its subdirectories."""
-    found: Dict[bytes, Set[bytes]] = {directory: set() for directory in manifest.dirs}
-    for directory in manifest.dirs[1:]:
-        parent, _, leaf = directory.rpartition(b"/")
-        found[parent].add(leaf)
-    return found
-
-
 def remove_unwanted(root: int, manifest: Manifest, keep: Set[int]) -> None:
     """Remove everything below `root` except the manifest's directories and the files of the entries `keep`."""
     stay: Dict[bytes, Set[bytes]] = {}
     for entry in keep:
         stay.setdefault(manifest.dirs[manifest.parents[entry]], set()).add(manifest.names[entry])
-    below_it = children(manifest)
+    below_it = manifest.subdirectories()
     todo = [b""]
     while todo:
         directory = todo.pop()
@@ -161,8 +138,8 @@ def check_names(root: int, manifest: Manifest) -> Tuple[List[bytes], List[bytes]
     """(paths missing in the tree, paths missing in the manifest), sorted."""
     missing: List[bytes] = []
     extra: List[bytes] = []
-    below_it = children(manifest)
-    for directory, names in zip(manifest.dirs, names_by_directory(manifest)):
+    below_it = manifest.subdirectories()
+    for directory, names in zip(manifest.dirs, manifest.names_by_directory()):
         with closing(open_below(root, directory, DIRECTORY_FLAGS)) as descriptor:
             # Encoded together: one call, and no name has a slash.
             there = set(os.fsencode("/".join(os.listdir(descriptor))).split(b"/"))

@@ -13,7 +13,6 @@ counts as none, and the next run removes it and copies all.
 import contextlib
 import os
 import stat
-from bisect import bisect_right
 from typing import Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..blocks.blocks import Block, Blocks, whole_file
@@ -252,16 +251,13 @@ class InPlace:
 
     def _are_as_published(self, parts: Iterable[Sequence[int]]) -> bool:
         """The same for the entries of some ranges."""
-        old, parents = self.published.manifest, self.published.manifest.parents
+        old = self.published.manifest
         directories, there = DirectoryCache(self.published.tree), Statuses(MANY, every=True)
         try:
             for part in parts:
-                start, last = part[0], part[-1] + 1
-                while start < last:
-                    end = min(start + MANY, bisect_right(parents, parents[start], start, last))
-                    if not self._are_in(directories(old.dirs[parents[start]]), start, end, there):
+                for parent, first, end in old.by_directory(part, MANY):
+                    if not self._are_in(directories(old.dirs[parent]), first, end, there):
                         return False
-                    start = end
         except OSError:
             return False
         finally:

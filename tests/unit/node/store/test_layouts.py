@@ -9,7 +9,7 @@ import tarfile
 import pytest
 from dlrun.node.source.manifest import FILE
 from dlrun.node.source.subset import shard, subset
-from dlrun.node.store import tarball, tree
+from dlrun.node.store import tarball
 from hypothesis import given, settings, strategies as st
 
 from tests.examples import examples
@@ -33,7 +33,7 @@ def test_the_names_of_a_directory_are_those_of_its_entries(made):
     wanted = [[] for _ in made.dirs]
     for entry, name in enumerate(made.names):
         wanted[made.parents[entry]].append(name)
-    assert tree.names_by_directory(made) == wanted
+    assert made.names_by_directory() == wanted
 
 
 @settings(max_examples=examples(40))
