@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib.machinery import (
     BYTECODE_SUFFIXES,
     EXTENSION_SUFFIXES,
@@ -52,14 +53,16 @@ KINDS = (
 class Finder(FileFinder):
     """Finds the modules of a directory in its list of files, which is read once."""
 
-    _names: frozenset[str] | None = None
+    _is_listed = False
+    _names: frozenset[str] = frozenset()
     _stems: frozenset[str] = frozenset()
     _links: frozenset[str] = frozenset()
 
     def find_spec(self, fullname: str, target: ModuleType | None = None) -> ModuleSpec | None:
         """Where a module is; None if not in this directory."""
-        if self._names is None:
-            self._names = self._listed()
+        if not self._is_listed:
+            with suppress(OSError):
+                self._list()
         name = fullname.rpartition(".")[2]
         if name not in self._stems:
             return None
@@ -79,19 +82,30 @@ class Finder(FileFinder):
                         return spec_from_file_location(fullname, path + suffix, loader=module)
         return super().find_spec(fullname, target)
 
-    def _listed(self) -> frozenset[str]:
+    @classmethod
+    def of(cls, directory: str) -> Finder:
+        """The finder of an entry of `sys.path`; raises ImportError if it is not a directory, which its list shows."""
+        found = cls(directory, *((kind, [suffix]) for suffix, kind in KINDS))
         try:
-            with os.scandir(self.path or ".") as entries:
-                links = {entry.name: entry.is_symlink() for entry in entries}
-        except OSError:
-            links = {}
+            with suppress(PermissionError):  # nothing is found in a directory that cannot be listed
+                found._list()
+        except OSError as error:
+            raise ImportError("only directories are supported", path=directory) from error
+        return found
+
+    def _list(self) -> None:
+        """Read the names; raises OSError."""
+        self._is_listed = True
+        self._names = self._stems = self._links = frozenset()
+        with os.scandir(self.path or ".") as entries:
+            links = {entry.name: entry.is_symlink() for entry in entries}
+        self._names = frozenset(links)
         self._stems = frozenset(name.partition(".")[0] for name in links)
         self._links = frozenset(name.partition(".")[0] for name, is_link in links.items() if is_link)
-        return frozenset(links)
 
     def invalidate_caches(self) -> None:
         """Read the list again."""
-        self._names = None
+        self._is_listed = False
         super().invalidate_caches()
 
 
@@ -117,5 +131,5 @@ def foreign() -> tuple[str, str] | None:
 
 def install() -> None:
     """Find modules so from now on, below every directory of `sys.path`."""
-    sys.path_hooks.insert(0, Finder.path_hook(*[(kind, [suffix]) for suffix, kind in KINDS]))
+    sys.path_hooks.insert(0, Finder.of)
     sys.path_importer_cache.clear()
