@@ -10,7 +10,7 @@ from dataclasses import MISSING
 from functools import cache
 from typing import Any, Literal
 
-from dlrun.model.record import record
+from dlrun.model.record import is_dataclass, record
 from dlrun.model.units import Bytes, Duration
 
 SCALARS: tuple[type, ...] = (str, int, float, bool, Bytes, Duration)
@@ -78,7 +78,7 @@ def read(hint: Any) -> Hint:
         return Hint(anything=True)
     if isinstance(hint, type) and hint in SCALARS:
         return Hint(scalars=(hint,))
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+    if is_dataclass(hint):
         return Hint(schema=hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dlrun.model.record import field_names, is_dataclass
 from dlrun.model.text import Shell, Text
 
 T = TypeVar("T")
@@ -35,8 +36,8 @@ def to_plain(value: Any) -> Any:
             return [to_plain(item) for item in value]
         case _:
             pass
-    if dataclasses.is_dataclass(value):
-        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if is_dataclass(kind := type(value)):
+        return {name: to_plain(getattr(value, name)) for name in field_names(kind)}
     return int(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
