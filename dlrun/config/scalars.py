@@ -11,7 +11,7 @@ from dlrun.model.text import lazy_pattern
 from dlrun.model.units import Bytes, Duration
 
 # 18 digits fit into 64 bits; `int` of a text of unlimited length takes quadratic time.
-_INT = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")
+_INT = lazy_pattern(r"[+-]?(0|[1-9][0-9]{0,17})")
 _FLOAT = lazy_pattern(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _BARE = lazy_pattern(r"[0-9]+(\.[0-9]+)?")
 _TRUE = frozenset({"yes", "on", "y", "1", "true"})

@@ -7,17 +7,18 @@ from typing import NamedTuple
 
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import Problem
+from dlrun.model.text import lazy_pattern
 
 MAX_BYTES = 2**20
 """Maximum size of a file in bytes; the longest known site profile is under 20 KiB."""
 
-LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+LINE_BREAK = lazy_pattern("\r\n|[\n\r\x85\u2028\u2029]")
 """Line ends of YAML 1.1."""
 
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
+_UNPRINTABLE = lazy_pattern("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 """Characters not allowed in YAML, listed as ranges: the complement of the allowed ones takes `re` 20 ms to compile."""
 
-_OTHER_SPACE = re.compile(
+_OTHER_SPACE = lazy_pattern(
     r"^[ ]*[\u00a0\u2000-\u200b\u202f\u3000]|^ *(?:- )?[A-Za-z_][\w-]*:[ ]*[\u00a0\u2000-\u200b\u202f\u3000]",
     re.MULTILINE,
 )

@@ -142,14 +142,14 @@ def explain(
     return Problem(message=rule.message, origin=origin, help=hint)
 
 
-_INLINE = re.compile(r"\s*(?:- )?([A-Za-z_]\w*):\s+([A-Za-z_]\w*): +(\S.*)")
+_INLINE = lazy_pattern(r"\s*(?:- )?([A-Za-z_]\w*):\s+([A-Za-z_]\w*): +(\S.*)")
 """A mapping in the line of its key: `resources: nodes: 2`."""
 _MAPPINGS = frozenset({
     "resources", "placement", "environment", "container", "variables", "options", "data", "results", "checkpoint", "on_failure",
     "sweep", "metrics", "torch",
 })  # fmt: skip
 """Keys of a spec whose values are mappings."""
-_NO_COMMA = re.compile(r"\w:\s*[^\s,{}\[\]]+\s+([A-Za-z_]\w*):\s")
+_NO_COMMA = lazy_pattern(r"\w:\s*[^\s,{}\[\]]+\s+([A-Za-z_]\w*):\s")
 
 
 def _foreign_line(text: str, number: int, line: str, at: Origin) -> Problem | None:
@@ -188,11 +188,11 @@ def _line(text: str, number: int) -> str:
     return lines[number] if number < len(lines) else ""
 
 
-_NO_COLON = re.compile(r"(\s*(?:- )?)([A-Za-z_][\w-]*)(?::|\s*=\s*|\s+)([^\s:=#\[{-][^:#]*?)\s*(?:#.*)?")
+_NO_COLON = lazy_pattern(r"(\s*(?:- )?)([A-Za-z_][\w-]*)(?::|\s*=\s*|\s+)([^\s:=#\[{-][^:#]*?)\s*(?:#.*)?")
 """`nodes 2`, `nodes:2` and `nodes=2`: a key and a value without `: ` between them."""
 
 
-_ALONE = re.compile(r"(\s*)([A-Za-z_]\w*)\s*(?:#.*)?")
+_ALONE = lazy_pattern(r"(\s*)([A-Za-z_]\w*)\s*(?:#.*)?")
 """The key of a mapping without its colon, above the keys of the mapping."""
 
 

@@ -11,7 +11,7 @@ from dlrun.model.data import DataSet
 from dlrun.model.keys import BACK_END, DATA_NAME, PLAIN, VARIABLE_NAME, key, saved
 from dlrun.model.placement import PlacementOptions
 from dlrun.model.record import record
-from dlrun.model.text import Text
+from dlrun.model.text import Text, lazy_pattern
 from dlrun.model.units import Bytes, Duration
 
 ROLE_NAME = r"[A-Za-z][A-Za-z0-9_]{0,31}"
@@ -205,9 +205,9 @@ class Role:
 
 
 DIGEST = r"sha256:[0-9a-f]{64}"
-_PULLED = re.compile(r"(docker|oras|library|shub|https?)://.+")
+_PULLED = lazy_pattern(r"(docker|oras|library|shub|https?)://.+")
 """What Apptainer downloads, and converts, before it starts a program (Apptainer User Guide, "apptainer exec")."""
-_IN_REGISTRY = re.compile(rf"(docker|oras)://([^@\s]+?)(?::(\w[\w.-]{{0,127}}))?(?:@({DIGEST}))?")
+_IN_REGISTRY = lazy_pattern(rf"(docker|oras)://([^@\s]+?)(?::(\w[\w.-]{{0,127}}))?(?:@({DIGEST}))?")
 IMAGES = "images--"
 """The begin of the names of images' directories in the user's store."""
 CREDENTIALS = tuple(

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d+)?)\s*([KMGTP]?)(i?)B?", re.IGNORECASE | re.ASCII)
+from dlrun.model.text import lazy_pattern
+
+_SIZE = lazy_pattern(r"(\d{1,15}(?:\.\d+)?)\s*([KMGTP]?)(i?)B?", re.IGNORECASE | re.ASCII)
 _SIZE_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
-_PARTS = re.compile(r"(\d{1,12}(?:\.\d+)?)\s*(d|h|min|m|s)", re.IGNORECASE | re.ASCII)
+_PARTS = lazy_pattern(r"(\d{1,12}(?:\.\d+)?)\s*(d|h|min|m|s)", re.IGNORECASE | re.ASCII)
 _SECONDS = {"d": 86400, "h": 3600, "m": 60, "min": 60, "s": 1}
-_CLOCK = re.compile(r"(?:(\d{1,9})-)?(\d{1,12}):(\d{2}):(\d{2})", re.ASCII)
+_CLOCK = lazy_pattern(r"(?:(\d{1,9})-)?(\d{1,12}):(\d{2}):(\d{2})", re.ASCII)
 
 
 class Bytes(int):

@@ -5,8 +5,6 @@ Apptainer is started by `rank.sh`; enroot by srun's pyxis plug-in, which then ru
 
 from __future__ import annotations
 
-import re
-
 from dlrun.launchers.protocol import Launcher
 from dlrun.model.data import Snapshot
 from dlrun.model.plan import Variable
@@ -20,7 +18,7 @@ from dlrun.model.program import (
 )
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
-from dlrun.model.text import Shell, Text, expanding
+from dlrun.model.text import Shell, Text, expanding, lazy_pattern
 from dlrun.plan.data.software import code_of
 from dlrun.plan.data.storage import NodeStorage
 from dlrun.plan.decisions import Ledger
@@ -175,7 +173,7 @@ def _of_gpus(container: ContainerPlan | None) -> tuple[Variable, ...]:
     )  # fmt: skip
 
 
-_IN_REGISTRY = re.compile(r"(?![~./])(?:[\w.-]+[/#])+[\w.-]+:[\w.-]+")
+_IN_REGISTRY = lazy_pattern(r"(?![~./])(?:[\w.-]+[/#])+[\w.-]+:[\w.-]+")
 """`pytorch/pytorch:2.6`, `nvcr.io/nvidia/pytorch:25.01-py3`: an image as Docker names it."""
 
 

@@ -13,13 +13,14 @@ from dlrun import backends
 from dlrun.model.nearest import nearest
 from dlrun.model.site import Limits, Site
 from dlrun.model.spec import Resources, Spec
+from dlrun.model.text import lazy_pattern
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import is_any, partition_names
 
-_FEATURE = re.compile(r"[A-Za-z_][\w.:-]*")
+_FEATURE = lazy_pattern(r"[A-Za-z_][\w.:-]*")
 """Features in a constraint such as `gpu&hbm80g`, `[rack1|rack2]` or `ib*4` (sbatch(1), --constraint)."""
 
-_MIG = re.compile(r"\dg\.\d+gb", re.IGNORECASE)
+_MIG = lazy_pattern(r"\dg\.\d+gb", re.IGNORECASE)
 """Part of the names of MIG slices: an administrator creates them, so that a profile rarely has all."""
 
 _LIKE = 0.8

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable
 from typing import Any
 
-from dlrun.model.text import Shell, Text
+from dlrun.model.text import Shell, Text, lazy_pattern
 
-_OPTION = re.compile(r"(^| )-[A-Za-z]$")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_OPTION = lazy_pattern(r"(^| )-[A-Za-z]$")
+_CONTROL = lazy_pattern(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 class Raw(str):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -10,13 +9,14 @@ from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
 from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.site import SchedulerSite
+from dlrun.model.text import lazy_pattern
 from dlrun.schedulers.options import OptionTable
 
 LONGEST = 8000
 """Maximum length of a directive in characters: sbatch and qsub read a line into a fixed buffer of 8192 bytes."""
 
 # A newline in a value would begin a new line of the script; U+0085 and U+2028 also end a line for some readers.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029]")
+_CONTROL = lazy_pattern(r"[\x00-\x1f\x7f\u0085\u2028\u2029]")
 # Field of the request -> its name in `scheduler.forbidden` of a site profile, if the two differ.
 _OPTIONS = {"gpus_per_node": "gpus", "memory_per_node": "memory"}
 INDEX = "{index}"

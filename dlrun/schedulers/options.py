@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dlrun.model.nearest import SLIP, nearest
 from dlrun.model.record import record
 from dlrun.model.site import Option, SchedulerSite
+from dlrun.model.text import lazy_pattern
 
 Read = Callable[[str], Mapping[str, object] | None]
 """The value of an option in a batch script -> keys of the spec with their values; None if the user has to look at it."""
@@ -62,7 +63,9 @@ class Use:
 
 
 # Names in `a=1,b>=2`, in chunks `2:ncpus=4+1:mem=8gb`, and without a value between commas.
-_MEMBER = re.compile(r"(?:^|[,:+])\s*([A-Za-z_][\w.-]*)\s*(?=[=<>!])|(?:^|,)\s*([A-Za-z_][\w.-]*)\s*(?=,|$)")
+_MEMBER = lazy_pattern(
+    r"(?:^|[,:+])\s*([A-Za-z_][\w.-]*)\s*(?=[=<>!])|(?:^|,)\s*([A-Za-z_][\w.-]*)\s*(?=,|$)"
+)
 
 
 class OptionTable:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from dlrun.model.spec import Spec
+from dlrun.model.text import lazy_pattern
 from dlrun.plan.command.command_line import RESERVED
 from dlrun.plan.command.expressions import outside
 from dlrun.plan.decisions import Ledger
@@ -19,17 +20,17 @@ _WORDS_OF_SHELLS = {
     "alias": "write the line under `environment.setup`", "exec": "leave `exec` out",
 }  # fmt: skip
 """First words that a shell understands and no program has, or that only change the shell that they run in -> the way out."""
-_BRACES = re.compile(r"(?<![{$])\{\s*([A-Za-z_]\w*)\s*\}(?!\})")
-_DOLLAR = re.compile(r"\$(\{\{[^{}]*\}\})")
+_BRACES = lazy_pattern(r"(?<![{$])\{\s*([A-Za-z_]\w*)\s*\}(?!\})")
+_DOLLAR = lazy_pattern(r"\$(\{\{[^{}]*\}\})")
 """An expression as GitHub Actions writes it."""
-_TWO_WORDS = re.compile(r"(--?[A-Za-z][\w.-]*)\s+([^\s-]\S*)")
+_TWO_WORDS = lazy_pattern(r"(--?[A-Za-z][\w.-]*)\s+([^\s-]\S*)")
 """An option with its value in one argument."""
 
-_OTHER_TEMPLATES = re.compile(r"\{%.*?%\}|(?:^|[\s=])%(?:[A-Z_]{3,}%|[xjAaN](?:[-_.]%[xjAaN])*(?:\.\w+)?$)")
+_OTHER_TEMPLATES = lazy_pattern(r"\{%.*?%\}|(?:^|[\s=])%(?:[A-Z_]{3,}%|[xjAaN](?:[-_.]%[xjAaN])*(?:\.\w+)?$)")
 """Statements of Jinja, variables of Windows, and Slurm's `%x-%j` of file names."""
 
-_RANK_OPTION = re.compile(r"(--(?:(local|global|node)[-_])?rank)=([0-9]+)")
-_IN_NAME = re.compile(r"\{\{.*?\}\}|\$\(.*?\)|\$\{?\w+\}?|%\(?\w+\)?")
+_RANK_OPTION = lazy_pattern(r"(--(?:(local|global|node)[-_])?rank)=([0-9]+)")
+_IN_NAME = lazy_pattern(r"\{\{.*?\}\}|\$\(.*?\)|\$\{?\w+\}?|%\(?\w+\)?")
 
 
 def check(spec: Spec, points: Sequence[Mapping[str, str]], ledger: Ledger) -> None:
@@ -85,15 +86,15 @@ def check(spec: Spec, points: Sequence[Mapping[str, str]], ledger: Ledger) -> No
             )  # fmt: skip
 
 
-_COMMANDS = re.compile(r"[;&|\n(]+|\$\(")
+_COMMANDS = lazy_pattern(r"[;&|\n(]+|\$\(")
 """Between two commands of a shell line."""
-_STAYS = re.compile(
+_STAYS = lazy_pattern(
     r"\s*(?:(?:export|declare|local|readonly|echo|printf|test|\[\[?|:|if|while|case|for)\s.*"
     r"|(?:[A-Za-z_]\w*=\S*(?:\s+|\Z))+)",
     re.DOTALL,
 )
 """A command whose words no other process sees: built-ins of the shell, and assignments alone."""
-_NOT_ARGUMENTS = re.compile(
+_NOT_ARGUMENTS = lazy_pattern(
     r"^\s*(?:[A-Za-z_]\w*=(?:\"[^\"]*\"|[^\s\"])*\s+)+|<<<\s*(?:\"[^\"]*\"|\S+)|'[^']*'|\$\{#\w+\}"
 )
 """What the program gets otherwise: variables, standard input, literal text, the length of a value."""

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 from dlrun.model.hostlist import expand
 from dlrun.model.spec import Spec
+from dlrun.model.text import lazy_pattern
 from dlrun.model.units import many
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
 
-_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
-_FROM_TO = re.compile(r"(.*?)([0-9]+)-(?:\1)?([0-9]+)")
+_NAME = lazy_pattern(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
+_FROM_TO = lazy_pattern(r"(.*?)([0-9]+)-(?:\1)?([0-9]+)")
 
 
 def check(spec: Spec, layout: Layout, ledger: Ledger) -> None:

@@ -9,6 +9,7 @@ from dlrun.model.keys import paths
 from dlrun.model.plan import Binding
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
+from dlrun.model.text import lazy_pattern
 from dlrun.plan.command.command_line import RESERVED
 from dlrun.plan.command.expressions import outside
 from dlrun.plan.decisions import Ledger
@@ -24,19 +25,19 @@ from dlrun.plan.mistakes import (
 )
 from dlrun.plan.resources import Layout, gpus_of_node
 
-_SHELLS = re.compile(r"(?:.*/)?(?:ba|z|k|da)?sh")
-_EXPANDED = re.compile(r"\$\{?([A-Za-z_]\w*)|(?:^|=)(~)(?:/|$)|(\$\([^)]*\)?|`[^`]+`)")
-_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
-_OPERATORS = re.compile(r"\|\|?|&&?|;|[12]?>>?(?!=).*|&>.*|<(?!.*>).*|2>&1")
+_SHELLS = lazy_pattern(r"(?:.*/)?(?:ba|z|k|da)?sh")
+_EXPANDED = lazy_pattern(r"\$\{?([A-Za-z_]\w*)|(?:^|=)(~)(?:/|$)|(\$\([^)]*\)?|`[^`]+`)")
+_VARIABLE = lazy_pattern(r"\$\{?([A-Za-z_]\w*)\}?")
+_OPERATORS = lazy_pattern(r"\|\|?|&&?|;|[12]?>>?(?!=).*|&>.*|<(?!.*>).*|2>&1")
 """Words that are pipes, lists and redirections to a shell, also with an attached file (`>log`)."""
 
 _PLAIN_FORMS = {"\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "\u2013": "--", "\u2014": "--"}
-_TYPOGRAPHIC = re.compile(
+_TYPOGRAPHIC = lazy_pattern(
     "(?:^|[\\s=])[\u201c\u201d\u2018\u2019]|[\u201c\u201d\u2018\u2019](?=\\s|$)|(?:^|\\s)[\u2013\u2014](?=\\w)"
 )
 """Typographic quotes at either end of a word, and an en or em dash at its beginning."""
 
-_GPU_PARTITION = re.compile(r"gpu|cuda|[vahb][12]00|dgx|mi[123]\d\d|gh200", re.IGNORECASE)
+_GPU_PARTITION = lazy_pattern(r"gpu|cuda|[vahb][12]00|dgx|mi[123]\d\d|gh200", re.IGNORECASE)
 """Typical names of GPU partitions."""
 _AS_TEXT = "write it as shell text under `run:` instead of `command:`"
 _AS_LINE = "set it in a shell line under `environment:`"

@@ -7,16 +7,17 @@ from collections.abc import Iterator
 
 from dlrun.model.keys import paths
 from dlrun.model.spec import Spec
+from dlrun.model.text import lazy_pattern
 from dlrun.plan.command.command_line import RESERVED
 from dlrun.plan.decisions import Ledger
 
-_NAME = re.compile(
+_NAME = lazy_pattern(
     r"<[^<>]*>|\[[^\]]*\]|\{\w*\}|(?:your|my)[-_ ](?:account|project|allocation|partition|queue|qos|group|reservation|job)"
     r"(?:[-_ ]?(?:name|id|here))?|your[-_ ]\w+|(?:change|replace|fill|insert|edit)[-_ ]?(?:me|this|in|here)|todo|tbd|fixme|"
     r"placeholder|xxx+|\.{3}|…|(?:account|project|partition|queue)[-_]?name",
     re.IGNORECASE,
 )
-_PATH = re.compile(r"(?:^|/)(?:path/to|<[^<>/]*>)(?:/|$)|^<[^<>]*>$", re.IGNORECASE)
+_PATH = lazy_pattern(r"(?:^|/)(?:path/to|<[^<>/]*>)(?:/|$)|^<[^<>]*>$", re.IGNORECASE)
 NAMED = ("account", "partition", "qos", "reservation")
 """Keys of `resources` that are names."""
 

@@ -9,13 +9,13 @@ from dataclasses import replace
 from dlrun.frameworks.common import nested_launcher_check
 from dlrun.frameworks.protocol import Shape
 from dlrun.model.spec import Spec
-from dlrun.model.text import Text, digits
+from dlrun.model.text import Text, digits, lazy_pattern
 from dlrun.model.topology import VISIBILITY
 from dlrun.plan.command.shell_lines import Statement, statements
 from dlrun.plan.decisions import Ledger
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=.*", re.DOTALL)
-_ACTIVATES = re.compile(
+_ASSIGNMENT = lazy_pattern(r"([A-Za-z_]\w*)=.*", re.DOTALL)
+_ACTIVATES = lazy_pattern(
     r"(?:(?:conda|mamba|micromamba|source) +activate|activate) +(\S+)|(.+)/bin/(?:activate|python3?)"
 )
 _OF_A_RANK = ("RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK")
@@ -129,7 +129,7 @@ def _shell(spec: Spec, found: Sequence[Statement], ledger: Ledger) -> None:
     _activation(found, "run", ledger)
 
 
-_OF_CONDA = re.compile(r"conda|mamba|forge|python|torch|tensorflow", re.IGNORECASE)
+_OF_CONDA = lazy_pattern(r"conda|mamba|forge|python|torch|tensorflow", re.IGNORECASE)
 """In the names of modules whose files may define the functions of conda."""
 
 

@@ -8,10 +8,11 @@ from dlrun import backends
 from dlrun.model.nearest import nearest
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
+from dlrun.model.text import lazy_pattern
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.mistakes.placeholders import is_name
 
-_MAIL = re.compile(
+_MAIL = lazy_pattern(
     r"(?:your|my)?[-_.]?(?:e?-?mail|address|name|user)s?@(?:example\.\w+|.*\.\.\.|your.*)|.*@example\.(?:com|org)|your.*",
     re.IGNORECASE,
 )

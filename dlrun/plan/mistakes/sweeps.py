@@ -6,14 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 
 from dlrun.model.spec import Spec
+from dlrun.model.text import lazy_pattern
 from dlrun.plan.command.expressions import names
 from dlrun.plan.decisions import Ledger
 
-_RANGE = re.compile(r"(-?[0-9.]+(?:e-?[0-9]+)?)\s*(?:-|\.\.+|:|to)\s*(-?[0-9.]+(?:e-?[0-9]+)?)")
+_RANGE = lazy_pattern(r"(-?[0-9.]+(?:e-?[0-9]+)?)\s*(?:-|\.\.+|:|to)\s*(-?[0-9.]+(?:e-?[0-9]+)?)")
 """Two numbers with a sign of a range between them."""
-_SEVERAL = re.compile(r"\s*(?:-?[0-9.]+(?:e-?[0-9]+)?)(?:[\s,;]+-?[0-9][0-9.]*(?:e-?[0-9]+)?)+\s*")
+_SEVERAL = lazy_pattern(r"\s*(?:-?[0-9.]+(?:e-?[0-9]+)?)(?:[\s,;]+-?[0-9][0-9.]*(?:e-?[0-9]+)?)+\s*")
 """Two or more numbers in one text."""
-_CALL = re.compile(
+_CALL = lazy_pattern(
     r"(?:range|(?:np|numpy|math|tune)\.\w+|(?:log|lin|geom)space|(?:log|q)?uniform|randint|choice)\s*\(.*\)"
 )
 """Functions of Python and of search tools in place of a list."""

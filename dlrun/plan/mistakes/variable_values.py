@@ -7,6 +7,7 @@ import re
 from dlrun.fabrics.known_variables import known_settings
 from dlrun.model.nearest import nearest
 from dlrun.model.spec import Spec
+from dlrun.model.text import lazy_pattern
 from dlrun.plan.decisions import Ledger
 
 _WORDS = {
@@ -22,7 +23,7 @@ _COMMON = {
     "DEBUG": {"NCCL_DEBUG": "INFO"},
     "VERBOSE": {"NCCL_DEBUG": "INFO", "TORCH_DISTRIBUTED_DEBUG": "DETAIL"},
 }
-_SWITCH = re.compile(r"NCCL_\w+_(?:DISABLE|ENABLE)")
+_SWITCH = lazy_pattern(r"NCCL_\w+_(?:DISABLE|ENABLE)")
 """Variables that NCCL reads as numbers (src/misc/param.cc: strtoll; other texts are ignored)."""
 _COMMAS = (
     "NCCL_SOCKET_IFNAME",
@@ -34,7 +35,7 @@ _COMMAS = (
 )
 """Variables whose value is a list with commas."""
 _TRUE, _FALSE = ("true", "yes", "on", "y"), ("false", "no", "off", "n")
-_THREADS = re.compile(r"[1-9][0-9]*(?:,[1-9][0-9]*)*")
+_THREADS = lazy_pattern(r"[1-9][0-9]*(?:,[1-9][0-9]*)*")
 _ALLOCATOR = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 _LISTS = ("PATH", "LD_LIBRARY_PATH")
 """Variables in which modules and environments put their directories."""

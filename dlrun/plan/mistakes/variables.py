@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from dlrun import backends
@@ -10,17 +9,17 @@ from dlrun.fabrics.known_variables import misspelt
 from dlrun.frameworks.protocol import Role
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
-from dlrun.model.text import Shell, Text, digits
+from dlrun.model.text import Shell, Text, digits, lazy_pattern
 from dlrun.model.topology import VISIBILITY
 from dlrun.plan import reserved_names
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
 
-_OF_A_RANK = re.compile(r"DLRUN_(?:LOCAL_RANK|NODE_RANK|RANK|OWN_ADDRESS)\b")
+_OF_A_RANK = lazy_pattern(r"DLRUN_(?:LOCAL_RANK|NODE_RANK|RANK|OWN_ADDRESS)\b")
 """Expansions that differ between ranks."""
-_SIZE = re.compile(r"(?:^|_)(?:SIZE|TRAINERS_NUM)$")
+_SIZE = lazy_pattern(r"(?:^|_)(?:SIZE|TRAINERS_NUM)$")
 """Variables with a number of ranks; other constants, such as a choice of a library, are the user's to change."""
-_OF_SCHEDULER = re.compile(
+_OF_SCHEDULER = lazy_pattern(
     r"SLURM_(?:NTASKS(?:_PER_NODE)?|NPROCS|NNODES|JOB_NUM_NODES|PROCID|LOCALID|NODEID|JOB_ID|JOBID|(?:JOB_)?NODELIST)|"
     r"PBS_(?:JOBID|NODEFILE|NODENUM|TASKNUM)|OMPI_COMM_WORLD_\w+|PMIX?_(?:RANK|SIZE)|MPI_LOCAL\w+"
 )

@@ -6,15 +6,15 @@ import re
 from collections.abc import Mapping
 
 from dlrun.model.hostlist import expand
-from dlrun.model.text import digits
+from dlrun.model.text import digits, lazy_pattern
 from dlrun.schedulers.protocol import Granted
 from dlrun.schedulers.queue_rules import Preempted, QueueRules
 from dlrun.schedulers.taken import Taken
 
 # Nodes with the same resources: `Nodes=n[1-2] CPU_IDs=0-7 Mem=4000 GRES=gpu:a100:2(IDX:0-1)` (scontrol(1), `-d`).
-_NODES = re.compile(r"\sNodes=(\S+) CPU_IDs=(\S*) Mem=\d+ GRES=(\S*)")
-_TASKS = re.compile(r"NtasksPerN:B:S:C=(\d+):")
-_GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)(?=[(,]|$)")
+_NODES = lazy_pattern(r"\sNodes=(\S+) CPU_IDs=(\S*) Mem=\d+ GRES=(\S*)")
+_TASKS = lazy_pattern(r"NtasksPerN:B:S:C=(\d+):")
+_GPUS = lazy_pattern(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)(?=[(,]|$)")
 
 
 def parse(stdout: str) -> Granted:

@@ -19,6 +19,7 @@ from dlrun.model.nearest import nearest, one_slip
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import Problem
 from dlrun.model.spec import Spec
+from dlrun.model.text import lazy_pattern
 from dlrun.plan.data.sets import is_fetched
 from dlrun.system.inputs import shell_text
 from dlrun.system.inputs.places import misspelt_program, near, problem, visible
@@ -30,23 +31,23 @@ _VALUED = {
     "sh": ("-o", "+o"),
 }
 """Interpreters with their options whose value is the next argument (python(1), bash(1))."""
-_GLOBAL = re.compile(r"\bDistributedSampler(?=\()(?!\([^)]*LOCAL_)|\bsplit_by_node\b")
+_GLOBAL = lazy_pattern(r"\bDistributedSampler(?=\()(?!\([^)]*LOCAL_)|\bsplit_by_node\b")
 """A division among all ranks: `DistributedSampler` without `LOCAL_RANK` among its arguments, or WebDataset's."""
 _INSERTED = {
-    re.compile(r"^\s*(?:import|from)\s+(?:pytorch_)?lightning\b", re.MULTILINE): re.compile(
+    lazy_pattern(r"^\s*(?:import|from)\s+(?:pytorch_)?lightning\b", re.MULTILINE): lazy_pattern(
         r"\bTrainer(?=\()(?!\([^)]*use_distributed_sampler\s*=\s*False)"
     ),
-    re.compile(r"^\s*(?:import|from)\s+accelerate\b", re.MULTILINE): re.compile(
+    lazy_pattern(r"^\s*(?:import|from)\s+accelerate\b", re.MULTILINE): lazy_pattern(
         r"\baccelerator\.prepare(?=\()"
     ),
 }
 """An import -> the call that gives the data a global sampler, unless it is an `IterableDataset`."""
-_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
-_IMAGE_FILE = re.compile(r"(?!\w+://)(?:[~./].*|.*\.(?:sif|sqsh|squashfs|simg|img))")
+_VARIABLE = lazy_pattern(r"\$\{?([A-Za-z_]\w*)\}?")
+_IMAGE_FILE = lazy_pattern(r"(?!\w+://)(?:[~./].*|.*\.(?:sif|sqsh|squashfs|simg|img))")
 """An image given by path: Apptainer's `.sif` and sandboxes, enroot's squashfs files; others are names in a registry."""
 _SCRIPT_SIZE = 1 << 20
 """Characters of a script that are searched."""
-_NO_SCRIPT = re.compile(r"-[A-Za-z]*[cms].*")
+_NO_SCRIPT = lazy_pattern(r"-[A-Za-z]*[cms].*")
 """Options without a script after them: `-c`, `-m` and `-s`, also combined as in `-lc`."""
 
 
@@ -93,7 +94,7 @@ def _directory(text: str, base: Path, why: str, origins: Mapping[str, Origin]) -
     return problem("DLR032", f"the working directory `{text}` {why}", "directory", origins, other)
 
 
-_SOURCE = re.compile(r"^(?:source|\.)\s+")
+_SOURCE = lazy_pattern(r"^(?:source|\.)\s+")
 """How a shell activates an environment."""
 
 
