@@ -21,7 +21,7 @@ from typing import IO, Any, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from ..common import text
 from ..common.errors import NodeError, SourceFault
-from .stream import KEPT, Hashed
+from .stream import KEPT, Hashed, ZipStream
 from .survey import points_outside
 
 DIRECTORY, FILE, LINK, HARD = "directory", "file", "link", "hard link"
@@ -78,13 +78,14 @@ class Archive:
     cannot be read.
     """
 
-    def __init__(self, path: str, file: "Union[Hashed, io.FileIO, None]" = None) -> None:
+    def __init__(self, path: str, file: "Union[Hashed, ZipStream, io.FileIO, None]" = None) -> None:
         self.path = path
         self._opened = contextlib.ExitStack()
         opened: Any = open(path, "rb", buffering=0) if file is None else file  # noqa: SIM115 - closed by `close`
         self._file: "IO[bytes]" = self._opened.enter_context(opened)
         forward = isinstance(file, Hashed)
-        self.size = file.size if isinstance(file, Hashed) else os.fstat(opened.fileno()).st_size
+        known = isinstance(file, (Hashed, ZipStream))
+        self.size: int = opened.size if known else os.fstat(opened.fileno()).st_size
         self._process: "Optional[subprocess.Popen[bytes]]" = None
         self._feeding = threading.Thread(target=self._feed) if forward else None
         self.kind = kind_of(self._file)
@@ -260,7 +261,9 @@ class Archive:
 
     def _zip_members(self) -> "Iterator[Tuple[Member, Optional[IO[bytes]]]]":
         packed = self._zip()
-        for info in packed.infolist():
+        if isinstance(self._file, ZipStream):
+            self._file.forward = True
+        for info in sorted(packed.infolist(), key=lambda info: info.header_offset):
             # As they are written: programs on Linux write the bytes of the name, with and without the mark for UTF-8.
             name = info.orig_filename.encode(
                 "utf-8" if info.flag_bits & _UTF8 else "cp437", "surrogateescape"

@@ -23,11 +23,11 @@ from ..common import text
 from ..common.errors import NoSpace, SourceFault
 from ..common.system import die_with_parent
 from . import fetching, keys, objects, stream as streams
-from .answers import UNKNOWN, Pieces, WebFile, differs
+from .answers import UNKNOWN, Pieces, WebFile, differs, validator
 from .large import LargeObjects
 from .objects import Object
 from .selection import Access, scheme
-from .web import CONNECT_SECONDS, FIRST_ATTEMPTS, READ_SIZE, Log, WebSource, file_name, shown
+from .web import CONNECT_SECONDS, FIRST_ATTEMPTS, READ_SIZE, Log, Part, WebSource, file_name, shown
 
 SILENCE = 10  # seconds without output of a client that lists a source, after which that is said
 
@@ -211,6 +211,29 @@ def stream(url: str, access: Access, log: Log, listed: SourceListing) -> streams
     """
     pieces = _object(url, listed.size) if scheme(url) == "s3" else _file(url, access, log, listed)
     return streams.Stream(shown(url), listed.size, pieces)
+
+
+def ranges(url: str, access: Access, log: Log, listed: SourceListing) -> streams.Fetch:
+    """What fetches parts of one listed file or object; it and this raise SourceFault if its server sends no parts."""
+    file, signed = listed.file, ""
+    if scheme(url) == "s3":
+        client = _client(url)
+        signed, access = _run_client(client, client.sign, url, _bucket_path(url)).strip(), Access()
+    web = WebSource(url, access, log, signed)
+    if file is None:
+        file = web.look()
+        one, tag = listed.objects[0], file.etag.strip('"')
+        if (one.size, one.etag or tag) != (file.size, tag):
+            raise changed(url)
+    if not validator(file):
+        raise SourceFault("`{}` cannot be read in parts: it has no ETag and no time".format(web.url))
+    seen = file
+
+    def fetch(first: int, end: int) -> bytes:
+        part = Part(first, validator(seen), seen.size, seen.etag, seen.modified)
+        return b"".join(data for _, data in web.pieces(part, end))
+
+    return fetch
 
 
 def _file(url: str, access: Access, log: Log, listed: SourceListing) -> Pieces:

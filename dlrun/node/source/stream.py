@@ -1,16 +1,24 @@
-"""A file that is hashed while it is read, and one that is read while it is downloaded: no byte of it is written."""
+"""A file that is hashed while it is read, and one that is read while it is downloaded: no byte of it is written.
+
+Of a zip file the directory, which is at its end, is fetched first.
+"""
 
 import binascii
 import hashlib
 import io
 import os
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from ..common.errors import Damaged, NodeError, SourceFault, WrongHash
 from .answers import Pieces
 
 _PIECE = 1 << 20  # bytes read at once, only to hash them
+END = (
+    1 << 18
+)  # bytes of the end of a zip file that are fetched first: room for the directory of some 3,000 files
 KEPT = 512  # bytes of the beginning that can be read a second time: an archive's kind is known by them
+Fetch = Callable[[int, int], bytes]
+"""Gives the bytes of a file from an offset up to another one; raises SourceFault if the server sends no parts of it."""
 
 
 class Hashed(io.RawIOBase):
@@ -117,6 +125,60 @@ class Stream(Hashed):
         if ended and self._second.digest() != self._hash.digest():
             raise changed(self.name)
         return data[len(seen) :]
+
+
+class ZipStream(io.RawIOBase):
+    """A zip file `name` of `size` bytes, whose directory is read with `fetch`, and then `forward` the members by `stream`.
+
+    Every byte of the stream can be hashed, for one of the directory arrives in it once more. Raises SourceFault if the end of
+    the file cannot be fetched.
+    """
+
+    def __init__(self, stream: Stream, fetch: Fetch) -> None:
+        self.name, self.size, self.forward = stream.name, stream.size, False
+        self._stream, self._fetch, self._position = stream, fetch, 0
+        self._first, self._end = self.size, b""
+        self._reach(self.size)
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True, to any offset before `forward` is set, and to none before the last one then."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move to an offset."""
+        self._position = offset + {os.SEEK_CUR: self._position, os.SEEK_END: self.size}.get(whence, 0)
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what is at the position, at least one byte before the end; raises ValueError for members that overlap."""
+        first = self._position
+        if first < self._first and (self.forward or first < KEPT):
+            data = self._of_stream(first, min(len(buffer), self._first - first))
+        else:
+            self._reach(first)
+            data = self._end[first - self._first :][: len(buffer)]
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def _reach(self, first: int) -> None:
+        """Fetch the end of the file from an offset on."""
+        if first < self._first or not self._end:
+            first = max(0, min(first, self._first - END))
+            self._end = self._fetch(first, self._first) + self._end if self.size else b""
+            self._first = first
+
+    def _of_stream(self, first: int, count: int) -> bytes:
+        at = self._stream.seek(first) if first < KEPT else self._stream.tell()
+        while at < first:
+            at += len(self._stream.read(min(_PIECE, first - at))) or first
+        if at != first:
+            raise ValueError("its members overlap")
+        return self._stream.read(count)
 
 
 def changed(name: str) -> SourceFault:

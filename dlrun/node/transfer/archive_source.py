@@ -26,7 +26,7 @@ from .remote_source import WHOLE, FetchedSource, RemoteSource
 if TYPE_CHECKING:
     from ..source.archive import Archive
     from ..source.remote import SourceListing
-    from ..source.stream import Stream
+    from ..source.stream import Stream, ZipStream
 
 PREFIX = b"unpack."
 _LOCK = b"~"  # before a set's name, which cannot begin with it
@@ -48,7 +48,7 @@ def fetched_source(
 class ArchiveSource(FetchedSource):
     """An archive at a path, or with `access` at a URL: it is unpacked while it is downloaded, and no byte of it is written.
 
-    Only a zip file, which has its directory at its end, is downloaded first.
+    Only a zip file, which has its directory at its end, is downloaded first if its server sends no parts of it.
     """
 
     def __init__(
@@ -141,10 +141,11 @@ class ArchiveSource(FetchedSource):
                 self._unpack(archive, progress)
         else:
             with contextlib.closing(stream):
-                if kind_of(stream) == "zip":
+                file = self._with_directory(stream) if kind_of(stream) == "zip" else stream
+                if file is None:
                     self._spool(stream, progress)
                 else:
-                    with contextlib.closing(Archive(stream.name, stream)) as archive:
+                    with contextlib.closing(Archive(stream.name, file)) as archive:
                         try:
                             self._unpack(archive, progress)
                         except SourceFault as fault:
@@ -164,6 +165,20 @@ class ArchiveSource(FetchedSource):
         from ..source.stream import Stream, pieces
 
         return Stream(self.url, os.path.getsize(self.url), pieces(self.url))
+
+    def _with_directory(self, stream: "Stream") -> "Optional[ZipStream]":
+        """A zip file at a URL, if the directory at its end can be fetched before the rest."""
+        if self._access is None or self._listed is None:
+            return None
+        from ..source import remote
+        from ..source.stream import ZipStream
+
+        try:
+            fetch = remote.ranges(self.url, self._access, self._progress.log, self._listed)
+            return ZipStream(stream, fetch)
+        except SourceFault as fault:
+            self._progress.log("{}; it is downloaded before it is unpacked".format(fault.message))
+            return None
 
     def _prove(self, stream: "Stream", fault: Optional[SourceFault] = None) -> None:
         """Raise an error for an archive that has another checksum, or did not arrive as a whole; else the `fault` in it."""

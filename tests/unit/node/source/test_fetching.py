@@ -36,6 +36,8 @@ if sys.argv[1] == "ls":
         print("2026/11/26", status.st_mtime_ns, hashlib.md5(content).hexdigest(), len(content), name)
 elif sys.argv[1] == "presign":
     print("{url}/" + sys.argv[-1].rpartition("/")[2] + "?signature=1")
+elif "cat" in sys.argv:
+    sys.stdout.buffer.write(open("{root}/bucket/" + sys.argv[-1].rpartition("/")[2], "rb").read())
 elif sys.argv[-1] == "run":
     for line in sys.stdin:
         shutil.copyfile("{root}/bucket/" + shlex.split(line)[2].rpartition("/")[2], shlex.split(line)[3])

@@ -19,10 +19,13 @@ from dlrun.node.source import remote
 from tests import programs as machine
 from tests.unit.node.programs import run, staging, start
 from tests.unit.node.relay.test_chain import nodes, until  # noqa: F401 - a fixture
+from tests.unit.node.source.test_fetching import store  # noqa: F401 - a fixture
 from tests.unit.node.source.test_remote import put, s3  # noqa: F401 - a fixture
 from tests.unit.node.source.test_web import ETAG, cut, server  # noqa: F401 - a fixture
 from tests.unit.node.transfer.test_archive_source import HELD, contents, data, nothing_published
 
+END = 1 << 18
+SHORT = "from dlrun.node.source import stream\nstream.END = 100\n"
 AT_ONCE = "from dlrun.node.source.web import WebSource\nWebSource._wait = lambda *_: None\n"
 FILES = {f"f{number}": os.urandom(160_000) for number in range(20)}
 KINDS = ["tar", "gz", "xz", "zstd", "zip"]
@@ -72,14 +75,19 @@ def sum_of(content):
 @pytest.mark.each_python
 @EACH
 def test_it_is_unpacked_while_it_arrives_also_over_a_cut(tmp_path, server, kind):  # noqa: F811
-    """The second half is sent when the first member has its file; a zip file has its directory at the end."""
+    """The second half is sent when the first member has its file, also of a zip file, whose directory is at its end."""
     server.content = archive(kind)
+    directory = (
+        [None, f"bytes={len(server.content) - END}-{len(server.content) - 1}"] if kind == "zip" else [None]
+    )
 
     def rule(handler, count, code, headers, body):
         if count == 1:
             return code, headers, body, len(body) // 2
+        if count <= len(directory):
+            return code, headers, body, len(body)
         end = time.monotonic() + machine.SECONDS
-        while kind != "zip" and not (place(tmp_path) / "f0").exists() and time.monotonic() < end:
+        while not (place(tmp_path) / "f0").exists() and time.monotonic() < end:
             time.sleep(0.01)
         server.early = (place(tmp_path) / "f0").exists()
         return code, headers, body, len(body)
@@ -87,14 +95,74 @@ def test_it_is_unpacked_while_it_arrives_also_over_a_cut(tmp_path, server, kind)
     server.rules["GET"] = rule
     unpack(tmp_path, server.url, "--checksums", sum_of(server.content)).done()
     assert contents(data(tmp_path)) == FILES
-    assert server.early == (kind != "zip")
-    assert [h.get("Range") for m, _, h in server.seen if m == "GET"] == [
-        None,
-        f"bytes={len(server.content) // 2}-",
-    ]
+    assert server.early
+    asked = [*directory, f"bytes={len(server.content) // 2}-"]
+    assert [h.get("Range") for m, _, h in server.seen if m == "GET"] == asked
     assert sorted(os.listdir(tmp_path / "to" / ".dlrun")) == ["lock.set", "lock.~set", "used.set"]
     assert unpack(tmp_path, server.url, "--checksums", sum_of(server.content)).done()["how"] == "warm"
-    assert len([1 for method, _, _ in server.seen if method == "GET"]) == 2
+    assert len([1 for method, _, _ in server.seen if method == "GET"]) == len(asked)
+
+
+@pytest.mark.each_python
+def test_the_directory_of_a_zip_file_is_fetched_however_long_it_is(tmp_path, server):  # noqa: F811
+    """Before any member, which are read in the order that they have in the file, not in the directory's."""
+    server.content = archive("zip")
+    unpack(tmp_path, server.url, prelude=AT_ONCE + SHORT).done()
+    assert contents(data(tmp_path)) == FILES
+    size = len(server.content)
+    asked = [h.get("Range") for m, _, h in server.seen if m == "GET"]
+    assert asked[:2] == [None, f"bytes={size - 100}-{size - 1}"]
+    assert len(asked) == 3
+    assert asked[2].endswith(f"-{size - 101}")
+    packed = io.BytesIO(server.content)
+    with zipfile.ZipFile(packed, "a") as made:
+        made.filelist.reverse()
+        made._didModify = True
+    server.content = packed.getvalue()
+    run(*staging(server.url, tmp_path / "other"), "--unpack", "--json", prelude=AT_ONCE).done()
+    assert contents(tmp_path / "other" / "set" / "data") == FILES
+
+
+def test_a_zip_file_of_a_server_that_sends_no_parts_is_downloaded_first(tmp_path, server):  # noqa: F811
+    server.content = archive("zip")
+    server.rules["GET"] = lambda h, n, code, headers, body: (
+        200, {"ETag": ETAG}, server.content, len(server.content)
+    )  # fmt: skip
+    found = run(*staging(server.url, tmp_path / "to"), "--unpack", prelude=AT_ONCE)
+    assert contents(data(tmp_path)) == FILES
+    assert "cannot be read in parts" in found.out + found.err
+    assert "it is downloaded before it is unpacked" in found.out + found.err
+
+
+@pytest.mark.parametrize("checksum", [False, True])
+def test_members_of_a_zip_file_that_overlap(tmp_path, server, checksum):  # noqa: F811
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as packed:
+        packed.writestr("a", bytes(800_000))
+        packed.writestr("b", b"1")
+        packed.filelist[1].header_offset = 300_000
+    server.content = made.getvalue()
+    more = ["--checksums", sum_of(server.content)] if checksum else []
+    assert "is damaged" in unpack(tmp_path, server.url, *more).err
+    assert nothing_published(tmp_path)
+
+
+def test_a_zip_file_that_changed_after_its_directory_was_fetched(tmp_path, server):  # noqa: F811
+    server.content = archive("zip")
+
+    def rule(handler, count, code, headers, body):
+        if count == 1:
+            return code, headers, body, len(body) // 2
+        return (
+            (code, {**headers, "ETag": '"other"'}, body, len(body))
+            if count > 2
+            else (code, headers, body, len(body))
+        )
+
+    server.rules["GET"] = rule
+    found = unpack(tmp_path, server.url)
+    assert found.status == 1
+    assert nothing_published(tmp_path)
 
 
 @pytest.mark.parametrize("other", ["range", "whole"])
@@ -248,6 +316,20 @@ def test_one_object_is_unpacked_by_each_client(tmp_path, s3, client, monkeypatch
         found = unpack(tmp_path, url)
         assert f"`{url}`" in found.err
     assert not (tmp_path / "to" / "set").exists()
+
+
+@pytest.mark.parametrize("signs", [True, False])
+def test_the_directory_of_a_zip_file_in_s3_is_fetched_by_its_signed_url(tmp_path, store, signs):  # noqa: F811
+    (store.root / "x.zip").write_bytes(archive("zip"))
+    if not signs:
+        client = tmp_path / "bin" / "s5cmd"
+        client.write_text(client.read_text().replace('"presign"', '"none"'))
+    found = run(*staging("s3://b/x.zip", tmp_path / "to"), "--unpack", prelude=AT_ONCE)
+    assert contents(data(tmp_path)) == FILES
+    assert ("it is downloaded before it is unpacked" in found.out + found.err) == (not signs)
+    size = len(archive("zip"))
+    parts = [span for span, _ in store.seen if span != "bytes=0-0"]
+    assert parts == ([f"bytes={size - END}-{size - 1}"] if signs else [])
 
 
 CLIENT = """#!{python}
