@@ -67,6 +67,9 @@ _APART = re.compile(
 """A line with which no message continues."""
 _CODE = re.compile(r"^\W*(?:assert\b|raise\b|.*\bassert\w*\()")
 """Code that shows what an exception without a message is about."""
+_NO_GPU = re.compile(
+    r"raised AssertionError at `assert (?:torch\.)?cuda\.(?:is_available\(\)|device_count\(\)(?: > 0| >= 1)?)`"
+)
 _RULE = re.compile(r"^\W*-{9}")
 _NODE = re.compile(r"\b(?:on node|[Nn]ode(?: name)?:|[Hh]ost(?:name)?:)\s+([\w.-]+\w)")
 _FIELD = re.compile(
@@ -110,6 +113,11 @@ def raised(found: Evidence, lines: Sequence[str], whole: Sequence[str]) -> Evide
     if chain[0] != chain[-1]:
         means += f"; then {chain[0]}"
     return _answer(found, line, means, reversed(chain))
+
+
+def asserted(found: Evidence) -> str:
+    """What an assertion without a message is about, as a program says it that has one; empty where it may be anything."""
+    return "AssertionError: CUDA is not available" if _NO_GPU.search(found.pattern.means) else ""
 
 
 def marked(

@@ -141,6 +141,8 @@ def _of_one(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
         return None
     if found.pattern.cause == EXCEPTION.cause:
         found = reported.raised(found, lines, whole)
+        if (match := table.match(reported.asserted(found))) is not None:
+            found = _evidence(log, found.line, match)
     else:
         found = reported.explained(reported.completed(found, lines), lines, _WRAPPER.search)
         found = barriers.counted(found, lines, reported.index(found.line, lines))

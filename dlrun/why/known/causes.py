@@ -234,6 +234,7 @@ CAUSES: Mapping[str, Advice] = {
         named="the number of ranks does not fit the program's settings: {1}",
         check="`dlrun plan` shows nodes and ranks",
         next="correct the program's parallel sizes, or `resources.nodes` and `ranks_per_node`",
+        roots=("mpi-pmi",),
     ),
 }
 """Cause -> what it means, how to verify it, and the way out."""

@@ -146,6 +146,7 @@ WRITERS = (
                     "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
                     "system has unsupported display driver / cuda driver combination",
                     "NVML_ERROR_LIB_RM_VERSION_MISMATCH",
+                    "RM has detected an NVML/RM version mismatch",
                     "API mismatch: the client has the version",
                 ),
                 source="https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
@@ -312,7 +313,7 @@ WRITERS = (
                     "FAILED_PRECONDITION: No visible GPU devices",
                     "requires a GPU",
                 ),
-                regex=r"(?:Error|Exception): .*(?i:\b(?:cuda|rocm|gpus?) (?:is|are) (?:not |un)available|\bno (?:cuda |usable )?gpus? (?:was |were )?(?:found|available|detected))",
+                regex=r"(?:Error|Exception|Exit): .*(?i:\b(?:cuda|rocm|gpus?) (?:(?:is |are )?not (?:available|found|detected)|(?:is |are )?unavailable|(?:is|are) required)|\bno (?:cuda |usable |nvidia )?gpus?(?: (?:was |were )?(?:found|available|detected|visible)|[.!]?\s*$)|\b(?:needs?|requires?) (?:a |an |at least (?:one|1) )?(?:cuda |nvidia )?gpu[.!]?\s*$)",
                 source=_TORCH + "torch/csrc/utils/device_lazy_init.cpp",
             ),
             Form(

@@ -250,6 +250,7 @@ WRITERS = (
                 texts=(
                     "OFI getinfo() failed",
                     "fi_getinfo() failed",
+                    "OFI fi_getinfo() failure",
                     "OFI addrinfo() failed",
                     "fi_getinfo: No data available",
                     "fi_getinfo failed",

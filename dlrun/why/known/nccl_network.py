@@ -44,6 +44,16 @@ FORMS = (
     ),
     Form(
         cause="fabric",
+        texts=(),
+        regex=r"Call to ibv_modify_qp failed with (?:error )?(?:\d+ )?((?:Network is unreachable|No route to host|Connection timed out)\b(?:.*\bremote GID \S+)?)",
+        source="https://github.com/NVIDIA/nccl/issues/2013",
+        means="an adapter could not be connected with that of another node: {1}",
+        check="`show_gids` (or `ibv_devinfo -v`) on both nodes: whether the GID that NCCL takes is of one network, and of RoCE v2; `dlrun verify` with its spec tests each pair of nodes",
+        next="on RoCE name the GID and the adapters of one network (`environment.variables: {NCCL_IB_GID_INDEX: 3, NCCL_IB_HCA: mlx5_0}`); where adapters reach only those of the same number (rails), `environment.variables: {NCCL_CROSS_NIC: 0}`; if only one node is affected, exclude it (`resources.exclude`)",
+        anywhere=True,
+    ),
+    Form(
+        cause="fabric",
         texts=(
             "Call to ibv_modify_qp failed with error {}",
             "Call to ibv_{} failed",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dlrun.why.known.form import Form, Writer
+from dlrun.why.known.torch import store
 
 _TORCH = "https://github.com/pytorch/pytorch/blob/main/"
 _NCCL = "https://github.com/NVIDIA/nccl/blob/master/src/"
@@ -192,16 +193,7 @@ WRITERS = (
                 consequence=True,
                 anywhere=True,
             ),
-            Form(
-                cause="fabric-interface",
-                texts=(),
-                regex=r"trying to connect to \((172\.17\.0\.\d+), ",
-                source="https://github.com/OpenRLHF/OpenRLHF/issues/265",
-                means="the ranks were given the address {1}, which each node has for itself (a bridge for containers)",
-                check="`hostname -i` and `ip -brief address` in the job or its container",
-                next="start the container in the host's network, and give the program the address of the nodes' network (for vLLM `VLLM_HOST_IP`, for Ray `--node-ip-address`, else `fabric.interfaces` in the site profile)",
-                anywhere=True,
-            ),
+            *store.FORMS,
             Form(
                 cause="rendezvous",
                 texts=(

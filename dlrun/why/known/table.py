@@ -45,6 +45,7 @@ from dlrun.why.known.programs import (
 )
 
 WRITERS: tuple[Writer, ...] = (
+    interpreter.LINKER,
     *communication.WRITERS,
     *process_groups.WRITERS,
     *fabrics.WRITERS,

@@ -33,6 +33,16 @@ WRITERS = (
             ),
             Form(
                 cause="terminated",
+                texts=(),
+                regex=r"SignalException: Process \d+ got signal: 1\s*$|Received (?:(?:Signals\.)?SIGHUP|1) death signal",
+                source="https://github.com/zai-org/ChatGLM2-6B/issues/238",
+                means="the terminal or the ssh session from which it was started ended (SIGHUP)",
+                check="whether it was started by hand, and when that session ended",
+                next="start it as a job (`dlrun submit`); by hand in `tmux`, or with `nohup` and `disown`",
+                consequence=True,
+            ),
+            Form(
+                cause="terminated",
                 texts=(
                     "SignalException: Process {} got signal: {1}",
                     "lightning.{}.SIGTERMException",
@@ -40,7 +50,7 @@ WRITERS = (
                     "exitcode : -15",
                     "died with <Signals.SIGTERM",
                 ),
-                regex=r"exitcode\s*: -15\b|Received (?:Signals\.)?SIGTERM(?:\.15)?,? (?:death signal|Sending process)|Received (?:Signals\.)?SIGHUP\S* death signal",
+                regex=r"exitcode\s*: -15\b|Received (?:Signals\.)?SIGTERM(?:\.15)?,? (?:death signal|Sending process)",
                 source=_TORCH + "elastic/multiprocessing/api.py",
                 consequence=True,
             ),
@@ -204,6 +214,12 @@ WRITERS = (
                 cause="ranks",
                 texts=(),
                 regex=r"(?i)((?:global[ _]batch[ _]size|batch[ _]size|world[ _]?size|num(?:ber)?[ _]?(?:of[ _])?(?:gpus|processes|ranks|heads|attention heads|layers|experts)|(?:tensor|pipeline|context|expert|data|model)[ _-](?:model[ _-])?parallel)[^.]{0,80}(?:not divisible|must be divisible|should be divisible|must be a multiple|does not match|is not equal to|must equal|not a multiple)[^.]{0,80})",
+                source="https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/training/arguments.py",
+            ),
+            Form(
+                cause="ranks",
+                texts=(),
+                regex=r"(?:AssertionError|ValueError|RuntimeError): (.*\b(?i:(?:un|not )expected|wrong|mismatch\w*|expected|differs?)\b.*\b(?i:world[ _]?size|number of (?:mpi )?(?:ranks|processes|tasks))\b.*)",
                 source="https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/training/arguments.py",
             ),
             Form(

@@ -72,6 +72,30 @@ WRITERS = (
             ),
             Form(
                 cause="container",
+                texts=("squashfuse_ll failed to mount {} in {1}",),
+                source=_APPTAINER + "issues/949",
+                means="the image was not mounted within {1}: its file system is slow, or many ranks began at once",
+                check="`ls -l` and `df -T` of the image on that node",
+                next="submit again; stage the image on node-local storage if it is on a busy or remote file system (CVMFS, NFS)",
+            ),
+            Form(
+                cause="container",
+                texts=("fusermount: mountpoint /dev/fuse is not", "fuse: device not found"),
+                source="https://github.com/PGScatalog/pgsc_calc/issues/332",
+                means="the runtime has no `/dev/fuse`, through which it mounts images without privileges",
+                check="`ls -l /dev/fuse` on the node (and, if the runtime itself is started in a container, there)",
+                next="exclude the node if others have it (`resources.exclude`), and ask the centre for it; a directory (`apptainer build --sandbox`) in `environment.container.image` does without",
+            ),
+            Form(
+                cause="container-namespace",
+                texts=("while mounting overlay:", "can't mount overlay filesystem to {1}:"),
+                source="https://github.com/bittremieuxlab/denovo_benchmarks/issues/12",
+                means="the runtime may not mount a writable layer above the image (overlay) on this node",
+                check="`command -v fuse-overlayfs` and `apptainer --version` on the node; `df -T` of the directory that the line names",
+                next="ask the centre to install `fuse-overlayfs`, or the runtime with its set-user-id part; mounts whose directory the image already has (`environment.container.binds`) need no such layer",
+            ),
+            Form(
+                cause="container",
                 texts=(),
                 regex=r"version `(\S+)' not found \(required by (\S*(?:squashfuse|fuse2fs|apptainer|singularity)\S*)\)",
                 source="https://man7.org/linux/man-pages/man8/ld.so.8.html",
@@ -129,6 +153,14 @@ WRITERS = (
             ),
             Form(
                 cause="container-image",
+                texts=("the image's architecture ({1}) could not run on the host's",),
+                source=_APPTAINER + "blob/main/internal/pkg/runtime/engine/apptainer/prepare_linux.go",
+                means="the image is for another kind of CPU ({1}) than the node has",
+                check="`uname -m` on the node, and `apptainer inspect` of the image",
+                next="pull or build the image for the node's CPUs (`apptainer pull --arch`), or ask for nodes of the other kind (`resources.constraint`)",
+            ),
+            Form(
+                cause="container-image",
                 texts=(
                     "could not open image {1}",
                     "image format not recognized",
@@ -149,7 +181,6 @@ WRITERS = (
                     "while loading SIF",
                     "no image partition",
                     "manifest unknown",
-                    "the image's architecture ({1})",
                     "failed to retrieve path for {1}: lstat",
                 ),
                 source=_APPTAINER + "blob/main/internal/pkg/runtime/engine/apptainer/prepare_linux.go",
@@ -187,6 +218,11 @@ WRITERS = (
                 source="https://github.com/apptainer/singularity/issues/2386",
                 means="the image has no `/bin/sh` that runs here: it is not complete, or for another kind of CPU",
                 check="`apptainer inspect` of the image shows its architecture",
+            ),
+            Form(
+                cause="driver-mismatch",
+                texts=("nvml error: driver/library version mismatch",),
+                source="https://github.com/NVIDIA/libnvidia-container/blob/main/src/nvc.c",
             ),
             Form(
                 cause="gpu-library",

@@ -28,6 +28,11 @@ WRITERS = (
                 source="https://github.com/NVIDIA/libnvidia-container/blob/main/src/nvc_container.c",
             ),
             Form(
+                cause="driver-mismatch",
+                texts=("nvml error: driver/library version mismatch",),
+                source="https://github.com/NVIDIA/libnvidia-container/blob/main/src/nvc.c",
+            ),
+            Form(
                 cause="gpu-library",
                 texts=(
                     "nvidia-container-cli: mount error: {1}",

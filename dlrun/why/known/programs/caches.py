@@ -105,6 +105,15 @@ WRITERS = (
                 means="the file system has no locks that work, and a library locks its files",
                 next="keep the cache on another file system (`environment.variables: {HF_HOME: /tmp/huggingface}`), or ask the centre for `flock`; what is named under `data` is fetched by `dlrun submit`",
             ),
+            Form(
+                cause="file-locks",
+                texts=(),
+                regex=r"Errno (?:9|38|95)\]",
+                stack=r"(?m:, in (?i:_?(?:\w+_)?(?:f|file)?lock\w*|_?acquire\w*)$)",
+                source="https://github.com/SModelS/smodels/issues/37",
+                means="the file system has no locks that work, and the program locks a file there",
+                next="let it lock a file on node-local storage (`/tmp`), or keep its directory there; or ask the centre for `flock`",
+            ),
         ),
     ),
     Writer(

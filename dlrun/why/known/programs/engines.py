@@ -104,6 +104,11 @@ WRITERS = (
                 source="https://github.com/containers/podman",
             ),
             Form(
+                cause="driver-mismatch",
+                texts=("nvml error: driver/library version mismatch",),
+                source="https://github.com/NVIDIA/libnvidia-container/blob/main/src/nvc.c",
+            ),
+            Form(
                 cause="gpu-library",
                 texts=(
                     'could not select device driver "" with capabilities: [[gpu]]',

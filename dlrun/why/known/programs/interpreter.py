@@ -7,6 +7,18 @@ from dlrun.why.known.form import Form, Writer
 _SPAWN = "https://docs.python.org/3/library/multiprocessing.html#the-spawn-and-forkserver-start-methods"
 
 # ruff: noqa: E501 - a table
+LINKER = Writer(
+    name="the dynamic linker",
+    source="https://man7.org/linux/man-pages/man8/ld.so.8.html",
+    line=r"^\W*(?:\d+: |\[\S+\]:?\s*)?\S+: symbol lookup error: ",
+    forms=(
+        Form(
+            cause="build-mismatch",
+            texts=("symbol lookup error: {1}: undefined symbol",),
+        ),
+    ),
+)
+"""Its lines begin with the program that was started, and name libraries of any other writer."""
 WRITERS = (
     Writer(
         name="Python's own modules",

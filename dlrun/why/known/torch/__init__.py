@@ -1,0 +1,1 @@
+"""Errors of parts of PyTorch, beside those of its process groups."""
