@@ -85,9 +85,10 @@ _ABOUT_AN_ERROR = re.compile(
 )
 """Lines within a block of errors: empty, indented, about an error, or what the kernel reports of a GPU."""
 _FRAME = re.compile(
-    r"\bframe #\d+|\[0x[0-9a-f]+\]$|^\W*[│╭╰]|^File \"|^ *\d* *\| |^In file included from\b|^\S+: In (?:\w+ )*function\b"
+    r"\bframe #\d+|\[0x[0-9a-f]+\]$|^\W*[│╭╰]|^File \"|^ *\d* *\| |^\w+\(\d+\)\.*:|^In file included from\b|^\S+: In (?:\w+ )*function\b"
 )
-"""Lines of a stack, as compiled code and tracebacks in boxes have them, what a compiler shows around its error, and no text."""
+"""Lines of a stack, as compiled code and tracebacks in boxes have them, what a compiler shows around its error and MPICH around its
+own, and no text."""
 _OF_THREAD = re.compile(r"\b(Current thread|Thread 0x|Extension modules)")
 """Heads of the parts of what faulthandler writes."""
 _INNERMOST = 3

@@ -157,7 +157,7 @@ WRITERS = (
                 cause="shared-memory",
                 texts=(
                     "Error: failed to extend /dev/shm/nccl-{} to {} bytes",
-                    "Error while creating shared memory segment /dev/shm/nccl-{}",
+                    "Error while creating shared memory segment {}nccl-",
                     "Error while attaching to shared memory segment /dev/shm/nccl-{}",
                     "Call to posix_fallocate failed : No space left on device",
                 ),

@@ -106,6 +106,17 @@ WRITERS = (
                 means="a GPU is shared by NVIDIA's MPS, whose server on the node does not answer",
             ),
             Form(
+                cause="fabric-manager",
+                texts=(
+                    "system not yet initialized",
+                    "CUDA_ERROR_SYSTEM_NOT_READY",
+                    "Error 802: system not yet initialized",
+                    "Fabric Manager",
+                    "cudaErrorSystemNotReady",
+                ),
+                source="https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
+            ),
+            Form(
                 cause="no-gpu",
                 texts=(
                     "cuInit(0) failed with: error {1}",
@@ -126,17 +137,6 @@ WRITERS = (
                     "Device index must be",
                 ),
                 source=_CUDA,
-            ),
-            Form(
-                cause="fabric-manager",
-                texts=(
-                    "system not yet initialized",
-                    "CUDA_ERROR_SYSTEM_NOT_READY",
-                    "Error 802: system not yet initialized",
-                    "Fabric Manager",
-                    "cudaErrorSystemNotReady",
-                ),
-                source="https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
             ),
             Form(
                 cause="driver-mismatch",
@@ -313,7 +313,7 @@ WRITERS = (
                     "FAILED_PRECONDITION: No visible GPU devices",
                     "requires a GPU",
                 ),
-                regex=r"(?:Error|Exception|Exit): .*(?i:\b(?:cuda|rocm|gpus?) (?:(?:is |are )?not (?:available|found|detected)|(?:is |are )?unavailable|(?:is|are) required)|\bno (?:cuda |usable |nvidia )?gpus?(?: (?:was |were )?(?:found|available|detected|visible)|[.!]?\s*$)|\b(?:needs?|requires?) (?:a |an |at least (?:one|1) )?(?:cuda |nvidia )?gpu[.!]?\s*$)",
+                regex=r"(?:Error|Exception|Exit): .*(?i:\b(?:cuda|rocm|gpus?) (?:(?:is |are )?not (?:available|found|detected)|(?:is |are )?unavailable|(?:is|are) required)|\bgpu device not found|\bno (?:cuda |usable |nvidia )?gpus?(?: (?:was |were )?(?:found|available|detected|visible)|[.!]?\s*$)|\b(?:needs?|requires?) (?:a |an |at least (?:one|1) )?(?:cuda |nvidia )?gpu[.!]?\s*$)",
                 source=_TORCH + "torch/csrc/utils/device_lazy_init.cpp",
             ),
             Form(

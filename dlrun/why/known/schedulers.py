@@ -62,8 +62,6 @@ WRITERS = (
                 texts=(
                     "=>> PBS: job killed: cput {} exceeded limit {}",
                     "=>> PBS: job killed: pcput {} exceeded limit {}",
-                    "=>> PBS: job killed: ncpus {} exceeded limit {}",
-                    "=>> PBS: job killed: cpupercent",
                 ),
                 source=_PBS + "mom_main.c",
             ),

@@ -43,6 +43,15 @@ WRITERS = (
             ),
             Form(
                 cause="terminated",
+                texts=(),
+                regex=r"SignalException: Process \d+ got signal: 2\s*$|Received (?:(?:Signals\.)?SIGINT|2) death signal",
+                source=_TORCH + "elastic/multiprocessing/api.py",
+                means="it was interrupted (SIGINT): by Ctrl-C in its terminal, or by a signal that a user sent to the job",
+                next="submit it again; to end a job use `dlrun cancel JOB`",
+                consequence=True,
+            ),
+            Form(
+                cause="terminated",
                 texts=(
                     "SignalException: Process {} got signal: {1}",
                     "lightning.{}.SIGTERMException",

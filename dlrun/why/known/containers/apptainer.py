@@ -192,6 +192,13 @@ WRITERS = (
             ),
             Form(
                 cause="container-mount",
+                texts=("ERROR  : Target {1} doesn't exist",),
+                source="https://github.com/apptainer/singularity/issues/1478",
+                means="a directory that is to be mounted is not in the image, and this old runtime makes none: {1}",
+                next="remove it from `environment.container.binds`, make the directory in the image, or use a newer runtime (`environment.modules`)",
+            ),
+            Form(
+                cause="container-mount",
                 texts=(
                     "hook function for tag {} returns error: mount {1}",
                     "failed to mount {1}:",

@@ -45,6 +45,43 @@ WRITERS = (
                 next="exclude the node (`resources.exclude`), submit again, and report it to the centre",
             ),
             Form(
+                cause="container-namespace",
+                texts=("failed to create user namespace: {1}", "failed to create user namespace"),
+                source=_PYXIS + "issues/93",
+                check="`cat /proc/sys/user/max_user_namespaces /proc/sys/kernel/unprivileged_userns_clone` on the node, and whether a service of the node (`srun`, a container) denies them",
+                next="ask the centre to allow user namespaces in jobs, and more of them (`/proc/sys/user/max_user_namespaces`); if only one node is affected, exclude it (`resources.exclude`)",
+                anywhere=True,
+            ),
+            Form(
+                cause="container-mount",
+                texts=(
+                    "enroot-mount: failed to mount: {1}: Permission denied",
+                    "enroot-mount: failed to mount: {1}",
+                ),
+                source="https://github.com/NVIDIA/enroot/issues/140",
+            ),
+            Form(
+                cause="container-image",
+                texts=(),
+                regex=r"\bURL https?://registry-1\.docker\.io/v2/((?:[\w-]+\.)+[a-z]{2,}(?::\d+)?)/",
+                source="https://github.com/NVIDIA/pyxis/issues/39",
+                means="the image was looked for at Docker Hub: its registry, {1}, was taken for a part of its name",
+                next="write `#` behind the registry in `environment.container.image`: `{1}#NAME:TAG`; credentials for it are in `~/.config/enroot/.credentials`",
+                anywhere=True,
+            ),
+            Form(
+                cause="container-image",
+                texts=(
+                    "[ERROR] URL {1} returned error code: 401",
+                    "[ERROR] URL {1} returned error code: 403",
+                ),
+                source="https://github.com/NVIDIA/enroot/issues/161",
+                means="the registry refused the image: it does not exist there, or needs credentials",
+                check="`enroot import docker://…` of it on a login node",
+                next="correct `environment.container.image`; credentials are in `~/.config/enroot/.credentials`, and a token in it may have expired",
+                anywhere=True,
+            ),
+            Form(
                 cause="container",
                 texts=(),
                 regex=r"\b(enroot-(?:aufs2ovlfs|mksquashovlfs|mount|switchroot|nsenter)): (?:command not found|Operation not permitted)",
@@ -135,21 +172,12 @@ WRITERS = (
             ),
             Form(
                 cause="container-namespace",
-                texts=(
-                    "failed to create user namespace",
-                    "kernel.unprivileged_userns_clone",
-                    "seccomp filter failed",
-                    "nsenter",
-                ),
+                texts=("kernel.unprivileged_userns_clone", "seccomp filter failed", "nsenter"),
                 source=_PYXIS + "issues/42",
             ),
             Form(
                 cause="container-mount",
-                texts=(
-                    "enroot-mount: failed to mount: {1}",
-                    "enroot-mount: {1}",
-                    "failed to mount",
-                ),
+                texts=("enroot-mount: {1}", "failed to mount"),
                 source="https://github.com/NVIDIA/enroot/blob/master/bin/enroot-mount.c",
             ),
             Form(

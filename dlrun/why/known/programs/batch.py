@@ -15,6 +15,17 @@ WRITERS = (
         source=_PBS,
         forms=(
             Form(
+                cause="cpu-time",
+                texts=(
+                    "=>> PBS: job killed: ncpus {} exceeded limit {}",
+                    "=>> PBS: job killed: cpupercent {} exceeded limit {}",
+                ),
+                source="https://github.com/openpbs/openpbs/blob/master/src/resmom/mom_main.c",
+                means="the job used more cores than it had requested (ncpus), and the scheduler ended it",
+                check="the number of threads of each rank (`OMP_NUM_THREADS`, data loaders), and `dlrun plan`",
+                next="start as many ranks and threads as the job has cores (`environment.variables: {OMP_NUM_THREADS: 8}`), or ask for more: `resources.cpus_per_rank`",
+            ),
+            Form(
                 cause="scheduler",
                 texts=("Post job file processing error; job {1}", "Unable to copy file {} to {1}"),
                 source=_PBS + "stage_func.c",

@@ -27,6 +27,7 @@ WRITERS = (
                     "write_line error; fd={} buf=:cmd={1}",
                     "write_line failure : {1}",
                     "PMIx server unreachable",
+                    "No PMIx server was reachable, but a PMI1/2 was detected",
                     "unable to open PMI port",
                     "PMI server not found",
                 ),
