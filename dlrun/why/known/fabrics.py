@@ -329,7 +329,7 @@ WRITERS = (
             Form(
                 cause="mpi-init",
                 texts=(),
-                regex=r"\b(OFI [\w ]+(?:\(\))? failed \(ofi_init\.c:\d+:(?:\w*init\w*|create_vni_context):.+)\)$",
+                regex=r"\b(OFI [\w ]+(?:\(\))? failed \(ofi_init\.c:\d+:(?:\w*init\w*|create_(?:vni_context|endpoint)):.+)\)$",
                 source="https://github.com/pmodels/mpich/issues/6547",
                 next="check that program and launcher are of the same MPI (`ldd PROGRAM`, `environment.modules`), as it is the launcher that gives ranks the fabric; then try another provider (`environment.variables: {FI_PROVIDER: tcp}`; `fi_info -l` lists them)",
                 anywhere=True,

@@ -320,6 +320,17 @@ WRITERS = (
                 consequence=True,
             ),
             Form(
+                cause="library-version",
+                texts=(
+                    "ORTE_ERROR_LOG: Data unpack would read past end of buffer in file {}grpcomm_direct.c",
+                    "ORTE_ERROR_LOG: Data unpack had inadequate space in file {}grpcomm_direct.c",
+                ),
+                source="https://github.com/open-mpi/ompi/issues/4437",
+                means="the nodes' daemons of Open MPI do not understand one another: they are of different versions or builds",
+                check="`ssh NODE mpirun --version` for each node, without a shell's start-up file of your own",
+                next="have the same Open MPI on all nodes: load its module in the shell's start-up file, give mpirun `--prefix`, or start the ranks with the scheduler's launcher (`launcher: srun`)",
+            ),
+            Form(
                 cause="mpi-init",
                 texts=(),
                 regex=r"\b(?:ORTE_ERROR_LOG|PRTE_ERROR_LOG|PRTE ERROR|PMIX ERROR|OPAL ERROR|OPAL_ERROR_LOG): (.+)",

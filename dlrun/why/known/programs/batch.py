@@ -17,8 +17,8 @@ WRITERS = (
             Form(
                 cause="cpu-time",
                 texts=(
-                    "=>> PBS: job killed: ncpus {} exceeded limit {}",
-                    "=>> PBS: job killed: cpupercent {} exceeded limit {}",
+                    "PBS: job killed: ncpus {} exceeded limit {}",
+                    "PBS: job killed: cpupercent {} exceeded limit {}",
                 ),
                 source="https://github.com/openpbs/openpbs/blob/master/src/resmom/mom_main.c",
                 means="the job used more cores than it had requested (ncpus), and the scheduler ended it",

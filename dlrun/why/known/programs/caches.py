@@ -108,6 +108,15 @@ WRITERS = (
             Form(
                 cause="file-locks",
                 texts=(),
+                regex=r"Errno (?:37|38|95)\]",
+                stack=r"/conda/gateways/disk/lock\.py\"",
+                source="https://github.com/conda/conda/issues/13921",
+                means="conda locks its cache, whose file system has no locks that work",
+                next="build the environment once on a login node, and name it with `environment.conda`; or `environment.setup: [conda config --set no_lock true]`",
+            ),
+            Form(
+                cause="file-locks",
+                texts=(),
                 regex=r"Errno (?:9|38|95)\]",
                 stack=r"(?m:, in (?i:_?(?:\w+_)?(?:f|file)?lock\w*|_?acquire\w*)$)",
                 source="https://github.com/SModelS/smodels/issues/37",
