@@ -23,6 +23,20 @@ UNNAMED = "its scheduler does not record who deleted it"
 """Reason of a cancelled job that somebody removed without a trace of the hand, such as `qdel -W force`."""
 
 
+HELD_BY_CENTRE = "held by an administrator or operator"
+"""Reason of a held job that its user cannot release."""
+
+
+def silent(hosts: str, why: str) -> str:
+    """The reason of a running job with nodes that do not answer the scheduler; hosts: as `n[1-2]`."""
+    return f"{hosts} {'do' if '[' in hosts or ',' in hosts else 'does'} not answer: {why}"
+
+
+def is_silent(reason: str) -> bool:
+    """Whether a reason is one of `silent`."""
+    return " not answer: " in reason
+
+
 class State(StrEnum):
     """The states of a job; the last ten are final."""
 

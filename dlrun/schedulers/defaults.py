@@ -129,6 +129,14 @@ class Defaults:
         """Empty: nothing is asked."""
         return []
 
+    def remarks(self, jobs: Sequence[JobStatus]) -> Sequence[str]:
+        """Empty: the queue has all that is known of jobs in it."""
+        return ()
+
+    def parse_remarks(self, jobs: Sequence[JobStatus], stdout: str) -> Sequence[JobStatus]:
+        """The jobs as they are: nothing is asked."""
+        return jobs
+
     def pending(self, job_id: str) -> Sequence[str]:
         """Empty: the queue has the reasons."""
         return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from dlrun.model.job import UNMET
+from dlrun.model.job import HELD_BY_CENTRE, UNMET
 from dlrun.model.record import record
 from dlrun.schedulers.reasons import in_words
 
@@ -27,12 +27,24 @@ _CENTRE = "ask the centre when it ends, or submit it to another `resources.parti
 _BACK = (
     f"it starts when they are back: ask the centre when, or change `resources.hosts` or `nodes`, {_RESUBMIT}"
 )
-_OTHERS = "it starts when jobs of the same account or QOS have ended; `dlrun status --recent` shows yours"
+_OTHERS = (
+    "it starts when jobs of the same account or QOS have ended (`dlrun status --recent` shows yours); if none runs, this one "
+    "alone is over the limit: request less"
+)
+_QUOTA = (
+    "it starts when jobs under that quota have ended (`qquota` shows them); if none runs, this one alone is over it: "
+    "request less"
+)
+_YOURS = (
+    "it starts when jobs that count towards that limit have ended (`dlrun status --recent` shows yours); if none runs, this "
+    "one alone is over it: request less"
+)
+_RELEASE_BY_CENTRE = "ask the centre: only an administrator can release it"
 
 _SLURM: Mapping[str, tuple[bool, str]] = {
     "JobHeldUser": (True, "`dlrun hold --release JOB` releases it"),
     "JobHoldMaxRequeue": (True, "`dlrun hold --release JOB` releases it; see first why it was requeued so often: `dlrun logs`"),
-    "JobHeldAdmin": (True, "ask the centre: only an administrator can release it"),
+    "JobHeldAdmin": (True, _RELEASE_BY_CENTRE),
     "PartitionNodeLimit": (True, _NODES),
     "PartitionTimeLimit": (True, f"lower `resources.walltime`, {_RESUBMIT}"),
     "PartitionConfig": (True, _NODES),
@@ -63,14 +75,21 @@ _OF_ONE_JOB = re.compile(
 """Limits that the job itself exceeds; others are those of all jobs together (Slurm, job reason codes)."""
 _USED_UP = re.compile(r"(?:Assoc|QOS)Grp\w*Minutes\w*|QOSUsageThreshold")
 _TOGETHER = re.compile(r"(?:Assoc|QOS)\w+|Association\w+")
-_NEVER = re.compile(
-    r"Can Never Run|no suitable queue|no queue can ever|cannot run in|can never be met", re.IGNORECASE
+_NEVER = re.compile(r"Can Never Run|no suitable queue|no queue can ever|can never be met", re.IGNORECASE)
+_STOPPED = re.compile(
+    r"queue \S+ is stopped|scheduler is stopped|Queue (?:is )?not started|(?:is|are) (?:disabled|suspended)\b",
+    re.IGNORECASE,
 )
-_STOPPED = re.compile(r"queue \S+ is stopped|scheduler is stopped|Queue (?:is )?not started", re.IGNORECASE)
 _AWAY = re.compile(
     r"(?:is|are) drained|(?:is|are) not (?:up|there)|are up\b|does not answer|ineligible state|offline|is down"
+    r"|DOWN, DRAINED or reserved|temporarily not available|resource: host\b"
 )
 _OTHER_NODES = re.compile(r"until clean up of a previous run")
+_QUOTAS = re.compile(r"exceeds the resource quota")
+_LIMIT_REACHED = re.compile(
+    r"has reached|job limit reached|limit reached on resource|would exceed .*?limit on resource",
+    re.IGNORECASE,
+)
 _HELD = re.compile(r"held", re.IGNORECASE)
 
 
@@ -97,6 +116,12 @@ def outlook(reason: str | None, *, held: bool = False) -> Outlook:
     if _OTHER_NODES.search(reason):
         step = "it starts when other nodes than those of its earlier run are free; or `dlrun cancel JOB`, and submit it again"
         return Outlook(words=words, never=False, next=step)
+    if _QUOTAS.search(reason):
+        return Outlook(words=words, never=False, next=_QUOTA)
+    if _LIMIT_REACHED.search(reason):
+        return Outlook(words=words, never=False, next=_YOURS)
+    if reason == HELD_BY_CENTRE:
+        return Outlook(words=words, never=True, next=_RELEASE_BY_CENTRE)
     if _USED_UP.fullmatch(name):
         step = "ask the centre for more, or use another `resources.account` or `qos`"
         return Outlook(words=words, never=False, next=step)

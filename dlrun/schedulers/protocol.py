@@ -309,6 +309,14 @@ class Scheduler(Protocol):
         """The jobs in the output of `queue`; jobs unknown to it are absent."""
         ...
 
+    def remarks(self, jobs: Sequence[JobStatus]) -> Sequence[str]:
+        """Arguments that ask what `queue` does not have of these jobs, such as why they wait; empty if that is nothing."""
+        ...
+
+    def parse_remarks(self, jobs: Sequence[JobStatus], stdout: str) -> Sequence[JobStatus]:
+        """The jobs with what the output of `remarks` has about them."""
+        ...
+
     def pending(self, job_id: str) -> Sequence[str]:
         """Arguments that explain why one job is pending, where `queue` has no reasons; empty elsewhere."""
         ...

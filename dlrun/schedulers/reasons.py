@@ -72,10 +72,14 @@ _WHAT = {
 _PBS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), words)
     for pattern, words in (
+        (r"Insufficient amount of resource:? host\b", "a host that it names is in use, offline or down"),
         (r"Insufficient amount of (?:server |queue )?resource:? (\S+)", "waits for free nodes (too little `{}` is free)"),
         (r"Not enough (?:free )?nodes|No available resources|not enough of the right type", "waits for free nodes"),
         (r"user has reached (?:the )?(?:server|queue \S+)(?:'s)? (?:running )?job limit|User job limit",
          "you have reached your limit of running jobs"),
+        (r"(?:Queue \S+|Server) per-user limit reached on resource (\S+)", "you have reached your limit of `{}`"),
+        (r"(?:Queue \S+|Server) per-group limit reached on resource (\S+)", "your group has reached its limit of `{}`"),
+        (r"(?:Queue \S+|Server) per-project limit reached on resource (\S+)", "your project has reached its limit of `{}`"),
         (r"group has reached|Group job limit", "your group has reached its limit of running jobs"),
         (r"project has reached", "your project has reached its limit of running jobs"),
         (r"would exceed .*?limit on resource (\S+)", "would exceed your limit of `{}`"),
@@ -97,6 +101,9 @@ _PBS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"Cannot run .*stage|stag", "files are being copied for it"),
     )
 )  # fmt: skip
+_UNAVAILABLE = re.compile(r"UnavailableNodes:([^\s,(][^\s()]*)")
+_NODES_AWAY = "DOWN, DRAINED or reserved"
+"""Of a reason that squeue shows as a sentence (seen with 22.05)."""
 _NEVER = re.compile(r"Can Never Run:?\s*(.*)", re.IGNORECASE)
 
 
@@ -105,7 +112,12 @@ def in_words(reason: str) -> str:
     name = reason.partition(",")[0].strip().removeprefix("(").removesuffix(")")
     # Slurm names a limit after its parts (AssocGrpCpuLimit); a comment of PBS is a sentence, searched for known phrases.
     if name in _SLURM:
-        return _SLURM[name]
+        away = _UNAVAILABLE.search(reason)
+        return f"{_SLURM[name]}: {away[1]}" if away else _SLURM[name]
+    if _NODES_AWAY in reason:
+        return (
+            "nodes that it needs are down, drained, or reserved for jobs in partitions of a higher priority"
+        )
     if family := _FAMILY.fullmatch(name):
         return _limit(*family.groups())
     if never := _NEVER.search(reason):

@@ -11,7 +11,7 @@ from dlrun.jobs.clusters import clients
 from dlrun.jobs.queue import overdue
 from dlrun.jobs.queue.watch import clock
 from dlrun.jobs.records.jobs import Job
-from dlrun.model.job import JobStatus, State
+from dlrun.model.job import JobStatus, State, is_silent
 from dlrun.schedulers.outlook import outlook
 
 WITHIN = 20.0
@@ -21,7 +21,7 @@ WITHIN = 20.0
 def explained(job: Job, one: JobStatus, run: Path) -> tuple[str, str, str]:
     """(cause, meaning, next step) of a job that has not ended."""
     if one.state in (State.PENDING, State.HELD):
-        found = outlook(one.reason or _asked(job, one), held=one.state is State.HELD)
+        found = outlook(_asked(job, one) or one.reason, held=one.state is State.HELD)
         if found.never:
             return "never-starts", f"it cannot start as it is: {found.words}", found.next
         expected = f"; it is expected to start {clock(one.expected)}" if one.expected else ""
@@ -34,12 +34,32 @@ def explained(job: Job, one: JobStatus, run: Path) -> tuple[str, str, str]:
     if (text := overdue.left(one, run)) is not None:
         step = "see how those ended (`dlrun logs JOB --rank all`); `hang` in the spec ends such a job, `dlrun cancel JOB` now"
         return "left-early", text, step
+    if one.reason and is_silent(one.reason):
+        return "node-silent", f"the scheduler counts it as {one.state}, but {one.reason}", step
     waiting = f": {one.reason}" if one.reason else ""
     return "open", f"it has not ended{waiting}", "`dlrun logs JOB -f` follows it"
 
 
+def unrecorded(one: JobStatus) -> tuple[str, str, str]:
+    """(cause, meaning, next step) of a job without a directory here, of which only the scheduler's report is left."""
+    gone = "its job directory, with the logs and records that tell more, is not here"
+    if one.state in (State.PENDING, State.HELD):
+        found = outlook(one.reason, held=one.state is State.HELD)
+        return (
+            ("never-starts" if found.never else "open"),
+            f"it has not started: {found.words}; {gone}",
+            found.next,
+        )
+    if not one.state.final:
+        reason = f": {one.reason}" if one.reason else ""
+        step = "`dlrun cancel JOB` ends it: without its directory it can write neither logs nor results"
+        return "open", f"it is {one.state}{reason}; {gone}", step
+    reason = f" ({one.reason})" if one.reason else ""
+    return "unknown", f"it ended as {one.state}{reason}; {gone}", "submit its spec again: `dlrun submit SPEC`"
+
+
 def _asked(job: Job, one: JobStatus) -> str | None:
-    """The reason of a pending job from the scheduler's own explanation, where its list of jobs has none."""
+    """The reason of a pending job from the scheduler's own explanation, which is more than its list of jobs has."""
     if one.state is not State.PENDING or job.job_id is None:
         return None
     scheduler = backends.scheduler(job.scheduler)

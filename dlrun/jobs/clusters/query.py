@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import chain
 
@@ -13,7 +13,7 @@ from dlrun.model.job import JobStatus
 from dlrun.model.record import record
 from dlrun.schedulers.protocol import Scheduler
 from dlrun.schedulers.refusals import client_message
-from dlrun.system.process import Runner
+from dlrun.system.process import Runner, answer
 
 PAUSES = (1.0, 3.0)
 """Seconds before each retry with a busy scheduler."""
@@ -56,6 +56,7 @@ def ask_queue(scheduler: Scheduler, wanted: Mapping[str, int | None], runner: Ru
     does not answer; a failure of accounting is ignored.
     """
     queued = _query(wanted, scheduler.queue, scheduler.parse_queue, scheduler, runner) or {}
+    queued = _with_remarks(queued, {_number(job) for job in wanted}, scheduler, runner)
     over = {job: tasks for job, tasks in wanted.items() if _some_ended(queued.get(_number(job), {}), tasks)}
     past: Mapping[str, Tasks] | None = None
     if over:
@@ -98,6 +99,19 @@ def _query(
             status = replace(status, job_id=job, task=task)  # noqa: PLW2901 - a point that is a job
         jobs.setdefault(_number(status.job_id), {})[status.task] = status
     return jobs if knows_any else None
+
+
+def _with_remarks(
+    queued: Mapping[str, Tasks], asked: Collection[str], scheduler: Scheduler, runner: Runner
+) -> Mapping[str, Tasks]:
+    """The jobs of the queue with what another query has about those that are asked about, such as why they wait."""
+    known = [one for number, tasks in queued.items() if number in asked for one in tasks.values()]
+    if not (argv := scheduler.remarks(known)):
+        return queued
+    merged = {number: dict(tasks) for number, tasks in queued.items()}
+    for one in scheduler.parse_remarks(known, answer(runner, argv)):  # without an answer the states count
+        merged[_number(one.job_id)][one.task] = one
+    return merged
 
 
 def with_retries(argv: Sequence[str], scheduler: Scheduler, runner: Runner) -> str | None:

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from xml.etree import ElementTree as ET
 
-from dlrun.model.job import BY_SIGNAL, JobStatus, ReportedState, State
+from dlrun.model.job import BY_SIGNAL, UNNAMED, JobStatus, ReportedState, State
 from dlrun.model.text import Shell, digits
 from dlrun.schedulers.dates import from_ctime
-from dlrun.schedulers.gridengine import accounting
+from dlrun.schedulers.gridengine import accounting, waiting
 from dlrun.schedulers.gridengine.directives import PREFIX, array, directives
 from dlrun.schedulers.gridengine.options import OPTIONS
+from dlrun.schedulers.gridengine.waiting import answered as parse_remarks, question as remarks
 from dlrun.schedulers.protocol import Allocation, Probe
+from dlrun.schedulers.queue_rules import QueueRules
 from dlrun.schedulers.refusals import every_line_matches, printed_id
 from dlrun.schedulers.taken import Taken
 
-__all__ = ["OPTIONS", "PREFIX", "accounting", "array", "directives", "parse_history", "parse_queue"]
+__all__ = [
+    "OPTIONS",
+    "PREFIX",
+    "accounting",
+    "array",
+    "directives",
+    "parse_history",
+    "parse_queue",
+    "parse_remarks",
+    "remarks",
+]
 
 NAME = "gridengine"
 CLIENT = "qsub"
@@ -124,6 +137,24 @@ def parse_taken(stdout: str) -> Taken | None:
     )
 
 
+def queue_rules() -> Sequence[str]:
+    """qstat of all queue instances, with their states."""
+    return ("qstat", "-f")
+
+
+def parse_queue_rules(stdout: str) -> list[QueueRules]:
+    """Each queue, and whether all of its instances are disabled, suspended, in an error or silent (d, s, E, u: qstat(1))."""
+    states: dict[str, list[str]] = {}
+    for line in stdout.splitlines():
+        words = line.split()
+        if line[:1].strip() and "@" in words[0] and len(words) >= 5:
+            states.setdefault(words[0].partition("@")[0], []).append(words[5] if len(words) > 5 else "")
+    return [
+        QueueRules(name=name, down=all(set(state) & set("dsEu") for state in instances))
+        for name, instances in states.items()
+    ]
+
+
 def pending(job_id: str) -> Sequence[str]:
     """qalter, which verifies a job in the queue against an empty cluster, and qstat with the scheduler's own remarks."""
     return ("bash", "-c", 'qalter -w v "$1"; qstat -j "$1"; true', "qalter", job_id)
@@ -132,10 +163,10 @@ def pending(job_id: str) -> Sequence[str]:
 def parse_pending(text: str) -> str | None:
     """The reasons of a verification that found no queue: `no suitable queues: ... only offers 3 slots`, else qstat's remarks."""
     if "no suitable queues" in text:
-        reasons = dict.fromkeys(re.findall(r"(?:Job \d+|job|it) (cannot run .*?)\.?$", text, re.MULTILINE))
-        return "no suitable queues" + (f": {'; '.join(list(reasons)[:3])}" if reasons else "")
-    remarks = re.search(r"^scheduling info:\s+(.*)", text, re.MULTILINE)
-    return None if remarks is None or "(Collecting" in remarks[1] else remarks[1].strip()
+        lines = re.findall(r"^(?:Job \d+|job|it) (cannot run .*?)\.?$", text, re.MULTILINE)
+        reasons = waiting.in_words(lines)
+        return "no suitable queues" + (f": {reasons}" if reasons else "")
+    return waiting.remarks(text)
 
 
 def history(job_ids: Sequence[str]) -> Sequence[str] | None:
@@ -181,6 +212,10 @@ def release(job_ids: Sequence[str]) -> Sequence[str]:
 # Parsers of `qstat -xml` and `qacct` (seen with Debian's 8.1.9).
 _LIMIT, _SIGNALLED, _RESCHEDULED = 37, 100, 25
 """Values of `failed` in accounting(5): limit enforced; ended by a signal; rescheduled."""
+_NODE_RESTARTED = 19
+"""`before writing exit_status`: "probably program or machine crash" (sge_status(5)); seen after a node's reboot."""
+_UNMEASURED = 3
+"""Seconds between start and end with which a run time of 0 is none that was measured: `qdel -f` writes such an end."""
 _START_FAILURES = range(1, 25)
 """Values of `failed` before and around the start of a job."""
 
@@ -297,9 +332,22 @@ def _end(failed: int | None, status: int | None, block: Mapping[str, str]) -> Re
         return ReportedState(State.TIMED_OUT if hard and ran >= int(hard[1]) else State.OUT_OF_MEMORY)
     if failed == _SIGNALLED:
         return ReportedState(State.CANCELLED, BY_SIGNAL)
+    if failed == _NODE_RESTARTED:
+        return ReportedState(
+            State.NODE_FAILED, "its node was restarted, or Grid Engine's shepherd there died"
+        )
     if failed in _START_FAILURES:
         return ReportedState(State.FAILED, words)
+    if not failed and status == 0 and not ran and _lasted(block) >= _UNMEASURED:
+        return ReportedState(State.CANCELLED, UNNAMED)
     return ReportedState(State.COMPLETED if not failed and status == 0 else State.FAILED)
+
+
+def _lasted(block: Mapping[str, str]) -> float:
+    """Seconds from the start to the end of a run; 0 if one is not recorded."""
+    times = [from_ctime(block.get(name, "")) for name in ("start_time", "end_time")]
+    begun, ended = (datetime.fromisoformat(one).timestamp() if one else 0.0 for one in times)
+    return ended - begun if begun and ended else 0.0
 
 
 def _number(text: str) -> int | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from dlrun.model.hostlist import fold
-from dlrun.model.job import UNMET, UNNAMED, JobStatus, ReportedState, State
+from dlrun.model.job import HELD_BY_CENTRE, UNMET, UNNAMED, JobStatus, ReportedState, State
 from dlrun.model.text import digits
 from dlrun.schedulers.dates import from_ctime
 from dlrun.schedulers.pbs.amounts import seconds
@@ -79,13 +79,19 @@ def _state(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> R
         return (
             ReportedState(State.PENDING, "waits for other jobs")
             if waits
-            else ReportedState(State.HELD, comment)
+            else ReportedState(State.HELD, _hold(attributes.get("hold_types", ""), comment))
         )
     if letter not in _OPEN:
         return ReportedState(State.UNKNOWN, comment or f"PBS reports `{letter}`")
     return ReportedState(
         _OPEN[letter], "suspended" if letter in "SU" else comment if letter in "QWT" else None
     )
+
+
+def _hold(types: str, comment: str | None) -> str | None:
+    """The reason of a hold: of the types `o` and `s` no user can release one (qhold(1B)); the server's own have a comment."""
+    own = "failed attempts" in (comment or "")
+    return HELD_BY_CENTRE if {"o", "s"} & set(types) and not own else comment
 
 
 def _ended(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> ReportedState:

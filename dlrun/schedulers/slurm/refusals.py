@@ -23,9 +23,9 @@ REFUSALS = {
         "change resources.nodes; `scontrol show partition` shows MinNodes and MaxNodes"
     ),
     r"Requested node configuration is not available": (
-        "no node of this partition has the resources requested on one node: compare GPUs, cores and memory "
-        "with `sinfo -o '%P %c %m %G'`; a host under resources.hosts may be drained or down, or in another partition: "
-        "`sinfo -N -l`"
+        "this partition has too few nodes for `resources.nodes`, or none with the resources requested on one node: compare "
+        "nodes, GPUs, cores and memory with `sinfo -o '%P %D %c %m %G'`; a host under resources.hosts may be drained or "
+        "down, or in another partition: `sinfo -N -l`"
     ),
     r"More processors requested than permitted|CPU count": (
         "request fewer cores under resources.cpus_per_rank"

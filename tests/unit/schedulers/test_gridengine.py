@@ -6,7 +6,7 @@ import pytest
 
 from dlrun import backends
 from dlrun.errors import OperationFailed
-from dlrun.model.job import State
+from dlrun.model.job import HELD_BY_CENTRE, UNNAMED, JobStatus, State
 from dlrun.model.plan import Dependency
 from dlrun.model.site import Complexes
 from dlrun.model.units import Bytes
@@ -222,3 +222,89 @@ def test_tasks_count_from_one():
 )
 def test_advice(said, word):
     assert word in (gridengine.advice(said) or "")
+
+
+WAITS = JobStatus(job_id="31", state=State.PENDING)
+HELD = JobStatus(job_id="37", state=State.HELD)
+RUNS = JobStatus(job_id="20", state=State.RUNNING, nodes="n1")
+ABOUT = """\
+remark ==============================================================
+remark job_number:                 31
+remark hard_queue_list:            work
+remark scheduling info:            queue instance "work@n1" dropped because it is disabled
+remark                             queue instance "work@n2" dropped because it is disabled
+held job-ID
+held -----------------------------------------------------------------------------------------------------------------
+held 37
+silent queuename                      qtype resv/used/tot. load_avg arch          states
+silent ---------------------------------------------------------------------------------
+silent short@n3                       BIP   0/0/64         -NA-     lx-amd64      u
+silent ---------------------------------------------------------------------------------
+silent work@n3                        BIP   0/1/64         -NA-     lx-amd64      du
+silent      20 0.50000 test       alice        r     12/01/2026 12:02:08     1
+silent
+silent ############################################################################
+silent  - PENDING JOBS - PENDING JOBS - PENDING JOBS - PENDING JOBS - PENDING JOBS
+silent ############################################################################
+silent      31 0.75000 b          alice        qw    12/01/2026 12:06:06     5
+"""
+"""As 8.1.9 prints them, each line after the word of its question."""
+
+
+def test_what_the_list_of_jobs_does_not_have():
+    found = {one.job_id: one.reason for one in gridengine.parse_remarks([WAITS, HELD, RUNS], ABOUT)}
+    assert found["31"] == "queue work on n[1-2] is disabled"
+    assert found["37"] == HELD_BY_CENTRE
+    assert found["20"] == "n3 does not answer: the node, its network or its sge_execd is down"
+
+
+def test_nothing_is_asked_where_all_is_known():
+    done = JobStatus(job_id="1", state=State.COMPLETED)
+    waits = JobStatus(job_id="2", state=State.PENDING, reason="waits for 1")
+    assert gridengine.remarks([done, waits]) == ()
+    assert list(gridengine.parse_remarks([WAITS, HELD, RUNS], "")) == [WAITS, HELD, RUNS]
+
+
+def test_queues_that_start_nothing():
+    shown = """\
+queuename                      qtype resv/used/tot. load_avg arch          states
+---------------------------------------------------------------------------------
+short@n1                       BIP   0/0/64         4.91     lx-amd64
+---------------------------------------------------------------------------------
+work@n1                        BIP   0/0/64         4.91     lx-amd64      d
+---------------------------------------------------------------------------------
+work@n2                        BIP   0/0/64         -NA-     lx-amd64      du
+"""
+    assert [(one.name, one.down) for one in gridengine.parse_queue_rules(shown)] == [
+        ("short", False),
+        ("work", True),
+    ]
+
+
+def ended(**fields):
+    lines = {
+        "jobnumber": "18",
+        "taskid": "undefined",
+        "failed": "0",
+        "exit_status": "0",
+        "ru_wallclock": "0s",
+        **fields,
+    }
+    text = "=" * 62 + "\n" + "".join(f"{name:<13}{value}\n" for name, value in lines.items())
+    (found,) = gridengine.parse_history(text)
+    return found
+
+
+def test_a_forced_deletion_is_no_good_end():
+    """`qdel -f` of a running job leaves times, and nothing that was measured (seen with 8.1.9)."""
+    times = {"start_time": "Tue Dec  1 11:58:28 2026", "end_time": "Tue Dec  1 11:58:34 2026"}
+    found = ended(**times)
+    assert (found.state, found.reason) == (State.CANCELLED, UNNAMED)
+    assert ended(**times, ru_wallclock="6s").state is State.COMPLETED
+    assert ended(**{**times, "end_time": "Tue Dec  1 11:58:29 2026"}).state is State.COMPLETED
+
+
+def test_a_job_whose_node_was_restarted():
+    found = ended(failed="19 : before writing exit_status")
+    assert found.state is State.NODE_FAILED
+    assert "restarted" in found.reason

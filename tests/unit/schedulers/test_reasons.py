@@ -10,7 +10,9 @@ CASES = {
     "Resources": "waits for free nodes",
     "Priority": "jobs with a higher priority come first",
     "(Priority)": "jobs with a higher priority come first",
-    "ReqNodeNotAvail, UnavailableNodes:n[1-2]": "a node that the job needs is down, drained or reserved (often for maintenance)",
+    "ReqNodeNotAvail, UnavailableNodes:n[1-2]": (
+        "a node that the job needs is down, drained or reserved (often for maintenance): n[1-2]"
+    ),
     "QOSMaxJobsPerUserLimit": "more jobs than the QOS allows",
     "QOSMaxCpuPerUserLimit": "more cores than the QOS allows",
     "QOSMaxNodePerUserLimit": "more nodes than the QOS allows",
