@@ -15,6 +15,7 @@ from dlrun.terminal.options import complete_jobs, json_option
 from dlrun.terminal.printing import echo, emit, notice
 
 if TYPE_CHECKING:
+    from dlrun.jobs.queue.unrecorded import Unrecorded
     from dlrun.jobs.records.jobs import Job
     from dlrun.why.diagnose import Cause
     from dlrun.why.evidence import ProcessEnd
@@ -63,12 +64,19 @@ def _show_log(log: BinaryIO, as_json: bool) -> None:
 
 def _show_job(job: str, as_json: bool) -> None:
     from dlrun.errors import Invalid
-    from dlrun.jobs.queue import inside
+    from dlrun.jobs.queue import inside, unrecorded
     from dlrun.jobs.queue.selection import select
+    from dlrun.jobs.records.jobs import NoSuchJob
     from dlrun.model.cpuset import format_list
     from dlrun.why.diagnose import explain
 
-    chosen = select(job)
+    try:
+        chosen = select(job)
+    except NoSuchJob:
+        if (gone := unrecorded.known(job)) is None:
+            raise
+        _show_unrecorded(gone, as_json)
+        return
     found = chosen.job
     answers = explain(found, chosen.tasks, unasked=notice)
     if as_json:
@@ -88,6 +96,25 @@ def _show_job(job: str, as_json: bool) -> None:
         notice(
             f"{points} end well either: `dlrun why {shlex.quote(found.directory.name)}:{format_list(more)}`"
         )
+
+
+def _show_unrecorded(gone: Unrecorded, as_json: bool) -> None:
+    """What the scheduler alone has of a job whose directory, with its logs and records, is not here."""
+    from dlrun.why.diagnose import Cause
+    from dlrun.why.open_jobs import unrecorded
+
+    answers = []
+    for one in gone.runs:
+        cause, means, step = unrecorded(one)
+        found = Cause(run=one.task, state=one.state, exit_code=one.exit_code, restarts=one.restarts, role=None, cause=cause,
+                      means=means, check=None, next=step.replace("JOB", gone.job_id), log=None, line=None, last=(),
+                      last_log=None, first=None, later=())  # fmt: skip
+        answers.append(found)
+    if as_json:
+        emit("why", answers)
+        return
+    first = answers[0]
+    echo(f"{gone.job_id} ({gone.scheduler}): {first.state}\nwhy:   {first.means}\nnext:  {first.next}")
 
 
 def lines(job: Job, answer: Cause) -> Iterator[str]:

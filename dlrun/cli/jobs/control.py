@@ -13,7 +13,7 @@ from dlrun.terminal.printing import emit, notice
 
 def _command(name: str, does: str, *commands: str) -> click.Command:
     def run(jobs: tuple[str, ...], as_json: bool) -> None:
-        from dlrun.jobs.queue import control
+        from dlrun.jobs.queue import control, unrecorded
         from dlrun.jobs.queue.selection import select
         from dlrun.jobs.records import jobs as store
 
@@ -22,9 +22,9 @@ def _command(name: str, does: str, *commands: str) -> click.Command:
             try:
                 chosen.append(select(word))
             except store.NoSuchJob:
-                if name != "cancel" or (scheduler := control.scheduler_of(word)) is None:
+                if name != "cancel" or (scheduler := unrecorded.scheduler_of(word)) is None:
                     raise
-                done.append({"job": word, "result": control.cancel_id(word, scheduler)})
+                done.append({"job": word, "result": unrecorded.cancel_id(word, scheduler)})
                 notice(f"job {word} has no record here: {done[-1]['result']}")
         never = [one for one in chosen if one.job.job_id is None]
         for one, text in chain(

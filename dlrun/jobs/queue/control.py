@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
-import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
-from dlrun import backends
-from dlrun.errors import Invalid, OperationFailed
+from dlrun.errors import DlrunError, Invalid, OperationFailed
 from dlrun.grouping import grouped
 from dlrun.jobs.clusters import clients, control, identity
 from dlrun.jobs.queue import status
 from dlrun.jobs.queue.selection import Selection
-from dlrun.model.job import Action, State
-from dlrun.schedulers.refusals import client_message
+from dlrun.model.job import HELD_BY_CENTRE, Action, State
 
 _BEGUN = (State.RUNNING, State.ENDING)
 """States in which a job can no longer be held."""
@@ -46,7 +43,17 @@ def hold(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
 
 def release(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
     """Release held jobs, and yield each with its result; raises OperationFailed for a refusal."""
-    yield from _request(_queued(chosen, "release"), "release")
+    for one, result in _request(_queued(chosen, "release"), "release"):
+        yield one, _still_held(one) or result
+
+
+def _still_held(chosen: Selection) -> str | None:
+    """That a job is held by others than its user, whose release some schedulers accept without effect; else None."""
+    with suppress(DlrunError):
+        runs = status.of([chosen.job], unasked=lambda _: None)[chosen.job.directory]
+        if any(run.state is State.HELD and run.reason == HELD_BY_CENTRE for run in runs):
+            return "is still held, by an administrator or operator: only the centre can release it"
+    return None
 
 
 def _queued(chosen: Sequence[Selection], word: str) -> Sequence[Selection]:
@@ -69,28 +76,24 @@ def _request(chosen: Sequence[Selection], action: Action) -> Iterator[tuple[Sele
     )
     for (scheduler, *_), members in sorted(calls.items()):
         happened = control.of(scheduler).act(action, [(one.job, one.tasks) for one in members])
-        yield from zip(members, happened, strict=True)
+        try:
+            yield from zip(members, happened, strict=True)
+        except OperationFailed:
+            over = _over(members)
+            if not over:
+                raise
+            yield from over
+            names = {id(one) for one, _ in over}
+            yield from _request([one for one in members if id(one) not in names], action)
 
 
-def scheduler_of(word: str) -> str | None:
-    """The scheduler of this host whose job ids have the form of a word; else None."""
-    for name in backends.schedulers():
-        back_end = backends.scheduler(name)
-        asked = control.of(name).WAITS and shutil.which(back_end.CLIENT)
-        if asked and re.fullmatch(back_end.ID, word):
-            return name
-    return None
-
-
-def cancel_id(job_id: str, scheduler: str) -> str:
-    """Cancel a job without a record by its scheduler id; returns a report with the cluster.
-
-    Raises OperationFailed for a refusal, such as for other users' jobs.
-    """
-    back_end = backends.scheduler(scheduler)
-    there = identity.known(scheduler, clients.soon)
-    done = clients.here(back_end.cancel([job_id]))
-    if done.returncode != 0:
-        reason = client_message(done.stderr.strip() or done.stdout) or f"exit code {done.returncode}"
-        raise OperationFailed(f"could not cancel: {reason}", help=back_end.advice(reason))
-    return f"cancel requested of {scheduler}" + (f" on cluster `{there}`" if there else "")
+def _over(chosen: Sequence[Selection]) -> list[tuple[Selection, str]]:
+    """Those that have ended, with the result for each: some schedulers refuse them, others accept that in silence."""
+    found = []
+    with suppress(DlrunError):
+        known = status.of([one.job for one in chosen], unasked=lambda _: None)
+        for one in chosen:
+            runs = [run for run in known[one.job.directory] if one.tasks is None or run.task in one.tasks]
+            if runs and all(run.state.final for run in runs):
+                found.append((one, f"has ended ({runs[0].state})"))
+    return found

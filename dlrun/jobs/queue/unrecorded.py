@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+from contextlib import suppress
+
 from dlrun import backends
-from dlrun.jobs.clusters import clients
+from dlrun.errors import OperationFailed
+from dlrun.jobs.clusters import clients, control, identity
 from dlrun.jobs.clusters.query import ask_queue
-from dlrun.jobs.queue.control import scheduler_of
 from dlrun.model.job import JobStatus
 from dlrun.model.record import record
+from dlrun.schedulers.refusals import client_message
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -24,9 +29,53 @@ def known(word: str) -> Unrecorded | None:
 
     Raises OperationFailed if it does not answer.
     """
-    scheduler = scheduler_of(word)
-    if scheduler is None:
-        return None
-    found = ask_queue(backends.scheduler(scheduler), {word: None}, clients.here).about(word)
-    runs = [one for _, one in sorted(found.items(), key=lambda item: -1 if item[0] is None else item[0])]
-    return Unrecorded(job_id=word, scheduler=scheduler, runs=runs) if runs else None
+    failure: OperationFailed | None = None
+    silent = 0
+    for scheduler in (candidates := schedulers_of(word)):
+        try:
+            found = ask_queue(backends.scheduler(scheduler), {word: None}, clients.here).about(word)
+        except OperationFailed as error:  # such as clients that are configured for no cluster
+            failure = failure or error
+            silent += 1
+            continue
+        runs = [one for _, one in sorted(found.items(), key=lambda item: -1 if item[0] is None else item[0])]
+        if runs:
+            return Unrecorded(job_id=word, scheduler=scheduler, runs=runs)
+    if failure is not None and silent == len(candidates):
+        raise failure
+    return None
+
+
+def scheduler_of(word: str) -> str | None:
+    """The scheduler of this host that has a job; without an answer the first whose ids have that form; None without any."""
+    candidates = schedulers_of(word)
+    if len(candidates) > 1:
+        with suppress(OperationFailed):
+            if (one := known(word)) is not None:
+                return one.scheduler
+    return next(iter(candidates), None)
+
+
+def schedulers_of(word: str) -> list[str]:
+    """The schedulers with clients on this host whose job ids have the form of a word."""
+    found = []
+    for name in backends.schedulers():
+        back_end = backends.scheduler(name)
+        asked = control.of(name).WAITS and shutil.which(back_end.CLIENT)
+        if asked and re.fullmatch(back_end.ID, word):
+            found.append(name)
+    return found
+
+
+def cancel_id(job_id: str, scheduler: str) -> str:
+    """Cancel a job without a record by its scheduler id; returns a report with the cluster.
+
+    Raises OperationFailed for a refusal, such as for other users' jobs.
+    """
+    back_end = backends.scheduler(scheduler)
+    there = identity.known(scheduler, clients.soon)
+    done = clients.here(back_end.cancel([job_id]))
+    if done.returncode != 0:
+        reason = client_message(done.stderr.strip() or done.stdout) or f"exit code {done.returncode}"
+        raise OperationFailed(f"could not cancel: {reason}", help=back_end.advice(reason))
+    return f"cancel requested of {scheduler}" + (f" on cluster `{there}`" if there else "")

@@ -14,7 +14,7 @@ from dlrun.config.block_text import block
 from dlrun.errors import OperationFailed
 from dlrun.jobs.logs import files as log_files
 from dlrun.jobs.queue import watch
-from dlrun.jobs.queue.control import cancel_id
+from dlrun.jobs.queue.unrecorded import cancel_id
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.submission.files import BUNDLE
 from dlrun.jobs.submission.prepare import prepare, spec_inputs

@@ -10,7 +10,7 @@ import pytest
 from dlrun import backends
 from dlrun.errors import OperationFailed
 from dlrun.jobs.clusters import identity, local, query
-from dlrun.jobs.queue import control, status
+from dlrun.jobs.queue import control, status, unrecorded
 from dlrun.jobs.queue.selection import Selection
 from dlrun.jobs.records import jobs
 from dlrun.model.job import State
@@ -128,7 +128,7 @@ def test_a_client_that_never_answers_is_not_asked_for_more(tmp_path, monkeypatch
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr("dlrun.jobs.clusters.clients.WITHIN", 0.5)
     with pytest.raises(OperationFailed, match="flux does not answer here; nothing was done"):
-        control.cancel_id("f7", "flux")
+        unrecorded.cancel_id("f7", "flux")
 
 
 def test_nothing_is_cancelled_if_one_job_is_of_another_cluster(clients, job):
