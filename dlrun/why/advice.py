@@ -41,8 +41,13 @@ def fitted(
             f"if it saved nothing at its signal, {_WRAPPED}"
         )
     if cause == "user-signal" and (checkpoint := plan.get("checkpoint")) is not None:
+        if step.startswith("find its sender"):  # the job's script was hit, which `checkpoint` never is
+            return step
         signal = checkpoint.get("signal") or "USR1"
-        return f"`checkpoint` sends SIG{signal} to each rank: let the program itself handle it; {_WRAPPED}"
+        return (
+            f"`checkpoint` sends SIG{signal} to each rank before the walltime: let the program itself handle it; {_WRAPPED}; "
+            "long before the walltime somebody else sent it (`scancel --signal`, `qsig`)"
+        )
     environment = plan.get("environment") or {}
     if cause == "environment-module" and "modules" in environment and not environment["modules"]:
         return "the spec has no `environment.modules`: see which line of `environment.setup` or of the command calls `module`"

@@ -35,6 +35,7 @@ from dlrun.why.patterns import (
     ASKED,
     BY_NOTE,
     BY_STATE,
+    BY_WHOM,
     COMMAND_MISSING,
     DEPENDENCY,
     LAUNCHER_MISSING,
@@ -252,10 +253,8 @@ def _cause(job: Job, one: JobStatus, run: Path, findings: Failures, record: Mapp
         cause, means, step = BY_STATE[one.state]
         if one.state is State.NODE_FAILED and one.reason:  # also where only a shell was killed
             means = lost_node.meaning(job, one)
-        if one.reason == BY_SIGNAL and recorded in (None, ASKED[0]):
-            means += ", or its job script was killed: the scheduler records both in the same way"
-        if one.reason == UNNAMED:
-            means = "it was deleted, not with `dlrun cancel`: by whom (its user's own command, an administrator) is not recorded"
+        unsure = one.reason == UNNAMED or (one.reason == BY_SIGNAL and recorded in (None, ASKED[0]))
+        means = BY_WHOM[one.reason] if one.reason and unsure else means
         return _Answer(cause, means, step, found if found and found.pattern.cause == cause else None)
     if first and first.reason == "out of memory":
         return _Answer(*BY_STATE[State.OUT_OF_MEMORY])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlrun.model.job import ASKED_TO_END, State
+from dlrun.model.job import ASKED_TO_END, BY_SIGNAL, UNNAMED, State
 from dlrun.why.known.causes import CAUSES
 from dlrun.why.known.form import Pattern
 
@@ -61,6 +61,12 @@ BY_STATE = {
     State.LOST: ("lost", "how it ended is unknown", "see the end of its log: `dlrun logs JOB --rank job`"),
 }  # fmt: skip
 """State that is a cause by itself -> (cause, meaning, next step)."""
+
+BY_WHOM = {
+    BY_SIGNAL: "it was cancelled (by its user's own command, or by an administrator), or its job script was killed: the scheduler records all of these in the same way",
+    UNNAMED: "it was deleted, not with `dlrun cancel`: by whom (its user's own command, an administrator) is not recorded",
+}
+"""Reason of a cancelled job -> what it means, where nothing has who it was."""
 
 DEPENDENCY = (
     "dependency",

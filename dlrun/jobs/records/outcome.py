@@ -12,7 +12,7 @@ from dlrun import backends
 from dlrun.jobs.records.directories import write_json
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import clock, is_recent, read_json, run_state
-from dlrun.model.job import ASKED_TO_END, UNMET, UNNAMED, JobStatus, ReportedState, State
+from dlrun.model.job import ASKED_TO_END, BY_SIGNAL, UNMET, UNNAMED, JobStatus, ReportedState, State
 from dlrun.model.json_codec import from_plain, to_plain
 
 OUTCOME = "outcome.json"
@@ -90,7 +90,11 @@ def complete(
     if not record and _is_only_finished(known, asked=(task or 0) in cancelled_here(job)):
         return replace(known, state=State.CANCELLED, reason="it never started")
     # Cancelled by its user, not by the scheduler because of its dependency, or by somebody else.
-    if known is not None and known.reason in (UNMET, UNNAMED) and (task or 0) in cancelled_here(job):
+    if (
+        known is not None
+        and known.reason in (UNMET, UNNAMED, BY_SIGNAL)
+        and (task or 0) in cancelled_here(job)
+    ):
         known = replace(known, reason=None)
     if known is not None and known.state is State.COMPLETED and _ran_nothing(record, job):
         lately = _changed_lately(run, _NFS_DELAY)

@@ -197,6 +197,11 @@ CAUSES: Mapping[str, Advice] = {
         check="the node's kernel log (`dmesg -T | grep -i oom`), and `dlrun usage JOB`",
         next="if they show that memory ran out, ask for more with `resources.memory_per_node`; else see what else runs on the node",
     ),
+    "user-signal": Advice(
+        means="a rank received a user signal (SIGUSR1 or SIGUSR2), which it, or the shell around it, does not handle",
+        check="`dlrun logs JOB --rank job` and the time: `checkpoint` and `--signal` send theirs before the walltime only",
+        next="find its sender: a user or an administrator (`scancel --signal`, which also reaches the shell of each rank), or an option of the job or the site; to save before the end, set `checkpoint`",
+    ),
     "terminated": Advice(
         means="a process was asked to end (SIGTERM) by something outside the program: a launcher, the scheduler or a user",
         check="`dlrun logs JOB --rank all`: which process ended first, and why",

@@ -7,6 +7,15 @@ from dlrun.why.known.form import Form, Writer
 _SLURM = "https://github.com/SchedMD/slurm/blob/master/src/"
 _NEAR = "exclude the node that it names (`resources.exclude`) and submit again; if every node is affected, check with `dlrun verify` whether they reach one another and their clocks agree"
 
+_ENDS = (
+    ("segmentation-fault", "Segmentation fault"),
+    ("abort", "Aborted"),
+    ("bus-error", "Bus error"),
+    ("user-signal", "User defined signal 1"),
+    ("user-signal", "User defined signal 2"),
+)
+"""Cause -> how srun names the signal that ended tasks."""
+
 # ruff: noqa: E501 - a table
 WRITERS = (
     Writer(
@@ -343,23 +352,14 @@ WRITERS = (
                 source=_SLURM + "api/step_launch.c",
                 consequence=True,
             ),
-            Form(
-                cause="segmentation-fault",
-                texts=("task {}: Segmentation fault", "tasks {}: Segmentation fault"),
-                source=_SLURM + "api/step_launch.c",
-                consequence=True,
-            ),
-            Form(
-                cause="abort",
-                texts=("task {}: Aborted", "tasks {}: Aborted"),
-                source=_SLURM + "api/step_launch.c",
-                consequence=True,
-            ),
-            Form(
-                cause="bus-error",
-                texts=("task {}: Bus error", "tasks {}: Bus error"),
-                source=_SLURM + "api/step_launch.c",
-                consequence=True,
+            *(
+                Form(
+                    cause=cause,
+                    texts=(f"task {{}}: {words}", f"tasks {{}}: {words}"),
+                    source=_SLURM + "api/step_launch.c",
+                    consequence=True,
+                )
+                for cause, words in _ENDS
             ),
             Form(
                 cause="terminated",

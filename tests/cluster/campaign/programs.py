@@ -94,7 +94,8 @@ PROGRAMS = (
     Fault(name="a rank that ignores SIGTERM, another fails", causes=("exception",), spec=python("import os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nif os.environ['RANK'] == '0': time.sleep(600)\nraise ValueError('x')")),
     Fault(name="a rank leaves a child behind", causes=("unknown",), spec=of_rank_1("(trap '' TERM; exec setsid sleep 600) & sleep 1; exit 5"), told=("exit code 5",)),
     Fault(name="cancelled by its user", causes=("cancelled",), spec=WAIT, strike=_cancel("alice")),
-    Fault(name="cancelled by an administrator", causes=("cancelled-by-admin",), spec=WAIT, strike=_cancel("root"), never=("flux",)),  # the user is the instance's
+    Fault(name="cancelled by an administrator", causes=("cancelled-by-admin",), spec=WAIT, strike=_cancel("root"), never=("flux", "gridengine")),  # the user is the instance's
+    Fault(name="cancelled by an administrator, which is not recorded", causes=("cancelled",), spec=WAIT, strike=_cancel("root"), told=("or by an administrator",), only="gridengine"),
     Fault(name="told to save before the walltime, ends with 0", causes=("walltime",), within=120,
           spec={**python("import signal, sys, time\nsignal.signal(signal.SIGUSR1, lambda *_: sys.exit(0))\ntime.sleep(600)"),
                 "resources": {**BOTH, "walltime": "1m"}, "checkpoint": {"signal": "USR1", "before_end": "45s"}}),

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from dlrun.cli.jobs.status import rows_of
+from dlrun.jobs.queue import status
 from dlrun.jobs.records.jobs import Job
-from dlrun.model.job import UNNAMED, JobStatus, State
+from dlrun.model.job import UNNAMED, JobStatus, State, silent
 from dlrun.schedulers.pbs.states import job_status
-from dlrun.why import advice
+from dlrun.why import advice, open_jobs
 from dlrun.why.diagnose import answer, explain
 from tests.fakebin import FakeClients
 
@@ -214,3 +215,60 @@ def test_a_job_that_somebody_deleted_by_force(tmp_path):
     assert "is not recorded" in found.means
     own = job_status("8.server", attributes | {"comment": "terminated by alice@login"}, {})
     assert "by its user" in answer(job_of(tmp_path, "openpbs"), own, tmp_path).means
+
+
+def test_grid_engine_says_why_in_status_too(tmp_path, monkeypatch):
+    """The list of jobs has no reasons: a second query has those of the jobs that wait."""
+    clients = FakeClients.on_path(tmp_path / "clients", monkeypatch)
+    row = '<job_list state="pending"><JB_job_number>8</JB_job_number><state>qw</state></job_list>'
+    remark = (
+        'job_number: 8\nscheduling info:            queue instance "work@n1" dropped because it is disabled\n'
+    )
+    clients.answer("qstat", remark)
+    clients.answer("qstat", f"<job_info>{row}</job_info>", call=1)
+    clients.answer("qalter", "verification: found suitable queue(s)\n")
+    job = job_of(tmp_path, "gridengine")
+    (one,) = status.of([job])[tmp_path]
+    assert "queue work on n1 is disabled" in rows_of(job, [one])[0][3]
+    assert "queue work on n1 is disabled" in answer(job, one, tmp_path).means
+
+
+def test_a_job_whose_node_is_silent(tmp_path):
+    reason = silent("n3", "the node, its network or its sge_execd is down")
+    for state in (State.RUNNING, State.ENDING):
+        one = JobStatus(job_id="8", state=state, reason=reason)
+        found = answer(job_of(tmp_path, "gridengine"), one, tmp_path)
+        assert found.cause == "node-silent"
+        assert "n3 does not answer" in found.means
+        assert "n3 does not answer" in rows_of(job_of(tmp_path, "gridengine"), [one])[0][3]
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "cause", "means"),
+    [
+        (State.PENDING, "PartitionNodeLimit", "never-starts", "more nodes"),
+        (State.HELD, None, "never-starts", "it is held"),
+        (State.RUNNING, None, "open", "it is running; its job directory"),
+        (State.CANCELLED, "deleted by root", "unknown", "it ended as cancelled (deleted by root)"),
+    ],
+)
+def test_a_job_of_which_only_the_scheduler_knows(state, reason, cause, means):
+    found = open_jobs.unrecorded(JobStatus(job_id="8", state=state, reason=reason))
+    assert (found[0], means in found[1]) == (cause, True), found
+
+
+def test_a_user_signal_that_reached_the_job_script_is_not_that_of_checkpoint():
+    plan = {"checkpoint": {"signal": "USR1"}}
+    sender = "find its sender: a user or an administrator"
+    assert advice.fitted("user-signal", sender, plan, None) == sender
+    assert "somebody else sent it" in advice.fitted("user-signal", "handle it", plan, None)
+
+
+def test_a_signal_that_somebody_sent_to_a_step(tmp_path):
+    """`scancel --signal=USR1 JOB` reaches the shell of each rank, which then notes nothing (Slurm 22.05)."""
+    (tmp_path / "logs").mkdir()
+    log = "srun: error: n1: task 0: User defined signal 1\nsrun: launch/slurm: _step_signal: Terminating StepId=29.0\n"
+    (tmp_path / "logs/job.log").write_text(log)
+    failed = JobStatus(job_id="8", state=State.FAILED, exit_code=138)
+    found = answer(job_of(tmp_path), failed, tmp_path)
+    assert (found.cause, "scancel --signal" in found.next) == ("user-signal", True), found
