@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from xml.etree import ElementTree as ET
 
 from dlrun.model.job import BY_SIGNAL, UNNAMED, JobStatus, ReportedState, State
@@ -343,11 +342,12 @@ def _end(failed: int | None, status: int | None, block: Mapping[str, str]) -> Re
     return ReportedState(State.COMPLETED if not failed and status == 0 else State.FAILED)
 
 
-def _lasted(block: Mapping[str, str]) -> float:
-    """Seconds from the start to the end of a run; 0 if one is not recorded."""
+def _lasted(block: Mapping[str, str]) -> int:
+    """Seconds from the start to the end of a run by the clock, without whole days; 0 if one is not recorded."""
     times = [from_ctime(block.get(name, "")) for name in ("start_time", "end_time")]
-    begun, ended = (datetime.fromisoformat(one).timestamp() if one else 0.0 for one in times)
-    return ended - begun if begun and ended else 0.0
+    clocks = [map(int, one.partition("T")[2].split(":")) for one in times if one]
+    seconds = [3600 * hour + 60 * minute + second for hour, minute, second in clocks]
+    return (seconds[1] - seconds[0]) % 86400 if len(seconds) == 2 else 0
 
 
 def _number(text: str) -> int | None:
