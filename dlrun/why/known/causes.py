@@ -197,6 +197,11 @@ CAUSES: Mapping[str, Advice] = {
         check="the node's kernel log (`dmesg -T | grep -i oom`), and `dlrun usage JOB`",
         next="if they show that memory ran out, ask for more with `resources.memory_per_node`; else see what else runs on the node",
     ),
+    "left-early": Advice(
+        means="a rank ended with exit code 0 while the others still needed it",
+        check="`dlrun logs JOB --rank all`: how that one ended",
+        next="give every rank the same number of steps; where ranks may end at different times, let the launcher wait (`launcher.arguments: [-o, exit-timeout=none]` of a site with Flux)",
+    ),
     "user-signal": Advice(
         means="a rank received a user signal (SIGUSR1 or SIGUSR2), which it, or the shell around it, does not handle",
         check="`dlrun logs JOB --rank job` and the time: `checkpoint` and `--signal` send theirs before the walltime only",
