@@ -7,7 +7,7 @@ what a directive of a batch script means.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dlrun.model.nearest import SLIP, nearest
 from dlrun.model.record import record
@@ -78,7 +78,8 @@ class OptionTable:
 
     def __init__(
         self,
-        *rows: OptionRow,
+        rows: Sequence[OptionRow] = (),
+        *,
         lists: str = "",
         resources: str = "",
         long: str = "",

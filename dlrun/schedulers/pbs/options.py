@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlrun.schedulers.options import OptionRow, OptionTable, optional, written
+from dlrun.schedulers.options import OptionTable, optional, written
 
 _NODES = "resources.nodes and the other keys of `resources`"
 _BOTH = (
@@ -23,23 +23,27 @@ _BOTH = (
     optional("l:host l:vnode", "resources.hosts", "hosts"),
     optional("l:nodect", "resources.nodes", "nodes"),
 )
-
-
-def _table(*rows: OptionRow) -> OptionTable:
-    return OptionTable(*_BOTH, *rows, lists="l W", resources="l")
-
-
-OPENPBS = _table(
-    written("J", "sweep", "array"),
-    optional("l:min_walltime l:max_walltime l:soft_walltime", "resources.walltime", "walltime"),
+OPENPBS = OptionTable(
+    [
+        *_BOTH,
+        written("J", "sweep", "array"),
+        optional("l:min_walltime l:max_walltime l:soft_walltime", "resources.walltime", "walltime"),
+    ],
+    lists="l W",
+    resources="l",
 )
-TORQUE = _table(
-    written("t", "sweep", "array"),
-    optional("l:naccesspolicy n", "resources.exclusive", "exclusive"),
-    optional("l:gpus", "resources.gpus_per_node", "gpus"),
-    optional("l:qos", "resources.qos", "qos"),
-    optional("l:feature", "resources.constraint", "constraint"),
-    optional("l:advres", "resources.reservation", "reservation"),
-    optional("l:hostlist", "resources.hosts", "hosts"),
-    optional("W:x", "resources.qos", "qos", pattern="(?i)qos:"),
+TORQUE = OptionTable(
+    [
+        *_BOTH,
+        written("t", "sweep", "array"),
+        optional("l:naccesspolicy n", "resources.exclusive", "exclusive"),
+        optional("l:gpus", "resources.gpus_per_node", "gpus"),
+        optional("l:qos", "resources.qos", "qos"),
+        optional("l:feature", "resources.constraint", "constraint"),
+        optional("l:advres", "resources.reservation", "reservation"),
+        optional("l:hostlist", "resources.hosts", "hosts"),
+        optional("W:x", "resources.qos", "qos", pattern="(?i)qos:"),
+    ],
+    lists="l W",
+    resources="l",
 )

@@ -15,8 +15,10 @@ from dlrun.site.profile.facts import Cluster, Nodes, Queue, json_of, kind_name
 QUEUES = "{queuem}|{limits.timelimit}|{defaults.timelimit}|{limits.min.nnodes}|{limits.max.nnodes}"
 """The format of `flux queue list` that `cluster` reads; the default queue ends with `*`."""
 
-HOSTS = "{queue}|{nodelist}"
-"""The format of `flux resource list` that `cluster` reads."""
+HOSTS = (
+    "flux", "resource", "list", "--states=all", "--no-header", "--format={queue}|{nodelist}",
+)  # fmt: skip
+"""The command whose output `cluster` reads as `hosts`."""
 
 
 def cluster(resources: str, queues: str, hosts: str, settings: str = "") -> Cluster:

@@ -162,9 +162,7 @@ def _flux(commands: Commands) -> Cluster:
     answers = [
         commands.required("flux", "resource", "R"),
         commands.required("flux", "queue", "list", "--no-header", f"--format={site_flux.QUEUES}"),
-        commands.required(
-            "flux", "resource", "list", "--states=all", "--no-header", f"--format={site_flux.HOSTS}"
-        ),
+        commands.required(*site_flux.HOSTS),
         commands.optional("flux", "config", "get") or "",
     ]
     return commands.finish(replace(parsed(site_flux.cluster, *answers), version=version))
