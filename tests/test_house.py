@@ -22,8 +22,8 @@ def test_functions_are_short():
     assert house.share([*lengths.values()], 0.95) <= 40
 
 
-_LISTS = {"OptionTable", "_table", "settings", "required", "_first", "suppress", "syscall"}
-"""Their positions are one list: rows of a table, words of a command, exceptions; a system call has no names."""
+_LISTS = {"_first", "suppress", "syscall"}
+"""Their positions are one list: names of keys, exceptions; a system call has no names."""
 
 
 def test_arguments_have_names():

@@ -14,11 +14,9 @@ from dlrun.model.text import Text
 
 NAME = "caffe2"
 TITLE = "Caffe2"
-Options = defaults.NoOptions
-LIBRARIES: tuple[str, ...] = ()  # sockets of its own, which no variable controls
 
 
-def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+def roles(shape: Shape, command: Sequence[Text], options: defaults.NoOptions) -> Sequence[Role]:
     """One process (shard) per node, with all GPUs of the node."""
     flags = [
         Text.of("--num_shards"),

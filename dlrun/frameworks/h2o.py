@@ -17,7 +17,6 @@ from dlrun.model.units import Bytes
 
 NAME = "h2o"
 TITLE = "H2O"
-LIBRARIES: tuple[str, ...] = ()  # sockets of its own, which no variable controls
 _SOURCE = "H2O documentation, Starting H2O"
 _PACKAGE = (
     "$(python3 -c 'import importlib.util as u, sys;"
@@ -71,7 +70,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
     )
     url = Text.of("http://", protocol.MASTER_IP, ":", protocol.MASTER_PORT)
     where = defaults.settings(
-        _SOURCE, ("H2O_URL", url, "the first node of the H2O cluster, for h2o.connect(url=)")
+        _SOURCE, [("H2O_URL", url, "the first node of the H2O cluster, for h2o.connect(url=)")]
     )
     return (cloud, Role(name="driver", place="first", argv=tuple(command), variables=where, binds=False))
 

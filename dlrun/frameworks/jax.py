@@ -18,8 +18,6 @@ from dlrun.model.text import Text
 
 NAME = "jax"
 TITLE = "JAX"
-Options = defaults.NoOptions
-LIBRARIES: tuple[str, ...] = ()  # sockets of its own, which no variable controls
 _READ = ("$SLURM_PROCID", "$OMPI_COMM_WORLD_RANK")
 """Variables from which JAX reads its process id (jax/_src/clusters: slurm_cluster.py, ompi_cluster.py)."""
 ports = defaults.one_port
@@ -27,7 +25,7 @@ COMPILES = ("jax",)
 _SOURCE = "JAX 0.10, jax/_src/distributed.py"
 
 
-def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+def roles(shape: Shape, command: Sequence[Text], options: defaults.NoOptions) -> Sequence[Role]:
     """One process per rank."""
     return (Role(name="rank", place="rank", argv=tuple(command), variables=coordinator(shape)),)
 
@@ -35,7 +33,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
 def problems(
     shape: Shape,
     command: Sequence[Text],
-    options: Options,
+    options: defaults.NoOptions,
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:
@@ -60,4 +58,4 @@ def coordinator(shape: Shape) -> tuple[Setting, ...]:
     ]
     if not shape.gpus_per_node:
         rows.append(("JAX_CPU_COLLECTIVES_IMPLEMENTATION", "gloo", "collectives between hosts without GPUs"))
-    return defaults.settings(_SOURCE, *rows)
+    return defaults.settings(_SOURCE, rows)

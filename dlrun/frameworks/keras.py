@@ -54,7 +54,7 @@ def problems(
     if options.backend == "torch":
         return env_ranks.gloo_problems(shape, variables)
     if options.backend == "jax":
-        return jax.problems(shape, command, jax.Options(), variables, installed)
+        return jax.problems(shape, command, defaults.NoOptions(), variables, installed)
     # None: the packages of the environment are unknown here.
     if installed.has("tf-keras") is not False:
         return ()
@@ -72,11 +72,11 @@ def _variables(shape: Shape, options: Options) -> tuple[Setting, ...]:
     if options.backend == "jax":
         return (*_backend("jax"), *jax.coordinator(shape))
     why = "Keras 3 fails under MultiWorkerMirroredStrategy; tf_keras does not"
-    legacy = defaults.settings("tf_keras README", ("TF_USE_LEGACY_KERAS", "1", why))
+    legacy = defaults.settings("tf_keras README", [("TF_USE_LEGACY_KERAS", "1", why)])
     return (*legacy, *tensorflow.worker_config(shape))
 
 
 def _backend(name: str) -> tuple[Setting, ...]:
     return defaults.settings(
-        "Keras documentation, Configuring your backend", ("KERAS_BACKEND", name, "from the spec")
+        "Keras documentation, Configuring your backend", [("KERAS_BACKEND", name, "from the spec")]
     )

@@ -40,7 +40,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
     common = _common(shape, options)
 
     def role_variables(name: str) -> tuple[Setting, ...]:
-        return (*common, *defaults.settings(_SOURCE, ("DMLC_ROLE", name, "role of this process")))
+        return (*common, *defaults.settings(_SOURCE, [("DMLC_ROLE", name, "role of this process")]))
 
     scheduler = Role(
         name="scheduler",
@@ -118,13 +118,19 @@ def _common(shape: Shape, options: Options) -> tuple[Setting, ...]:
         own = (("DMLC_INTERFACE", shape.interface, "the site's fabric"),)
     return defaults.settings(
         _SOURCE,
-        (
-            "DMLC_PS_ROOT_URI",
-            protocol.MASTER_IP,
-            "the scheduler's IP address: ps-lite does not bind to host names",
-        ),
-        ("DMLC_PS_ROOT_PORT", protocol.MASTER_PORT, "derived from the job id; free on that node"),
-        ("DMLC_NUM_SERVER", str(shape.nodes * options.servers_per_node), "number of servers on all nodes"),
-        ("DMLC_NUM_WORKER", str(shape.world_size), "one worker per rank"),
-        *own,
+        [
+            (
+                "DMLC_PS_ROOT_URI",
+                protocol.MASTER_IP,
+                "the scheduler's IP address: ps-lite does not bind to host names",
+            ),
+            ("DMLC_PS_ROOT_PORT", protocol.MASTER_PORT, "derived from the job id; free on that node"),
+            (
+                "DMLC_NUM_SERVER",
+                str(shape.nodes * options.servers_per_node),
+                "number of servers on all nodes",
+            ),
+            ("DMLC_NUM_WORKER", str(shape.world_size), "one worker per rank"),
+            *own,
+        ],
     )

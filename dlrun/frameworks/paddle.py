@@ -21,7 +21,6 @@ from dlrun.model.units import many
 
 NAME = "paddle"
 TITLE = "PaddlePaddle"
-LIBRARIES: tuple[str, ...] = ()  # sockets of its own, which no variable controls
 _AGENT = "paddle.distributed.launch"
 _PARALLEL = "Paddle 3.3, paddle/distributed/parallel.py"
 _LAUNCH = "Paddle 3.3, paddle/distributed/launch/context/args_envs.py"
@@ -122,7 +121,7 @@ def _agents(shape: Shape, command: Sequence[Text], options: Options) -> Sequence
     )
     gloo = () if shape.gpus_per_node else (("PADDLE_DISTRI_BACKEND", "gloo", "there are no GPUs"),)
     argv = (*start, *words, *options.agent_arguments, *parts.words)
-    return agents.on_each_node(argv, defaults.settings(_LAUNCH, *gloo))
+    return agents.on_each_node(argv, defaults.settings(_LAUNCH, gloo))
 
 
 def _trainers(shape: Shape, *, server: bool = False) -> tuple[Setting, ...]:
@@ -141,7 +140,7 @@ def _trainers(shape: Shape, *, server: bool = False) -> tuple[Setting, ...]:
             ("PADDLE_TRAINER_ID", protocol.RANK, "from the launcher"),
             ("PADDLE_CURRENT_ENDPOINT", own, "this trainer's own endpoint"),
         ]
-    return defaults.settings(_PARALLEL, *rows)
+    return defaults.settings(_PARALLEL, rows)
 
 
 def _rendezvous(shape: Shape) -> tuple[Setting, ...]:
@@ -153,7 +152,7 @@ def _rendezvous(shape: Shape) -> tuple[Setting, ...]:
     ]
     if not shape.gpus_per_node:
         rows.append(("PADDLE_DISTRI_BACKEND", "gloo", "there are no GPUs"))
-    return defaults.settings(_PARALLEL, *rows)
+    return defaults.settings(_PARALLEL, rows)
 
 
 def _role_maker(shape: Shape, options: Options, role: str) -> tuple[Setting, ...]:
@@ -166,15 +165,17 @@ def _role_maker(shape: Shape, options: Options, role: str) -> tuple[Setting, ...
     offset = first if role == "PSERVER" else 1
     return defaults.settings(
         _ROLES,
-        ("TRAINING_ROLE", role, "role of this process"),
-        ("PADDLE_PSERVERS_IP_PORT_LIST", servers, "all servers"),
-        ("POD_IP", address, "this node, exactly as in the list of endpoints"),
-        (
-            "PADDLE_PORT",
-            Shell(f"$((DLRUN_MASTER_PORT + {offset} + DLRUN_LOCAL_RANK))"),
-            "this process's port",
-        ),
-        ("FLAGS_enable_pir_api", "0", "the parameter server supports only the old program format"),
+        [
+            ("TRAINING_ROLE", role, "role of this process"),
+            ("PADDLE_PSERVERS_IP_PORT_LIST", servers, "all servers"),
+            ("POD_IP", address, "this node, exactly as in the list of endpoints"),
+            (
+                "PADDLE_PORT",
+                Shell(f"$((DLRUN_MASTER_PORT + {offset} + DLRUN_LOCAL_RANK))"),
+                "this process's port",
+            ),
+            ("FLAGS_enable_pir_api", "0", "the parameter server supports only the old program format"),
+        ],
     )
 
 

@@ -15,7 +15,6 @@ from dlrun.model.text import Shell, Text
 
 NAME = "ray"
 TITLE = "Ray"
-Options = defaults.NoOptions
 LIBRARIES = presets.TORCH_LIBRARIES  # Ray Train's workers are torch's ranks
 ports = defaults.one_port
 _SOURCE = "Ray documentation, Launching an on-premise cluster"
@@ -23,7 +22,7 @@ _NODES = '$(ray status --address="{}" 2>/dev/null | grep -c "^ *[0-9]* node_") -
 """A test of bash: so many nodes are connected to the head at an address."""
 
 
-def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+def roles(shape: Shape, command: Sequence[Text], options: defaults.NoOptions) -> Sequence[Role]:
     """A Ray node on every node, of which the first is the head, and the driver on the first node."""
     address = Text.of(protocol.MASTER_IP, ":", protocol.MASTER_PORT)
     # A short path, because Unix sockets in it are limited to 107 bytes; not /tmp/ray, which may belong to another user.
@@ -43,12 +42,12 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
         place="node",
         argv=(*start, Text.of("--address=", address), *own),
         lead=(*head, Text.of("--include-dashboard=false"), *own),
-        variables=defaults.settings("Ray, _private/ray_constants.py", patience),
+        variables=defaults.settings("Ray, _private/ray_constants.py", [patience]),
         service=True,
         binds=False,
         ready=None if shape.in_image else Text.of(f"[[ {_NODES.format(address, shape.nodes)} ]]"),
     )
-    where = defaults.settings(_SOURCE, ("RAY_ADDRESS", address, "the head node of this job"))
+    where = defaults.settings(_SOURCE, [("RAY_ADDRESS", address, "the head node of this job")])
     driver = tuple(command)
     if shape.in_image:  # where `ray` is known to be: the driver's own shell waits
         wait = f'until [[ {_NODES.format("$RAY_ADDRESS", shape.nodes)} ]]; do sleep 1; done; exec "$@"'

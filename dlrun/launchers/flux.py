@@ -18,7 +18,6 @@ NAME = "flux"
 IDENTITY = Identity(rank=Shell("$FLUX_TASK_RANK"), local_rank=Shell("$FLUX_TASK_LOCAL_ID"))
 LIBRARY: tuple[str, ...] = ("start", "flux-run")
 MPI: bool | None = None  # by PMI, where the MPI was built for it
-LIBRARIES: tuple[str, ...] = ()
 
 _BOUND = ("-o", "cpu-affinity=per-task", "-o", "gpu-affinity=per-task")
 _UNBOUND = ("-o", "cpu-affinity=off", "-o", "gpu-affinity=off", "-o", "mpibind=off")

@@ -20,7 +20,6 @@ IDENTITY = hydra.IDENTITY
 MPI = True
 CHOOSES_NODES = False
 ONE_LAYOUT = True
-LIBRARIES: tuple[str, ...] = ()
 PROGRAMS = ("ibrun",)
 
 

@@ -22,7 +22,6 @@ PLACE: Literal["machine"] = "machine"
 MPI = False
 STEPS = False
 CHOOSES_NODES = False
-LIBRARIES: tuple[str, ...] = ()
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:

@@ -22,7 +22,6 @@ IDENTITY = Identity(
 )
 MPI = True
 CHOOSES_NODES = False
-LIBRARIES: tuple[str, ...] = ()
 PROGRAMS = ("mpiexec.pals", "mpiexec")
 VERSION = r"PALS|Cray"
 

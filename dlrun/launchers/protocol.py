@@ -105,6 +105,7 @@ class Defaults:
     ONE_LAYOUT = False
     ENROOT = False
     LIMITS_MEMORY = False
+    LIBRARIES: tuple[str, ...] = ()
     PROGRAMS: tuple[str, ...] = ()
     VERSION = ""
     command = staticmethod(no_command)

@@ -17,7 +17,6 @@ IDENTITY = ssh.IDENTITY
 LIBRARY: tuple[str, ...] = ("start", "ssh", "qrsh")
 MPI = False
 STEPS = False
-LIBRARIES: tuple[str, ...] = ()
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:

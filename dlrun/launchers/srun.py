@@ -34,7 +34,6 @@ UNSET = (
 MPI: bool | None = None  # with the PMI plug-in that the MPI was built for
 ENROOT = True
 LIMITS_MEMORY = True  # srun(1), `--mem`; where slurm.conf has task/cgroup, and cgroup.conf ConstrainRAMSpace
-LIBRARIES: tuple[str, ...] = ()
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:

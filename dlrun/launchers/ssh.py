@@ -23,7 +23,6 @@ LIBRARY: tuple[str, ...] = ("start", "ssh")
 MPI = False
 STEPS = False
 APART = True
-LIBRARIES: tuple[str, ...] = ()
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:

@@ -10,8 +10,8 @@ import pytest
 
 from dlrun import backends
 from dlrun.errors import Invalid
-from dlrun.launchers import ssh
-from dlrun.launchers.protocol import MEMBERS, Defaults
+from dlrun.frameworks.common import defaults
+from dlrun.launchers import protocol, ssh
 
 
 def of_another_package(monkeypatch, name, **parts):
@@ -20,9 +20,9 @@ def of_another_package(monkeypatch, name, **parts):
 
 
 def test_one_that_lacks_a_part_is_named(monkeypatch):
-    parts = {name: part for name, part in vars(ssh).items() if name != "LIBRARIES"}
+    parts = {name: part for name, part in vars(ssh).items() if name != "IDENTITY"}
     of_another_package(monkeypatch, "old", **parts)
-    with pytest.raises(Invalid, match=r"launcher `old` of another package .* lacks `LIBRARIES`"):
+    with pytest.raises(Invalid, match=r"launcher `old` of another package .* lacks `IDENTITY`"):
         backends.launcher("old")
 
 
@@ -31,8 +31,17 @@ def test_a_whole_one_is_taken(monkeypatch):
     assert backends.launcher("new").NAME == "ssh"
 
 
-@pytest.mark.parametrize("name", backends.LAUNCHERS)
-def test_no_launcher_writes_what_is_the_default(name):
-    module = importlib.import_module(backends.LAUNCHERS[name])
-    optional = [part for part in MEMBERS if hasattr(Defaults, part)]
-    assert [part for part in optional if vars(module).get(part, ...) == getattr(Defaults, part)] == []
+@pytest.mark.parametrize(
+    ("table", "kind"),
+    [(backends.LAUNCHERS, protocol), (backends.FRAMEWORKS, defaults)],
+    ids=["launchers", "frameworks"],
+)
+def test_none_writes_what_is_the_default(table, kind):
+    optional = {part: getattr(kind.Defaults, part) for part in kind.MEMBERS if hasattr(kind.Defaults, part)}
+    same = [
+        f"{path}: {part}"
+        for path in table.values()
+        for part, default in optional.items()
+        if vars(importlib.import_module(path.partition(":")[0])).get(part, ...) == default
+    ]
+    assert same == []

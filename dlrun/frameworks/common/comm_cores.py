@@ -42,14 +42,14 @@ def of_library(
             if cores:
                 where = ",".join(map(str, cores))
                 rows.append((where_name, where, "the communication cores of all ranks of a node"))
-            found += defaults.settings(source, *rows)
+            found += defaults.settings(source, rows)
     if cores and beside is not None:
         shared = bool(beside)
         where = ",".join(str(rank.background_cpu(shared=shared)) for rank in ranks)
         why = "the communication core of each local rank"
         why += ", shared with oneCCL's worker if it has two hardware threads" if shared else ""
         found += defaults.settings(
-            "Horovod documentation, Horovod with oneCCL", ("HOROVOD_THREAD_AFFINITY", where, why)
+            "Horovod documentation, Horovod with oneCCL", [("HOROVOD_THREAD_AFFINITY", where, why)]
         )
     return tuple(found)
 

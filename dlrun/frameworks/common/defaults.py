@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ class NoOptions:
     """This framework has no options of its own."""
 
 
-def settings(source: str, *rows: tuple[str, str | Shell | Text, str]) -> tuple[Setting, ...]:
+def settings(source: str, rows: Iterable[tuple[str, str | Shell | Text, str]]) -> tuple[Setting, ...]:
     """Settings from (name, value, because), with one common source."""
     return tuple(Setting(name=name, value=value, because=why, source=source) for name, value, why in rows)
 
@@ -38,30 +38,9 @@ def http_answers(port: Shell, path: str, pattern: str) -> Text:
     return Text.of(f'(exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/{port.code}" && {ask}) 2>/dev/null')
 
 
-def no_ports(shape: Shape, options: Any) -> int:
-    """0: the rendezvous is the launcher's."""
-    return 0
-
-
 def one_port(shape: Shape, options: Any) -> int:
     """1: the rendezvous port."""
     return 1
-
-
-def no_comm_cores(options: Any) -> int:
-    """0: communication runs in the ranks' own threads."""
-    return 0
-
-
-def no_problems(
-    shape: Shape,
-    command: Sequence[Text],
-    options: Any,
-    variables: Mapping[str, str],
-    installed: Installed,
-) -> Sequence[Problem]:
-    """Empty: no known problems."""
-    return ()
 
 
 class Defaults:
@@ -69,12 +48,28 @@ class Defaults:
 
     Options = NoOptions
     LAUNCHERS: tuple[str, ...] = ()
+    LIBRARIES: tuple[str, ...] = ()  # sockets of its own, which no variable controls
     PRESETS = presets.NONE
     COMPILES: tuple[str, ...] = ()
 
-    ports = staticmethod(no_ports)
-    comm_cores = staticmethod(no_comm_cores)
-    problems = staticmethod(no_problems)
+    def ports(self, shape: Shape, options: Any) -> int:
+        """0: the rendezvous is the launcher's."""
+        return 0
+
+    def comm_cores(self, options: Any) -> int:
+        """0: communication runs in the ranks' own threads."""
+        return 0
+
+    def problems(
+        self,
+        shape: Shape,
+        command: Sequence[Text],
+        options: Any,
+        variables: Mapping[str, str],
+        installed: Installed,
+    ) -> Sequence[Problem]:
+        """Empty: no known problems."""
+        return ()
 
 
 MEMBERS = frozenset(name for name in (*Framework.__annotations__, *vars(Framework)) if name[0] != "_")

@@ -65,8 +65,10 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
     operations = controller if options.cpu_operations == "auto" else options.cpu_operations
     chosen = defaults.settings(
         "Horovod documentation, Environment variables",
-        ("HOROVOD_CONTROLLER", controller, f"ranks are started by {starter}"),
-        ("HOROVOD_CPU_OPERATIONS", operations, "reductions in host memory use the controller's library"),
+        [
+            ("HOROVOD_CONTROLLER", controller, f"ranks are started by {starter}"),
+            ("HOROVOD_CPU_OPERATIONS", operations, "reductions in host memory use the controller's library"),
+        ],
     )
     library: CommLibrary = "horovod-ccl" if options.cpu_operations == "ccl" else "horovod"
     chosen = (*chosen, *communication.of_library(library, shape.ranks, otherwise=1))
@@ -172,18 +174,28 @@ def _gloo(shape: Shape) -> tuple[Setting, ...]:
     interface = (("HOROVOD_GLOO_IFACE", shape.interface, "the site's fabric"),) if shape.interface else ()
     return defaults.settings(
         _SOURCE,
-        ("HOROVOD_GLOO_RENDEZVOUS_ADDR", protocol.MASTER_ADDR, "the address of the key/value server"),
-        ("HOROVOD_GLOO_RENDEZVOUS_PORT", protocol.MASTER_PORT, "derived from the job id; free on that node"),
-        (
-            "HOROVOD_HOSTNAME",
-            Text.of("node", protocol.NODE_RANK),
-            "the name under which the server groups this node's ranks",
-        ),
-        ("HOROVOD_RANK", protocol.RANK, "from the launcher"),
-        ("HOROVOD_SIZE", str(shape.world_size), f"{many(shape.nodes, 'node')} × {many(per_node, 'rank')}"),
-        ("HOROVOD_LOCAL_RANK", protocol.LOCAL_RANK, "from the launcher"),
-        ("HOROVOD_LOCAL_SIZE", protocol.LOCAL_SIZE, "ranks on this node"),
-        ("HOROVOD_CROSS_RANK", protocol.NODE_RANK, "index among the ranks with this local rank"),
-        ("HOROVOD_CROSS_SIZE", peers, "ranks with this local rank"),
-        *(interface if shape.nodes > 1 else ()),
+        [
+            ("HOROVOD_GLOO_RENDEZVOUS_ADDR", protocol.MASTER_ADDR, "the address of the key/value server"),
+            (
+                "HOROVOD_GLOO_RENDEZVOUS_PORT",
+                protocol.MASTER_PORT,
+                "derived from the job id; free on that node",
+            ),
+            (
+                "HOROVOD_HOSTNAME",
+                Text.of("node", protocol.NODE_RANK),
+                "the name under which the server groups this node's ranks",
+            ),
+            ("HOROVOD_RANK", protocol.RANK, "from the launcher"),
+            (
+                "HOROVOD_SIZE",
+                str(shape.world_size),
+                f"{many(shape.nodes, 'node')} × {many(per_node, 'rank')}",
+            ),
+            ("HOROVOD_LOCAL_RANK", protocol.LOCAL_RANK, "from the launcher"),
+            ("HOROVOD_LOCAL_SIZE", protocol.LOCAL_SIZE, "ranks on this node"),
+            ("HOROVOD_CROSS_RANK", protocol.NODE_RANK, "index among the ranks with this local rank"),
+            ("HOROVOD_CROSS_SIZE", peers, "ranks with this local rank"),
+            *(interface if shape.nodes > 1 else ()),
+        ],
     )

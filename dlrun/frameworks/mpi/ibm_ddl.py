@@ -33,6 +33,6 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
     # dlrun does not know the racks of a site: one rack and one aisle make DDL treat all hosts alike.
     why = f"{shape.ranks_per_node} ranks on each of {shape.nodes} hosts, in one rack"
     variables = defaults.settings(
-        "IBM WML CE documentation, Using the ddlrun tool", ("DDL_OPTIONS", layout, why)
+        "IBM WML CE documentation, Using the ddlrun tool", [("DDL_OPTIONS", layout, why)]
     )
     return (Role(name="rank", place="rank", argv=tuple(command), variables=variables),)

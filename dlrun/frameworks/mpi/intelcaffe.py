@@ -118,7 +118,7 @@ def _mlsl(shape: Shape, options: Options) -> tuple[Setting, ...]:
             ("MLSL_MSG_PRIORITY_THRESHOLD", threshold, "size in bytes from which a message is large"),
         ]
     servers = communication.of_library("mlsl", shape.ranks, otherwise=without)
-    return (*servers, *defaults.settings(_MLSL, *rows))
+    return (*servers, *defaults.settings(_MLSL, rows))
 
 
 def _threads(shape: Shape) -> tuple[Setting, ...]:
@@ -131,7 +131,7 @@ def _threads(shape: Shape) -> tuple[Setting, ...]:
         own = Shell(f'$(set -- {pins}; shift "$DLRUN_LOCAL_RANK"; printf %s "$1")')
         why = "the last two hardware threads of this rank only"
         rows.append(("INTERNAL_THREADS_PIN", own, why))
-    return (*threads.settings(shape, PRESETS[""], bind=True), *defaults.settings(_SCRIPT, *rows))
+    return (*threads.settings(shape, PRESETS[""], bind=True), *defaults.settings(_SCRIPT, rows))
 
 
 def _internal(rank: RankPlacement) -> str:
@@ -162,4 +162,4 @@ def _network(shape: Shape, options: Options) -> tuple[Setting, ...]:
             )
     if options.allreduce is not None:
         rows.append(("I_MPI_ADJUST_IALLREDUCE", options.allreduce, "from the spec"))
-    return defaults.settings("Intel MPI Library Developer Reference", *rows)
+    return defaults.settings("Intel MPI Library Developer Reference", rows)

@@ -13,14 +13,12 @@ from dlrun.model.text import Text
 
 NAME = "mpi"
 TITLE = "MPI program"
-Options = defaults.NoOptions
 LAUNCHERS = (protocol.ANY_MPI,)
 LIBRARIES = presets.MPI_LIBRARIES
 PRESETS = {"": Preset(because="any MPI program")}
-ports, comm_cores = defaults.no_ports, defaults.no_comm_cores
 
 
-def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+def roles(shape: Shape, command: Sequence[Text], options: defaults.NoOptions) -> Sequence[Role]:
     """One process per rank."""
     return (Role(name="rank", place="rank", argv=tuple(command)),)
 

@@ -29,7 +29,7 @@ class Options:
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """One process per rank; the worker affinity lists the cores of all ranks of a node in order of local rank."""
-    transport = defaults.settings(_SOURCE, ("CCL_ATL_TRANSPORT", "mpi", "an MPI launcher starts the ranks"))
+    transport = defaults.settings(_SOURCE, [("CCL_ATL_TRANSPORT", "mpi", "an MPI launcher starts the ranks")])
     variables = (*transport, *communication.of_library("ccl", shape.ranks, otherwise=options.workers))
     return (Role(name="rank", place="rank", argv=tuple(command), variables=variables),)
 

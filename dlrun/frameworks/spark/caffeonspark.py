@@ -17,7 +17,7 @@ from dlrun.model.text import Shell, Text
 NAME = "caffeonspark"
 TITLE = "CaffeOnSpark"
 Options = spark.Options
-LIBRARIES, ports = spark.LIBRARIES, spark.ports
+ports = spark.ports
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:

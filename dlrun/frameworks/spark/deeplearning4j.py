@@ -18,14 +18,14 @@ from dlrun.model.text import Text
 NAME = "deeplearning4j"
 TITLE = "Deeplearning4j"
 Options = spark.Options
-LIBRARIES, ports = spark.LIBRARIES, spark.ports
+ports = spark.ports
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """Spark's roles, with DL4J_VOID_IP in driver and workers (whose executors inherit it)."""
     own = defaults.settings(
         "Deeplearning4j documentation, Distributed Deep Learning on Spark",
-        ("DL4J_VOID_IP", protocol.OWN_ADDRESS, "this node, by the site's address rule"),
+        [("DL4J_VOID_IP", protocol.OWN_ADDRESS, "this node, by the site's address rule")],
     )
     return tuple(
         role if role.name == "master" else replace(role, variables=(*role.variables, *own))

@@ -19,7 +19,6 @@ from dlrun.model.units import Bytes
 
 NAME = "spark"
 TITLE = "Spark"
-LIBRARIES: tuple[str, ...] = ()  # sockets of its own, which no variable controls
 _SOURCE = "Spark documentation, Spark Standalone Mode"
 _PAGE = protocol.port(1)
 
@@ -34,7 +33,7 @@ class Options:
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """The master, a worker on every node, and the driver."""
     own = defaults.settings(
-        _SOURCE, ("SPARK_LOCAL_IP", protocol.OWN_ADDRESS, "this node, by the site's address rule")
+        _SOURCE, [("SPARK_LOCAL_IP", protocol.OWN_ADDRESS, "this node, by the site's address rule")]
     )
     daemon = "org.apache.spark.deploy"
     url = Text.of("spark://", protocol.MASTER_IP, ":", protocol.MASTER_PORT)
@@ -94,7 +93,7 @@ def submit(command: Sequence[Text], url: Text, options: Options) -> tuple[Text, 
 def _rest_server_off() -> tuple[Setting, ...]:
     """The variable that turns off the master's REST server, whose fixed port would accept applications of any user."""
     why = "turns off the REST server, whose port would be the same for all jobs on a node"
-    return defaults.settings(_SOURCE, ("SPARK_MASTER_OPTS", "-Dspark.master.rest.enabled=false", why))
+    return defaults.settings(_SOURCE, [("SPARK_MASTER_OPTS", "-Dspark.master.rest.enabled=false", why)])
 
 
 def _words(*words: str | Shell | Text) -> tuple[Text, ...]:

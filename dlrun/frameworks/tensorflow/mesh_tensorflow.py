@@ -11,12 +11,11 @@ from dlrun.model.text import Text
 
 NAME = "mesh_tensorflow"
 TITLE = "Mesh TensorFlow"
-Options = defaults.NoOptions
 LIBRARIES = ("tensorflow",)
 PRESETS = presets.TENSORFLOW
 
 
-def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+def roles(shape: Shape, command: Sequence[Text], options: defaults.NoOptions) -> Sequence[Role]:
     """The servers, one per rank, and the driver on the first node.
 
     The driver is a `chief` task of the same cluster, because worker processes never exit.
@@ -34,6 +33,6 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
     return (servers, Role(name="driver", place="first", argv=argv, variables=chief, binds=False))
 
 
-def ports(shape: Shape, options: Options) -> int:
+def ports(shape: Shape, options: defaults.NoOptions) -> int:
     """One per server of a node, and one for the driver."""
     return shape.ranks_per_node + 1

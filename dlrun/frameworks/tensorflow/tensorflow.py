@@ -105,7 +105,7 @@ def problems(
 def _no_gpus() -> tuple[Setting, ...]:
     """The variable that hides the GPUs from servers and chief."""
     why = "otherwise each process allocates nearly all memory of all GPUs, which the workers on the node need"
-    return defaults.settings("TensorFlow guide, Use a GPU", ("CUDA_VISIBLE_DEVICES", "-1", why))
+    return defaults.settings("TensorFlow guide, Use a GPU", [("CUDA_VISIBLE_DEVICES", "-1", why)])
 
 
 def worker_config(shape: Shape) -> tuple[Setting, ...]:
@@ -120,7 +120,7 @@ def config(tasks: Mapping[str, Shell], task: str) -> tuple[Setting, ...]:
         parts += [", " if number else "", f"{json.dumps(kind)}: [", endpoints, "]"]
     parts += ["}, ", f'"task": {{"type": "{task}", "index": ', protocol.RANK, "}}"]
     why = "the endpoints of all tasks in order of rank, and the type and index of this one"
-    return defaults.settings(_SOURCE, ("TF_CONFIG", Text.of(*parts), why))
+    return defaults.settings(_SOURCE, [("TF_CONFIG", Text.of(*parts), why)])
 
 
 def cluster(shape: Shape, *, servers: int = 0, chief: bool = False) -> dict[str, Shell]:

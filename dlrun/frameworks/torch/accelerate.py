@@ -64,7 +64,7 @@ def _cpu(shape: Shape) -> tuple[Setting, ...]:
     if shape.gpus_per_node:
         return ()
     cpu = ("ACCELERATE_USE_CPU", "true", "there are no GPUs")
-    return defaults.settings("Accelerate documentation, Launching on CPUs", cpu)
+    return defaults.settings("Accelerate documentation, Launching on CPUs", [cpu])
 
 
 def _launch(shape: Shape, command: Sequence[Text], options: Options) -> tuple[str | Shell | Text, ...]:

@@ -61,7 +61,7 @@ def _cpu(shape: Shape) -> tuple[Setting, ...]:
     if shape.gpus_per_node:
         return ()
     return defaults.settings(
-        "DeepSpeed, accelerator/real_accelerator.py", ("DS_ACCELERATOR", "cpu", "there are no GPUs")
+        "DeepSpeed, accelerator/real_accelerator.py", [("DS_ACCELERATOR", "cpu", "there are no GPUs")]
     )
 
 

@@ -38,17 +38,19 @@ def environment(shape: Shape) -> tuple[Setting, ...]:
     """The variables of `env://` for each rank, and Gloo's interface."""
     settings = defaults.settings(
         _TORCH,
-        ("MASTER_ADDR", protocol.MASTER_ADDR, "rank 0's node, by the site's address rule"),
-        ("MASTER_PORT", protocol.MASTER_PORT, "derived from the job id; free on rank 0's node"),
-        (
-            "WORLD_SIZE",
-            str(shape.world_size),
-            f"{many(shape.nodes, 'node')} × {many(shape.ranks_per_node, 'rank')}",
-        ),
-        ("RANK", protocol.RANK, "from the launcher"),
-        ("LOCAL_RANK", protocol.LOCAL_RANK, "from the launcher"),
-        ("LOCAL_WORLD_SIZE", protocol.LOCAL_SIZE, "ranks on this node"),
-        ("GROUP_RANK", protocol.NODE_RANK, "node index; torchrun's name for it"),
+        [
+            ("MASTER_ADDR", protocol.MASTER_ADDR, "rank 0's node, by the site's address rule"),
+            ("MASTER_PORT", protocol.MASTER_PORT, "derived from the job id; free on rank 0's node"),
+            (
+                "WORLD_SIZE",
+                str(shape.world_size),
+                f"{many(shape.nodes, 'node')} × {many(shape.ranks_per_node, 'rank')}",
+            ),
+            ("RANK", protocol.RANK, "from the launcher"),
+            ("LOCAL_RANK", protocol.LOCAL_RANK, "from the launcher"),
+            ("LOCAL_WORLD_SIZE", protocol.LOCAL_SIZE, "ranks on this node"),
+            ("GROUP_RANK", protocol.NODE_RANK, "node index; torchrun's name for it"),
+        ],
     )
     return (*settings, *gloo_interface(shape))
 
@@ -58,7 +60,7 @@ def gloo_interface(shape: Shape) -> tuple[Setting, ...]:
     if shape.interface is None or shape.nodes == 1:
         return ()
     why = "Gloo uses the site's fabric instead of the interface of the host name"
-    return defaults.settings(_TORCH, ("GLOO_SOCKET_IFNAME", shape.interface, why))
+    return defaults.settings(_TORCH, [("GLOO_SOCKET_IFNAME", shape.interface, why)])
 
 
 def gloo_problems(shape: Shape, variables: Mapping[str, str]) -> list[Problem]:

@@ -20,20 +20,19 @@ NAME = "lightning"
 TITLE = "PyTorch Lightning"
 LIBRARIES, PRESETS, ports = env_ranks.LIBRARIES, env_ranks.PRESETS, env_ranks.ports
 COMPILES = env_ranks.COMPILES
-Options = defaults.NoOptions
 _SOURCE = "Lightning 2.6, fabric/plugins/environments/lightning.py"
 
 
-def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+def roles(shape: Shape, command: Sequence[Text], options: defaults.NoOptions) -> Sequence[Role]:
     """One process per rank."""
-    node = defaults.settings(_SOURCE, ("NODE_RANK", protocol.NODE_RANK, "node index"))
+    node = defaults.settings(_SOURCE, [("NODE_RANK", protocol.NODE_RANK, "node index")])
     return env_ranks.ranks(shape, command, *node)
 
 
 def problems(
     shape: Shape,
     command: Sequence[Text],
-    options: Options,
+    options: defaults.NoOptions,
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Literal
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import agents, defaults, presets
+from dlrun.frameworks.common import agents, presets
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.frameworks.torch import env_ranks
 from dlrun.model.keys import key
@@ -23,9 +23,8 @@ from dlrun.model.text import Shell, Text
 NAME = "torch"
 PRESETS = {"": presets.TORCH, "ccl": presets.TORCH_CCL}
 TITLE = "PyTorch torch.distributed"
-LAUNCHERS: tuple[str, ...] = ()
 COMPILES = env_ranks.COMPILES
-LIBRARIES, ports, comm_cores = env_ranks.LIBRARIES, env_ranks.ports, defaults.no_comm_cores
+LIBRARIES, ports = env_ranks.LIBRARIES, env_ranks.ports
 
 
 @record(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,7 @@ def placed(*comm: tuple[int, ...], cores=((0, 1), (4, 5)), siblings=()) -> tuple
 
 
 def roles(framework, options=None, command=COMMAND, **changes) -> dict[str, object]:
+    framework = backends.completed("framework", framework)
     found = framework.roles(shape(**changes), command, options or framework.Options())
     return {role.name: role for role in found}
 
@@ -63,6 +64,7 @@ def words(texts) -> str:
 
 def problems(framework, options=None, *, packages=None, locks=(), variables=None, command=COMMAND, **changes):
     """The codes of what a framework has against a job, with `!` where it only warns."""
+    framework = backends.completed("framework", framework)
     found = framework.problems(
         shape(**changes),
         command,

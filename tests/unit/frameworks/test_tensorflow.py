@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from dlrun import backends
 from dlrun.frameworks import keras
 from dlrun.frameworks.tensorflow import mesh_tensorflow, tensorflow
 from tests.unit.frameworks.making import problems, roles, run_process, shape, told
@@ -66,7 +67,8 @@ def test_what_serves_for_ever_is_taken_down():
     found = roles(mesh_tensorflow)
     assert [(r.name, r.service) for r in found.values()] == [("server", True), ("driver", False)]
     assert '"type": "chief"' in told(found["driver"])["TF_CONFIG"]
-    assert mesh_tensorflow.ports(shape(), mesh_tensorflow.Options()) == 3
+    whole = backends.framework("mesh_tensorflow")
+    assert whole.ports(shape(), whole.Options()) == 3
 
 
 def test_gpus_are_the_workers():

@@ -6,7 +6,6 @@ import pytest
 
 from dlrun import backends
 from dlrun.frameworks.common import agents
-from dlrun.frameworks.mpi import mpi
 from dlrun.frameworks.protocol import Shape
 from dlrun.frameworks.torch import torch
 from dlrun.model.text import Shell, Text
@@ -55,7 +54,7 @@ def test_env_init_is_one_process_a_rank():
     }
     assert all(s.because for s in role.variables)
     assert torch.ports(shape(), torch.Options()) == 1
-    assert torch.LAUNCHERS == ()
+    assert backends.framework("torch").LAUNCHERS == ()
 
 
 @pytest.mark.parametrize("changes", [{"nodes": 1}, {"interface": None}])
@@ -107,6 +106,7 @@ def test_torchrun_starts_other_programs_without_python():
 
 
 def test_mpi_needs_nothing_but_an_mpi_launcher():
+    mpi = backends.framework("mpi")
     (role,) = mpi.roles(shape(), COMMAND, mpi.Options())
     assert (role.name, role.place, role.argv, role.variables) == ("rank", "rank", COMMAND, ())
     assert mpi.ports(shape(), mpi.Options()) == 0
@@ -114,8 +114,9 @@ def test_mpi_needs_nothing_but_an_mpi_launcher():
     assert fit == set(backends.LAUNCHERS) - {"ssh", "local", "qrsh"}
 
 
-@pytest.mark.parametrize("framework", [torch, mpi])
-def test_neither_needs_cores_of_its_own(framework):
+@pytest.mark.parametrize("name", ["torch", "mpi"])
+def test_neither_needs_cores_of_its_own(name):
+    framework = backends.framework(name)
     assert framework.comm_cores(framework.Options()) == 0
 
 
