@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
@@ -74,6 +75,32 @@ class DirectiveList:
             self._directives.append(
                 Directive(text=text, because=because, origin=self._origins.get(field or ""))
             )
+
+    def add_if_set(self, field: str, form: str, because: str, written: Callable[[Any], str] = str) -> None:
+        """Add the directive of a field if the request sets it; `form` and `because` have `{}` for the value.
+
+        `written` is how the value is written in the directive.
+        """
+        value = getattr(self.request, field)
+        if value not in (None, "", ()) and value is not False:
+            self.add(form.format(written(value)), because.format(value), field)
+
+    def add_account(self, option: str, because: str, quote: Callable[[str], str]) -> None:
+        """Add the account, by the site's option for it or else the scheduler's."""
+        option = self.site.account.option or option
+        self.add_if_set("account", "{}", because, lambda account: with_value(option, quote(account)))
+
+    def add_requeue(self, yes: str, no: str) -> None:
+        """Add whether the scheduler may requeue the job."""
+        if self.request.requeue:
+            self.add(yes, "the scheduler may requeue the job", "requeue")
+        else:
+            self.add(no, "`on_failure` has no requeues", "requeue")
+
+    def add_array(self, array: Callable[[int, int | None], str]) -> None:
+        """Add the array of a sweep."""
+        if points := self.request.array:
+            self.add(array(points, self.request.at_once), f"{points} points of the sweep", "array")
 
     def refused(self, field: str | None) -> bool:
         """True if the site rejects jobs that set this field of the request."""

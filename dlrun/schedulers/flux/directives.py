@@ -11,7 +11,7 @@ from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.units import many
-from dlrun.schedulers.directive_list import DirectiveList, with_gpu_type, with_value
+from dlrun.schedulers.directive_list import DirectiveList, with_gpu_type
 from dlrun.schedulers.flux.ids import each, recorded
 from dlrun.schedulers.flux.options import OPTIONS
 
@@ -84,8 +84,7 @@ def _output(draft: DirectiveList, output: str) -> None:
         )
     if not draft.request.array:
         draft.add(f"--output={_quoted(output)}", "standard output and error, in the job directory")
-    if draft.request.requeue:
-        draft.add("-o output.mode=append", "a requeued job keeps its earlier log", "requeue")
+    draft.add_if_set("requeue", "-o output.mode=append", "a requeued job keeps its earlier log")
 
 
 def _layout(draft: DirectiveList) -> None:
@@ -134,31 +133,20 @@ def _memory(draft: DirectiveList) -> None:
 
 
 def _who(draft: DirectiveList) -> None:
-    request = draft.request
-    if request.partition:
-        draft.add(f"--queue={_quoted(request.partition)}", "the queue", "partition")
-    if request.account:
-        option = draft.site.account.option or "--bank"
-        draft.add(with_value(option, _quoted(request.account)), "the bank to charge", "account")
+    draft.add_if_set("partition", "--queue={}", "the queue", _quoted)
+    draft.add_account("--bank", "the bank to charge", _quoted)
 
 
 def _where(draft: DirectiveList) -> None:
-    request = draft.request
-    if request.constraint:
-        draft.add(f"--requires={_quoted(request.constraint)}", "required node properties", "constraint")
-    if request.hosts:
-        draft.add(f"--requires=host:{fold(request.hosts)}", "only these hosts", "hosts")
-    if request.exclude:
-        draft.add(f"--requires=-host:{fold(request.exclude)}", "excluded hosts", "exclude")
+    draft.add_if_set("constraint", "--requires={}", "required node properties", _quoted)
+    draft.add_if_set("hosts", "--requires=host:{}", "only these hosts", fold)
+    draft.add_if_set("exclude", "--requires=-host:{}", "excluded hosts", fold)
 
 
 def _when(draft: DirectiveList) -> None:
-    request = draft.request
-    if request.walltime is not None:
-        draft.add(f"--time-limit={int(request.walltime)}s", f"the walltime, {request.walltime}", "walltime")
-    for one in request.after:
+    draft.add_if_set("walltime", "--time-limit={}s", "the walltime, {}", lambda time: str(int(time)))
+    for one in draft.request.after:
         # A sweep's id lists the ids of its points, each of which is a job of Flux.
         for job_id in each([one.job_id]):
             draft.add(f"--dependency={_WHEN[one.when]}:{recorded(job_id) or job_id}", "dependencies", "after")
-    if request.hold:
-        draft.add("--urgency=0", "submitted on hold", "hold")
+    draft.add_if_set("hold", "--urgency=0", "submitted on hold")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.units import many
-from dlrun.schedulers.directive_list import INDEX, DirectiveList, with_gpu_type, with_value
+from dlrun.schedulers.directive_list import INDEX, DirectiveList, with_gpu_type
 from dlrun.schedulers.gridengine.options import OPTIONS
 
 PREFIX = "#$"
@@ -41,10 +42,8 @@ def directives(
     draft.add("-S /bin/bash", "the script is bash, whatever the login shell is")
     draft.add("-cwd", "the job runs in the directory from which it is submitted")
     _output(draft, output)
-    why = "the scheduler may requeue the job" if request.requeue else "`on_failure` has no requeues"
-    draft.add(f"-r {'y' if request.requeue else 'n'}", why, "requeue")
-    if request.array:
-        draft.add(array(request.array, request.at_once), f"{request.array} points of the sweep", "array")
+    draft.add_requeue("-r y", "-r n")
+    draft.add_array(array)
     _slots(draft)
     _who(draft)
     _where(draft)
@@ -160,33 +159,25 @@ def _counted(draft: DirectiveList, slots: int) -> None:
 
 
 def _who(draft: DirectiveList) -> None:
-    request = draft.request
-    if request.partition:
-        draft.add(f"-q {_plain(draft, request.partition, 'partition')}", "the queue", "partition")
-    if request.account and not draft.refused("account"):
-        option = draft.site.account.option or "-P"
-        account = _plain(draft, request.account, "account")
-        draft.add(with_value(option, account), "the project to charge", "account")
-    if request.reservation:
-        reservation = _plain(draft, request.reservation, "reservation")
-        draft.add(f"-ar {reservation}", "the advance reservation", "reservation")
+    draft.add_if_set("partition", "-q {}", "the queue", partial(_plain, draft, "partition"))
+    if not draft.refused("account"):
+        draft.add_account("-P", "the project to charge", partial(_plain, draft, "account"))
+    draft.add_if_set(
+        "reservation", "-ar {}", "the advance reservation", partial(_plain, draft, "reservation")
+    )
 
 
 def _where(draft: DirectiveList) -> None:
-    request = draft.request
-    if request.constraint:
-        constraint = _plain(draft, request.constraint, "constraint")
-        draft.add(f"-l {constraint}", "required complexes of the nodes", "constraint")
-    if request.hosts:
-        draft.add(f"-l hostname={'|'.join(request.hosts)}", "only these hosts", "hosts")
-    if request.exclude:
-        draft.add(f"-l hostname=!({'|'.join(request.exclude)})", "excluded hosts", "exclude")
+    draft.add_if_set(
+        "constraint", "-l {}", "required complexes of the nodes", partial(_plain, draft, "constraint")
+    )
+    draft.add_if_set("hosts", "-l hostname={}", "only these hosts", "|".join)
+    draft.add_if_set("exclude", "-l hostname=!({})", "excluded hosts", "|".join)
 
 
 def _when(draft: DirectiveList) -> None:
     request = draft.request
-    if request.walltime is not None:
-        draft.add(f"-l h_rt={int(request.walltime)}", f"the walltime, {request.walltime}", "walltime")
+    draft.add_if_set("walltime", "-l h_rt={}", "the walltime, {}", lambda time: str(int(time)))
     if any(one.when != "any" for one in request.after):
         draft.problem(
             "Grid Engine waits for the end of a job, whether it succeeds or fails",
@@ -195,11 +186,10 @@ def _when(draft: DirectiveList) -> None:
         )
     if request.after:
         draft.add(f"-hold_jid {','.join(one.job_id for one in request.after)}", "dependencies", "after")
-    if request.hold:
-        draft.add("-h", "submitted on hold", "hold")
+    draft.add_if_set("hold", "-h", "submitted on hold")
 
 
-def _plain(draft: DirectiveList, value: str, field: str) -> str:
+def _plain(draft: DirectiveList, field: str, value: str) -> str:
     """A value without blanks and quotes: qsub splits directives at blanks, and its quoting differs from a shell's."""
     if re.search(r"[\s\"'\\]", value):
         draft.problem(
@@ -213,7 +203,7 @@ def _plain(draft: DirectiveList, value: str, field: str) -> str:
 def _options(draft: DirectiveList) -> None:
     """`-x value` for options of qsub (one letter, or `OPTIONS.long`); `-l name=value` for complexes."""
     for bare, value in draft.user_options(OPTIONS):
-        word = _plain(draft, value, "options")
+        word = _plain(draft, "options", value)
         of_qsub = len(bare) == 1 or bare in OPTIONS.long
         text = f"-{bare} {word}".rstrip() if of_qsub else f"-l {bare}={word}"
         draft.add(text, "from resources.options", "options")

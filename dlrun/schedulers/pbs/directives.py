@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 
 from dlrun.model.plan import Request
-from dlrun.model.units import Bytes
-from dlrun.schedulers.directive_list import DirectiveList, with_value
+from dlrun.model.units import Bytes, Duration
+from dlrun.schedulers.directive_list import DirectiveList
 from dlrun.schedulers.options import OptionTable
 
 PREFIX = "#PBS"
@@ -57,12 +57,7 @@ def add_who(draft: DirectiveList) -> None:
     if queue := request.reservation or request.partition:
         because = "the queue of the reservation" if request.reservation else "the queue"
         draft.add(f"-q {quote(queue)}", because, "reservation" if request.reservation else "partition")
-    if request.account:
-        draft.add(
-            with_value(draft.site.account.option or "-A", quote(request.account)),
-            "the account to charge",
-            "account",
-        )
+    draft.add_account("-A", "the account to charge", quote)
     if request.qos:
         draft.problem(
             f"PBS does not support QOS, but the spec sets `{request.qos}`", "leave out resources.qos", "qos"
@@ -71,13 +66,10 @@ def add_who(draft: DirectiveList) -> None:
 
 def add_when(draft: DirectiveList, dependencies: Iterable[str]) -> None:
     """Walltime, dependencies and hold; `dependencies` in the syntax of this PBS."""
-    request = draft.request
-    if request.walltime is not None:
-        draft.add(f"-l walltime={request.walltime.clock()}", f"the walltime, {request.walltime}", "walltime")
+    draft.add_if_set("walltime", "-l walltime={}", "the walltime, {}", Duration.clock)
     if conditions := ",".join(dependencies):
         draft.add(f"-W depend={conditions}", "dependencies", "after")
-    if request.hold:
-        draft.add("-h", "submitted on hold", "hold")
+    draft.add_if_set("hold", "-h", "submitted on hold")
 
 
 def add_options(draft: DirectiveList, options: OptionTable) -> None:

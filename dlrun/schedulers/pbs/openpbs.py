@@ -212,14 +212,11 @@ def directives(
 
 def _rerun(draft: DirectiveList) -> None:
     """`-r` and `-J`; PBS rejects arrays that are not rerunnable."""
-    points = draft.request.array
-    if points:
+    if draft.request.array:
         draft.add("-r y", "PBS accepts only rerunnable arrays", "requeue")
-        draft.add(array(points, draft.request.at_once), f"{points} points of the sweep", "array")
-    elif draft.request.requeue:
-        draft.add("-r y", "the scheduler may requeue the job", "requeue")
+        draft.add_array(array)
     else:
-        draft.add("-r n", "`on_failure` has no requeues", "requeue")
+        draft.add_requeue("-r y", "-r n")
 
 
 def array(points: int, at_once: int | None) -> str:

@@ -31,10 +31,8 @@ def directives(
     pbs.refuse(draft, "exclude", "gpu_type", "node_local", "reservation")
     pbs.add_name(draft, LONGEST_NAME)
     pbs.add_shell_and_output(draft, output.rpartition("/")[2] if INDEX in output else output)
-    why = "the scheduler may requeue the job" if request.requeue else "`on_failure` has no requeues"
-    draft.add(f"-r {'y' if request.requeue else 'n'}", why, "requeue")
-    if request.array:
-        draft.add(array(request.array, request.at_once), f"{request.array} points of the sweep", "array")
+    draft.add_requeue("-r y", "-r n")
+    draft.add_array(array)
     _nodes(draft)
     if request.exclusive and not site.exclusive:
         draft.add("-l naccesspolicy=singlejob", "whole nodes for this job", "exclusive")

@@ -13,8 +13,8 @@ from dlrun.model.hostlist import fold
 from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
-from dlrun.model.units import many
-from dlrun.schedulers.directive_list import INDEX, DirectiveList, with_value
+from dlrun.model.units import Duration, many
+from dlrun.schedulers.directive_list import INDEX, DirectiveList
 from dlrun.schedulers.slurm.options import OPTIONS
 
 PREFIX = "#SBATCH"
@@ -65,11 +65,8 @@ def _output(draft: DirectiveList, output: str) -> None:
         )
     pattern = output.replace("%", "%%").replace(INDEX, "%a")
     draft.add(f"--output={quote(pattern)}", "standard output and error, in the job directory")
-    if draft.request.requeue:
-        draft.add("--requeue", "the scheduler may requeue the job", "requeue")
-        draft.add("--open-mode=append", "a requeued job keeps its earlier log", "requeue")
-    else:
-        draft.add("--no-requeue", "`on_failure` has no requeues", "requeue")
+    draft.add_requeue("--requeue", "--no-requeue")
+    draft.add_if_set("requeue", "--open-mode=append", "a requeued job keeps its earlier log")
 
 
 def _layout(draft: DirectiveList) -> None:
@@ -96,8 +93,7 @@ def _layout(draft: DirectiveList) -> None:
             draft.add(f"--mincpus={request.cpus_per_node}", f"{site.cpus} on each node", "cpus_per_node")
     if request.exclusive and not site.exclusive:
         draft.add("--exclusive", "whole nodes for this job", "exclusive")
-    if request.array:
-        draft.add(array(request.array, request.at_once), f"{request.array} points of the sweep", "array")
+    draft.add_array(array)
 
 
 def array(points: int, at_once: int | None) -> str:
@@ -146,39 +142,27 @@ def _memory(draft: DirectiveList) -> None:
 
 
 def _who(draft: DirectiveList) -> None:
-    request = draft.request
-    if request.account:
-        option = draft.site.account.option or "--account"
-        draft.add(with_value(option, quote(request.account)), "the account to charge", "account")
-    for option, value, because in (
-        ("partition", request.partition, "the partition"),
-        ("qos", request.qos, "the quality of service"),
-        ("reservation", request.reservation, "the reservation"),
-    ):
-        if value:
-            draft.add(f"--{option}={quote(value)}", because, option)
+    draft.add_account("--account", "the account to charge", quote)
+    draft.add_if_set("partition", "--partition={}", "the partition", quote)
+    draft.add_if_set("qos", "--qos={}", "the quality of service", quote)
+    draft.add_if_set("reservation", "--reservation={}", "the reservation", quote)
 
 
 def _where(draft: DirectiveList) -> None:
-    request = draft.request
-    if request.constraint:
-        draft.add(f"--constraint={quote(request.constraint)}", "required node features", "constraint")
-    if request.hosts:
-        draft.add(f"--nodelist={quote(_host_list(request.hosts))}", "only these hosts", "hosts")
-    if request.exclude:
-        draft.add(f"--exclude={quote(_host_list(request.exclude))}", "excluded hosts", "exclude")
+    draft.add_if_set("constraint", "--constraint={}", "required node features", quote)
+    draft.add_if_set("hosts", "--nodelist={}", "only these hosts", _host_list)
+    draft.add_if_set("exclude", "--exclude={}", "excluded hosts", _host_list)
 
 
 def _host_list(hosts: Sequence[str]) -> str:
-    """A folded host list; written out where a suffix follows brackets (`a[1-2]-ib`), which Slurm 22.05 rejects."""
+    """A folded host list, quoted; written out where a suffix follows brackets (`a[1-2]-ib`), which Slurm 22.05 rejects."""
     folded = fold(hosts)
-    return ",".join(hosts) if re.search(r"\][^,]", folded) else folded
+    return quote(",".join(hosts) if re.search(r"\][^,]", folded) else folded)
 
 
 def _when(draft: DirectiveList) -> None:
     request = draft.request
-    if request.walltime is not None:
-        draft.add(f"--time={request.walltime.clock()}", f"the walltime, {request.walltime}", "walltime")
+    draft.add_if_set("walltime", "--time={}", "the walltime, {}", Duration.clock)
     if request.after:
         conditions = [
             ":".join((_WHEN[when], *(dependency.job_id for dependency in group)))
@@ -190,8 +174,7 @@ def _when(draft: DirectiveList) -> None:
             "otherwise a job that can never start stays in the queue forever",
             "after",
         )
-    if request.hold:
-        draft.add("--hold", "submitted on hold", "hold")
+    draft.add_if_set("hold", "--hold", "submitted on hold")
     if request.signal and request.signal_before is not None:
         if request.signal_before > 65535:  # sbatch(1): "between 0 and 65535"
             draft.problem(
