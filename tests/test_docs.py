@@ -191,6 +191,18 @@ def test_links_lead_somewhere(page):
             assert (ROOT / page).parent.joinpath(target).exists(), target
 
 
+OF_THE_SOURCE = [page for page in PAGES if re.match(r"CONTRIBUTING|docs/(?:concepts|decisions)/", page)]
+
+
+@pytest.mark.parametrize("page", OF_THE_SOURCE)
+def test_paths_of_the_source_exist(page):
+    """A module that has moved leaves its old path behind in the pages about the code."""
+    tops = {path.name for path in ROOT.iterdir() if path.is_dir()}
+    paths = [word.split()[0] for word in inline_code(PAGES[page]) if word.partition("/")[0] in tops]
+    literal = [path for path in paths if not re.search(r"[A-Z]{3}|[*{…]", path)]
+    assert [path for path in literal if not (ROOT / path.partition("::")[0]).exists()] == []
+
+
 def test_names_in_expressions_exist(own_home, capsys):
     table = PAGES["docs/concepts/plan.md"].partition("| name | value |")[2].partition("\n\n")[0]
     names = [name for row in table.splitlines()[2:] for name in re.findall(r"`([\w.]+)`", row.split("|")[1])]
