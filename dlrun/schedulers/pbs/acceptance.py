@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dlrun.model.nearest import nearest
 from dlrun.model.plan import Request
 from dlrun.model.units import many
-from dlrun.schedulers.pbs.amounts import seconds, size
+from dlrun.schedulers.dates import seconds
+from dlrun.schedulers.pbs.amounts import size
 from dlrun.schedulers.pbs.qstat import stanzas
 from dlrun.schedulers.protocol import Judgement
 

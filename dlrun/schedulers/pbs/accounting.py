@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from dlrun.model.job import Accounted
-from dlrun.schedulers.pbs.amounts import seconds, size
+from dlrun.schedulers.dates import seconds
+from dlrun.schedulers.pbs.amounts import size
 
 
 def ask(job_id: str) -> list[str]:

@@ -15,9 +15,9 @@ from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.text import Shell, digits
 from dlrun.model.units import Bytes, many
+from dlrun.schedulers.dates import seconds
 from dlrun.schedulers.directive_list import INDEX, DirectiveList, with_gpu_type
 from dlrun.schedulers.pbs import acceptance, accounting, clients, components, directives as pbs, qstat
-from dlrun.schedulers.pbs.amounts import seconds
 from dlrun.schedulers.pbs.directives import PREFIX
 from dlrun.schedulers.pbs.options import OPENPBS, OPENPBS as OPTIONS
 from dlrun.schedulers.pbs.states import job_status

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dlrun.model.hostlist import fold
 from dlrun.model.job import HELD_BY_CENTRE, UNMET, UNNAMED, JobStatus, ReportedState, State
 from dlrun.model.text import digits
-from dlrun.schedulers.dates import from_ctime
-from dlrun.schedulers.pbs.amounts import seconds
+from dlrun.schedulers.dates import from_ctime, seconds
 
 Codes = Mapping[int, tuple[State, str]]
 """Negative exit status, set by the server -> state and reason."""

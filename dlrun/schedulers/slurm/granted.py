@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from dlrun.model.hostlist import expand
 from dlrun.model.text import digits, lazy_pattern
+from dlrun.schedulers.dates import seconds
 from dlrun.schedulers.protocol import Granted
 from dlrun.schedulers.queue_rules import Preempted, QueueRules
 from dlrun.schedulers.taken import Taken
@@ -43,7 +44,7 @@ def taken(stdout: str) -> Taken | None:
     counts = [re.match(r"[0-9]{1,9}", _value(one, "NumNodes") or "") for one in lines if one.strip()]
     return Taken(
         partition=_known(_value(line, "Partition")),
-        walltime=_seconds(_value(line, "TimeLimit")),
+        walltime=seconds(_value(line, "TimeLimit") or ""),
         nodes=sum(int(count[0]) for count in counts if count) if all(counts) else None,
         account=_known(_value(line, "Account")),
         qos=_known(_value(line, "QOS")),
@@ -59,7 +60,7 @@ def partitions(stdout: str) -> list[QueueRules]:
     return [
         QueueRules(
             name=name,
-            most=_seconds(_value(line, "MaxTime")),
+            most=seconds(_value(line, "MaxTime") or ""),
             preempted=_PREEMPTED.get((_value(line, "PreemptMode") or "").partition(",")[0]),
             default=_value(line, "Default") == "YES",
             down=_value(line, "State") == "DOWN",
@@ -67,15 +68,6 @@ def partitions(stdout: str) -> list[QueueRules]:
         for line in stdout.splitlines()
         if (name := _value(line, "PartitionName")) is not None
     ]
-
-
-def _seconds(text: str | None) -> int | None:
-    """Seconds of `1-00:00:00` or `01:30:00`; None for `UNLIMITED`."""
-    limit = re.fullmatch(r"(?:(\d{1,5})-)?(\d{1,5}):(\d\d):(\d\d)", text or "")
-    if limit is None:
-        return None
-    days, hours, minutes, seconds = (int(part or 0) for part in limit.groups())
-    return 86400 * days + 3600 * hours + 60 * minutes + seconds
 
 
 def _known(value: str | None) -> str | None:

@@ -13,6 +13,7 @@ from dlrun.model.problem import Problem
 from dlrun.model.site import NodeType, Partition, Site
 from dlrun.model.topology import Topology
 from dlrun.model.units import Duration
+from dlrun.schedulers.dates import seconds
 from dlrun.site.profile.facts import Cluster, Nodes, Queue, queue_of
 from dlrun.site.profile.query import ask_cluster, has_client
 from dlrun.system.inputs.profiles import Machine, surroundings
@@ -171,12 +172,8 @@ def _node(
 
 def seconds_of(text: str | None) -> Duration | None:
     """A walltime in the format of Slurm or PBS; None for other text."""
-    if text is None or not re.fullmatch(r"(\d+-)?\d+(:\d+){1,2}", text):
-        return None
-    days, _, clock = text.rpartition("-")
-    parts = [int(part) for part in clock.split(":")]
-    parts = [0] * (3 - len(parts)) + parts
-    return Duration(int(days or 0) * 86400 + parts[0] * 3600 + parts[1] * 60 + parts[2])
+    found = seconds(text) if text is not None and ":" in text else None
+    return None if found is None else Duration(found)
 
 
 def _problem(code: str, key: str, message: str, origins: Origins, *otherwise: str, help: str) -> Problem:
