@@ -6,10 +6,7 @@ from dlrun.config import sites
 from dlrun.config.sites import Surroundings
 from dlrun.errors import Invalid
 from dlrun.jobs.remote.steps import Facts
-from dlrun.system.inputs.profiles import Machine, available, load_profile
-
-CLIENTS = ("sbatch", "qsub")
-"""Programs that identify the scheduler of a login node."""
+from dlrun.system.inputs.profiles import CLIENTS, NO_CLUSTER, Machine, available, by_client, load_profile
 
 
 def site_of_host(host: str) -> str | None:
@@ -22,12 +19,11 @@ def site_of(facts: Facts, host: str) -> str:
     around = Surroundings(host=facts.host, cluster_name=facts.cluster_name, pbs_server=facts.pbs_server)
     if (site := _matching(around)) is not None:
         return site
-    if "sbatch" in facts.clients:
-        return "generic-slurm"
-    if "qsub" in facts.clients:
-        return "generic-openpbs"
+    generic, _ = by_client(facts.clients.__contains__, facts.variables)
+    if generic != NO_CLUSTER:
+        return generic
     raise Invalid(
-        f"`{host}` has neither `sbatch` nor `qsub` in a login shell",
+        f"`{host}` has none of `{'`, `'.join(CLIENTS[:-1])}` and `{CLIENTS[-1]}` in a login shell",
         help="load what has them in your `~/.bash_profile` there, and name the site with `--site`",
     )
 

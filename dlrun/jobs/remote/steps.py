@@ -40,7 +40,7 @@ class Facts:
     """The facts of a login node.
 
     jobs: base of its job directories; clients: installed ones of the requested programs; missing: requested paths that do not
-    exist; unwanted: variables of its login shells that jobs must not inherit.
+    exist; variables: the names of those that its login shells export.
     """
 
     home: str
@@ -50,7 +50,12 @@ class Facts:
     pbs_server: str | None
     clients: frozenset[str]
     missing: frozenset[str]
-    unwanted: tuple[str, ...]
+    variables: frozenset[str]
+
+    @property
+    def unwanted(self) -> tuple[str, ...]:
+        """Variables of its login shells that jobs must not inherit: some centres load modules that set SLURM_* or OMPI_*."""
+        return tuple(inherited(dict.fromkeys(self.variables, "")))
 
 
 def probe(
@@ -66,7 +71,6 @@ def probe(
     if answer.returncode != 0 or len(fields) < count + 1:
         raise OperationFailed(f"`{transport.host}` did not report its facts: {answer.stderr}")
     there = dict(zip([*clients, *paths], fields[5:count], strict=True))
-    variables = fields[count].split()
     return Facts(
         home=fields[0],
         jobs=fields[1],
@@ -75,8 +79,7 @@ def probe(
         pbs_server=fields[4] or None,
         clients=frozenset(c for c in clients if there[c] == "yes"),
         missing=frozenset(p for p in paths if there[p] == "no"),
-        # Login shells of some centres load modules that set SLURM_* or OMPI_* variables.
-        unwanted=tuple(inherited(dict.fromkeys(variables, ""))),
+        variables=frozenset(fields[count].split()),
     )
 
 

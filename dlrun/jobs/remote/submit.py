@@ -33,7 +33,7 @@ from dlrun.jobs.submission.acceptance import expected_start, judged
 from dlrun.jobs.submission.files import files
 from dlrun.model.plan import Plan
 from dlrun.schedulers.refusals import client_message
-from dlrun.system.inputs.profiles import load_site
+from dlrun.system.inputs.profiles import CLIENTS, load_site
 from dlrun.system.inputs.spec import Inputs
 from dlrun.system.process import Completed
 from dlrun.system.transport import open_transport
@@ -215,7 +215,7 @@ class Asked(NamedTuple):
 def ask(transport: Transport, draft: RemoteInputs) -> Asked:
     """Query the login node's facts, and detect its site if unknown."""
     own = backends.scheduler(draft.inputs.site.scheduler.type).CLIENT
-    clients = tuple(dict.fromkeys((*remote_site.CLIENTS, own)))
+    clients = tuple(dict.fromkeys((*CLIENTS, own)))
     paths = remote_plan.paths(draft.inputs)
     place = draft.inputs.site.storage.jobs if draft.named else None
     facts = remote_steps.probe(transport, clients, paths, place)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import field
 from pathlib import Path
 
@@ -171,24 +171,35 @@ def recognise(here: Machine) -> tuple[str, str]:
             continue  # `dlrun site check` is for broken profiles of other clusters
         if rule is not None and (because := sites.recognised(rule, around)):
             return name, because
-    return _by_client(here)
+    torque = any((here.root / p).exists() for p in ("var/spool/torque", "etc/torque", "var/lib/torque"))
+    return by_client(here.has, here.environment, torque=torque and not _pbs_conf(here).exists())
 
 
-def _by_client(here: Machine) -> tuple[str, str]:
-    if here.has("sbatch"):
+NO_CLUSTER = "workstation"
+CLIENTS = ("sbatch", "qsub", "flux")
+"""Programs by which `by_client` recognises a scheduler."""
+
+
+def by_client(
+    has: Callable[[str], bool], variables: Container[str], *, torque: bool = False
+) -> tuple[str, str]:
+    """(the generic profile of a host whose cluster no profile names, reason): `workstation` without a client.
+
+    has: whether a program is on PATH there; variables: those that are set; torque: its `qsub` is Torque's.
+    """
+    if has("sbatch"):
         return "generic-slurm", "no profile names this cluster, and `sbatch` is on PATH"
-    if here.has("qsub"):
-        if "SGE_ROOT" in here.environment:  # Grid Engine has a `qsub`, too, with other options
+    if has("qsub"):
+        if "SGE_ROOT" in variables:  # Grid Engine has a `qsub`, too, with other options
             return (
                 "generic-gridengine",
                 "no profile names this cluster, `qsub` is on PATH, and SGE_ROOT is set",
             )
-        torque = any((here.root / p).exists() for p in ("var/spool/torque", "etc/torque", "var/lib/torque"))
-        name = "generic-torque" if torque and not _pbs_conf(here).exists() else "generic-openpbs"
+        name = "generic-torque" if torque else "generic-openpbs"
         return name, "no profile names this cluster, and `qsub` is on PATH"
-    if here.has("flux"):
+    if has("flux"):
         return "generic-flux", "no profile names this cluster, and `flux` is on PATH"
-    return "workstation", "no scheduler's client is on PATH"
+    return NO_CLUSTER, "no scheduler's client is on PATH"
 
 
 def surroundings(here: Machine) -> Surroundings:
