@@ -14,8 +14,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "dlrun"
-EQUALS = {"dlrun/frameworks"}
-"""Folders that are tables of equals: one file a framework."""
 
 
 @dataclass(frozen=True)

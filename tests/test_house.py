@@ -63,12 +63,11 @@ def test_results_have_names():
         for node in ast.walk(ast.parse(module.text))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _mixed(node.returns)
     ]
-    assert len(found) <= 28, found
+    assert len(found) <= 27, found
 
 
 def test_folders_hold_twenty_modules_at_most():
-    crowded = {name: count for name, count in house.folders().items() if count > 20}
-    assert set(crowded) <= house.EQUALS, crowded
+    assert {name: count for name, count in house.folders().items() if count > 20} == {}
 
 
 _NO_INT_FOLLOWS = {
