@@ -85,10 +85,11 @@ _ABOUT_AN_ERROR = re.compile(
 )
 """Lines within a block of errors: empty, indented, about an error, or what the kernel reports of a GPU."""
 _FRAME = re.compile(
-    r"\bframe #\d+|\[0x[0-9a-f]+\]$|^\W*[│╭╰]|^File \"|^ *\d* *\| |^\w+\(\d+\)\.*:|^In file included from\b|^\S+: In (?:\w+ )*function\b"
+    r"\bframe #\d+|\[0x[0-9a-f]+\]$|^\W*[│╭╰]|^File \"|^ *\d* *\| |^\w+\(\d+\)\.*:|^In file included from\b"
+    r"|^\S+: In (?:\w+ )*function\b"
 )
-"""Lines of a stack, as compiled code and tracebacks in boxes have them, what a compiler shows around its error and MPICH around its
-own, and no text."""
+"""Lines of a stack, as compiled code and tracebacks in boxes have them, and what a compiler and MPICH show around an
+error, and no text."""
 _OF_THREAD = re.compile(r"\b(Current thread|Thread 0x|Extension modules)")
 """Heads of the parts of what faulthandler writes."""
 _INNERMOST = 3
@@ -314,7 +315,7 @@ def _without_code(lines: Sequence[str]) -> list[str]:
 def _is_code(line: str, before: str) -> bool:
     """Whether a line is the source code of a call in the line before it; some logs lose the indentation of both."""
     at = reported.CALL.match(before)
-    if at is None:
+    if at is None or '.c", line ' in before:  # HDF5 has its message there
         return False
     bare = _BARE.fullmatch(at[1]) and _CALLER.search(before)
     if bare and not reported.CALL.match(line) and not reported.exception(line, before):

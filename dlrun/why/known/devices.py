@@ -284,6 +284,8 @@ WRITERS = (
                 cause="no-gpu",
                 texts=(
                     "No CUDA GPUs are available",
+                    "CUDA driver initialization failed, you might not have a CUDA gpu",
+                    "cudaGetDeviceCount failed",
                     "0 active drivers ([]). There should only be one.",
                     "no CUDA-capable device is detected",
                     "Found no NVIDIA driver on your system",

@@ -96,7 +96,7 @@ WRITERS = (
             Form(
                 cause="environment",
                 texts=(),
-                regex=r"(\S+)/bin/activate: No such file or directory|(EnvironmentNameNotFound: .*)|(CondaError: .*)|EnvironmentLocationNotFound: (.*)|(Could not find conda environment: .*)|Fatal Python error: init_(?:fs_encoding|import_site)|ModuleNotFoundError: No module named 'encodings'|Could not find platform (?:in)?dependent libraries",
+                regex=r"(\S+)/bin/activate: No such file or directory|(EnvironmentNameNotFound: .*)|(CondaError: (?!.*\[Errno|Down|Keyb|Cannot link).*)|EnvironmentLocationNotFound: (.*)|(Could not find conda environment: .*)|Fatal Python error: init_(?:fs_encoding|import_site)|ModuleNotFoundError: No module named 'encodings'|Could not find platform (?:in)?dependent libraries",
                 source="https://docs.conda.io/projects/conda/en/stable/user-guide/tasks/manage-environments.html",
             ),
             Form(
@@ -258,6 +258,7 @@ WRITERS = (
                 cause="file-locks",
                 texts=(
                     "unable to lock file, errno = {}",
+                    "unable to flock file, errno = {}",
                     "Unable to open file (unable to lock file",
                     "HDF5: unable to lock file",
                     "NetCDF: HDF error {}lock",

@@ -11,7 +11,7 @@ WRITERS = (
     Writer(
         name="Ray",
         source="https://github.com/ray-project/ray",
-        line=r"\bray\.exceptions\.|\braylet\b|\(raylet\)|\bray::|\bray\.\w+\.|node_manager|gcs_|core_worker|\[state-dump\]",
+        line=r"\bray\.exceptions\.|\b[Rr]aylet\b|\(raylet\)|\bray::|\bray\.\w+\.|node_manager|gcs_|core_worker|\[state-dump\]",
         forms=(
             Form(
                 cause="memory",

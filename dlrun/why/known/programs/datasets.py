@@ -45,6 +45,12 @@ WRITERS = (
             ),
             Form(
                 cause="no-network",
+                texts=("ConnectionError: Couldn't reach http{1}",),
+                source="https://github.com/huggingface/datasets/issues/647",
+                check="`curl -I` of the address that the line names, on a compute node",
+            ),
+            Form(
+                cause="no-network",
                 texts=(),
                 regex=r"pipe:(?:curl|wget|aws|gsutil)\b.*\bexit (\d+) \(read\)",
                 source="https://github.com/webdataset/webdataset/blob/main/webdataset/gopen.py",

@@ -35,6 +35,15 @@ WRITERS = (
                 passing=True,
             ),
             Form(
+                cause="mpi-pmi",
+                texts=("UNPACK-PMIX-VALUE: UNSUPPORTED TYPE {1}",),
+                source="https://github.com/open-mpi/ompi/issues/12146",
+                means="the PMIx of the program and that of the launcher are of different versions: one sent what the other does not know (type {1})",
+                check="`srun --mpi=list`, and `ompi_info | grep -i pmix`, inside the container too",
+                next="start it with an `--mpi=` of srun that has the program's version of PMIx (`mpi` under `launcher` in the site profile), with its own launcher (`launcher: openmpi`), or build the image with the node's PMIx",
+                passing=True,
+            ),
+            Form(
                 cause="port-in-use",
                 texts=(
                     "inet_setup_listen_socket: bind failed port {1} listen_sock",
