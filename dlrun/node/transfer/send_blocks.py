@@ -3,6 +3,7 @@
 import contextlib
 import queue
 import socket
+import struct
 import threading
 import time
 from collections import deque
@@ -68,6 +69,8 @@ class Sender:
         self._shut()
         # It may be gone already.
         with contextlib.suppress(OSError):
+            # What is still in its buffer would take a part of the link from the next node: it is dropped.
+            self._peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self._peer.shutdown(socket.SHUT_RDWR)
 
     def _shut(self) -> bool:
