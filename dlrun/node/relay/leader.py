@@ -7,10 +7,10 @@ import os
 import time
 import zlib
 from collections import deque
-from typing import Deque, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Deque, Dict, List, NamedTuple, Optional, Tuple
 
 from ..blocks.hashing import hasher
-from ..blocks.progress_board import SEEN
+from ..blocks.progress_board import DONE as HERE, SEEN
 from ..common import text
 from ..common.errors import Damaged, NodeError, NoSpace
 from ..common.threads import in_thread
@@ -109,7 +109,6 @@ async def _move_slow_nodes(state: RelayState) -> None:
 
     Also after everything is read: all of a small data set can be on its way before the first node is found slow.
     """
-    measured: Set[Tuple[int, int]] = set()
     while not state.done and not state.outcome.done():
         # What was measured before the last move says nothing.
         found = {node: one for node, one in state.status().slow.items() if one.moves == len(state.demoted)}
@@ -118,19 +117,13 @@ async def _move_slow_nodes(state: RelayState) -> None:
         most = min((rate for _, (rate, _) in state.moves()), default=math.inf) * MUCH
         slow = [node for node in state.order() if node in found and found[node].rate <= most]
         slow = [node for node in slow if node not in state.lost and node not in state.demoted]
+        slow = [node for node in slow if found[node].times >= AGREE[found[node].moves > 0]]
         if slow and len(state.demoted) < MAX_MOVED:
-            # The last of them: the nodes before it may only have waited for it.
-            node = slow[-1]
-            rate, others, moves, times = found[node]
-            moved: Dict[int, Tuple[float, float]] = {}
-            if times >= AGREE[moves > 0] / 2 and (node, moves) not in measured:
-                # The nodes that would be found slow one after the other are all slow now: they move together.
-                measured.add((node, moves))
-                moved = await rates.slow_nodes(state, slow, rate)
-            if not moved and times >= AGREE[moves > 0]:
-                moved = {node: (rate, others)}
-            _move(state, moved)
-        await asyncio.sleep(CHECK_INTERVAL)
+            # The last of them: the nodes before it may only have waited for it. With it those that its sender found, too.
+            last = found[slow[-1]]
+            together = [node for node in slow if found[node].by == last.by]
+            _move(state, {node: (found[node].rate, found[node].others) for node in together})
+        await state.signal.wait(CHECK_INTERVAL)
 
 
 def _move(state: RelayState, moved: Dict[int, Tuple[float, float]]) -> None:
@@ -177,7 +170,8 @@ async def read(state: RelayState) -> None:
 #
 # A link is slow if the sender waits to send while the receiver waits for data. To find the slow end, the sender sends test
 # data to the nodes after the receiver, and at the end of the chain to the node before itself: if one of them is faster, the
-# receiver is slow; if none is, the sender itself may be, and the node before it measures in the same way.
+# receiver is slow, and so are those in between; if none is, the sender itself may be, and the node before it measures in the
+# same way.
 
 CHECK_INTERVAL = 0.1  # seconds between two checks
 WINDOW = 0.5  # seconds over which waiting times are averaged
@@ -185,20 +179,25 @@ MIN_WAIT = 0.6  # part of the time that both ends of a link must wait for it to 
 GAIN = 1.5  # ratio of the rates without and with a node from which on it is slow
 # Measurements in a row that must find a link slow, as long as no node has moved to the end and afterwards: at full speed
 # both ends of every link wait at times, and one measurement may compare a burst with a pause. After a move the links that
-# waited before become quicker only in two or three seconds. All nodes are measured together after half as many.
+# waited before become quicker only in two or three seconds. Fewer are enough where the copy itself was much faster.
 AGREE = (2, 4)
+PROOF = 2.5  # ratio of the rate at which data came or left to that of a link from which on one measurement is enough
 RISE = 1.25  # ratio of two rates one after the other from which on a link is becoming quicker
-REACH = 2  # nodes after the next one to which it sends test data: the first may be slower still
+REACH = 3  # nodes after the next one to which it sends test data: the first may be slower still
 # Seconds until a link that was not found slow is measured again: one that is slower than it can be, and any.
 RETRY_AFTER, LONGEST_PAUSE = 1.0, 20.0
+PATIENCE = 5.0  # seconds after a move until a link is measured that is only a little slower than it can be
 
 
 class _Sample(NamedTuple):
-    """Counters at a time: bytes sent, seconds waited to send."""
+    """Counters at a time: bytes sent and received, seconds waited to send; and of the next node, bytes received and its time."""
 
     time: float
     sent: int
+    received: int
     held: float
+    there: int
+    there_time: float
 
 
 class SlowNodes:
@@ -213,7 +212,9 @@ class SlowNodes:
         self._measured = (
             -math.inf
         )  # time of the last measurement that did not find it slow, or found it so again
-        self._possible = math.inf  # bytes a second that this node could send then
+        self._possible = 0.0  # bytes a second that this node could send then
+        self._best = 0.0  # the most bytes a second that arrived here or left
+        self._began = 0.0  # time since which this order holds
 
     async def watch(self) -> None:
         """Check the next node until all nodes are done, also after this node's own copy is."""
@@ -243,38 +244,34 @@ class SlowNodes:
             if self._node >= 0:
                 self._samples.clear()
             self._found.clear()
-            self._node, self._moves = nodes[0], len(state.demoted)
-            self._measured, self._possible = -math.inf, math.inf
+            self._node, self._moves, self._began = nodes[0], len(state.demoted), time.monotonic()
+            self._measured, self._possible = -math.inf, 0.0
             state.suspect = False
         return nodes[0]
 
     async def _check_link(self, node: int) -> None:
-        state, now, samples = self._state, self._sample(), self._samples
-        samples.append(now)
-        while len(samples) > 2 and now.time - samples[1].time >= WINDOW:
-            samples.popleft()
-        elapsed = now.time - samples[0].time
-        if elapsed < WINDOW:
+        state, moves, sent = self._state, self._moves, self._waiting_rate(node)
+        if sent is None or not self._worth_measuring(sent):
             return
-        sent, held = (now.sent - samples[0].sent) / elapsed, (now.held - samples[0].held) / elapsed
-        # Both ends must wait: if only the sender waits, the cause may be a slow disk; if only the receiver, a slow source.
-        report, suspected = self._report(node), state.downstream[node].status.suspect
-        waits = report is not None and report.starving > MIN_WAIT
-        # The measurement itself uses the links, so it is made only after some time of waiting, and not repeated soon.
-        pause = RETRY_AFTER if GAIN * sent < self._possible else LONGEST_PAUSE
-        if held < MIN_WAIT or not (waits or suspected) or now.time < self._measured + pause:
-            return
-        moves, most = self._moves, await self._most_past(node, GAIN * sent)
-        if moves != len(state.demoted):
+        most, passed = await self._most_past(node, sent)
+        # It may have received the last of its data meanwhile.
+        if moves != len(state.demoted) or not self._waits(node):
             return
         faster = most > GAIN * sent
         if not faster or (self._found and sent > RISE * max(self._found)):
             self._found.clear()
         if faster:
-            # The next measurement has a `WINDOW` of its own.
+            # A link that became quicker meanwhile is not proved to be slow.
+            sent = max(sent, self._arrived_since(self._samples[0]), 1.0)
+            ratio = self._known() / sent
+            weight = AGREE[moves > 0] // (1 if ratio > PROOF else 2) if ratio > MUCH else 1
+            # The next measurement has a window of its own.
             self._found.append(sent)
             self._samples.clear()
-            state.slow[node], state.suspect = Slow(sent, most, moves, len(self._found)), False
+            times = weight * len(self._found)
+            for other, rate in {**passed, node: sent}.items():
+                state.slow[other] = Slow(rate, most, moves, times, state.index)
+            state.suspect = False
             state.signal.notify()
         else:
             state.slow.pop(node, None)
@@ -284,23 +281,82 @@ class SlowNodes:
             self._measured, self._possible = time.monotonic(), 0.0
         elif not faster:
             self._measured, self._possible = time.monotonic(), max(most, sent) if most else math.inf
-            if waits and not state.leading:
+            if self._starves(node) and not state.leading:
                 state.suspect = True
                 state.signal.notify()
+
+    def _waiting_rate(self, node: int) -> Optional[float]:
+        """Bytes/s to the next node over the last window, if both ends of the link have waited; else None."""
+        now, samples = self._sample(), self._samples
+        # The first report of a node that has just become the next one is still to come.
+        if samples and not samples[0].there_time:
+            samples.clear()
+        samples.append(now)
+        while len(samples) > 2 and now.time - samples[1].time >= WINDOW:
+            samples.popleft()
+        first = samples[0]
+        elapsed, there = now.time - first.time, now.there_time - first.there_time
+        if elapsed < (WINDOW / 2 if self._found else WINDOW) or there < WINDOW / 4:
+            return None
+        # What was sent may still be in buffers.
+        sent = min((now.sent - first.sent) / elapsed, (now.there - first.there) / there)
+        self._best = max(self._best, (now.received - first.received) / elapsed, sent)
+        # Both ends must wait: if only the sender waits, the cause may be a slow disk; if only the receiver, a slow source.
+        return sent if (now.held - first.held) / elapsed >= MIN_WAIT and self._waits(node) else None
+
+    def _arrived_since(self, first: _Sample) -> float:
+        """Bytes/s that have arrived at the next node since a sample."""
+        now = self._sample()
+        return (now.there - first.there) / max(now.there_time - first.there_time, CHECK_INTERVAL)
+
+    def _waits(self, node: int) -> bool:
+        return self._starves(node) or self._state.downstream[node].status.suspect
+
+    def _starves(self, node: int) -> bool:
+        report = self._report(node)
+        return report is not None and report.starving > MIN_WAIT
+
+    def _known(self) -> float:
+        """The most bytes/s that data came here or left; at the first node, where none comes, also past a slow node."""
+        past = [others for _, (_, others) in self._state.moves()] if self._state.leading else []
+        return max([self._best, *past])
+
+    def _worth_measuring(self, sent: float) -> bool:
+        """Whether a link that carries `sent` bytes/s may be slow; test data disturbs the copy, so it is not sent often."""
+        state, now, known = self._state, time.monotonic(), self._known()
+        proved = known > MUCH * sent
+        pause = RETRY_AFTER if proved or GAIN * sent < self._possible else LONGEST_PAUSE
+        if now < self._measured + pause:
+            return False
+        if known > GAIN * sent:
+            return proved or now > self._began + PATIENCE
+        # In a chain without a slow node all links are full. Where none is known to be quicker, the next node waits for
+        # this one only if this one has data to send; only the first node always has.
+        if state.leading:
+            return not self._moves
+        return not self._all_here() and state.report().starving < MIN_WAIT / 2
 
     def _report(self, node: int) -> Optional[Report]:
         return self._state.downstream[node].status.reports.get(node)
 
     def _sample(self) -> _Sample:
-        prepared = self._state.prepared
+        now, prepared = time.monotonic(), self._state.prepared
+        report = self._report(self._node) if self._node in self._state.downstream else None
+        received, seconds = (report.received, report.seconds) if report else (0, 0.0)
         if prepared is None:
-            return _Sample(time.monotonic(), 0, 0.0)
+            return _Sample(time=now, sent=0, received=0, held=0.0, there=received, there_time=seconds)
         board = prepared.task.board
-        held = board.total("held") / (1e9 * board.worker_count)
-        return _Sample(time.monotonic(), board.total("sent"), held)
+        return _Sample(
+            time=now,
+            sent=board.total("sent"),
+            received=board.total("received"),
+            held=board.total("held") / (1e9 * board.worker_count),
+            there=received,
+            there_time=seconds,
+        )
 
-    async def _most_past(self, node: int, enough: float) -> float:
-        """The most bytes/s that leave this node while it sends test data to another node than the next; stops at `enough`."""
+    async def _most_past(self, node: int, rate: float) -> Tuple[float, Dict[int, float]]:
+        """(bytes/s without the next node, and those after it that are slow, too), measured with test data."""
         state = self._state
         others: List[int] = []
         further = state.following(node)
@@ -310,12 +366,22 @@ class SlowNodes:
         # At the end of the chain all may be slow.
         if len(others) < REACH:
             others += [before for before in state.upstream_path[-1:] if before not in state.demoted]
-        most = 0.0
+        most, passed = 0.0, {}  # type: float, Dict[int, float]
         for other in others:
-            if most < enough:
-                most = max(most, await self._rate_with(other))
-        return most
+            test, left = await self._flow(other)
+            if test > GAIN * rate:
+                # A lost packet can stall test data: the nodes before this one are measured for a second time.
+                both = {node: max(slow, (await self._flow(node)).test) for node, slow in passed.items()}
+                return test, {node: slow for node, slow in both.items() if MUCH * slow < test}
+            most = max(most, min(left, rate + test))
+            # 0: its program did not answer, and may only have waited for a core.
+            if test:
+                passed[other] = test
+        return most, {}
 
-    async def _rate_with(self, other: int) -> float:
-        """Bytes/s that leave this node while it sends test data to another one than the next."""
-        return (await rates.flows(self._state, [other])).left
+    def _all_here(self) -> bool:
+        prepared = self._state.prepared
+        return prepared is not None and not prepared.task.board.plane(HERE).count(0)
+
+    async def _flow(self, other: int) -> rates.Flow:
+        return await rates.flow(self._state, other)

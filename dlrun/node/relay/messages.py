@@ -68,18 +68,19 @@ def demotion(moves: Iterable[Move]) -> Announcement:
 class Slow(NamedTuple):
     """A slow node: bytes a second to it, and to another one.
 
-    moves: nodes that had moved to the end before that; times: measurements in a row that agree.
+    moves: nodes that had moved to the end before that; times: measurements in a row that agree; by: the node that found it.
     """
 
     rate: float
     others: float
     moves: int
     times: int
+    by: int
 
 
 class Report(NamedTuple):
     """One node's figures. As parts of its time: `starved`, waiting for the previous node; `held`, waiting for the next
-    nodes; `disk`, with data waiting for its disk; `starving`: like `starved`, over the last half second.
+    nodes; `disk`, with data waiting for its disk; `starving`: like `starved`, over the last half second; received: bytes.
     """
 
     node: int
@@ -90,6 +91,7 @@ class Report(NamedTuple):
     held: float
     disk: float
     starving: float = 0.0
+    received: int = 0
 
     def pack(self) -> List[Any]:
         """For a message."""

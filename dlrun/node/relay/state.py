@@ -77,7 +77,6 @@ class RelayState:
         self.lost: Dict[int, str] = {}
         self.slow: Dict[int, Slow] = {}
         self.suspect = False
-        self.tested = 0  # bytes of test data that have arrived
         self.room: Optional[Room] = None
         self.demoted: List[int] = []
         self.reordered: Callable[[List[int]], None] = lambda _: None
@@ -215,7 +214,8 @@ class RelayState:
             if node.status.hashes:
                 found.hashes = [name for name in found.hashes if name in node.status.hashes]
             found.lost.update(node.status.lost)
-            found.slow.update(node.status.slow)
+            for other, slow in node.status.slow.items():
+                found.slow[other] = max(slow, found.slow.get(other, slow), key=lambda known: known.times)
             found.cannot.update(node.status.cannot)
             found.full += node.status.full
             if found.room is not None and node.status.room is not None:
@@ -242,6 +242,7 @@ class RelayState:
             held=waits[1],
             disk=disk,
             starving=starving,
+            received=board.total("received"),
         )
 
     def _starving(self, starved: float) -> float:

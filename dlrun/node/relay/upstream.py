@@ -42,7 +42,7 @@ class Upstream:
         elif caller["role"] == "worker":
             await self._worker(link)
             return
-        elif caller["role"] in ("probe", "measure"):
+        elif caller["role"] == "probe":
             with contextlib.suppress(OSError, Damaged, asyncio.TimeoutError):
                 await rates.answer(state, link)
             link.close()

@@ -1,10 +1,14 @@
 """A node that receives slowly holds nobody up, whatever else happens then."""
 
+import asyncio
 import os
 import signal
+import time
+from types import SimpleNamespace
 
 import pytest
-from dlrun.node.relay.rates import _common
+from dlrun.node.relay import rates
+from dlrun.node.relay.leader import SlowNodes
 
 from tests.examples import cases
 from tests.unit.node.relay.test_chain import nodes, until  # noqa: F401 - a fixture
@@ -24,9 +28,9 @@ wire.fill = fill
 """  # a piece takes a fifth of a second before the gate is open
 RATES = """
 from dlrun.node.relay import rates
-async def each(state, others):
-    return [1e6 if {{state.index, other}} & set({slow}) else 1e8 for other in others]
-rates._each = each
+async def flow(state, other):
+    return rates.Flow(*[5e4 if {{state.index, other}} & set({slow}) else 1e8] * 2)
+rates.flow = flow
 """  # what nodes find when they measure their links
 NARROW = """
 from dlrun.node.transfer import worker
@@ -115,22 +119,70 @@ def test_two_nodes_with_slow_links_go_to_the_end_together(nodes, source, slow): 
         assert snapshot(group.data(node)) == snapshot(source)
 
 
-GOOD = 1e8  # bytes a second of a good link
-LINKS = [(k, (k + step) % 8) for k in range(8) for step in (1, 2)]
+COPY, GOOD = 2e6, 1.5e7  # bytes a second of the copy to a slow node, and of test data to a good one
+FLOWS = {
+    "the next one alone": ({2: [GOOD]}, {}),
+    "the two after it, too": ({2: [COPY, COPY], 3: [1.1 * COPY, 0.0], 4: [GOOD]}, {2: COPY, 3: 1.1 * COPY}),
+    "a lost packet stalled test data": ({2: [COPY, GOOD], 3: [GOOD]}, {}),
+    "a program that did not answer": ({2: [0.0], 3: [GOOD]}, {}),
+    "half as fast as a good one": ({2: [0.6 * GOOD], 3: [GOOD]}, {}),
+}
 
 
-@pytest.mark.parametrize("slow", [(a, b) for a in range(1, 8) for b in range(a + 1, 8)], ids=str)
-def test_the_nodes_that_make_links_slow_are_found(slow):
-    found = {link: 2e6 if set(link) & set(slow) else GOOD for link in LINKS}
-    assert sorted(_common(found, GOOD / 2, [slow[0]])) == sorted(slow)
-    assert sorted(_common({**found, (slow[0], 0): 0.0}, GOOD / 2, [slow[0]])) == sorted(slow)
+@pytest.mark.parametrize("case", FLOWS)
+def test_slow_nodes_one_behind_the_other_are_found_by_one_measurement(monkeypatch, case):
+    flows, slow = FLOWS[case]
+
+    async def flow(state, other):
+        return rates.Flow(*[flows[other].pop(0)] * 2)
+
+    monkeypatch.setattr(rates, "flow", flow)
+    state = SimpleNamespace(following=lambda node: node + 1, demoted=[], upstream_path=[])
+    most, found = asyncio.run(SlowNodes(state)._most_past(1, COPY))
+    assert most >= 0.6 * GOOD
+    assert found == slow
+    assert not any(flows[other] for other in flows if other in slow), "each of them was measured twice"
 
 
-def test_a_node_whose_program_waited_is_not_slow():
-    found = {link: 0.0 if 3 in link else GOOD for link in LINKS}
-    assert _common(found, GOOD / 2, [5]) == []
-    assert _common(found, GOOD / 2, [3]) == [3]
-    assert _common(dict.fromkeys(LINKS, GOOD), GOOD / 2, [3]) == []
+def test_no_node_is_slow_if_none_is_faster(monkeypatch):
+    async def flow(state, other):
+        return rates.Flow(GOOD / 2, GOOD)
+
+    monkeypatch.setattr(rates, "flow", flow)
+    state = SimpleNamespace(following=lambda node: node + 1, demoted=[], upstream_path=[0])
+    assert asyncio.run(SlowNodes(state)._most_past(2, GOOD)) == (GOOD, {})
+
+
+LINKS = {
+    "full, of a node that receives as much": ({}, False),
+    "full, of the first node, which cannot know": ({"leading": True}, True),
+    "full, of the first node, once a slow one has moved": ({"leading": True, "past": GOOD}, False),
+    "half of what a slow node took from the others": ({"leading": True, "past": 2.1 * GOOD}, True),
+    "half of what arrives": ({"best": 2.1 * GOOD}, True),
+    "a little less than what arrives": ({"best": 1.6 * GOOD}, False),
+    "a little less than what arrived for long": ({"best": 1.6 * GOOD, "since": 6.0}, True),
+    "of a node that has data to send": ({"starving": 0.0}, True),
+    "of a node that has everything": ({"starving": 0.0, "missing": 0}, False),
+    "slow, but just measured": ({"best": 2.1 * GOOD, "measured": 0.5}, False),
+}
+
+
+@pytest.mark.parametrize("case", LINKS)
+def test_only_a_link_that_may_be_slow_gets_test_data(case):
+    given, worth = LINKS[case]
+    plane = bytes([0] * given.get("missing", 1) + [1] * 3)
+    past = [(1, (1e6, given["past"]))] if "past" in given else []
+    state = SimpleNamespace(
+        leading=given.get("leading", False),
+        moves=lambda: past,
+        report=lambda: SimpleNamespace(starving=given.get("starving", 1.0)),
+        prepared=SimpleNamespace(task=SimpleNamespace(board=SimpleNamespace(plane=lambda _: plane))),
+    )
+    watched, now = SlowNodes(state), time.monotonic()
+    watched._moves, watched._best = len(past), given.get("best", GOOD)
+    watched._began = now - given.get("since", 1.0)
+    watched._measured = now - given.get("measured", 60.0)
+    assert watched._worth_measuring(GOOD) is worth
 
 
 VICTIMS = {"head": 0, "node before it": 1, "slow node": 2, "node that sends to it": 4}
@@ -205,13 +257,13 @@ def test_a_chain_of_equal_nodes_stays_as_it_is(nodes, source):  # noqa: F811
 
 
 BURST = """
-from dlrun.node.relay.leader import SlowNodes
+from dlrun.node.relay import rates
 measured = []
-async def rate(self, other):
+async def flow(state, other):
     measured.append(other)
     open({gate!r} + ".measured", "w").write("x" * len(measured))
-    return 1e12 if len(measured) == 1 else 0.0
-SlowNodes._rate_with = rate
+    return rates.Flow(*[1e12 if len(measured) == 1 else 0.0] * 2)
+rates.flow = flow
 """  # the first measurement falls into a burst
 
 
