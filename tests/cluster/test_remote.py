@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -20,6 +21,8 @@ from tests.cluster.sshd import SECOND_FACTOR
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
 TRANSPORTS = pytest.mark.parametrize("transport", ["openssh", "paramiko"])
+MARK = re.compile(r"dlrun-[0-9a-f]{16}")
+"""What dlrun itself writes into a connection, which is no reason why it was lost."""
 ASKPASS = {"SSH_ASKPASS_REQUIRE": "force"}
 SITE = {
     "name": "far",
@@ -489,6 +492,7 @@ def test_cut_cable(laptop, cluster, transport):
         cluster.join("laptop")
     assert process.returncode == 1, out + err
     assert "no connection to `login`" in err
+    assert not MARK.search(err), err
     job = laptop.submit(spec, "--transport", transport)
     assert laptop.jobs_called(name) == [job]
 
@@ -748,6 +752,8 @@ def test_following_survives_a_lost_connection(laptop, transport):
         laptop.there(f"pkill -KILL -u alice -f '^sshd: alice'; touch {go}")
         assert process.wait(timeout=120) == 0
         seen += process.stdout.read()  # communicate() would leave out what readline() has read ahead
+        assert process.stderr is not None
+        assert not MARK.search(err := process.stderr.read()), err
     lines = [line for line in seen.splitlines() if line.startswith("line")]
     assert lines == [f"line {i}" for i in range(1, 7)]
 

@@ -15,11 +15,14 @@ _DENIED = re.compile(
     r"Permission denied|Too many authentication failures|No more authentication methods|Authentication failed",
     re.IGNORECASE,
 )
+_MARK = re.compile(r"^dlrun-[0-9a-f]{1,16}\s*$", re.MULTILINE)
+"""The line with which a script begins (`session`), maybe cut off: what stands before it is of start-up files."""
 _UNKNOWN_NAME = re.compile(r"Could not resolve hostname", re.IGNORECASE)
 
 
 def explain(host: str, message: str, *, asked: bool) -> DlrunError:
     """The error for a message of `ssh` with exit code 255; asked: prompts were possible."""
+    message = _MARK.split(message)[-1]
     if "REMOTE HOST IDENTIFICATION HAS CHANGED" in message or "host key has changed" in message.lower():
         where = re.search(r"^Offending .*? in (\S+?):(\d+)", message, re.MULTILINE)
         return key_changed(host, f"{where[1]} line {where[2]}" if where else None)

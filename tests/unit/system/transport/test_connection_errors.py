@@ -54,6 +54,17 @@ Host key verification failed.
         ),
         ("ssh: connect to host login port 22: Connection refused\n", TransportFailed, "Connection refused"),
         ("", TransportFailed, "no connection to `login`: it was closed"),
+        ("dlrun-37e2e0b052622975\n", TransportFailed, "no connection to `login`: it was closed"),
+        (
+            "Permission denied to nobody\ndlrun-37e2e0b0",
+            TransportFailed,
+            "no connection to `login`: it was closed",
+        ),
+        (
+            "hello\ndlrun-37e2e0b052622975\nclient_loop: send disconnect: Broken pipe\n",
+            TransportFailed,
+            "`login`: client_loop: send",
+        ),
     ],
 )
 def test_kind_and_words(said, kind, words):
