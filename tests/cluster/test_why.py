@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_not
+from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, munge, why_not
 from tests.cluster.hosts import await_true
-from tests.cluster.jobs import User, bash
+from tests.cluster.jobs import PYTHON, User, bash
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -32,7 +33,12 @@ SITE = {
     "name": "test-why",
     "scheduler": {"type": "slurm", "version": "22.05", "memory": "none"},
     "launcher": {"name": "srun"},
-    "partitions": {"debug": {"default": True, "node_type": "n"}, "other": {"node_type": "n"}},
+    "partitions": {
+        "debug": {"default": True, "node_type": "n"},
+        "other": {"node_type": "n"},
+        "low": {"node_type": "n", "preemptable": True},
+        "high": {"node_type": "n"},
+    },
     "node_types": {"n": {"topology": {"packages": 1, "cores": 4}}},
     "fabric": {"name": "ethernet", "interfaces": ["eth0"]},
 }
@@ -45,6 +51,8 @@ def cluster():
         partitions=(
             Partition(name="debug", default=True, max_time="1-00:00:00"),
             Partition(name="other", max_time="1-00:00:00"),
+            Partition(name="low", preempt="cancel"),
+            Partition(name="high", priority_tier=10),
         ),
         accounting=True,
         slurm_conf=("KillWait=2", "AccountingStorageEnforce=limits,qos"),
@@ -131,6 +139,39 @@ def test_a_limit_of_the_qos(alice, cluster):
         )
 
 
+def test_a_limit_of_the_account(alice, cluster):
+    """Of all of its jobs together; this one alone is over it, which the reason does not tell."""
+    limit = "sacctmgr -i modify account project set GrpTRES=node={}"
+    cluster.on("login", limit.format(1), user="root", check=True)
+    try:
+        job = alice.submit(one("true", nodes=2))
+        await_true(lambda: "the account uses all nodes" in why(alice, job)["means"], 60, "the limit is named")
+        assert "alone is over the limit" in why(alice, job)["next"]
+        alice.dlrun("cancel", job)
+    finally:
+        cluster.on("login", limit.format(-1), user="root", check=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "back", "given", "means"),
+    [
+        ("MaxTime=2", "MaxTime=1-00:00:00", {}, "the walltime is over the partition's limit"),
+        ("MaxNodes=1", "MaxNodes=UNLIMITED", {"nodes": 2}, "more nodes (or fewer) than the partition allows"),
+        ("State=UP", "State=UP", {"nodes": 8}, "more nodes (or fewer) than the partition allows"),
+    ],
+)
+def test_limits_of_the_partition(alice, cluster, change, back, given, means):
+    update = "scontrol update PartitionName=other"
+    cluster.on("login", f"{update} {change}", user="root", check=True)
+    try:
+        job = alice.submit(one("true", partition="other", **given))
+        assert means in asked(alice, job, "never-starts")["means"]
+        assert f"can never start: {means}" in alice.dlrun("status", job).stdout
+        alice.dlrun("cancel", job)
+    finally:
+        cluster.on("login", f"{update} {back}", user="root", check=True)
+
+
 def test_a_dependency_that_can_never_be_met(alice):
     first = alice.submit(one("exit 3"))
     alice.ended(first)
@@ -149,7 +190,12 @@ def test_a_drained_host_that_the_job_names(alice, cluster):
             assert "drained or down" in done.stderr
         else:
             await_true(lambda: "drained" in why(alice, "latest")["means"], 60, "the drained node is named")
+            assert "maintenance): n2" in alice.dlrun("status", "latest").stdout
             alice.dlrun("cancel", "latest")
+        job = alice.submit(one("true", nodes=2))
+        await_true(lambda: "down, drained, or reserved" in why(alice, job)["means"], 60, "the reason")
+        assert "when they are back" in why(alice, job)["next"]
+        alice.dlrun("cancel", job)
     finally:
         cluster.on("login", "scontrol update NodeName=n2 State=RESUME", user="root", check=True)
 
@@ -180,11 +226,85 @@ def test_a_rank_that_left_while_the_other_waits(alice):
     alice.dlrun("cancel", job)
 
 
-def test_a_signal_that_somebody_sent(alice, cluster):
-    job = alice.submit(one("sleep 600"))
+@pytest.mark.parametrize("how", ["--full ", ""])
+@pytest.mark.parametrize("more", [{}, {"checkpoint": {"before_end": "60s"}}])
+def test_a_signal_that_somebody_sent(alice, cluster, how, more):
+    """To all of the job, or to its steps alone, which includes the shell of each rank."""
+    job = alice.submit(one("sleep 600") | more)
     alice.running(job)
     time.sleep(5)
-    cluster.on("login", f"scancel --full --signal=USR1 {job}", user="root", check=True)
+    cluster.on("login", f"scancel {how}--signal=USR1 {job}", user="root", check=True)
     alice.ended(job)
     found = why(alice, job)
     assert found["cause"] == "user-signal", found
+    assert "scancel --signal" in found["next"], found
+
+
+def test_a_preempted_job_that_its_partition_cancels(alice):
+    """What it has set already is not advised."""
+    all_of_it = {"nodes": 2, "exclusive": True}
+    job = alice.submit(
+        one("sleep 600", partition="low", **all_of_it)
+        | {"on_failure": {"requeue": 2}, "checkpoint": {"before_end": "60s"}}
+    )
+    alice.running(job)
+    time.sleep(3)
+    other = alice.submit(one("true", partition="high", **all_of_it))
+    alice.ended(job)
+    found = why(alice, job)
+    assert (found["cause"], "`low` cancels preempted jobs" in found["next"]) == ("preempted", True), found
+    alice.ended(other)
+
+
+def test_an_end_is_kept_while_the_scheduler_cannot_be_asked(alice, cluster):
+    """Its credentials are away: what was known of the end stays, and what is not known is not guessed."""
+    ended, runs = alice.submit(one("exit 3")), alice.submit(one("sleep 600"))
+    (before,) = alice.ended(ended)
+    alice.running(runs)
+    time.sleep(2)
+    cluster.on("login", "pkill -x munged; while pgrep -x munged; do sleep 0.1; done", user="root")
+    try:
+        (after,) = alice.state(ended)
+        assert {key: after[key] for key in ("state", "exit_code", "nodes")} == {
+            key: before[key] for key in ("state", "exit_code", "nodes")
+        }
+        assert "rank 0 ended with exit code 3" in why(alice, ended)["means"]
+        assert "slurm does not answer" in alice.dlrun("status", runs).stdout
+    finally:
+        munge.start(cluster)
+    alice.dlrun("cancel", runs)
+    alice.ended(runs)
+
+
+def test_why_it_waited_is_not_how_it_ended(alice):
+    first = alice.submit(one("sleep 15", nodes=2, exclusive=True))
+    job = alice.submit(one("true"))
+    await_true(lambda: alice.state(job)[0]["reason"] is not None, 60, "the reason why it waits")
+    (run,) = alice.ended(job)
+    assert (run["state"], run["reason"]) == ("completed", None)
+    alice.ended(first)
+    assert "has ended (completed)" in alice.dlrun("release", job).stderr
+
+
+def test_a_job_whose_directory_is_gone(alice):
+    job = alice.submit(one("sleep 600"))
+    alice.running(job)
+    time.sleep(2)
+    shutil.rmtree(alice.job_dir(job))
+    assert "running" in alice.dlrun("status", job).stdout
+    found = why(alice, job)
+    assert (found["state"], "its job directory" in found["means"]) == ("running", True)
+    assert "cancel requested" in alice.dlrun("cancel", job).stderr
+
+
+def test_what_a_wrapper_of_the_client_prints(alice, cluster):
+    wrapper = cluster.home("alice") / "bin" / "sbatch"
+    wrapper.parent.mkdir()
+    wrapper.write_text("#!/bin/sh\necho 'your project has 3 hours left' >&2\nexec /usr/bin/sbatch \"$@\"\n")
+    wrapper.chmod(0o755)
+    alice.write("wrapped.yaml", {"name": "wrapped", "framework": "torch", **one("true")})
+    line = f"PATH={wrapper.parent}:{PYTHON}:$PATH DLRUN_SITE=site.yaml dlrun submit wrapped.yaml --parsable"
+    done = cluster.on("login", line, user="alice", cwd=str(alice.directory), check=True)
+    assert "your project has 3 hours left" in done.stderr
+    assert "your project has 3 hours left" in alice.dlrun("status", done.stdout.strip()).stderr
+    alice.ended(done.stdout.strip())
