@@ -237,11 +237,8 @@ WRITERS = (
             Form(
                 cause="mpi-ended",
                 anywhere=True,
-                texts=(
-                    "failed and exit-on-error is set",
-                    "exit-timeout expired",
-                    "exited and exit-timeout={} has expired",
-                ),
+                texts=("failed and exit-on-error is set", "exit-timeout expired"),
+                regex=r"(?i)exited (?:\(Exit [1-9]\d*\) )?and exit-timeout=\S+ has expired",
                 source="https://github.com/flux-framework/flux-core/issues/7328",
                 means="a rank ended, and the launcher ended the others",
                 consequence=True,

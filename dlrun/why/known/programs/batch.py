@@ -41,14 +41,6 @@ WRITERS = (
                 means="rank {1} ended with exit code 0 while others ran on, and Flux ended these a while later (`exit-timeout`)",
             ),
             Form(
-                cause="mpi-ended",
-                anywhere=True,
-                texts=("task rank {1} exited (Exit {}) and exit-timeout={} has expired",),
-                source="https://flux-framework.readthedocs.io/projects/flux-core/en/latest/man1/flux-run.html",
-                means="rank {1} ended, and the launcher ended the others",
-                consequence=True,
-            ),
-            Form(
                 cause="scheduler",
                 texts=(
                     "qsub: submit error ({1})",
