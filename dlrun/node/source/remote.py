@@ -226,7 +226,7 @@ def ranges(url: str, access: Access, log: Log, listed: SourceListing) -> streams
         if (one.size, one.etag or tag) != (file.size, tag):
             raise changed(url)
     if not validator(file):
-        raise SourceFault("`{}` cannot be read in parts: it has no ETag and no time".format(web.url))
+        raise SourceFault("`{}` cannot be read in parts: {}".format(web.url, "it has no ETag and no time"))
     seen = file
 
     def fetch(first: int, end: int) -> bytes:
