@@ -26,7 +26,7 @@ from tests.cluster import (
     why_not,
 )
 from tests.cluster.hosts import await_true
-from tests.cluster.jobs import User, bash
+from tests.cluster.jobs import PYTHON, User, bash
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -72,6 +72,10 @@ WIDE = {
 }
 SIGNALS = {"pbs": "qsig -s USR1 {}", "flux": "flux job kill -s USR1 {}"}
 FORCED = {"gridengine": "qdel -f {}", "pbs": "qdel -W force {}"}
+
+CLIENTS = {"gridengine": "qsub", "pbs": "qsub", "flux": "flux"}
+SERVERS = {"gridengine": "sge_qmaster", "pbs": "pbs_server.bin", "flux": "flux-broker-0"}
+"""What submits, and the daemon that answers."""
 
 
 @pytest.fixture(scope="module", params=list(SITES))
@@ -246,6 +250,53 @@ def test_a_job_whose_directory_is_gone(alice):
     assert (found["state"], "its job directory" in found["means"]) == ("running", True)
     assert "cancel requested" in alice.dlrun("cancel", job).stderr
     await_true(lambda: "running" not in alice.dlrun("status", job, code=None).stdout, 60, "its end")
+
+
+def test_an_end_is_kept_while_the_scheduler_does_not_answer(alice, kind, cluster):
+    """What was known of the end stays, and what is not known is not guessed."""
+    ended, runs = alice.submit(one("exit 3")), alice.submit(one("sleep 600"))
+    (before,) = alice.ended(ended)
+    alice.running(runs)
+    time.sleep(2)
+    cluster.on("login", f"pkill -STOP -x {SERVERS[kind]}", user="root", check=True)
+    try:
+        (after,) = alice.state(ended)
+        kept = ("state", "exit_code", "nodes", "reason")
+        assert {key: after[key] for key in kept} == {key: before[key] for key in kept}
+        assert "rank 0 ended with exit code 3" in alice.why(ended)["means"]
+        shown = alice.dlrun("status", runs).stdout
+        assert "does not answer" in shown or "did not answer" in shown
+    finally:
+        cluster.on("login", f"pkill -CONT -x {SERVERS[kind]}", user="root", check=True)
+    alice.dlrun("cancel", runs)
+    alice.ended(runs)
+
+
+def test_a_wrapper_that_keeps_the_signal_of_the_checkpoint(alice, kind):
+    command = "trap '' USR1 TERM; (trap - USR1 TERM; exec sleep 600) & while :; do wait; done"
+    job = alice.submit(one(command, walltime="1m") | {"checkpoint": {"signal": "USR1", "before_end": "30s"}})
+    alice.ended(job)
+    found = alice.why(job)
+    assert (found["cause"], "must pass the signal of `checkpoint` on" in found["next"]) == (
+        "walltime",
+        True,
+    ), found
+
+
+def test_what_a_wrapper_of_the_client_prints(alice, kind, cluster):
+    name = CLIENTS[kind]
+    real = cluster.on("login", f"command -v {name}", user="alice", check=True).stdout.strip()
+    wrapper = cluster.home("alice") / "bin" / name
+    wrapper.parent.mkdir(exist_ok=True)
+    words = "[ \"$1\" = jobs ] || echo 'your project has 3 hours left' >&2"
+    wrapper.write_text(f'#!/bin/sh\n{words}\nexec {real} "$@"\n')
+    wrapper.chmod(0o755)
+    alice.write("wrapped.yaml", {"name": "wrapped", "framework": "torch", **one()})
+    line = f"PATH={wrapper.parent}:{PYTHON}:$PATH DLRUN_SITE=site.yaml dlrun submit wrapped.yaml --parsable"
+    done = cluster.on("login", line, user="alice", cwd=str(alice.directory), check=True)
+    assert "your project has 3 hours left" in done.stderr
+    assert "your project has 3 hours left" in alice.dlrun("status", done.stdout.strip()).stderr
+    alice.ended(done.stdout.strip())
 
 
 HOOK = """\
