@@ -320,6 +320,7 @@ def test_cancel_is_one_call(dlrun, clients):
     assert "cancel requested" in dlrun("cancel", "job", env=clients.env).stderr
     (call,) = clients.calls()
     assert (call["name"], call["argv"]) == ("scancel", ["9"])
+    clients.answer("squeue", "9|RUNNING|None|0|0|N/A|N/A|n1|\n")
     clients.answer(
         "scancel", code=1, stderr="scancel: error: Kill job error on job id 9: Access/permission denied\n"
     )

@@ -94,6 +94,6 @@ def _over(chosen: Sequence[Selection]) -> list[tuple[Selection, str]]:
         known = status.of([one.job for one in chosen], unasked=lambda _: None)
         for one in chosen:
             runs = [run for run in known[one.job.directory] if one.tasks is None or run.task in one.tasks]
-            if runs and all(run.state.final for run in runs):
+            if runs and all(run.state.final and run.state is not State.LOST for run in runs):
                 found.append((one, f"has ended ({runs[0].state})"))
     return found

@@ -200,6 +200,13 @@ class _Sample(NamedTuple):
     there_time: float
 
 
+class _Past(NamedTuple):
+    """Bytes a second without the next node; and those to nodes after it that are slow, too."""
+
+    most: float
+    slow: Dict[int, float]
+
+
 class SlowNodes:
     """Watches the next node; adds slow nodes to `state.slow`."""
 
@@ -355,8 +362,8 @@ class SlowNodes:
             there_time=seconds,
         )
 
-    async def _most_past(self, node: int, rate: float) -> Tuple[float, Dict[int, float]]:
-        """(bytes/s without the next node, and those after it that are slow, too), measured with test data."""
+    async def _most_past(self, node: int, rate: float) -> _Past:
+        """What test data to the nodes after the next one, or to the one before this, shows."""
         state = self._state
         others: List[int] = []
         further = state.following(node)
@@ -372,12 +379,12 @@ class SlowNodes:
             if test > GAIN * rate:
                 # A lost packet can stall test data: the nodes before this one are measured for a second time.
                 both = {node: max(slow, (await self._flow(node)).test) for node, slow in passed.items()}
-                return test, {node: slow for node, slow in both.items() if MUCH * slow < test}
+                return _Past(test, {node: slow for node, slow in both.items() if MUCH * slow < test})
             most = max(most, min(left, rate + test))
             # 0: its program did not answer, and may only have waited for a core.
             if test:
                 passed[other] = test
-        return most, {}
+        return _Past(most, {})
 
     def _all_here(self) -> bool:
         prepared = self._state.prepared
