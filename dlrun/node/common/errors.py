@@ -55,6 +55,10 @@ class SourceFault(NodeError):
     """The source is missing, or changed while it was copied."""
 
 
+class NoParts(SourceFault):
+    """A file of a server can only be read as a whole."""
+
+
 class WrongHash(SourceFault):
     """A file has another hash than its server says."""
 

@@ -20,7 +20,7 @@ import urllib.request
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..common import text
-from ..common.errors import NoSpace, SourceFault
+from ..common.errors import NoParts, NoSpace, SourceFault
 from ..common.system import die_with_parent
 from . import fetching, keys, objects, stream as streams
 from .answers import UNKNOWN, Pieces, WebFile, differs, validator
@@ -214,19 +214,23 @@ def stream(url: str, access: Access, log: Log, listed: SourceListing) -> streams
 
 
 def ranges(url: str, access: Access, log: Log, listed: SourceListing) -> streams.Fetch:
-    """What fetches parts of one listed file or object; it and this raise SourceFault if its server sends no parts."""
-    file, signed = listed.file, ""
-    if scheme(url) == "s3":
-        client = _client(url)
-        signed, access = _run_client(client, client.sign, url, _bucket_path(url)).strip(), Access()
-    web = WebSource(url, access, log, signed)
+    """What fetches parts of one listed file or object; raises NoParts where that is known to fail, SourceFault if it changed."""
+    file, web = listed.file, WebSource(url, access, log)
     if file is None:
-        file = web.look()
-        one, tag = listed.objects[0], file.etag.strip('"')
+        client, one = _client(url), listed.objects[0]
+        try:
+            signed = _run_client(client, client.sign, url, _bucket_path(url)).strip()
+            web = WebSource(url, Access(), log, signed)
+            file = web.look()
+        except SourceFault as fault:
+            raise NoParts(fault.message, fault.help) from None
+        tag = file.etag.strip('"')
         if (one.size, one.etag or tag) != (file.size, tag):
             raise changed(url)
     if not validator(file):
-        raise SourceFault("`{}` cannot be read in parts: {}".format(web.url, "it has no ETag and no time"))
+        raise NoParts(
+            "`{}` cannot be read in parts: {}".format(web.url, "its server gives it neither ETag nor time")
+        )
     seen = file
 
     def fetch(first: int, end: int) -> bytes:

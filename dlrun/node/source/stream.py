@@ -18,7 +18,7 @@ END = (
 )  # bytes of the end of a zip file that are fetched first: room for the directory of some 3,000 files
 KEPT = 512  # bytes of the beginning that can be read a second time: an archive's kind is known by them
 Fetch = Callable[[int, int], bytes]
-"""Gives the bytes of a file from an offset up to another one; raises SourceFault if the server sends no parts of it."""
+"""Gives the bytes of a file from an offset up to another one; raises NoParts if the server sends none, SourceFault else."""
 
 
 class Hashed(io.RawIOBase):
@@ -64,7 +64,19 @@ class Hashed(io.RawIOBase):
             )
 
 
-class Stream(Hashed):
+class _Whole(io.RawIOBase):
+    def read(self, size: int = -1) -> bytes:
+        """As many bytes, fewer only at the end: some decompressors take fewer for the end, and `zipfile` for damage."""
+        found = bytearray()
+        while size < 0 or len(found) < size:
+            data = super().read(_PIECE if size < 0 else size - len(found))
+            if not data:
+                break
+            found += data
+        return bytes(found)
+
+
+class Stream(_Whole, Hashed):
     """A file that arrives in pieces, read forward; only its first KEPT bytes can be read a second time.
 
     A server that is asked for it once more must send the same beginning. fault: the error that ended it.
@@ -76,16 +88,6 @@ class Stream(Hashed):
         self._pieces, self._head, self._piece = pieces, b"", memoryview(b"")
         self._second = hashlib.sha256()  # of a beginning that is sent once more
         self._end = 0  # of the last piece
-
-    def read(self, size: int = -1) -> bytes:
-        """As many bytes, fewer only at the end: some decompressors take fewer for the end."""
-        found = bytearray()
-        while size < 0 or len(found) < size:
-            data = super().read(_PIECE if size < 0 else size - len(found))
-            if not data:
-                break
-            found += data
-        return bytes(found)
 
     def get(self, offset: int, count: int) -> bytes:
         """The bytes at the position, which is in the first KEPT bytes or where the last read ended."""
@@ -127,11 +129,10 @@ class Stream(Hashed):
         return data[len(seen) :]
 
 
-class ZipStream(io.RawIOBase):
+class ZipStream(_Whole):
     """A zip file `name` of `size` bytes, whose directory is read with `fetch`, and then `forward` the members by `stream`.
 
-    Every byte of the stream can be hashed, for one of the directory arrives in it once more. Raises SourceFault if the end of
-    the file cannot be fetched.
+    Every byte of the stream can be hashed, for one of the directory arrives in it once more. Raises what `fetch` raises.
     """
 
     def __init__(self, stream: Stream, fetch: Fetch) -> None:
@@ -169,7 +170,7 @@ class ZipStream(io.RawIOBase):
         """Fetch the end of the file from an offset on."""
         if first < self._first or not self._end:
             first = max(0, min(first, self._first - END))
-            self._end = self._fetch(first, self._first) + self._end if self.size else b""
+            self._end = self._fetch(first, self._first) + self._end
             self._first = first
 
     def _of_stream(self, first: int, count: int) -> bytes:

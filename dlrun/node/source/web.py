@@ -15,7 +15,7 @@ import urllib.parse
 import urllib.request
 from typing import Any, Callable, Dict, Generator, NamedTuple, Optional, Tuple
 
-from ..common.errors import SourceFault, Usage
+from ..common.errors import NoParts, SourceFault, Usage
 from .answers import UNKNOWN, Pieces, WebFile, byte_count, content_range, described, hashes_of, validator
 from .selection import Access
 from .stream import changed, damaged
@@ -121,7 +121,7 @@ class WebSource:
                 break
             resume = resume and not part.why.startswith(_WRONG_RANGE)
             if end != UNKNOWN and not resume:
-                raise SourceFault("`{}` cannot be read in parts: {}".format(self.url, part.why))
+                raise NoParts("`{}` cannot be read in parts: {}".format(self.url, part.why))
             failures = 0 if part.size > most else failures + 1
             most = max(most, part.size)
             if failures >= MAX_ATTEMPTS:

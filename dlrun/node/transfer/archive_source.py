@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from ..common import text
-from ..common.errors import Damaged, NoSpace, SourceFault, system_errors
+from ..common.errors import Damaged, NoParts, NoSpace, SourceFault, system_errors
 from ..common.progress import Progress
 from ..common.system import boot, file_system
 from ..source.manifest import Manifest
@@ -168,7 +168,9 @@ class ArchiveSource(FetchedSource):
 
     def _with_directory(self, stream: "Stream") -> "Optional[ZipStream]":
         """A zip file at a URL, if the directory at its end can be fetched before the rest."""
-        if self._access is None or self._listed is None:
+        if (
+            self._access is None or self._listed is None or not stream.size
+        ):  # its server may not know the size
             return None
         from ..source import remote
         from ..source.stream import ZipStream
@@ -176,7 +178,7 @@ class ArchiveSource(FetchedSource):
         try:
             fetch = remote.ranges(self.url, self._access, self._progress.log, self._listed)
             return ZipStream(stream, fetch)
-        except SourceFault as fault:
+        except NoParts as fault:
             self._progress.log("{}; it is downloaded before it is unpacked".format(fault.message))
             return None
 

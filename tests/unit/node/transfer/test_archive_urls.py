@@ -14,7 +14,8 @@ import time
 import zipfile
 
 import pytest
-from dlrun.node.source import remote
+from dlrun.node.source import remote, stream
+from dlrun.node.source.archive import Archive
 
 from tests import programs as machine
 from tests.unit.node.programs import run, staging, start
@@ -121,6 +122,36 @@ def test_the_directory_of_a_zip_file_is_fetched_however_long_it_is(tmp_path, ser
     server.content = packed.getvalue()
     run(*staging(server.url, tmp_path / "other"), "--unpack", "--json", prelude=AT_ONCE).done()
     assert contents(tmp_path / "other" / "set" / "data") == FILES
+
+
+@pytest.mark.parametrize("end", range(130, 310, 7))
+def test_what_is_fetched_first_may_begin_anywhere(end, monkeypatch):
+    """Also within a member's header, its name and its content."""
+    made = archive_of("zip", {f"a-longer-name-{number}": bytes([number]) * 20 for number in range(3)})
+    monkeypatch.setattr(stream, "END", len(made) - end)
+
+    def pieces():
+        yield 0, made
+
+    whole = stream.ZipStream(stream.Stream("x", len(made), pieces()), lambda first, end: made[first:end])
+    opened = Archive("x", whole)
+    found = {member.path: content.read(1 << 20) for member, content in opened.members()}
+    assert found == {f"a-longer-name-{number}".encode(): bytes([number]) * 20 for number in range(3)}
+
+
+def test_a_zip_file_of_a_server_that_does_not_know_its_size(tmp_path, server):  # noqa: F811
+    server.content = archive("zip")
+
+    def rule(handler, count, code, headers, body):
+        handler.wfile.write(f"HTTP/1.1 200 OK\r\nETag: {ETAG}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+        if handler.command == "GET":
+            handler.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(server.content), server.content))
+        handler.close_connection = True
+        raise ConnectionAbortedError
+
+    server.rules["HEAD"] = server.rules["GET"] = rule
+    unpack(tmp_path, server.url).done()
+    assert contents(data(tmp_path)) == FILES
 
 
 def test_a_zip_file_of_a_server_that_sends_no_parts_is_downloaded_first(tmp_path, server):  # noqa: F811
@@ -234,7 +265,9 @@ def test_a_connection_that_breaks_again_and_again(tmp_path, server, kind):  # no
         code, headers, body, len(body) // 2 if n == 1 else 0
     )  # fmt: skip
     found = unpack(tmp_path, server.url)
-    assert f"broke off after {len(server.content) // 2} of {len(server.content)} bytes, 5 times" in found.err
+    size = len(server.content)
+    arrived = size - END if kind == "zip" else size // 2  # the directory is fetched first
+    assert f"broke off after {arrived} of {size} bytes, 5 times" in found.err
     assert nothing_published(tmp_path)
     server.rules.clear()
     unpack(tmp_path, server.url).done()
