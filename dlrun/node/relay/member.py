@@ -24,8 +24,8 @@ from ..transfer.staging import Staging
 from ..transfer.workers import Workers
 from . import leader, shapes
 from .downstream import LEAVE_TIMEOUT, Downstream
-from .leader import SlowNodes
 from .messages import DONE, READY, slowest
+from .slow_links import SlowNodes
 from .state import RelayState
 from .upstream import Upstream
 

@@ -68,7 +68,8 @@ def demotion(moves: Iterable[Move]) -> Announcement:
 class Slow(NamedTuple):
     """A slow node: bytes a second to it, and to another one.
 
-    moves: nodes that had moved to the end before that; times: measurements in a row that agree; by: the node that found it.
+    moves: nodes that had moved to the end before that; times: measurements in a row that agree, some of which count for several;
+    by: the node that found it.
     """
 
     rate: float

@@ -215,7 +215,8 @@ class RelayState:
                 found.hashes = [name for name in found.hashes if name in node.status.hashes]
             found.lost.update(node.status.lost)
             for other, slow in node.status.slow.items():
-                found.slow[other] = max(slow, found.slow.get(other, slow), key=lambda known: known.times)
+                known = found.slow.get(other, slow)
+                found.slow[other] = max(slow, known, key=lambda one: (one.moves, one.times))
             found.cannot.update(node.status.cannot)
             found.full += node.status.full
             if found.room is not None and node.status.room is not None:

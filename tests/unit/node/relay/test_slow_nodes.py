@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from dlrun.node.relay import rates
-from dlrun.node.relay.leader import SlowNodes
+from dlrun.node.relay.slow_links import SlowNodes
 
 from tests.examples import cases
 from tests.unit.node.relay.test_chain import nodes, until  # noqa: F401 - a fixture
@@ -104,7 +104,7 @@ TOGETHER = {"apart": (1, 4), "one behind the other": (2, 3), "the last two": (4,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("slow", cases(TOGETHER, quick=1))
-def test_two_nodes_with_slow_links_go_to_the_end_together(nodes, source, slow):  # noqa: F811
+def test_two_nodes_with_slow_links_go_to_the_end(nodes, source, slow):  # noqa: F811
     slow, group = TOGETHER[slow], nodes(6)
     begin(group, source, *slow, more=RATES.format(slow=slow))
     until(lambda: all(group.published(node) for node in range(6) if node not in slow))
@@ -142,6 +142,20 @@ def test_slow_nodes_one_behind_the_other_are_found_by_one_measurement(monkeypatc
     assert most >= 0.6 * GOOD
     assert found == slow
     assert not any(flows[other] for other in flows if other in slow), "each of them was measured twice"
+
+
+def test_a_node_is_not_slow_for_how_often_another_was():
+    state = SimpleNamespace(index=0, demoted=[], slow={})
+    links = SlowNodes(state)
+    for number, rates_found in enumerate([{1: COPY}, {1: COPY}, {1: COPY, 2: COPY}, {1: COPY}]):
+        links._found.append(COPY)
+        links._note(rates_found, GOOD, 1)
+        expected = {1: number + 1, **({2: 1} if 2 in rates_found else {})}
+        assert {node: one.times for node, one in state.slow.items()} == expected
+    links._found.clear()
+    links._found.append(COPY)
+    links._note({1: COPY}, GOOD, 2)
+    assert state.slow[1].times == 2, "measurements in a row"
 
 
 def test_no_node_is_slow_if_none_is_faster(monkeypatch):
