@@ -5,6 +5,9 @@ from __future__ import annotations
 from dlrun.why.known.form import Form, Writer
 
 _HF = "https://github.com/huggingface/"
+_GET = _HF + "datasets/blob/02330915196892879c189ebf2485cda01261f66b/src/datasets/utils/file_utils.py"
+_ANSWERED = r"ConnectionError: Couldn't reach \S+ \(error "
+"""Before the status with which a server answered: only without one was it not reached."""
 
 # ruff: noqa: E501 - a table
 WRITERS = (
@@ -42,6 +45,38 @@ WRITERS = (
                 source="https://lmdb.readthedocs.io/en/release/#lmdb.Environment",
                 means="an LMDB database could not be locked: its file system has no locks, or too many processes read it",
                 next="open it with `lmdb.open(…, readonly=True, lock=False)` where it is only read",
+            ),
+            Form(
+                cause="hub-limit",
+                texts=(),
+                regex=_ANSWERED + r"429\)",
+                source=_GET,
+            ),
+            Form(
+                cause="not-found",
+                texts=(),
+                regex=_ANSWERED + r"(?:404|410)\)",
+                source=_GET,
+                means="a web server was reached and has nothing at this address (404, 410): the data set has moved, or its name is wrong",
+            ),
+            Form(
+                cause="no-access",
+                texts=(),
+                regex=_ANSWERED
+                + r"(4\d\d)\)|ConnectionError: (Unauthorized) for URL |Couldn't reach \S+ \(ConnectionError\(.(Unauthorized) for URL ",
+                source="https://github.com/huggingface/datasets/issues/4728",
+                means="the server that has the data set was reached and refused the request ({1}): it wants a token, has withdrawn the file, or serves no programs",
+                check="open the address that the line names, without being logged in",
+                next="give the token under `secrets:` if the data set needs one; otherwise take it from another address (a newer version of its script, a copy on the Hub), and name it under `data`",
+            ),
+            Form(
+                cause="no-network",
+                texts=(),
+                regex=_ANSWERED + r"(5\d\d)\)",
+                source=_GET,
+                means="the server that has the data set was reached, and is out of order or overloaded ({1})",
+                check="open the address that the line names, or the status page of the service",
+                next="submit again later, or download beforehand and work offline (`environment.variables: {HF_HUB_OFFLINE: 1}`)",
             ),
             Form(
                 cause="no-network",
