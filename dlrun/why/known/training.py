@@ -228,7 +228,9 @@ WRITERS = (
             Form(
                 cause="ranks",
                 texts=(),
-                regex=r"(?:AssertionError|ValueError|RuntimeError): (.*\b(?i:(?:un|not )expected|wrong|mismatch\w*|expected|differs?)\b.*\b(?i:world[ _]?size|number of (?:mpi )?(?:ranks|processes|tasks))\b.*)",
+                regex=r"(?:AssertionError|ValueError|RuntimeError): (.*\b(?i:(?:un)?expected|wrong|mismatch\w*|differs?)\b"
+                r"(?:\W+(?i:\d+|the|an?|of|in|ranks?|processes|tasks|gpus|but|got|found)\b)*"
+                r"\W+(?i:world[ _]?size|number of (?:mpi )?(?:ranks|processes|tasks))\b.*)",
                 source="https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/training/arguments.py",
             ),
             Form(
