@@ -17,6 +17,8 @@ CALL = re.compile(r'(.* |)File "[^"]+", line \d+')
 """A call in a traceback; the next line, further to the right, is its source code."""
 RAISED = re.compile(EXCEPTION.regex)
 """An exception by its name."""
+_STATEMENT = 20
+"""Lines of a statement in a traceback: since Python 3.13 it shows all of them, and marks below some."""
 _BELOW_A_CALL = re.compile(
     r"^\W*(?:\[\S{1,40}\]\S*\s*|\d+: |\([^()]*\bpid=[^()]*\)\s*)*"
     r"((?:(?:\w+\.)*[A-Z]|(?:[a-z_]\w*\.)+[a-z])\w*(?:: .{0,120}|\s*$))"
@@ -197,6 +199,17 @@ def _code(line: str, whole: Sequence[str]) -> str:
     """The source code above an exception."""
     above = range(index(line, whole))[::-1]
     return next((whole[at] for at in above if re.search(r"\w", whole[at])), "")
+
+
+def innermost(line: str, whole: Sequence[str]) -> str:
+    """The source code of the call that raised an exception, in one line; empty where the lines above it have no such call."""
+    at = index(line, whole)
+    for number, above in enumerate(whole[max(0, at - _STATEMENT) : at][::-1]):
+        if (call := CALL.match(above)) is not None:
+            code = whole[at - number : at]
+            further_right = all(one.startswith(f"{call[1]}  ") for one in code)
+            return " ".join(code) if further_right or number == 1 else ""
+    return ""
 
 
 def _message(line: str, above: str) -> str:

@@ -149,7 +149,7 @@ def _of_one(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
         found = reported.explained(reported.completed(found, lines), lines, _WRAPPER.search)
         found = barriers.counted(found, lines, reported.index(found.line, lines))
     found = reported.of_user_site(found, lines)
-    match = below(found.line, partial(_calls_of, found.line, lines))
+    match = below(found.line, partial(_calls_of, found.line, lines, whole))
     if match is None:
         return found
     by_calls = _evidence(log, found.line, match)
@@ -159,11 +159,13 @@ def _of_one(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     return by_calls if other is None else min(by_calls, other, key=grade)
 
 
-def _calls_of(line: str, lines: Sequence[str]) -> str:
-    """The calls of the traceback that ends with a line, and where a process crashed its innermost ones; empty without any."""
+def _calls_of(line: str, lines: Sequence[str], whole: Sequence[str]) -> str:
+    """The calls of the traceback that ends with a line, and where a process crashed its innermost ones; then the source code of
+    the innermost one. whole: the lines with code."""
     at = reported.index(line, lines)
     above = itertools.takewhile(reported.CALL.match, reversed(lines[max(0, at - _BLOCK) : at]))
-    return "\n".join((*above, *(_crashed(lines) if "us error" in line else ())))
+    crashed = _crashed(lines) if "us error" in line else ()
+    return "\n".join((*above, *crashed, reported.innermost(line, whole)))
 
 
 def _crashed(lines: Sequence[str]) -> Iterator[str]:

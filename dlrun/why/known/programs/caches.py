@@ -117,7 +117,16 @@ WRITERS = (
             Form(
                 cause="file-locks",
                 texts=(),
-                regex=r"Errno (?:9|38|95)\]",
+                regex=r"Errno 9\]",
+                stack=r"\b(?:flock|lockf) ?\([^\n]*\Z",
+                source="https://github.com/ansible/awx/issues/3926",
+                means="a file was locked in a way for which it was not opened: on NFS an exclusive lock needs one that is open for writing, a shared one for reading",
+                next="open the file that it locks for both (`open(path, 'a+')`), or let it lock one on node-local storage (`/tmp`)",
+            ),
+            Form(
+                cause="file-locks",
+                texts=(),
+                regex=r"Errno (?:38|95)\]",
                 stack=r"(?m:, in (?i:_?(?:\w+_)?(?:f|file)?lock\w*|_?acquire\w*)$)",
                 source="https://github.com/SModelS/smodels/issues/37",
                 means="the file system has no locks that work, and the program locks a file there",
