@@ -7,10 +7,15 @@ from typing import Any
 
 from dlrun.model.units import Duration
 from dlrun.schedulers.queue_rules import QueueRules
+from dlrun.why.known.causes import CAUSES, SAVING
+from dlrun.why.own_messages import JOB
 
 _REQUEUE_CAUSES = {"preempted": "preempted", "node": "node_failed", "walltime": "timed_out"}
 """Cause -> the name under `on_failure` of what is requeued."""
 
+_BY_A_MESSAGE = (JOB["user-signal"].next, CAUSES["user-signal"].next)
+"""The next steps where a message has the user signal: it ended the job's script, or the shell of a rank (srun), and both trap
+that of `checkpoint`."""
 
 _WRAPPED = (
     "a program that starts another (`uv run`, a shell, a Python parent) must pass the signal of `checkpoint` on, or be replaced "
@@ -41,8 +46,8 @@ def fitted(
             f"if it saved nothing at its signal, {_WRAPPED}"
         )
     if cause == "user-signal" and (checkpoint := plan.get("checkpoint")) is not None:
-        if step.startswith("find its sender"):  # the job's script was hit, which `checkpoint` never is
-            return step
+        if step in _BY_A_MESSAGE:
+            return step.removesuffix(SAVING)
         signal = checkpoint.get("signal") or "USR1"
         return (
             f"`checkpoint` sends SIG{signal} to each rank before the walltime: let the program itself handle it; {_WRAPPED}; "

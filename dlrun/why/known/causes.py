@@ -9,6 +9,9 @@ from dlrun.why.known.form import Advice
 
 _LOG = "`dlrun logs JOB --rank {rank}` has the lines around it"
 
+SAVING = "; to save before the end, set `checkpoint`"
+"""The end of a way out that a job with `checkpoint` does not need."""
+
 # ruff: noqa: E501 - a table
 CAUSES: Mapping[str, Advice] = {
     **MACHINE,
@@ -205,7 +208,7 @@ CAUSES: Mapping[str, Advice] = {
     "user-signal": Advice(
         means="a rank received a user signal (SIGUSR1 or SIGUSR2), which it, or the shell around it, does not handle",
         check="`dlrun logs JOB --rank job` and the time: `checkpoint` and `--signal` send theirs before the walltime only",
-        next="find its sender: a user or an administrator (`scancel --signal`, which also reaches the shell of each rank), or an option of the job or the site; to save before the end, set `checkpoint`",
+        next=f"find its sender: a user or an administrator (`scancel --signal`, which also reaches the shell of each rank), or an option of the job or the site{SAVING}",
     ),
     "terminated": Advice(
         means="a process was asked to end (SIGTERM) by something outside the program: a launcher, the scheduler or a user",

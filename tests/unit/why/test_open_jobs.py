@@ -16,6 +16,7 @@ from dlrun.model.job import UNNAMED, JobStatus, State, silent
 from dlrun.schedulers.pbs.states import job_status
 from dlrun.why import advice, open_jobs
 from dlrun.why.diagnose import answer, explain
+from dlrun.why.patterns import SIGNALS
 from tests.fakebin import FakeClients
 
 PENDING = JobStatus(job_id="8", state=State.PENDING)
@@ -257,21 +258,32 @@ def test_a_job_of_which_only_the_scheduler_knows(state, reason, cause, means):
     assert (found[0], means in found[1]) == (cause, True), found
 
 
-def test_a_user_signal_that_reached_the_job_script_is_not_that_of_checkpoint():
-    plan = {"checkpoint": {"signal": "USR1"}}
-    sender = "find its sender: a user or an administrator"
-    assert advice.fitted("user-signal", sender, plan, None) == sender
-    assert "somebody else sent it" in advice.fitted("user-signal", "handle it", plan, None)
+SENT = {
+    "the job's script": "dlrun: SIGUSR1 ended this script: something outside the job sent it",
+    # `scancel --signal=USR1 JOB` reaches the shell of each rank, which then notes nothing (Slurm 22.05).
+    "the shell of a rank": "srun: error: n1: task 0: User defined signal 1\n"
+    "srun: launch/slurm: _step_signal: Terminating StepId=29.0",
+}
+"""What a user signal hit -> the log of the job."""
 
 
-def test_a_signal_that_somebody_sent_to_a_step(tmp_path):
-    """`scancel --signal=USR1 JOB` reaches the shell of each rank, which then notes nothing (Slurm 22.05)."""
+@pytest.mark.parametrize("log", SENT.values(), ids=SENT)
+@pytest.mark.parametrize("plan", [{}, {"checkpoint": {"signal": "USR1"}}], ids=["", "checkpoint"])
+def test_a_user_signal_that_somebody_sent_is_not_that_of_checkpoint(tmp_path, log, plan):
     (tmp_path / "logs").mkdir()
-    log = "srun: error: n1: task 0: User defined signal 1\nsrun: launch/slurm: _step_signal: Terminating StepId=29.0\n"
-    (tmp_path / "logs/job.log").write_text(log)
+    (tmp_path / "logs/job.log").write_text(f"{log}\n")
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
     failed = JobStatus(job_id="8", state=State.FAILED, exit_code=138)
     found = answer(job_of(tmp_path), failed, tmp_path)
     assert (found.cause, "scancel --signal" in found.next) == ("user-signal", True), found
+    assert found.next.startswith("find its sender")
+    assert not (plan and "checkpoint" in found.next), "what it has already"
+
+
+def test_a_user_signal_that_only_an_exit_code_shows_may_be_that_of_checkpoint():
+    cause, _, step = SIGNALS[138]
+    assert "somebody else sent it" in advice.fitted(cause, step, {"checkpoint": {"signal": "USR1"}}, None)
+    assert advice.fitted(cause, step, {}, None) == step
 
 
 @pytest.mark.parametrize(
