@@ -11,6 +11,7 @@ from dlrun.model.job import JobStatus, State
 from dlrun.why.command import lines
 from dlrun.why.diagnose import Cause, answer
 from dlrun.why.known.causes import CAUSES
+from dlrun.why.known.form import Form
 from dlrun.why.known.table import WRITERS, of_writer
 from dlrun.why.matching import Table
 from dlrun.why.verdict import plain, verdict
@@ -189,6 +190,13 @@ def test_there_are_many_and_each_has_its_source():
     without = {case.name for case in CASES if not case.source.startswith("https://")}
     assert without == {case.name for case in CASES if case.writer == "public" and case.source == NO_THREAD}
     assert {case.cause for case in CASES} - {"unknown", "exception", "reported"} <= set(CAUSES)
+
+
+def test_a_form_of_several_writers_is_written_in_one_place():
+    """Its copies would be corrected one by one."""
+    first: dict[Form, Form] = {}
+    forms = [form for writer in WRITERS for form in writer.forms]
+    assert [form for form in forms if first.setdefault(form, form) is not form] == []
 
 
 @pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.name)

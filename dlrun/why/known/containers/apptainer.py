@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dlrun.why.known.containers.nvidia import DRIVER_MISMATCH
 from dlrun.why.known.form import Form, Writer
 
 _APPTAINER = "https://github.com/apptainer/apptainer/"
@@ -241,11 +242,7 @@ WRITERS = (
                 means="the image has no `/bin/sh` that runs here: it is not complete, or for another kind of CPU",
                 check="`apptainer inspect` of the image shows its architecture",
             ),
-            Form(
-                cause="driver-mismatch",
-                texts=("nvml error: driver/library version mismatch",),
-                source="https://github.com/NVIDIA/libnvidia-container/blob/main/src/nvc.c",
-            ),
+            DRIVER_MISMATCH,
             Form(
                 cause="gpu-library",
                 texts=("could not find any nv files", "nvidia-container-cli: "),

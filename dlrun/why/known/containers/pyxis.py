@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dlrun.why.known.containers.nvidia import DRIVER_MISMATCH
 from dlrun.why.known.form import Form, Writer
 
 _PYXIS = "https://github.com/NVIDIA/pyxis/"
@@ -27,11 +28,7 @@ WRITERS = (
                 texts=("unsatisfied condition: cuda>={1}",),
                 source="https://github.com/NVIDIA/libnvidia-container/blob/main/src/nvc_container.c",
             ),
-            Form(
-                cause="driver-mismatch",
-                texts=("nvml error: driver/library version mismatch",),
-                source="https://github.com/NVIDIA/libnvidia-container/blob/main/src/nvc.c",
-            ),
+            DRIVER_MISMATCH,
             Form(
                 cause="gpu-library",
                 texts=(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dlrun.why.known.containers.nvidia import DRIVER_MISMATCH
 from dlrun.why.known.form import Form, Writer
 
 # ruff: noqa: E501 - a table
@@ -103,11 +104,7 @@ WRITERS = (
                 texts=("Error: statfs {1}: no such file or directory", "invalid mount config for type"),
                 source="https://github.com/containers/podman",
             ),
-            Form(
-                cause="driver-mismatch",
-                texts=("nvml error: driver/library version mismatch",),
-                source="https://github.com/NVIDIA/libnvidia-container/blob/main/src/nvc.c",
-            ),
+            DRIVER_MISMATCH,
             Form(
                 cause="gpu-library",
                 texts=(
