@@ -33,14 +33,16 @@ def _define(cls: type) -> type:
         if "ClassVar" in str(kind):
             continue
         values[name] = given = cls.__dict__.get(name, MISSING)
-        if isinstance(given, Field):
-            layout[name] = (given.default, given.default_factory)
-        else:
-            layout[name] = (given, MISSING)
+        made = (given.default, given.default_factory) if isinstance(given, Field) else (given, MISSING)
+        if made[0].__class__.__hash__ is None:  # as dataclasses know what may change
+            shared = type(made[0])
+            raise ValueError(f"mutable default {shared} for field {name} is not allowed: use default_factory")
+        layout[name] = made
     left_out = {"__dict__", "__weakref__", *values}
     namespace = {name: value for name, value in cls.__dict__.items() if name not in left_out}
     taken = {name for name, _, _ in inherited}
     namespace |= {
+        "__qualname__": cls.__qualname__,
         "__slots__": tuple(name for name in values if name not in taken),
         "__layout__": tuple((name, *made) for name, made in layout.items()),
         "__match_args__": (),
@@ -150,6 +152,11 @@ def _delattr(self: Any, name: str) -> None:  # noqa: ARG001
     raise FrozenInstanceError(f"cannot delete field '{name}'")
 
 
+def _replace(self: Any, /, **changes: Any) -> Any:
+    """For `copy.replace` of Python 3.13."""
+    return dataclasses.replace(self, **changes)
+
+
 # The default pickling of classes with slots assigns attributes, which `_setattr` forbids.
 def _getstate(self: Any) -> tuple[Any, ...]:
     return _values(self)
@@ -162,5 +169,5 @@ def _setstate(self: Any, state: Iterable[Any]) -> None:
 
 _METHODS = {
     f"__{method.__name__[1:]}__": method
-    for method in (_init, _repr, _eq, _hash, _setattr, _delattr, _getstate, _setstate)
+    for method in (_init, _repr, _eq, _hash, _setattr, _delattr, _replace, _getstate, _setstate)
 }

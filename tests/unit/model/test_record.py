@@ -4,11 +4,13 @@ import copy
 import dataclasses
 import inspect
 import pickle
+import subprocess
 from dataclasses import FrozenInstanceError, field
 
 import pytest
 
 from dlrun.model.record import record
+from tests import house, programs
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,14 @@ class PlainThree:
     third: int
 
 
+class Around:
+    """A class with a record in it."""
+
+    @record(frozen=True, slots=True, kw_only=True)
+    class Inner:
+        first: int
+
+
 def test_it_is_what_the_standard_library_makes():
     ours, theirs = Record(name="a", tags={"x": 1}), Plain(name="a", tags={"x": 1})
     assert dataclasses.asdict(ours) == dataclasses.asdict(theirs)
@@ -72,6 +82,20 @@ def test_every_instance_has_its_own_defaults():
     assert Record(name="a").tags is not Record(name="a").tags
 
 
+@pytest.mark.parametrize("default", [[], {}, set(), bytearray()], ids=lambda default: type(default).__name__)
+@pytest.mark.parametrize("given", [lambda default: default, lambda default: field(default=default)])
+def test_a_default_that_instances_would_share_is_refused_in_pythons_own_words(default, given):
+    def define(kind):
+        body = {"__annotations__": {"first": int, "second": object}, "second": given(default)}
+        return kind(frozen=True, slots=True, kw_only=True)(type("Shared", (), body))
+
+    with pytest.raises(ValueError, match="mutable default") as expected:
+        define(dataclasses.dataclass)
+    with pytest.raises(ValueError, match="mutable default") as error:
+        define(record)
+    assert str(error.value) == str(expected.value)
+
+
 def test_it_cannot_be_changed():
     one = Record(name="a")
     with pytest.raises(FrozenInstanceError, match="name"):
@@ -86,6 +110,35 @@ def test_it_cannot_be_changed():
 def test_it_can_be_copied_and_pickled():
     one = Record(name="a", tags={"x": 1})
     assert copy.copy(one) == copy.deepcopy(one) == pickle.loads(pickle.dumps(one)) == one
+
+
+def test_one_inside_a_class_has_its_whole_name():
+    one = Around.Inner(first=1)
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert repr(one) == "Around.Inner(first=1)"
+
+
+def test_copy_replace_of_python_3_13():
+    one = Record(name="a", tags={"x": 1})
+    assert Record.__replace__(one, count=4) == Record(name="a", count=4, tags={"x": 1})
+    with pytest.raises(TypeError, match="'nmae'"):
+        Record.__replace__(one, nmae="b")
+    code = (
+        "import copy; from dlrun.model.record import record\n"
+        "@record(frozen=True, slots=True, kw_only=True)\nclass Pair:\n    a: int\n    b: int = 2\n"
+        "print(copy.replace(Pair(a=1), b=3))"
+    )
+    python = [programs.python(13), "-c", code]
+    done = subprocess.run(
+        python,
+        cwd=house.ROOT,
+        env={},
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.stdout == "Pair(a=1, b=3)\n"
 
 
 @pytest.mark.parametrize(
