@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from dlrun.errors import DlrunError, Invalid, OperationFailed
 from dlrun.grouping import grouped
 from dlrun.jobs.clusters import clients, control, identity
 from dlrun.jobs.queue import status
 from dlrun.jobs.queue.selection import Selection
-from dlrun.model.job import HELD_BY_CENTRE, Action, State
+from dlrun.jobs.records import jobs as records, outcome
+from dlrun.jobs.records.validation import run_state
+from dlrun.model.job import HELD_BY_CENTRE, Action, JobStatus, State
 
 _BEGUN = (State.RUNNING, State.ENDING)
 """States in which a job can no longer be held."""
@@ -19,7 +22,9 @@ _BEGUN = (State.RUNNING, State.ENDING)
 def cancel(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
     """Cancel jobs or points, and yield each with its result; OperationFailed for a refusal or a job of another cluster."""
     identity.require((one.job for one in chosen), "cancel")
-    yield from _request(chosen, "cancel")
+    over = _over_before(chosen)
+    yield from over
+    yield from _request(_others(chosen, over), "cancel")
 
 
 def hold(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
@@ -28,14 +33,9 @@ def hold(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
     Running and ended jobs are only reported: schedulers would accept the request without effect.
     """
     waiting = []
-    known = status.of([one.job for one in _queued(chosen, "hold")], unasked=lambda _: None)
-    for one in chosen:
-        runs = [run for run in known[one.job.directory] if one.tasks is None or run.task in one.tasks]
-        if runs and all(
-            run.state in _BEGUN or (run.state.final and run.state is not State.LOST) for run in runs
-        ):
-            ended = runs[0].state.final
-            yield one, f"has ended ({runs[0].state})" if ended else f"is {runs[0].state}: hold has no effect"
+    for one, runs in _runs(_queued(chosen, "hold")):
+        if runs and all(run.state in _BEGUN or _has_ended(run) for run in runs):
+            yield one, _ended_as(runs) if runs[0].state.final else f"is {runs[0].state}: hold has no effect"
         else:
             waiting.append(one)
     yield from _request(waiting, "hold")
@@ -43,17 +43,31 @@ def hold(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
 
 def release(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
     """Release held jobs, and yield each with its result; raises OperationFailed for a refusal."""
-    for one, result in _request(_queued(chosen, "release"), "release"):
-        yield one, _still_held(one) or result
+    over = _over_before(_queued(chosen, "release"))
+    yield from over
+    released, refusal = [], None
+    try:
+        for done in _request(_others(chosen, over), "release"):
+            released.append(done)  # noqa: PERF402 - those before a refusal count, too
+    except OperationFailed as error:
+        refusal = error
+    held = _still_held([one for one, _ in released])
+    for one, result in released:
+        yield one, _HELD if id(one) in held else result
+    if refusal is not None:
+        raise refusal
 
 
-def _still_held(chosen: Selection) -> str | None:
-    """That a job is held by others than its user, whose release some schedulers accept without effect; else None."""
-    with suppress(DlrunError):
-        runs = status.of([chosen.job], unasked=lambda _: None)[chosen.job.directory]
-        if any(run.state is State.HELD and run.reason == HELD_BY_CENTRE for run in runs):
-            return "is still held, by an administrator or operator: only the centre can release it"
-    return None
+_HELD = "is still held, by an administrator or operator: only the centre can release it"
+
+
+def _still_held(released: Sequence[Selection]) -> set[int]:
+    """The identities of those held by others than their user, whose release some schedulers accept without effect."""
+    return {
+        id(one)
+        for one, runs in _runs(released)
+        if any(run.state is State.HELD and run.reason == HELD_BY_CENTRE for run in runs)
+    }
 
 
 def _queued(chosen: Sequence[Selection], word: str) -> Sequence[Selection]:
@@ -79,21 +93,79 @@ def _request(chosen: Sequence[Selection], action: Action) -> Iterator[tuple[Sele
         try:
             yield from zip(members, happened, strict=True)
         except OperationFailed:
-            over = _over(members)
+            over = _over(members) if action != "cancel" or len(members) == 1 else _over_after(members)
             if not over:
                 raise
             yield from over
-            names = {id(one) for one, _ in over}
-            yield from _request([one for one in members if id(one) not in names], action)
+            yield from _request(_others(members, over), action)
+
+
+def _over_before(chosen: Sequence[Selection]) -> list[tuple[Selection, str]]:
+    """Those that have ended, with the result for each, before a call in which their scheduler may refuse them with the others.
+
+    Others accept them in silence. A single job is asked about only if its own files have its end, which may be that of its
+    run before: a call too many would delay each cancel.
+    """
+    known = [one for one in chosen if one.job.job_id is not None and control.of(one.job.scheduler).WAITS]
+    return _over(known if len(known) > 1 else [one for one in known if _may_have_ended(one)])
+
+
+def _may_have_ended(one: Selection) -> bool:
+    job = records.latest(one.job)
+    return outcome.seen(job) is not None or all(
+        (run_state(run) or {}).get("state") == "ended" for run in one.runs
+    )
 
 
 def _over(chosen: Sequence[Selection]) -> list[tuple[Selection, str]]:
-    """Those that have ended, with the result for each: some schedulers refuse them, others accept that in silence."""
+    return [(one, _ended_as(runs)) for one, runs in _runs(chosen) if runs and all(map(_has_ended, runs))]
+
+
+_SOON_AFTER = (State.ENDING, State.CANCELLED, State.LOST, State.UNKNOWN)
+"""What a job is soon after its cancellation; a scheduler may already have forgotten one that never started."""
+
+
+def _over_after(chosen: Sequence[Selection]) -> list[tuple[Selection, str]]:
+    """The result for each that has ended or was cancelled, after a cancel of several that was refused because of some.
+
+    Empty if none has ended: then the refusal has another reason.
+    """
+    known = [(one, runs) for one, runs in _runs(chosen) if runs]
+    if not any(all(map(_has_ended, runs)) for _, runs in known):
+        return []
     found = []
-    with suppress(DlrunError):
-        known = status.of([one.job for one in chosen], unasked=lambda _: None)
-        for one in chosen:
-            runs = [run for run in known[one.job.directory] if one.tasks is None or run.task in one.tasks]
-            if runs and all(run.state.final and run.state is not State.LOST for run in runs):
-                found.append((one, f"has ended ({runs[0].state})"))
+    for one, runs in known:
+        if all(run.state in _SOON_AFTER for run in runs):
+            with suppress(OSError):  # as where the call succeeds
+                outcome.note_cancelled(one.job, one.tasks)
+            found.append((one, "cancel requested"))
+        elif all(map(_has_ended, runs)):
+            found.append((one, _ended_as(runs)))
     return found
+
+
+def _others(chosen: Sequence[Selection], over: Sequence[tuple[Selection, str]]) -> list[Selection]:
+    done = {id(one) for one, _ in over}
+    return [one for one in chosen if id(one) not in done]
+
+
+def _runs(chosen: Sequence[Selection]) -> list[tuple[Selection, list[JobStatus]]]:
+    """Each with the statuses of its runs, by one question for all; without runs where a scheduler does not answer."""
+    known: Mapping[Path, list[JobStatus]] = {}
+    with suppress(DlrunError):
+        known = status.of([one.job for one in chosen])
+    return [
+        (
+            one,
+            [run for run in known.get(one.job.directory, ()) if one.tasks is None or run.task in one.tasks],
+        )
+        for one in chosen
+    ]
+
+
+def _has_ended(run: JobStatus) -> bool:
+    return run.state.final and run.state is not State.LOST
+
+
+def _ended_as(runs: Sequence[JobStatus]) -> str:
+    return f"has ended ({runs[0].state})"

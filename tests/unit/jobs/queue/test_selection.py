@@ -79,7 +79,10 @@ def test_one_call_for_all_jobs_and_one_for_all_points(base, monkeypatch):
     chosen = [select("12:0,2", base), select("13", base), select("12", base), select("12:3", base)]
     said = [str(one) for one, text in control.cancel(chosen) if text == "cancel requested"]
     assert sorted(said) == ["lr", "lr:0,2", "lr:3", "lr:3"]
-    assert calls == [("scancel", "13", "12"), ("scancel", "12_0", "12_2", "12_3")]
+    asked = [call for call in calls if call[0] == "squeue"]
+    assert [call[-1] for call in asked] == ["--jobs=12,13"]  # which have ended, in one question for all
+    assert calls[-2:] == [("scancel", "13", "12"), ("scancel", "12_0", "12_2", "12_3")]
+    assert [call[0] for call in calls].count("scancel") == 2
     calls.clear()
     assert [text for _, text in control.hold([select("12:1", base)])] == ["has ended (cancelled)"]
     for mark in (*base.glob("*/cancelled.json"), *base.glob("*/outcome.json")):
