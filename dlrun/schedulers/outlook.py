@@ -27,6 +27,7 @@ _CENTRE = "ask the centre when it ends, or submit it to another `resources.parti
 _BACK = (
     f"it starts when they are back: ask the centre when, or change `resources.hosts` or `nodes`, {_RESUBMIT}"
 )
+_BACK_OR_FREE = f"if they are only reserved, it starts by itself; if they are down or drained, {_BACK}"
 _OTHERS = (
     "it starts when jobs of the same account or QOS have ended (`dlrun status --recent` shows yours); if none runs, this one "
     "alone is over the limit: request less"
@@ -76,14 +77,15 @@ _OF_ONE_JOB = re.compile(
 _USED_UP = re.compile(r"(?:Assoc|QOS)Grp\w*Minutes\w*|QOSUsageThreshold")
 _TOGETHER = re.compile(r"(?:Assoc|QOS)\w+|Association\w+")
 _NEVER = re.compile(r"Can Never Run|no suitable queue|no queue can ever|can never be met", re.IGNORECASE)
-_STOPPED = re.compile(
-    r"queue \S+ is stopped|scheduler is stopped|Queue (?:is )?not started|(?:is|are) (?:disabled|suspended)\b",
-    re.IGNORECASE,
-)
+_STOPPED = re.compile(r"queue \S+ is stopped|scheduler is stopped|Queue (?:is )?not started", re.IGNORECASE)
+_CLOSED = re.compile(r"queues? \S+ on .+ (?:is|are) (?:disabled|suspended)\b.*")
+_SILENT = re.compile(r"queues? \S+ on .+ (?:is|are) temporarily not available\b.*")
+"""Parts of a reason of Grid Engine, which has one for each kind of queue instance that it left out."""
 _AWAY = re.compile(
     r"(?:is|are) drained|(?:is|are) not (?:up|there)|are up\b|does not answer|ineligible state|offline|is down"
-    r"|DOWN, DRAINED or reserved|temporarily not available|resource: host\b"
+    r"|resource: host\b"
 )
+_AWAY_OR_RESERVED = re.compile(r"DOWN, DRAINED or reserved")
 _OTHER_NODES = re.compile(r"until clean up of a previous run")
 _QUOTAS = re.compile(r"exceeds the resource quota")
 _LIMIT_REACHED = re.compile(
@@ -109,15 +111,20 @@ def outlook(reason: str | None, *, held: bool = False) -> Outlook:
         return Outlook(words=words, never=True, next=step)
     if _OF_ONE_JOB.fullmatch(name) or _NEVER.search(reason):
         return Outlook(words=words, never=True, next=_LIMITS)
-    if _STOPPED.search(reason):
+    if _QUOTAS.search(reason):
+        return Outlook(words=words, never=False, next=_QUOTA)
+    # Where other queue instances are only full, the job starts there.
+    parts = reason.split("; ")
+    without = all(_CLOSED.fullmatch(part) or _SILENT.fullmatch(part) for part in parts)
+    if _STOPPED.search(reason) or (without and any(map(_CLOSED.fullmatch, parts))):
         return Outlook(words=words, never=False, next=_CENTRE)
-    if _AWAY.search(reason):
+    if _AWAY_OR_RESERVED.search(reason):
+        return Outlook(words=words, never=False, next=_BACK_OR_FREE)
+    if _AWAY.search(reason) or without:
         return Outlook(words=words, never=False, next=_BACK)
     if _OTHER_NODES.search(reason):
         step = "it starts when other nodes than those of its earlier run are free; or `dlrun cancel JOB`, and submit it again"
         return Outlook(words=words, never=False, next=step)
-    if _QUOTAS.search(reason):
-        return Outlook(words=words, never=False, next=_QUOTA)
     if _LIMIT_REACHED.search(reason):
         return Outlook(words=words, never=False, next=_YOURS)
     if reason == HELD_BY_CENTRE:

@@ -45,7 +45,21 @@ from dlrun.schedulers.reasons import in_words
         (
             "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
             False,
-            "ask the centre when",
+            "if they are only reserved, it starts by itself",
+        ),
+        ("queue all.q on n[1-2] is full; queue all.q on n3 is disabled", False, "by itself"),
+        (
+            "queues all.q on n1, work on n2 are disabled; queue all.q on n3 is suspended",
+            False,
+            "ask the centre",
+        ),
+        ("queue work on n2 is disabled; it exceeds the resource quota `lim/1` of `alice`", False, "qquota"),
+        ("it exceeds the resource quota `lim/1`; queue work on n[1-3] is disabled", False, "qquota"),
+        ("queue all.q on n1 is temporarily not available; queue all.q on n2 is full", False, "by itself"),
+        (
+            "queue work on n1 is disabled; queue work on n2 is temporarily not available",
+            False,
+            "ask the centre",
         ),
         ("Not Running: Insufficient amount of resource: host ", False, "ask the centre when"),
         (
