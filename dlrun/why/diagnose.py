@@ -253,8 +253,8 @@ def _cause(job: Job, one: JobStatus, run: Path, findings: Failures, record: Mapp
         cause, means, step = BY_STATE[one.state]
         if one.state is State.NODE_FAILED and one.reason:  # also where only a shell was killed
             means = lost_node.meaning(job, one)
-        unsure = one.reason == UNNAMED or (one.reason == BY_SIGNAL and recorded in (None, ASKED[0]))
-        means = BY_WHOM[one.reason] if one.reason and unsure else means
+        if one.reason == UNNAMED or (one.reason == BY_SIGNAL and recorded in (None, ASKED[0])):
+            means = BY_WHOM[one.reason]
         return _Answer(cause, means, step, found if found and found.pattern.cause == cause else None)
     if first and first.reason == "out of memory":
         return _Answer(*BY_STATE[State.OUT_OF_MEMORY])
