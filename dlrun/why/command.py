@@ -100,6 +100,7 @@ def _show_job(job: str, as_json: bool) -> None:
 
 def _show_unrecorded(gone: Unrecorded, as_json: bool) -> None:
     """What the scheduler alone has of a job whose directory, with its logs and records, is not here."""
+    from dlrun.model.cpuset import format_list
     from dlrun.why.diagnose import Cause
     from dlrun.why.open_jobs import unrecorded
 
@@ -113,8 +114,15 @@ def _show_unrecorded(gone: Unrecorded, as_json: bool) -> None:
     if as_json:
         emit("why", answers)
         return
-    first = answers[0]
-    echo(f"{gone.job_id} ({gone.scheduler}): {first.state}\nwhy:   {first.means}\nnext:  {first.next}")
+    # As of other sweeps, one that did not end well comes first.
+    bad = next((one for one in answers if one.cause not in ("none", "open")), answers[0])
+    alike = [one for one in answers if (one.state, one.means, one.next) == (bad.state, bad.means, bad.next)]
+    points = [one.run for one in alike if one.run is not None]
+    named = f"{gone.job_id}[{format_list(points)}]" if points else gone.job_id
+    echo(f"{named} ({gone.scheduler}): {bad.state}\nwhy:   {bad.means}\nnext:  {bad.next}")
+    if others := len(answers) - len(alike):
+        more = "point differs" if others == 1 else "points differ"
+        notice(f"{others} more {more}: `dlrun status {gone.job_id}` lists all")
 
 
 def lines(job: Job, answer: Cause) -> Iterator[str]:

@@ -41,6 +41,7 @@ from dlrun.why.patterns import (
     LAUNCHER_MISSING,
     REPORTED,
     SIGNALS,
+    WELL,
     is_general,
 )
 
@@ -240,7 +241,7 @@ def _cause(job: Job, one: JobStatus, run: Path, findings: Failures, record: Mapp
     if not one.state.final and one.state is not State.UNKNOWN:
         return _Answer(*open_jobs.explained(job, one, run))
     if one.state is State.COMPLETED:
-        return _Answer("none", "it ended without an error", "nothing needs to be done")
+        return _Answer(*WELL)
     first, found = findings.first, findings.evidence
     recorded = record.get("reason") if record.get("state") == "ended" else None
     for reason in (first.reason if first else None, recorded):

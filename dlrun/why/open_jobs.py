@@ -13,6 +13,7 @@ from dlrun.jobs.queue.watch import clock
 from dlrun.jobs.records.jobs import Job
 from dlrun.model.job import JobStatus, State, is_silent
 from dlrun.schedulers.outlook import outlook
+from dlrun.why.patterns import BY_STATE, WELL
 
 WITHIN = 20.0
 """Seconds for the query of a scheduler that lists no reasons."""
@@ -54,8 +55,14 @@ def unrecorded(one: JobStatus) -> tuple[str, str, str]:
         reason = f": {one.reason}" if one.reason else ""
         step = "`dlrun cancel JOB` ends it: without its directory it can write neither logs nor results"
         return "open", f"it is {one.state}{reason}; {gone}", step
+    if one.state is State.COMPLETED:
+        cause, means, step = WELL
+        return cause, f"{means}; {gone}", step
     reason = f" ({one.reason})" if one.reason else ""
-    return "unknown", f"it ended as {one.state}{reason}; {gone}", "submit its spec again: `dlrun submit SPEC`"
+    cause, means = "unknown", f"it ended as {one.state}"
+    if one.state is State.LOST:
+        cause, means, _ = BY_STATE[one.state]
+    return cause, f"{means}{reason}; {gone}", "submit its spec again: `dlrun submit SPEC`"
 
 
 def _asked(job: Job, one: JobStatus) -> str | None:

@@ -62,6 +62,9 @@ BY_STATE = {
 }  # fmt: skip
 """State that is a cause by itself -> (cause, meaning, next step)."""
 
+WELL = ("none", "it ended without an error", "nothing needs to be done")
+"""Cause, meaning and next step of a completed job."""
+
 BY_WHOM = {
     BY_SIGNAL: "it was cancelled (by its user's own command, or by an administrator), or its job script was killed: the scheduler records all of these in the same way",
     UNNAMED: "it was deleted, not with `dlrun cancel`: by whom (its user's own command, an administrator) is not recorded",

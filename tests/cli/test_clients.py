@@ -185,6 +185,20 @@ def test_a_job_whose_directory_is_gone_is_known_by_its_id(dlrun, clients):
     assert (one["job_id"], one["directory"], one["runs"][0]["state"]) == ("4711", None, "running")
 
 
+def test_why_of_an_array_whose_directory_is_gone_has_what_failed_first(dlrun, clients):
+    states = ("COMPLETED", "COMPLETED", "FAILED", "FAILED", "RUNNING")
+    rows = (f"4711_{task}|{state}|None|0|0|N/A|N/A|n1|\n" for task, state in enumerate(states))
+    clients.answer("squeue", "".join(rows))
+    shown = dlrun("why", "4711", env=clients.env)
+    assert shown.stdout.startswith("4711[2-3] (slurm): failed\nwhy:   it ended as failed; its job directory")
+    assert "3 more points differ: `dlrun status 4711` lists all" in shown.stderr
+    assert len(json.loads(dlrun("why", "4711", "--json", env=clients.env).stdout)["why"]) == 5
+    clients.answer("squeue", "".join(f"4711_{task}|COMPLETED|None|0|0|N/A|N/A|n1|\n" for task in range(3)))
+    shown = dlrun("why", "4711", env=clients.env)
+    assert shown.stdout.startswith("4711[0-2] (slurm): completed\nwhy:   it ended without an error; ")
+    assert "more points" not in shown.stderr
+
+
 def test_a_check_shows_what_the_client_prints_besides_the_start(dlrun, clients):
     printed = "sbatch: the partition is down\nsbatch: Job 5 to start at 2026-11-21T03:04:15 using 8 processors on nodes n1\n"
     clients.answer("sbatch", stderr=printed)

@@ -251,11 +251,18 @@ def test_a_job_whose_node_is_silent(tmp_path):
         (State.HELD, None, "never-starts", "it is held"),
         (State.RUNNING, None, "open", "it is running; its job directory"),
         (State.CANCELLED, "deleted by root", "unknown", "it ended as cancelled (deleted by root)"),
+        (State.COMPLETED, None, "none", "it ended without an error; its job directory"),
+        (State.LOST, "no record", "lost", "how it ended is unknown (no record); its job directory"),
     ],
 )
 def test_a_job_of_which_only_the_scheduler_knows(state, reason, cause, means):
     found = open_jobs.unrecorded(JobStatus(job_id="8", state=state, reason=reason))
     assert (found[0], means in found[1]) == (cause, True), found
+
+
+def test_a_good_end_needs_no_next_step_where_the_directory_is_gone():
+    found = open_jobs.unrecorded(JobStatus(job_id="8", state=State.COMPLETED))
+    assert found[2] == "nothing needs to be done"
 
 
 SENT = {
