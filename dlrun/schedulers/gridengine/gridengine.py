@@ -138,16 +138,14 @@ def parse_taken(stdout: str) -> Taken | None:
 
 def queue_rules() -> Sequence[str]:
     """qstat of all queue instances, with their states."""
-    return ("qstat", "-f")
+    return waiting.INSTANCES
 
 
 def parse_queue_rules(stdout: str) -> list[QueueRules]:
     """Each queue, and whether all of its instances are disabled, suspended, in an error or silent (d, s, E, u: qstat(1))."""
     states: dict[str, list[str]] = {}
-    for line in stdout.splitlines():
-        words = line.split()
-        if line[:1].strip() and "@" in words[0] and len(words) >= 5:
-            states.setdefault(words[0].partition("@")[0], []).append(words[5] if len(words) > 5 else "")
+    for row in filter(None, map(waiting.instance, stdout.splitlines())):
+        states.setdefault(row.queue, []).append(row.state)
     return [
         QueueRules(name=name, down=all(set(state) & set("dsEu") for state in instances))
         for name, instances in states.items()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from dlrun.model.hostlist import fold
 from dlrun.model.job import HELD_BY_CENTRE, JobStatus, State, silent
@@ -16,12 +17,18 @@ from dlrun.model.text import digits
 
 LOOK = r"""
 waiting=$1 held=$2 running=$3
+export SGE_LONG_QNAMES=-1
 [ -z "$waiting" ] || qstat -j "$waiting" 2>/dev/null | sed 's/^/remark /'
 [ -z "$held" ] || for kind in ho hs; do qstat -s "$kind" 2>/dev/null | awk '{print "held", $1}'; done
 [ -z "$running" ] || qstat -f -qs u 2>/dev/null | sed 's/^/silent /'
 true
 """
-"""A bash program with the ids of jobs that wait, that are held and that run as arguments, each list joined by commas."""
+"""A bash program with the ids of jobs that wait, that are held and that run as arguments, each list joined by commas.
+
+Without SGE_LONG_QNAMES qstat cuts the names of queue instances after 30 characters (qstat(1)).
+"""
+INSTANCES = ("env", "SGE_LONG_QNAMES=-1", "qstat", "-f")
+"""Arguments that list all queue instances with their states."""
 _ON_NODES = (State.RUNNING, State.ENDING)
 _MOST = 50
 """Jobs of which the remarks are asked: each costs the master some work."""
@@ -115,18 +122,35 @@ def _instances(names: Sequence[str]) -> str:
     return f"queue {shown[0]} is" if len(shown) == 1 else f"queues {', '.join(shown)} are"
 
 
+class Instance(NamedTuple):
+    """A queue on a host; state: letters as in qstat(1), such as `d` for disabled and `u` for a host that does not answer."""
+
+    queue: str
+    host: str
+    state: str
+
+
+def instance(line: str) -> Instance | None:
+    """The queue instance in a row of `qstat -f`: name, type, slots, load, architecture and perhaps its state; None for others."""
+    words = line.split()
+    if not line[:1].strip() or len(words) < 5 or "@" not in words[0]:
+        return None
+    queue, _, host = words[0].partition("@")
+    return Instance(queue=queue, host=host, state="".join(words[5:6]))
+
+
 def _silent(lines: Sequence[str]) -> dict[str, list[str]]:
     """Job -> its hosts that do not answer, from `qstat -f -qs u`: jobs stand below each queue instance."""
     found: dict[str, list[str]] = {}
     host = ""
     for line in lines:
-        if line[:1] in ("-", "#") or line.startswith("queuename"):
-            host = host if line[:1] == "-" else ""
-        elif line[:1].strip():
-            name, *_, state = line.split()
-            host = name.partition("@")[2] if "u" in state else ""
-        elif host and line.strip():
-            hosts = found.setdefault(line.split()[0], [])
+        words = line.split()
+        if (row := instance(line)) is not None:
+            host = row.host if "u" in row.state else ""
+        elif host and words and digits(words[0]):
+            hosts = found.setdefault(words[0], [])
             if host not in hosts:
                 hosts.append(host)
+        elif line[:1].strip():  # a rule, the heading of the jobs that wait, a row that is cut
+            host = ""
     return found

@@ -258,6 +258,37 @@ def test_what_the_list_of_jobs_does_not_have():
     assert found["20"] == "n3 does not answer: the node, its network or its sge_execd is down"
 
 
+@pytest.mark.parametrize(
+    ("row", "lost"),
+    [
+        ("work@n3", False),
+        ("work", False),
+        ("work@n3                        BIP   0/1/64         4.91     linux-u", False),
+        ("work@n3                        BIP   0/1/64         4.91     linux-u      d", False),
+        ("work@n3                        BIP   0/1/64         -NA-     -NA-          auE", True),
+    ],
+)
+def test_rows_of_queue_instances(row, lost):
+    """Also one that is cut, and one without a state: what stands below it is not of the row before."""
+    before = "short@n9                       BIP   0/0/64         -NA-     lx-amd64      u\n"
+    job = "     20 0.50000 test       alice        r     12/01/2026 12:02:08     1\n"
+    shown = "".join(f"silent {line}\n" for line in f"{before}{row}\n{job}".splitlines())
+    (found,) = gridengine.parse_remarks([RUNS], shown)
+    assert (found.reason or "").partition(":")[0] == ("n3 does not answer" if lost else "")
+    down = [one.name for one in gridengine.parse_queue_rules(f"{row}\n{job}") if one.down]
+    assert down == (["work"] if row.split()[-1] in ("d", "auE") else [])
+
+
+def test_a_job_id_that_fills_its_column():
+    running = JobStatus(job_id="1234567890", state=State.RUNNING)
+    shown = """\
+silent work@n3                        BIP   0/1/64         -NA-     lx-amd64      u
+silent 1234567890 0.50000 test       alice        r     12/01/2026 12:02:08     1
+"""
+    (found,) = gridengine.parse_remarks([running], shown)
+    assert found.reason is not None
+
+
 def test_nothing_is_asked_where_all_is_known():
     done = JobStatus(job_id="1", state=State.COMPLETED)
     waits = JobStatus(job_id="2", state=State.PENDING, reason="waits for 1")

@@ -9,13 +9,14 @@ from dataclasses import replace
 
 import pytest
 
+from dlrun import backends
 from dlrun.errors import OperationFailed
-from dlrun.jobs.clusters import query
+from dlrun.jobs.clusters import clients as cluster_clients, query
 from dlrun.jobs.queue import control, status
 from dlrun.jobs.queue.selection import Selection
 from dlrun.jobs.records import outcome
 from dlrun.jobs.records.jobs import Job
-from dlrun.model.job import State
+from dlrun.model.job import JobStatus, State
 from dlrun.system.process import Completed, NotInstalled
 from tests.fakebin import CAPTURED, FakeClients
 
@@ -453,3 +454,15 @@ def test_a_job_that_lost_a_node_began_when_it_began(clients, job):
     clients.answer("sacct", rows)
     found = one(job("7"))
     assert (found.state, found.started) == (State.COMPLETED, "2026-11-21T08:00:00")
+
+
+def test_grid_engine_does_not_cut_the_names_of_queue_instances(clients):
+    """qstat cuts them after 30 characters (qstat(1), SGE_LONG_QNAMES)."""
+    clients.answer("qstat", "")
+    back_end = backends.scheduler("gridengine")
+    runs = JobStatus(job_id="8", state=State.RUNNING)
+    for argv in (back_end.remarks([runs]), back_end.queue_rules()):
+        cluster_clients.here(argv)
+    calls = clients.calls("qstat")
+    assert [call["argv"][1] for call in calls] == ["-f", "-f"]
+    assert [call["environment"].get("SGE_LONG_QNAMES") for call in calls] == ["-1", "-1"]
