@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 from dlrun.model.job import BY_SIGNAL, UNNAMED, JobStatus, ReportedState, State
 from dlrun.model.text import Shell, digits
-from dlrun.schedulers.dates import from_ctime
+from dlrun.schedulers.dates import from_ctime, seconds
 from dlrun.schedulers.gridengine import accounting, waiting
 from dlrun.schedulers.gridengine.directives import PREFIX, array, directives
 from dlrun.schedulers.gridengine.options import OPTIONS
@@ -341,11 +341,12 @@ def _end(failed: int | None, status: int | None, block: Mapping[str, str]) -> Re
 
 
 def _lasted(block: Mapping[str, str]) -> int:
-    """Seconds from the start to the end of a run by the clock, without whole days; 0 if one is not recorded."""
-    times = [from_ctime(block.get(name, "")) for name in ("start_time", "end_time")]
-    clocks = [map(int, one.partition("T")[2].split(":")) for one in times if one]
-    seconds = [3600 * hour + 60 * minute + second for hour, minute, second in clocks]
-    return (seconds[1] - seconds[0]) % 86400 if len(seconds) == 2 else 0
+    """Seconds from the start to the end of a run by the clock, without whole days; 0 if they are unknown."""
+    start, end = (from_ctime(block.get(name, "")) for name in ("start_time", "end_time"))
+    if start is None or end is None or end < start:  # clocks of two hosts, or one that was set back
+        return 0
+    first, last = (seconds(one.partition("T")[2]) or 0 for one in (start, end))
+    return (last - first) % 86400
 
 
 def _number(text: str) -> int | None:

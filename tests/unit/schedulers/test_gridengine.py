@@ -335,6 +335,16 @@ def test_a_forced_deletion_is_no_good_end():
     assert ended(**{**times, "end_time": "Tue Dec  1 11:58:29 2026"}).state is State.COMPLETED
 
 
+def test_an_end_before_its_start_is_no_run_time():
+    """The clocks of two hosts differ by a second; a run over midnight is as long as it is."""
+    times = {"start_time": "Tue Dec  1 11:58:28 2026", "end_time": "Tue Dec  1 11:58:27 2026"}
+    assert ended(**times).state is State.COMPLETED
+    late = {"start_time": "Tue Dec  1 23:59:58 2026", "end_time": "Wed Dec  2 00:00:04 2026"}
+    assert (ended(**late).state, ended(**late).reason) == (State.CANCELLED, UNNAMED)
+    over = {"start_time": "Wed Dec  2 00:00:00 2026", "end_time": "Tue Dec  1 23:59:59 2026"}
+    assert ended(**over).state is State.COMPLETED
+
+
 def test_a_job_whose_node_was_restarted():
     found = ended(failed="19 : before writing exit_status")
     assert found.state is State.NODE_FAILED
