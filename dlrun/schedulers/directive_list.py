@@ -82,7 +82,7 @@ class DirectiveList:
         `written` is how the value is written in the directive.
         """
         value = getattr(self.request, field)
-        if value not in (None, "", ()) and value is not False:
+        if value:  # no field of these may be 0: a walltime is at least 1 s
             self.add(form.format(written(value)), because.format(value), field)
 
     def add_account(self, option: str, because: str, quote: Callable[[str], str]) -> None:
