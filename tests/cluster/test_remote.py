@@ -911,6 +911,7 @@ def test_pbs_runs_what_was_sent_although_it_is_edited_here(pbs):
 
 def test_a_job_does_not_meet_a_fault_that_is_for_its_login_host(laptop):
     """Its nodes have the same home directory and PATH; else whichever came first would meet the fault."""
+    laptop.there("rm -f go")
     job = laptop.submit(laptop.spec("until [[ -e $HOME/go ]]; do sleep 0.1; done"))
     await_true(lambda: laptop.job(job)["runs"][0]["state"] == "running", 60, "the job to run")
     laptop.break_at("before-rename")
