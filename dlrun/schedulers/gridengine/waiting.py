@@ -17,10 +17,9 @@ from dlrun.model.text import digits
 
 LOOK = r"""
 waiting=$1 held=$2 running=$3
-export SGE_LONG_QNAMES=-1
 [ -z "$waiting" ] || qstat -j "$waiting" 2>/dev/null | sed 's/^/remark /'
 [ -z "$held" ] || for kind in ho hs; do qstat -s "$kind" 2>/dev/null | awk '{print "held", $1}'; done
-[ -z "$running" ] || qstat -f -qs u 2>/dev/null | sed 's/^/silent /'
+[ -z "$running" ] || SGE_LONG_QNAMES=-1 qstat -f -qs u 2>/dev/null | sed 's/^/silent /'
 true
 """
 """A bash program with the ids of jobs that wait, that are held and that run as arguments, each list joined by commas.
