@@ -137,13 +137,13 @@ class SlowNodes:
                 state.suspect = True
                 state.signal.notify()
 
-    def _note(self, rates: Dict[int, float], most: float, weight: int) -> None:
+    def _note(self, slow: Dict[int, float], most: float, weight: int) -> None:
         """Note nodes that a measurement found slow; how often in a row counts for each of them."""
         state, first = self._state, len(self._found) == 1
         before = {node: one for node, one in state.slow.items() if one.by == state.index}
-        for node in before.keys() - rates.keys():
+        for node in before.keys() - slow.keys():
             del state.slow[node]
-        for node, rate in rates.items():
+        for node, rate in slow.items():
             old = before.get(node)
             times = old.times if old is not None and old.moves == self._moves and not first else 0
             state.slow[node] = Slow(rate, most, self._moves, times + weight, state.index)
@@ -231,10 +231,12 @@ class SlowNodes:
             others += [before for before in state.upstream_path[-1:] if before not in state.demoted]
         most, passed = 0.0, {}  # type: float, Dict[int, float]
         for other in others:
-            test, left = await self._flow(other)
+            test, left = await rates.flow(state, other)
             if test > GAIN * rate:
                 # A lost packet can stall test data: the nodes before this one are measured for a second time.
-                both = {node: max(slow, (await self._flow(node)).test) for node, slow in passed.items()}
+                both = {
+                    node: max(slow, (await rates.flow(state, node)).test) for node, slow in passed.items()
+                }
                 return _Past(test, {node: slow for node, slow in both.items() if MUCH * slow < test})
             most = max(most, min(left, rate + test))
             # 0: its program did not answer, and may only have waited for a core.
@@ -245,6 +247,3 @@ class SlowNodes:
     def _all_here(self) -> bool:
         prepared = self._state.prepared
         return prepared is not None and not prepared.task.board.plane(HERE).count(0)
-
-    async def _flow(self, other: int) -> rates.Flow:
-        return await rates.flow(self._state, other)

@@ -34,6 +34,12 @@ class _Large(NamedTuple):
     hashes: Dict[str, bytes]
 
 
+def require_same(name: str, one: Object, file: WebFile) -> None:
+    """Raise SourceFault if an object is not any more what was listed."""
+    if file.size != one.size or (one.etag and file.etag.strip('"') != one.etag):
+        raise changed(name)
+
+
 class LargeObjects:
     """Large objects of one source; `keys`: of those that can be fetched here, and not by the client. Close it."""
 
@@ -74,8 +80,7 @@ class LargeObjects:
         except SourceFault as fault:
             self._log("{}; the client fetches it as a whole".format(fault.message))
             return None
-        if file.size != one.size or (one.etag and file.etag.strip('"') != one.etag):
-            raise changed(self._name(one))
+        require_same(self._name(one), one, file)
         if not validator(file):
             return None
         kept = Kept(self._parts, [self._url, one.key, one.time, *map(str, file)])
@@ -85,8 +90,7 @@ class LargeObjects:
         if time.monotonic() - large.signed[0] > _SIGNED:
             large.signed[:] = time.monotonic(), self._sign(large.one)
         file, web = large.file, WebSource(self._name(large.one), Access(), self._log, large.signed[1])
-        part = Part(first, validator(file), file.size, file.etag, file.modified)
-        for offset, data in web.pieces(part, end):
+        for offset, data in web.pieces(Part.of(file, first), end):
             large.kept.write(offset, data)
 
     def _prove(self, large: _Large) -> None:

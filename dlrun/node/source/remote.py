@@ -24,7 +24,7 @@ from ..common.errors import NoParts, NoSpace, SourceFault
 from ..common.system import die_with_parent
 from . import fetching, keys, objects, stream as streams
 from .answers import UNKNOWN, Pieces, WebFile, differs, validator
-from .large import LargeObjects
+from .large import LargeObjects, require_same
 from .objects import Object
 from .selection import Access, scheme
 from .web import CONNECT_SECONDS, FIRST_ATTEMPTS, READ_SIZE, Log, Part, WebSource, file_name, shown
@@ -224,9 +224,7 @@ def ranges(url: str, access: Access, log: Log, listed: SourceListing) -> streams
             file = web.look()
         except SourceFault as fault:
             raise NoParts(fault.message, fault.help) from None
-        tag = file.etag.strip('"')
-        if (one.size, one.etag or tag) != (file.size, tag):
-            raise changed(url)
+        require_same(url, one, file)
     if not validator(file):
         raise NoParts(
             "`{}` cannot be read in parts: {}".format(web.url, "its server gives it neither ETag nor time")
@@ -234,8 +232,7 @@ def ranges(url: str, access: Access, log: Log, listed: SourceListing) -> streams
     seen = file
 
     def fetch(first: int, end: int) -> bytes:
-        part = Part(first, validator(seen), seen.size, seen.etag, seen.modified)
-        return b"".join(data for _, data in web.pieces(part, end))
+        return b"".join(data for _, data in web.pieces(Part.of(seen, first), end))
 
     return fetch
 

@@ -13,9 +13,7 @@ from ..common.errors import Damaged, NodeError, SourceFault, WrongHash
 from .answers import Pieces
 
 _PIECE = 1 << 20  # bytes read at once, only to hash them
-END = (
-    1 << 18
-)  # bytes of the end of a zip file that are fetched first: room for the directory of some 3,000 files
+END = 1 << 18  # bytes of the end of a zip file that are fetched first: the directory of some 3,000 files
 KEPT = 512  # bytes of the beginning that can be read a second time: an archive's kind is known by them
 Fetch = Callable[[int, int], bytes]
 """Gives the bytes of a file from an offset up to another one; raises NoParts if the server sends none, SourceFault else."""

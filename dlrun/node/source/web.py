@@ -279,6 +279,11 @@ class Part(NamedTuple):
     why: str = ""
     hashes: Tuple[Tuple[str, bytes], ...] = ()
 
+    @classmethod
+    def of(cls, file: WebFile, size: int) -> "Part":
+        """The first `size` bytes of a file that has a validator."""
+        return cls(size, validator(file), file.size, file.etag, file.modified)
+
 
 def _read(answer: Any) -> Tuple[bytes, str]:
     """The next data of an answer, none at its end; and why it broke off, or an empty text."""

@@ -168,9 +168,8 @@ class ArchiveSource(FetchedSource):
 
     def _with_directory(self, stream: "Stream") -> "Optional[ZipStream]":
         """A zip file at a URL, if the directory at its end can be fetched before the rest."""
-        if (
-            self._access is None or self._listed is None or not stream.size
-        ):  # its server may not know the size
+        # The server may not know the size.
+        if self._access is None or self._listed is None or not stream.size:
             return None
         from ..source import remote
         from ..source.stream import ZipStream
