@@ -28,7 +28,7 @@ def fetch_file(web: WebSource, listed: WebFile, parts: str, path: str) -> WebFil
             begun = 0
         # Also of a complete file one byte is asked for: with it come the server's hashes.
         position = begun = max(0, min(begun, listed.size - 1))
-        part = Part(begun, state, listed.size, listed.etag, listed.modified) if begun else None
+        part = Part.of(listed, begun) if begun else None
         try:
             for offset, data in web.pieces(part):
                 # A mirror may have another version than the one that was listed: nothing of it is kept.
