@@ -48,7 +48,7 @@ _SLURM: Mapping[str, tuple[bool, str]] = {
     "JobHeldAdmin": (True, _RELEASE_BY_CENTRE),
     "PartitionNodeLimit": (True, _NODES),
     "PartitionTimeLimit": (True, f"lower `resources.walltime`, {_RESUBMIT}"),
-    "PartitionConfig": (True, _NODES),
+    "PartitionConfig": (True, f"change `nodes`, `walltime` or `partition` (`dlrun site show` has the limits), {_RESUBMIT}"),
     "BadConstraints": (True, f"change `resources.constraint`, `gpus_per_node` or `memory_per_node`, {_RESUBMIT}"),
     "MaxMemPerLimit": (True, f"lower `resources.memory_per_node`, {_RESUBMIT}"),
     "AccountNotAllowed": (True, f"change `resources.account` or `partition`, {_RESUBMIT}"),

@@ -1,4 +1,4 @@
-"""What a partition or queue allows, as its scheduler reports it: the longest walltime, what happens to preempted jobs, and
+"""What a partition or queue allows, as its scheduler reports it: walltime and nodes, what happens to preempted jobs, and
 whether it starts jobs at all."""
 
 from __future__ import annotations
@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from dlrun.model.record import record
+from dlrun.model.units import Duration
 
 Preempted: TypeAlias = Literal["cancelled", "requeued", "suspended"]
 
@@ -14,11 +15,13 @@ Preempted: TypeAlias = Literal["cancelled", "requeued", "suspended"]
 class QueueRules:
     """The rules of one partition or queue; None: it has none, or does not report it.
 
-    most: the longest walltime in seconds; down: it takes jobs, and starts none.
+    most: the longest walltime in seconds; fewest, largest: nodes of one job; down: it takes jobs, and starts none.
     """
 
     name: str
     most: int | None = None
+    fewest: int | None = None
+    largest: int | None = None
     preempted: Preempted | None = None
     default: bool = False
     down: bool = False
@@ -30,3 +33,19 @@ def chosen(rules: list[QueueRules], name: str | None) -> QueueRules | None:
         return next((one for one in rules if one.default), rules[0] if len(rules) == 1 else None)
     names = name.partition("@")[0].split(",")
     return next((one for wanted in names for one in rules if one.name == wanted), None)
+
+
+def limit_exceeded(rules: QueueRules, nodes: int, walltime: int) -> str | None:
+    """The first limit that a job is outside of, in words; None if it is within all that are known.
+
+    walltime: in seconds; 0: none.
+    """
+    if rules.largest is not None and nodes > rules.largest:
+        return f"{nodes} nodes are requested, `{rules.name}` allows {rules.largest}"
+    if rules.fewest is not None and nodes < rules.fewest:
+        return f"{nodes} nodes are requested, `{rules.name}` requires {rules.fewest}"
+    if rules.most is not None and walltime > rules.most:
+        return (
+            f"a walltime of {Duration(walltime)} is requested, `{rules.name}` allows {Duration(rules.most)}"
+        )
+    return None

@@ -22,7 +22,7 @@ _SLURM: Mapping[str, str] = {
     "PartitionInactive": "the partition starts no jobs now",
     "PartitionNodeLimit": "more nodes (or fewer) than the partition allows: change `resources.nodes`",
     "PartitionTimeLimit": "the walltime is over the partition's limit: lower `resources.walltime`",
-    "PartitionConfig": "the partition does not allow this request",
+    "PartitionConfig": "the partition does not allow this request (its nodes or its walltime)",
     "NodeDown": "a node that the job needs is down",
     "ReqNodeNotAvail": "a node that the job needs is down, drained or reserved (often for maintenance)",
     "Reservation": "waits for its reservation to begin",

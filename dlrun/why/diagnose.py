@@ -164,11 +164,11 @@ def answer(
         # PBS reports such a run as failed with the exit code of SIGTERM.
         one = replace(one, state=State.TIMED_OUT)
     ended_badly = one.state.final and one.state is not State.COMPLETED
-    found = Failures()
-    if _searched(one):
-        found = why_evidence.search(run, _own(plan), record.get("started") if restarts else None)
+    begun = record.get("started") if restarts else None
+    found = why_evidence.search(run, _own(plan), begun) if _searched(one) else Failures()
     cause, means, step, evidence = _cause(job, one, run, found, record)
     rules = queues.rules(job, plan) if cause in queues.DEPENDENT else None
+    means += queues.limit(cause, job, plan, rules)
     step = lost_node.way_out(job, one, cause, advice.fitted(cause, step, plan, restarts, rules), plan)
     means, step = why_evidence.with_cache_message(run, cause, means, step)
     if one.state in _CANCELLED and not record and (unmet := shared.unmet) is not None:
@@ -180,7 +180,7 @@ def answer(
     if ended_badly:
         means += (_slow_network(plan, run) if cause != "fabric" else "") + endings.without_results(run, plan)
     means += _slow_nodes(run)
-    means += f" ({shared.changes})" if shared.changes is not None else ""
+    means += f" ({shared.changes})" if shared.changes else ""
     whole = shlex.quote(job.directory.name)
     name = whole if one.task is None else f"{whole}:{one.task}"
     of_role = "" if role is None else f" --role {role}"

@@ -1,4 +1,4 @@
-"""The rules of the partition that a job ran in, asked of its scheduler for advice that depends on them."""
+"""The rules of the partition that a job is for, asked of its scheduler for answers that depend on them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from dlrun import backends
 from dlrun.jobs.clusters import clients
-from dlrun.jobs.records.jobs import Job
-from dlrun.schedulers.queue_rules import QueueRules, chosen
+from dlrun.jobs.records.jobs import Job, changed
+from dlrun.schedulers.queue_rules import QueueRules, chosen, limit_exceeded
 from dlrun.system.process import answer
 
-DEPENDENT = frozenset({"preempted", "walltime"})
-"""Causes whose advice depends on the partition's rules."""
+DEPENDENT = frozenset({"preempted", "walltime", "never-starts"})
+"""Causes whose meaning or advice depends on the partition's rules."""
 _WITHIN = 10.0
 """Seconds for the query: an answer waits for it."""
 
@@ -26,3 +26,22 @@ def rules(job: Job, plan: Mapping[str, Any]) -> QueueRules | None:
     request = plan.get("request")
     named = request.get("partition") if isinstance(request, dict) else None
     return chosen(known, named if isinstance(named, str) else None)
+
+
+def limit(cause: str, job: Job, plan: Mapping[str, Any], queue: QueueRules | None) -> str:
+    """`; 8 nodes are requested, …`: the limit of the partition that a job which never starts exceeds; empty for others.
+
+    Of several limits a scheduler names one, and not always the same: Slurm has `PartitionNodeLimit` or `PartitionConfig` for
+    too many nodes, by which part of it looked at the job last. A job that the site changed, and one with nodes of several
+    partitions, have numbers that the request does not have.
+    """
+    request = plan.get("request")
+    if cause != "never-starts" or queue is None or not isinstance(request, dict):
+        return ""
+    if plan.get("role_jobs") or changed(job):
+        return ""
+    nodes, spare, walltime = (request.get(name) or 0 for name in ("nodes", "spare_nodes", "walltime"))
+    if not all(isinstance(number, int) for number in (nodes, spare, walltime)):
+        return ""
+    exceeded = limit_exceeded(queue, nodes + spare, walltime)
+    return f"; {exceeded}" if exceeded else ""

@@ -61,6 +61,8 @@ def partitions(stdout: str) -> list[QueueRules]:
         QueueRules(
             name=name,
             most=seconds(_value(line, "MaxTime") or ""),
+            fewest=_number(line, "MinNodes"),
+            largest=min(filter(None, (_number(line, "MaxNodes"), _number(line, "TotalNodes"))), default=None),
             preempted=_PREEMPTED.get((_value(line, "PreemptMode") or "").partition(",")[0]),
             default=_value(line, "Default") == "YES",
             down=_value(line, "State") == "DOWN",
@@ -72,6 +74,12 @@ def partitions(stdout: str) -> list[QueueRules]:
 
 def _known(value: str | None) -> str | None:
     return None if value in {None, "(null)", "N/A"} else value
+
+
+def _number(line: str, name: str) -> int | None:
+    """None for UNLIMITED, and where the line does not have it."""
+    value = _value(line, name) or ""
+    return int(value) if digits(value) else None
 
 
 def _value(stdout: str, name: str) -> str | None:

@@ -14,7 +14,7 @@ from dlrun.jobs.queue import status
 from dlrun.jobs.records.jobs import Job
 from dlrun.model.job import UNNAMED, JobStatus, State, silent
 from dlrun.schedulers.pbs.states import job_status
-from dlrun.why import advice, open_jobs
+from dlrun.why import advice, open_jobs, queues
 from dlrun.why.diagnose import answer, explain
 from dlrun.why.patterns import SIGNALS
 from tests.fakebin import FakeClients
@@ -54,6 +54,42 @@ def test_status_and_why_have_the_same_words(tmp_path, reason, state, cause, mean
 def test_a_job_that_can_never_start_is_marked_in_status(tmp_path):
     status = JobStatus(job_id="8", state=State.PENDING, reason="PartitionNodeLimit")
     assert "can never start" in rows_of(job_of(tmp_path), [status])[0][3]
+
+
+@pytest.mark.parametrize("reason", ["PartitionNodeLimit", "PartitionConfig", "PartitionTimeLimit"])
+@pytest.mark.parametrize(
+    ("limits", "exceeded"),
+    [
+        ("MaxNodes=1 TotalNodes=3", "2 nodes are requested, `other` allows 1"),
+        ("MaxNodes=UNLIMITED TotalNodes=1", "2 nodes are requested, `other` allows 1"),
+        ("MaxNodes=UNLIMITED TotalNodes=9 MinNodes=4", "2 nodes are requested, `other` requires 4"),
+        ("MaxNodes=4 TotalNodes=9 MaxTime=00:02:00", "a walltime of 5m is requested, `other` allows 2m"),
+        ("MaxNodes=4 TotalNodes=9 MaxTime=UNLIMITED", None),
+    ],
+)
+def test_the_limit_of_the_partition_is_named_whatever_the_reason(
+    tmp_path, monkeypatch, reason, limits, exceeded
+):
+    """Slurm has more than one reason for the same limit."""
+    clients = FakeClients.on_path(tmp_path / "clients", monkeypatch)
+    clients.answer("scontrol", f"PartitionName=other Default=NO {limits} State=UP\n")
+    plan = {"request": {"nodes": 2, "walltime": 300, "partition": "other"}}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    job = replace(job_of(tmp_path), submitted="2026-11-30T08:00:00")
+    found = answer(job, JobStatus(job_id="8", state=State.PENDING, reason=reason), tmp_path)
+    assert found.cause == "never-starts"
+    assert (exceeded is None) == ("requested, `other`" not in found.means), found
+    assert exceeded is None or exceeded in found.means
+
+
+def test_a_job_that_the_site_changed_is_not_compared_with_its_request(tmp_path, monkeypatch):
+    clients = FakeClients.on_path(tmp_path / "clients", monkeypatch)
+    clients.answer("scontrol", "PartitionName=other MaxNodes=1 State=UP\n")
+    (tmp_path / "plan.json").write_text(json.dumps({"request": {"nodes": 2, "partition": "other"}}))
+    monkeypatch.setattr(queues, "changed", lambda job: ["partition `low`, not `other`"])
+    job = replace(job_of(tmp_path), submitted="2026-11-30T08:00:00")
+    found = answer(job, JobStatus(job_id="8", state=State.PENDING, reason="PartitionConfig"), tmp_path)
+    assert "requested, `other`" not in found.means
 
 
 def test_grid_engine_is_asked_why_a_job_is_pending(tmp_path, monkeypatch):
