@@ -35,6 +35,10 @@ _METADATA = ("dirs", "names", "kinds", "links", "xattrs", *tuple(name for name, 
 _NOTHING: Dict[int, bytes] = {}
 
 
+ROOT_TIME = "root time"
+"""Key of `info`: the modification time (ns) of the directory above a glob or a single file, which is not the data set's own."""
+
+
 class Manifest:
     """A data set in columns; entries are ordered by directory, and by name inside a directory.
 

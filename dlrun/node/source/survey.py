@@ -25,7 +25,7 @@ from .listing import (
     Findings,
     Status,
 )
-from .manifest import FILE, HARD, LINK, Manifest
+from .manifest import FILE, HARD, LINK, ROOT_TIME, Manifest
 from .selection import Options, Source
 from .walk import Walk, join
 
@@ -80,6 +80,10 @@ def survey(
 def describe(made: Manifest, source: Source, options: Options, findings: Findings) -> None:
     """Record the source, and the attributes that are not copied, in the manifest."""
     made.info["source"] = source.describe()
+    if source.parts:
+        # The directory above a glob, or a single file, changes with what is not selected, too: that is no other data.
+        made.info[ROOT_TIME] = made.dir_mtimes[0]
+        made.dir_mtimes[0] = max(made.mtimes, default=0)
     if options.xattrs:
         made.info[ATTRIBUTES] = sorted(map(os.fsdecode, findings.attributes))
 

@@ -12,7 +12,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set
 from ..common import text
 from ..common.safety import DIRECTORY_FLAGS, closing
 from ..common.system import sync_file_system
-from ..source.manifest import Manifest
+from ..source.manifest import ROOT_TIME, Manifest
 from ..source.recheck import Looked, look
 from .area import Area
 from .target import MANIFEST, TREE, confirm, on_disk, read_manifest, write_file
@@ -51,11 +51,14 @@ def source_unchanged(root: bytes, found: Manifest, check: str) -> Optional[Looke
     `check`: `sample`, `all` (all files) or `none` (nothing is looked at).
     """
 
+    root_time = found.info.get(ROOT_TIME, found.dir_mtimes[0])
+
     def same(number: int, status: Optional[os.stat_result]) -> bool:
         if status is None:
             return False
         if number < 0:
-            return status.st_mtime_ns == found.dir_mtimes[-1 - number] and stat.S_ISDIR(status.st_mode)
+            known = found.dir_mtimes[-1 - number] if number < -1 else root_time
+            return status.st_mtime_ns == known and stat.S_ISDIR(status.st_mode)
         if status.st_size != found.sizes[number] or status.st_mtime_ns != found.mtimes[number]:
             return False
         # Another ctime: the file was rewritten and given its old mtime, or its mode or owner was changed.

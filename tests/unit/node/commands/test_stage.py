@@ -337,3 +337,16 @@ def test_a_source_of_another_size_than_expected_is_refused(tmp_path):
     assert not (tmp_path / "to" / "set").exists()
     assert run(*words, "--expect", "105000").done()["how"] == "copied"
     assert run(*words, "--expect", "200000").status == 1, "a warm set is no excuse"
+
+
+@pytest.mark.parametrize("selected", ["large", "l*"])
+def test_what_else_changes_in_its_directory_makes_a_file_no_other_data(tmp_path, source, selected):
+    """Another job may use the copy: it would be refused as out of date."""
+    words = ("--json", "--keep", "cache")
+    assert run(*staging(source / selected, tmp_path / "to"), *words, "--job", "1").done()["how"] == "copied"
+    assert run(*staging(source / selected, tmp_path / "to"), *words, "--job", "1").done()["how"] == "warm"
+    (source / "other").write_text("not selected")
+    assert run(*staging(source / selected, tmp_path / "to"), *words, "--job", "2").done()["how"] == "warm"
+    (source / "large").write_text("changed")
+    found = run(*staging(source / selected, tmp_path / "to"), *words, "--job", "2")
+    assert (found.status, "out of date" in found.err) == (1, True)
