@@ -98,7 +98,7 @@ scripts/setup.sh dev whole || echo "the packages of the group whole are not ther
 
 # What no registry of Python packages has: Slurm, the MPIs, what builds against them, and a browser for the pictures. Without root or apt,
 # the tests that need them are skipped by name.
-packages=(openmpi-bin libopenmpi-dev mpich g++ cmake util-linux numactl openssh-client bubblewrap rclone chromium)
+packages=(openmpi-bin libopenmpi-dev mpich g++ cmake util-linux numactl openssh-client bubblewrap rclone squashfs-tools squashfuse chromium)
 if ((EUID == 0)) && command -v apt-get >/dev/null; then
   if ! dpkg -s "${packages[@]}" >/dev/null 2>&1; then
     apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends "${packages[@]}"

@@ -16,6 +16,7 @@ COMMANDS = {
     "stage": ("commands.stage:main", "copy a data set to this node, or to all nodes of a job"),
     "stage-out": ("commands.stage_out:main", "copy results from this node to a shared file system"),
     "image-digest": ("commands.image_digest:main", "ask a registry for the digest of an image"),
+    "mount": ("commands.mount:main", "mount a staged image for a job"),
     "list": ("commands.cache:list_sets", "the data sets of this node"),
     "compiled-check": ("commands.compiled:check", "leave a damaged archive of compiled entries aside"),
     "compiled-find": ("commands.compiled:find", "find what compilers have compiled in the user's store"),

@@ -7,22 +7,8 @@ missing here, and for one that exists only here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnMessages:
-    """The messages of one cause, and the next step.
-
-    consequence: the actual cause is in another message, if known; general: the message ends with a system error, for which
-    other patterns are more specific.
-    """
-
-    next: str
-    messages: tuple[str, ...]
-    consequence: bool = False
-    general: bool = False
-
+from dlrun.why.known.form import OwnMessages
 
 # ruff: noqa: E501 - a table
 NODE: Mapping[str, OwnMessages] = {
@@ -85,6 +71,18 @@ NODE: Mapping[str, OwnMessages] = {
             "the source `{}` is not a file, so it cannot be unpacked",
             "node {} cannot unpack `{}`: it has no `{}`",
             "cannot unpack `{}`: {}{}",
+        ),
+    ),
+    "data-image": OwnMessages(
+        next="have the package that it names installed on the nodes (`squashfs-tools` makes images, `squashfuse` mounts them), or use `strategy: copy` or `pack` under `data`",
+        messages=(
+            "no `{}` on {}: no image can be {}",
+            "`mksquashfs` could not make an image of `{}`: {}",
+            "the node that had made the image of `{}` is lost",
+            "`{}` is not a SquashFS image",
+            "`{}` cannot mount `{}` on {}: {}",
+            "cannot mount `{}` on {}: {}{}",
+            "--strategy image excludes --unpack, --start, --include, --exclude and --links follow",
         ),
     ),
     "data-credentials": OwnMessages(

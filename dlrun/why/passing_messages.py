@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dlrun.why.own_messages import OwnMessages
+from dlrun.why.known.form import OwnMessages
 
 COPYING = ("copying the results to {}", "copying what the ranks wrote beside the code to {}/work")
 """Messages after the training's end, before steps that copy what it wrote (templates/lib/staging.sh)."""

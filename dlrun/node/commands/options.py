@@ -195,11 +195,11 @@ def source_options(parser: Parser) -> None:
 
 
 def strategy_options(parser: Parser) -> None:
-    """Add the strategy (copy, shard, pack, part) and its limits."""
+    """Add the strategy (copy, shard, pack, image, part) and its limits."""
     parser.add_argument(
-        "--strategy", choices=("copy", "shard", "pack", "part"), default="copy",
-        help="copy all files to every node, one shard to each node, one indexed tar file, or what fits and links to the rest "
-        "(copy)",
+        "--strategy", choices=("copy", "shard", "pack", "image", "part"), default="copy",
+        help="copy all files to every node, one shard to each node, one indexed tar file, one SquashFS image, or what fits and "
+        "links to the rest (copy)",
     )  # fmt: skip
     parser.add_argument(
         "--shard", metavar="K/N", help="with strategy shard and no --hosts: part K, from 0, of N"
@@ -356,6 +356,13 @@ def stage_arguments(argv: List[str]) -> argparse.Namespace:
         raise Usage(
             "--start needs --job, and excludes --strategy pack, --verify, --checksums and --version",
             "a pack is one file, and the others read the whole copy first",
+        )
+    if found.strategy == "image" and (
+        found.unpack or found.start or found.include or found.exclude or found.links == "follow"
+    ):
+        raise Usage(
+            "--strategy image excludes --unpack, --start, --include, --exclude and --links follow",
+            "`mksquashfs` takes a whole directory, and an image cannot be used before it is complete",
         )
     if found.version and found.strategy == "shard":
         raise Usage("--version excludes --strategy shard", "the digest is of all files")

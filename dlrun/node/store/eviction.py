@@ -151,6 +151,7 @@ def clean_up(area: Area) -> List[bytes]:
         others = [other for other in recorded if other.name == use.name and other.job != use.job]
         if use.keep == "job" and not others and remove(area, use.name):
             removed.append(use.name)
+    uses.unmount_unused(area)
     for job in set(area.controls(uses.STANDBY)).difference(
         use.job.encode("ascii") for use in recorded if use.live
     ):

@@ -10,14 +10,15 @@ import contextlib
 import json
 import os
 import time
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from ..common import text
 from ..common.errors import NodeError
 from ..common.system import boot, environment
-from .area import Area, set_name
+from .area import CONTROL, Area, set_name
 
 STANDBY = b"standby."  # with a job: the record that its standby has begun on this node
+MOUNTS = b"mounts"  # in the control directory: a directory for each set and job
 FOREVER = 30 * 86400.0  # duration of a use in seconds without a walltime
 _LOOKS = 3  # at most, for processes of a run, where some end meanwhile
 TICK = 1e-3  # seconds between the last uses of two sets, at least
@@ -146,6 +147,46 @@ def require_unused(area: Area, name: bytes, job: str, changed: Sequence[bytes]) 
 
 
 def release(area: Area, use: Use) -> None:
-    """End a use."""
+    """End a use, and with it the mount of an image."""
+    if (use.name, use.job) in mounted(area):
+        _unmount(area, use.name, use.job)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(_record(use.name, use.job), dir_fd=area.control)
+
+
+def mount_point(area: Area, name: bytes, job: str) -> bytes:
+    """Where a job sees a set that is an image: the directory exists afterwards."""
+    for directory in (MOUNTS, MOUNTS + b"/" + name + b"@" + job.encode("ascii")):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(directory, 0o700, dir_fd=area.control)
+    return b"/".join((area.path, CONTROL, directory))
+
+
+def mounted(area: Area) -> List[Tuple[bytes, str]]:
+    """(set, job) of all directories for mounts."""
+    try:
+        # By its path: a descriptor cannot be listed in Python 3.6.
+        names = os.listdir(b"/".join((area.path, CONTROL, MOUNTS)))
+    except FileNotFoundError:
+        return []
+    return [
+        (name, job.decode("ascii", "replace"))
+        for name, at, job in (one.rpartition(b"@") for one in names)
+        if at
+    ]
+
+
+def unmount_unused(area: Area) -> None:
+    """Unmount what no job uses any more: an earlier attempt may have failed."""
+    there = mounted(area)
+    live = {(use.name, use.job) for use in all_uses(area) if use.live} if there else set()
+    for name, job in there:
+        if (name, job) not in live:
+            _unmount(area, name, job)
+
+
+def _unmount(area: Area, name: bytes, job: str) -> None:
+    # Imported only here: most jobs have no image.
+    from ..common.mounts import unmount
+
+    unmount(mount_point(area, name, job))

@@ -1,7 +1,6 @@
 """A source that is an archive, on the first node: unpacked to the control directory, relayed from there, and linked into the set.
 
-A set is warm if the archive has the size and times, or for a URL the listing, of its manifest: no file of it was there to be
-compared. Whatever a killed run has unpacked is removed, unless it was whole.
+A set is warm if the archive has the size and times, or for a URL the listing, of its manifest.
 """
 
 import argparse
@@ -13,15 +12,13 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from ..common import text
-from ..common.errors import Damaged, NoParts, NoSpace, SourceFault, system_errors
+from ..common.errors import Damaged, NoParts, SourceFault, system_errors
 from ..common.progress import Progress
-from ..common.system import boot, file_system
-from ..source.manifest import Manifest
+from ..common.system import file_system
 from ..source.selection import Access, scheme
-from ..store import eviction, space
-from ..store.area import Area, Lock
-from .remote_delta import Reuse
-from .remote_source import WHOLE, FetchedSource, RemoteSource
+from ..store.area import Area
+from .made_source import MadeSource
+from .remote_source import FetchedSource, RemoteSource
 
 if TYPE_CHECKING:
     from ..source.archive import Archive
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
     from ..source.stream import Stream, ZipStream
 
 PREFIX = b"unpack."
-_LOCK = b"~"  # before a set's name, which cannot begin with it
 _PIECE = 1 << 20  # bytes read at once
 _BETWEEN = 64 << 20  # bytes that are written between two looks at the free space
 _SUM = "sha256:"
@@ -45,7 +41,7 @@ def fetched_source(
     return RemoteSource(area, name, given.source, access, progress) if access else None
 
 
-class ArchiveSource(FetchedSource):
+class ArchiveSource(MadeSource):
     """An archive at a path, or with `access` at a URL: it is unpacked while it is downloaded, and no byte of it is written.
 
     Only a zip file, which has its directory at its end, is downloaded first if its server sends no parts of it.
@@ -60,13 +56,12 @@ class ArchiveSource(FetchedSource):
         access: Optional[Access],
     ) -> None:
         place = given.source if access else os.path.abspath(given.source)
-        super().__init__(area, PREFIX + name, place)
-        self._progress, self._access, self._given, self._set = progress, access, given, name
+        super().__init__(area, name, place, given, progress, PREFIX)
+        self._access = access
         self._listed: "Optional[SourceListing]" = None
         # A checksum of one file is that of the archive.
         self._checksum = given.checksums if given.checksums.startswith(_SUM) else ""
-        self._identity, self._mtime = "", 0
-        self._lock: Optional[Lock] = None
+        self._mtime = 0
         self._room = 0  # bytes that may be written before the next look at the free space
 
     def list_source(self) -> Dict[str, Any]:
@@ -102,34 +97,11 @@ class ArchiveSource(FetchedSource):
         changed = 0 if file_system(status.st_dev).startswith("fuse") else status.st_ctime_ns
         return [str(status.st_size), str(status.st_mtime_ns), str(changed)]
 
-    def download(self, progress: Progress, reuse: Optional[Reuse] = None) -> None:
-        """Unpack the archive; raises NoSpace without room for its content and the copy, SourceFault for a bad archive."""
-        del reuse  # what is in an archive is known only when it is unpacked
-        if self.is_downloaded:
-            return
-        if not self._identity:
-            self.list_source()
-        # Another job that copies the set may be unpacking it: this node has no lock of a set that it only relays.
-        self._lock = self._lock or self._area.lock(_LOCK + self._set, self._given.lock_timeout, self._wait)
-        self.prepare()
-        state = "{}\n{}\n{}\n".format(boot(), self.url, self._identity)
-        if self._read_record() != state + WHOLE:
-            # First the record: after a kill, the next run would take the rest for the whole.
-            self._write_record("")
-            self._remove_files()
-            try:
-                with system_errors("cannot unpack `{}`".format(self.url)):
-                    self._make(progress)
-            except NoSpace:
-                self.remove()
-                raise
-            self._write_record(state + WHOLE)
-        self.is_downloaded = True
-
-    def _wait(self) -> None:
-        self._progress.log("waiting for another job that is unpacking it")
-
     def _make(self, progress: Progress) -> None:
+        with system_errors("cannot unpack `{}`".format(self.url)):
+            self._unpack_all(progress)
+
+    def _unpack_all(self, progress: Progress) -> None:
         identity = self._identity
         # Imported only here: a source that is a directory needs none of it.
         from ..source.archive import Archive, kind_of
@@ -242,30 +214,3 @@ class ArchiveSource(FetchedSource):
         if self._room < 0:
             self._make_room(written + 2 * more)
             self._room = _BETWEEN
-
-    def _make_room(self, wanted: int) -> None:
-        """Evict other sets until so many bytes are free; raises NoSpace if that is not enough."""
-        if space.free(self._area.directory) < wanted:
-            for gone in eviction.make_room(self._area, None, wanted, 0, self._set):
-                self._progress.log("evicted `{}`".format(gone.name.decode("ascii")))
-        space.require(self._area.directory, wanted, 0, self._area.path)
-
-    def record(self, manifest: Manifest) -> None:
-        """Replace change times, which are those of the unpacking, by a number of the archive.
-
-        So another node that unpacks the same archive finds the same set, and no file of a changed one passes for an earlier
-        file of the same size and time.
-        """
-        number = int(self._identity[:15], 16)
-        for entry in range(len(manifest.ctimes)):
-            manifest.ctimes[entry] = number
-        manifest.inodes = manifest.inodes[:0]
-
-    def remove(self) -> None:
-        """Remove the unpacked files."""
-        # A node that only relays the set has no lock of it, and must not remove what another job unpacks.
-        lock = self._lock or self._area.try_lock(_LOCK + self._set)
-        if lock is not None:
-            super().remove()
-            lock.close()
-        self._lock = None

@@ -63,6 +63,10 @@ class Staging:
             from .archive_source import fetched_source
 
             self.remote = fetched_source(self.area, self.name, given, progress)
+        elif given.strategy == "image":
+            from .image_source import image_source
+
+            self.remote = image_source(self.area, self.name, given, self.walk, progress)
         self._lock: Optional[Lock] = None
         self._unchanged: Optional[Manifest] = None  # the published one, if the source is as it was
         self._locked_first = False  # whether the set was locked before `find`

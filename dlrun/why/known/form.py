@@ -159,3 +159,17 @@ def _word(text: str) -> str:
         if (match.start() > 0 or number == 0) and (match.end() < len(part) or number == len(parts) - 1)
     ]
     return max(words, key=len, default="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnMessages:
+    """The messages of one cause, and the next step.
+
+    consequence: the actual cause is in another message, if known; general: the message ends with a system error, for which
+    other patterns are more specific.
+    """
+
+    next: str
+    messages: tuple[str, ...]
+    consequence: bool = False
+    general: bool = False

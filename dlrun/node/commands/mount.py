@@ -1,0 +1,56 @@
+"""`mount`: mount a data set that is one SquashFS image, for the processes of a job on this node; `clean` unmounts it."""
+
+import os
+import sys
+from typing import List
+
+from ..common import mounts
+from ..common.errors import NodeError, system_errors
+from ..store import uses
+from ..store.area import Area, set_name
+from .options import Parser, store_options
+
+_WITHIN = 60.0  # seconds for another rank of the node to mount it
+
+
+def main(argv: List[str]) -> None:
+    """Run `mount`: print where the set is; nothing else happens if it is mounted already. Raises NodeError if it cannot be."""
+    parser = Parser("mount", "Mount a staged SquashFS image for the processes of a job.")
+    store_options(parser)
+    parser.add_argument("--name", required=True, help="of the data set")
+    parser.add_argument(
+        "--job", required=True, metavar="ID", help="the job that uses it, and whose `clean` unmounts it"
+    )
+    given = parser.parse_args(argv)
+    area, name = Area(given.to, make=False), set_name(given.name)
+    set_name(given.job)
+    with system_errors("cannot mount `{}` on {}".format(given.name, os.uname().nodename)):
+        place = os.path.realpath(uses.mount_point(area, name, given.job))
+        lock = area.lock(b"@" + name, _WITHIN, lambda: None)
+        try:
+            if place in mounts.mounted_below(os.path.dirname(place)) and not mounts.is_served(place):
+                # What had served it was killed: the job was requeued on this node, or somebody ended the program.
+                mounts.unmount(place)
+                uses.mount_point(area, name, given.job)
+            if place not in mounts.mounted_below(os.path.dirname(place)):
+                mounts.mount(_image(area, name), place)
+        finally:
+            lock.close()
+    sys.stdout.write(os.fsdecode(place) + "\n")
+
+
+def _image(area: Area, name: bytes) -> bytes:
+    """The only file of a set; raises NodeError if it is not an image."""
+    directory = os.fsencode(area.data_path(name))
+    if area.published(name) is None:
+        raise NodeError(
+            "there is no data set `{}` in `{}`".format(name.decode("ascii"), os.fsdecode(area.path)),
+            "`dlrun stage-data --list` lists them",
+        )
+    found = [os.path.join(directory, entry) for entry in os.listdir(directory)]
+    if len(found) != 1 or not mounts.is_image(found[0]):
+        raise NodeError(
+            "`{}` is not a SquashFS image".format(os.fsdecode(found[0] if len(found) == 1 else directory)),
+            "with `strategy: image` the source is a directory, or one file that `mksquashfs` has made",
+        )
+    return found[0]

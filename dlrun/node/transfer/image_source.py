@@ -1,0 +1,132 @@
+"""A directory as one SquashFS image, made on the first node by `mksquashfs`, relayed from there, and linked into the set.
+
+Nothing in it is compressed: data sets mostly are already, and so reads cost no time of a core. No files share a block, so that
+reading one reads no other. Each image has its own time: two that were made of the same directory may differ, and no part of one
+may pass for a part of the other.
+"""
+
+import argparse
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+from typing import Any, Dict, List, Optional
+
+from ..common import text
+from ..common.errors import NodeError, SourceFault
+from ..common.mounts import is_image
+from ..common.progress import Progress
+from ..common.system import usable_cores
+from ..source.manifest import Manifest
+from ..source.selection import Options, parse, scheme
+from ..source.stream import changed
+from ..source.survey import survey
+from ..store.area import Area
+from .made_source import MadeSource
+
+PREFIX = b"image."
+# mksquashfs(1), of squashfs-tools 4.3 and later: neither inodes, data, fragments nor attributes are compressed.
+_OPTIONS = ("-noappend", "-no-progress", "-noI", "-noD", "-noF", "-noX", "-no-fragments", "-exit-on-error")
+_ENTRY = (
+    256  # bytes in the image for each file: its inode, its name, and its part of the tables, with a margin
+)
+_LINES = 5  # of its messages in an error
+
+
+def image_source(
+    area: Area, name: bytes, given: argparse.Namespace, options: Options, progress: Progress
+) -> "Optional[ImageSource]":
+    """The source of a set that is an image; None if the source is an image already, or is fetched."""
+    if scheme(given.source) or is_image(os.fsencode(given.source)):
+        return None
+    return ImageSource(area, name, given, options, progress)
+
+
+class ImageSource(MadeSource):
+    """An image of a directory: warm if no name, size, mode or time in the directory has changed."""
+
+    def __init__(
+        self, area: Area, name: bytes, given: argparse.Namespace, options: Options, progress: Progress
+    ) -> None:
+        super().__init__(area, name, os.path.abspath(given.source), given, progress, PREFIX)
+        self._options = options
+        self._size = self._files = self._entries = 0
+
+    def list_source(self) -> Dict[str, Any]:
+        """The state of the directory; raises SourceFault if it is not there, or cannot be read as a whole."""
+        self.prepare()
+        source = parse(self.url)
+        if source.parts:
+            raise SourceFault(
+                "`{}` is not a SquashFS image".format(self.url),
+                "name a directory, or a file that `mksquashfs` has made",
+            )
+        manifest, _ = survey(source, self._options)
+        ctimes = ",".join(map(str, manifest.ctimes))
+        self._identity = hashlib.sha256((manifest.id() + ctimes).encode("ascii")).hexdigest()
+        self._size, self._files = manifest.size(), manifest.files()
+        self._entries = len(manifest.names) + len(manifest.dirs)
+        return {"listing": self._identity}
+
+    def _make(self, progress: Progress) -> None:
+        program = shutil.which("mksquashfs")
+        if program is None:
+            raise NodeError(
+                "no `{}` on {}: no image can be {}".format("mksquashfs", os.uname().nodename, "made"),
+                "install the package `squashfs-tools` on the nodes, name an image that was made elsewhere as `source`, or use "
+                "`strategy: copy` or `pack`",
+            )
+        identity = self._identity
+        # The copy is a link to it.
+        self._make_room(self._size + _ENTRY * self._entries)
+        progress.log(
+            "making an image of {}, {}".format(text.count(self._files, "file"), text.size(self._size))
+        )
+        file = os.path.join(self.directory, os.fsdecode(self._set) + ".squashfs")
+        words = [program, self.url, file, *_OPTIONS, "-processors", str(usable_cores())]
+        self._run(words if self._options.xattrs else [*words, "-no-xattrs"], file, progress)
+        os.chmod(file, 0o644)
+        if self.list_source()["listing"] != identity:
+            raise changed(self.url)
+
+    def _run(self, words: List[str], file: str, progress: Progress) -> None:
+        messages = os.path.join(self._base, "messages")
+        with open(messages, "wb") as output, open(os.devnull) as nothing:
+            process = subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=output, cwd="/")
+        try:
+            while process.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(self._given.interval)
+                    break
+                progress.log("making the image: {} so far".format(text.size(_size_of(file))))
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        with open(messages, encoding="utf-8", errors="replace") as printed:
+            lines = [line.strip() for line in printed if line.strip()]
+        os.unlink(messages)
+        # Older versions write an empty file for one that they cannot read, and exit with 0.
+        if process.returncode or any("ailed to " in line for line in lines):
+            raise SourceFault(
+                "`mksquashfs` could not make an image of `{}`: {}".format(
+                    self.url, "; ".join(lines[-_LINES:]) or "exit status {}".format(process.returncode)
+                ),
+                "seen from {}".format(os.uname().nodename),
+            )
+
+    def _download_as_substitute(self, manifest: Manifest, progress: Progress) -> None:
+        """Raise NodeError: another image of the same directory differs from the one of which nodes have parts."""
+        del manifest, progress
+        if not self.is_downloaded:
+            raise NodeError(
+                "the node that had made the image of `{}` is lost".format(self.url),
+                "start the job again, or name an image as `source`: each node can read it",
+            )
+
+
+def _size_of(file: str) -> int:
+    with contextlib.suppress(OSError):
+        return os.stat(file).st_size
+    return 0

@@ -1,0 +1,212 @@
+"""Data sets as one SquashFS image: what is mounted is the source, an image is made once, and no mount stays."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from dlrun.node.common import mounts
+
+from tests import programs as machine
+from tests.unit.node.programs import run, staging
+from tests.unit.node.relay.test_chain import nodes  # noqa: F401 - a fixture
+from tests.unit.node.trees import odd, snapshot, write
+
+pytestmark = pytest.mark.needs("mksquashfs")
+
+
+@pytest.fixture
+def fuse():
+    """A machine on which `squashfuse` mounts."""
+    machine.need("squashfuse")
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR))
+    except OSError as fault:
+        pytest.skip(f"no file system can be mounted here: {fault}")
+
+
+@pytest.fixture
+def area(tmp_path):
+    """A staging directory; what a failed test has left mounted is unmounted."""
+    yield tmp_path / "to"
+    for place in mounts.mounted_below(os.fsencode(tmp_path)):
+        mounts.unmount(place)
+
+
+def stage(source, to, *more):
+    return run(*staging(source, to), "--strategy", "image", "--json", "--job", "12", "--keep", "job", *more)
+
+
+def mount(to, job="12"):
+    return run("mount", "--to", to, "--name", "set", "--job", job)
+
+
+def mounted(to):
+    return mounts.mounted_below(os.fsencode(to))
+
+
+def tree(tmp_path):
+    for number in range(60):
+        write(os.fsencode(tmp_path / "source" / f"d{number % 3}" / f"f{number}"), os.urandom(number * 700))
+    return tmp_path / "source"
+
+
+@pytest.mark.usefixtures("fuse")
+def test_what_is_mounted_is_the_source(tmp_path, area):
+    before = odd(tmp_path / "source")
+    assert stage(tmp_path / "source", area).done()["files"] == 1
+    assert os.listdir(area / "set" / "data") == ["set.squashfs"]
+    place = mount(area).out.strip()
+    found = snapshot(place)
+    assert {path: kept[:1] for path, kept in found.items()} == {
+        path: kept[:1] for path, kept in before.items()
+    }
+    assert mount(area).out.strip() == place, "another rank finds it"
+    assert len(mounted(area)) == 1
+    run("clean", "--to", area, "--job", "12")
+    assert not mounted(area)
+    assert not os.path.exists(area / "set")
+
+
+@pytest.mark.usefixtures("fuse")
+def test_an_image_is_taken_as_it_is_and_two_jobs_have_their_own_mounts(tmp_path, area):
+    image = tmp_path / "given.sqfs"
+    subprocess.run(
+        ["mksquashfs", tree(tmp_path), image, "-no-progress"], check=True, stdout=subprocess.DEVNULL
+    )
+    stage(image, area, "--keep", "cache").done()
+    stage(image, area, "--keep", "cache", "--job", "13").done()
+    assert (area / "set" / "data" / "given.sqfs").read_bytes() == image.read_bytes()
+    places = [mount(area, job).out.strip() for job in ("12", "13")]
+    assert len(set(places)) == 2
+    run("clean", "--to", area, "--job", "12")
+    assert mounted(area) == [os.fsencode(places[1])]
+    assert sorted(os.listdir(places[1])) == ["d0", "d1", "d2"]
+    run("clean", "--to", area, "--job", "13")
+    assert not mounted(area)
+
+
+@pytest.mark.usefixtures("fuse")
+def test_a_mount_whose_program_was_killed_is_mounted_anew_and_its_rest_is_cleaned(tmp_path, area):
+    stage(tree(tmp_path), area).done()
+    place = mount(area).out.strip()
+    killed(place)
+    assert mount(area).out.strip() == place
+    assert sorted(os.listdir(place)) == ["d0", "d1", "d2"]
+    killed(place)
+    run("clean", "--to", area, "--job", "12")
+    assert not mounted(area)
+    assert not os.listdir(area / ".dlrun" / "mounts")
+
+
+@pytest.mark.usefixtures("fuse")
+def test_the_mount_of_a_job_that_is_gone_is_unmounted_by_the_next(tmp_path, area):
+    stage(tree(tmp_path), area, "--lasting", "1s").done()
+    assert mount(area).status == 0
+    end = time.monotonic() + 60
+    while mounted(area):
+        assert time.monotonic() < end
+        time.sleep(0.2)
+        run("clean", "--to", area)
+    assert not os.path.exists(area / "set")
+
+
+def killed(place):
+    """Kill the program that serves a mount."""
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{process}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+        except OSError:
+            continue
+        if b"squashfuse" in words[0] and os.fsencode(place) in words:
+            os.kill(int(process), signal.SIGKILL)
+    end = time.monotonic() + 30
+    while mounts.is_served(os.fsencode(place)):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("change", ["content", "added", "removed", "time", "none"])
+def test_a_changed_directory_is_a_new_image(tmp_path, area, change):
+    source = tree(tmp_path)
+    stage(source, area).done()
+    if change == "content":
+        (source / "d1" / "f1").write_bytes(os.urandom(700))
+    elif change == "added":
+        (source / "d1" / "new").write_bytes(b"x")
+    elif change == "removed":
+        (source / "d1" / "f1").unlink()
+    elif change == "time":
+        os.utime(source / "d1" / "f1", (1, 1))
+    assert stage(source, area).done()["how"] == ("warm" if change == "none" else "copied")
+
+
+def test_an_image_is_made_once_for_all_nodes(tmp_path, nodes):  # noqa: F811
+    group = nodes(3)
+    found = group.stage(tree(tmp_path), "--strategy", "image")
+    assert [result.done()["read"] > 0 for result in found] == [True, False, False]
+    images = [Path(group.data(node), "set.squashfs").read_bytes() for node in range(3)]
+    assert images[0][:4] == b"hsqs"
+    assert images[0] == images[1] == images[2]
+
+
+FAILING = """#!/bin/sh
+echo 'Failed to read file source/d1/f1, creating empty file' >&2
+: >"$2"
+exit {code}
+"""
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_file_that_cannot_be_read_is_no_empty_file(tmp_path, area, monkeypatch, code):
+    """Older versions of mksquashfs leave it empty, and exit with 0."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "mksquashfs").write_text(FAILING.format(code=code))
+    (tmp_path / "bin" / "mksquashfs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    found = stage(tree(tmp_path), area)
+    assert found.status == 1
+    assert "could not make an image" in found.err
+    assert "f1, creating empty file" in found.err
+    assert not os.path.exists(area / "set")
+
+
+def test_the_package_is_named_where_a_program_is_missing(tmp_path, area, monkeypatch):
+    source = tree(tmp_path)
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert "`squashfs-tools`" in stage(source, area).err
+    monkeypatch.undo()
+    stage(source, area).done()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    found = mount(area)
+    assert found.status == 1
+    assert "package `squashfuse`" in found.err
+
+
+@pytest.mark.parametrize("kind", ["file", "copied"])
+def test_what_is_no_image_is_refused_by_name(tmp_path, area, kind):
+    source = tree(tmp_path)
+    if kind == "file":
+        found = stage(source / "d1" / "f1", area)
+    else:
+        assert run(*staging(source, area)).status == 0
+        found = mount(area)
+    assert "is not a SquashFS image" in found.err
+    assert found.status == 1
+
+
+def test_a_directory_that_changes_while_the_image_is_made_is_not_published(tmp_path, area, monkeypatch):
+    source = tree(tmp_path)
+    real = machine.need("mksquashfs")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "mksquashfs").write_text(f'#!/bin/sh\n{real} "$@" && echo more >>{source}/d1/f1\n')
+    (tmp_path / "bin" / "mksquashfs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    found = stage(source, area)
+    assert found.status == 1
+    assert "changed while it was copied" in found.err
+    assert not os.path.exists(area / "set")
