@@ -42,8 +42,9 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--strategy",
-    type=click.Choice(["auto", "copy", "shard", "in_place", "pack", "part"]),
-    help="Copy to every node, shard across nodes, pack into one tar file, copy the part that fits, or read in place; "
+    type=click.Choice(["auto", "copy", "shard", "in_place", "pack", "image", "part"]),
+    help="Copy to every node, shard across nodes, pack into one tar file, make one SquashFS image, copy the part that fits, or "
+    "read in place; "
     "default: the spec's, else auto.",
 )
 @click.option("--include", multiple=True, metavar="GLOB", help="Copy only files that match. Repeatable.")

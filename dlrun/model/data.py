@@ -47,9 +47,9 @@ class DataSet:
         pattern=PLAIN,
         path=True,
     )
-    strategy: Literal["auto", "copy", "shard", "in_place", "pack", "part"] = key(
-        "copy to every node, shard across nodes, pack into one tar file, copy the part that fits and link to the rest, or read "
-        "in place; auto: by size and space",
+    strategy: Literal["auto", "copy", "shard", "in_place", "pack", "image", "part"] = key(
+        "copy to every node, shard across nodes, pack into one tar file, copy one SquashFS image (made of a directory, or the "
+        "source) and mount it, copy the part that fits and link to the rest, or read in place; auto: by size and space",
         default="auto",
     )
     unpack: bool = key(

@@ -189,7 +189,7 @@ class DataPlan:
 
     name: str = saved(pattern=WORD)
     source: str
-    strategy: Literal["in_place", "copy", "shard", "pack", "part"]
+    strategy: Literal["in_place", "copy", "shard", "pack", "image", "part"]
     path: Text
     because: str
     variable: str = saved(pattern=VARIABLE_NAME)

@@ -98,6 +98,7 @@ def rank_parts(plan: Plan) -> tuple[str, ...]:
     """The parts for `rank.sh`."""
     code, container = expansions(plan), plan.environment.container
     checks = plan.verify != "off" or plan.hang is not None
+    mounts = any(data.strategy == "image" for data in plan.data)
     shares_node = plan.pool is not None and not starts_points_here(plan)
     used = {
         "left": True,
@@ -108,7 +109,8 @@ def rank_parts(plan: Plan) -> tuple[str, ...]:
         "divide": plan.binding.mode in ("plan", "job"),
         "gpus": plan.binding.mode in ("plan", "job"),
         "checks": checks,
-        "python": plan.usage,
+        "python": plan.usage or mounts,
+        "mount": mounts,
         "usage": plan.usage,
         "warning": plan.checkpoint is not None,
         "world": world_check(plan) is not None,

@@ -28,6 +28,11 @@ dlrun_data() { # VARIABLE NAME SOURCE: where ranks find a data set (SOURCE is em
   rm -f -- "$DLRUN_RUN_DIR/in-place-$2"
 }
 
+dlrun_data_image() { # VARIABLE NAME SOURCE: the same, where each node mounts it for this job (lib/mount.sh)
+  dlrun_data "$1" "$2" ''
+  export "$1=$DLRUN_STAGE/.dlrun/mounts/$2@${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-}"
+}
+
 dlrun_data_early() { # VARIABLE NAME SOURCE: the same, where files appear one by one
   local there=$DLRUN_STAGE/.early-${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-}/$2/data
   dlrun_data "$@"

@@ -18,13 +18,13 @@ DATA_CODES: dict[str, tuple[str, str]] = {
     "DLR109": (
         "training cannot start before this data set is complete",
         "With `start` the training begins while files of one data set are still being copied. It cannot be combined with `strategy: "
-        "pack` (a single file) or `verify` (which reads the whole copy first), only one data set of a job can have it, and it must "
+        "pack` or `image` (a single file) or `verify` (which reads the whole copy first), only one data set of a job can have it, and it must "
         "not exceed the size of the data set.",
     ),
     "DLR110": (
         "a data set that is not on a file system",
         "`s3://`, `http://` and `https://` are fetched by the first node of the job (S3 with `s5cmd`, `rclone` or `aws`, where the node "
-        "has one) and passed on to the others, with `strategy: copy` or `pack`. `hf://ORG/NAME@REVISION` and "
+        "has one) and passed on to the others, with `strategy: copy`, `pack` or `image`. `hf://ORG/NAME@REVISION` and "
         "`hf://datasets/ORG/NAME@REVISION` are fetched at the submission. Any other place, and nodes that reach no network: "
         "fetch the data once to the shared file system (`aws s3 sync`, `s5cmd`, `rclone`, `wget`), then stage the copy.",
     ),
@@ -44,6 +44,13 @@ DATA_CODES: dict[str, tuple[str, str]] = {
         "With `unpack: true` the source is one archive (tar, also with gzip, bzip2, xz or zstd; zip), at a path, `https://` or `s3://`, which "
         "the first node unpacks on node-local storage and passes on to the others. It is read as a whole, so `strategy` is `copy` or "
         "`pack`.",
+    ),
+    "DLR146": (
+        "a data set that cannot be one image",
+        "With `strategy: image` a data set is one SquashFS file on each node, which the ranks see as a directory: the first node "
+        "makes it of the source with `mksquashfs`, or the source is such a file. `squashfuse` mounts it, without root, on each node "
+        "of the job, which must have its nodes' storage for itself. A container does not see what is mounted after its start, or "
+        "for the user alone: name the image among its own `binds`, as its runtime offers it, and stage it with `copy`.",
     ),
 }
 """Code -> title, explanation."""

@@ -58,6 +58,7 @@ def place_data(
     # What was measured of an archive is not the size of its content.
     measured = {name: size for name, size in measured.items() if not spec.data[name].unpack}
     _check_start(spec.data, measured, ledger)
+    _check_images(spec, local, ledger)
     _check_sources(spec.data, local, ledger)
     _check_credentials(spec, ledger)
     whole = {} if local is None else _whole_sets(spec.data, measured, local)
@@ -88,7 +89,7 @@ def _whole_sets(
         name: size
         for name, size in sizes.items()
         if size is not None
-        and sets[name].strategy in ("auto", "copy", "pack")
+        and sets[name].strategy in ("auto", "copy", "pack", "image")
         and (fits is None or size <= fits)
     }
 
@@ -98,8 +99,10 @@ def _check_start(sets: Mapping[str, DataSet], measured: Mapping[str, DataSize], 
     early = [name for name, data in sets.items() if data.start is not None]
     for name in early:
         data, why = sets[name], ""
-        if data.strategy == "pack":
-            why = "`strategy: pack` makes a single file, which cannot be used before it is complete"
+        if data.strategy in ("pack", "image"):
+            why = (
+                f"`strategy: {data.strategy}` makes a single file, which cannot be used before it is complete"
+            )
         elif reads := next((k for k in ("verify", "checksums", "version") if getattr(data, k)), ""):
             why = f"`{reads}` reads every copy back before the training starts"
         elif name != early[0]:
@@ -328,7 +331,7 @@ def _choose(
         )
     if is_fetched(data.source):
         return Choice(
-            strategy="pack" if data.strategy == "pack" else "copy",
+            strategy=data.strategy if data.strategy in ("pack", "image") else "copy",
             because="it is not on a file system, so the first node fetches it and passes it on to the others",
         )
     if data.strategy == "part":
@@ -339,6 +342,32 @@ def _choose(
     if choice.advice:
         ledger.decide(f"data.{name}.advice", choice.advice, "staging", choice.because)
     return choice
+
+
+def _check_images(spec: Spec, local: NodeLocal | None, ledger: Ledger) -> None:
+    for name, data in spec.data.items():
+        if data.strategy == "image" and (why := _not_an_image(data, spec, local)):
+            ledger.problem(
+                "DLR146",
+                f"data set `{name}` cannot be one image: {why}",
+                f"data.{name}.strategy",
+                help="use `strategy: copy` or `pack`",
+            )
+
+
+def _not_an_image(data: DataSet, spec: Spec, local: NodeLocal | None) -> str | None:
+    """Why a data set cannot be one image that each node mounts; None if it can."""
+    if spec.environment.container is not None:
+        return "a container does not see what is mounted for its user alone"
+    if local is not None and local.scope == "job":
+        return "the nodes of a job share their storage, where each would mount it"
+    if data.unpack:
+        return "it is an archive, which is unpacked"
+    if is_hub(data.source):
+        return "a repository of the hub has links to files elsewhere"
+    if data.include or data.exclude or set("*?[") & set(data.source):
+        return "`mksquashfs` takes a whole directory, without `include`, `exclude` or a glob"
+    return None
 
 
 # Why the archive of a data set (`unpack: true`) cannot be unpacked.

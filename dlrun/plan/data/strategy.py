@@ -43,7 +43,7 @@ class Choice:
     `room`: maximum bytes per node for strategy `part`.
     """
 
-    strategy: Literal["in_place", "copy", "shard", "pack", "part"]
+    strategy: Literal["in_place", "copy", "shard", "pack", "image", "part"]
     because: str
     advice: str = ""
     fallback: bool = False
