@@ -35,6 +35,9 @@ class Sender:
         detached: bool = False,
     ) -> None:
         self._peer, self._key, self._missed, self._reread = peer, key, deque(missed), reread
+        # Blocks that were sent as a whole, or will be read and sent: one that comes once more, after only a part of it came
+        # from a previous node that was replaced, is not sent for a second time.
+        self._whole = set(missed)
         self._count, self._broken = count, broken
         self._queue: queue.Queue[Optional[BlockBuffer]] = queue.Queue()
         self._open, self._detached = True, detached
@@ -45,10 +48,12 @@ class Sender:
     def put(self, buffer: BlockBuffer) -> None:
         """Queue a buffer; it is retained until it is sent."""
         with self._lock:
+            if buffer.number in self._whole:
+                return
             # A buffer that is queued here is not free for the next block: of a block for a slow node only the number is
             # kept, and the block is read again later.
             if self._detached and self._queue.qsize() >= MAX_QUEUED:
-                self._missed.append(buffer.number)
+                self._miss(buffer.number)
             elif self._open:
                 buffer.retain()
                 self._queue.put(buffer)
@@ -61,8 +66,14 @@ class Sender:
                 while self._open:
                     buffer = self._queue.get_nowait()
                     if buffer is not None:
-                        self._missed.append(buffer.number)
+                        self._miss(buffer.number)
                         buffer.release()
+
+    def _miss(self, number: int) -> None:
+        """Read and send a block later."""
+        if number not in self._whole:
+            self._whole.add(number)
+            self._missed.append(number)
 
     def close(self) -> None:
         """End the connection and release the queued buffers."""
@@ -128,6 +139,8 @@ class Sender:
             # A block of empty files.
             if parts:
                 wire.send_all(self._peer, parts)
+            with self._lock:
+                self._whole.add(buffer.number)
         finally:
             buffer.release()
 

@@ -42,7 +42,7 @@ class Worker:
         self.journal = Journal(task.directory, task.identity, "{}".format(os.getpid()))
         self.senders: Dict[int, Sender] = {}
         self.connecting: Dict[int, socket.socket] = {}
-        self.forwardable: List[int] = []
+        self.forwardable: Dict[int, None] = {}  # blocks in the order in which they came; a key for each
         self.receiver: Optional[Receiver] = None
         self.receiving_stopped = False
         self.writers: Optional[BlockWriters] = None
@@ -116,7 +116,7 @@ class Worker:
         """Pass a buffer to every following node."""
         # The same lock as in `send_to`: a node that connects now gets this block as missed or as new, not both or neither.
         with self.lock:
-            self.forwardable.append(buffer.number)
+            self.forwardable[buffer.number] = None
             for sender in self.senders.values():
                 sender.put(buffer)
 
@@ -202,7 +202,10 @@ class Worker:
                 # The node was dropped, or has connected again, in the meantime.
                 peer.close()
                 return
-            missed = [number for number in self.forwardable if not seen[number]]
+            # A block of which only a part came is not here any more: it is passed on when it comes as a whole.
+            board = self.task.board
+            here = [number for number in self.forwardable if board.has(number, SEEN) or board.has(number, TAKEN)]
+            missed = [number for number in here if not seen[number]]
 
             def lost() -> None:
                 self.report("lost-down", node=node, attempt=attempt)
