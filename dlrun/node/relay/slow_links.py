@@ -151,8 +151,9 @@ class SlowNodes:
     def _waiting_rate(self, node: int) -> Optional[float]:
         """Bytes/s to the next node over the last window, if both ends of the link have waited; else None."""
         now, samples = self._sample(), self._samples
-        # The first report of a node that has just become the next one is still to come.
-        if samples and not samples[0].there_time:
+        # The first report of a node that has just become the next one is still to come; or the times of two reports have
+        # different beginnings, since the copy began in between: the rate between them would be too high.
+        if samples and (not samples[0].there_time or now.there_time < samples[-1].there_time):
             samples.clear()
         samples.append(now)
         while len(samples) > 2 and now.time - samples[1].time >= WINDOW:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from dlrun.node.relay import rates
-from dlrun.node.relay.slow_links import SlowNodes
+from dlrun.node.relay.slow_links import SlowNodes, _Sample
 
 from tests.examples import cases
 from tests.unit.node.relay.test_chain import nodes, until  # noqa: F401 - a fixture
@@ -197,6 +197,21 @@ def test_only_a_link_that_may_be_slow_gets_test_data(case):
     watched._began = now - given.get("since", 1.0)
     watched._measured = now - given.get("measured", 60.0)
     assert watched._worth_measuring(GOOD) is worth
+
+
+def test_the_time_of_the_next_node_counts_from_one_beginning(monkeypatch):
+    links = SlowNodes(SimpleNamespace(downstream={}))
+    monkeypatch.setattr(links, "_waits", lambda _: True)
+    # The node reports its time since it started, then since the copy began: 2 MB/s.
+    reports = [(0.3, 0.0), (0.2, 0.2), (0.2, 0.2), (0.4, 0.4), (0.4, 0.4), (0.6, 0.6), (0.6, 0.6), (0.8, 0.8)]
+    for number, (there_time, seconds) in enumerate(reports):
+        now = _Sample(number * 0.1, int(number * 2e5), 0, number * 0.1, int(seconds * COPY), there_time)
+        monkeypatch.setattr(links, "_sample", lambda now=now: now)
+        found = links._waiting_rate(1)
+        if found is not None:
+            break
+    assert found == pytest.approx(COPY)
+    assert links._arrived_since(links._samples[0]) == pytest.approx(COPY)
 
 
 VICTIMS = {"head": 0, "node before it": 1, "slow node": 2, "node that sends to it": 4}
