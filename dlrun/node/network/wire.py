@@ -19,6 +19,9 @@ PROOF = 32  # bytes of an HMAC-SHA256
 TAG = 16  # bytes of the signature of a frame's head: half of an HMAC-SHA256
 SEGMENT = struct.Struct("<I")
 ABORT = 0xFFFFFFFF  # in place of a segment's length: the rest of this frame will not follow
+# The block of which a new receiver has the first bytes, and their number; 0 of them: there is none. If there is one, the
+# sender replies with this number (as `SEGMENT`) where it sends the rest of this block first, else with 0.
+PART = struct.Struct("<II")
 _HEAD = struct.Struct("<III")  # block, bytes of payload, bytes of hashes
 MAX_DIGESTS = 1 << 16
 

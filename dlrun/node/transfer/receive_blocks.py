@@ -22,7 +22,7 @@ class Receiver:
 
     claim(number): whether this worker is to receive a block; arriving(buffer): called after the head of a block, must
     retain the buffer; arrived(buffer): called when it is complete; lost(): called if the connection ends without `close`;
-    count(counter, amount): adds to the progress board.
+    count(counter, amount): adds to the progress board; part: a block of which the first bytes came over the last connection.
     """
 
     def __init__(
@@ -36,11 +36,12 @@ class Receiver:
         arrived: Callable[[BlockBuffer], None],
         lost: Callable[[], None],
         count: Callable[[str, int], None],
+        part: Optional[BlockBuffer] = None,
     ) -> None:
         self._peer, self._key, self._task, self._pool = peer, key, task, pool
         self._claim, self._arriving, self._arrived = claim, arriving, arrived
         self._lost, self._count = lost, count
-        self._open = True
+        self._open, self._part = True, part
         self._piece_size = PieceSize()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -57,8 +58,22 @@ class Receiver:
         with contextlib.suppress(OSError):
             self._peer.shutdown(socket.SHUT_RDWR)
 
+    def take_part(self) -> Optional[BlockBuffer]:
+        """The block of which only a part came before the connection ended, for the next connection; the caller holds it."""
+        part, self._part = self._part, None
+        return part
+
+    def drop_part(self) -> None:
+        """Give that block up: it can be claimed once more, and the following nodes drop their part of it, too."""
+        part = self.take_part()
+        if part is not None:
+            self._give_up(part)
+            part.release()
+
     def _run(self) -> None:
         try:
+            if self._part is not None:
+                self._agree_on_part()
             while self._open:
                 began = time.perf_counter()
                 head = wire.receive_head(self._peer, self._key)
@@ -75,6 +90,15 @@ class Receiver:
         if self._open:
             self._lost()
 
+    def _agree_on_part(self) -> None:
+        """Find out whether the previous node sends the rest of the block of which a part is here, before all others."""
+        raw = wire.exactly(self._peer, wire.SEGMENT.size)
+        if raw is None:
+            raise ConnectionResetError
+        # Another worker may be waiting to receive that block.
+        if not wire.SEGMENT.unpack(raw)[0]:
+            self.drop_part()
+
     def _check(self, head: wire.Head) -> None:
         task = self._task
         if head.number >= len(task.blocks) or head.length != task.blocks[head.number].length:
@@ -84,25 +108,44 @@ class Receiver:
 
     def _block(self, head: wire.Head) -> bool:
         """Receive one block; returns whether the connection continues."""
-        board = self._task.board
+        if self._part is not None:
+            if (self._part.number, self._part.digests) != (head.number, head.digests):
+                self.drop_part()
+                raise Damaged("received another block than the one of which a part was received")
+            return self._receive(self._part, wanted=True)
         wanted = self._mine(head.number)
         buffer = BlockBuffer(self._pool, head.number, head.length, head.digests)
-        outcome = _ENDED
+        if wanted:
+            # Forwarded from its first segment on: the last of N nodes then starts after N pieces, not N blocks.
+            self._arriving(buffer)
+        return self._receive(buffer, wanted=wanted)
+
+    def _receive(self, buffer: BlockBuffer, wanted: bool) -> bool:
+        """Receive what a block lacks; returns whether the connection continues."""
+        outcome, self._part = _ENDED, None
         try:
-            if wanted:
-                # Forwarded from its first segment on: the last of N nodes then starts after N pieces, not N blocks.
-                self._arriving(buffer)
             outcome = self._payload(buffer)
+        except Damaged:
+            outcome = _ABORTED
+            raise
         finally:
-            if wanted and outcome == _WHOLE:
-                board.mark(head.number, SEEN)
-                self._arrived(buffer)
-            elif wanted:
-                # The following nodes must drop their part of the block, too; then it can be claimed again.
-                buffer.fail()
-                board.mark(head.number, TAKEN, False)
-            buffer.release()
+            # The following nodes, too, keep what they have of the block, and get the rest when it comes here. Its hashes
+            # are checked over all of it.
+            if wanted and outcome == _ENDED and buffer.filled:
+                self._part = buffer
+            else:
+                if wanted and outcome == _WHOLE:
+                    self._task.board.mark(buffer.number, SEEN)
+                    self._arrived(buffer)
+                elif wanted:
+                    self._give_up(buffer)
+                buffer.release()
         return outcome != _ENDED
+
+    def _give_up(self, buffer: BlockBuffer) -> None:
+        """Make the following nodes drop their part of a block, too; then it can be claimed again."""
+        buffer.fail()
+        self._task.board.mark(buffer.number, TAKEN, False)
 
     def _mine(self, number: int) -> bool:
         """Whether to keep the block: False if it was seen before; waits while another worker is receiving it."""
@@ -113,7 +156,7 @@ class Receiver:
         return True
 
     def _payload(self, buffer: BlockBuffer) -> int:
-        done, length = 0, buffer.length
+        done, length = buffer.filled, buffer.length
         size = self._segment() if length else 0
         while done < length:
             if size is None:

@@ -21,7 +21,8 @@ class Sender:
 
     missed: blocks to send first, each read with reread(number); count(counter, amount): adds to the progress board;
     broken(): called once if the connection fails before `close`. detached: the node is slow; the buffers of blocks that it
-    has not received are released and the blocks read again later, so that no other node waits for it.
+    has not received are released and the blocks read again later, so that no other node waits for it. held: bytes that the
+    node has of the first of the missed blocks, which are not sent.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Sender:
         count: Callable[[str, int], None],
         broken: Callable[[], None],
         detached: bool = False,
+        held: int = 0,
     ) -> None:
         self._peer, self._key, self._missed, self._reread = peer, key, deque(missed), reread
         # Blocks that were sent as a whole, or will be read and sent: one that comes once more, after only a part of it came
@@ -40,7 +42,7 @@ class Sender:
         self._whole = set(missed)
         self._count, self._broken = count, broken
         self._queue: queue.Queue[Optional[BlockBuffer]] = queue.Queue()
-        self._open, self._detached = True, detached
+        self._open, self._detached, self._held = True, detached, held
         self._lock = threading.Lock()
         self._piece_size = PieceSize()
         threading.Thread(target=self._run, daemon=True).start()
@@ -112,7 +114,7 @@ class Sender:
     def _next(self) -> Optional[BlockBuffer]:
         """The next buffer: missed blocks first, for a slow node queued ones first; None at the end."""
         with self._lock:
-            queued_first = self._detached and not self._queue.empty()
+            queued_first = self._detached and not self._queue.empty() and not self._held
             number = self._missed.popleft() if self._missed and self._open and not queued_first else None
         return self._queue.get() if number is None else self._reread(number)
 
@@ -120,12 +122,15 @@ class Sender:
         try:
             head = wire.Head(buffer.number, buffer.length, buffer.digests).pack(self._key)
             parts: List[Union[bytes, memoryview]] = [head]
-            sent = 0
+            sent, self._held = self._held, 0
             while sent < buffer.length:
                 filled = buffer.wait(sent)
                 if filled < 0:
                     wire.send_all(self._peer, [*parts, wire.SEGMENT.pack(wire.ABORT)])
                     return
+                if filled == buffer.length:
+                    # From here on it cannot fail.
+                    self._whole.add(buffer.number)
                 amount = min(filled - sent, self._piece_size.size)
                 began = time.perf_counter()
                 wire.send_all(
@@ -139,8 +144,6 @@ class Sender:
             # A block of empty files.
             if parts:
                 wire.send_all(self._peer, parts)
-            with self._lock:
-                self._whole.add(buffer.number)
         finally:
             buffer.release()
 

@@ -126,13 +126,16 @@ class Worker:
             self.receiving_stopped = True
             if self.receiver:
                 self.receiver.close()
+                self.receiver.drop_part()
         self.report("stopped-receiving")
 
     def receive_from(self, peer: socket.socket, attempt: int) -> None:
-        """Receive from a new previous node, after sending it the list of blocks that it need not send."""
+        """Receive from a new previous node, after sending it what it need not send: a list of blocks, and a part of one."""
         with self.receiving:
+            part = None
             if self.receiver:
                 self.receiver.close()
+                part = self.receiver.take_part()
             if self.receiving_stopped:
                 peer.close()
                 return
@@ -148,7 +151,8 @@ class Worker:
             prepare(peer)
             # If it fails, the receiver finds the connection broken and reports that.
             with contextlib.suppress(OSError):
-                peer.sendall(self.task.board.plane(SEEN))
+                held = (part.number, part.filled) if part else (0, 0)
+                peer.sendall(self.task.board.plane(SEEN) + wire.PART.pack(*held))
 
             def lost() -> None:
                 self.report("lost-up", attempt=attempt)
@@ -163,6 +167,7 @@ class Worker:
                 arrived=self.writers.put,
                 lost=lost,
                 count=self.count,
+                part=part,
             )
 
     def damaged(self, fault: Damaged) -> None:
@@ -190,7 +195,7 @@ class Worker:
         """Send to a following node, first the blocks that it has missed; `detached`: no other node waits for it."""
         prepare(peer)
         try:
-            seen = wire.exactly(peer, len(self.task.blocks))
+            seen = wire.exactly(peer, len(self.task.blocks) + wire.PART.size)
         except OSError:
             seen = None
         if seen is None:
@@ -204,8 +209,11 @@ class Worker:
                 return
             # A block of which only a part came is not here any more: it is passed on when it comes as a whole.
             board = self.task.board
-            here = [number for number in self.forwardable if board.has(number, SEEN) or board.has(number, TAKEN)]
+            here = [
+                number for number in self.forwardable if board.has(number, SEEN) or board.has(number, TAKEN)
+            ]
             missed = [number for number in here if not seen[number]]
+            held = self._rest_first(missed, seen, peer)
 
             def lost() -> None:
                 self.report("lost-down", node=node, attempt=attempt)
@@ -218,7 +226,24 @@ class Worker:
                 count=self.count,
                 broken=lost,
                 detached=detached,
+                held=held,
             )
+
+    def _rest_first(self, missed: List[int], seen: bytes, peer: socket.socket) -> int:
+        """Put the block of which a node has a part first; returns the bytes that it has, 0 if all of each block is sent."""
+        number, held = wire.PART.unpack_from(seen, len(self.task.blocks))
+        if not held:
+            return 0
+        # The rest of a block that is still arriving here would have to wait until it has arrived.
+        if number in missed and self.task.board.has(number, SEEN):
+            missed.remove(number)
+            missed.insert(0, number)
+        else:
+            held = 0
+        # If it fails, the sender finds the connection broken and reports that.
+        with contextlib.suppress(OSError):
+            peer.sendall(wire.SEGMENT.pack(held))
+        return int(held)
 
     def detach(self, node: int) -> None:
         """Stop waiting for a slow node."""

@@ -113,21 +113,57 @@ def test_a_block_is_sent_as_a_whole_only_once(case):
         sender.close()
 
 
-def test_a_new_next_node_gets_each_block_once(monkeypatch):
+def test_only_the_rest_of_a_block_is_sent_to_a_node_that_has_a_part():
+    ours, theirs = socket.socketpair()
+    theirs.settimeout(60)
+    with theirs:
+        # `detached`: blocks that arrive here go first to a slow node, but not before the rest of one.
+        sender = Sender(
+            ours,
+            b"",
+            [3],
+            lambda number: block(number),
+            lambda *_: None,
+            lambda: None,
+            detached=True,
+            held=400,
+        )
+        assert wire.receive_head(theirs, b"").number == 3
+        assert wire.SEGMENT.unpack(wire.exactly(theirs, wire.SEGMENT.size)) == (SMALL - 400,)
+        wire.exactly(theirs, SMALL - 400)
+        sender.put(block(4))
+        assert frame(theirs) == (4, True)
+        sender.close()
+
+
+PARTS = {  # what the node has of a block -> (missed blocks, bytes that are not sent)
+    "no part": ((0, 0), ([0, 1, 3], 0)),
+    "a part of a block that is here": ((3, 500), ([3, 0, 1], 500)),
+    "a part of a block that is arriving here": ((1, 500), ([0, 1, 3], 0)),
+    "a part of a block that is not here": ((2, 500), ([0, 1, 3], 0)),
+}
+
+
+@pytest.mark.parametrize("case", PARTS)
+def test_a_new_next_node_gets_each_block_once_and_the_rest_of_a_part_first(monkeypatch, case):
+    part, expected = PARTS[case]
     board, missed = ProgressBoard(4, 1), []
     monkeypatch.setattr(worker, "prepare", lambda _: None)  # for TCP
-    monkeypatch.setattr(worker, "Sender", lambda *_, **given: missed.append(given["missed"]))
+    monkeypatch.setattr(worker, "Sender", lambda *_, **given: missed.append((given["missed"], given["held"])))
     node = worker.Worker.__new__(worker.Worker)
     node.task, node.lock, node.key = SimpleNamespace(blocks=range(4), board=board), threading.Lock(), b""
     node.senders, node.forwardable, node.connecting, node.count = {}, {}, {}, lambda *_: None
-    for number in (0, 1, 2, 0, 1):
+    for number in (0, 1, 2, 0, 1, 3):
         node.pass_on(block(number))
     board.mark(0, SEEN)
     board.mark(1, TAKEN)
+    board.mark(3, SEEN)
     # Of block 2 only a part arrived: it is passed on when it arrives as a whole.
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        theirs.sendall(bytes(4))
+        theirs.sendall(bytes(4) + wire.PART.pack(*part))
         node.connecting[7] = ours
         node.send_to(7, 1, ours, detached=False)
-    assert missed == [[0, 1]]
+        if part[1]:
+            assert wire.SEGMENT.unpack(theirs.recv(100)) == (expected[1],)
+    assert missed == [expected]
