@@ -6,6 +6,8 @@ owner) the content may be the same, which only its hash proves.
 """
 
 from array import array
+from itertools import compress, filterfalse
+from operator import ne
 from typing import Any, Callable, Container, Dict, Iterable, List, Optional, Tuple
 
 from .manifest import FILE, Manifest
@@ -26,9 +28,11 @@ def unchanged(old: Manifest, new: Manifest) -> Dict[int, int]:
     compares_ctimes = bool(old.ctimes and new.ctimes)
     columns, kinds = (_states(old, compares_ctimes), _states(new, compares_ctimes)), new.kinds
     if has_same_names(old, new):  # entries have their numbers, and no name needs to be looked up
-        pairs = [(before, now) for before, now in zip(*columns) if before != now]
-        changed = {e for both in pairs for e, (before, now) in enumerate(zip(*both)) if before != now}
-        found = {entry: entry for entry, kind in enumerate(kinds) if kind == FILE and entry not in changed}
+        files = list(new.of_kind(FILE))
+        found = dict(zip(files, files))
+        for before, now in zip(*columns):
+            for entry in compress(range(len(kinds)), map(ne, before, now)) if before != now else ():
+                found.pop(entry, None)
     else:
         # By directory and name instead of by path: joining millions of paths takes longer than comparing them.
         numbers = {path: number for number, path in enumerate(new.dirs)}
@@ -71,12 +75,11 @@ def _same_inodes(
 ) -> Dict[int, int]:
     if not (old.inodes and new.inodes):
         return {}
-    entries = [e for e, kind in enumerate(new.kinds) if kind == FILE and e not in known]
+    entries = list(filterfalse(known.__contains__, new.of_kind(FILE)))
     # Few files have changed, mostly: keys are made of those of the old ones only that have an inode of theirs.
     inodes = {new.inodes[e] for e in entries}
-    places = {
-        key(old, e): e for e, inode in enumerate(old.inodes) if inode in inodes and old.kinds[e] == FILE
-    }
+    there = compress(range(len(old.inodes)), map(inodes.__contains__, old.inodes))
+    places = {key(old, e): e for e in there if old.kinds[e] == FILE}
     keys = ((e, key(new, e)) for e in entries)
     return {entry: places[wanted] for entry, wanted in keys if wanted in places}
 
@@ -106,15 +109,10 @@ def proved(
 
 def cuts(new: Manifest, reused: Container[int]) -> "array[int]":
     """The value of `Manifest.cuts` with which no block has both reused files and others."""
-    found: "array[int]" = array("I")
-    before: Optional[bool] = None
-    for entry, kind in enumerate(new.kinds):
-        # Links have no block, and end one: the next file begins a block anyway.
-        now = entry in reused if kind == FILE else None
-        if None not in (before, now) and now != before:
-            found.append(entry)
-        before = now
-    return found
+    kinds, are_reused = new.kinds, list(map(reused.__contains__, range(len(new.kinds))))
+    ends = compress(range(1, len(kinds)), map(ne, are_reused, are_reused[1:]))
+    # Links have no block, and end one: the next file begins a block anyway.
+    return array("I", [entry for entry in ends if kinds[entry - 1] == kinds[entry] == FILE])
 
 
 def by_content(old: Manifest, new: Manifest, entries: Iterable[int]) -> Dict[int, int]:

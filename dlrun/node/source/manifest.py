@@ -6,9 +6,12 @@ file, symbolic link and hard link.
 """
 
 import json
+import struct
 import sys
 from array import array
 from bisect import bisect_right
+from itertools import chain, compress, repeat
+from operator import eq
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Sequence, Set, Tuple
 
 from ..common.errors import Damaged
@@ -123,14 +126,18 @@ class Manifest:
 
     def link_targets(self) -> Iterator[Tuple[int, bytes]]:
         """(entry, target) of each symbolic link."""
-        return zip(self._of_kind(LINK), self.links)
+        return zip(self.of_kind(LINK), self.links)
 
     def hard_links(self) -> Iterator[Tuple[int, int]]:
         """(entry, entry with the data) of each hard link."""
-        return zip(self._of_kind(HARD), self.hard)
+        return zip(self.of_kind(HARD), self.hard)
 
-    def _of_kind(self, kind: int) -> Iterator[int]:
-        return (i for i, k in enumerate(self.kinds) if k == kind)
+    def of_kind(self, kind: int) -> Iterator[int]:
+        """The entries of a kind."""
+        entries = range(len(self.kinds))
+        if self.kinds.count(kind) == len(entries):
+            return iter(entries)
+        return compress(entries, map(eq, self.kinds, repeat(kind)))
 
     def _columns(self) -> Dict[str, bytes]:
         columns = {
@@ -160,8 +167,8 @@ class Manifest:
             return {}
         found, offset, length = {}, 0, self.digest_size
         if max(self.sizes) <= CHUNK:  # one hash a file
-            starts = range(0, len(self.digests), length)
-            return dict(zip(self._of_kind(FILE), [self.digests[k : k + length] for k in starts]))
+            each = struct.iter_unpack("{}s".format(length), self.digests)
+            return dict(zip(self.of_kind(FILE), chain.from_iterable(each)))
         for entry, (kind, size) in enumerate(zip(self.kinds, self.sizes)):
             if kind == FILE:
                 length = pieces(size) * self.digest_size

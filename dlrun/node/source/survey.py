@@ -42,16 +42,18 @@ def survey(
     Raises SourceFault if an entry cannot be read, if nothing is selected, or if the source has devices, pipes, sockets or
     privileged modes and the options do not skip them.
     """
-    plain, lost = _without_attributes(earlier) if earlier and options.xattrs else ({}, [])
-    if earlier and (plain or not options.xattrs):
+    # The names of attributes that are not copied; None if files had others, or if that is not known.
+    lost = _lost_attributes(earlier) if earlier and options.xattrs else []
+    if earlier and lost is not None:
         found = survey_changes(source, options, earlier)
         if found is not None:
             made, findings = found
             findings.attributes.update(lost)
             describe(made, source, options, findings)
             return made, findings
-    walk = Walk(source, options, keep_open, plain)
-    walk.findings.attributes.update(lost)
+    known = earlier if options.xattrs and lost is not None else None
+    walk = Walk(source, options, keep_open, dict(zip(known.inodes, known.ctimes)) if known else {})
+    walk.findings.attributes.update(lost or ())
     began = time.perf_counter()
     try:
         walk.run()
@@ -88,12 +90,10 @@ def describe(made: Manifest, source: Source, options: Options, findings: Finding
         made.info[ATTRIBUTES] = sorted(map(os.fsdecode, findings.attributes))
 
 
-def _without_attributes(earlier: Manifest) -> Tuple[Dict[int, int], List[bytes]]:
-    """Inode -> ctime (ns) of the files that had no attributes to copy, and the names of those that are not copied."""
+def _lost_attributes(earlier: Manifest) -> Optional[List[bytes]]:
+    """The names of attributes that are not copied, of a survey in which no file had one that is; None of any other."""
     lost = earlier.info.get(ATTRIBUTES)  # missing in manifests of older versions
-    if lost is None or earlier.xattrs:
-        return {}, []
-    return dict(zip(earlier.inodes, earlier.ctimes)), list(map(os.fsencode, lost))
+    return None if lost is None or earlier.xattrs else list(map(os.fsencode, lost))
 
 
 def unreadable_files(walk: Walk) -> List[Tuple[bytes, str]]:

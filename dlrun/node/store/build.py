@@ -51,7 +51,8 @@ class Build:
 
     kept: block number -> hashes of the valid blocks of an earlier run; strategy: `copy` (files) or `pack` (one tar file);
     verify: read kept blocks back and compare their hashes; in_place: whether the published version may become this one (see
-    `versions`), which then has the files of some blocks; unchanged: of `delta`, if it is known.
+    `versions`), which then has the files of some blocks; published, unchanged: the manifest of that version, and what `delta`
+    found of it, if they are known since the set was locked.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Build:
         strategy: str = "copy",
         verify: bool = False,
         in_place: bool = False,
+        published: Optional[Manifest] = None,
         unchanged: Optional[Dict[int, int]] = None,
     ) -> None:
         self.target, self.name, self._verify = target, name, verify
@@ -79,7 +81,7 @@ class Build:
         self._clear()
         self.in_place: Optional[InPlace] = None
         if in_place or not self.kept:
-            self.kept.update(self._reuse_published(in_place, unchanged))
+            self.kept.update(self._reuse_published(in_place, published, unchanged))
         self._record()
 
     def _resume(self, directory: int, there: Layout) -> Dict[int, bytes]:
@@ -96,7 +98,9 @@ class Build:
         verify = self._verify or not on_disk(directory, earlier.manifest)
         return resume.valid_blocks(earlier, there, self.manifest, self.blocks, verify)
 
-    def _reuse_published(self, in_place: bool, unchanged: Optional[Dict[int, int]]) -> Dict[int, bytes]:
+    def _reuse_published(
+        self, in_place: bool, manifest: Optional[Manifest], unchanged: Optional[Dict[int, int]]
+    ) -> Dict[int, bytes]:
         """Create the files that the published version has, too, which stays until this one is published; their blocks.
 
         in_place: or leave them there, if possible.
@@ -104,7 +108,7 @@ class Build:
         if not isinstance(self.layout, FileLayout) or self.manifest.xattrs:
             # A tar file is written again as a whole; and setting attributes would change the published files.
             return {}
-        published = open_published(self.target, self.name, self.hasher, self._verify)
+        published = open_published(self.target, self.name, self.hasher, self._verify, manifest)
         if published is None:
             return {}
         if in_place and not self._verify:
@@ -125,8 +129,10 @@ class Build:
 
     def _entries(self, numbers: Iterable[int]) -> Set[int]:
         """The entries with data in these blocks."""
-        blocks = (self.blocks[number] for number in numbers)
-        return {entry for block in blocks for entry in range(block.first, block.first + block.file_count)}
+        found: Set[int] = set()
+        for block in (self.blocks[number] for number in numbers):
+            found.update(range(block.first, block.first + block.file_count))
+        return found
 
     def _clear(self) -> None:
         """Remove files that are not kept; a kill at any point leaves a state that the next run can use."""

@@ -52,12 +52,14 @@ def hashes_by_block(manifest: Manifest, blocks: Blocks, size: int) -> Dict[int, 
     return found
 
 
-def load_earlier_run(directory: int, hasher: Hasher, trusted: bool = False) -> Optional[EarlierRun]:
+def load_earlier_run(
+    directory: int, hasher: Hasher, trusted: bool = False, known: Optional[Manifest] = None
+) -> Optional[EarlierRun]:
     """The earlier run of a directory, or None without a usable manifest with the same hash function.
 
-    trusted: it is that of a published set, as which `unpack` takes it.
+    trusted: it is that of a published set, as which `unpack` takes it; known: its manifest, if it was read already.
     """
-    found = read_manifest(directory, trusted)
+    found = known or read_manifest(directory, trusted)
     if found is None or found.info.get("hash") != hasher.name:
         return None
     return EarlierRun(directory, found, hasher)

@@ -100,6 +100,8 @@ class Published:
 
     def hashes_of(self, block: Block, files: List[int]) -> bytes:
         """The hashes of a block of a new version whose content `files` of this version have."""
+        if block.file_count > 1:  # small ones, with one hash each
+            return b"".join(map(self._hashes.__getitem__, files))
         size = self._hasher.size
         start = block.offset // CHUNK * size
         return b"".join(self._hashes[file][start : start + size] for file in files)
@@ -198,12 +200,17 @@ class Published:
         return found == self._hashes[before]
 
 
-def open_published(target: TargetDirectory, name: bytes, hasher: Hasher, verify: bool) -> Optional[Published]:
-    """The published version of a set, or None if there is none of plain files with hashes of this function."""
+def open_published(
+    target: TargetDirectory, name: bytes, hasher: Hasher, verify: bool, known: Optional[Manifest] = None
+) -> Optional[Published]:
+    """The published version of a set, or None if there is none of plain files with hashes of this function.
+
+    known: its manifest, if it was read since the caller has the lock of the set.
+    """
     directory = target.published(name)
     if directory is None:
         return None
-    earlier = load_earlier_run(directory, hasher, trusted=True) if hasher.size else None
+    earlier = load_earlier_run(directory, hasher, trusted=True, known=known) if hasher.size else None
     try:
         if earlier is None or not earlier.manifest.digests or earlier.manifest.info.get("strategy") != "copy":
             raise FileNotFoundError
@@ -238,10 +245,10 @@ class InPlace:
             return
         for number, block in enumerate(blocks):
             entries = range(block.first, block.first + block.file_count)
-            found = {entry: same[entry] for entry in entries if entry in same}
+            found = [same[entry] for entry in entries if entry in same]
             if len(found) == len(entries):
-                self.kept[number] = published.hashes_of(block, list(found.values()))
-                self.files.update(found)
+                self.kept[number] = published.hashes_of(block, found)
+                self.files.update(zip(entries, found))
 
     def _is_as_published(self) -> bool:
         """Whether no file was changed since the set was published."""
@@ -337,7 +344,7 @@ def _only_adds(old: Manifest, new: Manifest, same_names: bool) -> bool:
     """Whether all files and directories of the published version have their names in the new one, too, and no links."""
     if old.info.get("source") != new.info.get("source") or new.known or old.xattrs or new.xattrs:
         return False
-    if {*old.kinds, *new.kinds} != {FILE} or any(mode & OWNER != OWNER for mode in old.dir_modes):
+    if set(old.kinds + new.kinds) != {FILE} or any(mode & OWNER != OWNER for mode in old.dir_modes):
         return False
     if same_names:
         return True

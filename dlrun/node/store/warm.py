@@ -25,7 +25,29 @@ def load(area: Area, name: bytes) -> Optional[Manifest]:
     return found if found is not None and found.info.get("complete") else None
 
 
-def remove_interrupted(area: Area, name: bytes) -> None:
+class PublishedManifest:
+    """The manifest of a published set; `locked`: the set was locked before the first look, and so it is read only once."""
+
+    def __init__(self, area: Area, name: bytes) -> None:
+        self._area, self._name = area, name
+        self.locked = False
+        self._kept: Optional[Manifest] = None
+
+    def load(self) -> Optional[Manifest]:
+        """As the function `load`."""
+        found = self._kept or load(self._area, self._name)
+        self._kept = found if self.locked else None
+        return found
+
+    def for_build(self, manifest: Manifest) -> Optional[Manifest]:
+        """What the build of `manifest` may use instead of reading it; a set that is not complete is removed."""
+        if self.load() is None:
+            _remove_interrupted(self._area, self._name)
+        # A set that is built once more has lost its hashes.
+        return None if self._kept is manifest else self._kept
+
+
+def _remove_interrupted(area: Area, name: bytes) -> None:
     """Remove a published set that was being changed in place when its run was killed (see `versions`)."""
     found = _manifest(area, name)
     if found is not None and not found.info.get("complete"):

@@ -69,7 +69,7 @@ class Staging:
             self.remote = image_source(self.area, self.name, given, self.walk, progress)
         self._lock: Optional[Lock] = None
         self._unchanged: Optional[Manifest] = None  # the published one, if the source is as it was
-        self._locked_first = False  # whether the set was locked before `find`
+        self._published = warm.PublishedManifest(self.area, self.name)
         self._reused: Dict[int, int] = {}  # unchanged files (`plan_delta`), also later under its lock
         self.early = None if given.start is None else Early(self.area, self.name, given.job, given.start)
         self._watch = watch if self.early is None else self.early.watch
@@ -119,7 +119,7 @@ class Staging:
         expected = None if self.shard else self.given.expect
         source = self.source()
         wanted = dict(self.wanted(source), **state)
-        found = None if whole and self.shard else warm.load(self.area, self.name)
+        found = None if whole and self.shard else self._published.load()
         if found is not None and not warm.has_options(found, wanted):
             found = None
         earlier = None if self.remote or self.partial else found
@@ -177,7 +177,7 @@ class Staging:
 
     def plan_delta(self, manifest: Manifest, relayed: bool) -> None:
         """Prepare the copy of what has changed since the published version (see `plan_delta`)."""
-        old = None if manifest is self._unchanged else warm.load(self.area, self.name)
+        old = None if manifest is self._unchanged else self._published.load()
         if old is not None and old.info.get("hash") == self.hasher.name and self.layout_name == "copy":
             from .plan_delta import plan_from
 
@@ -216,14 +216,12 @@ class Staging:
 
     def _is_warm(self, manifest: Manifest) -> bool:
         """Whether the published copy is this set, undamaged; its damaged files are in `changed`."""
-        # A manifest that was read under this lock is that of the published copy.
-        same = self._locked_first and manifest is self._unchanged
-        found = manifest if same else warm.load(self.area, self.name)
+        found = self._published.load()
         options = {"hash": self.hasher.name, "strategy": self.layout_name}
         if found is None or not warm.has_options(found, options):
             return False
         unlike_times = manifest.ctimes and found.ctimes != manifest.ctimes
-        if not same and (unlike_times or found.id() != manifest.id()):
+        if found is not manifest and (unlike_times or found.id() != manifest.id()):
             return False
         # Reading the copy back takes as long as copying it, and is done only if the cheap check leaves a doubt.
         check = warm.check_copy(self.area, self.name, found, self.layout_name, self.given.recheck)
@@ -257,9 +255,9 @@ class Staging:
         alone = not (self.early or self.remote or self.given.shared)
         try:
             with system_errors(self._error_prefix()):
-                warm.remove_interrupted(self.area, self.name)
+                known = self._published.for_build(manifest)
                 build = Build(self.area, self.name, manifest, blocks, self.hasher, strategy=self.layout_name, verify=verify_kept,
-                              in_place=alone, unchanged=self._reused if self._locked_first else {})  # fmt: skip
+                              in_place=alone, published=known, unchanged=self._reused if known else {})  # fmt: skip
                 try:
                     self._make_room(build)
                 except NoSpace:
@@ -356,7 +354,7 @@ class Staging:
         """Stage on this node alone."""
         self.shard = shard_of(self.given, 0, 1)
         self.lock()
-        self._locked_first = True
+        self._published.locked = True
         manifest = self.find()
         manifest = self.fit(manifest, self.room()) if self.partial else manifest
         self.plan_delta(manifest, relayed=False)

@@ -65,6 +65,14 @@ def test_an_unchanged_set_needs_no_module_of_a_copy(words):
         assert "hashlib" not in modules
 
 
+def test_a_changed_set_is_copied_after_one_reading_of_its_manifest(tmp_path, words):
+    write(os.fsencode(tmp_path / "source" / "d1" / "f1"), b"more data")
+    event, calls, _ = counted(words)
+    assert (event["how"], event["copied"] > 0) == ("copied", True)
+    assert calls["unpack"] == 1
+    assert (tmp_path / "node" / "set" / "data" / "d1" / "f1").read_bytes() == b"more data"
+
+
 def test_a_changed_set_and_a_changed_copy_are_copied(tmp_path, words):
     write(os.fsencode(tmp_path / "source" / "d1" / "f1"), b"more data")
     assert counted(words)[0]["copied"] > 0
