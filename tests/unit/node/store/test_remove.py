@@ -3,8 +3,8 @@
 import os
 
 import pytest
-
 from dlrun.node.store import remove
+
 from tests.unit.node.trees import write
 
 
