@@ -7,12 +7,13 @@ from typing import Iterable, List, Optional, Tuple
 from ..common.errors import SourceFault
 from .objects import Object
 
-LARGE = (
-    64 << 20
-)  # bytes of an object from which on it is fetched in parts: to sign its URL, a client starts once
-MAX_ARGUMENTS = (
-    60_000  # bytes of keys on a command line: Linux allows 128 KiB for each argument, and 2 MiB for all
-)
+# Bytes of an object from which on it is fetched in parts: to sign its URL, a client starts once.
+LARGE = 64 << 20
+# A batch of smaller objects: so much that the start of a client is little beside it, and so little that a kill loses little.
+BATCH = 4 << 30  # bytes
+BATCH_OBJECTS = 50_000
+# Bytes of keys on a command line: Linux allows 128 KiB for each argument, and 2 MiB for all.
+MAX_ARGUMENTS = 60_000
 
 
 def check(url: str, keys: List[str]) -> None:
@@ -47,6 +48,18 @@ def large(client: str, found: Iterable[Object]) -> List[Object]:
         if one.size >= LARGE and room > 0:
             chosen.append(one)
     return chosen
+
+
+def batches(found: List[Object]) -> List[List[Object]]:
+    """All objects: first those of at least LARGE bytes, then the others in batches of at most BATCH bytes, if not one alone."""
+    made, left = [[one for one in found if one.size >= LARGE], []], BATCH
+    for one in found:
+        if one.size < LARGE:
+            if one.size > left or len(made[-1]) >= BATCH_OBJECTS:
+                made, left = [*made, []], BATCH
+            made[-1].append(one)
+            left -= one.size
+    return [batch for batch in made if batch]
 
 
 def without(

@@ -102,9 +102,9 @@ class FetchedSource:
             file.write(state)
         os.replace(self._record + ".new", self._record)
 
-    def _remove_files(self) -> None:
-        """Remove the files; the directory itself stays, since workers have it open."""
-        for path in (self.directory, self._fetched):
+    def _remove_files(self, *directories: str) -> None:
+        """Remove the files of these directories, or of all; a directory itself stays, since workers have one open."""
+        for path in directories or (self.directory, self._fetched):
             with contextlib.suppress(FileNotFoundError), closing(os.open(path, DIRECTORY_FLAGS)) as directory:
                 os.fchmod(directory, 0o700)  # an archive may have taken the permission to write
                 for name in os.listdir(directory):
@@ -118,6 +118,9 @@ class FetchedSource:
 PREFIX = b"fetch."
 SHARED = "shared\n"
 """The last line of the record of an incomplete download whose files may be links to those of the published version."""
+BATCHES = "batches\n"
+"""The last line of the record of an incomplete download by a client that leaves incomplete files when it is killed: they are
+fetched to another directory, and each batch of them is moved when it is complete."""
 
 
 class RemoteSource(FetchedSource):
@@ -169,26 +172,38 @@ class RemoteSource(FetchedSource):
         if listed is None or self.is_downloaded:
             return
         state = "{}\n{}\n{}\n{}\n".format(boot(), listed.reader, self.url, listed.identity)
-        found = self._read_record()
-        if found != state + WHOLE:
-            if reuse is None or not self._download_changed(listed, state, reuse):
-                if self._read_record() != state or not listed.resumes:
+        in_batches = not listed.resumes and _has_only_files(listed)
+        # What this run may continue; of a client that neither can do that nor fetch batches nothing.
+        begun = state + (BATCHES if in_batches else "")
+        can_continue = self._read_record() == begun and (listed.resumes or in_batches)
+        if self._read_record() != state + WHOLE:
+            if can_continue or reuse is None or not self._download_changed(listed, state, reuse):
+                if not can_continue:
                     # First the record: after a kill, the next run would take the rest for the whole.
                     self._write_record("")
                     self._remove_files()
-                self._write_record(state)
+                self._write_record(begun)
+                self._remove_files(self._fetched)
                 missing = listed.size - self._downloaded_size()
                 room = max(0, 2 * missing - self._kept_size())
                 space.require(self._area.directory, room, 0, self._area.path)
                 size = text.size(listed.size) if listed.size else "it"
                 progress.log("fetching {} with {}".format(size, listed.reader))
-                remote.download(
-                    self.url, self.directory, self._parts, self._access, log=self._progress.log, listed=listed
-                )
+                if not (in_batches and self._fetch_batches(listed)):
+                    self._write_record(state)
+                    remote.download(
+                        self.url,
+                        self.directory,
+                        self._parts,
+                        self._access,
+                        log=self._progress.log,
+                        listed=listed,
+                    )
             if remote.list_source(self.url, self._access, self._progress.log).identity != listed.identity:
                 raise remote.changed(self.url)
             if listed.size and self._downloaded_size() != listed.size:
-                sizes = text.size(self._downloaded_size()), text.size(listed.size)
+                fetched = self._downloaded_size() + self._downloaded_size(self._fetched)
+                sizes = text.size(fetched), text.size(listed.size)
                 raise SourceFault(
                     "{} fetched {} of the {} of `{}`".format(listed.reader, *sizes, self.url),
                     "try the same on the node with the client alone",
@@ -197,13 +212,35 @@ class RemoteSource(FetchedSource):
         kept.tidy(self._parts, ())
         self.is_downloaded = True
 
+    def _fetch_batches(self, listed: "SourceListing") -> bool:
+        """Fetch the objects that are not there, up to one that does not arrive whole; False if the client cannot do this."""
+        from ..source import keys, remote
+
+        missing = [
+            one for one in listed.objects if not os.path.lexists(os.path.join(self.directory, one.key))
+        ]
+        for batch in keys.batches(missing):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self._fetched, 0o700)
+            try:
+                remote.fetch(self.url, self._fetched, self._parts, batch, self._progress.log)
+            except SourceFault as fault:
+                if os.listdir(self.directory):  # else it may be too old
+                    raise
+                self._progress.log(fault.message)
+                self._remove_files(self._fetched)
+                return False
+            if not remote_delta.take(batch, self._fetched, self.directory):
+                return True
+        remote_delta.finish_directories(self.directory)
+        return True
+
     def _download_changed(self, listed: "SourceListing", state: str, reuse: Reuse) -> bool:
         """Link unchanged files and fetch the other objects; False if all of them have to be fetched."""
         from ..source import objects, remote
 
         states = objects.states(listed.objects)
-        # A resumed download has objects that the published version lacks.
-        if not states or (listed.resumes and self._read_record() == state):
+        if not states:
             return False
         self._write_record(state + SHARED)
         self._remove_files()
@@ -245,10 +282,10 @@ class RemoteSource(FetchedSource):
         """Path -> hashes of the files that the download shares with the published version."""
         return self._shared[1] if self._shared[0] == hasher.name else {}
 
-    def _downloaded_size(self) -> int:
+    def _downloaded_size(self, directory: str = "") -> int:
         return sum(
             os.path.getsize(os.path.join(above, name))
-            for above, _, names in os.walk(self.directory)
+            for above, _, names in os.walk(directory or self.directory)
             for name in names
         )
 
@@ -258,3 +295,8 @@ class RemoteSource(FetchedSource):
             names = os.listdir(self._parts)
             return sum(512 * os.lstat(os.path.join(self._parts, name)).st_blocks for name in names)
         return 0
+
+
+def _has_only_files(listed: "SourceListing") -> bool:
+    """Whether a listing of S3 has no object whose key is that of a directory."""
+    return bool(listed.objects) and not any(one.key.endswith("/") for one in listed.objects)

@@ -192,6 +192,36 @@ def test_an_object_that_is_kept_is_continued_though_another_one_changed(tmp_path
     assert store.sent == SIZE - kept
 
 
+def test_a_kill_loses_only_the_batch_of_small_objects_that_was_being_fetched(tmp_path, store):
+    (store.root / "large").unlink()
+    for name in "abcde":
+        (store.root / name).write_bytes(os.urandom(1000))
+    client, real = tmp_path / "bin" / "s5cmd", (tmp_path / "bin" / "s5cmd").read_text()
+    # As s5cmd may do: when it is killed, the file has its name and size, but not all of its content.
+    stops = f"""    for line in sys.stdin:
+        key = shlex.split(line)[2].rpartition("/")[2]
+        open("{tmp_path}/asked", "a").write(key)
+        if key == "d":
+            open(shlex.split(line)[3], "wb").write(bytes(1000))
+            os.rename("{tmp_path}/asked", "{tmp_path}/first")
+            __import__("time").sleep(1000)
+"""
+    assert "    for line in sys.stdin:\n" in real
+    client.write_text(real.replace("    for line in sys.stdin:\n", stops))
+    two = SMALL + "\nkeys.BATCH = 2000\n"
+    program = start(*staging("s3://bucket/set", tmp_path / "to"), prelude=two)
+    while not (tmp_path / "first").exists():
+        assert program.poll() is None
+        time.sleep(0.05)
+    os.killpg(program.pid, signal.SIGKILL)
+    program.communicate()
+    assert (tmp_path / "first").read_text() == "abcd"
+    client.write_text(real.replace("    for line in sys.stdin:\n", stops.replace('== "d"', '== "none"')))
+    run(*staging("s3://bucket/set", tmp_path / "to"), "--json", prelude=two).done()
+    assert staged(tmp_path) == {path.name: path.read_bytes() for path in store.root.iterdir()}
+    assert (tmp_path / "asked").read_text() == "cdesmall"
+
+
 @pytest.fixture
 def small(monkeypatch):
     """Parts of sizes for tests in this process, that does not wait."""

@@ -233,3 +233,14 @@ def test_keys_are_quoted_for_each_client():
     assert words[-2:] == ["--include", "a[[]1][*][?]"]
     assert keys.fetching("aws", "b/set", "/to", ["k" * 100] * 1000) is None
     assert keys.fetching("rclone", "b/set", "/to", ["k"]) is None
+
+
+def test_large_objects_come_first_and_the_others_in_batches(monkeypatch):
+    monkeypatch.setattr(keys, "LARGE", 100)
+    monkeypatch.setattr(keys, "BATCH", 30)
+    monkeypatch.setattr(keys, "BATCH_OBJECTS", 3)
+    sizes = [10, 20, 100, 10, 50, 0, 0, 0, 0, 500]
+    found = [objects.Object(f"k{number}", size, "", "") for number, size in enumerate(sizes)]
+    batches = [[one.size for one in batch] for batch in keys.batches(found)]
+    assert batches == [[100, 500], [10, 20], [10], [50], [0, 0, 0], [0]]
+    assert list(keys.batches([])) == []

@@ -318,13 +318,14 @@ def test_objects_below_a_prefix_are_fetched_by_each_client(tmp_path, s3, client,
 
 
 CLIENT = """#!{python}
-import os, sys
+import os, shlex, sys
 if sys.argv[1] == "ls":
     sys.stdout.write(open("{root}/list").read())
 else:
-    for line in open("{root}/list"):
-        size, key = line.split()[3:]
-        path = os.path.join(sys.argv[-1], key)
+    sizes = dict(reversed(line.split()[3:]) for line in open("{root}/list"))
+    for line in sys.stdin:
+        source, path = shlex.split(line)[2:]
+        size = sizes[source.rpartition("/")[2]]
         if os.path.exists(path) and os.path.getsize(path) == int(size):
             continue
         with open(path, "wb") as file:
