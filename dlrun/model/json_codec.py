@@ -182,7 +182,8 @@ def _fits(value: Any, metadata: Mapping[str, Any], path: str) -> None:
                 raise ValueError(f"{path}: the name {name!r:.60} does not match {names}")
     least, most = metadata.get("minimum"), metadata.get("maximum")
     counts = isinstance(value, int | float) and not isinstance(value, bool)
-    if counts and ((least is not None and value < least) or (most is not None and value > most)):
+    # NaN is between no bounds.
+    if counts and not ((least is None or value >= least) and (most is None or value <= most)):
         raise ValueError(f"{path}: {value!r:.60} is not between {least} and {most}")
 
 

@@ -21,7 +21,7 @@ from dlrun.importing import read_script, statement
 from dlrun.importing.text import spec_text
 from dlrun.importing.words import names_in
 from dlrun.jobs.logs import files, merge
-from dlrun.jobs.records import bad_nodes, directories, jobs, validation
+from dlrun.jobs.records import bad_nodes, directories, jobs, submission, validation
 from dlrun.jobs.submission import files as job_files
 from dlrun.model.json_codec import from_plain
 from dlrun.model.origin import Layer, Origin
@@ -309,5 +309,6 @@ def test_with_too_few_files_there_is_one_line(tmp_path):
 
 @pytest.mark.parametrize("value", [10**400, -(10**400), 1e400])
 def test_a_number_of_a_record_beyond_all_floats(value):
-    with pytest.raises(validation.DamagedRecord, match="submitted"):
-        validation.number({"submitted": value}, "submitted")
+    for record in ({"submitted": value}, {"submitting": {"since": value}}):
+        with pytest.raises(validation.DamagedRecord, match=r"`submission\.json`: (submitted|since): "):
+            validation.part(submission.Submission, directories.SUBMISSION, record).since()

@@ -14,6 +14,8 @@ from dlrun.jobs.records import jobs, validation
 from dlrun.jobs.records.jobs import RERUNS, Job
 from dlrun.jobs.records.validation import read_json
 from dlrun.model.job import JobStatus, State
+from dlrun.model.keys import saved
+from dlrun.model.record import record
 
 
 class Rerun(NamedTuple):
@@ -30,16 +32,24 @@ def reruns(job: Job) -> list[Rerun]:
     return [one for one in found if one is not None]
 
 
+@record(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """An entry of `RERUNS` or `RERUN_OF`."""
+
+    directory: str = saved(pattern=r"(?s:.+)")
+    points: tuple[int, ...]
+
+
 def read_entry(entry: object, count: int) -> Rerun | None:
     """The rerun of points of a sweep of `count` points in an entry of `RERUNS` or `RERUN_OF`; None for an invalid one."""
     try:
-        if isinstance(entry, dict) and (place := validation.text(entry, "directory")):
-            other = jobs.load(Path(place))
-            if other is not None and other.damage is None:
-                return Rerun(other, validation.indices(entry.get("points"), count))
+        found = validation.part(_Entry, RERUNS, entry)
+        other = jobs.load(Path(found.directory))
     except validation.DamagedRecord:
-        pass
-    return None
+        return None
+    if other is None or other.damage is not None or not all(0 <= one < count for one in found.points):
+        return None
+    return Rerun(other, found.points)
 
 
 class Attempt(NamedTuple):

@@ -18,6 +18,7 @@ from dlrun import backends
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.jobs.records import id_forms, links, ownership, pulled, resubmitted, submission, validation
 from dlrun.jobs.records.directories import ANSWER, SUBMISSION
+from dlrun.jobs.records.submission import Submission
 from dlrun.jobs.records.validation import MOST, read_json
 from dlrun.model.job import role_directory
 from dlrun.model.json_codec import from_plain
@@ -124,6 +125,18 @@ class Job:
         return pulled.with_digests(read_plan(self.directory / "plan.json"), self.directory)
 
 
+@record(frozen=True, slots=True, kw_only=True)
+class _Planned:
+    """What a plan has of its job; the rest is not decoded, since there may be thousands of jobs."""
+
+    scheduler: str
+    name: str | None = None
+    site: str | None = None
+    points: tuple[Any, ...] | None = None
+    pool: Any = None
+    role_jobs: Any = None
+
+
 home = jobs_home
 
 
@@ -223,41 +236,36 @@ def _damaged(directory: Path, plan: Mapping[str, Any] | None, damage: str) -> Jo
 
 
 def _validated(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
-    entry = read_json(directory / SUBMISSION)
-    if plan is None or "scheduler" not in plan:
-        raise validation.DamagedRecord("`plan.json` cannot be read")
-    if entry is None:
-        if (directory / SUBMISSION).exists():
-            raise validation.DamagedRecord(f"`{SUBMISSION}` cannot be read")
+    planned = validation.part(_Planned, "plan.json", plan)
+    found = read_json(directory / SUBMISSION)
+    if found is None and not (directory / SUBMISSION).exists():
         if (directory / ".submission").is_dir():
             return None  # sent from another machine that shares this file system and has the record
-        entry = {}
-    points = plan.get("points")
-    if not isinstance(points, list | None):
-        raise validation.DamagedRecord(f"`points` is {validation.shown(points)}")
-    scheduler = validation.scheduler(plan.get("scheduler"))
-    job_id = validation.job_id(resubmitted.latest(directory) or entry.get("job_id"), scheduler)
-    submitting = job_id is None and entry.get("submitting") is not None
+        found = {}
+    entry = validation.part(Submission, SUBMISSION, found)
+    scheduler = validation.scheduler(planned.scheduler)
+    job_id = validation.job_id(resubmitted.latest(directory) or entry.job_id, scheduler)
+    submitting = job_id is None and entry.submitting is not None
     if submitting:
         job_id = _answered(directory, scheduler)
     elif job_id is None:
         job_id = _begun(directory, scheduler)  # submitted by hand
     return Job(
         directory=directory,
-        name=validation.text(plan, "name") or "",
-        site=validation.text(plan, "site") or "",
+        name=planned.name or "",
+        site=planned.site or "",
         scheduler=scheduler,
         job_id=job_id,
-        submitted=validation.number(entry, "submitted") or (validation.since(entry) if submitting else None),
-        array=len(points or ()) or None,
-        pool=plan.get("pool") is not None,
-        roles=validation.roles(plan),
-        host=validation.text(entry, "host"),
+        submitted=entry.submitted or (entry.since() if submitting else None),
+        array=len(planned.points or ()) or None,
+        pool=planned.pool is not None,
+        roles=validation.roles(planned.role_jobs),
+        host=entry.host,
         remote=_remote(entry),
-        cluster=validation.text(entry, "cluster"),
+        cluster=entry.cluster,
         submitting=submitting and job_id is None,
-        instance=validation.text(entry, "instance"),
-        user=validation.text(entry, "user"),
+        instance=entry.instance,
+        user=entry.user,
     )
 
 
@@ -287,20 +295,16 @@ def latest(job: Job) -> Job:
     return job if found in (None, job.job_id) else replace(job, job_id=found)
 
 
-def _remote(entry: Mapping[str, Any]) -> Remote | None:
-    directory = validation.text(entry, "remote_directory")
-    if directory is None:
+def _remote(entry: Submission) -> Remote | None:
+    if entry.remote_directory is None:
         return None
-    transport = entry.get("transport")
-    if transport not in validation.TRANSPORTS or not directory.startswith("/"):
-        raise validation.DamagedRecord(
-            f"`transport` or `remote_directory` is {validation.shown((transport, directory))}"
-        )
+    if not entry.host:
+        raise validation.DamagedRecord(f"`{SUBMISSION}` has no `host` beside `remote_directory`")
     return Remote(
-        host=validation.host(entry),
-        transport=transport,
-        directory=directory,
-        unwanted=validation.names(entry.get("unwanted") or []),
+        host=entry.host,
+        transport=entry.transport,
+        directory=entry.remote_directory,
+        unwanted=entry.unwanted or (),
     )
 
 

@@ -6,11 +6,42 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dlrun.jobs.records import directories
-from dlrun.jobs.records.validation import read_json
+from dlrun.jobs.records.validation import LATEST, part, read_json
+from dlrun.model.keys import VARIABLE_NAME, saved
 from dlrun.model.plan import Plan
+from dlrun.model.record import record
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    since: float | None = saved(default=None, minimum=0, maximum=LATEST)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """The fields that determine whom dlrun asks about a job and acts on, with what is valid in them.
+
+    The scheduler decides what is an id; host: ssh must not parse it as an option.
+    """
+
+    job_id: Any = None
+    submitting: Any = None
+    submitted: float | None = saved(default=None, minimum=0, maximum=LATEST)
+    host: str | None = saved(default=None, pattern=r"(?!-)[^\s\x00-\x1f\x7f]{0,255}")
+    cluster: str | None = None
+    instance: str | None = None
+    user: str | None = None
+    transport: Literal["openssh", "paramiko", "local"] | None = None
+    remote_directory: str | None = saved(default=None, pattern=r"(?s:/.*)")
+    unwanted: tuple[str, ...] | None = saved(default=None, pattern=VARIABLE_NAME)
+
+    def since(self) -> float | None:
+        """The begin of an incomplete submission in seconds since 1970; None without an entry. Raises DamagedRecord."""
+        begun = self.submitting if isinstance(self.submitting, dict) else {}
+        return part(_Begun, directories.SUBMISSION, begun).since
 
 
 def read(directory: Path) -> dict[str, Any]:

@@ -7,12 +7,10 @@ directory that looks like a job's.
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +19,6 @@ from dlrun import backends
 from dlrun.errors import DlrunError, Invalid
 from dlrun.model.json_codec import from_plain, to_plain
 from dlrun.model.program import ROLE_NAME
-from dlrun.model.text import lazy_pattern
 from dlrun.system.paths import read_bytes
 
 T = TypeVar("T")
@@ -31,9 +28,6 @@ MOST = 256 << 20
 _ANY_ID = r"[A-Za-z0-9][A-Za-z0-9._@\[\]:-]{0,255}"
 """Job ids of a third party's back end without an `ID` pattern."""
 
-_HOST = lazy_pattern(r"(?!-)[^\s\x00-\x1f\x7f]{1,255}")
-_NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
-TRANSPORTS = (None, "openssh", "paramiko", "local")
 _FOREIGN = "belongs to another user"
 WITHOUT_LIST = "an earlier version of dlrun made it, without a list of its files"
 
@@ -83,8 +77,25 @@ def decoded(kind: type[T], record: Mapping[str, Any], **known: Any) -> T:
     """
     if record.get("version") != 1:
         raise ValueError("the version is not 1")
+    return _fields(kind, {**record, **known})
+
+
+def part(kind: type[T], file: str, record: object) -> T:
+    """The fields of a record that dlrun acts on, as a dataclass, by their types; None: `file` could not be read.
+
+    Fields that are not in `kind` are ignored. Raises DamagedRecord with the file, the field and what was expected.
+    """
+    if not isinstance(record, dict):
+        raise DamagedRecord(f"`{file}` cannot be read")
+    try:
+        return _fields(kind, record)
+    except ValueError as error:
+        raise DamagedRecord(f"`{file}`: {str(error).removeprefix('.')[:200]}") from None
+
+
+def _fields(kind: type[T], record: Mapping[str, Any]) -> T:
     names = kind.__annotations__
-    return from_plain(kind, {name: value for name, value in {**record, **known}.items() if name in names})
+    return from_plain(kind, {name: value for name, value in record.items() if name in names})
 
 
 STATE = "state.json"
@@ -128,15 +139,13 @@ def is_recent(since: float, seconds: float) -> bool:
     return -_CLOCKS <= time.time() - since < seconds
 
 
-def scheduler(value: object) -> str:
+def scheduler(name: str) -> str:
     """Validate the name of a scheduler; raises DamagedRecord."""
     try:
-        if isinstance(value, str) and value:
-            backends.scheduler(value)
-            return value
+        _ids(name)
     except Invalid:
-        pass
-    raise DamagedRecord(f"`scheduler` is {shown(value)}")
+        raise DamagedRecord(f"`scheduler` is {shown(name)}") from None
+    return name
 
 
 @cache
@@ -153,47 +162,8 @@ def job_id(value: object, scheduler: str) -> str | None:
     raise DamagedRecord(f"`job_id` is {shown(value)}, not an id of {scheduler}")
 
 
-def text(record: Mapping[str, Any], key: str) -> str | None:
-    """Validate an optional text; raises DamagedRecord."""
-    value = record.get(key)
-    if value is None or (isinstance(value, str) and "\0" not in value):
-        return value
-    raise DamagedRecord(f"`{key}` is {shown(value)}")
-
-
-def number(record: Mapping[str, Any], key: str) -> float | None:
-    """Validate an optional finite number; raises DamagedRecord."""
-    value = record.get(key)
-    with suppress(OverflowError):  # an integer too large for a float
-        if value is None or (isinstance(value, int | float) and math.isfinite(value)):
-            return value
-    raise DamagedRecord(f"`{key}` is {shown(value)}")
-
-
-def since(record: Mapping[str, Any]) -> float | None:
-    """The begin of an incomplete submission in seconds since 1970, or None."""
-    entry = record.get("submitting")
-    return number(entry, "since") if isinstance(entry, dict) else None
-
-
-def host(record: Mapping[str, Any]) -> str:
-    """Validate the name of a login node, which ssh must not parse as an option; raises DamagedRecord."""
-    value = record.get("host")
-    if isinstance(value, str) and _HOST.fullmatch(value):
-        return value
-    raise DamagedRecord(f"`host` is {shown(value)}")
-
-
-def names(value: object) -> tuple[str, ...]:
-    """Validate a list of variable names; raises DamagedRecord."""
-    if isinstance(value, list) and all(isinstance(one, str) and _NAME.fullmatch(one) for one in value):
-        return tuple(value)
-    raise DamagedRecord(f"`unwanted` is {shown(value)}")
-
-
-def roles(plan: Mapping[str, Any]) -> tuple[str, ...]:
-    """Validate the names of the roles of a plan, which are names of directories; raises DamagedRecord."""
-    whole = plan.get("role_jobs")
+def roles(whole: object) -> tuple[str, ...]:
+    """Validate the names of the roles in `role_jobs` of a plan, which are names of directories; raises DamagedRecord."""
     if whole is None:
         return ()
     jobs = whole.get("jobs") if isinstance(whole, dict) else None
@@ -205,15 +175,6 @@ def roles(plan: Mapping[str, Any]) -> tuple[str, ...]:
     if all(isinstance(name, str) and re.fullmatch(ROLE_NAME, name) for name in found):
         return tuple(map(str, found))
     raise DamagedRecord(f"`role_jobs` is {shown(whole)}")
-
-
-def indices(value: object, count: int) -> tuple[int, ...]:
-    """Validate point numbers of a sweep of `count` points; raises DamagedRecord."""
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        found = tuple(value)
-        if all(type(one) is int and 0 <= one < count for one in found):
-            return found
-    raise DamagedRecord(f"`points` is {shown(value)}")
 
 
 def shown(value: object) -> str:

@@ -149,6 +149,45 @@ def test_a_damaged_record_hides_no_other(tmp_path, name, text, monkeypatch):
         jobs.find("bad", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("change", "damage"),
+    [
+        ({"submitted": "yesterday"}, "`submission.json`: submitted: float expected, str found"),
+        ({"submitted": float("nan")}, "`submission.json`: submitted: nan is not between 0 and"),
+        ({"host": ["x"]}, "`submission.json`: host: str expected, list found"),
+        ({"cluster": "a\0b"}, "`submission.json`: cluster: a NUL byte"),
+        ({"host": "-oProxyCommand=x"}, "`submission.json`: host: '-oProxyCommand=x' does not match"),
+        ({"remote_directory": "/x"}, "`submission.json` has no `host`"),
+        ({"transport": "magic"}, "`submission.json`: transport: `magic` is not one of 'openssh', "),
+        ({"unwanted": ["A=b"]}, "`submission.json`: unwanted: 'A=b' does not match"),
+        (
+            {"job_id": None, "submitting": {"since": "x"}},
+            "`submission.json`: since: float expected, str found",
+        ),
+    ],
+)
+def test_damage_names_the_file_the_field_and_what_was_expected(tmp_path, change, damage):
+    job = jobs.load(make(tmp_path / "a", {"job_id": "7", **change}))
+    assert job is not None
+    assert str(job.damage).startswith(damage)
+    assert job.job_id is None
+
+
+@pytest.mark.parametrize(
+    ("plan", "damage"),
+    [
+        ({"scheduler": 5}, "`plan.json`: scheduler: str expected, int found"),
+        ({"scheduler": ""}, "`scheduler` is `''`"),
+        ({"points": 5}, "`plan.json`: points: list expected, int found"),
+        ({"site": {"x": 1}}, "`plan.json`: site: str expected, dict found"),
+    ],
+)
+def test_damage_of_a_plan_names_its_field(tmp_path, plan, damage):
+    job = jobs.load(make(tmp_path / "a", None, **plan))
+    assert job is not None
+    assert str(job.damage).startswith(damage)
+
+
 @pytest.mark.parametrize("entry", [5, {},
                                    {"directory": 5, "points": [1]}, {"directory": "/x"}, {"directory": "{good}", "points": ["x"]},
                                    {"directory": "{good}", "points": [-1]}, "x", None])  # fmt: skip
