@@ -86,7 +86,7 @@ def _of_run(
     if plan.gpu_share is not None:  # the others on its nodes belong to other roles
         use = replace(use, gpus=tuple(one for one in use.gpus if one.index in plan.gpu_share.indexes))
     record, now = run_state(run) or {}, time.time()
-    seconds = elapsed(run, reported)
+    seconds = elapsed(record, reported)
     if seconds is None and record.get("started") is not None:
         seconds = max(0.0, now - record["started"])
     divided = phases(plan, run, record, found, submitted=job.submitted, now=now)

@@ -17,7 +17,7 @@ from dlrun.errors import DlrunError
 from dlrun.jobs.code.history import History
 from dlrun.jobs.logs import files as log_files
 from dlrun.jobs.queue.results import Result, results_of
-from dlrun.jobs.records import jobs, uploads
+from dlrun.jobs.records import submission, uploads
 from dlrun.jobs.records.divisions import divisions
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import read_json, run_state
@@ -87,9 +87,9 @@ def _facts(job: Job, plan: Plan, states: Sequence[JobStatus]) -> Iterator[tuple[
         yield "walltime", str(request.walltime)
     if request.partition:
         yield "partition", request.partition
-    if changed := jobs.changed(job):
+    if changed := submission.changed(job.directory):
         yield "changed by the scheduler", "; ".join(changed)
-    if printed := jobs.remarks(job):
+    if printed := submission.remarks(job.directory):
         yield "printed at the submission", _without_secrets(" / ".join(printed))
     if plan.role_jobs is not None:
         yield (

@@ -82,14 +82,15 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
     for job in chosen if jobs else ():
         _show_roles(job, states[job.directory])
     from dlrun.jobs.code.history import History
+    from dlrun.jobs.records import submission
 
     for job in chosen:
         if (changed := History(job).changes) is not None:
             notice(f"{job.directory.name}: {changed}")
     for job in chosen if jobs else ():
-        if differs := store.changed(job):
+        if differs := submission.changed(job.directory):
             notice(f"{job.directory.name}: at its submission {job.site} changed it: {'; '.join(differs)}")
-        for line in store.remarks(job):
+        for line in submission.remarks(job.directory):
             notice(f"{job.directory.name}: at its submission the scheduler's client printed: {line}")
         if states[job.directory] and all(one.state.final for one in states[job.directory]):
             _show_end(job, states[job.directory])

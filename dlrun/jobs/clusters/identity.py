@@ -82,6 +82,11 @@ def elsewhere(job: Job, answering: str | None) -> str | None:
     return None if same(own, answering) or _reached(job, own, answering) else own
 
 
+def unreachable(job: Job, runner: Runner) -> str | None:
+    """The cluster of a job that queries from here do not reach, else None; nothing is asked if none is recorded."""
+    return elsewhere(job, answering(job, runner)) if of(job) is not None else None
+
+
 def _reached(job: Job, own: str | None, answering: str | None) -> bool:
     """Whether what answers passes queries on to another cluster, or to an instance inside a job of its own."""
     return own is not None and (_found_by_id(job, own, answering) or bool(batch.way_in(job, answering)))

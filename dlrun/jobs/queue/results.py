@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from dlrun.jobs.code.history import History
 from dlrun.jobs.logs import copies as log_copies, files as log_files
@@ -102,8 +103,9 @@ def _result(
 ) -> Result:
     """The result of run `number`, which is point `index` of `job`; known: the code of jobs, each read once."""
     run = job.run_directory(index)
-    seconds = elapsed(run, status)
-    hours = (seconds + _before(run)) / 3600 if seconds is not None else None
+    record = run_state(run) or {}
+    seconds = elapsed(record, status)
+    hours = (seconds + _before(record)) / 3600 if seconds is not None else None
     return Result(
         point=number if plan.points else None,
         parameters=plan.points[number].parameters if plan.points else {},
@@ -118,19 +120,17 @@ def _result(
     )
 
 
-def elapsed(run: Path, status: JobStatus) -> float | None:
-    """Seconds from a run's start to its end, from its state.json or else the scheduler; None if it has not ended."""
-    record = run_state(run) or {}
+def elapsed(record: Mapping[str, Any], status: JobStatus) -> float | None:
+    """Seconds from a run's start to its end, from its state (`run_state`) or else the scheduler; None if it has not ended."""
     times = [t for t in [record.get("started"), record.get("ended")] if isinstance(t, int | float)]
     if len(times) < 2:
         times = [seconds for text in (status.started, status.ended) if (seconds := _epoch(text)) is not None]
     return max(0.0, times[1] - times[0]) if len(times) == 2 else None
 
 
-def _before(run: Path) -> float:
-    """Seconds of the earlier starts of a requeued run, from its state.json."""
-    found = (run_state(run) or {}).get("earlier")
-    return max(0.0, float(found)) if isinstance(found, int | float) else 0.0
+def _before(record: Mapping[str, Any]) -> float:
+    """Seconds of the earlier starts of a requeued run, from its state."""
+    return max(0.0, float(record.get("earlier", 0)))
 
 
 def metrics(plan: Plan, run: Path) -> dict[str, Reading]:
@@ -196,8 +196,8 @@ class JobUsage:
 def usage(job: Job, statuses: Sequence[JobStatus]) -> JobUsage | None:
     """The use of a job; None if its plan cannot be read."""
     plan = read_json(job.directory / "plan.json") or {}
-    runs = list(zip(job.run_directories(), statuses, strict=False))
-    hours = sum((elapsed(run, one) or 0.0) + _before(run) for run, one in runs) / 3600
+    runs = [(run_state(run) or {}, one) for run, one in zip(job.run_directories(), statuses, strict=False)]
+    hours = sum((elapsed(record, one) or 0.0) + _before(record) for record, one in runs) / 3600
     try:
         most = from_plain(Cost, plan["cost"]) if plan["cost"] is not None else None
         pool = plan.get("pool")

@@ -19,7 +19,7 @@ from dlrun.jobs.clusters import clients, control, identity
 from dlrun.jobs.clusters.query import QueueAnswers
 from dlrun.jobs.code.history import History
 from dlrun.jobs.queue import inside, role_states
-from dlrun.jobs.records import jobs as records, outcome
+from dlrun.jobs.records import jobs as records, outcome, submission
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import run_state
 from dlrun.model.job import JobStatus, State
@@ -115,8 +115,7 @@ class _Inquiry:
         runner = self._runner or clients.runner(first, clients.WITHIN)
         here = []
         for job in self.jobs:
-            own = identity.of(job)
-            if own is not None and identity.elsewhere(job, identity.answering(job, runner)):
+            if own := identity.unreachable(job, runner):
                 self.known[job.directory] = f"on {own}, not reachable from here"
             else:
                 here.append(job)
@@ -222,7 +221,7 @@ def as_data(job: Job, states: Sequence[JobStatus]) -> dict[str, Any]:
         "submitted": job.submitted,
         "commit": code.commit,
         "code_changed": code.changes,
-        "scheduler_changed": records.changed(job),
+        "scheduler_changed": submission.changed(job.directory),
         "runs": to_plain(states),
         **({"lost_nodes": inside.lost(job)} if job.pool else {}),
         **({"roles": to_plain(role_states.of(job, states))} if job.roles else {}),

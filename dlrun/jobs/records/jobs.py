@@ -16,7 +16,7 @@ from typing import Any
 
 from dlrun import backends
 from dlrun.errors import Invalid, OperationFailed
-from dlrun.jobs.records import id_forms, links, ownership, pulled, resubmitted, submission, validation
+from dlrun.jobs.records import id_forms, links, ownership, pulled, resubmitted, validation
 from dlrun.jobs.records.directories import ANSWER, SUBMISSION
 from dlrun.jobs.records.submission import Submission
 from dlrun.jobs.records.validation import MOST, read_json
@@ -175,21 +175,6 @@ def read_plan(path: Path) -> Plan:
         ) from None
 
 
-def remarks(job: Job) -> list[str]:
-    """What the scheduler's client printed beside the id when it accepted the job."""
-    return _lines(job, "remarks")
-
-
-def changed(job: Job) -> list[str]:
-    """What the scheduler had otherwise than requested when it accepted the job, such as `partition low, not gpu`."""
-    return _lines(job, "changed")
-
-
-def _lines(job: Job, name: str) -> list[str]:
-    found = submission.read(job.directory).get(name)
-    return [line for line in found if isinstance(line, str)] if isinstance(found, list) else []
-
-
 def load(directory: Path) -> Job | None:
     """The job of a directory, or None if it is not a job directory; an invalid one has `damage`.
 
@@ -243,7 +228,7 @@ def _validated(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
             return None  # sent from another machine that shares this file system and has the record
         found = {}
     entry = validation.part(Submission, SUBMISSION, found)
-    scheduler = validation.scheduler(planned.scheduler)
+    scheduler = planned.scheduler
     job_id = validation.job_id(resubmitted.latest(directory) or entry.job_id, scheduler)
     submitting = job_id is None and entry.submitting is not None
     if submitting:

@@ -49,6 +49,21 @@ def read(directory: Path) -> dict[str, Any]:
     return read_json(directory / directories.SUBMISSION) or {}
 
 
+def remarks(directory: Path) -> list[str]:
+    """What the scheduler's client printed beside the id when it accepted the job."""
+    return _lines(directory, "remarks")
+
+
+def changed(directory: Path) -> list[str]:
+    """What the scheduler had otherwise than requested when it accepted the job, such as `partition low, not gpu`."""
+    return _lines(directory, "changed")
+
+
+def _lines(directory: Path, name: str) -> list[str]:
+    found = read(directory).get(name)
+    return [line for line in found if isinstance(line, str)] if isinstance(found, list) else []
+
+
 def made(plan: Plan, *, job_id: str | None, cluster: str | None, **others: Any) -> dict[str, Any]:
     """The record of a job that is submitted now; job_id: None for an incomplete submission, of the process `submitting`."""
     return {

@@ -139,25 +139,18 @@ def is_recent(since: float, seconds: float) -> bool:
     return -_CLOCKS <= time.time() - since < seconds
 
 
-def scheduler(name: str) -> str:
-    """Validate the name of a scheduler; raises DamagedRecord."""
-    try:
-        _ids(name)
-    except Invalid:
-        raise DamagedRecord(f"`scheduler` is {shown(name)}") from None
-    return name
-
-
 @cache
 def _ids(name: str) -> re.Pattern[str]:
-    return re.compile(getattr(backends.scheduler(name), "ID", _ANY_ID))
+    try:
+        return re.compile(getattr(backends.scheduler(name), "ID", _ANY_ID))
+    except Invalid:
+        raise DamagedRecord(f"`scheduler` is {shown(name)}") from None
 
 
 def job_id(value: object, scheduler: str) -> str | None:
-    """Validate a job id of a scheduler, or None; raises DamagedRecord."""
-    if value is None:
-        return None
-    if isinstance(value, str) and _ids(scheduler).fullmatch(value):
+    """Validate a job id of a scheduler, or None, and the scheduler's name; raises DamagedRecord."""
+    ids = _ids(scheduler)
+    if value is None or (isinstance(value, str) and ids.fullmatch(value)):
         return value
     raise DamagedRecord(f"`job_id` is {shown(value)}, not an id of {scheduler}")
 

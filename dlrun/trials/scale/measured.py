@@ -9,6 +9,7 @@ from dlrun.jobs.queue.results import Result
 from dlrun.jobs.queue.study import Size, Study, jobs_of
 from dlrun.jobs.records.jobs import Job
 from dlrun.model.job import State
+from dlrun.model.plan import Plan
 from dlrun.plan.metrics.log import Reading
 from dlrun.plan.metrics.spec import THROUGHPUT
 from dlrun.trials.scale.table import Run
@@ -16,19 +17,13 @@ from dlrun.trials.scale.table import Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRun:
-    """A run of a study, its job and result."""
+    """A run of a study, its job and that one's plan, its result, and the throughput of a completed one, if its log has it."""
 
     size: Size
     job: Job
+    plan: Plan
     result: Result
-    nodes: int
-    ranks: int
-
-    @property
-    def reading(self) -> Reading | None:
-        """The throughput of a completed run, if its log has one."""
-        found = self.result.metrics.get(THROUGHPUT) if self.result.state is State.COMPLETED else None
-        return found if found is not None and found.value > 0 else None
+    reading: Reading | None
 
     @property
     def counts(self) -> bool:
@@ -41,8 +36,8 @@ class MeasuredRun:
         if self.reading is None:
             return None
         return Run(
-            nodes=self.nodes,
-            ranks=self.ranks,
+            nodes=self.plan.request.nodes,
+            ranks=self.plan.request.ranks,
             throughput=self.reading.value,
             elapsed=self.result.elapsed,
             unit=self.reading.unit,
@@ -55,9 +50,14 @@ def measured_runs(study: Study) -> list[MeasuredRun]:
     for size, job in jobs_of(study):
         if job.job_id is None:
             continue
-        request = job.plan().request
+        plan = job.plan()
         found += [
-            MeasuredRun(size=size, job=job, result=result, nodes=request.nodes, ranks=request.ranks)
+            MeasuredRun(size=size, job=job, plan=plan, result=result, reading=_throughput(result))
             for result in results.results_of(job, study.metrics)
         ]
     return found
+
+
+def _throughput(result: Result) -> Reading | None:
+    found = result.metrics.get(THROUGHPUT) if result.state is State.COMPLETED else None
+    return found if found is not None and found.value > 0 else None

@@ -195,7 +195,7 @@ def _used(runs: Sequence[MeasuredRun]) -> str:
     from dlrun.jobs.queue.cost_text import amount
 
     hours = sum(run.result.node_hours or 0 for run in runs)
-    cost = runs[0].job.plan().cost
+    cost = runs[0].plan.cost
     billed = f" = {amount(sum(r.result.units or 0 for r in runs))} {cost.unit}" if cost else ""
     return f"{amount(hours)} node-hours" + (billed if cost and cost.unit != "node-hours" else "")
 
@@ -249,8 +249,8 @@ def _data(study: Study, runs: Sequence[MeasuredRun], table: Table, found: Estima
         "rows": to_plain(table.rows),
         "runs": [
             {
-                "nodes": run.nodes,
-                "ranks": run.ranks,
+                "nodes": run.plan.request.nodes,
+                "ranks": run.plan.request.ranks,
                 "state": str(run.result.state),
                 "throughput": run.reading.value if run.reading else None,
                 "values": list(run.reading.values) if run.reading else [],
