@@ -229,7 +229,7 @@ def _validated(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
         found = {}
     entry = validation.part(Submission, SUBMISSION, found)
     scheduler = planned.scheduler
-    job_id = validation.job_id(resubmitted.latest(directory) or entry.job_id, scheduler)
+    job_id = _last_id(directory, scheduler, entry.job_id)
     submitting = job_id is None and entry.submitting is not None
     if submitting:
         job_id = _answered(directory, scheduler)
@@ -274,10 +274,15 @@ def _begun(directory: Path, scheduler: str) -> str | None:
 def latest(job: Job) -> Job:
     """The job with its latest id: one that submits itself again has another id for each run (`dlrun_resubmit`)."""
     try:
-        found = validation.job_id(resubmitted.latest(job.directory), job.scheduler)
+        found = _last_id(job.directory, job.scheduler, job.job_id)
     except validation.DamagedRecord:
         return job
-    return job if found in (None, job.job_id) else replace(job, job_id=found)
+    return job if found == job.job_id else replace(job, job_id=found)
+
+
+def _last_id(directory: Path, scheduler: str, first: object) -> str | None:
+    """The id of the last run of a job that was submitted as `first`; raises DamagedRecord."""
+    return validation.job_id(resubmitted.latest(directory) or first, scheduler)
 
 
 def _remote(entry: Submission) -> Remote | None:
