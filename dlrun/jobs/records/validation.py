@@ -77,25 +77,23 @@ def decoded(kind: type[T], record: Mapping[str, Any], **known: Any) -> T:
     """
     if record.get("version") != 1:
         raise ValueError("the version is not 1")
-    return _fields(kind, {**record, **known})
+    names = kind.__annotations__
+    return from_plain(kind, {name: value for name, value in {**record, **known}.items() if name in names})
 
 
 def part(kind: type[T], file: str, record: object) -> T:
     """The fields of a record that dlrun acts on, as a dataclass, by their types; None: `file` could not be read.
 
-    Fields that are not in `kind` are ignored. Raises DamagedRecord with the file, the field and what was expected.
+    Other fields are ignored, and null is the default. Raises DamagedRecord with the file, the field and what was expected.
     """
     if not isinstance(record, dict):
         raise DamagedRecord(f"`{file}` cannot be read")
     try:
-        return _fields(kind, record)
+        return from_plain(
+            kind, {name: record[name] for name in kind.__annotations__ if record.get(name) is not None}
+        )
     except ValueError as error:
         raise DamagedRecord(f"`{file}`: {str(error).removeprefix('.')[:200]}") from None
-
-
-def _fields(kind: type[T], record: Mapping[str, Any]) -> T:
-    names = kind.__annotations__
-    return from_plain(kind, {name: value for name, value in record.items() if name in names})
 
 
 STATE = "state.json"
