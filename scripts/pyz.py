@@ -50,6 +50,8 @@ RARE = (
     "dlrun/cli/topics", "dlrun/config/block_text", "dlrun/frameworks/mpi/intelcaffe", "dlrun/frameworks/paddle",
     "dlrun/frameworks/spark/", "dlrun/frameworks/h2o", "dlrun/frameworks/caffe2", "dlrun/frameworks/mpi/ibm_ddl",
     "dlrun/frameworks/tensorflow/mesh_tensorflow", "dlrun/schedulers/gridengine/waiting", "dlrun/schedulers/pbs/torque",
+    *(f"dlrun/schedulers/{name}" for name in ("facts", "flux/detection", "gridengine/detection", "pbs/detection",
+      "slurm/detection")),
     "dlrun/frameworks/ray", "dlrun/launchers/ibrun", "dlrun/launchers/pals", "dlrun/terminal/progress_bars",
     *(f"{NODE}{name}" for name in ("coordinator", "pool", "ready", "role", "carry", "hvd_rendezvous", "dlrun_data",
       "__main__", "common/progress", "common/statuses", "common/system", "supervise")),

@@ -15,11 +15,12 @@ from typing import Any
 
 from dlrun.errors import Invalid
 from dlrun.model.origin import Layer
+from dlrun.schedulers.facts import Cluster, parsed
+from dlrun.schedulers.pbs import detection as site_pbs
+from dlrun.schedulers.slurm import detection as site_slurm
 from dlrun.site.imports.nextflow import import_nextflow, is_nextflow
 from dlrun.site.imports.reframe import import_reframe
-from dlrun.site.profile import pbs as site_pbs, slurm as site_slurm
 from dlrun.site.profile.detect import CollectedFacts, detect
-from dlrun.site.profile.facts import Cluster, parsed
 from dlrun.site.profile.yaml_text import ProfileDraft, sources
 from dlrun.system.inputs.text import read_text
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from dlrun import backends
 from dlrun.config.topology.shorten import shorten
+from dlrun.schedulers.facts import Cluster, Nodes, Queue
 from dlrun.site.profile import node as site_node
-from dlrun.site.profile.facts import Cluster, Nodes, Queue
 from dlrun.site.profile.node import NodeFacts
 from dlrun.site.profile.yaml_text import ProfileDraft
 from dlrun.system.inputs.profiles import Machine

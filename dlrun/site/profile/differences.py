@@ -14,7 +14,7 @@ from dlrun.model.site import NodeType, Partition, Site
 from dlrun.model.topology import Topology
 from dlrun.model.units import Duration
 from dlrun.schedulers.dates import seconds
-from dlrun.site.profile.facts import Cluster, Nodes, Queue, queue_of
+from dlrun.schedulers.facts import Cluster, Nodes, Queue, queue_of
 from dlrun.site.profile.query import ask_cluster, has_client
 from dlrun.system.inputs.profiles import Machine, surroundings
 from dlrun.system.process import Runner, run

@@ -17,8 +17,8 @@ from dlrun import backends, node, resources
 from dlrun.errors import DlrunError, Invalid, OperationFailed
 from dlrun.model.units import Bytes, many
 from dlrun.render.shell import quote
+from dlrun.schedulers.facts import Cluster, Nodes
 from dlrun.schedulers.protocol import Probe, Scheduler
-from dlrun.site.profile.facts import Cluster, Nodes
 from dlrun.site.profile.node import NodeFacts, read_facts
 from dlrun.system.inputs.profiles import Machine
 from dlrun.system.process import Runner, run

@@ -12,14 +12,11 @@ from dlrun import backends
 from dlrun.backends import UNSUPPORTED
 from dlrun.errors import DlrunError, Invalid, OperationFailed
 from dlrun.model.hostlist import expand
-from dlrun.schedulers.flux import flux
-from dlrun.site.profile import (
-    flux as site_flux,
-    gridengine as site_gridengine,
-    pbs as site_pbs,
-    slurm as site_slurm,
-)
-from dlrun.site.profile.facts import UNREADABLE, Cluster, json_of, parsed
+from dlrun.schedulers.facts import UNREADABLE, Cluster, json_of, parsed
+from dlrun.schedulers.flux import detection as site_flux, flux
+from dlrun.schedulers.gridengine import detection as site_gridengine
+from dlrun.schedulers.pbs import detection as site_pbs
+from dlrun.schedulers.slurm import detection as site_slurm
 from dlrun.system.inputs.profiles import Machine
 from dlrun.system.process import Runner, run
 

@@ -9,7 +9,7 @@ from dlrun.config.topology.shorten import shorten
 from dlrun.model.site import NodeType
 from dlrun.model.topology import Topology
 from dlrun.model.units import Bytes, many
-from dlrun.site.profile.facts import Nodes
+from dlrun.schedulers.facts import Nodes
 from dlrun.site.profile.node import gpu_name
 from dlrun.site.testing.answers import NodeAnswers
 from dlrun.site.testing.fact import Fact

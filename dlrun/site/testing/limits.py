@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from dlrun.model.site import Partition, Site
 from dlrun.model.units import Duration, many
+from dlrun.schedulers.facts import Cluster, Nodes, queue_of
 from dlrun.site.profile.differences import seconds_of
-from dlrun.site.profile.facts import Cluster, Nodes, queue_of
 from dlrun.site.testing.fact import Fact
 
 Accepts = Callable[[Mapping[str, object]], str | None]

@@ -12,7 +12,7 @@ from dlrun.config.load import LoadedSite
 from dlrun.errors import DlrunError, Invalid
 from dlrun.model.nearest import nearest
 from dlrun.model.units import Duration, many
-from dlrun.site.profile.facts import Cluster, Nodes, queue_of
+from dlrun.schedulers.facts import Cluster, Nodes, queue_of
 from dlrun.site.profile.query import ask_cluster
 from dlrun.site.testing import job as site_job, limits, places
 from dlrun.site.testing.cost import JobCost, job_costs, lines_of

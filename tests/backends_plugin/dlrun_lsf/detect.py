@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dlrun.site.profile.facts import Cluster, Nodes, Queue, kind_name
+from dlrun.schedulers.facts import Cluster, Nodes, Queue, kind_name
 from dlrun_lsf.lsf import identified
 
 if TYPE_CHECKING:

@@ -7,7 +7,9 @@ import re
 import pytest
 
 from dlrun.errors import Invalid, OperationFailed
-from dlrun.site.profile import detect as site_detect, flux, gridengine
+from dlrun.schedulers.flux import detection as flux
+from dlrun.schedulers.gridengine import detection as gridengine
+from dlrun.site.profile import detect as site_detect
 from dlrun.site.profile.query import ask_cluster
 from dlrun.system.inputs.profiles import Machine
 from dlrun.system.process import Completed

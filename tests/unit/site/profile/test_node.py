@@ -17,8 +17,8 @@ from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.topology import NumaNode, Topology
 from dlrun.model.topology_short import ShortGpus, ShortMemory, ShortNic, ShortTopology
 from dlrun.node.checks import describe
+from dlrun.schedulers.facts import Cluster, Nodes, Queue
 from dlrun.site.profile import detect as site_detect, node as site_node, probe as site_probe
-from dlrun.site.profile.facts import Cluster, Nodes, Queue
 from dlrun.system.inputs.profiles import Machine
 from dlrun.system.process import Completed
 

@@ -22,17 +22,17 @@ from dlrun.model.site import Site
 from dlrun.model.topology_short import ShortTopology
 from dlrun.plan.codes import CODES
 from dlrun.resources import directory as resource
+from dlrun.schedulers.facts import json_of
+from dlrun.schedulers.pbs import detection as site_pbs
+from dlrun.schedulers.slurm import detection as site_slurm
 from dlrun.site.imports.reframe import import_reframe
 from dlrun.site.profile import (
     detect as site_detect,
     new as site_new,
-    pbs as site_pbs,
     query as site_query,
-    slurm as site_slurm,
 )
 from dlrun.site.profile.check import check_profile
 from dlrun.site.profile.differences import differences
-from dlrun.site.profile.facts import json_of
 from dlrun.site.profile.query import sinfo_records
 from dlrun.site.profile.yaml_text import ProfileDraft, profile_yaml
 from dlrun.system.inputs.node_types import topology_for_site

@@ -10,8 +10,8 @@ import pytest
 from dlrun.model.problem import InvalidFile
 from dlrun.model.site import NodeType
 from dlrun.node.checks import check_site, describe
+from dlrun.schedulers.facts import Cluster, Nodes, Queue
 from dlrun.site import verdicts
-from dlrun.site.profile.facts import Cluster, Nodes, Queue
 from dlrun.site.testing import limits, places
 from dlrun.site.testing.answers import MARK, parsed
 from dlrun.site.testing.fact import Fact, merged

@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from dlrun.model.text import digits
-from dlrun.site.profile.facts import Cluster, Nodes, Queue, kind_name, whole_number
+from dlrun.schedulers.facts import Cluster, Nodes, Queue, kind_name, whole_number
 
 _GPU = re.compile(r"n?(gpus?|cuda|gpu_?(count|dev|num)?s?)", re.IGNORECASE)
 _MEMORY = ("h_vmem", "mem", "memory", "mem_req", "mem_reserve", "virtual_free", "mem_free", "h_rss")

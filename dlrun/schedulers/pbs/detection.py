@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from dlrun.errors import OperationFailed
 from dlrun.grouping import grouped
+from dlrun.schedulers.facts import Cluster, Nodes, Queue, json_of, kind_name, whole_number
 from dlrun.schedulers.pbs import qstat
-from dlrun.site.profile.facts import Cluster, Nodes, Queue, json_of, kind_name, whole_number
 
 Stanzas = Mapping[str, Mapping[str, Any]]
 """Server, queue or node -> its attributes; `resources_max.walltime` is nested in `resources_max`."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from dlrun.grouping import grouped
 from dlrun.model.text import digits
-from dlrun.site.profile.facts import Cluster, Nodes, Queue, kind_name, whole_number
+from dlrun.schedulers.facts import Cluster, Nodes, Queue, kind_name, whole_number
 
 _UNLIMITED = {"UNLIMITED", "NONE", "", "N/A", "(null)"}
 _GPUS = re.compile(r"(?:^|,)gpu:(?:([A-Za-z][\w.-]*):)?(\d+)")

@@ -9,8 +9,8 @@ from typing import Any
 
 from dlrun.grouping import grouped
 from dlrun.model.hostlist import expand
+from dlrun.schedulers.facts import Cluster, Nodes, Queue, json_of, kind_name
 from dlrun.schedulers.flux import flux
-from dlrun.site.profile.facts import Cluster, Nodes, Queue, json_of, kind_name
 
 QUEUES = "{queuem}|{limits.timelimit}|{defaults.timelimit}|{limits.min.nnodes}|{limits.max.nnodes}"
 """The format of `flux queue list` that `cluster` reads; the default queue ends with `*`."""
