@@ -1,16 +1,17 @@
-"""The facts that schedulers report about clusters, in common terms; None for facts not reported."""
+"""The facts that schedulers report about clusters, in common terms, and the commands that were asked for them."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
-from dlrun.errors import OperationFailed
+from dlrun.errors import DlrunError, OperationFailed
 from dlrun.model.text import digits
 
+Answer = TypeVar("Answer")
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 """Exceptions of parsing an unexpected answer: of another version, truncated, or forged."""
 
@@ -75,7 +76,7 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A cluster as reported by its scheduler.
+    """A cluster as reported by its scheduler; None for facts not reported.
 
     counts: `threads` or `cores`, the unit of its CPUs; settings: further keys of the profile's `scheduler`; launcher: enabled
     by its configuration; qos: names of its QOS (None: not reported); asked: commands that answered; unseen: facts missing.
@@ -110,3 +111,66 @@ def kind_name(host: str, kinds: Sequence[Nodes]) -> str:
 def whole_number(value: object) -> int | None:
     """The number in a scheduler's output; None for anything else."""
     return int(str(value)) if value is not None and digits(str(value)) else None
+
+
+_BY_HAND = (
+    "repeat this on a login node whose scheduler answers, read its output from files with `dlrun site import`, or write a "
+    "profile with `dlrun site new`"
+)
+
+
+class Commands:
+    """Runs commands, and records those that answered and the errors of the others."""
+
+    def __init__(self, runner: Callable[[Sequence[str]], Any], has: Callable[[str], bool]) -> None:
+        """`runner` runs a command, `has` is whether a program is installed."""
+        self.has = has
+        self._runner = runner
+        self.answered: list[str] = []
+        self.failed: dict[str, str] = {}
+
+    def required(self, *argv: str) -> str:
+        """The output of a command; raises OperationFailed if it fails."""
+        output = self.optional(*argv)
+        if output is None:
+            line = " ".join(argv)
+            why = (self.failed[line] or "no message").splitlines()[-1]
+            raise OperationFailed(f"`{line}` failed: {why}", help=_BY_HAND)
+        return output
+
+    def optional(self, *argv: str) -> str | None:
+        """The output of a command, None if it fails."""
+        line = " ".join(argv)
+        try:
+            done = self._runner(argv)
+        except DlrunError as error:
+            self.failed[line] = error.message
+            return None
+        if done.returncode:
+            self.failed[line] = done.stderr.strip()[-300:]
+            return None
+        self.answered.append(line)
+        return str(done.stdout)
+
+    def read(self, parse: Callable[[str], Answer], *argv: str) -> Answer | None:
+        """The parsed output of a command; None if it fails or has another format."""
+        output = self.optional(*argv)
+        if output is None:
+            return None
+        try:
+            return parse(output)
+        except UNREADABLE as error:
+            line = " ".join(argv)
+            self.answered.remove(line)
+            self.failed[line] = str(error)[:300]
+            return None
+
+    def finish(self, cluster: Cluster) -> Cluster:
+        """The facts with the commands that answered and those that failed."""
+        failed = [
+            f"`{line}` did not answer" + (f": {why.splitlines()[-1]}" if why else "")
+            for line, why in self.failed.items()
+        ]
+        # A truncated line has no name.
+        named = tuple(queue for queue in cluster.queues if queue.name)
+        return replace(cluster, queues=named, asked=tuple(self.answered), unseen=(*cluster.unseen, *failed))

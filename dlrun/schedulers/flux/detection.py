@@ -1,4 +1,4 @@
-"""Parse the output of `flux resource R`, `flux queue list` and `flux resource list` into facts."""
+"""Ask Flux about a cluster: the output of `flux resource R`, `flux queue list` and `flux resource list` as facts."""
 
 from __future__ import annotations
 
@@ -9,19 +9,34 @@ from typing import Any
 
 from dlrun.grouping import grouped
 from dlrun.model.hostlist import expand
-from dlrun.schedulers.facts import Cluster, Nodes, Queue, json_of, kind_name
+from dlrun.schedulers.facts import Cluster, Commands, Nodes, Queue, json_of, kind_name, parsed
 from dlrun.schedulers.flux import flux
 
+CLIENT = flux.CLIENT
+INSIDE_OTHERS = True
+"""Users start instances of Flux in jobs of other schedulers: those are asked before it."""
 QUEUES = "{queuem}|{limits.timelimit}|{defaults.timelimit}|{limits.min.nnodes}|{limits.max.nnodes}"
-"""The format of `flux queue list` that `cluster` reads; the default queue ends with `*`."""
+"""The format of `flux queue list` that `facts` reads; the default queue ends with `*`."""
 
 HOSTS = (
     "flux", "resource", "list", "--states=all", "--no-header", "--format={queue}|{nodelist}",
 )  # fmt: skip
-"""The command whose output `cluster` reads as `hosts`."""
+"""The command whose output `facts` reads as `hosts`."""
 
 
-def cluster(resources: str, queues: str, hosts: str, settings: str = "") -> Cluster:
+def cluster(commands: Commands) -> Cluster:
+    """Query Flux: resources, queues and their hosts; the configuration is optional."""
+    version = commands.required("flux", "getattr", "version").strip()
+    answers = [
+        commands.required("flux", "resource", "R"),
+        commands.required("flux", "queue", "list", "--no-header", f"--format={QUEUES}"),
+        commands.required(*HOSTS),
+        commands.optional("flux", "config", "get") or "",
+    ]
+    return commands.finish(replace(parsed(facts, *answers), version=version))
+
+
+def facts(resources: str, queues: str, hosts: str, settings: str = "") -> Cluster:
     """The facts of an instance, from the three outputs, and `flux config get` if available.
 
     Raises ValueError for another format.

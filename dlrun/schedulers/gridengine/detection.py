@@ -1,18 +1,42 @@
-"""Parse the output of `qhost -F -q -xml`, and of `qconf` for queues, parallel environments and complexes, into facts."""
+"""Ask Grid Engine about a cell: the output of `qhost -F -q -xml`, and of `qconf` for queues, parallel environments, complexes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 from xml.etree import ElementTree as ET
 
 from dlrun.model.text import digits
-from dlrun.schedulers.facts import Cluster, Nodes, Queue, kind_name, whole_number
+from dlrun.schedulers.facts import Cluster, Commands, Nodes, Queue, kind_name, parsed, whole_number
 
+CLIENT = "qconf"
 _GPU = re.compile(r"n?(gpus?|cuda|gpu_?(count|dev|num)?s?)", re.IGNORECASE)
 _MEMORY = ("h_vmem", "mem", "memory", "mem_req", "mem_reserve", "virtual_free", "mem_free", "h_rss")
 """Names of memory complexes, the most common first; the first consumable one is used."""
+
+
+def cluster(commands: Commands) -> Cluster:
+    """Query Grid Engine: hosts, queues, parallel environments, complexes; GPUs host by host, if the cell has any."""
+    hosts, table = commands.required("qhost", "-F", "-q", "-xml"), commands.required("qconf", "-sc")
+    queues = (
+        commands.optional("qconf", "-sq", ",".join((commands.optional("qconf", "-sql") or "").split())) or ""
+    )
+    names = (commands.optional("qconf", "-spl") or "").split()
+    environments = [commands.optional("qconf", "-sp", name) or "" for name in names]
+    gpu = gpu_complex(complexes(table))
+    asked = {
+        host: re.search(rf"\b{gpu}=(\d+)", commands.optional("qconf", "-se", host) or "")
+        for host in re.findall(r"<host name='([^']+)'", hosts)
+        if gpu
+    }
+    gpus = {host: int(shown[1]) if shown else 0 for host, shown in asked.items()}
+    name = (commands.optional("qconf", "-sss") or "").strip() or None
+    version = re.search(r"\d+(\.\d+)+\w*", (commands.optional("qstat", "-help") or "").partition("\n")[0])
+    read = partial(facts, name=name, version=version[0] if version else None, gpus=gpus)
+    commands.answered = [line for line in commands.answered if not re.match("qconf -s[pe] ", line)]
+    return commands.finish(parsed(read, hosts, queues, "\n".join(environments), table))
 
 
 def blocks(text: str) -> list[dict[str, str]]:
@@ -42,7 +66,7 @@ def gpu_complex(rows: Sequence[Mapping[str, str]]) -> str | None:
     )
 
 
-def cluster(
+def facts(
     hosts: str, queues: str, environments: str, table: str, *, name: str | None, version: str | None,
     gpus: Mapping[str, int],
 ) -> Cluster:  # fmt: skip

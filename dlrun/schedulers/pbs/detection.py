@@ -1,4 +1,4 @@
-"""Parse the output of `qstat -Bf`, `qstat -Qf`, `pbsnodes -a` and `qmgr` into facts.
+"""Ask PBS about a cluster: the output of `qstat -Bf`, `qstat -Qf`, `pbsnodes -a` and `qmgr` as facts.
 
 OpenPBS and PBS Professional print JSON (`-F json`); the stanzas of `key = value` lines of Torque and old PBS are parsed
 into the same structure.
@@ -12,14 +12,31 @@ from typing import Any, NamedTuple
 
 from dlrun.errors import OperationFailed
 from dlrun.grouping import grouped
-from dlrun.schedulers.facts import Cluster, Nodes, Queue, json_of, kind_name, whole_number
+from dlrun.schedulers.facts import Cluster, Commands, Nodes, Queue, json_of, kind_name, parsed, whole_number
 from dlrun.schedulers.pbs import qstat
 
+CLIENT = "pbsnodes"
 Stanzas = Mapping[str, Mapping[str, Any]]
 """Server, queue or node -> its attributes; `resources_max.walltime` is nested in `resources_max`."""
 
 
-def cluster(server: str, queues: str, nodes: str, manager: str = "") -> Cluster:
+def cluster(commands: Commands) -> Cluster:
+    """Query PBS, in JSON if supported, else as text; qmgr is optional."""
+
+    def output(*argv: str) -> str:
+        answer = commands.optional(*argv, "-F", "json")
+        if answer is None:
+            answer = commands.required(*argv)
+            # Text was the fallback: the refusal of the JSON option is not a fact of the cluster.
+            del commands.failed[" ".join((*argv, "-F", "json"))]
+        return answer
+
+    server, queues, nodes = output("qstat", "-Bf"), output("qstat", "-Qf"), output("pbsnodes", "-a")
+    manager = commands.optional("qmgr", "-c", "print server") if commands.has("qmgr") else None
+    return commands.finish(parsed(facts, server, queues, nodes, manager or ""))
+
+
+def facts(server: str, queues: str, nodes: str, manager: str = "") -> Cluster:
     """The facts of a cluster, from the three outputs, and `qmgr -c "print server"` if allowed.
 
     Raises OperationFailed for another format.

@@ -1,17 +1,40 @@
-"""Parse the output of `scontrol show config`, `partition` and `node` into facts."""
+"""Ask Slurm about a cluster: the output of `scontrol show config`, `partition` and `node`, and of `sinfo --json`, as facts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
+from dlrun.errors import OperationFailed
 from dlrun.grouping import grouped
+from dlrun.model.hostlist import expand
 from dlrun.model.text import digits
-from dlrun.schedulers.facts import Cluster, Nodes, Queue, kind_name, whole_number
+from dlrun.schedulers.facts import Cluster, Commands, Nodes, Queue, json_of, kind_name, parsed, whole_number
 
+CLIENT = "scontrol"
 _UNLIMITED = {"UNLIMITED", "NONE", "", "N/A", "(null)"}
 _GPUS = re.compile(r"(?:^|,)gpu:(?:([A-Za-z][\w.-]*):)?(\d+)")
 """Kind and number of GPUs in a `Gres`, such as `gpu:a100:4(S:0-1),tmp:1`."""
+
+
+def cluster(commands: Commands) -> Cluster:
+    """Query Slurm: partitions are required; nodes come from `sinfo --json`, or scontrol for old versions."""
+    settings = commands.read(config, "scontrol", "show", "config") or {}
+    partitions = commands.required("scontrol", "-o", "show", "partition")
+    listed = commands.read(sinfo_records, "sinfo", "--json")
+    shown = commands.read(records, "scontrol", "-o", "show", "node")
+    if listed is None and shown is None:
+        raise OperationFailed("neither `sinfo --json` nor `scontrol show node` lists the nodes",
+                              help=next(reversed(commands.failed.values()), "") or None)  # fmt: skip
+    found = parsed(
+        lambda *nodes: facts(settings, records(partitions), merged(*nodes)), listed or (), shown or ()
+    )
+    if "slurmdbd" in settings.get("AccountingStorageType", ""):
+        names = commands.optional("sacctmgr", "-nP", "show", "qos", "format=name")
+        found = replace(found, qos=frozenset(names.split()) if names is not None else None)
+    return commands.finish(found)
 
 
 def config(text: str) -> dict[str, str]:
@@ -43,7 +66,7 @@ def merged(*answers: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
     return list(found.values())
 
 
-def cluster(
+def facts(
     settings: Mapping[str, str], partitions: Iterable[Mapping[str, str]], nodes: Iterable[Mapping[str, str]]
 ) -> Cluster:
     """The facts of a cluster from parsed outputs; `settings` may be empty."""
@@ -159,3 +182,70 @@ def _ready(node: Mapping[str, str]) -> bool:
     return node.get("State", "IDLE").split("+")[0].rstrip("*~#%$@") == "IDLE" and "DRAIN" not in node.get(
         "State", ""
     )
+
+
+# Convert `sinfo --json` to the keys of `scontrol -o show node`, for the same parser.
+#
+# Slurm up to 22.05 lists nodes (`nodes`); later versions list groups of similar nodes per partition (`sinfo`), with minimum
+# and maximum of each value.
+
+
+def sinfo_records(text: str) -> list[dict[str, str]]:
+    """One dictionary per node; raises ValueError for another format."""
+    data = json_of(text)
+    found: dict[str, dict[str, str]] = {}
+    try:
+        for node in data.get("nodes") or ():
+            found[node["name"]] = _node(node)
+        for group in data.get("sinfo") or ():
+            for record in _group(group):
+                known = found.setdefault(record["NodeName"], record)
+                partitions = {*known["Partitions"].split(","), record["Partitions"]}
+                known["Partitions"] = ",".join(sorted(partitions))
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"`sinfo --json` printed an unknown format: {error}") from None
+    return list(found.values())
+
+
+def _node(node: Mapping[str, Any]) -> dict[str, str]:
+    return _known(
+        NodeName=node["name"],
+        Sockets=node["sockets"],
+        CoresPerSocket=node["cores"],
+        ThreadsPerCore=node["threads"],
+        CPUTot=node["cpus"],
+        RealMemory=node["real_memory"],
+        Gres=node["gres"],
+        AvailableFeatures=node["features"],
+        Partitions=",".join(node["partitions"]),
+        State=_state(node["state"]),
+    )
+
+
+def _group(group: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """The nodes of a group, with values that are equal for all; others come from scontrol."""
+    numbers = [group[what] for what in ("sockets", "cores", "threads", "cpus", "memory")]
+    alike = all(one["minimum"] == one["maximum"] for one in numbers)
+    sockets, cores, threads, cpus, memory = (one["maximum"] if alike else "" for one in numbers)
+    for name in (host for word in group["nodes"]["nodes"] for host in expand(word)):
+        yield _known(
+            NodeName=name,
+            Sockets=sockets,
+            CoresPerSocket=cores,
+            ThreadsPerCore=threads,
+            CPUTot=cpus,
+            RealMemory=memory,
+            Gres=group["gres"]["total"],
+            AvailableFeatures=group["features"]["total"],
+            Partitions=group["partition"]["name"],
+            State=_state(group["node"]["state"]),
+        )
+
+
+def _state(state: Any) -> str:
+    return str(state if isinstance(state, str) else "+".join(state)).upper()
+
+
+def _known(**values: Any) -> dict[str, str]:
+    """The non-empty values as text."""
+    return {key: str(value) for key, value in values.items() if value not in ("", None)}

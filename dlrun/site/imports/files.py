@@ -87,7 +87,7 @@ def _slurm(texts: Sequence[str]) -> Cluster:
         for kind, line in _records(text):
             lines[kind].append(line)
     partitions = site_slurm.records("\n".join(lines["PartitionName"]))
-    return site_slurm.cluster(settings, partitions, site_slurm.records("\n".join(lines["NodeName"])))
+    return site_slurm.facts(settings, partitions, site_slurm.records("\n".join(lines["NodeName"])))
 
 
 def _records(text: str) -> list[tuple[str, str]]:
@@ -118,7 +118,7 @@ def _pbs(texts: Sequence[str]) -> Cluster:
     server_text, queue_text, node_text = (
         json.dumps({key: answers[key]}) for key in ("Server", "Queue", "nodes")
     )
-    return replace(site_pbs.cluster(server_text, queue_text, node_text, manager), name=named)
+    return replace(site_pbs.facts(server_text, queue_text, node_text, manager), name=named)
 
 
 def _of_pbs(text: str) -> dict[str, Any]:

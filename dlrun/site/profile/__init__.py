@@ -2,7 +2,7 @@
 
 Begin with `detect` (a first profile) and `check` (a profile by itself, with `missing`, and
 compared with its cluster, with `differences`).
-`query` runs clients; `detection` in each scheduler's folder reads their output into `dlrun.schedulers.facts`;
+`query` finds the scheduler; `detection` in its folder asks it for `dlrun.schedulers.facts`;
 `probe` and `node` collect facts of compute nodes; `new` and `imports` draft profiles without a cluster; `yaml_text` writes
 profiles, `json_shape` checks JSON.
 """

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from dlrun.schedulers.facts import Cluster, Nodes, Queue, kind_name
+from dlrun.schedulers.facts import Cluster, Commands, Nodes, Queue, kind_name
 from dlrun_lsf.lsf import identified
-
-if TYPE_CHECKING:
-    from dlrun.site.profile.query import Commands
 
 CLIENT = "bqueues"
 

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from dlrun.backends import SCHEDULERS
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.schedulers.flux import detection as flux
 from dlrun.schedulers.gridengine import detection as gridengine
@@ -25,7 +26,7 @@ QHOST = (CELL / "qhost.xml").read_text()
 
 
 def test_a_flux_instance():
-    found = flux.cluster(R, QUEUES, HOSTS)
+    found = flux.facts(R, QUEUES, HOSTS)
     assert found.name == "tuo"
     (kind,) = found.nodes
     assert (kind.name, kind.count, kind.cpus, kind.gpus, kind.hosts) == (
@@ -49,14 +50,14 @@ def test_a_flux_instance():
 
 def test_a_policy_of_whole_nodes():
     settings = '{"sched-fluxion-resource": {"match-policy": "lonodex"}}'
-    assert all(queue.exclusive for queue in flux.cluster(R, QUEUES, HOSTS, settings).queues)
-    assert not any(queue.exclusive for queue in flux.cluster(R, QUEUES, HOSTS, "not json").queues)
+    assert all(queue.exclusive for queue in flux.facts(R, QUEUES, HOSTS, settings).queues)
+    assert not any(queue.exclusive for queue in flux.facts(R, QUEUES, HOSTS, "not json").queues)
 
 
 def cell(pes=PE, table=TABLE, **given):
     queues = (CELL / "queues.txt").read_text()
     known = {"name": "login", "version": "8.1.9", "gpus": {"n1": 2, "n2": 2}, **given}
-    return gridengine.cluster(QHOST, queues, pes, table, **known)
+    return gridengine.facts(QHOST, queues, pes, table, **known)
 
 
 def test_a_cell():
@@ -99,7 +100,7 @@ def test_what_a_cell_does_not_count_is_left_open():
 @pytest.mark.parametrize("text", ["", "<a", "<!DOCTYPE x><a/>"])
 def test_other_answers_of_a_cell(text):
     with pytest.raises(ValueError, match="qhost"):
-        gridengine.cluster(text, "", "", "", name=None, version=None, gpus={})
+        gridengine.facts(text, "", "", "", name=None, version=None, gpus={})
 
 
 ANSWERS = {
@@ -157,3 +158,18 @@ def test_no_client_at_all():
 def test_a_soft_limit_of_time_is_the_limit():
     queues = (CELL / "queues.txt").read_text().replace("INFINITY", "20:00:00", 1)
     assert [gridengine._longest(queue) for queue in gridengine.blocks(queues)] == ["20:00:00", "00:10:00"]
+
+
+def test_each_folder_of_a_scheduler_is_asked_and_flux_last():
+    """A user may have an instance of Flux, and its client, in a job of another scheduler."""
+    looked_for = []
+
+    class Bare:
+        def has(self, program: str) -> bool:
+            looked_for.append(program)
+            return False
+
+    with pytest.raises(Invalid, match="no scheduler that dlrun supports is installed here"):
+        ask_cluster(Bare())
+    assert looked_for[:4] == ["scontrol", "pbsnodes", "qconf", "flux"]
+    assert len({path.rpartition(".")[0] for path in SCHEDULERS.values()}) - 1 == 4  # `local` has no folder

@@ -33,7 +33,6 @@ from dlrun.site.profile import (
 )
 from dlrun.site.profile.check import check_profile
 from dlrun.site.profile.differences import differences
-from dlrun.site.profile.query import sinfo_records
 from dlrun.site.profile.yaml_text import ProfileDraft, profile_yaml
 from dlrun.system.inputs.node_types import topology_for_site
 from dlrun.system.inputs.profiles import Machine, load_site
@@ -74,7 +73,7 @@ def test_a_profile_has_no_name_that_yaml_cannot_read(length, is_kept):
 
 
 def slurm():
-    return site_slurm.cluster(
+    return site_slurm.facts(
         site_slurm.config(CONFIG), site_slurm.records(PARTITIONS), site_slurm.records(NODES)
     )
 
@@ -108,11 +107,11 @@ def test_slurms_own_words_become_a_profile():
 def test_pbs_own_words_become_a_profile():
     """From what OpenPBS 23.06.06 printed, as JSON and as text."""
     read = {name: (CAPTURED / "openpbs" / name).read_text() for name in PBS_FILES}
-    in_json = site_pbs.cluster(
+    in_json = site_pbs.facts(
         read["server.json"], read["queues.json"], read["nodes.json"], read["manager.txt"]
     )
     assert (
-        site_pbs.cluster(read["server.txt"], read["queues.txt"], read["nodes.txt"], read["manager.txt"])
+        site_pbs.facts(read["server.txt"], read["queues.txt"], read["nodes.txt"], read["manager.txt"])
         == in_json
     )
     site = decoded(site_detect.detect("crag", in_json, site_detect.CollectedFacts()))
@@ -137,10 +136,10 @@ def test_pbs_own_words_become_a_profile():
     assert any("routing queues entry" in line for line in in_json.unseen)
     assert any("the site's custom resources (filesystems)" in line for line in in_json.unseen)
     shut = read["queues.json"].replace('"enabled":\t"True"', '"enabled":\t"False"')
-    assert not site_pbs.cluster(read["server.json"], shut, read["nodes.json"]).queues
+    assert not site_pbs.facts(read["server.json"], shut, read["nodes.json"]).queues
     for wrong in ("not PBS", "{not json"):
         with pytest.raises(OperationFailed):
-            site_pbs.cluster(wrong, read["queues.json"], read["nodes.json"])
+            site_pbs.facts(wrong, read["queues.json"], read["nodes.json"])
 
 
 PBS_FILES = (
@@ -226,13 +225,16 @@ def test_sinfo_of_later_slurms_lists_groups():
             ]
         }
     )
-    found = {record["NodeName"]: record for record in sinfo_records(text)}
+    found = {record["NodeName"]: record for record in site_slurm.sinfo_records(text)}
     assert found["n1"] == {
         "NodeName": "n1", "Sockets": "2", "CoresPerSocket": "2", "ThreadsPerCore": "2", "CPUTot": "2", "RealMemory": "512000",
         "Gres": "gpu:4", "AvailableFeatures": "nvme", "Partitions": "all,gpu", "State": "IDLE",
     }  # fmt: skip
     assert "Sockets" not in found["m1"], "its group's memory differs: nothing is said of one node"
-    assert site_slurm.merged(sinfo_records(text), [{"NodeName": "m1", "Sockets": "1"}])[2]["Sockets"] == "1"
+    assert (
+        site_slurm.merged(site_slurm.sinfo_records(text), [{"NodeName": "m1", "Sockets": "1"}])[2]["Sockets"]
+        == "1"
+    )
 
 
 QUEUES = """\
