@@ -7,13 +7,14 @@ everything else at start-up.
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from dlrun.errors import Invalid
 from dlrun.model.nearest import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from importlib.metadata import EntryPoint
 
     from dlrun.frameworks.protocol import Framework
@@ -138,6 +139,15 @@ def schedulers() -> Iterator[str]:
     """The names of all schedulers: dlrun's own, then those of other packages."""
     yield from SCHEDULERS
     yield from elsewhere("schedulers")
+
+
+@cache
+def parts(name: str) -> Sequence[Any]:
+    """The modules of a name in the folders of dlrun's own schedulers, in the order of the rows: a folder may lack it."""
+    from importlib.util import find_spec  # noqa: PLC0415 - rarely needed
+
+    folders = dict.fromkeys(path.rpartition(".")[0] for path in SCHEDULERS.values())
+    return tuple(importlib.import_module(f"{one}.{name}") for one in folders if find_spec(f"{one}.{name}"))
 
 
 def elsewhere(group: str) -> Mapping[str, EntryPoint]:

@@ -1,5 +1,5 @@
 """Schedulers: directives, argument lists and parsers of client output; no module here runs a program.
 
 Begin with `protocol`. `slurm`, `pbs`, `flux`, `gridengine` and `local` are the back ends, one folder per family;
-`directive_list`, `reasons` and `refusals` are common to all.
+`directive_list`, `options` and `refusals` are common to all.
 """

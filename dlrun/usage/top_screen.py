@@ -17,7 +17,7 @@ from rich.console import Group
 from rich.live import Live as Drawing
 from rich.table import Table
 
-from dlrun.schedulers.reasons import in_words
+from dlrun.jobs.clusters.reasons import in_words
 from dlrun.terminal.drawing import Plain, console
 from dlrun.usage.formats import bits, clock, meter, size
 from dlrun.usage.live import Live, LiveRank, Watch, log_of

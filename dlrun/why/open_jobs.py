@@ -8,11 +8,11 @@ from pathlib import Path
 from dlrun import backends
 from dlrun.errors import DlrunError
 from dlrun.jobs.clusters import clients
+from dlrun.jobs.clusters.outlook import outlook
 from dlrun.jobs.queue import overdue
 from dlrun.jobs.queue.watch import clock
 from dlrun.jobs.records.jobs import Job
 from dlrun.model.job import JobStatus, State, is_silent
-from dlrun.schedulers.outlook import outlook
 from dlrun.why.patterns import BY_STATE, WELL
 
 WITHIN = 20.0

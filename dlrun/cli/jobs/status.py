@@ -117,7 +117,7 @@ def _unrecorded(one: Unrecorded) -> dict[str, Any]:
 
 def _row_of_others(one: Unrecorded, run: JobStatus) -> tuple[str, ...]:
     """The table row of a run of a job without a directory."""
-    from dlrun.schedulers.outlook import outlook
+    from dlrun.jobs.clusters.outlook import outlook
 
     shown_id = one.job_id if run.task is None else f"{one.job_id}[{run.task}]"
     reason = f" ({outlook(run.reason).words})" if run.reason and not run.state.final else ""
@@ -219,8 +219,8 @@ def _when(time: str | None) -> str:
 
 
 def _row(job: Job, one: JobStatus) -> tuple[str, ...]:
+    from dlrun.jobs.clusters.outlook import outlook
     from dlrun.jobs.queue.overdue import remark
-    from dlrun.schedulers.outlook import outlook
 
     reason = ""
     if one.state.value in ("pending", "held") and one.reason:

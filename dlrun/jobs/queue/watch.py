@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 
 from dlrun.errors import OperationFailed
 from dlrun.jobs.clusters import clients, control
+from dlrun.jobs.clusters.reasons import in_words
 from dlrun.jobs.queue import status
 from dlrun.jobs.records.jobs import Job
 from dlrun.model.job import JobStatus, State
 from dlrun.model.units import Duration
-from dlrun.schedulers.reasons import in_words
 from dlrun.system.transport.outage import Outage
 
 

@@ -27,13 +27,14 @@ HOSTS = (
 def cluster(commands: Commands) -> Cluster:
     """Query Flux: resources, queues and their hosts; the configuration is optional."""
     version = commands.required("flux", "getattr", "version").strip()
-    answers = [
+    found = parsed(
+        facts,
         commands.required("flux", "resource", "R"),
         commands.required("flux", "queue", "list", "--no-header", f"--format={QUEUES}"),
         commands.required(*HOSTS),
         commands.optional("flux", "config", "get") or "",
-    ]
-    return commands.finish(replace(parsed(facts, *answers), version=version))
+    )
+    return commands.finish(replace(found, version=version))
 
 
 def facts(resources: str, queues: str, hosts: str, settings: str = "") -> Cluster:

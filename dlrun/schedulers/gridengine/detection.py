@@ -23,8 +23,10 @@ def cluster(commands: Commands) -> Cluster:
     queues = (
         commands.optional("qconf", "-sq", ",".join((commands.optional("qconf", "-sql") or "").split())) or ""
     )
-    names = (commands.optional("qconf", "-spl") or "").split()
-    environments = [commands.optional("qconf", "-sp", name) or "" for name in names]
+    environments = [
+        commands.optional("qconf", "-sp", name) or ""
+        for name in (commands.optional("qconf", "-spl") or "").split()
+    ]
     gpu = gpu_complex(complexes(table))
     asked = {
         host: re.search(rf"\b{gpu}=(\d+)", commands.optional("qconf", "-se", host) or "")

@@ -32,7 +32,7 @@ def cluster(commands: Commands) -> Cluster:
         return answer
 
     server, queues, nodes = output("qstat", "-Bf"), output("qstat", "-Qf"), output("pbsnodes", "-a")
-    manager = commands.optional("qmgr", "-c", "print server") if commands.has("qmgr") else None
+    manager = commands.has("qmgr") and commands.optional("qmgr", "-c", "print server")
     return commands.finish(parsed(facts, server, queues, nodes, manager or ""))
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, cast
 
 from dlrun import backends
@@ -52,8 +50,6 @@ def _modules() -> Iterator[Any]:
     dlrun's own are modules `detection` in their folders; those that also run inside jobs of others (`INSIDE_OTHERS`) are last.
     Then those of other packages: entry points `dlrun.detection`.
     """
-    folders = dict.fromkeys(path.rpartition(".")[0] for path in backends.SCHEDULERS.values())
-    names = [name for folder in folders if find_spec(name := f"{folder}.detection")]
-    yield from sorted(map(import_module, names), key=lambda module: getattr(module, "INSIDE_OTHERS", False))
+    yield from sorted(backends.parts("detection"), key=lambda module: getattr(module, "INSIDE_OTHERS", False))
     for point in backends.elsewhere("detection").values():
         yield point.load()

@@ -13,11 +13,11 @@ import pytest
 
 from dlrun import backends
 from dlrun.errors import OperationFailed
+from dlrun.jobs.clusters.outlook import outlook
 from dlrun.model.job import UNMET, State
 from dlrun.model.plan import Dependency
 from dlrun.model.units import Bytes
 from dlrun.schedulers.flux.flux import TEXT
-from dlrun.schedulers.outlook import outlook
 from tests.fakebin import CAPTURED
 from tests.unit.schedulers.making import faults, lines, request, site
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from dlrun.jobs.clusters.outlook import _SLURM, outlook
+from dlrun.jobs.clusters.reasons import in_words
 from dlrun.model.job import HELD_BY_CENTRE, UNMET
 from dlrun.schedulers.gridengine import gridengine
-from dlrun.schedulers.outlook import _SLURM, outlook
-from dlrun.schedulers.reasons import in_words
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.schedulers.reasons import _SLURM, in_words
+from dlrun.jobs.clusters.reasons import in_words
+from dlrun.schedulers.slurm.reasons import WORDS
 
 CASES = {
     "Resources": "waits for free nodes",
@@ -44,5 +45,5 @@ def test_a_reason_in_words(reason):
 
 
 def test_forty_and_more_are_known():
-    assert len(_SLURM) + len(CASES) > 60
-    assert all(in_words(name) != name for name in _SLURM)
+    assert len(WORDS) + len(CASES) > 60
+    assert all(in_words(name) != name for name in WORDS)

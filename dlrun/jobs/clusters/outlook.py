@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from dlrun.jobs.clusters.reasons import in_words
 from dlrun.model.job import HELD_BY_CENTRE, UNMET
 from dlrun.model.record import record
-from dlrun.schedulers.reasons import in_words
 
 
 @record(frozen=True, slots=True, kw_only=True)

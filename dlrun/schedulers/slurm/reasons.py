@@ -1,15 +1,11 @@
-"""Pending reasons of Slurm and PBS in plain English, for people; `--json` has the scheduler's own text.
-
-Slurm: squeue(1) and the list of job reason codes of Slurm 25.05. PBS: the comments of OpenPBS 23.06's scheduler
-(src/scheduler/config.h and constant.h, messages that begin with `Not Running` or `Can Never Run`) and of pbs_mom.
-"""
+"""Slurm's pending reasons in plain English: squeue(1) and the list of job reason codes of Slurm 25.05."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-_SLURM: Mapping[str, str] = {
+WORDS: Mapping[str, str] = {
     "Priority": "jobs with a higher priority come first",
     "Resources": "waits for free nodes",
     "Dependency": "waits for other jobs",
@@ -69,63 +65,23 @@ _WHAT = {
     "tres": "resources",
 }  # fmt: skip
 
-_PBS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), words)
-    for pattern, words in (
-        (r"Insufficient amount of resource:? host\b", "a host that it names is in use, offline or down"),
-        (r"Insufficient amount of (?:server |queue )?resource:? (\S+)", "waits for free nodes (too little `{}` is free)"),
-        (r"Not enough (?:free )?nodes|No available resources|not enough of the right type", "waits for free nodes"),
-        (r"user has reached (?:the )?(?:server|queue \S+)(?:'s)? (?:running )?job limit|User job limit",
-         "you have reached your limit of running jobs"),
-        (r"(?:Queue \S+|Server) per-user limit reached on resource (\S+)", "you have reached your limit of `{}`"),
-        (r"(?:Queue \S+|Server) per-group limit reached on resource (\S+)", "your group has reached its limit of `{}`"),
-        (r"(?:Queue \S+|Server) per-project limit reached on resource (\S+)", "your project has reached its limit of `{}`"),
-        (r"group has reached|Group job limit", "your group has reached its limit of running jobs"),
-        (r"project has reached", "your project has reached its limit of running jobs"),
-        (r"would exceed .*?limit on resource (\S+)", "would exceed your limit of `{}`"),
-        (r"Queue \S+ (?:running )?job limit|Queue job limit", "the queue has reached its limit of running jobs"),
-        (r"Server (?:running )?job limit", "the server has reached its limit of running jobs"),
-        (r"conflict with reservation", "would overlap with a reservation"),
-        (r"top job", "jobs with a higher priority come first"),
-        (r"starving job", "the nodes are reserved for a job that has waited long"),
-        (r"dedicated time|cross .*? boundary|prime ?time", "would overlap with time reserved for others (often maintenance)"),
-        (r"Queue not started|Queue is not started", "the queue starts no jobs now"),
-        (r"not an execution queue", "its queue runs no jobs: change `resources.partition`"),
-        (r"Placement set .*too few|Host set .*too few", "no placement set (group of nodes) has enough free nodes"),
-        (r"exclusive", "waits for nodes that no other job uses"),
-        (r"ineligible state|offline|is down", "a node that the job needs is down"),
-        (r"licen[sc]e", "waits for a software licence"),
-        (r"too many failed attempts", "held after too many failed starts: ask the centre"),
-        (r"Job held by user|held by \S+ on", "held: `dlrun hold --release` releases it"),
-        (r"fair ?share", "jobs of users with a higher fair share come first"),
-        (r"Cannot run .*stage|stag", "files are being copied for it"),
-    )
-)  # fmt: skip
 _UNAVAILABLE = re.compile(r"UnavailableNodes:([^\s,(][^\s()]*)")
 _NODES_AWAY = "DOWN, DRAINED or reserved"
 """Of a reason that squeue shows as a sentence (seen with 22.05)."""
-_NEVER = re.compile(r"Can Never Run:?\s*(.*)", re.IGNORECASE)
 
 
-def in_words(reason: str) -> str:
-    """The text for a reason; the scheduler's own text where there is none."""
-    name = reason.partition(",")[0].strip().removeprefix("(").removesuffix(")")
-    # Slurm names a limit after its parts (AssocGrpCpuLimit); a comment of PBS is a sentence, searched for known phrases.
-    if name in _SLURM:
+def in_words(reason: str, code: str) -> str | None:
+    """The text for a reason of Slurm, `code` without what follows it; None for others."""
+    # Slurm names a limit after its parts (AssocGrpCpuLimit).
+    if code in WORDS:
         away = _UNAVAILABLE.search(reason)
-        return f"{_SLURM[name]}: {away[1]}" if away else _SLURM[name]
+        return f"{WORDS[code]}: {away[1]}" if away else WORDS[code]
     if _NODES_AWAY in reason:
         return (
             "nodes that it needs are down, drained, or reserved for jobs in partitions of a higher priority"
         )
-    if family := _FAMILY.fullmatch(name):
-        return _limit(*family.groups())
-    if never := _NEVER.search(reason):
-        return f"can never run: {never[1] or 'change `resources`'}"
-    for pattern, words in _PBS:
-        if found := pattern.search(reason):
-            return words.format(*found.groups()) if "{}" in words else words
-    return reason
+    family = _FAMILY.fullmatch(code)
+    return _limit(*family.groups()) if family else None
 
 
 def _limit(whose: str, kind: str, what: str) -> str:
