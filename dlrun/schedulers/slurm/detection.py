@@ -200,8 +200,9 @@ def sinfo_records(text: str) -> list[dict[str, str]]:
         for group in data.get("sinfo") or ():
             for record in _group(group):
                 known = found.setdefault(record["NodeName"], record)
-                partitions = {*known["Partitions"].split(","), record["Partitions"]}
-                known["Partitions"] = ",".join(sorted(partitions))
+                known["Partitions"] = ",".join(
+                    sorted({*known["Partitions"].split(","), record["Partitions"]})
+                )
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"`sinfo --json` printed an unknown format: {error}") from None
     return list(found.values())
