@@ -32,7 +32,8 @@ PROGRAMS = ("dlrun/affinity/load.py", "dlrun/affinity/report_load.py")
 NODE = "dlrun/node/"
 RARE = (
     *(f"{NODE}{name}/" for name in ("blocks", "checks", "commands", "network", "relay", "source", "store")),
-    "dlrun/node/transfer/", "dlrun/node/usage/",
+    "dlrun/node/transfer/", "dlrun/node/usage/", "dlrun/node/common/mounts", "dlrun/jobs/clusters/outlook",
+    "dlrun/jobs/clusters/reasons", "dlrun/schedulers/slurm/reasons", "dlrun/schedulers/pbs/reasons",
     "click/testing", "click/_termui_impl", "click/_winconsole", "click/shell_completion", "jinja2/ext",
     "jinja2/debug", "jinja2/nativetypes", "jinja2/sandbox", "jinja2/meta", "rich/",
     "dlrun/affinity/", "dlrun/importing/", "dlrun/usage/", "dlrun/why/", "dlrun/jobs/staging/",

@@ -7,7 +7,8 @@ from typing import Any
 
 from dlrun import backends
 from dlrun.jobs.clusters import clients
-from dlrun.jobs.records.jobs import Job, changed
+from dlrun.jobs.records.jobs import Job
+from dlrun.jobs.records.submission import changed
 from dlrun.schedulers.queue_rules import QueueRules, chosen, limit_exceeded
 from dlrun.system.process import answer
 
@@ -38,7 +39,7 @@ def limit(cause: str, job: Job, plan: Mapping[str, Any], queue: QueueRules | Non
     request = plan.get("request")
     if cause != "never-starts" or queue is None or not isinstance(request, dict):
         return ""
-    if plan.get("role_jobs") or changed(job):
+    if plan.get("role_jobs") or changed(job.directory):
         return ""
     nodes, spare, walltime = (request.get(name) or 0 for name in ("nodes", "spare_nodes", "walltime"))
     if not all(isinstance(number, int) for number in (nodes, spare, walltime)):

@@ -74,7 +74,7 @@ def mount(image: bytes, place: bytes) -> None:
 
 
 def unmount(place: bytes) -> None:
-    """Unmount at once, and remove the directory; processes that have files open there keep them. A failure is no error."""
+    """Unmount, and remove the directory; processes that have files open there keep them. A failure is ignored."""
     for program, option in _UNMOUNTERS:
         if shutil.which(program) and _run([program, option, os.fsdecode(place)])[0] == 0:
             break

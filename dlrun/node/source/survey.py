@@ -83,7 +83,7 @@ def describe(made: Manifest, source: Source, options: Options, findings: Finding
     """Record the source, and the attributes that are not copied, in the manifest."""
     made.info["source"] = source.describe()
     if source.parts:
-        # The directory above a glob, or a single file, changes with what is not selected, too: that is no other data.
+        # The directory above a glob, or a single file, changes with what is not selected, too, and the data stays as it was.
         made.info[ROOT_TIME] = made.dir_mtimes[0]
         made.dir_mtimes[0] = max(made.mtimes, default=0)
     if options.xattrs:

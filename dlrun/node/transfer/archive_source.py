@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ..source.remote import SourceListing
     from ..source.stream import Stream, ZipStream
 
-PREFIX = b"unpack."
 _PIECE = 1 << 20  # bytes read at once
 _BETWEEN = 64 << 20  # bytes that are written between two looks at the free space
 _SUM = "sha256:"
@@ -34,7 +33,12 @@ _SUM = "sha256:"
 def fetched_source(
     area: Area, name: bytes, given: argparse.Namespace, progress: Progress
 ) -> Optional[FetchedSource]:
-    """The source of a set whose files are made first, if it is a URL or an archive; None for any other."""
+    """The source of a set whose files are made first: it is a URL, an archive, or becomes an image; None for any other."""
+    if given.strategy == "image" and not scheme(given.source):
+        # Imported only here: an archive needs none of it.
+        from .image_source import image_source
+
+        return image_source(area, name, given, progress)
     access = Access(given.url_from, tuple(given.header_from)) if scheme(given.source) else None
     if given.unpack:
         return ArchiveSource(area, name, given, progress, access)
@@ -47,6 +51,8 @@ class ArchiveSource(MadeSource):
     Only a zip file, which has its directory at its end, is downloaded first if its server sends no parts of it.
     """
 
+    PREFIX = b"unpack."
+
     def __init__(
         self,
         area: Area,
@@ -56,7 +62,7 @@ class ArchiveSource(MadeSource):
         access: Optional[Access],
     ) -> None:
         place = given.source if access else os.path.abspath(given.source)
-        super().__init__(area, name, place, given, progress, PREFIX)
+        super().__init__(area, name, place, given, progress)
         self._access = access
         self._listed: "Optional[SourceListing]" = None
         # A checksum of one file is that of the archive.

@@ -19,13 +19,12 @@ from ..common.mounts import is_image
 from ..common.progress import Progress
 from ..common.system import usable_cores
 from ..source.manifest import Manifest
-from ..source.selection import Options, parse, scheme
+from ..source.selection import Options, parse
 from ..source.stream import changed
 from ..source.survey import survey
 from ..store.area import Area
 from .made_source import MadeSource
 
-PREFIX = b"image."
 # mksquashfs(1), of squashfs-tools 4.3 and later: neither inodes, data, fragments nor attributes are compressed.
 _OPTIONS = ("-noappend", "-no-progress", "-noI", "-noD", "-noF", "-noX", "-no-fragments", "-exit-on-error")
 _ENTRY = (
@@ -35,22 +34,20 @@ _LINES = 5  # of its messages in an error
 
 
 def image_source(
-    area: Area, name: bytes, given: argparse.Namespace, options: Options, progress: Progress
+    area: Area, name: bytes, given: argparse.Namespace, progress: Progress
 ) -> "Optional[ImageSource]":
-    """The source of a set that is an image; None if the source is an image already, or is fetched."""
-    if scheme(given.source) or is_image(os.fsencode(given.source)):
-        return None
-    return ImageSource(area, name, given, options, progress)
+    """The source of a set that becomes an image; None if it is one already."""
+    return None if is_image(os.fsencode(given.source)) else ImageSource(area, name, given, progress)
 
 
 class ImageSource(MadeSource):
     """An image of a directory: warm if no name, size, mode or time in the directory has changed."""
 
-    def __init__(
-        self, area: Area, name: bytes, given: argparse.Namespace, options: Options, progress: Progress
-    ) -> None:
-        super().__init__(area, name, os.path.abspath(given.source), given, progress, PREFIX)
-        self._options = options
+    PREFIX = b"image."
+
+    def __init__(self, area: Area, name: bytes, given: argparse.Namespace, progress: Progress) -> None:
+        super().__init__(area, name, os.path.abspath(given.source), given, progress)
+        self._options = Options(False, given.skip_special, not given.no_xattrs)
         self._size = self._files = self._entries = 0
 
     def list_source(self) -> Dict[str, Any]:

@@ -22,19 +22,15 @@ _LOCK = b"~"  # before a set's name, which cannot begin with it
 class MadeSource(FetchedSource):
     """Such a source; `list_source` sets `_identity`, and `_make` makes the files.
 
-    name: of the set; prefix: before it, in the control directory.
+    name: of the set; PREFIX: before it, in the control directory.
     """
 
+    PREFIX = b""
+
     def __init__(
-        self,
-        area: Area,
-        name: bytes,
-        place: str,
-        given: argparse.Namespace,
-        progress: Progress,
-        prefix: bytes,
+        self, area: Area, name: bytes, place: str, given: argparse.Namespace, progress: Progress
     ) -> None:
-        super().__init__(area, prefix + name, place)
+        super().__init__(area, self.PREFIX + name, place)
         self._progress, self._given, self._set = progress, given, name
         self._identity = ""
         self._lock: Optional[Lock] = None

@@ -59,14 +59,10 @@ class Staging:
         eviction.clean_up(self.area)
         self.shard: Optional[Tuple[int, int, str]] = None
         self.remote: "Optional[FetchedSource]" = None
-        if given.unpack or scheme(given.source):
+        if given.unpack or given.strategy == "image" or scheme(given.source):
             from .archive_source import fetched_source
 
             self.remote = fetched_source(self.area, self.name, given, progress)
-        elif given.strategy == "image":
-            from .image_source import image_source
-
-            self.remote = image_source(self.area, self.name, given, self.walk, progress)
         self._lock: Optional[Lock] = None
         self._unchanged: Optional[Manifest] = None  # the published one, if the source is as it was
         self._published = warm.PublishedManifest(self.area, self.name)
