@@ -111,7 +111,7 @@ class Receiver:
         if self._part is not None:
             if (self._part.number, self._part.digests) != (head.number, head.digests):
                 self.drop_part()
-                raise Damaged("received another block than the one of which a part was received")
+                raise Damaged("received a block that does not match the manifest")
             return self._receive(self._part, wanted=True)
         wanted = self._mine(head.number)
         buffer = BlockBuffer(self._pool, head.number, head.length, head.digests)
