@@ -82,7 +82,8 @@ NODE: Mapping[str, OwnMessages] = {
             "`{}` is not a SquashFS image",
             "`{}` cannot mount `{}` on {}: {}",
             "cannot mount `{}` on {}: {}{}",
-            "--strategy image excludes --unpack, --start, --include, --exclude and --links follow",
+            "--checksums and --version are of files, not of an image made of them",
+            "--strategy image excludes --unpack, --start, --include, --exclude, --skip-special and --links follow",
         ),
     ),
     "data-credentials": OwnMessages(

@@ -10,7 +10,7 @@ from ..store import uses
 from ..store.area import Area, set_name
 from .options import Parser, store_options
 
-_WITHIN = 60.0  # seconds for another rank of the node to mount it
+_WITHIN = 300.0  # seconds for another rank of the node to mount it
 
 
 def main(argv: List[str]) -> None:
@@ -28,12 +28,15 @@ def main(argv: List[str]) -> None:
         place = os.path.realpath(uses.mount_point(area, name, given.job))
         lock = area.lock(b"@" + name, _WITHIN, lambda: None)
         try:
-            if place in mounts.mounted_below(os.path.dirname(place)) and not mounts.is_served(place):
-                # What had served it was killed: the job was requeued on this node, or somebody ended the program.
+            image = _image(area, name)
+            there = mounts.mounted_below(os.path.dirname(place)).get(place)
+            if there is not None and (there != mounts.identity(image) or not mounts.is_served(place)):
+                # The job was requeued on this node: what had served the mount was killed, or serves an earlier version.
                 mounts.unmount(place)
                 uses.mount_point(area, name, given.job)
-            if place not in mounts.mounted_below(os.path.dirname(place)):
-                mounts.mount(_image(area, name), place)
+                there = None
+            if there is None:
+                mounts.mount(image, place)
         finally:
             lock.close()
     sys.stdout.write(os.fsdecode(place) + "\n")

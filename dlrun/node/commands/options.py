@@ -358,10 +358,15 @@ def stage_arguments(argv: List[str]) -> argparse.Namespace:
             "a pack is one file, and the others read the whole copy first",
         )
     if found.strategy == "image" and (
-        found.unpack or found.start or found.include or found.exclude or found.links == "follow"
+        found.unpack
+        or found.start
+        or found.include
+        or found.exclude
+        or found.skip_special
+        or found.links == "follow"
     ):
         raise Usage(
-            "--strategy image excludes --unpack, --start, --include, --exclude and --links follow",
+            "--strategy image excludes --unpack, --start, --include, --exclude, --skip-special and --links follow",
             "`mksquashfs` takes a whole directory, and an image cannot be used before it is complete",
         )
     if found.version and found.strategy == "shard":

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-from typing import List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from . import text
 from .errors import NodeError, error_text
@@ -32,15 +32,21 @@ def is_image(path: bytes) -> bool:
         return False
 
 
-def mounted_below(directory: bytes) -> List[bytes]:
-    """The mount points in a directory, without links in its path, of this process's mount namespace (proc(5), mountinfo)."""
-    beginning, found = os.path.realpath(directory) + b"/", []
+def mounted_below(directory: bytes) -> Dict[bytes, str]:
+    """Mount point -> source, in a directory without links in its path, of this process's mount namespace (proc(5), mountinfo)."""
+    beginning, found = os.path.realpath(directory) + b"/", {}
     with open("/proc/self/mountinfo", "rb") as file:
         for line in file:
             place = _ESCAPE.sub(lambda match: bytes((int(match.group(1), 8),)), line.split(b" ")[4])
             if place.startswith(beginning):
-                found.append(place)
+                found[place] = line.rpartition(b" - ")[2].split(b" ")[1].decode("ascii", "replace")
     return found
+
+
+def identity(image: bytes) -> str:
+    """The source by which a mount of an image is known: another version of the data set has another one."""
+    status = os.stat(image)
+    return "dlrun-{}-{}".format(status.st_ino, status.st_mtime_ns)
 
 
 def is_served(place: bytes) -> bool:
@@ -63,13 +69,16 @@ def mount(image: bytes, place: bytes) -> None:
             "no `{}` on {}: no image can be {}".format("squashfuse", os.uname().nodename, "mounted"),
             "install the package `squashfuse` on the nodes, or use `strategy: copy` or `pack`",
         )
-    code, printed = _run([found, "-o", "ro", os.fsdecode(image), os.fsdecode(place)])
+    code, printed = _run(
+        [found, "-o", "ro,fsname=" + identity(image), os.fsdecode(image), os.fsdecode(place)]
+    )
     if code or place not in mounted_below(os.path.dirname(place)):
         raise NodeError(
             "`{}` cannot mount `{}` on {}: {}".format(
                 found, text.name(image), os.uname().nodename, printed or "exit status {}".format(code)
             ),
-            "it needs /dev/fuse and `fusermount`, which users must be allowed to run; else use `strategy: copy` or `pack`",
+            "it needs /dev/fuse and `fusermount`, which users must be allowed to run, and a whole image (`unsquashfs -s FILE`); "
+            "else use `strategy: copy` or `pack`",
         )
 
 

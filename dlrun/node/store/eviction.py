@@ -16,8 +16,10 @@ from .target import MANIFEST
 MAX_HEAD = 1 << 20  # maximum bytes of a manifest's magic and JSON lines
 STALE = 86400.0  # seconds after which the remains of a killed copy are removed
 
-UNFINISHED = (b"part.", b"fetch.", b"unpack.")
-"""Beginnings of names in the control directory: the copy of a set, the download of its URL, the content of its archive."""
+UNFINISHED = (b"part.", b"fetch.", b"unpack.", b"image.")
+MAKING = b"~"  # before the name of a set, which cannot begin with it: the lock of who makes its files
+"""Beginnings of names in the control directory: the copy of a set, the download of its URL, the content of its archive, its
+image."""
 
 
 class PublishedSet(NamedTuple):
@@ -183,10 +185,11 @@ def _age(area: Area, name: bytes, now: float) -> float:
 
 
 def _remove_unfinished(area: Area, name: bytes) -> None:
-    lock = area.try_lock(name)
-    if lock is not None:
+    locks = [area.try_lock(name), area.try_lock(MAKING + name)]
+    if all(locks):
         for kind in UNFINISHED:
             area.discard(area.control, kind + name)
+    for lock in filter(None, locks):
         lock.close()
 
 

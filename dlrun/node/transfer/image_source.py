@@ -7,6 +7,7 @@ may pass for a part of the other.
 
 import argparse
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
@@ -14,15 +15,16 @@ import subprocess
 from typing import Any, Dict, List, Optional
 
 from ..common import text
-from ..common.errors import NodeError, SourceFault
+from ..common.errors import NodeError, NoSpace, SourceFault, Usage
 from ..common.mounts import is_image
 from ..common.progress import Progress
-from ..common.system import usable_cores
+from ..common.system import die_with_parent, usable_cores
 from ..source.manifest import Manifest
-from ..source.selection import Options, parse
+from ..source.part import require_size
+from ..source.selection import Options, outside, parse
 from ..source.stream import changed
 from ..source.survey import survey
-from ..store.area import Area
+from ..store.area import CONTROL, Area
 from .made_source import MadeSource
 
 # mksquashfs(1), of squashfs-tools 4.3 and later: neither inodes, data, fragments nor attributes are compressed.
@@ -37,13 +39,21 @@ def image_source(
     area: Area, name: bytes, given: argparse.Namespace, progress: Progress
 ) -> "Optional[ImageSource]":
     """The source of a set that becomes an image; None if it is one already."""
-    return None if is_image(os.fsencode(given.source)) else ImageSource(area, name, given, progress)
+    if is_image(os.fsencode(given.source)):
+        return None
+    if given.version or given.checksums:
+        raise Usage(
+            "--checksums and --version are of files, not of an image made of them",
+            "leave them out, or name an image as source",
+        )
+    return ImageSource(area, name, given, progress)
 
 
 class ImageSource(MadeSource):
     """An image of a directory: warm if no name, size, mode or time in the directory has changed."""
 
     PREFIX = b"image."
+    HAS_SIZE = False
 
     def __init__(self, area: Area, name: bytes, given: argparse.Namespace, progress: Progress) -> None:
         super().__init__(area, name, os.path.abspath(given.source), given, progress)
@@ -53,7 +63,7 @@ class ImageSource(MadeSource):
     def list_source(self) -> Dict[str, Any]:
         """The state of the directory; raises SourceFault if it is not there, or cannot be read as a whole."""
         self.prepare()
-        source = parse(self.url)
+        source = outside(parse(self.url), self._area.path + b"/" + CONTROL)
         if source.parts:
             raise SourceFault(
                 "`{}` is not a SquashFS image".format(self.url),
@@ -63,6 +73,7 @@ class ImageSource(MadeSource):
         ctimes = ",".join(map(str, manifest.ctimes))
         self._identity = hashlib.sha256((manifest.id() + ctimes).encode("ascii")).hexdigest()
         self._size, self._files = manifest.size(), manifest.files()
+        require_size(self.url, self._size, self._given.expect)
         self._entries = len(manifest.names) + len(manifest.dirs)
         return {"listing": self._identity}
 
@@ -81,7 +92,8 @@ class ImageSource(MadeSource):
             "making an image of {}, {}".format(text.count(self._files, "file"), text.size(self._size))
         )
         file = os.path.join(self.directory, os.fsdecode(self._set) + ".squashfs")
-        words = [program, self.url, file, *_OPTIONS, "-processors", str(usable_cores())]
+        # Of a link to a directory it would take the link.
+        words = [program, os.path.realpath(self.url), file, *_OPTIONS, "-processors", str(usable_cores())]
         self._run(words if self._options.xattrs else [*words, "-no-xattrs"], file, progress)
         os.chmod(file, 0o644)
         if self.list_source()["listing"] != identity:
@@ -90,7 +102,14 @@ class ImageSource(MadeSource):
     def _run(self, words: List[str], file: str, progress: Progress) -> None:
         messages = os.path.join(self._base, "messages")
         with open(messages, "wb") as output, open(os.devnull) as nothing:
-            process = subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=output, cwd="/")
+            process = subprocess.Popen(
+                words,
+                stdin=nothing,
+                stdout=nothing,
+                stderr=output,
+                cwd="/",
+                preexec_fn=die_with_parent,  # noqa: PLW1509
+            )
         try:
             while process.poll() is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -104,6 +123,12 @@ class ImageSource(MadeSource):
         with open(messages, encoding="utf-8", errors="replace") as printed:
             lines = [line.strip() for line in printed if line.strip()]
         os.unlink(messages)
+        for number in (errno.ENOSPC, errno.EDQUOT):
+            if process.returncode and any(os.strerror(number) in line for line in lines):
+                raise NoSpace(
+                    "the disk filled up while `{}` was fetched: {}".format(self.url, os.strerror(number)),
+                    "free space in `{}`, or use `strategy: in_place`".format(text.name(self._area.path)),
+                )
         # Older versions write an empty file for one that they cannot read, and exit with 0.
         if process.returncode or any("ailed to " in line for line in lines):
             raise SourceFault(

@@ -7,7 +7,7 @@ compared. Whatever a killed run has made is removed, unless it was whole.
 import argparse
 from typing import Optional
 
-from ..common.errors import NoSpace
+from ..common.errors import NodeError
 from ..common.progress import Progress
 from ..common.system import boot
 from ..source.manifest import Manifest
@@ -15,8 +15,6 @@ from ..store import eviction, space
 from ..store.area import Area, Lock
 from .remote_delta import Reuse
 from .remote_source import WHOLE, FetchedSource
-
-_LOCK = b"~"  # before a set's name, which cannot begin with it
 
 
 class MadeSource(FetchedSource):
@@ -43,7 +41,9 @@ class MadeSource(FetchedSource):
         if not self._identity:
             self.list_source()
         # Another job that copies the set may be making it: this node has no lock of a set that it only relays.
-        self._lock = self._lock or self._area.lock(_LOCK + self._set, self._given.lock_timeout, self._wait)
+        self._lock = self._lock or self._area.lock(
+            eviction.MAKING + self._set, self._given.lock_timeout, self._wait
+        )
         self.prepare()
         state = "{}\n{}\n{}\n".format(boot(), self.url, self._identity)
         if self._read_record() != state + WHOLE:
@@ -52,7 +52,7 @@ class MadeSource(FetchedSource):
             self._remove_files()
             try:
                 self._make(progress)
-            except NoSpace:
+            except NodeError:
                 self.remove()
                 raise
             self._write_record(state + WHOLE)
@@ -85,7 +85,7 @@ class MadeSource(FetchedSource):
     def remove(self) -> None:
         """Remove the files that were made."""
         # A node that only relays the set has no lock of it, and must not remove what another job makes.
-        lock = self._lock or self._area.try_lock(_LOCK + self._set)
+        lock = self._lock or self._area.try_lock(eviction.MAKING + self._set)
         if lock is not None:
             super().remove()
             lock.close()

@@ -32,8 +32,10 @@ WHOLE = "whole\n"
 class FetchedSource:
     """Such a source: `url`, its name in manifests; `directory` with its files; `is_downloaded`: whether this process made them.
 
-    name: of its directory in the control directory.
+    name: of its directory in the control directory. HAS_SIZE: whether the size of its files is that of the data set.
     """
+
+    HAS_SIZE = True
 
     def __init__(self, area: Area, name: bytes, url: str) -> None:
         self.url, self.is_downloaded, self._area, self._name = url, False, area, name
@@ -128,6 +130,7 @@ class RemoteSource(FetchedSource):
 
     def __init__(self, area: Area, name: bytes, url: str, access: Access, progress: Progress) -> None:
         super().__init__(area, PREFIX + name, url)
+        self._is_short = False  # whether an object did not arrive whole
         self._access, self._progress = access, progress
         self._shared: Tuple[str, Dict[bytes, bytes]] = ("", {})
         self._listed: "Optional[SourceListing]" = None
@@ -201,7 +204,7 @@ class RemoteSource(FetchedSource):
                     )
             if remote.list_source(self.url, self._access, self._progress.log).identity != listed.identity:
                 raise remote.changed(self.url)
-            if listed.size and self._downloaded_size() != listed.size:
+            if self._is_short or (listed.size and self._downloaded_size() != listed.size):
                 fetched = self._downloaded_size() + self._downloaded_size(self._fetched)
                 sizes = text.size(fetched), text.size(listed.size)
                 raise SourceFault(
@@ -216,8 +219,12 @@ class RemoteSource(FetchedSource):
         """Fetch the objects that are not there, up to one that does not arrive whole; False if the client cannot do this."""
         from ..source import keys, remote
 
+        # As bytes: the locale of a node may have no other names than those in ASCII.
+        here = os.fsencode(self.directory)
         missing = [
-            one for one in listed.objects if not os.path.lexists(os.path.join(self.directory, one.key))
+            one
+            for one in listed.objects
+            if not os.path.lexists(os.path.join(here, one.key.encode("utf-8", "surrogateescape")))
         ]
         for batch in keys.batches(missing):
             with contextlib.suppress(FileExistsError):
@@ -231,6 +238,7 @@ class RemoteSource(FetchedSource):
                 self._remove_files(self._fetched)
                 return False
             if not remote_delta.take(batch, self._fetched, self.directory):
+                self._is_short = True  # also of an empty object, which the sum of sizes does not show
                 return True
         remote_delta.finish_directories(self.directory)
         return True

@@ -85,6 +85,7 @@ class Staging:
             "strategy": self.layout_name,
             "shard": list(self.shard) if self.shard else None,
             **({} if self.partial else {"part": None}),
+            **({} if self.remote else {"listing": None}),
         }
 
     def lock(self) -> None:
@@ -112,7 +113,8 @@ class Staging:
         whole: of the whole source, also if this node takes a shard.
         """
         state = self.remote.list_source() if self.remote else {}
-        expected = None if self.shard else self.given.expect
+        measured = self.remote is None or self.remote.HAS_SIZE
+        expected = self.given.expect if measured and not self.shard else None
         source = self.source()
         wanted = dict(self.wanted(source), **state)
         found = None if whole and self.shard else self._published.load()

@@ -344,6 +344,10 @@ def _choose(
     return choice
 
 
+_IMAGES = (".squashfs", ".sqfs", ".sqsh", ".sfs", ".img", ".squash")
+"""Ends of names of images: of another source the first node makes one."""
+
+
 def _check_images(spec: Spec, local: NodeLocal | None, ledger: Ledger) -> None:
     for name, data in spec.data.items():
         if data.strategy == "image" and (why := _not_an_image(data, spec, local)):
@@ -365,6 +369,8 @@ def _not_an_image(data: DataSet, spec: Spec, local: NodeLocal | None) -> str | N
         return "it is an archive, which is unpacked"
     if is_hub(data.source):
         return "a repository of the hub has links to files elsewhere"
+    if (data.checksums or data.version) and not data.source.lower().endswith(_IMAGES):
+        return "`checksums` and `version` are of its files, not of an image made of them"
     if data.include or data.exclude or set("*?[") & set(data.source):
         return "`mksquashfs` takes a whole directory, without `include`, `exclude` or a glob"
     return None

@@ -289,6 +289,8 @@ FAULTS = [
          "a container does not see what is mounted", "use `strategy: copy` or `pack`", SSD),
     Case("DLR146", "data: {a: {source: /d, exclude: ['*.txt'], strategy: image}}\nresources: {nodes: 2}", "image",
          "takes a whole directory", "use `strategy: copy` or `pack`", SSD),
+    Case("DLR146", "data: {a: {source: /d, checksums: SHA256SUMS, strategy: image}}\nresources: {nodes: 2}", "image",
+         "are of its files", "use `strategy: copy` or `pack`", SSD),
     Case("DLR146", "data: {a: {source: '/d/*', strategy: image}}\nresources: {nodes: 2}", "image",
          "takes a whole directory", "use `strategy: copy` or `pack`", SSD),
     Case("DLR146", "data: {a: {source: /d, strategy: image}}\nresources: {nodes: 2}", "image",

@@ -222,6 +222,36 @@ def test_a_kill_loses_only_the_batch_of_small_objects_that_was_being_fetched(tmp
     assert (tmp_path / "asked").read_text() == "cdesmall"
 
 
+def test_an_empty_object_that_does_not_arrive_is_missed(tmp_path, store):
+    """The sum of sizes is that of the whole set."""
+    (store.root / "large").unlink()
+    (store.root / "empty").write_bytes(b"")
+    (store.root / "last").write_bytes(b"x" * 1000)
+    client = tmp_path / "bin" / "s5cmd"
+    real = client.read_text()
+    without = """    for line in sys.stdin:
+        if shlex.split(line)[2].endswith("/empty"):
+            continue
+"""
+    client.write_text(real.replace("    for line in sys.stdin:\n", without))
+    found = run(*staging("s3://bucket/set", tmp_path / "to"), prelude=SMALL)
+    assert found.status == 1
+    assert not (tmp_path / "to" / "set").exists()
+    client.write_text(real)
+    run(*staging("s3://bucket/set", tmp_path / "to"), "--json", prelude=SMALL).done()
+    assert staged(tmp_path) == {path.name: path.read_bytes() for path in store.root.iterdir()}
+
+
+@pytest.mark.each_python
+def test_keys_beyond_ascii_need_no_locale(tmp_path, store, monkeypatch):
+    (store.root / "large").unlink()
+    (store.root / "café").write_bytes(b"x" * 1000)
+    monkeypatch.setenv("LC_ALL", "C")
+    monkeypatch.setenv("PYTHONCOERCECLOCALE", "0")
+    run(*staging("s3://bucket/set", tmp_path / "to"), "--json", prelude=SMALL).done()
+    assert staged(tmp_path) == {path.name: path.read_bytes() for path in store.root.iterdir()}
+
+
 @pytest.fixture
 def small(monkeypatch):
     """Parts of sizes for tests in this process, that does not wait."""

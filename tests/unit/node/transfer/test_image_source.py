@@ -10,6 +10,7 @@ import pytest
 from dlrun.node.common import mounts
 
 from tests import programs as machine
+from tests.unit.node import programs
 from tests.unit.node.programs import run, staging
 from tests.unit.node.relay.test_chain import nodes  # noqa: F401 - a fixture
 from tests.unit.node.trees import odd, snapshot, write
@@ -82,7 +83,7 @@ def test_an_image_is_taken_as_it_is_and_two_jobs_have_their_own_mounts(tmp_path,
     places = [mount(area, job).out.strip() for job in ("12", "13")]
     assert len(set(places)) == 2
     run("clean", "--to", area, "--job", "12")
-    assert mounted(area) == [os.fsencode(places[1])]
+    assert list(mounted(area)) == [os.fsencode(places[1])]
     assert sorted(os.listdir(places[1])) == ["d0", "d1", "d2"]
     run("clean", "--to", area, "--job", "13")
     assert not mounted(area)
@@ -210,3 +211,110 @@ def test_a_directory_that_changes_while_the_image_is_made_is_not_published(tmp_p
     assert found.status == 1
     assert "changed while it was copied" in found.err
     assert not os.path.exists(area / "set")
+
+
+@pytest.mark.usefixtures("fuse")
+def test_a_link_to_a_directory_is_that_directory(tmp_path, area):
+    (tmp_path / "link").symlink_to(tree(tmp_path))
+    stage(tmp_path / "link", area).done()
+    assert sorted(os.listdir(mount(area).out.strip())) == ["d0", "d1", "d2"]
+
+
+@pytest.mark.usefixtures("fuse")
+def test_a_new_version_is_mounted_by_the_job_that_has_the_old_one(tmp_path, area):
+    """It was requeued on a node on which the program that serves the mount was not killed."""
+    source = tree(tmp_path)
+    stage(source, area).done()
+    place = Path(mount(area).out.strip())
+    (source / "d1" / "f1").write_text("new")
+    stage(source, area).done()
+    assert mount(area).out.strip() == str(place)
+    assert (place / "d1" / "f1").read_text() == "new"
+    assert len(mounted(area)) == 1
+
+
+@pytest.mark.parametrize("strategy", ["copy", "part"])
+def test_an_image_is_not_taken_for_a_copy(tmp_path, area, strategy):
+    source = tree(tmp_path)
+    stage(source, area).done()
+    words = ("--json", "--recheck", "none", "--strategy", strategy, "--job", "12")
+    assert run(*staging(source, area), *words, prelude=programs.NO_SPARE).done()["how"] == "copied"
+    assert sorted(os.listdir(area / "set" / "data")) == ["d0", "d1", "d2"]
+
+
+def test_the_expected_size_is_that_of_the_directory(tmp_path, area):
+    for number in range(500):
+        write(os.fsencode(tmp_path / "source" / f"f{number}"), b"x" * 200)
+    assert stage(tmp_path / "source", area, "--expect", "100kB").done()["how"] == "copied"
+    found = stage(tmp_path / "source", area, "--expect", "300kB")
+    assert (found.status, "300 kB" in found.err) == (1, True)
+
+
+ENDING = """#!/bin/sh
+echo partial >"$2"
+{then}
+"""
+
+
+@pytest.mark.parametrize(
+    "then", ["echo 'Write failed because No space left on device' >&2; exit 1", "exit 3"]
+)
+def test_nothing_is_left_of_an_image_that_could_not_be_made(tmp_path, area, monkeypatch, then):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "mksquashfs").write_text(ENDING.format(then=then))
+    (tmp_path / "bin" / "mksquashfs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    found = stage(tree(tmp_path), area)
+    assert found.status == 1
+    assert not (area / ".dlrun" / "image.set").exists()
+    assert ("the disk filled up" in found.err) == ("space" in then)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_what_makes_an_image_ends_with_what_has_started_it(tmp_path, area, monkeypatch, number):
+    """And the next run removes its part, and makes the whole."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "mksquashfs").write_text(
+        ENDING.format(then=f"echo $$ >{tmp_path}/pid; exec sleep 600")
+    )
+    (tmp_path / "bin" / "mksquashfs").chmod(0o755)
+    source = tree(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+        process = programs.start(*staging(source, area), "--strategy", "image")
+    end = time.monotonic() + 60
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    os.kill(process.pid, number)
+    process.communicate()
+    assert (area / ".dlrun" / "image.set").exists()
+    maker = Path("/proc", (tmp_path / "pid").read_text().strip(), "cmdline")
+    while maker.exists() and maker.read_bytes():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    stage(source, area).done()
+    assert (area / "set" / "data" / "set.squashfs").read_bytes()[:4] == mounts.MAGIC
+
+
+def test_what_is_left_of_a_killed_image_is_cleaned(tmp_path, area):
+    stage(tree(tmp_path), area).done()
+    (area / ".dlrun" / "image.other" / "data").mkdir(parents=True)
+    (area / ".dlrun" / "image.other" / "data" / "other.squashfs").write_bytes(b"partial")
+    run("clean", "--to", area, "--all")
+    assert not (area / ".dlrun" / "image.other").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [("--version", "compute"), ("--checksums", "SHA256SUMS"), ("--skip-special",)]
+)
+def test_what_is_of_the_files_is_refused(tmp_path, area, words):
+    found = stage(tree(tmp_path), area, *words)
+    assert found.status == 2
+    assert words[0] in found.err
+
+
+def test_an_image_of_what_holds_it_is_refused(tmp_path):
+    found = stage(tree(tmp_path), tmp_path / "source" / "to")
+    assert found.status == 2
+    assert "is inside the source" in found.err
