@@ -9,7 +9,9 @@ tiny    200,000 files of 4 KB to one node
 slow    5,000 files of 33 KB from a source with a slow metadata server (a FUSE file system: needs libfuse3)
 warm    the files of `small` once more: nothing is copied
 delta   20,000 files of 8 KB of which 1 % were rewritten: the next version by dlrun, and by rsync and rclone in place
-reads   random reads per second from the staged files, from the same set packed, and from LMDB
+reads   random reads per second from the staged files, from the same set packed, as a mounted image, and from LMDB
+objects 2,000 objects of 33 KB and one of 200 MB from an S3 server of the tests (`moto_server`, in this machine's memory), by
+        dlrun, which lets s5cmd fetch the small ones, and by the clients alone
 chain   256 MB, as one file and as 20,000 small ones, from one host to N others over links limited to --link Mbit/s
         (network namespaces: needs root, `ip` and `tc`), with a node killed half-way, with one and with two at
         a quarter of the rate, compared with N rsync clients and `sbcast` on a Slurm of the tests (tests/cluster)
@@ -33,7 +35,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from staging_parts import chain, here, start
+from staging_parts import chain, here, objects, start
 from staging_parts.bench import Bench
 
 PARTS = {
@@ -44,6 +46,7 @@ PARTS = {
     "warm": here.warm,
     "delta": here.delta,
     "reads": here.reads,
+    "objects": objects.objects,
     "start": start.start,
     "chain": chain.chain,
     "relay": chain.relay,

@@ -13,6 +13,7 @@ import time
 from .bench import PEERS, installed, table
 
 SLOW = ((500, 300), (2000, 1000))  # microseconds of a metadata call and of a read
+JOB = "bench"  # that the staged sets are for
 SLOW_WIDTH = 16  # processes or transfers of the peers at a slow source
 
 
@@ -167,11 +168,12 @@ def delta(bench):
 
 
 def reads(bench):
-    """Random reads of files, of a pack and of LMDB."""
+    """Random reads of files, of a pack, of a mounted image and of LMDB."""
     count = int(50_000 * bench.given.scale)
     source = bench.tree("many", count, 33_000)
     bench.fresh()
-    for name, strategy in (("set", "copy"), ("packed", "pack")):
+    imaged = installed("mksquashfs") and installed("squashfuse")
+    for name, strategy in (("set", "copy"), ("packed", "pack"), *([("imaged", "image")] if imaged else [])):
         words = [
             "stage",
             "--source",
@@ -182,6 +184,8 @@ def reads(bench):
             name,
             "--strategy",
             strategy,
+            "--job",
+            JOB,
         ]
         subprocess.run(bench.node(*words, "--quiet"), check=True, stdout=subprocess.DEVNULL)
     local = bench.target / "local"
@@ -189,8 +193,8 @@ def reads(bench):
     keys = [f"d{n // 1000}/f{n}".encode() for n in order]
     print("\nreads: one thread, 33 KB each, in random order\n")
     print("| staged as | from memory, a second | from the disk, a second |\n|---|---|---|")
-    for title, opener in (("files", _files), ("pack", _pack), ("LMDB", _lmdb)):
-        reader = opener(local, count)
+    for title, opener in (("files", _files), ("pack", _pack), ("image", _image), ("LMDB", _lmdb)):
+        reader = opener(bench, count)
         if reader is None:
             print(f"| {title} | not installed | |")
             continue
@@ -199,8 +203,9 @@ def reads(bench):
         reader = None
         os.sync()
         drop_caches()
-        from_disk = _rate(opener(local, count), keys[: max(1, count // 10)])
+        from_disk = _rate(opener(bench, count), keys[: max(1, count // 10)])
         print(f"| {title} | {from_memory:,.0f} | {from_disk:,.0f} |", flush=True)
+    subprocess.run(bench.node("clean", "--to", local, "--job", JOB), check=True, stdout=subprocess.DEVNULL)
     bench.fresh()
 
 
@@ -217,8 +222,20 @@ def _rate(reader, keys):
     return len(keys) / (time.perf_counter() - began)
 
 
-def _files(local, _count):
-    base = os.fsencode(local / "set" / "data") + b"/"
+def _files(bench, _count):
+    return _below(bench.target / "local" / "set" / "data")
+
+
+def _image(bench, _count):
+    local = bench.target / "local"
+    if not (local / "imaged").exists():
+        return None
+    words = bench.node("mount", "--to", local, "--name", "imaged", "--job", JOB)
+    return _below(subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip())
+
+
+def _below(directory):
+    base = os.fsencode(directory) + b"/"
 
     def read(key):
         descriptor = os.open(base + key, os.O_RDONLY)
@@ -229,8 +246,8 @@ def _files(local, _count):
     return read
 
 
-def _pack(local, _count):
-    base = local / "packed" / "data"
+def _pack(bench, _count):
+    base = bench.target / "local" / "packed" / "data"
     index = {}
     for record in (base / "packed.tar.index").read_bytes().split(b"\0"):
         if record:
@@ -241,14 +258,14 @@ def _pack(local, _count):
     return lambda key: os.pread(packed.fileno(), *index[key])
 
 
-def _lmdb(local, count):
+def _lmdb(bench, count):
     try:
         import lmdb  # noqa: PLC0415 - a peer that may not be here
     except ImportError:
         return None
-    path = local / "lmdb"
+    path = bench.target / "local" / "lmdb"
     if not path.exists():
-        files = _files(local, count)
+        files = _files(bench, count)
         with lmdb.open(str(path), map_size=1 << 40) as made, made.begin(write=True) as put:
             for number in range(count):
                 key = f"d{number // 1000}/f{number}".encode()
