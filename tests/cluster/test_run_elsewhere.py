@@ -15,6 +15,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
@@ -190,9 +191,24 @@ class Terminal:
             alice, f"echo $$ >terminal; exec script -qec '{way.shell}' /dev/null",
             stdin=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
-        # What is typed is shown as well: the quotes are only in that.
-        self.type(f"cd {alice.directory}; echo rea''dy\n")
-        self.read("ready")
+        try:
+            self._begin()
+        except BaseException:
+            self.end()
+            raise
+
+    def _begin(self) -> None:
+        """Wait for the shell, which may lose what was typed before it has the terminal: a user types it once more then.
+
+        What is typed is shown as well: the quotes are only in that.
+        """
+        for _ in range(12):
+            self.type(f"cd {self.alice.directory}; echo rea''dy\n")
+            with suppress(AssertionError):
+                self.read("ready", 15)
+                break
+        self.type("echo beg''un\n")
+        self.read("begun", 15)
 
     def type(self, keys: str) -> None:
         assert self.process.stdin is not None

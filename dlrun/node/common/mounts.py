@@ -70,7 +70,13 @@ def mount(image: bytes, place: bytes) -> None:
             "install the package `squashfuse` on the nodes, or use `strategy: copy` or `pack`",
         )
     code, printed = _run(
-        [found, "-o", "ro,fsname=" + identity(image), os.fsdecode(image), os.fsdecode(place)]
+        [
+            found,
+            "-o",
+            "ro,subtype=squashfuse,fsname=" + identity(image),
+            os.fsdecode(image),
+            os.fsdecode(place),
+        ]
     )
     if code or place not in mounted_below(os.path.dirname(place)):
         raise NodeError(
