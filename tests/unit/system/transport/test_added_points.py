@@ -129,7 +129,10 @@ def test_wire_cut_everywhere(sweep):
         assert sweep.values(sweep.place) == sweep.values(sweep.record) == expected, f"cut at {count}"
         if not wire.cut:
             assert count > 15
-            assert not [path for path in sweep.place.iterdir() if path.name.endswith(".new")]
+            # A program that the cut ended while it wrote may leave its part, under a name by which `clean` knows it.
+            header = ownership._first_line(sweep.place, None)
+            left = [path.name for path in sweep.place.iterdir() if path.name.endswith(".new")]
+            assert [name for name in left if not ownership.is_temporary(name, header["token"])] == []
             return
     pytest.fail("an addition has no end")
 
