@@ -33,7 +33,6 @@ def main(argv: List[str]) -> None:
             if there is not None and (there != mounts.identity(image) or not mounts.is_served(place)):
                 # The job was requeued on this node: what had served the mount was killed, or serves an earlier version.
                 mounts.unmount(place)
-                uses.mount_point(area, name, given.job)
                 there = None
             if there is None:
                 mounts.mount(image, place)

@@ -4,11 +4,11 @@ FUSE shows a mount to the processes of its user alone. The program that serves i
 then the mount stays, and every access fails with ENOTCONN until it is unmounted.
 """
 
-import contextlib
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 from typing import Dict, List, Optional, Tuple
 
 from . import text
@@ -89,18 +89,16 @@ def mount(image: bytes, place: bytes) -> None:
 
 
 def unmount(place: bytes) -> None:
-    """Unmount, and remove the directory; processes that have files open there keep them. A failure is ignored."""
+    """Unmount; processes that have files open there keep them. A failure is ignored."""
     for program, option in _UNMOUNTERS:
         if shutil.which(program) and _run([program, option, os.fsdecode(place)])[0] == 0:
             break
-    with contextlib.suppress(OSError):
-        os.rmdir(place)
 
 
 def _run(words: List[str]) -> Tuple[Optional[int], str]:
     """(exit status, or None after `_WITHIN` seconds; the last line that it printed)."""
     # A file and not a pipe, which the program in the background would hold open.
-    with open(os.devnull) as nothing, _scratch() as output:
+    with open(os.devnull) as nothing, tempfile.TemporaryFile() as output:
         environment = {
             key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH", "HOME") if key in os.environ
         }
@@ -121,9 +119,3 @@ def _run(words: List[str]) -> Tuple[Optional[int], str]:
         output.seek(0)
         lines = output.read().decode("utf-8", "replace").split("\n")
     return code, next((line.strip() for line in reversed(lines) if line.strip()), "")
-
-
-def _scratch() -> "contextlib.AbstractContextManager":  # type: ignore[type-arg]
-    import tempfile
-
-    return tempfile.TemporaryFile()

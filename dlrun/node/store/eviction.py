@@ -17,9 +17,10 @@ MAX_HEAD = 1 << 20  # maximum bytes of a manifest's magic and JSON lines
 STALE = 86400.0  # seconds after which the remains of a killed copy are removed
 
 UNFINISHED = (b"part.", b"fetch.", b"unpack.", b"image.")
-MAKING = b"~"  # before the name of a set, which cannot begin with it: the lock of who makes its files
 """Beginnings of names in the control directory: the copy of a set, the download of its URL, the content of its archive, its
 image."""
+MAKING = b"~"
+"""Before the name of a set, which cannot begin with it: the lock of the process that makes its files."""
 
 
 class PublishedSet(NamedTuple):
@@ -145,7 +146,9 @@ def clean_up(area: Area) -> List[bytes]:
     Returns the names of the removed sets.
     """
     removed = []
+    there = uses.mounts(area)
     recorded = uses.all_uses(area)
+    uses.unmount_unused(there, recorded)
     for use in recorded:
         if use.live:
             continue
@@ -153,7 +156,6 @@ def clean_up(area: Area) -> List[bytes]:
         others = [other for other in recorded if other.name == use.name and other.job != use.job]
         if use.keep == "job" and not others and remove(area, use.name):
             removed.append(use.name)
-    uses.unmount_unused(area)
     for job in set(area.controls(uses.STANDBY)).difference(
         use.job.encode("ascii") for use in recorded if use.live
     ):

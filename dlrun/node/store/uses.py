@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import time
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 from ..common import text
 from ..common.errors import NodeError
@@ -147,9 +147,7 @@ def require_unused(area: Area, name: bytes, job: str, changed: Sequence[bytes]) 
 
 
 def release(area: Area, use: Use) -> None:
-    """End a use, and with it the mount of an image."""
-    if (use.name, use.job) in mounted(area):
-        _unmount(area, use.name, use.job)
+    """End a use."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(_record(use.name, use.job), dir_fd=area.control)
 
@@ -162,31 +160,22 @@ def mount_point(area: Area, name: bytes, job: str) -> bytes:
     return b"/".join((area.path, CONTROL, directory))
 
 
-def mounted(area: Area) -> List[Tuple[bytes, str]]:
-    """(set, job) of all directories for mounts."""
-    try:
+def mounts(area: Area) -> Dict[bytes, bytes]:
+    """`SET@JOB` -> path of all directories for mounts."""
+    above = b"/".join((area.path, CONTROL, MOUNTS))
+    with contextlib.suppress(FileNotFoundError):
         # By its path: a descriptor cannot be listed in Python 3.6.
-        names = os.listdir(b"/".join((area.path, CONTROL, MOUNTS)))
-    except FileNotFoundError:
-        return []
-    return [
-        (name, job.decode("ascii", "replace"))
-        for name, at, job in (one.rpartition(b"@") for one in names)
-        if at
-    ]
+        return {name: above + b"/" + name for name in os.listdir(above)}
+    return {}
 
 
-def unmount_unused(area: Area) -> None:
-    """Unmount what no job uses any more: an earlier attempt may have failed."""
-    there = mounted(area)
-    live = {(use.name, use.job) for use in all_uses(area) if use.live} if there else set()
-    for name, job in there:
-        if (name, job) not in live:
-            _unmount(area, name, job)
+def unmount_unused(there: Dict[bytes, bytes], recorded: Sequence[Use]) -> None:
+    """Unmount what no job uses any more; recorded: the uses, read after `there`, since a job mounts what it uses already."""
+    live = {use.name + b"@" + use.job.encode("ascii") for use in recorded if use.live}
+    for place in [there[name] for name in there if name not in live]:
+        # Imported only here: most jobs have no image.
+        from ..common.mounts import unmount
 
-
-def _unmount(area: Area, name: bytes, job: str) -> None:
-    # Imported only here: most jobs have no image.
-    from ..common.mounts import unmount
-
-    unmount(mount_point(area, name, job))
+        unmount(place)
+        with contextlib.suppress(OSError):
+            os.rmdir(place)
