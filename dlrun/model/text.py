@@ -120,6 +120,11 @@ def digits(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 19
 
 
+def whole_number(value: object) -> int | None:
+    """The number in a program's output; None for anything else."""
+    return int(str(value)) if value is not None and digits(str(value)) else None
+
+
 LINES = "\n\t"
 """The `keep` of `visible` for text of several lines."""
 

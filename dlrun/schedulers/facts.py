@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from dlrun.errors import DlrunError, OperationFailed
-from dlrun.model.text import digits
 
 Answer = TypeVar("Answer")
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
@@ -106,11 +105,6 @@ def kind_name(host: str, kinds: Sequence[Nodes]) -> str:
     """A name for the kind of a host that none of `kinds` has: `gpu` for `gpu001`, `gpu-2` for a second such kind."""
     stem = re.sub(r"[\d-]+$", "", host.split(".", maxsplit=1)[0]) or "node"
     return stem if stem not in {kind.name for kind in kinds} else f"{stem}-{len(kinds) + 1}"
-
-
-def whole_number(value: object) -> int | None:
-    """The number in a scheduler's output; None for anything else."""
-    return int(str(value)) if value is not None and digits(str(value)) else None
 
 
 _BY_HAND = (

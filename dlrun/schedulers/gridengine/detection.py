@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from dlrun.model.text import digits
-from dlrun.schedulers.facts import Cluster, Commands, Nodes, Queue, kind_name, parsed, whole_number
+from dlrun.model.text import digits, whole_number
+from dlrun.schedulers.facts import Cluster, Commands, Nodes, Queue, kind_name, parsed
 
 CLIENT = "qconf"
 _GPU = re.compile(r"n?(gpus?|cuda|gpu_?(count|dev|num)?s?)", re.IGNORECASE)

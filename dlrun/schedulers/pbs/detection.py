@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from dlrun.errors import OperationFailed
 from dlrun.grouping import grouped
-from dlrun.schedulers.facts import Cluster, Commands, Nodes, Queue, json_of, kind_name, parsed, whole_number
+from dlrun.model.text import whole_number
+from dlrun.schedulers.facts import Cluster, Commands, Nodes, Queue, json_of, kind_name, parsed
 from dlrun.schedulers.pbs import qstat
 
 CLIENT = "pbsnodes"

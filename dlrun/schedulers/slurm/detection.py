@@ -10,8 +10,8 @@ from typing import Any
 from dlrun.errors import OperationFailed
 from dlrun.grouping import grouped
 from dlrun.model.hostlist import expand
-from dlrun.model.text import digits
-from dlrun.schedulers.facts import Cluster, Commands, Nodes, Queue, json_of, kind_name, parsed, whole_number
+from dlrun.model.text import digits, whole_number
+from dlrun.schedulers.facts import Cluster, Commands, Nodes, Queue, json_of, kind_name, parsed
 
 CLIENT = "scontrol"
 _UNLIMITED = {"UNLIMITED", "NONE", "", "N/A", "(null)"}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from dlrun.model.hostlist import expand
-from dlrun.model.text import digits, lazy_pattern
+from dlrun.model.text import digits, lazy_pattern, whole_number
 from dlrun.schedulers.dates import seconds
 from dlrun.schedulers.protocol import Granted
 from dlrun.schedulers.queue_rules import Preempted, QueueRules
@@ -61,8 +61,12 @@ def partitions(stdout: str) -> list[QueueRules]:
         QueueRules(
             name=name,
             most=seconds(_value(line, "MaxTime") or ""),
-            fewest=_number(line, "MinNodes"),
-            largest=min(filter(None, (_number(line, "MaxNodes"), _number(line, "TotalNodes"))), default=None),
+            fewest=whole_number(_value(line, "MinNodes")),
+            # MaxNodes may be UNLIMITED.
+            largest=min(
+                filter(None, (whole_number(_value(line, name)) for name in ("MaxNodes", "TotalNodes"))),
+                default=None,
+            ),
             preempted=_PREEMPTED.get((_value(line, "PreemptMode") or "").partition(",")[0]),
             default=_value(line, "Default") == "YES",
             down=_value(line, "State") == "DOWN",
@@ -74,12 +78,6 @@ def partitions(stdout: str) -> list[QueueRules]:
 
 def _known(value: str | None) -> str | None:
     return None if value in {None, "(null)", "N/A"} else value
-
-
-def _number(line: str, name: str) -> int | None:
-    """None for UNLIMITED, and where the line does not have it."""
-    value = _value(line, name) or ""
-    return int(value) if digits(value) else None
 
 
 def _value(stdout: str, name: str) -> str | None:
