@@ -24,6 +24,11 @@ class Object(NamedTuple):
     time: str
     etag: str
 
+    @property
+    def path(self) -> bytes:
+        """The key as a path: a node may have a locale whose names are in ASCII alone."""
+        return self.key.encode("utf-8", "surrogateescape")
+
     def state(self) -> str:
         """A value that is another one for every other upload of the object; empty if that is not certain."""
         words = "\n".join(("2", self.key, str(self.size), self.time, self.etag))
@@ -57,5 +62,5 @@ def states(objects: Iterable[Object]) -> Dict[bytes, str]:
         state = one.state()
         if not state or one.key.endswith("/"):
             return {}
-        found[one.key.encode("utf-8", "surrogateescape")] = state
+        found[one.path] = state
     return found

@@ -79,16 +79,15 @@ def take(objects: List[Object], source: str, directory: str) -> bool:
     """Move fetched objects from one directory to another; False if one is missing or has another size."""
     here, there = os.fsencode(source), os.fsencode(directory)
     for one in objects:
-        key = one.key.encode("utf-8", "surrogateescape")
-        path = os.path.join(there, key)
+        path = os.path.join(there, one.path)
         try:
-            status = os.lstat(os.path.join(here, key))
+            status = os.lstat(os.path.join(here, one.path))
         except OSError:
             return False
         if not stat.S_ISREG(status.st_mode) or status.st_size != one.size:
             return False
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        os.rename(os.path.join(here, key), path)
+        os.rename(os.path.join(here, one.path), path)
     return True
 
 

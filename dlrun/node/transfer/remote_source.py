@@ -219,13 +219,8 @@ class RemoteSource(FetchedSource):
         """Fetch the objects that are not there, up to one that does not arrive whole; False if the client cannot do this."""
         from ..source import keys, remote
 
-        # As bytes: the locale of a node may have no other names than those in ASCII.
         here = os.fsencode(self.directory)
-        missing = [
-            one
-            for one in listed.objects
-            if not os.path.lexists(os.path.join(here, one.key.encode("utf-8", "surrogateescape")))
-        ]
+        missing = [one for one in listed.objects if not os.path.lexists(os.path.join(here, one.path))]
         for batch in keys.batches(missing):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self._fetched, 0o700)
@@ -255,7 +250,7 @@ class RemoteSource(FetchedSource):
         shared = remote_delta.link_unchanged(
             self._area, reuse, url=self.url, states=states, size=listed.size, directory=self.directory
         )
-        wanted = [one for one in listed.objects if one.key.encode("utf-8", "surrogateescape") not in shared]
+        wanted = [one for one in listed.objects if one.path not in shared]
         if not shared:
             return False
         size = sum(one.size for one in wanted)
