@@ -13,7 +13,7 @@ from ..common import text
 from ..common.errors import NodeError, Usage
 from ..common.safety import DIRECTORY_FLAGS
 from ..store import eviction, space, uses, warm
-from ..store.area import Area, set_name
+from ..store.area import Area, missing, set_name
 from ..store.layout import layout_of
 from ..store.read_back import verify_set as read_back
 from .options import Parser, size, store_options
@@ -69,10 +69,7 @@ def evict(argv: List[str]) -> None:
     area = Area(given.to, make=False)
     if given.name is not None:
         if area.published(set_name(given.name)) is None:
-            raise NodeError(
-                "there is no data set `{}` in `{}`".format(given.name, given.to),
-                "`dlrun stage-data --list` lists them",
-            )
+            raise missing(given.name, given.to)
         if not eviction.remove(area, set_name(given.name)):
             _refuse_others(area, set_name(given.name))
             if set_name(given.name) not in uses.recorded(area):
@@ -133,10 +130,7 @@ def verify(argv: List[str]) -> None:
     area, name = Area(given.to, make=False), set_name(given.name)
     found = warm.load(area, name)
     if found is None:
-        raise NodeError(
-            "there is no data set `{}` in `{}`".format(given.name, given.to),
-            "`dlrun stage-data --list` lists them",
-        )
+        raise missing(given.name, given.to)
     tree, blocks = os.open(warm.tree_path(area, name), DIRECTORY_FLAGS), Blocks(found)
     shape = layout_of(found.info["strategy"], tree, found, blocks, name)
     read_back(shape, found, blocks, hashing.hasher(found.info["hash"]), warm.locks(found))

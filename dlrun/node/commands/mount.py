@@ -7,7 +7,7 @@ from typing import List
 from ..common import mounts
 from ..common.errors import NodeError, system_errors
 from ..store import uses
-from ..store.area import Area, set_name
+from ..store.area import Area, missing, set_name
 from .options import Parser, store_options
 
 _WITHIN = 300.0  # seconds for another rank of the node to mount it
@@ -45,10 +45,7 @@ def _image(area: Area, name: bytes) -> bytes:
     """The only file of a set; raises NodeError if it is not an image."""
     directory = os.fsencode(area.data_path(name))
     if area.published(name) is None:
-        raise NodeError(
-            "there is no data set `{}` in `{}`".format(name.decode("ascii"), os.fsdecode(area.path)),
-            "`dlrun stage-data --list` lists them",
-        )
+        raise missing(name.decode("ascii"), os.fsdecode(area.path))
     found = [os.path.join(directory, entry) for entry in os.listdir(directory)]
     if len(found) != 1 or not mounts.is_image(found[0]):
         raise NodeError(

@@ -37,6 +37,13 @@ def set_name(given: str) -> bytes:
     return given.encode("ascii")
 
 
+def missing(name: str, to: str) -> NodeError:
+    """The error for a data set that is not published in a staging directory."""
+    return NodeError(
+        "there is no data set `{}` in `{}`".format(name, to), "`dlrun stage-data --list` lists them"
+    )
+
+
 class Lock:
     """An exclusive lock (flock) on building or removing one data set; released by `close` and by process exit."""
 
