@@ -102,6 +102,11 @@ def is_full(fault: OSError) -> bool:
     return fault.errno in _FULL
 
 
+def full_disk(messages: bytes) -> Optional[str]:
+    """The words of the C library with which a program has printed that the disk or a quota is full; None if it has not."""
+    return next((why for why in map(os.strerror, _FULL) if why.encode() in messages), None)
+
+
 def from_system(fault: OSError, doing: str) -> NodeError:
     """A NodeError for a system error; NoSpace if the disk or a quota is full. The message begins with `doing`."""
     where = fault.filename if fault.filename is not None else ""

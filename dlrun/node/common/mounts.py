@@ -98,14 +98,14 @@ def unmount(place: bytes) -> None:
 def _run(words: List[str]) -> Tuple[Optional[int], str]:
     """(exit status, or None after `_WITHIN` seconds; the last line that it printed)."""
     # A file and not a pipe, which the program in the background would hold open.
-    with open(os.devnull) as nothing, tempfile.TemporaryFile() as output:
+    with tempfile.TemporaryFile() as output:
         environment = {
             key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH", "HOME") if key in os.environ
         }
         try:
             code = subprocess.Popen(
                 words,
-                stdin=nothing,
+                stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 env=environment,

@@ -5,7 +5,6 @@ the download is then the source of the copy. Modes are 0644 and 0755: web server
 """
 
 import contextlib
-import errno
 import hashlib
 import os
 import re
@@ -20,7 +19,7 @@ import urllib.request
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..common import text
-from ..common.errors import NoParts, NoSpace, SourceFault
+from ..common.errors import NoParts, NoSpace, SourceFault, full_disk
 from ..common.system import die_with_parent
 from . import fetching, keys, objects, stream as streams
 from .answers import UNKNOWN, Pieces, WebFile, differs, validator
@@ -333,8 +332,7 @@ def _run_client(
                     log("`{}`: `{}` has not listed it for {} s".format(url, client.name, waited))
     if process.returncode:
         output = stderr or stdout or b""
-        full = [os.strerror(number).encode() for number in (errno.ENOSPC, errno.EDQUOT)]
-        if to and any(why in output for why in full):
+        if to and full_disk(output):
             raise NoSpace(
                 "the disk filled up while `{}` was fetched: {}".format(url, _reason(output)),
                 "stage to another disk, or make room on this one",

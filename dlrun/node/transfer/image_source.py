@@ -7,15 +7,15 @@ may pass for a part of the other.
 
 import argparse
 import contextlib
-import errno
 import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 from typing import Any, Dict, List, Optional
 
 from ..common import text
-from ..common.errors import NodeError, NoSpace, SourceFault, Usage
+from ..common.errors import NodeError, NoSpace, SourceFault, Usage, full_disk
 from ..common.mounts import is_image
 from ..common.progress import Progress
 from ..common.system import die_with_parent, usable_cores
@@ -100,35 +100,27 @@ class ImageSource(MadeSource):
             raise changed(self.url)
 
     def _run(self, words: List[str], file: str, progress: Progress) -> None:
-        messages = os.path.join(self._base, "messages")
-        with open(messages, "wb") as output, open(os.devnull) as nothing:
-            process = subprocess.Popen(
-                words,
-                stdin=nothing,
-                stdout=nothing,
-                stderr=output,
-                cwd="/",
-                preexec_fn=die_with_parent,  # noqa: PLW1509
-            )
-        try:
-            while process.poll() is None:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(self._given.interval)
-                    break
-                progress.log("making the image: {} so far".format(text.size(_size_of(file))))
-        finally:
-            if process.poll() is None:
+        nothing = subprocess.DEVNULL
+        with tempfile.TemporaryFile() as messages, subprocess.Popen(
+            words, stdin=nothing, stdout=nothing, stderr=messages, cwd="/", preexec_fn=die_with_parent,  # noqa: PLW1509
+        ) as process:  # fmt: skip
+            try:
+                while process.returncode is None:
+                    try:
+                        process.wait(self._given.interval)
+                    except subprocess.TimeoutExpired:
+                        progress.log("making the image: {} so far".format(text.size(_size_of(file))))
+            finally:
                 process.kill()
-                process.wait()
-        with open(messages, encoding="utf-8", errors="replace") as printed:
-            lines = [line.strip() for line in printed if line.strip()]
-        os.unlink(messages)
-        for number in (errno.ENOSPC, errno.EDQUOT):
-            if process.returncode and any(os.strerror(number) in line for line in lines):
-                raise NoSpace(
-                    "the disk filled up while `{}` was fetched: {}".format(self.url, os.strerror(number)),
-                    "free space in `{}`, or use `strategy: in_place`".format(text.name(self._area.path)),
-                )
+            messages.seek(0)
+            printed = messages.read()
+        why = full_disk(printed) if process.returncode else None
+        if why is not None:
+            raise NoSpace(
+                "the disk filled up while `{}` was fetched: {}".format(self.url, why),
+                "free space in `{}`, or use `strategy: in_place`".format(text.name(self._area.path)),
+            )
+        lines = [line.strip() for line in printed.decode("utf-8", "replace").splitlines() if line.strip()]
         # Older versions write an empty file for one that they cannot read, and exit with 0.
         if process.returncode or any("ailed to " in line for line in lines):
             raise SourceFault(
