@@ -1,6 +1,5 @@
 """Sources that are URLs: files of a web server, and S3 by each client, from a server of the tests (moto) where there is one."""
 
-import contextlib
 import functools
 import http.client
 import http.server
@@ -8,12 +7,10 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.parse
 import urllib.request
 from typing import ClassVar
@@ -23,7 +20,8 @@ from dlrun.node.common.errors import NoSpace, SourceFault
 from dlrun.node.source import remote
 from dlrun.node.source.selection import Access
 
-from tests import programs
+from tests import object_store, programs
+from tests.object_store import put, served
 from tests.ports import free_port
 from tests.unit.node.programs import command, environment, run
 from tests.unit.node.relay.test_chain import nodes  # noqa: F401 - a fixture
@@ -247,40 +245,10 @@ def test_keys_that_are_no_files_are_named(tmp_path, monkeypatch, keys, why, clie
 @pytest.fixture(scope="module")
 def s3():
     """The endpoint of a server that speaks S3."""
-    program = shutil.which("moto_server", path=programs.with_venv())
-    if program is None:
-        pytest.skip("`moto_server` is not installed: it is in the dependency group `stores`")
-    port = free_port()
-    server = subprocess.Popen(
-        [program, "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        end = time.monotonic() + programs.SECONDS
-        while not answers(f"http://127.0.0.1:{port}"):
-            if server.poll() is not None or time.monotonic() > end:
-                pytest.skip(f"`{program}` does not work here: it serves nothing")
-            time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
-
-
-def answers(url):
-    with contextlib.suppress(OSError, http.client.HTTPException):
-        return urllib.request.urlopen(url, timeout=5).status == 200
-    return False
-
-
-def put(url, content=b""):
-    urllib.request.urlopen(
-        urllib.request.Request(url, content, {"Content-Type": "application/octet-stream"}, method="PUT"),
-        timeout=60,
-    ).close()
+    with served() as (endpoint, wrong):
+        if wrong:
+            pytest.skip(wrong)
+        yield endpoint
 
 
 @pytest.mark.slow
@@ -293,8 +261,7 @@ def test_objects_below_a_prefix_are_fetched_by_each_client(tmp_path, s3, client,
     for where in ("set", "set-other"):  # one prefix is the beginning of another
         for name, content in source.items():
             put(f"{s3}/{bucket}/{where}/{urllib.parse.quote(name)}", content)
-    for key, value in {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_ENDPOINT_URL": s3, "S3_ENDPOINT_URL": s3,
-                       "AWS_DEFAULT_REGION": "us-east-1", "AWS_REGION": "us-east-1"}.items():  # fmt: skip
+    for key, value in object_store.environment(s3).items():
         monkeypatch.setenv(key, value)
     program = shutil.which(client.name, path=programs.with_venv())
     if program is None:

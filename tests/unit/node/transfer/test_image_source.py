@@ -44,6 +44,14 @@ def mount(to, job="12"):
     return run("mount", "--to", to, "--name", "set", "--job", job)
 
 
+def stand_in(tmp_path, monkeypatch, text):
+    """A program for mksquashfs."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "mksquashfs").write_text(text)
+    (tmp_path / "bin" / "mksquashfs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+
+
 def mounted(to):
     return mounts.mounted_below(os.fsencode(to))
 
@@ -164,10 +172,7 @@ exit {code}
 @pytest.mark.parametrize("code", [0, 1])
 def test_a_file_that_cannot_be_read_is_no_empty_file(tmp_path, area, monkeypatch, code):
     """Older versions of mksquashfs leave it empty, and exit with 0."""
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "mksquashfs").write_text(FAILING.format(code=code))
-    (tmp_path / "bin" / "mksquashfs").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    stand_in(tmp_path, monkeypatch, FAILING.format(code=code))
     found = stage(tree(tmp_path), area)
     assert found.status == 1
     assert "could not make an image" in found.err
@@ -203,10 +208,7 @@ def test_what_is_no_image_is_refused_by_name(tmp_path, area, kind):
 def test_a_directory_that_changes_while_the_image_is_made_is_not_published(tmp_path, area, monkeypatch):
     source = tree(tmp_path)
     real = machine.need("mksquashfs")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "mksquashfs").write_text(f'#!/bin/sh\n{real} "$@" && echo more >>{source}/d1/f1\n')
-    (tmp_path / "bin" / "mksquashfs").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    stand_in(tmp_path, monkeypatch, f'#!/bin/sh\n{real} "$@" && echo more >>{source}/d1/f1\n')
     found = stage(source, area)
     assert found.status == 1
     assert "changed while it was copied" in found.err
@@ -260,10 +262,7 @@ echo partial >"$2"
     "then", ["echo 'Write failed because No space left on device' >&2; exit 1", "exit 3"]
 )
 def test_nothing_is_left_of_an_image_that_could_not_be_made(tmp_path, area, monkeypatch, then):
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "mksquashfs").write_text(ENDING.format(then=then))
-    (tmp_path / "bin" / "mksquashfs").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    stand_in(tmp_path, monkeypatch, ENDING.format(then=then))
     found = stage(tree(tmp_path), area)
     assert found.status == 1
     assert not (area / ".dlrun" / "image.set").exists()
@@ -273,15 +272,9 @@ def test_nothing_is_left_of_an_image_that_could_not_be_made(tmp_path, area, monk
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_what_makes_an_image_ends_with_what_has_started_it(tmp_path, area, monkeypatch, number):
     """And the next run removes its part, and makes the whole."""
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "mksquashfs").write_text(
-        ENDING.format(then=f"echo $$ >{tmp_path}/pid; exec sleep 600")
-    )
-    (tmp_path / "bin" / "mksquashfs").chmod(0o755)
+    stand_in(tmp_path, monkeypatch, ENDING.format(then=f"echo $$ >{tmp_path}/pid; exec sleep 600"))
     source = tree(tmp_path)
-    with monkeypatch.context() as patched:
-        patched.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-        process = programs.start(*staging(source, area), "--strategy", "image")
+    process = programs.start(*staging(source, area), "--strategy", "image")
     end = time.monotonic() + 60
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
         assert time.monotonic() < end
@@ -293,6 +286,7 @@ def test_what_makes_an_image_ends_with_what_has_started_it(tmp_path, area, monke
     while maker.exists() and maker.read_bytes():
         assert time.monotonic() < end
         time.sleep(0.05)
+    monkeypatch.undo()
     stage(source, area).done()
     assert (area / "set" / "data" / "set.squashfs").read_bytes()[:4] == mounts.MAGIC
 
