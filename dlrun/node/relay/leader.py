@@ -153,7 +153,7 @@ async def read(state: RelayState) -> None:
     seen, wanted = board.plane(SEEN), state.need().to_bytes(blocks, "little")
     left = [number for number in range(blocks) if wanted[number] and not seen[number]]
     remote = state.staging.remote
-    if left and remote:
+    if left and remote and not state.staging.gives_published:
         await in_thread(lambda: remote.download_as_substitute(prepared.task.manifest, state.staging.progress))
     state.tokens.distribute(prepared.task, left)
     workers.send_all({"do": "read"})

@@ -54,6 +54,7 @@ class ImageSource(MadeSource):
 
     PREFIX = b"image."
     HAS_SIZE = False
+    MAY_DIFFER = True
 
     def __init__(self, area: Area, name: bytes, given: argparse.Namespace, progress: Progress) -> None:
         super().__init__(area, name, os.path.abspath(given.source), given, progress)

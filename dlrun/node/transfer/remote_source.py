@@ -32,10 +32,12 @@ WHOLE = "whole\n"
 class FetchedSource:
     """Such a source: `url`, its name in manifests; `directory` with its files; `is_downloaded`: whether this process made them.
 
-    name: of its directory in the control directory. HAS_SIZE: whether the size of its files is that of the data set.
+    name: of its directory in the control directory. HAS_SIZE: whether the size of its files is that of the data set. MAY_DIFFER:
+    whether files that two nodes have made of the same source may differ, and the ones serve as well as the others.
     """
 
     HAS_SIZE = True
+    MAY_DIFFER = False
 
     def __init__(self, area: Area, name: bytes, url: str) -> None:
         self.url, self.is_downloaded, self._area, self._name = url, False, area, name

@@ -46,10 +46,9 @@ class Staging:
         self.worker_count = given.worker_count or max(1, min(MAX_WORKERS, usable_cores()))
         self.layout_name = "pack" if given.strategy == "pack" else "copy"
         self.partial = given.strategy == "part"
-        self.sync = given.sync
         # Only a cached set must survive a power failure; one that is kept for the job ends with it.
-        if given.sync == "auto":
-            self.sync = "set" if given.keep == "cache" else "none"
+        automatic = "set" if given.keep == "cache" else "none"
+        self.sync = automatic if given.sync == "auto" else given.sync
         self.notes: List[str] = []
         self.changed: List[bytes] = []  # damaged or modified files of the published copy
         self.looked: Dict[str, Optional[Looked]] = {}  # files compared in `source` and `copy`
@@ -63,6 +62,7 @@ class Staging:
             from .archive_source import fetched_source
 
             self.remote = fetched_source(self.area, self.name, given, progress)
+        self.gives_published = False  # to others, instead of what would be fetched or made anew
         self._lock: Optional[Lock] = None
         self._unchanged: Optional[Manifest] = None  # the published one, if the source is as it was
         self._published = warm.PublishedManifest(self.area, self.name)
@@ -214,12 +214,9 @@ class Staging:
 
     def _is_warm(self, manifest: Manifest) -> bool:
         """Whether the published copy is this set, undamaged; its damaged files are in `changed`."""
-        found = self._published.load()
-        options = {"hash": self.hasher.name, "strategy": self.layout_name}
-        if found is None or not warm.has_options(found, options):
-            return False
-        unlike_times = manifest.ctimes and found.ctimes != manifest.ctimes
-        if found is not manifest and (unlike_times or found.id() != manifest.id()):
+        found, options = self._published.load(), {"hash": self.hasher.name, "strategy": self.layout_name}
+        any_serves = self.remote is not None and self.remote.MAY_DIFFER
+        if found is None or not warm.is_same(found, manifest, options, any_serves):
             return False
         # Reading the copy back takes as long as copying it, and is done only if the cheap check leaves a doubt.
         check = warm.check_copy(self.area, self.name, found, self.layout_name, self.given.recheck)
@@ -299,6 +296,8 @@ class Staging:
 
         directory, tree = self.area.control, -1
         relay = build is None and board.plane(DONE).count(1) < len(blocks)
+        if self.remote and build is None and not self.shard and not self.partial:
+            self.gives_published = warm.is_same(self._published.load(), manifest, {"strategy": "copy"})
         if build is not None:
             directory = build.directory
         elif not relay:
@@ -323,7 +322,8 @@ class Staging:
     def _source_root(self) -> int:
         """A descriptor of the source or its download; -1 if this node cannot open it: only nodes that read need it."""
         try:
-            place = self.remote.prepare() if self.remote else self.source().root
+            published = self.gives_published and warm.tree_path(self.area, self.name)
+            place = published or (self.remote.prepare() if self.remote else self.source().root)
             return os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except (SourceFault, OSError):
             return -1

@@ -117,6 +117,11 @@ def test_the_first_node_fetches_for_all(tmp_path, web, nodes):  # noqa: F811 - a
             tmp_path / "web" / "one file.tar"
         ).read_bytes()
     assert len(Handler.asked) == 1
+    shutil.rmtree(group.data(1).parent)
+    for result in group.stage(web + "/one%20file.tar"):
+        result.done()
+    assert (group.data(1) / "one file.tar").read_bytes() == (tmp_path / "web" / "one file.tar").read_bytes()
+    assert len(Handler.asked) == 1, "the copy of another node is used"
 
 
 @pytest.mark.parametrize(

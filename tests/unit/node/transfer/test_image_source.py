@@ -1,6 +1,7 @@
 """Data sets as one SquashFS image: what is mounted is the source, an image is made once, and no mount stays."""
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -160,6 +161,21 @@ def test_an_image_is_made_once_for_all_nodes(tmp_path, nodes):  # noqa: F811
     images = [Path(group.data(node), "set.squashfs").read_bytes() for node in range(3)]
     assert images[0][:4] == b"hsqs"
     assert images[0] == images[1] == images[2]
+
+
+@pytest.mark.parametrize("without", [[1], [2], [1, 2], [0], [0, 1]])
+def test_nodes_without_an_image_get_that_of_the_others(tmp_path, nodes, without):  # noqa: F811
+    group, source = nodes(3), tree(tmp_path)
+    group.stage(source, "--strategy", "image")
+    for node in without:
+        shutil.rmtree(os.path.dirname(group.data(node)))
+    kept = {node: os.stat(group.data(node) / "set.squashfs") for node in {0, 1, 2} - {*without}}
+    for node, result in enumerate(group.stage(source, "--strategy", "image")):
+        assert result.done()["how"] == ("copied" if node in without else "warm")
+    for node, status in kept.items():
+        assert os.path.samestat(os.stat(group.data(node) / "set.squashfs"), status), "another job may use it"
+    images = {Path(group.data(node), "set.squashfs").read_bytes() for node in range(3)}
+    assert len(images) == (1 if 0 in kept else 2), "the first node has made another one"
 
 
 FAILING = """#!/bin/sh
