@@ -1,6 +1,6 @@
 """A source that changes and the nodes that stage it, in processes where any system call can be made to go wrong.
 
-What is published is read by name with code of its own (files, or `tarfile`), never with that which wrote it.
+What is published is read by name with code of its own (files, `tarfile` or `unsquashfs`), never with that which wrote it.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,7 +29,7 @@ COUNTED = (
 )  # fmt: skip
 SHAPES = (
     "copy", "pack", "shard", "slow", "early", "part", "web", "s3", "chain", "chain-early", "chain-pack", "chain-web",
-    "archive", "archive-web",
+    "archive", "archive-web", "image", "chain-image",
 )  # fmt: skip
 ARCHIVE = "set.tar.gz"
 """Beside the files that are its content."""
@@ -76,6 +77,14 @@ def packed(path: Path) -> Content:
                 assert raw.read(index[member.name][1]) == data, f"the index of {member.name} is wrong"
                 found[member.name] = ("file", hashlib.md5(data).hexdigest(), member.mode)
     return found
+
+
+def imaged(path: Path) -> Content:
+    """The content of a SquashFS image."""
+    with tempfile.TemporaryDirectory(prefix="dlrun-campaign-") as directory:
+        words = ["unsquashfs", "-no-progress", "-dest", f"{directory}/tree", path]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        return tree(Path(directory) / "tree")
 
 
 class Outcome:
@@ -127,6 +136,10 @@ class Ground:
     def _file(self) -> str:
         """The source, if it is one file."""
         return ARCHIVE if self.shape.startswith("archive") else "large"
+
+    def made_by(self, number: int) -> bool:
+        """Whether only this node can have what the others are to get."""
+        return self.shape == "chain-image" and number == 0
 
     def breaks(self, answers: int) -> None:
         """So many of the server's next answers break off half-way."""
@@ -203,8 +216,8 @@ class Ground:
                  "--workers", "2", "--recheck", "all", "--lock-timeout", "60s", *self.more]  # fmt: skip
         if self.shape.startswith("archive"):
             words += ["--unpack"]
-        if self.shape in ("pack", "chain-pack"):
-            words += ["--strategy", "pack"]
+        if self.shape.endswith(("pack", "image")):
+            words += ["--strategy", self.shape.rpartition("-")[2]]
         if self.shape == "shard":
             words += ["--strategy", "shard", "--shard", "1/3"]
         if self.shape == "part":
@@ -296,6 +309,8 @@ class Ground:
         data = self.place(number) / "set" / "data"
         if not (self.place(number) / "set").exists():
             return None
+        if "image" in self.shape:
+            return imaged(data / "set.squashfs")
         return packed(data / "set.tar") if "pack" in self.shape else tree(data)
 
     def begun(self, number: int = 0) -> Content:
@@ -315,7 +330,7 @@ class Ground:
         """What is half-done on any node."""
         return [
             name for number in range(self.nodes) for name in os.listdir(self.place(number) / ".dlrun")
-            if name.startswith(("part.", "trash.", "fetch."))
+            if name.startswith(("part.", "trash.", "fetch.", "unpack.", "image."))
         ]  # fmt: skip
 
 

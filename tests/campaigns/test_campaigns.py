@@ -17,7 +17,11 @@ ROOT = Path(__file__).parents[2]
 
 def shapes(quick: tuple[str, int], *others: tuple[str, int]) -> list:
     """Shapes with the number of runs: the quick tests have the first."""
-    return [quick, *(pytest.param(*other, marks=pytest.mark.slow) for other in others)]
+    image = pytest.mark.needs("mksquashfs")
+    return [
+        quick,
+        *(pytest.param(*one, marks=[pytest.mark.slow, *[image] * (one[0] == "image")]) for one in others),
+    ]
 
 
 @pytest.mark.slow
@@ -33,6 +37,7 @@ def shapes(quick: tuple[str, int], *others: tuple[str, int]) -> list:
         ("archive-web", 5),
         ("archive", 5),
         ("chain", 2),
+        ("image", 8),
     ),
 )
 def test_nothing_torn_is_published_wherever_a_copy_is_killed(shape, count):
