@@ -40,6 +40,7 @@ _UNHANDLED = re.compile(r"(?i:\bun(?:handled|caught) exception\b)|^\W*(?:FATAL|C
 """What a program may log at any level before it ends, and a grave level before another one that it cites."""
 _LOUD = re.compile(
     r"\b[NR]CCL WARN\b|\bWARN(?=: Function: \w+ Line: \d+: NET/OFI\b)|\[WARN\] PLE\b"
+    r"|\bINFO: (?=task \S+ blocked for more than |\S+ (?:self-)?detected stall)"  # the kernel
     r"|^[IW]\d{4} [\d:.]+ +\d+ run_docker\.py:\d+\] |: W (?=horovod/common/(?:stall_inspector|operations)\.cc:\d+\])"
 )
 """Levels without a meaning: NCCL writes its errors at level WARN (its lowest but one), a container's log is copied at one, and

@@ -121,7 +121,6 @@ WRITERS = (
                     "OFI getinfo() failed",
                     "OFI addrinfo() failed",
                     "provider is not supported",
-                    "MPIDI_CRAY_init: GPU_SUPPORT_ENABLED is requested, but GTL library is not linked",
                 ),
                 regex=r"MPIDI_OFI_mpi_init_hook\(\d*\)\.*:\s*\S",
                 source="https://github.com/pmodels/mpich/blob/main/src/mpid/ch4/netmod/ofi/ofi_init.c",

@@ -1,4 +1,4 @@
-"""What other schedulers and the kernel write into the log of a job: PBS, Grid Engine, Flux."""
+"""What other schedulers write into the log of a job: PBS, Grid Engine, Flux."""
 
 from __future__ import annotations
 
@@ -280,6 +280,20 @@ WRITERS = (
                 cause="launcher",
                 anywhere=True,
                 texts=(
+                    'type="unsatisfiable"',
+                    "type=alloc note={1}unsatisfiable",
+                    "unsatisfiable constraint",
+                ),
+                source="https://github.com/flux-framework/flux-sched/blob/master/qmanager/",
+                means="more nodes, cores or GPUs were requested than this instance of Flux has",
+                check="`flux resource list` in the job",
+                next="request fewer, or correct the constraint; `flux resource list` shows what there is; if each node has an instance of its own, start one for all nodes (`srun --mpi=none flux start`)",
+                passing=True,
+            ),
+            Form(
+                cause="launcher",
+                anywhere=True,
+                texts=(
                     "flux-job: task(s) exited with exit code {}: {1}",
                     "alloc denied due to type=",
                     "Unable to connect to Flux",
@@ -328,67 +342,6 @@ WRITERS = (
                 texts=("job.exception type=exec severity=0 {1}",),
                 source="https://github.com/flux-framework/flux-core/blob/master/src/cmd/flux-job.c",
                 consequence=True,
-            ),
-        ),
-    ),
-    Writer(
-        name="the kernel",
-        source="https://github.com/torvalds/linux",
-        forms=(
-            Form(
-                cause="memory",
-                texts=("systemd-oomd killed", "Out of memory: Kill process", "Memory cgroup stats for"),
-                source="https://github.com/torvalds/linux/blob/master/mm/oom_kill.c",
-            ),
-            Form(
-                cause="memory",
-                texts=(
-                    "Out of memory: Killed process",
-                    "Memory cgroup out of memory: Killed process",
-                    "oom-kill:constraint=",
-                    "invoked oom-killer",
-                    "oom_reaper: reaped process",
-                ),
-                source="https://github.com/torvalds/linux/blob/master/mm/oom_kill.c",
-            ),
-            # The excluded Xids are those of program errors (NVIDIA/k8s-device-plugin, internal/rm/health.go).
-            Form(
-                cause="gpu-broken",
-                texts=(
-                    "Xid ({}): 79, {1}",
-                    "GPU has fallen off the bus",
-                    "NVRM: RmInitAdapter failed",
-                    "*ERROR* ring {1} timeout",
-                ),
-                regex=r"(uncorrectable (?:NVLink|ECC) error|NVRM: Xid \(\S+\): (?!(?:13|31|43|45|68|109)\b)\d+|CUDA_ERROR_ECC_UNCORRECTABLE|fallen off the bus|NVRM: .*(?:GSP Timeout|kgsp\w*(?:TimedOut|RpcTimeout)|GPU lost from the bus)|HSA_STATUS_ERROR_HARDWARE\w*|amdgpu: GPU reset|amdgpu .*ring \w+ timeout|[Uu]ncorrectable hardware error)",
-                source="https://docs.nvidia.com/deploy/xid-errors/",
-            ),
-            Form(
-                cause="segmentation-fault",
-                texts=("segfault at {} ip {} sp {} error {1}", "traps: {} general protection fault"),
-                source="https://github.com/torvalds/linux/blob/master/arch/x86/mm/fault.c",
-                consequence=True,
-            ),
-            Form(
-                cause="illegal-instruction",
-                texts=("trap invalid opcode ip",),
-                source="https://github.com/torvalds/linux/blob/master/arch/x86/kernel/traps.c",
-            ),
-            Form(
-                cause="file-system",
-                texts=(
-                    "LustreError: {} evicted",
-                    "This client was evicted by {1};",
-                    "nfs: server {1} not responding",
-                    "nfs: server {1} not responding, timed out",
-                    "EXT4-fs error (device {1})",
-                    "blk_update_request: I/O error, dev {1}",
-                    "Buffer I/O error on dev {1}",
-                    "GPFS: 6027-{1}",
-                    "mmfsd: {1}",
-                ),
-                source="https://wiki.lustre.org/Lustre_Troubleshooting",
-                passing=True,
             ),
         ),
     ),

@@ -20,6 +20,7 @@ from dlrun.why.known import (
     training,
 )
 from dlrun.why.known.causes import CAUSES
+from dlrun.why.known.cluster import fabrics as cluster_fabrics, kernel
 from dlrun.why.known.containers import apptainer, charliecloud, pyxis
 from dlrun.why.known.form import Pattern, Writer, patterns_of
 from dlrun.why.known.programs import (
@@ -48,6 +49,8 @@ WRITERS: tuple[Writer, ...] = (
     interpreter.LINKER,
     *communication.WRITERS,
     *process_groups.WRITERS,
+    kernel.ADAPTERS,
+    *cluster_fabrics.WRITERS,
     *fabrics.WRITERS,
     *apptainer.WRITERS,
     *pyxis.WRITERS,
@@ -56,6 +59,7 @@ WRITERS: tuple[Writer, ...] = (
     *slurm.WRITERS,
     *batch.WRITERS,
     *schedulers.WRITERS,
+    kernel.KERNEL,
     *pmi.WRITERS,
     *mpi.WRITERS,
     *hydra.WRITERS,

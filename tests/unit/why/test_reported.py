@@ -222,6 +222,8 @@ MARKS = {
     "UCX": "[17.1] [n1:1 :0] a.c:1  UCX  ERROR ",
     "libfabric": "libfabric:1:17::core:error: ",
     "verbs": "ibv_open_device: ",
+    "the kernel about adapters": "mlx5_core 0000:c1:00.0: ",
+    "UCX between ranks of a node": "[17.1] [n1:1 :0] mm_ep.c:1  UCX  ERROR ",
     "Apptainer and Singularity": "FATAL:   ",
     "enroot and pyxis": "slurmstepd: error: pyxis: ",
     "NVSHMEM": "/src/nvshmem/src/host/init/init.cu:1: ",
