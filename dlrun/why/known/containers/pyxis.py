@@ -12,7 +12,7 @@ WRITERS = (
     Writer(
         name="enroot and pyxis",
         source=_PYXIS,
-        line=r"\bpyxis: |\benroot\b|\bspank(?:_pyxis)?\b",
+        line=r"\bpyxis: |\benroot\b|\bspank_pyxis\b|Failed to invoke spank plugin stack",
         forms=(
             Form(
                 cause="container-image",
