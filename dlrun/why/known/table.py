@@ -20,7 +20,7 @@ from dlrun.why.known import (
     training,
 )
 from dlrun.why.known.causes import CAUSES
-from dlrun.why.known.cluster import fabrics as cluster_fabrics, kernel, launchers
+from dlrun.why.known.cluster import fabrics as cluster_fabrics, kernel, launchers, runtimes
 from dlrun.why.known.containers import apptainer, charliecloud, pyxis
 from dlrun.why.known.form import Pattern, Writer, patterns_of
 from dlrun.why.known.programs import (
@@ -55,6 +55,7 @@ WRITERS: tuple[Writer, ...] = (
     *apptainer.WRITERS,
     *pyxis.WRITERS,
     *charliecloud.WRITERS,
+    *runtimes.WRITERS,
     *engines.WRITERS,
     *launchers.WRITERS,
     *slurm.WRITERS,

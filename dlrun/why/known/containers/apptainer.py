@@ -73,7 +73,8 @@ WRITERS = (
             ),
             Form(
                 cause="container",
-                texts=("squashfuse_ll failed to mount {} in {1}",),
+                texts=(),
+                regex=r"\b(?:squashfuse(?:_ll)?|fuse2fs|fuse-overlayfs|gocryptfs) failed to mount \S+ in (\S+)",
                 source=_APPTAINER + "issues/949",
                 means="the image was not mounted within {1}: its file system is slow, or many ranks began at once",
                 check="`ls -l` and `df -T` of the image on that node",
