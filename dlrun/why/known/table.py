@@ -20,7 +20,14 @@ from dlrun.why.known import (
     training,
 )
 from dlrun.why.known.causes import CAUSES
-from dlrun.why.known.cluster import fabrics as cluster_fabrics, kernel, launchers, runtimes
+from dlrun.why.known.cluster import (
+    environments,
+    fabrics as cluster_fabrics,
+    kernel,
+    launchers,
+    runtimes,
+    shells,
+)
 from dlrun.why.known.containers import apptainer, charliecloud, pyxis
 from dlrun.why.known.form import Pattern, Writer, patterns_of
 from dlrun.why.known.programs import (
@@ -78,6 +85,7 @@ WRITERS: tuple[Writer, ...] = (
     *ray.WRITERS,
     *training.WRITERS,
     *frameworks.WRITERS,
+    *environments.WRITERS,
     *services.WRITERS,
     *formats.WRITERS,
     *interpreter.WRITERS,
@@ -87,6 +95,7 @@ WRITERS: tuple[Writer, ...] = (
     *tools.WRITERS,
     *licences.WRITERS,
     *python.WRITERS,
+    *shells.WRITERS,
     *files.WRITERS,
     *crashes.WRITERS,
 )
