@@ -26,6 +26,7 @@ from dlrun.why.known.cluster import (
     kernel,
     launchers,
     runtimes,
+    services as cluster_services,
     shells,
 )
 from dlrun.why.known.containers import apptainer, charliecloud, pyxis
@@ -86,6 +87,7 @@ WRITERS: tuple[Writer, ...] = (
     *training.WRITERS,
     *frameworks.WRITERS,
     *environments.WRITERS,
+    *cluster_services.WRITERS,
     *services.WRITERS,
     *formats.WRITERS,
     *interpreter.WRITERS,
