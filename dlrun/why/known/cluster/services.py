@@ -7,9 +7,9 @@ from dlrun.why.known.form import Form, Writer
 _S3 = "https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html"
 
 
-def _codes(*codes: str) -> str:
-    """A regular expression of codes of an object store, as clients show them: boto, object_store, s5cmd, rclone, MinIO."""
-    return rf"(?:An error occurred \(|<Code>|\b[Cc]ode: \"?(?=[A-Z])|\bS3 error: |\bapi error )((?:{'|'.join(codes)})(?:Exception|Error)?)\b"
+def _codes(codes: str) -> str:
+    """A regular expression of codes (with spaces between) of an object store, as clients show them: boto, object_store, s5cmd, rclone, MinIO."""
+    return rf"(?:An error occurred \(|<Code>|\b[Cc]ode: \"?(?=[A-Z])|\bS3 error: |\bapi error )((?:{codes.replace(' ', '|')})(?:Exception|Error)?)\b"
 
 
 # ruff: noqa: E501 - a table
@@ -21,7 +21,7 @@ WRITERS = (
             Form(
                 cause="no-access",
                 texts=(),
-                regex=_codes("RequestTimeTooSkewed", "RequestExpired", "RequestInTheFuture"),
+                regex=_codes("RequestTimeTooSkewed RequestExpired RequestInTheFuture"),
                 source=_S3,
                 means="the clock of the node differs from that of the object store ({1}), which therefore refuses its signature",
                 check="`date -u` on the node",
@@ -39,52 +39,21 @@ WRITERS = (
                     "The config profile ({1}) could not be found",
                 ),
                 regex=_codes(
-                    "AccessDenied",
-                    "AllAccessDisabled",
-                    "AccountProblem",
-                    "InvalidToken",
-                    "InvalidSecurity",
-                    "InvalidAccessKeyId",
-                    "SignatureDoesNotMatch",
-                    "ExpiredToken",
-                    "TokenRefreshRequired",
-                    "NotSignedUp",
-                    "UnauthorizedAccess",
-                    "Unauthorized",
-                    "Forbidden",
-                    "InvalidClientTokenId",
-                    "UnrecognizedClient",
-                    "AuthFailure",
-                    "InvalidIdentityToken",
-                    "CredentialsNotSupported",
-                    "NoAuthHandlerFound",
+                    "AccessDenied AllAccessDisabled AccountProblem InvalidToken InvalidSecurity InvalidAccessKeyId SignatureDoesNotMatch ExpiredToken TokenRefreshRequired NotSignedUp UnauthorizedAccess Unauthorized Forbidden InvalidClientTokenId UnrecognizedClient AuthFailure InvalidIdentityToken CredentialsNotSupported NoAuthHandlerFound"
                 ),
                 source=_S3,
             ),
             Form(
                 cause="not-found",
                 texts=(),
-                regex=_codes(
-                    "NoSuchKey", "NoSuchBucket", "NoSuchUpload", "NoSuchVersion", "ResourceNotFound", "404"
-                ),
+                regex=_codes("NoSuchKey NoSuchBucket NoSuchUpload NoSuchVersion ResourceNotFound 404"),
                 source=_S3,
             ),
             Form(
                 cause="hub-limit",
                 texts=(),
                 regex=_codes(
-                    "SlowDown",
-                    "SlowDownRead",
-                    "SlowDownWrite",
-                    "Throttling",
-                    "RequestThrottled",
-                    "RequestLimitExceeded",
-                    "TooManyRequests",
-                    "ProvisionedThroughputExceeded",
-                    "BandwidthLimitExceeded",
-                    "LimitExceeded",
-                    "ServerBusy",
-                    "429",
+                    "SlowDown SlowDownRead SlowDownWrite Throttling RequestThrottled RequestLimitExceeded TooManyRequests ProvisionedThroughputExceeded BandwidthLimitExceeded LimitExceeded ServerBusy 429"
                 ),
                 source=_S3,
                 means="the object store limits requests ({1}): many ranks or loader processes asked it within a short time",
@@ -94,12 +63,7 @@ WRITERS = (
                 cause="quota",
                 texts=(),
                 regex=_codes(
-                    "QuotaExceeded",
-                    "StorageQuotaExceeded",
-                    "XMinioStorageFull",
-                    "XMinioAdminBucketQuotaExceeded",
-                    "InsufficientStorage",
-                    "InsufficientCapacity",
+                    "QuotaExceeded StorageQuotaExceeded XMinioStorageFull XMinioAdminBucketQuotaExceeded InsufficientStorage InsufficientCapacity"
                 ),
                 source="https://min.io/docs/minio/linux/operations/troubleshooting.html",
                 means="the object store is full, or the bucket's quota is used up ({1})",
@@ -109,12 +73,7 @@ WRITERS = (
                 cause="file-damaged",
                 texts=("FlexibleChecksumError: {1}", "s3_crt: checksum mismatch"),
                 regex=_codes(
-                    "BadDigest",
-                    "InvalidDigest",
-                    "IncompleteBody",
-                    "XAmzContentChecksumMismatch",
-                    "XAmzContentSHA256Mismatch",
-                    "ChecksumMismatch",
+                    "BadDigest InvalidDigest IncompleteBody XAmzContentChecksumMismatch XAmzContentSHA256Mismatch ChecksumMismatch"
                 ),
                 source=_S3,
                 means="an object arrived otherwise than it was sent: {1}",
@@ -130,17 +89,7 @@ WRITERS = (
                     "InvalidRegionError: {1}",
                 ),
                 regex=_codes(
-                    "InvalidRegion",
-                    "IllegalLocationConstraint",
-                    "AuthorizationHeaderMalformed",
-                    "PermanentRedirect",
-                    "TemporaryRedirect",
-                    "MovedPermanently",
-                    "301",
-                    "InvalidBucketName",
-                    "BucketAlreadyExists",
-                    "BucketAlreadyOwnedByYou",
-                    "InvalidLocationConstraint",
+                    "InvalidRegion IllegalLocationConstraint AuthorizationHeaderMalformed PermanentRedirect TemporaryRedirect MovedPermanently 301 InvalidBucketName BucketAlreadyExists BucketAlreadyOwnedByYou InvalidLocationConstraint"
                 ),
                 source=_S3,
                 means="the bucket is not in the region, or not at the address, at which the program asks for it: {1}",
@@ -151,24 +100,7 @@ WRITERS = (
                 cause="configuration",
                 texts=(),
                 regex=_codes(
-                    "EntityTooLarge",
-                    "EntityTooSmall",
-                    "InvalidPart",
-                    "InvalidPartOrder",
-                    "InvalidRange",
-                    "InvalidRequest",
-                    "InvalidArgument",
-                    "MethodNotAllowed",
-                    "MissingContentLength",
-                    "KeyTooLong",
-                    "InvalidObjectState",
-                    "InvalidStorageClass",
-                    "PreconditionFailed",
-                    "NotImplemented",
-                    "OperationAborted",
-                    "ConditionalRequestConflict",
-                    "InvalidURI",
-                    "MalformedXML",
+                    "EntityTooLarge EntityTooSmall InvalidPart InvalidPartOrder InvalidRange InvalidRequest InvalidArgument MethodNotAllowed MissingContentLength KeyTooLong InvalidObjectState InvalidStorageClass PreconditionFailed NotImplemented OperationAborted ConditionalRequestConflict InvalidURI MalformedXML"
                 ),
                 source=_S3,
                 means="the object store refuses what the program asks it for: {1}",
@@ -183,12 +115,7 @@ WRITERS = (
                     "botocore.exceptions.ResponseStreamingError: {1}",
                 ),
                 regex=_codes(
-                    "InternalError",
-                    "InternalFailure",
-                    "ServiceUnavailable",
-                    "RequestTimeout",
-                    "ServerBusy",
-                    "50[0234]",
+                    "InternalError InternalFailure ServiceUnavailable RequestTimeout ServerBusy 50[0234]"
                 ),
                 source=_S3,
                 means="the object store did not answer as it should, or closed the connection: {1}",
