@@ -147,6 +147,7 @@ MACHINE: Mapping[str, Advice] = {
         means="a file system may only be read on the node",
         check="`mount` on the node",
         next="write to another place; homes are read-only on the compute nodes of some centres",
+        roots=("file-system",),
     ),
     "file-system": Advice(
         means="the shared file system failed",

@@ -25,9 +25,13 @@ from dlrun.why.known.cluster import (
     fabrics as cluster_fabrics,
     kernel,
     launchers,
+    loader,
+    modules,
     runtimes,
     services as cluster_services,
     shells,
+    system,
+    transfers,
 )
 from dlrun.why.known.containers import apptainer, charliecloud, pyxis
 from dlrun.why.known.form import Pattern, Writer, patterns_of
@@ -86,10 +90,14 @@ WRITERS: tuple[Writer, ...] = (
     *ray.WRITERS,
     *training.WRITERS,
     *frameworks.WRITERS,
+    *transfers.WRITERS,
+    *modules.WRITERS,
     *environments.WRITERS,
     *cluster_services.WRITERS,
     *services.WRITERS,
     *formats.WRITERS,
+    *loader.WRITERS,
+    *system.WRITERS,
     *interpreter.WRITERS,
     *packages.WRITERS,
     *solvers.WRITERS,

@@ -17,6 +17,8 @@ WRITERS = (
                     "'{1}' is running as a subprocess and can't modify the parent shell",
                     "Run 'mamba init' to be able to run mamba activate",
                     "Shell has not been initialized",
+                    "The following arguments were not expected: {}activate",
+                    "The following argument was not expected: activate",
                 ),
                 source="https://github.com/mamba-org/mamba/issues/2999",
                 means="`activate` was called in a shell that mamba has not prepared: batch jobs do not read what it wrote into `~/.bashrc`",

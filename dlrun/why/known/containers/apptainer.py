@@ -47,7 +47,7 @@ WRITERS = (
             Form(
                 cause="disk-full",
                 texts=("no space left on device",),
-                source=_APPTAINER + "issues/1033",
+                source="https://github.com/sylabs/singularity/issues/786",
                 means="the runtime's cache or temporary directory is full",
                 next="remove `environment.container.fetch: job`, and `dlrun submit` converts the image once, where there is room; or point `APPTAINER_CACHEDIR` and `APPTAINER_TMPDIR` to a place with room",
             ),
@@ -154,6 +154,18 @@ WRITERS = (
                 means="the registry refused the image: it does not exist there, or needs credentials",
                 check="`dlrun submit --fetch SPEC` pulls it, and submits nothing",
                 next="correct `environment.container.image`; credentials are in `APPTAINER_DOCKER_USERNAME` and `APPTAINER_DOCKER_PASSWORD` (under `secrets`), or kept by `apptainer registry login`",
+            ),
+            Form(
+                cause="container-mount",
+                texts=(
+                    "failed to open overlay image {1}:",
+                    "while loading overlay images: {1}",
+                    "while opening overlay image {1}",
+                ),
+                source="https://github.com/sylabs/singularity/issues/786",
+                means="the overlay that is mounted over the image cannot be opened: {1}",
+                check="`ls -l` of it on a compute node, and whether another job has it open for writing",
+                next="correct its path or its rights; one for each job, or mounted read-only (`--overlay FILE:ro`), as only one container may write it",
             ),
             Form(
                 cause="container-image",
