@@ -260,6 +260,7 @@ MACHINE: Mapping[str, Advice] = {
         named="the job's environment does not exist on the node: {1}",
         check="`ls` of the environment on a compute node",
         next="correct `environment.venv` or `conda`: it must exist on the compute nodes, too",
+        roots=("environment-module",),
     ),
     "variable-not-set": Advice(
         means="a variable is used, and none of this name is set on the node",

@@ -45,7 +45,7 @@ WRITERS = (
                     "could not find a Python interpreter{1}",
                     "Python interpreter not found at `{1}`",
                 ),
-                regex=r"(\S+/python[\d.]*): bad interpreter: No such file or directory$|line \d+: (\S+/activate): No such file or directory$",
+                regex=r"(\S+/python[\d.]*): bad interpreter: No such file or directory$|line \d+: ((?:\S+/)?activate): No such file or directory$",
                 source="https://github.com/astral-sh/uv/blob/main/crates/uv-python/src/interpreter.rs",
             ),
             Form(

@@ -56,6 +56,14 @@ WRITERS = (
                 next="build it with the module of the GPUs loaded (`craype-accel-nvidia80`, `craype-accel-amd-gfx90a`), or set `environment.variables: {MPICH_GPU_SUPPORT_ENABLED: 0}` if MPI does not send from GPUs",
             ),
             Form(
+                cause="shared-memory",
+                texts=("A system call failed during shared memory initialization",),
+                source="https://github.com/open-mpi/ompi/blob/v4.1.x/opal/mca/shmem/mmap/help-opal-shmem-mmap.txt",
+                means="Open MPI could not make its file in shared memory: `/dev/shm` is full, or has files of another user's job by the same name",
+                next="have `/dev/shm` cleared on that node (report it to the centre), or exclude it (`resources.exclude`)",
+                passing=True,
+            ),
+            Form(
                 cause="mpi-slots",
                 texts=(
                     "Not found in file base/plm_base_launch_support.c",

@@ -16,6 +16,29 @@ WRITERS = (
         source="https://github.com/SchedMD/slurm",
         forms=(
             Form(
+                cause="interpreter-missing",
+                texts=("Batch script contains DOS line breaks",),
+                source="https://slurm.schedmd.com/sbatch.html",
+                means="a script that a command of the job submits has the line ends of Windows (CRLF)",
+                check="`file SCRIPT` shows `with CRLF line terminators`",
+                next="`sed -i 's/\\r$//' SCRIPT`",
+            ),
+            Form(
+                cause="interpreter-missing",
+                texts=("This does not look like a batch script",),
+                source="https://slurm.schedmd.com/sbatch.html",
+                means="a command of the job submits a file that does not begin with `#!`: it is not a script, or is empty",
+                check="`head -1 SCRIPT`",
+                next="begin it with `#!/bin/bash`, or give `sbatch --wrap 'COMMAND'`",
+            ),
+            Form(
+                cause="launcher",
+                texts=("x11_get_xauth: {1}", "X11 forwarding not available{1}", "Cannot use X11 forwarding"),
+                source="https://slurm.schedmd.com/faq.html#x11",
+                means="srun is to forward windows (`--x11`), and there is none where it was called",
+                next="take `--x11` out of the command and of `arguments` under `launcher`; unset SLURM_X11 variables",
+            ),
+            Form(
                 cause="rendezvous",
                 texts=(),
                 regex=r"mpi/pmix\w*: .*\b(collective timeout|pmixp_coll_\w+_reset_if_to|Reset collective)\b",

@@ -9,7 +9,7 @@ _S3 = "https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html"
 
 def _codes(codes: str) -> str:
     """A regular expression of codes (with spaces between) of an object store, as clients show them: boto, object_store, s5cmd, rclone, MinIO."""
-    return rf"(?:An error occurred \(|<Code>|\b[Cc]ode: \"?(?=[A-Z])|\bS3 error: |\bapi error )((?:{codes.replace(' ', '|')})(?:Exception|Error)?)\b"
+    return rf"(?:An error occurred \(|<Code>|\b[Cc]ode: \"?(?=[A-Z])|\bS3 error: |\bapi error |ErrorCode:|\bFailed to \w+: (?=[A-Z]\w+: ))((?:{codes.replace(' ', '|')})(?:Exception|Error)?)\b"
 
 
 # ruff: noqa: E501 - a table
@@ -31,6 +31,8 @@ WRITERS = (
                 cause="no-access",
                 texts=(
                     "PartialCredentialsError: {1}",
+                    "Anonymous caller does not have {1} access",
+                    "does not have storage.{1} access",
                     "TokenRetrievalError: {1}",
                     "SSOTokenLoadError: {1}",
                     "UnauthorizedSSOTokenError: {1}",
@@ -39,14 +41,16 @@ WRITERS = (
                     "The config profile ({1}) could not be found",
                 ),
                 regex=_codes(
-                    "AccessDenied AllAccessDisabled AccountProblem InvalidToken InvalidSecurity InvalidAccessKeyId SignatureDoesNotMatch ExpiredToken TokenRefreshRequired NotSignedUp UnauthorizedAccess Unauthorized Forbidden InvalidClientTokenId UnrecognizedClient AuthFailure InvalidIdentityToken CredentialsNotSupported NoAuthHandlerFound"
+                    "AccessDenied AuthenticationFailed AuthorizationFailure AuthorizationPermissionMismatch AllAccessDisabled AccountProblem InvalidToken InvalidSecurity InvalidAccessKeyId SignatureDoesNotMatch ExpiredToken TokenRefreshRequired NotSignedUp UnauthorizedAccess Unauthorized Forbidden InvalidClientTokenId UnrecognizedClient AuthFailure InvalidIdentityToken CredentialsNotSupported NoAuthHandlerFound"
                 ),
                 source=_S3,
             ),
             Form(
                 cause="not-found",
                 texts=(),
-                regex=_codes("NoSuchKey NoSuchBucket NoSuchUpload NoSuchVersion ResourceNotFound 404"),
+                regex=_codes(
+                    "NoSuchKey NoSuchBucket ContainerNotFound BlobNotFound NoSuchUpload NoSuchVersion ResourceNotFound 404"
+                ),
                 source=_S3,
             ),
             Form(

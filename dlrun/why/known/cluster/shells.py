@@ -41,6 +41,13 @@ WRITERS = (
                 passing=True,
             ),
             Form(
+                cause="file-system",
+                texts=(),
+                regex=r"can't open file '[^']+': (\[Errno (?:5|70|107|108|116)\] .*)",
+                source="https://man7.org/linux/man-pages/man3/errno.3.html",
+                passing=True,
+            ),
+            Form(
                 cause="configuration",
                 texts=("Argument list too long",),
                 source="https://man7.org/linux/man-pages/man2/execve.2.html",

@@ -117,6 +117,8 @@ WRITERS = (
                     "gocryptfs",
                     "operation not permitted",
                     "newuidmap",
+                    "could not use fakeroot",
+                    "no mapping entry found in",
                 ),
                 source=_APPTAINER + "issues/778",
             ),
