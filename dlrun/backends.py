@@ -7,14 +7,13 @@ everything else at start-up.
 from __future__ import annotations
 
 import importlib
-from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from dlrun.errors import Invalid
 from dlrun.model.nearest import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from importlib.metadata import EntryPoint
 
     from dlrun.frameworks.protocol import Framework
@@ -141,13 +140,19 @@ def schedulers() -> Iterator[str]:
     yield from elsewhere("schedulers")
 
 
-@cache
-def parts(name: str) -> Sequence[Any]:
-    """The modules of a name in the folders of dlrun's own schedulers, in the order of the rows: a folder may lack it."""
+def parts(name: str) -> Iterator[Any]:
+    """The modules of a name in the folders of schedulers, dlrun's own and then those of other packages: a folder may lack it."""
+    yield from _modules(name, SCHEDULERS.values())
+    yield from _modules(name, (point.module for point in elsewhere("schedulers").values()))
+
+
+def _modules(name: str, back_ends: Iterable[str]) -> Iterator[Any]:
+    """The modules of a name in the folders in which back ends stand."""
     from importlib.util import find_spec  # noqa: PLC0415 - rarely needed
 
-    folders = dict.fromkeys(path.rpartition(".")[0] for path in SCHEDULERS.values())
-    return tuple(importlib.import_module(f"{one}.{name}") for one in folders if find_spec(f"{one}.{name}"))
+    for folder in dict.fromkeys(module.rpartition(".")[0] for module in back_ends):
+        if folder and find_spec(f"{folder}.{name}"):
+            yield importlib.import_module(f"{folder}.{name}")
 
 
 def elsewhere(group: str) -> Mapping[str, EntryPoint]:

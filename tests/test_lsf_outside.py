@@ -162,6 +162,18 @@ def test_a_script_of_bsub_is_imported(dlrun, tmp_path):
     assert "check this" not in found
 
 
+def test_the_module_of_its_folder_reads_what_the_table_cannot(dlrun, tmp_path):
+    (tmp_path / "job.lsf").write_text(
+        '#!/bin/bash\n#BSUB -J "train[1-4:3]%2" -q gpu\n#BSUB -W 2:30\npython train.py --seed $LSB_JOBINDEX\n',
+        encoding="utf-8",
+    )
+    found = dlrun("import", "job.lsf")
+    for line in ("name: train", "partition: gpu", "walltime: 150m", "at_once: 2"):
+        assert line in found
+    assert "[1, 4]" in found
+    assert "check this" not in found
+
+
 @pytest.mark.slow
 def test_a_cluster_is_detected(dlrun):
     found = dlrun("site", "detect")

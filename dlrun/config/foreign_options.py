@@ -11,35 +11,10 @@ from dlrun.config.layers import Assignment, Settings
 from dlrun.config.nodes import Changed, Entry, ListNode, MapNode, Node, ScalarNode
 from dlrun.model.problem import Problem
 from dlrun.model.text import lazy_pattern
+from dlrun.model.units import walltime
 
 _GPUS = lazy_pattern(r"(?:gpu:)?(?:([A-Za-z0-9][\w.-]*):)?([0-9]+)")
 _MEMORY = lazy_pattern(r"([0-9]+)([KMGT]?)", re.IGNORECASE)
-
-
-SHORT = {
-    "A": "account", "C": "constraint", "D": "chdir", "G": "gpus", "H": "hold", "J": "job-name", "N": "nodes",
-    "a": "array", "c": "cpus-per-task", "d": "dependency", "e": "error", "i": "input", "k": "no-kill", "m": "distribution",
-    "n": "ntasks", "o": "output", "p": "partition", "q": "qos", "t": "time", "w": "nodelist", "x": "exclude",
-    "L": "licenses", "M": "clusters", "O": "overcommit", "s": "oversubscribe", "B": "extra-node-info", "b": "begin",
-    "F": "nodefile", "S": "core-spec", "Q": "quiet", "v": "verbose", "W": "wait",
-}  # fmt: skip
-"""One-letter option of sbatch -> its long name."""
-_BARE = lazy_pattern(r"[0-9]+")
-_CLOCK = lazy_pattern(r"([0-9]+):([0-9][0-9]?)(?::([0-9]+))?")
-_DAYS = lazy_pattern(r"([0-9]+)-([0-9]+)(?::([0-9]+))?(?::([0-9]+))?")
-
-
-def walltime(text: str) -> str:
-    """A time of Slurm as a duration of the spec: bare numbers are minutes, `30:00` is minutes and seconds."""
-    if _BARE.fullmatch(text):
-        return f"{text}m"
-    if match := _CLOCK.fullmatch(text):
-        if match[3] is not None:
-            return f"{match[1]}:{match[2]:>02}:{match[3]:>02}"
-        return f"{match[1]}m" if int(match[2]) == 0 else f"{int(match[1])}m{int(match[2])}s"
-    if match := _DAYS.fullmatch(text):
-        return f"{match[1]}-{int(match[2]):02}:{int(match[3] or 0):02}:{int(match[4] or 0):02}"
-    return text
 
 
 def translated(root: MapNode) -> Changed:

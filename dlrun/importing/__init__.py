@@ -16,8 +16,6 @@ from typing import Any
 from dlrun.errors import OperationFailed
 from dlrun.importing import directives, program, syntax
 from dlrun.importing.agents import ALL_GPUS
-from dlrun.importing.directives import slurm
-from dlrun.importing.draft import SpecDraft
 from dlrun.importing.launch import decompose
 from dlrun.importing.script import Body, Roles
 from dlrun.importing.statement import Form
@@ -25,6 +23,8 @@ from dlrun.importing.values import Values
 from dlrun.model.program import Environment
 from dlrun.model.spec import Resources, Spec
 from dlrun.plan.mistakes import placeholders
+from dlrun.schedulers.draft import SpecDraft
+from dlrun.schedulers.slurm import batch_scripts as slurm
 
 _SHELL = re.compile(r"#!\s*(?:/usr)?(?:/local)?/bin/(?:env\s+(?:-S\s+)?)?(?:ba|da|)sh\b(.*)")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlrun.importing.draft import SpecDraft
 from dlrun.importing.launch import Launch
 from dlrun.importing.layout import Layout, gpus_per_node
 from dlrun.importing.preamble import RENDEZVOUS
 from dlrun.importing.statement import Form, Statement
 from dlrun.importing.values import Values
 from dlrun.importing.words import Word
+from dlrun.schedulers.draft import SpecDraft
 
 _ADDRESS = {"MASTER_ADDR", "MASTER_PORT"}
 NOTHING_SET = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dlrun.importing.agents import ALL_GPUS, Agent
-from dlrun.importing.draft import Size, SpecDraft
 from dlrun.importing.launch import Launch
+from dlrun.schedulers.draft import Size, SpecDraft
 
 
 @dataclass(frozen=True, slots=True)

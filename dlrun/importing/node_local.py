@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from dlrun.importing.commands import ends, harmless, prints
-from dlrun.importing.draft import SpecDraft
 from dlrun.importing.launch import decompose
 from dlrun.importing.options import name_set
 from dlrun.importing.options.archives import unpacking
@@ -21,6 +20,7 @@ from dlrun.importing.statement import Form, Statement
 from dlrun.importing.syntax import statements
 from dlrun.importing.values import Values
 from dlrun.importing.words import Kind, Segment, Word, text_word
+from dlrun.schedulers.draft import SpecDraft
 
 NAMES = name_set("TMPDIR SLURM_TMPDIR LOCAL_SCRATCH PBS_JOBFS LOCALSCRATCH SGE_LOCALDIR TMP")
 """Variables with a directory of the node."""

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from dlrun.importing import secrets
 from dlrun.importing.agents import IN_LOG
 from dlrun.importing.commands import copy_back, moves_output, prints, pure_assignment, runs_program
-from dlrun.importing.draft import SpecDraft
 from dlrun.importing.options import name_set
 from dlrun.importing.secrets import files
 from dlrun.importing.several.nodes import MARKER
 from dlrun.importing.statement import Assignment, Form, Statement
 from dlrun.importing.syntax import statements
 from dlrun.importing.words import Kind, Word
+from dlrun.schedulers.draft import SpecDraft
 
 RENDEZVOUS = name_set(
     "MASTER_ADDR MASTER_PORT WORLD_SIZE RANK LOCAL_RANK NODE_RANK GROUP_RANK LOCAL_WORLD_SIZE"

@@ -7,11 +7,11 @@ import textwrap
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from dlrun.importing.draft import SpecDraft
 from dlrun.importing.options import name_set
 from dlrun.importing.syntax import statements
 from dlrun.importing.values import Values
 from dlrun.importing.words import Kind, Word
+from dlrun.schedulers.draft import SpecDraft
 
 OF_PROCESS = name_set(
     "PWD OLDPWD HOSTNAME RANDOM SECONDS EPOCHSECONDS EPOCHREALTIME LINENO PPID BASHPID SHLVL BASH_SOURCE "

@@ -17,14 +17,14 @@ from typing import NamedTuple
 from dlrun.importing import directives, layout
 from dlrun.importing.agents import ALL_GPUS, BY_DLRUN, Agent, mentions_agent
 from dlrun.importing.commands import Role, role_of
-from dlrun.importing.directives import slurm
-from dlrun.importing.draft import Left, SpecDraft
 from dlrun.importing.launch import BY_STATUS, OPEN_NUMBER, Launch, decompose
 from dlrun.importing.statement import Form, Statement
 from dlrun.importing.syntax import statements
 from dlrun.importing.text import places, starts_of_lines
 from dlrun.importing.values import Values
 from dlrun.importing.words import Word, program
+from dlrun.schedulers.draft import Left, SpecDraft
+from dlrun.schedulers.slurm import batch_scripts as slurm
 
 _LAUNCHES = {Role.LAUNCH, Role.AGENT}
 _NODES_OF_JOB = {"SLURM_NNODES", "SLURM_JOB_NUM_NODES", "NHOSTS", "PBS_NUM_NODES"}
@@ -196,7 +196,7 @@ class _Job:
 
     text: str
     draft: SpecDraft = field(default_factory=SpecDraft)
-    used: set[object] = field(default_factory=set)
+    used: list[object] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.used = directives.read(self.text, self.draft)

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from dlrun.importing.draft import SpecDraft
 from dlrun.importing.options import name_set, read
 from dlrun.importing.options.launchers import SRUN
 from dlrun.importing.preamble import Preamble
@@ -15,6 +14,7 @@ from dlrun.importing.statement import Form, Statement
 from dlrun.importing.syntax import statements
 from dlrun.importing.values import Values
 from dlrun.importing.words import Kind, names_in
+from dlrun.schedulers.draft import SpecDraft
 
 _SUBMIT = ("SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "SGE_O_WORKDIR", "FLUX_SUBMIT_DIR")
 """Directory of the submission: dlrun submits from the job directory, and starts in that of the user."""

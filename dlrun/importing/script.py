@@ -11,7 +11,6 @@ from dlrun.importing import layout, node_local, program, secrets
 from dlrun.importing.agents import kept_as_program, mentions_agent
 from dlrun.importing.blocks import branches, one_task, sweep
 from dlrun.importing.commands import Role, copy_back, ends, is_unknown, prints, role_of
-from dlrun.importing.draft import SpecDraft
 from dlrun.importing.framework import framework_of
 from dlrun.importing.launch import Launch, decompose
 from dlrun.importing.node_local import Copies
@@ -22,6 +21,7 @@ from dlrun.importing.several import kept, roles
 from dlrun.importing.statement import Form, Statement
 from dlrun.importing.values import Values
 from dlrun.importing.words import Kind, Segment, Word, text_word
+from dlrun.schedulers.draft import SpecDraft
 
 Roles = Literal["none", "nodes", "exclusive", "shared"]
 _STARTED = {Role.LAUNCH, Role.AGENT}

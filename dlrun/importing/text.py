@@ -8,9 +8,9 @@ from typing import Any
 
 from dlrun.config.block_text import block
 from dlrun.config.secret_names import masked
-from dlrun.importing.draft import Left, SpecDraft
 from dlrun.importing.words import Word
 from dlrun.model.text import visible
+from dlrun.schedulers.draft import Left, SpecDraft
 
 
 def spec_text(draft: SpecDraft, file: str | None, site: str | None = None) -> str:

@@ -92,3 +92,21 @@ def plain(value: float) -> str:
 def many(count: int, noun: str) -> str:
     """A number with its noun: `1 node`, `2 nodes`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+_BARE = lazy_pattern(r"[0-9]+")
+_TIME = lazy_pattern(r"([0-9]+):([0-9][0-9]?)(?::([0-9]+))?")
+_DAYS = lazy_pattern(r"([0-9]+)-([0-9]+)(?::([0-9]+))?(?::([0-9]+))?")
+
+
+def walltime(text: str) -> str:
+    """A time of Slurm as a duration of the spec: bare numbers are minutes, `30:00` is minutes and seconds."""
+    if _BARE.fullmatch(text):
+        return f"{text}m"
+    if match := _TIME.fullmatch(text):
+        if match[3] is not None:
+            return f"{match[1]}:{match[2]:>02}:{match[3]:>02}"
+        return f"{match[1]}m" if int(match[2]) == 0 else f"{int(match[1])}m{int(match[2])}s"
+    if match := _DAYS.fullmatch(text):
+        return f"{match[1]}-{int(match[2]):02}:{int(match[3] or 0):02}:{int(match[4] or 0):02}"
+    return text

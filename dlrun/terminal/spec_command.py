@@ -50,9 +50,9 @@ def _name(argument: str) -> str:
 
 def _with_sets(args: list[str], known: set[str]) -> list[str]:
     from dlrun.config.advice.names import RESOURCE_KEYS
-    from dlrun.config.foreign_options import SHORT
     from dlrun.model.keys import names
     from dlrun.model.spec import Resources
+    from dlrun.schedulers.slurm.options import SHORT
 
     keys = {*names(Resources), *RESOURCE_KEYS, *_SPELT}
     made: list[str] = []

@@ -10,11 +10,11 @@ from typing import Any
 
 from dlrun import backends
 from dlrun.errors import DlrunError
-from dlrun.importing.draft import SpecDraft
 from dlrun.jobs.submission.prepare import build_plan, plan_inputs, workplace
 from dlrun.model.plan import Plan
 from dlrun.model.problem import InvalidFile
 from dlrun.model.site import Site
+from dlrun.schedulers.draft import SpecDraft
 from dlrun.system.inputs import spec as reading
 
 

@@ -15,7 +15,7 @@ from dlrun.terminal.options import UserPath, force_option, json_option, site_opt
 from dlrun.terminal.printing import emit, notice
 
 if TYPE_CHECKING:
-    from dlrun.importing.draft import SpecDraft
+    from dlrun.schedulers.draft import SpecDraft
 
 
 @click.command(

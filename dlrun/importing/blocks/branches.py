@@ -6,11 +6,11 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from dlrun.importing.draft import SpecDraft
 from dlrun.importing.statement import Form, Statement
 from dlrun.importing.syntax import statements
 from dlrun.importing.values import Values
 from dlrun.importing.words import Kind, Word
+from dlrun.schedulers.draft import SpecDraft
 
 _TAKEN = "the script decides which branch runs: only its lines are in the spec"
 _NOT_TAKEN = "no branch of it runs in the job"

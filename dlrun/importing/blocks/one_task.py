@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 
 from dlrun.errors import OperationFailed
 from dlrun.importing.commands import Role, role_of
-from dlrun.importing.draft import SpecDraft
 from dlrun.importing.layout import gpus_per_node, nodes_of
 from dlrun.importing.options import Option, launchers, name_set, read
 from dlrun.importing.several import kept
@@ -18,6 +17,7 @@ from dlrun.importing.syntax import statements
 from dlrun.importing.text import places, starts_of_lines
 from dlrun.importing.values import Values, expanded
 from dlrun.importing.words import program
+from dlrun.schedulers.draft import SpecDraft
 
 _ONE = {"nodes", "ntasks", "ntasks-per-node"}
 _GPUS = {"gpus", "gpus-per-node", "gpus-per-task"}

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dlrun.importing.commands import Role, prints, pure_assignment, role_of
-from dlrun.importing.draft import SpecDraft
 from dlrun.importing.peel import peel
 from dlrun.importing.program import movable
 from dlrun.importing.statement import Form, Statement
 from dlrun.importing.values import Values
 from dlrun.importing.words import Kind, Segment, Word, text_word
+from dlrun.schedulers.draft import SpecDraft
 
 INDEXES = ("SLURM_ARRAY_TASK_ID", "PBS_ARRAY_INDEX", "PBS_ARRAYID", "SGE_TASK_ID")
 """Variables with the index of a task; `DLRUN_POINT` is that of dlrun's job, from 0."""

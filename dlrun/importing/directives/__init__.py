@@ -1,49 +1,47 @@
-"""Directives of batch scripts: `read` converts them to keys of the spec; a module for each scheduler's qsub."""
+"""Directives of batch scripts: `read` converts them to keys of the spec, by the module `batch_scripts` of each scheduler.
+
+Such a module has `LINE`, a pattern whose group is what follows the prefix, and `directive`, which reads it. It may have
+`settle`, which converts what depends on the launch line; `ANYWHERE`, the profile that stands for any site of the scheduler
+and settings that it needs; `UNTIL_COMMAND`, True if the scheduler reads no directives after the first command; and
+`STARTS_AT_HOME`, True if it starts a job in the home directory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import ModuleType
+from typing import Any
 
 from dlrun import backends
-from dlrun.importing.directives import flux, foreign, gridengine, pbs, slurm
-from dlrun.importing.directives.table import TableReader
-from dlrun.importing.draft import SpecDraft
+from dlrun.importing.directives import foreign
+from dlrun.schedulers.draft import SpecDraft
+from dlrun.schedulers.slurm import batch_scripts as slurm
+from dlrun.schedulers.table_reader import TableReader
 
-_LANGUAGES: tuple[tuple[ModuleType, bool], ...] = (
-    (slurm, True),
-    (pbs, True),
-    (gridengine, False),
-    (flux, False),
-)
-"""Module, and whether its scheduler reads no directives after the first command."""
 _IGNORED = "the scheduler reads no directives after the first command"
-STARTS_AT_HOME = (pbs, gridengine)
-"""Schedulers that start a job in the home directory."""
 
 
-def read(text: str, draft: SpecDraft) -> set[object]:
+def read(text: str, draft: SpecDraft) -> list[Any]:
     """Read all directives of a script; the readers of the schedulers that it is written for."""
-    used: set[object] = set()
-    languages: tuple[tuple[ModuleType | TableReader, bool], ...] = (*_LANGUAGES, *_of_other_packages())
+    used: list[Any] = []
+    readers = tuple(_readers())
     commands = False
     for number, line in enumerate(text.splitlines(), start=1):
         draft.line = number
-        for module, stops in languages:
+        for module in readers:
             if match := module.LINE.match(line):
-                if commands and stops:
+                if commands and getattr(module, "UNTIL_COMMAND", False):
                     draft.leave(number, line.strip(), _IGNORED)
                 else:
-                    if not used and module in STARTS_AT_HOME:
+                    if not used and getattr(module, "STARTS_AT_HOME", False):
                         draft.starts_in_submit_directory = False
-                    used.add(module)
+                    _use(module, used)
                     module.directive(number, match[1], draft)
                     if draft.tasks and "sweep" not in draft.origins:
                         draft.came_from("sweep")
                 break
         else:
             if match := foreign.LINE.match(line):
-                used.add(foreign)
+                _use(foreign, used)
                 foreign.directive(number, match[1], match[2], draft)
             commands = commands or bool(line.strip() and not line.lstrip().startswith("#"))
     draft.line = 0
@@ -54,22 +52,27 @@ def read(text: str, draft: SpecDraft) -> set[object]:
     return used
 
 
-def _of_other_packages() -> Iterator[tuple[TableReader, bool]]:
-    """A reader for each scheduler of another package that has a table of options."""
+def _use(reader: object, used: list[Any]) -> None:
+    if reader not in used:
+        used.append(reader)
+
+
+def _readers() -> Iterator[Any]:
+    """What reads directives: modules, then the tables of options of other packages' schedulers."""
+    yield from backends.parts("batch_scripts")
     for name in backends.elsewhere("schedulers"):
         back_end = backends.scheduler(name)
         if back_end.PREFIX and back_end.OPTIONS.rows:
-            yield TableReader(back_end), False
+            yield TableReader(back_end)
 
 
-def settle(used: set[object], draft: SpecDraft) -> None:
+def settle(used: list[Any], draft: SpecDraft) -> None:
     """Convert what depends on the launch line, after it was read."""
-    for module in (flux, gridengine):
-        if module in used:
-            module.settle(draft)
+    for module in used:
+        getattr(module, "settle", str)(draft)
 
 
-def anywhere(used: set[object]) -> tuple[str, ...]:
+def anywhere(used: list[Any]) -> tuple[str, ...]:
     """The profile that stands for any site of a script's scheduler, and settings that it needs; empty without one."""
-    found = [getattr(module, "ANYWHERE", ()) for module in used or {slurm}]
+    found = [getattr(module, "ANYWHERE", ()) for module in used or [slurm]]
     return found[0] if len(found) == 1 else ()

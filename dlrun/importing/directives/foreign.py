@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from dlrun.importing.directives.words import words_of
-from dlrun.importing.draft import SpecDraft
+from dlrun.schedulers.directive_words import words_of
+from dlrun.schedulers.draft import SpecDraft
 
 LINE = re.compile(
     r"#((?:BSUB|COBALT|PJM|OAR|MSUB|CCC|CCS|JSUB|DW|BB|QSUB|RSUB|LSF)\b|\s*@(?=\s*\w+\s*=))\s*(.*)"

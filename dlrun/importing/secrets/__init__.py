@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dlrun.config.secret_names import holds_secret, secrets_in, without_secrets
-from dlrun.importing.draft import SpecDraft
 from dlrun.importing.statement import Form, Statement
 from dlrun.importing.words import Kind, Word
+from dlrun.schedulers.draft import SpecDraft
 
 _ENVIRONMENT = "its value is not copied into the spec: export it in the shell that submits, or name a `file:` of mode 0600"
 _INSIDE = "its secret is not copied into the spec: put it under `secrets`"

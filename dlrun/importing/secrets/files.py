@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from dlrun.config.secret_names import looks_secret
-from dlrun.importing.draft import SpecDraft
 from dlrun.importing.options import name_set
 from dlrun.importing.statement import Form, Statement
 from dlrun.importing.words import Kind
+from dlrun.schedulers.draft import SpecDraft
 
 _FROM_FILE = "dlrun reads the file for each rank, if only you can read it: `chmod 600`"
 _KEPT = "kept in `setup`, which reads it in the job: lines after it may need it. `secrets` gives it to the ranks alone"

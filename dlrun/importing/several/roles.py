@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from dlrun.importing.commands import ends
-from dlrun.importing.draft import SpecDraft
 from dlrun.importing.launch import Launch, decompose
 from dlrun.importing.layout import gpus_per_node
 from dlrun.importing.several import Unclear, addresses, waits
@@ -19,6 +18,7 @@ from dlrun.importing.several.steps import Steps
 from dlrun.importing.statement import Statement
 from dlrun.importing.values import Values
 from dlrun.importing.words import program
+from dlrun.schedulers.draft import SpecDraft
 
 Convert = Callable[[SpecDraft, list[Statement], Mapping[str, int | None]], None]
 """Converts statements with one launch into a draft; the last are the counts that the scheduler's variables have."""

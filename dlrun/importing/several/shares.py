@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlrun.importing.draft import SpecDraft
 from dlrun.importing.launch import Launch
 from dlrun.importing.layout import gpus_per_node
 from dlrun.importing.several import Unclear, nodes
 from dlrun.importing.several.step import Step
+from dlrun.schedulers.draft import SpecDraft
 
 _GPUS = re.compile(r"(?:[A-Za-z][\w.-]*:)?(\d{1,4})")
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from dlrun.importing.commands import Role, ends, prints, role_of
-from dlrun.importing.draft import SpecDraft
 from dlrun.importing.options import Option, launchers as known, name_set, read
 from dlrun.importing.peel import peel
 from dlrun.importing.several import Unclear, nodes
@@ -20,6 +19,7 @@ from dlrun.importing.statement import Form, Statement
 from dlrun.importing.syntax import statements
 from dlrun.importing.values import Values, expanded
 from dlrun.importing.words import Kind, Segment, Word, program, text_word
+from dlrun.schedulers.draft import SpecDraft
 
 _STARTED = {Role.LAUNCH, Role.AGENT, Role.PROGRAM}
 _REPEATS = name_set(

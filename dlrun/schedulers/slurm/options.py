@@ -39,3 +39,11 @@ OPTIONS = OptionTable(
     "oversubscribe parsable power priority profile propagate quiet reboot resv-ports segment sockets-per-node spread-job stepmgr "
     "switches test-only thread-spec threads-per-core tmp tres-bind uid use-min-nodes verbose wait wait-all-nodes wckey wrap",
 )
+SHORT = {
+    "A": "account", "C": "constraint", "D": "chdir", "G": "gpus", "H": "hold", "J": "job-name", "N": "nodes",
+    "a": "array", "c": "cpus-per-task", "d": "dependency", "e": "error", "i": "input", "k": "no-kill", "m": "distribution",
+    "n": "ntasks", "o": "output", "p": "partition", "q": "qos", "t": "time", "w": "nodelist", "x": "exclude",
+    "L": "licenses", "M": "clusters", "O": "overcommit", "s": "oversubscribe", "B": "extra-node-info", "b": "begin",
+    "F": "nodefile", "S": "core-spec", "Q": "quiet", "v": "verbose", "W": "wait",
+}  # fmt: skip
+"""One-letter option of sbatch -> its long name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any, cast
 
 from dlrun import backends
@@ -42,12 +42,9 @@ def has_client(here: Machine) -> bool:
     return any(here.has(module.CLIENT) for module in _modules())
 
 
-def _modules() -> Iterator[Any]:
+def _modules() -> Sequence[Any]:
     """What detects a scheduler by a client (`CLIENT`) and asks it (`cluster`), in the order to try.
 
-    dlrun's own are modules `detection` in their folders; those that also run inside jobs of others (`INSIDE_OTHERS`) are last.
-    Then those of other packages: entry points `dlrun.detection`.
+    They are modules `detection` in the folders; those that also run inside jobs of others (`INSIDE_OTHERS`) are last.
     """
-    yield from sorted(backends.parts("detection"), key=lambda module: getattr(module, "INSIDE_OTHERS", False))
-    for point in backends.elsewhere("detection").values():
-        yield point.load()
+    return sorted(backends.parts("detection"), key=lambda module: getattr(module, "INSIDE_OTHERS", False))

@@ -1,1 +1,1 @@
-"""IBM Spectrum LSF for dlrun: `lsf` is the back end, `options` its table, `detect` asks a cluster for a site profile."""
+"""IBM Spectrum LSF for dlrun: `lsf` is the back end, `options` its table, `detection` asks a cluster for a site profile."""

@@ -7,8 +7,8 @@ import pytest
 from dlrun.cli.main import main
 from dlrun.cli.specs.import_plan import check
 from dlrun.importing import read_script
-from dlrun.importing.draft import Size
 from dlrun.importing.text import spec_text
+from dlrun.schedulers.draft import Size
 
 TWO = "#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=4 -G 8 -t 9\nexport MODE=fast\nsrun python t.py --lr 1e-4 no 010\n"
 

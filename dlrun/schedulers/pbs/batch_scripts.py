@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from dlrun.config.foreign_options import walltime
-from dlrun.importing.directives.words import JOB_LOGS, OPTION, OWN_ENVIRONMENT, PLACEHOLDER, TIME, words_of
-from dlrun.importing.draft import SpecDraft
 from dlrun.model.text import digits
+from dlrun.model.units import walltime
+from dlrun.schedulers.directive_words import JOB_LOGS, OPTION, OWN_ENVIRONMENT, PLACEHOLDER, TIME, words_of
+from dlrun.schedulers.draft import SpecDraft
 
 ANYWHERE = ("generic-openpbs", "launcher=hydra")
 LINE = re.compile(r"#PBS\s+(.*)")
 """A directive line; qsub ignores those after the first command."""
+UNTIL_COMMAND = STARTS_AT_HOME = True
 _CHUNK = {"ppn": "slots_per_node", "mpiprocs": "slots_per_node", "ngpus": "gpus", "gpus": "gpus", "ncpus": "cpus_per_node",
           "ompthreads": "threads"}  # fmt: skip
 _UNREAD = "dlrun has no key for this option"

@@ -1,11 +1,11 @@
-"""Directives of a back end of another package, read by its table of options."""
+"""Directives of a batch script, read by the table of options of its scheduler."""
 
 from __future__ import annotations
 
 import re
 
-from dlrun.importing.directives.words import OPTION, PLACEHOLDER, words_of
-from dlrun.importing.draft import SpecDraft
+from dlrun.schedulers.directive_words import OPTION, PLACEHOLDER, words_of
+from dlrun.schedulers.draft import SpecDraft
 from dlrun.schedulers.options import OptionRow
 from dlrun.schedulers.protocol import Scheduler
 

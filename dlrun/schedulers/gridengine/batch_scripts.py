@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 
-from dlrun.config.foreign_options import walltime
-from dlrun.importing.directives.words import JOB_LOGS, OWN_ENVIRONMENT, PLACEHOLDER, REQUEUES, TIME, words_of
-from dlrun.importing.draft import SpecDraft
 from dlrun.model.text import digits
+from dlrun.model.units import walltime
+from dlrun.schedulers.directive_words import JOB_LOGS, OWN_ENVIRONMENT, PLACEHOLDER, REQUEUES, TIME, words_of
+from dlrun.schedulers.draft import SpecDraft
 
 ANYWHERE = ("generic-gridengine", "launcher=openmpi")
 LINE = re.compile(r"#\$\s*(-.*)")
 """A directive line; Grid Engine ignores indented ones."""
+STARTS_AT_HOME = True
 
 _OF_ONE_NODE = re.compile(r".*(?:smp|thread|shm|omp|openmp|serial|single|fork|one).*", re.IGNORECASE)
 """Usual names of parallel environments with all slots on one host."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from dlrun.config.foreign_options import SHORT, walltime
-from dlrun.importing.directives.words import (
+from dlrun.model.text import digits
+from dlrun.model.units import walltime
+from dlrun.schedulers.directive_words import (
     JOB_LOGS,
     OPTION,
     OWN_ENVIRONMENT,
@@ -16,13 +17,13 @@ from dlrun.importing.directives.words import (
     long_options,
     words_of,
 )
-from dlrun.importing.draft import SpecDraft
-from dlrun.model.text import digits
-from dlrun.schedulers.slurm.options import OPTIONS
+from dlrun.schedulers.draft import SpecDraft
+from dlrun.schedulers.slurm.options import OPTIONS, SHORT
 
 ANYWHERE = ("generic-slurm",)
 LINE = re.compile(r"#SBATCH\s+(.*)")
 """A directive line; sbatch ignores indented ones, and those after the first command."""
+UNTIL_COMMAND = True
 _FLAGS = {
     "exclusive", "hold", "requeue", "no-requeue", "no-kill", "contiguous", "overcommit", "oversubscribe", "parsable",
     "spread-job", "verbose", "quiet", "wait", "get-user-env", "use-min-nodes", "test-only", "reboot",

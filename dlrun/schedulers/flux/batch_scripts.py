@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from dlrun.importing.directives.words import (
+from dlrun.schedulers.directive_words import (
     JOB_LOGS,
     OPTION,
     OWN_ENVIRONMENT,
@@ -16,7 +16,7 @@ from dlrun.importing.directives.words import (
     long_options,
     words_of,
 )
-from dlrun.importing.draft import SpecDraft
+from dlrun.schedulers.draft import SpecDraft
 
 ANYWHERE = ("generic-flux",)
 LINE = re.compile(r"#[^A-Za-z0-9]*(?:flux|FLUX):\s+(.*)")
