@@ -37,7 +37,7 @@ DLRUN_MPS_SHARE                 percent of its GPU's threads for a point, where 
 DLRUN_REPLACED                  job id, number of failed nodes replaced, and seconds that the job had run by then
 DLRUN_SUFFIX, DLRUN_OWN_ADDRESS suffix of host names on the fabric, and this node's address (where a framework needs them)
 DLRUN_LAUNCHED                  start time of the ranks in ns, by the clock of the node that runs job.sh
-DLRUN_OWN_SOCKET                on Flux, until a rank begins: the variable with the number of the socket that it closes last
+DLRUN_OWN_SOCKET                until a rank begins: the variable with the number of the scheduler's socket that it closes last
 DLRUN_ENVIRONMENT, DLRUN_PYTHON, DLRUN_PYTHON3   venv, conda environment and Python that every node must have
 DLRUN_PATH, DLRUN_NODE_PYTHON   PATH before modules are loaded, and the site's `python`: for dlrun's own programs
 DLRUN_CHECKED_PYTHON            the Python for them that a script of the job has tried on this host, and with which libraries
@@ -55,7 +55,7 @@ DLRUN_TRACK_ID, DLRUN_PLAN, DLRUN_COMMIT   with `track`, in rank 0: name of the 
 DLRUN_CACHES                    with `caches: auto`: the directory of compilers' caches on each node
 DLRUN_CACHES_RUN                the name of this run's own directory there, for what all nodes must begin with
 DLRUN_STAGE, DLRUN_STAGE_PORT   directory of staged data sets on each node, and port of the relay between nodes
-DLRUN_GRACE                     seconds between SIGTERM and SIGKILL where they are not 10: in `dlrun run`, and on Flux
+DLRUN_GRACE                     seconds between SIGTERM and SIGKILL if not 10: in `dlrun run`, or where the scheduler waits less
 DLRUN_STAGE_ALONE               set where that directory is the job's alone: another user has taken the usual name
 DLRUN_STAGE_EVENTS              file for staging events of this node (JSON lines)
 DLRUN_RESULTS                   directory on each node for results, copied to shared storage at the end (`results:`)

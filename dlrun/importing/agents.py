@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from dlrun.importing.directives import VARIABLES
 from dlrun.importing.options import Option, launchers as known, read
 from dlrun.importing.statement import Form
 from dlrun.importing.syntax import statements
@@ -120,9 +121,7 @@ def _may_vanish(word: Word, values: Values) -> bool:
     )
 
 
-_SET = re.compile(
-    r"(?:SLURM|PBS|SGE|FLUX|LSB|OMPI|PMI)_\w+|HOME|USER|HOSTNAME|RANDOM|NHOSTS|NSLOTS|JOB_ID|PWD"
-)
+_SET = re.compile(VARIABLES + r"|(?:OMPI|PMI)_\w+|HOME|USER|HOSTNAME|RANDOM|NHOSTS|NSLOTS|JOB_ID|PWD")
 """Variables that a job always has, or that the launcher sets."""
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from dlrun.importing.commands import ends, harmless, prints
+from dlrun.importing.directives import SUBMIT_DIRECTORIES
 from dlrun.importing.launch import decompose
 from dlrun.importing.options import name_set
 from dlrun.importing.options.archives import unpacking
@@ -32,7 +33,6 @@ _OPTIONS = {
     "rm": re.compile(r"-[rfv]+"),
 }  # fmt: skip
 """Program -> its options that do not change what is copied where."""
-_SUBMIT = name_set("SLURM_SUBMIT_DIR PBS_O_WORKDIR SGE_O_WORKDIR FLUX_SUBMIT_DIR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Path:
     def shared(self) -> str | None:
         """The path as a spec names it on the shared file system; None if it has a variable that a spec does not know there."""
         text = re.sub(r"^\$\{HOME\}(?=/|$)", "~", self.text)
-        text = re.sub(rf"^\$\{{(?:{'|'.join(sorted(_SUBMIT))})\}}(?:/|$)", "", text) or "."
+        text = re.sub(rf"^\$\{{(?:{'|'.join(SUBMIT_DIRECTORIES)})\}}(?:/|$)", "", text) or "."
         return None if "$" in text or re.search(r"[*?\[{]", text) or re.match(r"~[^/]", text) else text
 
 
@@ -170,7 +170,11 @@ def _shared(copies: Copies) -> list[str]:
 def _moves(draft: SpecDraft, left: Iterable[Statement]) -> bool:
     """True if relative paths of the script may not start where those of a spec do, at the directory of the submission."""
     parts = [part for statement in left for part in statement.all()]
-    submit = [p for p in parts if p.program == "cd" and len(p.words) == 2 and p.words[1].names & _SUBMIT]
+    submit = [
+        p
+        for p in parts
+        if p.program == "cd" and len(p.words) == 2 and not p.words[1].names.isdisjoint(SUBMIT_DIRECTORIES)
+    ]
     elsewhere = any(part.program in {"cd", "pushd"} and part not in submit for part in parts)
     return elsewhere or not (draft.starts_in_submit_directory or submit)
 
@@ -296,7 +300,7 @@ def _back(statement: Statement, values: Values, copies: Copies) -> bool:
     if program not in {"cp", "rsync"} or not local or copies.results is not None:
         return False
     source, target = known
-    exists = copies.folders | {f"${{{name}}}" for name in (*_SUBMIT, "HOME")} | {"~", "."}
+    exists = copies.folders | {f"${{{name}}}" for name in (*SUBMIT_DIRECTORIES, "HOME")} | {"~", "."}
     place = _placed(program, source, replace(target, inside=False), exists)
     if place is None and source.inside:
         place = target.text

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from dlrun.importing import secrets
 from dlrun.importing.agents import IN_LOG
 from dlrun.importing.commands import copy_back, moves_output, prints, pure_assignment, runs_program
+from dlrun.importing.directives import SUBMIT_DIRECTORIES
 from dlrun.importing.options import name_set
 from dlrun.importing.secrets import files
 from dlrun.importing.several.nodes import MARKER
@@ -28,7 +29,6 @@ RENDEZVOUS = name_set(
 PLACED = name_set("OMP_PLACES OMP_PROC_BIND KMP_AFFINITY GOMP_CPU_AFFINITY SRUN_CPUS_PER_TASK SLURM_CPU_BIND")
 """Variables that dlrun derives from the placement of ranks."""
 THREADS = frozenset({"OMP_NUM_THREADS", "MKL_NUM_THREADS"})
-_SUBMIT_DIRECTORY = frozenset({"SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "SGE_O_WORKDIR", "FLUX_SUBMIT_DIR"})
 _ENVIRONMENT_NAMES = re.compile(
     r"PATH|LD_.*|.*PATH|.*_HOME|HOME|TMPDIR|IFS|LANG|LC_.*|SLURM_.*|PBS_.*|CUDA_.*|NCCL_.*|HF_.*|OMP_.*|PS4|SHELL|USER|OLDPWD|TZ|UMASK"
 )
@@ -100,7 +100,7 @@ class Preamble:
         target = statement.words[1]
         names = [s.text for s in target.segments if s.kind is Kind.NAME]
         whole = len(names) == 1 and not "".join(s.text for s in target.segments if s.kind is Kind.TEXT)
-        if whole and names[0] in _SUBMIT_DIRECTORY and not self._ran():
+        if whole and names[0] in SUBMIT_DIRECTORIES and not self._ran():
             self.draft.starts_in_submit_directory = True
             self.draft.values.pop("directory", None)  # the directory of the submission is its default
             return

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from dlrun.importing.directives import SUBMIT_DIRECTORIES
 from dlrun.importing.options import name_set, read
 from dlrun.importing.options.launchers import SRUN
 from dlrun.importing.preamble import Preamble
@@ -16,8 +17,6 @@ from dlrun.importing.values import Values
 from dlrun.importing.words import Kind, names_in
 from dlrun.schedulers.draft import SpecDraft
 
-_SUBMIT = ("SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "SGE_O_WORKDIR", "FLUX_SUBMIT_DIR")
-"""Directory of the submission: dlrun submits from the job directory, and starts in that of the user."""
 _COUNTS = {"SLURM_NTASKS": "tasks", "SLURM_NPROCS": "tasks", "SLURM_NTASKS_PER_NODE": "tasks_per_node",
            "SLURM_GPUS_PER_NODE": "gpus_option"}  # fmt: skip
 """Variables that depend on options of sbatch which dlrun may write in another way."""
@@ -52,7 +51,8 @@ class Restored:
         }
         names = {first or second for first, second in used}
         made: list[str] = []
-        made += (f"export {name}=$PWD" for name in _SUBMIT if name in names)
+        # dlrun submits from the job directory, and starts in that of the user.
+        made += (f"export {name}=$PWD" for name in SUBMIT_DIRECTORIES if name in names)
         if not self.draft.starts_in_submit_directory and not self.draft.get("directory"):
             made.append("cd")
         if "SLURM_CPUS_PER_TASK" in names and (cpus := self.values.counts.get("cpus_per_task")):

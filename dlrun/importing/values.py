@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dlrun.importing import by_rank
+from dlrun.importing.directives import VARIABLES
 from dlrun.importing.secrets import is_secret
 from dlrun.importing.statement import Assignment, Form, Statement
 from dlrun.importing.syntax import statements
@@ -35,7 +36,7 @@ _COMMANDS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"nvidia-smi --query-gpu=\w+ --format=csv,noheader \| wc -l"), "gpus"),
 )  # fmt: skip
 """Pattern of a command that counts, and what it counts."""
-_ENVIRONMENT = re.compile(r"HOME|USER|LOGNAME|(?:SLURM|PBS|SGE|FLUX|LSB)_\w+")
+_ENVIRONMENT = re.compile(rf"HOME|USER|LOGNAME|{VARIABLES}")
 """Names that the job's own environment has, whatever a sourced file assigns."""
 _EXPR = re.compile(r"expr ((?:[^`$]|\$\{?\w+\}?)*)")
 

@@ -91,7 +91,7 @@ class Coordinator:
         self.reason = self.reason or ("timed out" if self.is_over() else "cancelled")
 
     def timed_out(self, number: int, frame: Any) -> None:  # noqa: ARG002 - what a signal handler is given
-        """The handler of SIGALRM, by which Flux ends a job at the end of its walltime."""
+        """The handler of SIGALRM, by which some schedulers end a job at the end of its walltime."""
         self.reason = self.reason or "timed out"
 
     def warned(self, number: int, frame: Any) -> None:  # noqa: ARG002 - what a signal handler is given

@@ -1,5 +1,5 @@
 """Schedulers: directives, argument lists and parsers of client output; no module here runs a program.
 
-Begin with `protocol`. `slurm`, `pbs`, `flux`, `gridengine` and `local` are the back ends, one folder per family;
+Begin with `protocol`. The back ends are `local` and the folders, one per family;
 `directive_list`, `options` and `refusals` are common to all.
 """

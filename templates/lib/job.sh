@@ -233,7 +233,7 @@ _dlrun_end_by() { # TEXT STATUS [REASON]: a signal asks for the end of the job
 _dlrun_foreign_signal() { # NAME STATUS
   trap '' TERM INT HUP USR1 USR2 PIPE
   dlrun_log "$1 ended this script: something outside the job sent it"
-  _dlrun_reason=signalled # Flux sends it to all brokers, of which those of the other nodes end: these nodes are not lost
+  _dlrun_reason=signalled # it may end the scheduler's processes on other nodes, too: these nodes are not lost
   exit "$2"
 }
 

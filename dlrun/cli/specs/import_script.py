@@ -47,7 +47,7 @@ def command(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Convert a batch script of Slurm, PBS, Flux or Grid Engine to a training spec.
+    """Convert a batch script, of any scheduler that dlrun supports, to a training spec.
 
     Directives, modules, environments, variables and the training command become keys of the spec; other lines are kept as shell
     text where they have the same effect. What may change the training is marked `check this` in the spec, and the exit code is

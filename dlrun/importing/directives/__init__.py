@@ -2,8 +2,8 @@
 
 Such a module has `LINE`, a pattern whose group is what follows the prefix, and `directive`, which reads it. It may have
 `settle`, which converts what depends on the launch line; `ANYWHERE`, the profile that stands for any site of the scheduler
-and settings that it needs; `UNTIL_COMMAND`, True if the scheduler reads no directives after the first command; and
-`STARTS_AT_HOME`, True if it starts a job in the home directory.
+and settings that it needs; `SUBMIT_DIRECTORY`, the variable with the directory of the submission; `UNTIL_COMMAND`, True if
+the scheduler reads no directives after the first command; and `STARTS_AT_HOME`, True if it starts a job in the home directory.
 """
 
 from __future__ import annotations
@@ -17,6 +17,14 @@ from dlrun.schedulers.draft import SpecDraft
 from dlrun.schedulers.slurm import batch_scripts as slurm
 from dlrun.schedulers.table_reader import TableReader
 
+SUBMIT_DIRECTORIES = tuple(
+    reader.SUBMIT_DIRECTORY
+    for reader in backends.parts("batch_scripts")
+    if hasattr(reader, "SUBMIT_DIRECTORY")
+)
+"""The schedulers' variables with the directory of the submission."""
+VARIABLES = rf"(?:{'|'.join(name.partition('_')[0] for name in SUBMIT_DIRECTORIES)}|LSB)_\w+"
+"""Regular expression of the variables that schedulers set in a job."""
 _IGNORED = "the scheduler reads no directives after the first command"
 
 

@@ -75,7 +75,7 @@ def held(scheduler: str, environment: Mapping[str, str]) -> HeldAllocation | Non
 def granted(environment: Mapping[str, str]) -> int | None:
     """The number of nodes of the allocation of this environment; None outside of an allocation.
 
-    A scheduler with a command to ask (Flux) may run inside an allocation of another one, whose variables remain.
+    A scheduler with a command to ask may run inside an allocation of another one, whose variables remain.
     """
     known = [one for name in backends.SCHEDULERS if (one := backends.scheduler(name).ALLOCATION)]
     # Variables first: they are exact, while a command may report an outer allocation.

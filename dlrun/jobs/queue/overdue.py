@@ -18,7 +18,7 @@ from dlrun.system.paths import read_bytes
 GRACE = 300
 """Seconds after the walltime by which every scheduler has ended a job: KillWait, kill_delay and notify are a minute or less."""
 BEGIN = 300
-"""Seconds in which a job's script begins: prologs, and the brokers that Flux starts on its nodes, need a few."""
+"""Seconds in which a job's script begins: prologs, and what a scheduler starts on the job's nodes, need a few."""
 _LEFT = 30.0
 """Seconds after which a rank has left the others behind, instead of ending with them."""
 _NOTE = 1 << 12

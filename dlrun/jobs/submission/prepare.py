@@ -214,7 +214,7 @@ def dependencies(
             try:
                 job = jobs.find(after.job, base)
             except jobs.NoSuchJob:
-                # Flux's ids begin with a letter, as names do: names come first, and lower-case words are not ids.
+                # Some schedulers' ids begin with a letter, as names do: names come first, and lower-case words are not ids.
                 if not _is_id(after.job, scheduler):
                     raise
                 job_id = backends.scheduler(scheduler).recorded(job_id) or job_id

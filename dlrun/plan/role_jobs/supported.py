@@ -18,11 +18,12 @@ def check(spec: Spec, site: Site, ledger: Ledger) -> None:
     """Add a problem for each key of the whole job, and for a scheduler, that jobs with roles do not support yet."""
     scheduler = backends.scheduler(site.scheduler.type)
     if not scheduler.ROLES_INSIDE:
+        able = [name for name in backends.SCHEDULERS if _has_roles(name)]
         ledger.problem(
             CODE,
             f"{site.scheduler.type} cannot run several roles in one job yet",
             "roles",
-            help="submit a job for each program, or select a site with Slurm, OpenPBS or Flux",
+            help=f"submit a job for each program, or select a site with {' or '.join(able)}",
         )
     sweep = spec.sweep
     unknown = {
@@ -133,3 +134,8 @@ def width(plan: Plan) -> tuple[int, int]:
     """The GPUs and CPUs of a node that a role uses."""
     request = plan.request
     return request.gpus_per_node or 0, (request.cpus_per_rank or 0) * request.ranks_per_node
+
+
+def _has_roles(name: str) -> bool:
+    scheduler = backends.scheduler(name)
+    return scheduler.ROLES_INSIDE and not scheduler.ON_THIS_MACHINE

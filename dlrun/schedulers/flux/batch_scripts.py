@@ -19,6 +19,7 @@ from dlrun.schedulers.directive_words import (
 from dlrun.schedulers.draft import SpecDraft
 
 ANYWHERE = ("generic-flux",)
+SUBMIT_DIRECTORY = "FLUX_SUBMIT_DIR"
 LINE = re.compile(r"#[^A-Za-z0-9]*(?:flux|FLUX):\s+(.*)")
 """A directive line; any characters but letters and digits may precede `flux:`."""
 

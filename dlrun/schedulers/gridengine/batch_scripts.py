@@ -13,6 +13,7 @@ from dlrun.schedulers.directive_words import JOB_LOGS, OWN_ENVIRONMENT, PLACEHOL
 from dlrun.schedulers.draft import SpecDraft
 
 ANYWHERE = ("generic-gridengine", "launcher=openmpi")
+SUBMIT_DIRECTORY = "SGE_O_WORKDIR"
 LINE = re.compile(r"#\$\s*(-.*)")
 """A directive line; Grid Engine ignores indented ones."""
 STARTS_AT_HOME = True

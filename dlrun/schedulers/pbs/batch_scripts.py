@@ -11,6 +11,7 @@ from dlrun.schedulers.directive_words import JOB_LOGS, OPTION, OWN_ENVIRONMENT, 
 from dlrun.schedulers.draft import SpecDraft
 
 ANYWHERE = ("generic-openpbs", "launcher=hydra")
+SUBMIT_DIRECTORY = "PBS_O_WORKDIR"
 LINE = re.compile(r"#PBS\s+(.*)")
 """A directive line; qsub ignores those after the first command."""
 UNTIL_COMMAND = STARTS_AT_HOME = True

@@ -21,6 +21,7 @@ from dlrun.schedulers.draft import SpecDraft
 from dlrun.schedulers.slurm.options import OPTIONS, SHORT
 
 ANYWHERE = ("generic-slurm",)
+SUBMIT_DIRECTORY = "SLURM_SUBMIT_DIR"
 LINE = re.compile(r"#SBATCH\s+(.*)")
 """A directive line; sbatch ignores indented ones, and those after the first command."""
 UNTIL_COMMAND = True

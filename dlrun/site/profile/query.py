@@ -23,13 +23,13 @@ def ask_cluster(here: Machine, runner: Runner = run) -> Cluster:
             failed = failed or error
     if failed is not None:
         raise failed
+    clients = [f"`{module.CLIENT}`" for module in _modules()]
     other = next((backends.UNSUPPORTED[name] for client, name in _OTHERS.items() if here.has(client)), None)
     raise Invalid(
         f"the scheduler here is {other}, which dlrun does not support"
         if other
         else "no scheduler that dlrun supports is installed here",
-        help="run this on a login node of the cluster (with `scontrol`, `flux`, `qconf`, or `pbsnodes` and `qstat`), or "
-        "write a profile with `dlrun site new`",
+        help=f"run this on a login node of the cluster (with {' or '.join(clients)}), or write a profile with `dlrun site new`",
     )
 
 

@@ -89,7 +89,7 @@ def table_of(ranks: Sequence[Checked]) -> list[tuple[str, ...]]:
 
 def _gpus(one: Checked) -> str:
     seen = (one.report or {}).get("gpus") or {}
-    # Flux writes -1 where a job has no GPU, older Slurm NoDevFiles.
+    # Some schedulers write -1 where a job has no GPU, others NoDevFiles.
     shown = (value for value in seen.values() if value not in ("-1", "NoDevFiles"))
     return ";".join(dict.fromkeys(shown)) or "-"
 

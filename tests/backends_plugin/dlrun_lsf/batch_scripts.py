@@ -13,6 +13,7 @@ from dlrun_lsf import lsf
 
 _TABLE = TableReader(lsf)
 LINE = _TABLE.LINE
+SUBMIT_DIRECTORY = "LS_SUBCWD"
 _ARRAY = re.compile(r'(?<!\S)-J\s*"?([\w.-]+)\[(\d+)-(\d+)(?::([1-9]\d*))?\](?:%(\d+))?"?')
 
 
