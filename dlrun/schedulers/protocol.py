@@ -146,7 +146,7 @@ class Scheduler(Protocol):
     LIBRARY: tuple[str, ...]
     """Parts of the bash library (`templates/lib`) used by these expansions and `REQUEUE`.
 
-    Those of other packages are absolute paths without `.sh`; so is their `FINDER`.
+    Those of other packages are absolute paths without `.sh`.
     """
     HOSTS: str
     """Shell command that prints the granted hosts, one per line, beginning with the host of rank 0."""
@@ -183,7 +183,7 @@ class Scheduler(Protocol):
     NO_COMPONENTS: str
     """The reason why `COMPONENTS` is None."""
     FINDER: str
-    """The script (`dlrun/system/transport/scripts`) that finds a job by its submission directory."""
+    """The path of the script, without `.sh`, that finds a job by its submission directory."""
     STEPS: str | None
     """The launcher whose processes are steps of the scheduler; None if there is none."""
     LAUNCHER: str

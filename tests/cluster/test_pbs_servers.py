@@ -82,7 +82,7 @@ def test_the_check_asks_the_server_of_the_partition(alice):
 
 def test_a_job_of_the_other_server_is_found_by_its_directory(alice):
     job = alice.submit(spec("other", "true", hold=True))
-    finder = (Path(dlrun.__file__).parent / "system/transport/scripts/find_pbs.sh").read_text()
+    finder = (Path(dlrun.__file__).parent / "schedulers/pbs/find_pbs.sh").read_text()
     script = f'set -euo pipefail\n{finder}\nfind_job "$@"'
     place = str(alice.job_dir(job))
     found = alice.cluster.on("login", ["bash", "-c", script, "find", place], user="alice", check=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from dlrun.errors import OperationFailed
 from dlrun.model.text import Shell
@@ -35,7 +36,7 @@ REPLACES_FIRST_NODE = False
 HIDES_ENVIRONMENT = True
 # `flux batch --signal` signals every broker, and SIGUSR1 ends the brokers of other nodes, so the job script sends the signal.
 WRITES_IN_PLACE = True
-FINDER = "find_flux"
+FINDER = str(Path(__file__).with_name("find_flux"))
 # `flux run` reports a lost node, but the job continues, so REPORTS_LOST_NODES stays false.
 STEPS = "flux"
 POINTS_INSIDE = True

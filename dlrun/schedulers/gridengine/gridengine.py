@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from dlrun.model.job import BY_SIGNAL, UNNAMED, JobStatus, ReportedState, State
@@ -43,7 +44,7 @@ REQUEUE = "dlrun_ge_requeue"
 # $TASK_ID in the path of the log counts from 1, so WRITES_IN_PLACE stays false.
 # sge_execd writes the paths of a job into a file of lines, which the shepherd reads (exec_job.c).
 PATTERNS = r"\n"
-FINDER = "find_gridengine"
+FINDER = str(Path(__file__).with_name("find_gridengine"))
 LAUNCHER = "qrsh"
 ACCOUNT_OPTION = "-P"
 HISTORY_DELAY = 20  # accounting_flush_time is 15 s by default, sge_conf(5)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 from typing import Literal
 
 from dlrun.errors import Invalid
@@ -47,7 +48,7 @@ ROLES_INSIDE = True
 COMPONENTS = components.COMPONENTS
 # qsub(1B): in `-o` this stands for the index of a subjob, and the path that qsub makes begins with the directory's.
 PATTERNS = r"\^array_index\^|\n"
-FINDER = "find_pbs"
+FINDER = str(Path(__file__).with_name("find_pbs"))
 CLUSTER_KEY: Literal["pbs_server"] = "pbs_server"
 GPUS: Literal["ngpus"] = "ngpus"
 ACCOUNT_OPTION = "-A"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 from dlrun.model.job import JobStatus, State
@@ -33,7 +34,7 @@ LIBRARY: tuple[str, ...] = ("pbs", "resubmit")
 RESTARTS = Shell(clients.restarts("start_count"))
 IDS_NAME_CLUSTER = True
 PATTERNS = r"\n"  # qsub sends the path as one line of the job's attributes
-FINDER = "find_pbs"
+FINDER = str(Path(__file__).with_name("find_pbs"))
 CLUSTER_KEY: Literal["pbs_server"] = "pbs_server"
 GPUS: Literal["ngpus"] = "ngpus"
 ACCOUNT_OPTION = "-A"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 from dlrun.model.text import Shell, Text
@@ -51,7 +52,7 @@ OUTLIVES_FIRST_NODE = True
 POINTS_INSIDE = True
 ROLES_INSIDE = True
 COMPONENTS = components.COMPONENTS
-FINDER = "find_slurm"
+FINDER = str(Path(__file__).with_name("find_slurm"))
 STEPS = "srun"
 LAUNCHER = "srun"
 LISTED_GPUS: Literal["gres"] = "gres"

@@ -15,6 +15,7 @@ from dlrun.system.transport.local import LocalTransport
 from dlrun.system.transport.protocol import Ended, TransportFailed
 from dlrun.system.transport.scripts import DIRECTORY, script
 from dlrun.system.transport.session import Session, run
+from tests import house
 from tests.examples import examples
 from tests.programs import need, with_venv
 
@@ -126,8 +127,11 @@ def test_any_text_arrives_in_a_script_as_it_is(words):
     assert answer.stdout.decode().split("\0") == [words[0], *words, str(len({w for w in words if w})), ""]
 
 
+SCRIPTS = sorted((*DIRECTORY.glob("*.sh"), *house.ROOT.glob("dlrun/schedulers/*/*.sh")))
+
+
 @pytest.mark.needs
-@pytest.mark.parametrize("path", sorted(DIRECTORY.glob("*.sh")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_scripts_pass_shellcheck(path):
     shellcheck = need("shellcheck", path=with_venv())
     done = subprocess.run([shellcheck, path], capture_output=True, text=True, check=False)

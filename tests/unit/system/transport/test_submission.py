@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from dlrun import backends
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.jobs.queue.recover import completed
 from dlrun.jobs.records import jobs
@@ -176,7 +177,7 @@ def test_attempt_that_still_runs_is_waited_for(far, tmp_path):
 def test_many_at_once_submit_once(far, tmp_path):
     (tmp_path / "job/.submission").mkdir(parents=True)
     text = script(
-        "find_slurm",
+        backends.scheduler("slurm").FINDER,
         "attempts",
         "submit",
         directory=str(tmp_path / "job"),
