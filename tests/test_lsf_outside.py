@@ -174,6 +174,12 @@ def test_the_module_of_its_folder_reads_what_the_table_cannot(dlrun, tmp_path):
     assert "check this" not in found
 
 
+def test_its_errors_are_known_to_why(dlrun):
+    line = "TERM_BUCKET_KILL: job killed with bkill -b"
+    code = f"from dlrun.why.matching import Table; print(Table().match({line!r}).pattern.writer)"
+    assert dlrun.python(code).strip() == "LSF"
+
+
 @pytest.mark.slow
 def test_a_cluster_is_detected(dlrun):
     found = dlrun("site", "detect")

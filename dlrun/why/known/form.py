@@ -9,6 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from dlrun.schedulers.log_forms import Form, Writer
+
+__all__ = ["Advice", "Evidence", "Form", "OwnMessages", "Pattern", "Writer", "patterns_of"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
@@ -25,43 +29,6 @@ class Advice:
     named: str | None = None
     roots: tuple[str, ...] = ()
     roots_of_path: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
-    """One error: its cause, the texts of its line, and where they are published.
-
-    regex: further lines, where a text cannot describe them. consequence: it counts only if no log has a cause; passing:
-    programs may log it and continue, so it counts only if no exception follows. anywhere: its words are its writer's even in a
-    line without its mark. stack: regular expression of a call that the traceback above the line must have. means, check, next:
-    in place of those of the cause.
-    """
-
-    cause: str
-    texts: tuple[str, ...]
-    source: str = ""
-    regex: str = ""
-    means: str = ""
-    check: str = ""
-    next: str = ""
-    consequence: bool = False
-    passing: bool = False
-    anywhere: bool = False
-    stack: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Writer:
-    """A library or program, and its errors.
-
-    line: regular expression of the lines that are surely its own: only its forms are compared with them. source: address
-    of its source or documentation, for forms without one.
-    """
-
-    name: str
-    source: str
-    forms: tuple[Form, ...]
-    line: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

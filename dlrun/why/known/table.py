@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dlrun import backends
 from dlrun.why.known import (
     communication,
     compilers,
@@ -14,9 +15,7 @@ from dlrun.why.known import (
     process_groups,
     python,
     ray,
-    schedulers,
     services,
-    slurm,
     training,
 )
 from dlrun.why.known.causes import CAUSES
@@ -70,9 +69,8 @@ WRITERS: tuple[Writer, ...] = (
     *runtimes.WRITERS,
     *engines.WRITERS,
     *launchers.WRITERS,
-    *slurm.WRITERS,
     *batch.WRITERS,
-    *schedulers.WRITERS,
+    *(writer for module in backends.parts("log_messages") for writer in module.WRITERS),
     kernel.KERNEL,
     *pmi.WRITERS,
     *mpi.WRITERS,

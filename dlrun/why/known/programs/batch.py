@@ -34,13 +34,6 @@ WRITERS = (
                 next="let `ssh` between the hosts work without a prompt, or have PBS copy locally (`$usecp` of its MoM); the output is in the directory `undelivered` (or `spool`) of that node",
             ),
             Form(
-                cause="left-early",
-                anywhere=True,
-                texts=("task rank {1} exited (Exit 0) and exit-timeout={} has expired",),
-                source="https://flux-framework.readthedocs.io/projects/flux-core/en/latest/man1/flux-run.html",
-                means="rank {1} ended with exit code 0 while others ran on, and Flux ended these a while later (`exit-timeout`)",
-            ),
-            Form(
                 cause="scheduler",
                 texts=(
                     "qsub: submit error ({1})",
@@ -63,16 +56,6 @@ WRITERS = (
                 check="`echo $SGE_ROOT $SGE_CELL` and `qhost` on the node",
                 next="load the settings of Grid Engine there (`source $SGE_ROOT/default/common/settings.sh`), or submit on a login node",
                 passing=True,
-            ),
-            Form(
-                cause="launcher",
-                texts=("unsatisfiable request",),
-                source="https://flux-framework.readthedocs.io/projects/flux-rfc/en/latest/spec_21.html",
-                means="more nodes or cores were requested than this instance of Flux has",
-                check="`flux resource list` in the job",
-                next="request fewer; if each node has an instance of its own, start one for all nodes (`srun --mpi=none flux start`)",
-                passing=True,
-                anywhere=True,
             ),
         ),
     ),

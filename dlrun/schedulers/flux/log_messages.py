@@ -1,186 +1,11 @@
-"""What other schedulers write into the log of a job: PBS, Grid Engine, Flux."""
+"""What Flux writes into the log of a job."""
 
 from __future__ import annotations
 
-from dlrun.why.known.form import Form, Writer
-
-_PBS = "https://github.com/openpbs/openpbs/blob/master/src/resmom/"
-_NEAR = "exclude the node that it names (`resources.exclude`) and submit again; if every node is affected, check with `dlrun verify` whether they reach one another and their clocks agree"
+from dlrun.schedulers.log_forms import Form, Writer
 
 # ruff: noqa: E501 - a table
 WRITERS = (
-    Writer(
-        name="PBS",
-        source="https://github.com/openpbs/openpbs",
-        forms=(
-            Form(
-                cause="memory-limit",
-                texts=(
-                    "PBS: job killed: mem {} exceeded limit",
-                    "PBS: job killed: vmem {} exceeded limit",
-                    "exceeded MEM usage hard limit",
-                    "Job exceeded a memory resource limit",
-                ),
-                source="https://github.com/nf-core/sarek/issues/541",
-            ),
-            Form(
-                cause="walltime",
-                texts=("PBS: job killed: walltime {} exceeded limit", "exceeded its walltime limit"),
-                source="https://github.com/adaptivecomputing/torque",
-            ),
-            Form(
-                cause="disk-full",
-                texts=(
-                    "killed due to exceeding jobfs quota",
-                    "job killed: file size exceeded",
-                    "exceeded scratch_local",
-                ),
-                source="https://github.com/payu-org/payu/issues/587",
-                means="the job used more local storage than it had requested",
-                next="ask for more local storage (`resources.node_local`), or write less there",
-            ),
-            Form(
-                cause="memory-limit",
-                texts=(
-                    "=>> PBS: job killed: mem {} exceeded limit {}",
-                    "=>> PBS: job killed: vmem {} exceeded limit {}",
-                    "=>> PBS: job killed: pmem {} exceeded limit {}",
-                    "=>> PBS: job killed: pvmem {} exceeded limit {}",
-                    "Cgroup mem limit exceeded",
-                    "Cgroup memsw limit exceeded",
-                    "job killed due to exceeding mem",
-                ),
-                source=_PBS + "linux/mom_mach.c",
-            ),
-            Form(
-                cause="walltime",
-                texts=("=>> PBS: job killed: walltime {} exceeded limit {}",),
-                source=_PBS + "mom_main.c",
-            ),
-            Form(
-                cause="cpu-time",
-                texts=(
-                    "=>> PBS: job killed: cput {} exceeded limit {}",
-                    "=>> PBS: job killed: pcput {} exceeded limit {}",
-                ),
-                source=_PBS + "mom_main.c",
-            ),
-            Form(
-                cause="node",
-                texts=(
-                    "=>> PBS: job killed: node {1} requested job terminate",
-                    "=>> PBS: job killed: node {1}",
-                ),
-                source=_PBS + "mom_comm.c",
-            ),
-            Form(
-                cause="scheduler",
-                texts=(
-                    "=>> PBS: job killed: {1}",
-                    "PBS: chdir to {1} failed",
-                    "job held, too many failed attempts to run",
-                ),
-                source=_PBS + "mom_main.c",
-            ),
-            Form(
-                cause="launcher",
-                texts=("pbs_tmrsh: {1}", "pbsdsh: error {1}", "tm_spawn: error {1}", "tm_init: {1}"),
-                source="https://github.com/openpbs/openpbs/blob/master/src/cmds/pbs_tmrsh.c",
-                passing=True,
-            ),
-        ),
-    ),
-    Writer(
-        name="Grid Engine",
-        source="https://github.com/grisu48/gridengine",
-        forms=(
-            Form(
-                cause="memory-limit",
-                texts=(
-                    'exceeds job hard limit "h_vmem"',
-                    'exceeds job hard limit "h_rss"',
-                    "h_vmem limit reached",
-                    "exceeded hard limit h_vmem",
-                ),
-                source="https://gridscheduler.sourceforge.net/htmlman/htmlman5/queue_conf.html",
-            ),
-            Form(
-                cause="walltime",
-                texts=(
-                    "exceeded hard wallclock time",
-                    'exceeds job hard limit "h_rt"',
-                    'exceeds job soft limit "s_rt"',
-                ),
-                source="https://gridscheduler.sourceforge.net/htmlman/htmlman5/queue_conf.html",
-            ),
-            Form(
-                cause="cpu-time",
-                texts=('exceeds job hard limit "h_cpu"',),
-                source="https://gridscheduler.sourceforge.net/htmlman/htmlman5/queue_conf.html",
-            ),
-            Form(
-                cause="node",
-                texts=(
-                    "commlib error: got select error ({1})",
-                    "got select error (Connection refused)",
-                    "commlib error: got read error ({1})",
-                    "execd on host {1} not reachable",
-                    "can't get connection to qlogin",
-                ),
-                source="https://gridscheduler.sourceforge.net/htmlman/htmlman1/qrsh.html",
-                means="the node's Grid Engine daemon did not answer",
-                consequence=True,
-            ),
-            Form(
-                cause="launcher",
-                texts=(
-                    "executing task of job {} failed: {1}",
-                    "didn't accept task",
-                    "a slave task of job {} failed",
-                    'Your "qrsh" request could not be scheduled',
-                    "could not get execution daemon",
-                    "poll: protocol failure in circuit setup",
-                    "error: executing task of job",
-                ),
-                source="https://gridscheduler.sourceforge.net/htmlman/htmlman1/qrsh.html",
-                next=_NEAR,
-                passing=True,
-            ),
-            Form(
-                cause="scheduler",
-                texts=(
-                    "failed changing into working directory:{1}",
-                    "error: can't chdir to {1}",
-                    "can't open output file",
-                    "shepherd exited with exit status {1}",
-                ),
-                source="https://gridscheduler.sourceforge.net/htmlman/htmlman5/accounting.html",
-                passing=True,
-            ),
-            Form(
-                cause="memory-limit",
-                texts=(
-                    'exceeds job hard limit "s_vmem"',
-                    'exceeds job soft limit "s_vmem"',
-                    'exceeds job hard limit "h_data"',
-                    'exceeds job master hard limit "h_vmem"',
-                ),
-                source="https://gridscheduler.sourceforge.net/htmlman/htmlman5/queue_conf.html",
-            ),
-            Form(
-                cause="scheduler",
-                texts=(
-                    "failed assumedly before job:{1}",
-                    "failed before prolog:{1}",
-                    "failed opening input/output file:{1}",
-                    "failed searching requested shell:{1}",
-                    "failed in prolog:{1}",
-                    "failed in pestart:{1}",
-                ),
-                source="https://gridscheduler.sourceforge.net/htmlman/htmlman5/sge_status.html",
-            ),
-        ),
-    ),
     Writer(
         name="Flux",
         # Programs, the shell, and the log of a broker; its word about a closed connection or a missing file is not the program's.
@@ -342,6 +167,23 @@ WRITERS = (
                 texts=("job.exception type=exec severity=0 {1}",),
                 source="https://github.com/flux-framework/flux-core/blob/master/src/cmd/flux-job.c",
                 consequence=True,
+            ),
+            Form(
+                cause="left-early",
+                anywhere=True,
+                texts=("task rank {1} exited (Exit 0) and exit-timeout={} has expired",),
+                source="https://flux-framework.readthedocs.io/projects/flux-core/en/latest/man1/flux-run.html",
+                means="rank {1} ended with exit code 0 while others ran on, and Flux ended these a while later (`exit-timeout`)",
+            ),
+            Form(
+                cause="launcher",
+                texts=("unsatisfiable request",),
+                source="https://flux-framework.readthedocs.io/projects/flux-rfc/en/latest/spec_21.html",
+                means="more nodes or cores were requested than this instance of Flux has",
+                check="`flux resource list` in the job",
+                next="request fewer; if each node has an instance of its own, start one for all nodes (`srun --mpi=none flux start`)",
+                passing=True,
+                anywhere=True,
             ),
         ),
     ),

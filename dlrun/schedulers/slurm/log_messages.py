@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlrun.why.known.form import Form, Writer
+from dlrun.schedulers.log_forms import Form, Writer
 
 _SLURM = "https://github.com/SchedMD/slurm/blob/master/src/"
 _NEAR = "exclude the node that it names (`resources.exclude`) and submit again; if every node is affected, check with `dlrun verify` whether they reach one another and their clocks agree"

@@ -1,0 +1,101 @@
+"""What Grid Engine writes into the log of a job."""
+
+from __future__ import annotations
+
+from dlrun.schedulers.log_forms import Form, Writer
+
+_NEAR = "exclude the node that it names (`resources.exclude`) and submit again; if every node is affected, check with `dlrun verify` whether they reach one another and their clocks agree"
+# ruff: noqa: E501 - a table
+WRITERS = (
+    Writer(
+        name="Grid Engine",
+        source="https://github.com/grisu48/gridengine",
+        forms=(
+            Form(
+                cause="memory-limit",
+                texts=(
+                    'exceeds job hard limit "h_vmem"',
+                    'exceeds job hard limit "h_rss"',
+                    "h_vmem limit reached",
+                    "exceeded hard limit h_vmem",
+                ),
+                source="https://gridscheduler.sourceforge.net/htmlman/htmlman5/queue_conf.html",
+            ),
+            Form(
+                cause="walltime",
+                texts=(
+                    "exceeded hard wallclock time",
+                    'exceeds job hard limit "h_rt"',
+                    'exceeds job soft limit "s_rt"',
+                ),
+                source="https://gridscheduler.sourceforge.net/htmlman/htmlman5/queue_conf.html",
+            ),
+            Form(
+                cause="cpu-time",
+                texts=('exceeds job hard limit "h_cpu"',),
+                source="https://gridscheduler.sourceforge.net/htmlman/htmlman5/queue_conf.html",
+            ),
+            Form(
+                cause="node",
+                texts=(
+                    "commlib error: got select error ({1})",
+                    "got select error (Connection refused)",
+                    "commlib error: got read error ({1})",
+                    "execd on host {1} not reachable",
+                    "can't get connection to qlogin",
+                ),
+                source="https://gridscheduler.sourceforge.net/htmlman/htmlman1/qrsh.html",
+                means="the node's Grid Engine daemon did not answer",
+                consequence=True,
+            ),
+            Form(
+                cause="launcher",
+                texts=(
+                    "executing task of job {} failed: {1}",
+                    "didn't accept task",
+                    "a slave task of job {} failed",
+                    'Your "qrsh" request could not be scheduled',
+                    "could not get execution daemon",
+                    "poll: protocol failure in circuit setup",
+                    "error: executing task of job",
+                ),
+                source="https://gridscheduler.sourceforge.net/htmlman/htmlman1/qrsh.html",
+                next=_NEAR,
+                passing=True,
+            ),
+            Form(
+                cause="scheduler",
+                texts=(
+                    "failed changing into working directory:{1}",
+                    "error: can't chdir to {1}",
+                    "can't open output file",
+                    "shepherd exited with exit status {1}",
+                ),
+                source="https://gridscheduler.sourceforge.net/htmlman/htmlman5/accounting.html",
+                passing=True,
+            ),
+            Form(
+                cause="memory-limit",
+                texts=(
+                    'exceeds job hard limit "s_vmem"',
+                    'exceeds job soft limit "s_vmem"',
+                    'exceeds job hard limit "h_data"',
+                    'exceeds job master hard limit "h_vmem"',
+                ),
+                source="https://gridscheduler.sourceforge.net/htmlman/htmlman5/queue_conf.html",
+            ),
+            Form(
+                cause="scheduler",
+                texts=(
+                    "failed assumedly before job:{1}",
+                    "failed before prolog:{1}",
+                    "failed opening input/output file:{1}",
+                    "failed searching requested shell:{1}",
+                    "failed in prolog:{1}",
+                    "failed in pestart:{1}",
+                ),
+                source="https://gridscheduler.sourceforge.net/htmlman/htmlman5/sge_status.html",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,42 @@
+"""The types of the table of known errors that a scheduler's folder needs: a writer of messages and their forms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """One error: its cause, the texts of its line, and where they are published.
+
+    regex: further lines, where a text cannot describe them. consequence: it counts only if no log has a cause; passing:
+    programs may log it and continue, so it counts only if no exception follows. anywhere: its words are its writer's even in a
+    line without its mark. stack: regular expression of a call that the traceback above the line must have. means, check, next:
+    in place of those of the cause.
+    """
+
+    cause: str
+    texts: tuple[str, ...]
+    source: str = ""
+    regex: str = ""
+    means: str = ""
+    check: str = ""
+    next: str = ""
+    consequence: bool = False
+    passing: bool = False
+    anywhere: bool = False
+    stack: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """A library or program, and its errors.
+
+    line: regular expression of the lines that are surely its own: only its forms are compared with them. source: address
+    of its source or documentation, for forms without one.
+    """
+
+    name: str
+    source: str
+    forms: tuple[Form, ...]
+    line: str = ""
