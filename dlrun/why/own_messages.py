@@ -384,7 +384,7 @@ JOB: Mapping[str, OwnMessages] = {
             "not answering any more: {}",
             "slurmstepd, which had started this script on {}, is gone",
             "only {} good nodes are left, and the job needs {}",
-            "the broker on {} is gone: Flux is asked to end the job",
+            "the broker on {} is gone: the scheduler is asked to end the job",
         ),
     ),
     "staging": OwnMessages(

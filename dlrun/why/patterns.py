@@ -94,7 +94,7 @@ ASKED = (
     ASKED_TO_END,
     "terminated",
     "something outside the job asked it to end (SIGTERM), and its scheduler has no record of a cancellation",
-    "find who signalled it (`flux job kill`, `scancel --signal`, `qsig`), or ended the allocation or instance that it ran in",
+    "find who signalled it (by a client of the scheduler, such as `scancel --signal` and `qsig`, or `kill`), or ended the allocation or instance that it ran in",
 )
 """Reason in state.json, then cause, meaning and next step."""
 

@@ -71,7 +71,7 @@ _dlrun_flux_lost_broker() { # true if the broker that started this script was ki
 
 _dlrun_flux_finish() { # STATUS: without the first node's broker, the others go on, and so does the job of Flux
   if ((BASHPID == $$)) && _dlrun_flux_lost_broker; then
-    dlrun_log "the broker on $_dlrun_host is gone: Flux is asked to end the job"
+    dlrun_log "the broker on $_dlrun_host is gone: the scheduler is asked to end the job"
     _dlrun_asked=1
     FLUX_URI=$_dlrun_flux_around PATH=$_dlrun_path flux job raise --type=exec --severity=0 \
       --message="the broker on $_dlrun_host is gone" "$DLRUN_JOB_ID" || true

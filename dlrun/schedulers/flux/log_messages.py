@@ -174,6 +174,7 @@ WRITERS = (
                 texts=("task rank {1} exited (Exit 0) and exit-timeout={} has expired",),
                 source="https://flux-framework.readthedocs.io/projects/flux-core/en/latest/man1/flux-run.html",
                 means="rank {1} ended with exit code 0 while others ran on, and Flux ended these a while later (`exit-timeout`)",
+                next="give every rank the same number of steps; where ranks may end at different times, let the launcher wait: `launcher: {name: flux, arguments: [-o, exit-timeout=none]}` in the site profile",
             ),
             Form(
                 cause="launcher",

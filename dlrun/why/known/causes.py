@@ -203,7 +203,7 @@ CAUSES: Mapping[str, Advice] = {
     "left-early": Advice(
         means="a rank ended with exit code 0 while the others still needed it",
         check="`dlrun logs JOB --rank all`: how that one ended",
-        next="give every rank the same number of steps; where ranks may end at different times, let the launcher wait (Flux: `launcher: {name: flux, arguments: [-o, exit-timeout=none]}` in the site profile)",
+        next="give every rank the same number of steps; where ranks may end at different times, let the launcher wait (`launcher: {arguments: …}` in the site profile)",
     ),
     "user-signal": Advice(
         means="a rank received a user signal (SIGUSR1 or SIGUSR2), which it, or the shell around it, does not handle",
