@@ -68,6 +68,31 @@ def literals(node: ast.expr) -> set[str]:
     return set()
 
 
+NAMED = {
+    "flux": (r"flux", 23),
+    "slurm": (r"slurm", 106),
+    "pbs": (r"pbs|openpbs", 48),
+    "gridengine": (r"grid ?engine|sge", 14),
+}
+"""Folder of a scheduler -> its names, and the number of files outside of the folder that have one of them."""
+
+
+@pytest.mark.parametrize("folder", NAMED)
+def test_few_files_name_a_scheduler(folder):
+    names, most = NAMED[folder]
+    word = re.compile(rf"\b(?:{names})\b", re.IGNORECASE)
+    own = house.ROOT / "dlrun/schedulers" / folder
+    files = (
+        path for place in ("dlrun", "templates") for path in (house.ROOT / place).rglob("*") if path.is_file()
+    )
+    found = [
+        path
+        for path in files
+        if path.suffix != ".pyc" and own not in path.parents and word.search(path.read_text("utf-8"))
+    ]
+    assert len(found) <= most, sorted(map(str, found))
+
+
 IN_TEMPLATE = re.compile(rf"\{{[%{{][^}}]*(?:[=!]=|\bin\b)\s*[(\[]?\s*['\"](?:{QUOTED})['\"]")
 
 
