@@ -34,6 +34,7 @@ from dlrun.why.known.cluster import (
 )
 from dlrun.why.known.containers import apptainer, charliecloud, pyxis
 from dlrun.why.known.form import Pattern, Writer, patterns_of
+from dlrun.why.known.libraries import arguments, extensions, statuses, weights
 from dlrun.why.known.programs import (
     accelerators,
     batch,
@@ -77,6 +78,7 @@ WRITERS: tuple[Writer, ...] = (
     *hydra.WRITERS,
     *caches.WRITERS,
     *compilers.WRITERS,
+    *statuses.WRITERS,
     *devices.WRITERS,
     *accelerators.WRITERS,
     *trainers.WRITERS,
@@ -94,10 +96,13 @@ WRITERS: tuple[Writer, ...] = (
     *cluster_services.WRITERS,
     *services.WRITERS,
     *formats.WRITERS,
+    *weights.WRITERS,
     *loader.WRITERS,
     *system.WRITERS,
     *interpreter.WRITERS,
+    *arguments.WRITERS,
     *packages.WRITERS,
+    *extensions.WRITERS,
     *solvers.WRITERS,
     *languages.WRITERS,
     *tools.WRITERS,
