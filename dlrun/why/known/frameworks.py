@@ -267,7 +267,6 @@ WRITERS = (
                     "horovod.run: Horovod has not been built with",
                     "Gloo support has not been built",
                     "MPI support has not been built",
-                    "Mismatched data types",
                 ),
                 source="https://horovod.readthedocs.io/en/stable/troubleshooting_include.html",
                 consequence=True,

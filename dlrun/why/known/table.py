@@ -34,7 +34,7 @@ from dlrun.why.known.cluster import (
 )
 from dlrun.why.known.containers import apptainer, charliecloud, pyxis
 from dlrun.why.known.form import Pattern, Writer, patterns_of
-from dlrun.why.known.libraries import arguments, extensions, statuses, weights
+from dlrun.why.known.libraries import arguments, data, extensions, parallel, statuses, weights
 from dlrun.why.known.programs import (
     accelerators,
     batch,
@@ -77,6 +77,7 @@ WRITERS: tuple[Writer, ...] = (
     *mpi.WRITERS,
     *hydra.WRITERS,
     *caches.WRITERS,
+    *parallel.WRITERS,
     *compilers.WRITERS,
     *statuses.WRITERS,
     *devices.WRITERS,
@@ -86,6 +87,7 @@ WRITERS: tuple[Writer, ...] = (
     *models.WRITERS,
     *networks.WRITERS,
     *processes.WRITERS,
+    *data.WRITERS,
     *datasets.WRITERS,
     *ray.WRITERS,
     *training.WRITERS,

@@ -102,7 +102,7 @@ WRITERS = (
             Form(
                 cause="loader",
                 texts=(),
-                regex=r"_worker_loop.*(?:bad object header|Unable to (?:synchronously )?open object|inflate\(\) failed|addr overflow)",
+                regex=r"_worker_loop.*(?:bad object header|Unable to (?:synchronously )?open object(?! \(object '[^']*' doesn't exist)|inflate\(\) failed|addr overflow)",
                 source="https://github.com/pytorch/pytorch/issues/11929",
                 means="the loader's processes share one HDF5 file that was opened before they began, so their reads are mixed",
                 next="open the file in each loader process (at its first `__getitem__`, or in `worker_init_fn`), not in `__init__`",
@@ -110,7 +110,7 @@ WRITERS = (
             Form(
                 cause="loader",
                 texts=(),
-                regex=r"(?:bad object header|Unable to (?:synchronously )?open object|inflate\(\) failed|addr overflow)",
+                regex=r"(?:bad object header|Unable to (?:synchronously )?open object(?! \(object '[^']*' doesn't exist)|inflate\(\) failed|addr overflow)",
                 source="https://github.com/pytorch/pytorch/issues/11929",
                 stack=r"\bin _worker_loop\b",
                 means="the loader's processes share one HDF5 file that was opened before they began, so their reads are mixed",
