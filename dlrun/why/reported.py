@@ -72,6 +72,8 @@ _CODE = re.compile(r"^\W*(?:assert\b|raise\b|.*\bassert\w*\()")
 _NO_GPU = re.compile(
     r"raised AssertionError at `assert (?:torch\.)?cuda\.(?:is_available\(\)|device_count\(\)(?: > 0| >= 1)?)`"
 )
+_CALLED_BY = re.compile(r"\(in ([\w.-]+?)(?:/\S*|\.py)?, called by (\S+ line \d+)")
+"""The package that raised an exception, and the line of the user's own program that called it, as `_where` writes them."""
 _RULE = re.compile(r"^\W*-{9}")
 _NODE = re.compile(r"\b(?:on node|[Nn]ode(?: name)?:|[Hh]ost(?:name)?:)\s+([\w.-]+\w)")
 _FIELD = re.compile(
@@ -172,6 +174,8 @@ def _answer(found: Evidence, line: str, means: str, messages: Iterable[str]) -> 
     """An answer with what its message, or one of the others, advises, and the way out of its kind."""
     way = next((way for regex, way in WAYS if re.search(regex, means)), None)
     own = next(filter(None, map(_advice, (found.line, *messages))), "")
+    if way is None and (call := _CALLED_BY.search(means)) is not None:
+        way = f"compare what {call[2]} gives to `{call[1]}` with its documentation for the installed version (`pip list`)"
     step = "; ".join(part for part in (own, way, found.pattern.next) if part)
     return replace(found, line=line, pattern=replace(found.pattern, means=means, next=step))
 

@@ -186,7 +186,6 @@ WRITERS = (
                     "CMake Error at {1}",
                     "fatal error: Python.h: No such file or directory",
                     "fatal error: cuda_runtime.h: No such file or directory",
-                    "libcuda.so cannot found!",
                     "Unable to load extension {1}",
                     "MissingCUDAException: CUDA_HOME does not exist",
                     "Unable to pre-compile {1}",

@@ -34,7 +34,7 @@ from dlrun.why.known.cluster import (
 )
 from dlrun.why.known.containers import apptainer, charliecloud, pyxis
 from dlrun.why.known.form import Pattern, Writer, patterns_of
-from dlrun.why.known.libraries import arguments, data, extensions, parallel, statuses, weights
+from dlrun.why.known.libraries import arguments, calls, data, extensions, parallel, statuses, weights
 from dlrun.why.known.programs import (
     accelerators,
     batch,
@@ -98,6 +98,7 @@ WRITERS: tuple[Writer, ...] = (
     *cluster_services.WRITERS,
     *services.WRITERS,
     *formats.WRITERS,
+    *calls.WRITERS,
     *weights.WRITERS,
     *loader.WRITERS,
     *system.WRITERS,

@@ -107,6 +107,18 @@ def test_the_code_that_a_traceback_shows_is_not_what_was_raised(tmp_path):
     )
 
 
+def test_an_exception_of_an_unknown_kind_names_the_call_of_the_program(tmp_path):
+    log = """Traceback (most recent call last):
+  File "/w/train.py", line 31, in main
+    engine.tune(model)
+  File "/e/lib/python3.11/site-packages/fastengine/core.py", line 7, in tune
+    raise EngineError("odd phase")
+fastengine.EngineError: odd phase
+"""
+    found = asked(tmp_path, {0: log}, [0])
+    assert "compare what /w/train.py line 31 gives to `fastengine`" in found.next
+
+
 @pytest.mark.parametrize(
     ("message", "cause"),
     [

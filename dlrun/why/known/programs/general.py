@@ -29,7 +29,7 @@ WAYS: tuple[tuple[str, str], ...] = (
         "an operation between the ranks failed: `environment.variables: {NCCL_DEBUG: INFO}` shows NCCL's own message",
     ),
     (
-        r"num_samples=0|num_samples should be|(?i:\bempty (?:data ?set|list|sequence|batch)|\b0 (?:samples|images|files|examples)\b)",
+        r"num_samples=0|num_samples should be|returned 0 length|(?i:empty training data)|(?i:\bempty (?:data ?set|list|sequence|batch)|\b0 (?:samples|images|files|examples)\b)",
         "the data set is empty for this rank: check its path and what filters it, and that it has more samples than there are ranks",
     ),
     (
@@ -113,7 +113,7 @@ WAYS: tuple[tuple[str, str], ...] = (
         "see which parameters are frozen or changed in place before the loss",
     ),
     (
-        r"validation errors? for|ValidationError|ConfigError|ConfigurationError|MissingMandatory|[Uu]nknown (?:option|argument|parameter|key|field|config)|unrecognized|[Uu]nexpected key\b|[Ii]nvalid (?:\w+ )?(?:choice|value|option|argument|config\w*)|required (?:argument|option|key|field)|[Mm]issing (?:required )?(?:argument|option|key|field|setting|config)|[Nn]o such option|[Uu]sage:",
+        r"validation errors? for|ValidationError|ConfigError|ConfigurationError|MissingMandatory|[Uu]nknown (?:option|argument|parameter|key|field|config)|unrecognized|[Uu]nexpected key\b|[Ii]nvalid (?:\w+ )?(?:choice|value|option|argument|config\w*)|required (?:argument|option|key|field)|[Mm]issing (?:required )?(?:argument|option|key|field|setting|config)|[Nn]o such option|[Uu]sage:|(?:not|n't) compatible with the|(?:cannot|can't|can not) be (?:used|set|given|specified|combined) (?:together|with)|mutually exclusive|(?:must|needs? to|has to|should) be (?:specified|provided|supplied|passed)|(?:must|need to|have to) (?:specify|provide)",
         _ARGUMENTS,
     ),
     (
@@ -202,7 +202,7 @@ WAYS: tuple[tuple[str, str], ...] = (
     ),
     (r"KeyboardInterrupt", "find who sent SIGINT: a user, or a launcher that was interrupted"),
     (
-        r"CalledProcessError|non-zero (?:exit|return)|returned \d+|exit (?:code|status) [1-9]",
+        r"CalledProcessError|non-zero (?:exit|return)|returned [1-9]\d*|exit (?:code|status) [1-9]",
         "see what that command printed above, and run it alone on a compute node",
     ),
     (
