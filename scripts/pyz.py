@@ -31,7 +31,7 @@ PROGRAMS = ("dlrun/affinity/load.py", "dlrun/affinity/report_load.py")
 """Modules that also run as programs of their own; so do those of `dlrun/node`."""
 NODE = "dlrun/node/"
 RARE = (
-    *(f"{NODE}{name}/" for name in ("blocks", "checks", "commands", "network", "relay", "source", "store")),
+    *(f"{NODE}{name}/" for name in ("blocks", "checks", "commands", "network", "relay", "source", "staging", "store")),
     "dlrun/node/transfer/", "dlrun/node/usage/", "dlrun/node/common/mounts", "dlrun/jobs/clusters/outlook",
     "dlrun/jobs/clusters/reasons", "dlrun/schedulers/slurm/reasons", "dlrun/schedulers/pbs/reasons",
     "click/testing", "click/_termui_impl", "click/_winconsole", "click/shell_completion", "jinja2/ext",

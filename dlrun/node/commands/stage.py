@@ -8,8 +8,11 @@ from typing import List, Optional
 from ..common.errors import NodeError, NoSpace, system_errors
 from ..common.progress import Progress
 from ..common.safety import for_this_user
+from ..source.subset import shard_of
+from ..staging import publishing, survey_source
+from ..staging.compare import is_current
+from ..staging.request import Staging
 from ..store.early import Watch
-from ..transfer.staging import Staging
 from .options import stage_arguments
 
 
@@ -39,13 +42,25 @@ def main(argv: List[str], watch: Optional[Watch] = None) -> None:
 
 
 def _run(staging: Staging) -> None:
-    if staging.given.hosts is None:
-        staging.stage_here()
-        return
-    # Imported only here: a copy by one node does not need asyncio and sockets.
-    from ..relay import member
+    if staging.given.hosts is not None:
+        # Imported only here: a copy by one node does not need asyncio and sockets.
+        from ..relay import member
 
-    member.run(staging)
+        member.run(staging)
+        return
+    staging.shard = shard_of(staging.given, 0, 1)
+    staging.lock()
+    staging.published.locked = True
+    surveyed = survey_source.survey(staging)
+    if staging.partial:
+        surveyed = survey_source.fit(staging, surveyed, survey_source.room_of(staging))
+    surveyed = survey_source.plan_delta(staging, surveyed, relayed=False)
+    if is_current(staging, surveyed.manifest):  # blocks and a task would be for other nodes
+        publishing.done(staging, surveyed.manifest, None)
+        return
+    from ..staging import copying  # only here, as above
+
+    copying.copy(staging, copying.prepare(staging, surveyed, compared=True))
 
 
 def _in_place(given: argparse.Namespace, progress: Progress, fault: NoSpace) -> None:

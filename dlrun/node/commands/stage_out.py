@@ -24,13 +24,13 @@ from ..source import survey
 from ..source.manifest import FILE, Manifest
 from ..source.selection import Options, parse
 from ..source.subset import subset
+from ..staging.request import MAX_WORKERS
 from ..store import tree
 from ..store.build import Build
 from ..store.destination import ResultsDirectory
 from ..store.finish import finish
 from ..store.merge import merge, unchanged_files
 from ..transfer import local, read_blocks
-from ..transfer.staging import MAX_WORKERS
 from ..transfer.task import Task
 from .options import Parser, duration, effort_options, file_options, report_options
 

@@ -11,6 +11,7 @@ from ..common import text
 from ..common.errors import NodeError, NoSpace
 from ..common.threads import in_thread
 from ..source.manifest import Manifest
+from ..staging import survey_source
 from ..transfer.local import source_failed
 from . import shapes
 from .messages import JOINED, READY, Announcement, demotion
@@ -54,7 +55,7 @@ async def _begin(state: RelayState) -> None:
     # Without waiting: if another job has the lock, the leader reads the source and keeps no copy of its own.
     staging.try_lock()
     try:
-        manifest = await in_thread(lambda: staging.find(whole=True))
+        found = await in_thread(lambda: survey_source.survey(staging, whole=True))
     except NodeError as fault:
         _abort(state, fault.message, fault.help or "")
         return
@@ -63,16 +64,17 @@ async def _begin(state: RelayState) -> None:
     room = state.status().room
     if room is not None:
         try:
-            manifest = await in_thread(lambda: staging.fit(manifest, room))
+            found = await in_thread(lambda: survey_source.fit(staging, found, room))
         except NoSpace as fault:
             _abort(state, fault.message, fault.help or "", full=True)
             return
     staging.hasher = hasher(_hash(state))
     if not staging.shard:
-        await in_thread(lambda: staging.plan_delta(manifest, relayed=len(state.names) > 1))
+        relayed = len(state.names) > 1
+        found = await in_thread(lambda: survey_source.plan_delta(staging, found, relayed=relayed))
     shape = staging.given.shape
     if shape == "auto":
-        shape = shapes.choose(len(state.names), manifest.size(), LINK_RATE)
+        shape = shapes.choose(len(state.names), found.manifest.size(), LINK_RATE)
     session = {
         "do": "session",
         "id": os.urandom(16).hex(),
@@ -80,8 +82,8 @@ async def _begin(state: RelayState) -> None:
         "workers": staging.worker_count,
         "shape": shape,
     }
-    state.manifest = manifest
-    state.announce(Announcement(session, await in_thread(lambda: zlib.compress(_plain(manifest), 1))))
+    state.survey = found
+    state.announce(Announcement(session, await in_thread(lambda: zlib.compress(_plain(found.manifest), 1))))
 
 
 def _plain(manifest: Manifest) -> bytes:
@@ -153,7 +155,7 @@ async def read(state: RelayState) -> None:
     seen, wanted = board.plane(SEEN), state.need().to_bytes(blocks, "little")
     left = [number for number in range(blocks) if wanted[number] and not seen[number]]
     remote = state.staging.remote
-    if left and remote and not state.staging.gives_published:
+    if left and remote and not prepared.task.from_published:
         await in_thread(lambda: remote.download_as_substitute(prepared.task.manifest, state.staging.progress))
     state.tokens.distribute(prepared.task, left)
     workers.send_all({"do": "read"})

@@ -16,11 +16,12 @@ from ..common.errors import Damaged, NodeError, NoSpace
 from ..common.progress import Totals
 from ..common.threads import in_thread
 from ..network.wire import session_key
-from ..source.manifest import Manifest
 from ..source.subset import shard_of
+from ..staging import copying, publishing, survey_source
+from ..staging.request import Staging
+from ..staging.survey_source import Survey
 from ..transfer.local import disk_failed
-from ..transfer.outcome import COPY, RELAY, PreparedSet
-from ..transfer.staging import Staging
+from ..transfer.task import COPY, RELAY, PreparedSet
 from ..transfer.workers import Workers
 from . import leader, shapes
 from .downstream import LEAVE_TIMEOUT, Downstream
@@ -36,9 +37,9 @@ LOCK_TIMEOUT = 1.0  # seconds to wait for another job's lock; after that the nod
 
 
 class Staged(NamedTuple):
-    """The result of a node: manifest, preparation, and fields of the final report that only a chain has."""
+    """The result of a node: survey, preparation, and fields of the final report that only a chain has."""
 
-    manifest: Manifest
+    survey: Survey
     prepared: PreparedSet
     more: Dict[str, Any]
 
@@ -51,7 +52,7 @@ class Member:
         # The shard follows from the position in the host list: each node computes it by itself, and all agree.
         staging.shard = shard_of(staging.given, state.index, len(state.names))
         if staging.partial:
-            state.room = staging.room()
+            state.room = survey_source.room_of(staging)
         self.staging = staging
         self.staged: Optional[Staged] = None
         state.reordered = self._reorder
@@ -159,11 +160,11 @@ class Member:
     async def _stage(self) -> None:
         state = self.state
         staging = self.staging
-        await state.until(lambda: bool(state.session) and state.manifest is not None)
-        whole = state.manifest
+        await state.until(lambda: bool(state.session) and state.survey is not None)
+        whole = state.survey
         if whole is None:
             return
-        manifest = await in_thread(lambda: staging.own_shard(whole))
+        surveyed = await in_thread(lambda: whole.own_shard(staging))
         # Two jobs may stage the same set on the same nodes in opposite order. If each waited here for the other's lock,
         # both chains would deadlock. So after a second this node only forwards blocks, and waits for the lock afterwards.
         end = time.monotonic() + LOCK_TIMEOUT
@@ -172,8 +173,8 @@ class Member:
         try:
             staging.hasher, staging.worker_count = hasher(state.session["hash"]), state.session["workers"]
             if staging.shard:
-                await in_thread(lambda: staging.plan_delta(manifest, relayed=False))
-            state.prepared = await in_thread(lambda: staging.prepare(manifest))
+                surveyed = await in_thread(lambda: survey_source.plan_delta(staging, surveyed, relayed=False))
+            state.prepared = await in_thread(lambda: copying.prepare(staging, surveyed))
         except NodeError as fault:
             state.cannot, state.full = fault.message, isinstance(fault, NoSpace)
         # READY also after a failure: the leader sees the failure in the status, and ends the session on all nodes.
@@ -187,7 +188,7 @@ class Member:
             await leader.read(state)
         await self._wait_for_blocks()
         await state.until(lambda: state.announced("final") is not None)
-        await self._publish(manifest)
+        await self._publish(surveyed)
 
     def _start_workers(self) -> None:
         """Start the workers, which are connected while other nodes still prepare: nothing moves before `go`."""
@@ -255,7 +256,7 @@ class Member:
         node = min(reports, key=lambda known: (reports[known].bytes, -known))
         return {"host": self.state.names[node], "bytes_done": reports[node].bytes}
 
-    async def _publish(self, manifest: Manifest) -> None:
+    async def _publish(self, surveyed: Survey) -> None:
         state = self.state
         staging, prepared, final = self.staging, state.prepared, state.announced("final")
         if prepared is None or final is None:
@@ -270,14 +271,14 @@ class Member:
                     "the copy from an earlier run differs from the source",
                     "it was removed; run again",
                 )
-            await in_thread(lambda: staging.publish(build))
+            await in_thread(lambda: publishing.publish(staging, build))
         state.phase, state.ended = DONE, time.monotonic()
         state.signal.notify()
         await state.until(lambda: state.over)
         await state.until(
             lambda: all(node.has_left or node.gone for node in state.downstream.values()), LEAVE_TIMEOUT
         )
-        self.staged = Staged(manifest, prepared, self._chain_fields())
+        self.staged = Staged(surveyed, prepared, self._chain_fields())
         if not state.outcome.done():
             state.outcome.set_result(None)
 
@@ -358,6 +359,6 @@ def run(staging: Staging) -> None:
     # After the end of the chain, so that no other node waits for this one while it waits for the other job's lock.
     if staged.prepared.how == RELAY:
         staging.lock()
-        staging.copy_here(staged.manifest, **staged.more)
+        copying.copy(staging, copying.prepare(staging, staged.survey), **staged.more)
     else:
-        staging.done(staged.manifest, staged.prepared, **staged.more)
+        publishing.done(staging, staged.survey.manifest, staged.prepared, **staged.more)

@@ -15,12 +15,11 @@ from ..common.errors import from_system
 from ..common.safety import read_secret
 from ..network import hosts
 from ..network.link import Message
-from ..source.manifest import Manifest
+from ..staging.request import Staging
+from ..staging.survey_source import Survey
 from ..store.room import Room
 from ..transfer.local import Fault
-from ..transfer.outcome import COPY, PreparedSet
-from ..transfer.staging import Staging
-from ..transfer.task import Tokens
+from ..transfer.task import COPY, PreparedSet, Tokens
 from ..transfer.workers import Workers
 from .messages import DONE, JOINED, Announcement, Move, Report, Signal, Slow, Status, demotion
 from .shapes import children, group
@@ -84,7 +83,7 @@ class RelayState:
         self.cannot: Optional[str] = None
         self.full = False
         self.phase = JOINED
-        self.manifest: Optional[Manifest] = None
+        self.survey: Optional[Survey] = None
         self.prepared: Optional[PreparedSet] = None
         self.workers: Optional[Workers] = None
         self.tokens = Tokens()

@@ -11,6 +11,7 @@ from ..common.threads import in_thread
 from ..network import hosts, link as links
 from ..network.listener import Listener
 from ..source.manifest import unpack
+from ..staging.survey_source import Survey
 from . import rates
 from .messages import ANNOUNCEMENTS, READY, Announcement, deflate_need, demotion, inflate
 from .state import RelayState
@@ -126,8 +127,8 @@ class Upstream:
             raise ConnectionResetError("this node leaves")
         if message["do"] in ANNOUNCEMENTS:
             state.announce(Announcement(message, blob))
-        if message["do"] == "session" and state.manifest is None:
-            state.manifest = await in_thread(lambda: unpack(inflate(blob)))
+        if message["do"] == "session" and state.survey is None:
+            state.survey = Survey(await in_thread(lambda: unpack(inflate(blob))))
             state.signal.notify()
 
     async def _report(self, link: links.Link) -> None:

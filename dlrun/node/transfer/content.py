@@ -144,10 +144,6 @@ class Proof:
         with closing(os.open(warm.tree_path(area, name), DIRECTORY_FLAGS)) as tree:
             self.of(layout_of(layout_name, tree, found, blocks, name), found, blocks)
 
-    def details(self) -> Dict[str, str]:
-        """The field of the report's JSON line."""
-        return {"digest": self.digest} if self.digest else {}
-
 
 class _Content:
     """The content of one copy, read and hashed once."""

@@ -11,7 +11,10 @@ from ..blocks.progress_board import WANTED, ProgressBoard
 from ..source.manifest import Manifest
 
 if TYPE_CHECKING:
+    from ..store.build import Build
     from ..store.layout import Layout
+
+WARM, COPY, RELAY = "warm", "copy", "relay"
 
 _TOKEN = struct.Struct("<II")
 _SHARE = (
@@ -26,7 +29,7 @@ class Task(NamedTuple):
     source: directory descriptor of the source's root; layout: that of the unfinished set; directory: descriptor for the
     journals; follow: follow links in the source; sync: fsync each block; rate: bytes/s of all workers, 0 for no limit;
     slow: the walk found the source slow; write: keep a copy on this node, not only forward; opened: entry -> descriptor of
-    the files that the walk has left open.
+    the files that the walk has left open; from_published: the source is the set that is published here.
     """
 
     manifest: Manifest
@@ -43,6 +46,7 @@ class Task(NamedTuple):
     slow: bool = False
     write: bool = True
     opened: Dict[int, int] = {}  # noqa: RUF012 - replaced, never changed
+    from_published: bool = False
 
     def digests_length(self, number: int) -> int:
         """The size of a block's hashes in bytes."""
@@ -63,6 +67,18 @@ class Task(NamedTuple):
             found.append((numbers[position], numbers[position + count - 1]))
             position += count
         return found
+
+
+class PreparedSet(NamedTuple):
+    """The role of this node: `warm` (has the set), `copy`, or `relay` (only forwards blocks: another job copies the set).
+
+    missing: bytes still to be copied; build: the unfinished set, for `copy` only.
+    """
+
+    how: str
+    task: Task
+    missing: int
+    build: "Optional[Build]" = None
 
 
 class Tokens:

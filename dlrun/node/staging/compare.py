@@ -1,0 +1,43 @@
+"""The second step of `stage`: whether the published copy is the set that this node is to have."""
+
+from ..source.manifest import Manifest
+from ..store import warm
+from .request import Staging
+
+
+def is_current(staging: Staging, manifest: Manifest) -> bool:
+    """Whether the published copy is this set, undamaged, and has the content that the user demands.
+
+    Its damaged files are in `staging.changed` afterwards.
+    """
+    given, area, name = staging.given, staging.area, staging.name
+    found = staging.published.load()
+    options = {"hash": staging.hasher.name, "strategy": staging.layout_name}
+    any_serves = staging.remote is not None and staging.remote.MAY_DIFFER
+    if found is None or not warm.is_same(found, manifest, options, any_serves):
+        return False
+    # Reading the copy back takes as long as copying it, and is done only if the cheap check leaves a doubt.
+    check = warm.check_copy(area, name, found, staging.layout_name, given.recheck)
+    trusted = warm.is_trusted(area, name, found)
+    staging.changed, staging.looked["copy"] = check.changed, check.looked
+    if not staging.changed and (given.verify or check.touched or not trusted):
+        if not trusted:
+            staging.progress.log("the node has rebooted since the copy was made; reading it back")
+        from ..store.read_back import read_back
+
+        staging.changed = read_back(area, name, found, staging.hasher, trusted)
+    if staging.changed:
+        return False
+    if staging.sync != "none" and not found.info.get("synced"):
+        warm.make_durable(area, name, found)
+    staging.notes += check.notes()
+    # A run that was killed between publishing this version and removing the previous one has left the latter here.
+    staging.abandon()
+    staging.proof.of_published(area, name, staging.layout_name)
+    return True
+
+
+def gives_published(staging: Staging, manifest: Manifest) -> bool:
+    """Whether what others lack of this set is read from the published copy, since it would be fetched or made anew."""
+    whole = bool(staging.remote) and not staging.shard and not staging.partial
+    return whole and warm.is_same(staging.published.load(), manifest, {"strategy": "copy"})

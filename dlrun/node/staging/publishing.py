@@ -1,0 +1,94 @@
+"""The last step of `stage`: the complete set is verified and published, its use recorded, and the result reported."""
+
+import sys
+from typing import TYPE_CHECKING, Any, Dict, Optional
+
+from ..common import text
+from ..common.errors import Damaged, NoSpace, system_errors
+from ..source.manifest import Manifest
+from ..source.part import left_at_source
+from ..source.recheck import Looked
+from ..store import uses
+from ..transfer.task import COPY, WARM, PreparedSet
+from .request import Staging
+
+if TYPE_CHECKING:
+    from ..store.build import Build
+
+
+def publish(staging: Staging, build: "Build") -> None:
+    """Complete the set, verify it with --verify, and publish it; a damaged copy is removed, and Damaged raised."""
+    try:
+        with system_errors(staging.error_prefix):
+            staging.notes += build.complete()
+            if staging.given.verify:
+                build.verify()
+            staging.proof.of(build.layout, build.manifest, build.blocks)
+            if staging.early is not None:
+                staging.early.finish()
+            uses.touch(
+                staging.area, staging.name
+            )  # first: a set without a record is a copy that somebody made
+            if staging.remote:
+                # Before the manifest is written: this changes the ctime of files that it shares with the set.
+                staging.remote.remove()
+            build.publish(staging.sync != "none")
+    except (Damaged, NoSpace) as fault:
+        # The next run would trust the journal of the damaged copy.
+        staging.abandon(full=isinstance(fault, NoSpace))
+        raise
+
+
+def done(staging: Staging, manifest: Manifest, prepared: Optional[PreparedSet], **more: Any) -> None:
+    """Record the use and report the set: a JSON line, the notes and a summary, or its path on stdout.
+
+    prepared: None if the set was there, and nothing was prepared; more: further fields of the JSON line.
+    """
+    area, name, progress, looked = staging.area, staging.name, staging.progress, staging.looked
+    uses.touch(area, name)
+    uses.record_given(area, name, staging.given)
+    if staging.early is not None:
+        staging.early.complete(manifest)
+    if staging.remote:
+        staging.remote.remove()
+    left = left_at_source(manifest, staging.given.source)
+    notes = [*staging.notes, *filter(None, [left, *area.notes, *staging.proof.notes])]
+    for note in notes:
+        progress.log(note)
+    seconds, role, board = progress.seconds(), WARM, None
+    if prepared is not None:
+        role, board = prepared.how, prepared.task.board
+    how, place = role if role != COPY else "copied", area.data_path(name)
+    details = {
+        "path": place,
+        "how": how,
+        "bytes": manifest.size(),
+        "files": manifest.files(),
+        "copied": board.total("bytes") if board else 0,
+        "read": board.total("read") if board else 0,
+        "seconds": round(seconds, 3),
+        "notes": notes,
+        "checked": {where: found.files for where, found in looked.items() if found is not None},
+        **({"digest": staging.proof.digest} if staging.proof.digest else {}),
+        "hash": staging.hasher.name,
+    }
+    progress.event("done", **dict(details, **more))
+    count, size = text.count(manifest.files(), "file"), text.size(manifest.size())
+    compared = _compared(looked) if role == WARM else ""
+    progress.log("{} in {}: {}, {}{}".format(how, text.seconds(seconds), count, size, compared))
+    if not staging.given.json:
+        sys.stdout.write(place + "\n")
+
+
+def _compared(looked: Dict[str, Optional[Looked]]) -> str:
+    """How many files were compared before an existing copy was reused."""
+    known = [one for one in (looked.get("source"), looked.get("copy")) if one is not None]
+    if not known:
+        return ""
+    # Of a URL or an archive no file is left at the source: then those of the copy were compared.
+    found = next((one for one in known if one.files), known[0])
+    if found.files == found.total:
+        return "; compared size and time of all files"
+    return "; compared size and time of {:,} of {:,} files (`recheck: all`: of all)".format(
+        found.files, found.total
+    )

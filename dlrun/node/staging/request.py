@@ -1,0 +1,84 @@
+"""What one `stage` command is asked to do on a node, and what its steps have found."""
+
+import argparse
+import contextlib
+import os
+from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
+
+from ..blocks import hashing
+from ..common.progress import Progress
+from ..common.system import usable_cores
+from ..source.recheck import Looked
+from ..source.selection import Options, scheme
+from ..store import eviction, warm
+from ..store.area import Area, Lock, set_name
+from ..store.early import Early, Watch
+from ..transfer import content
+
+# What only a copy needs is imported where that begins: most runs find their set unchanged.
+if TYPE_CHECKING:
+    from ..transfer.remote_source import FetchedSource
+
+MAX_WORKERS = 4  # two reach 25 Gbit/s; more would only take cores from the job that is starting
+
+
+class Staging:
+    """One `stage` command on one node, with the lock of its set; raises Usage or NodeError for arguments that cannot be used."""
+
+    def __init__(self, given: argparse.Namespace, progress: Progress, watch: Optional[Watch] = None) -> None:
+        self.given, self.progress = given, progress
+        self.error_prefix = "cannot stage `{}` on {}".format(given.name, os.uname().nodename)
+        self.name = set_name(given.name)
+        self.hasher = hashing.hasher(given.hash)
+        self.walk = Options(given.links == "follow", given.skip_special, not given.no_xattrs)
+        self.area = Area(given.to, shared=given.shared)
+        self.worker_count = given.worker_count or max(1, min(MAX_WORKERS, usable_cores()))
+        self.layout_name = "pack" if given.strategy == "pack" else "copy"
+        self.partial = given.strategy == "part"
+        self.sync = given.sync
+        # Only a cached set must survive a power failure; one that is kept for the job ends with it.
+        if given.sync == "auto":
+            self.sync = "set" if given.keep == "cache" else "none"
+        self.notes: List[str] = []
+        self.changed: List[bytes] = []  # damaged or modified files of the published copy
+        self.looked: Dict[str, Optional[Looked]] = {}  # files compared in `source` and `copy`
+        self.proof = content.Proof(given, self.hasher)
+        eviction.clean_up(self.area)
+        self.shard: Optional[Tuple[int, int, str]] = None
+        self.remote: "Optional[FetchedSource]" = None
+        if given.unpack or given.strategy == "image" or scheme(given.source):
+            from ..transfer.archive_source import fetched_source
+
+            self.remote = fetched_source(self.area, self.name, given, progress)
+        self.held: Optional[Lock] = None
+        self.published = warm.PublishedManifest(self.area, self.name)
+        self.early = None if given.start is None else Early(self.area, self.name, given.job, given.start)
+        self.watch = watch if self.early is None else self.early.watch
+
+    def lock(self) -> None:
+        """Take the lock of the set, waiting for another job up to --lock-timeout; then NodeError."""
+
+        def waiting() -> None:
+            self.progress.log("waiting for another job that is copying it")
+            self.progress.event("waiting")
+
+        self.held = self.area.lock(self.name, self.given.lock_timeout, waiting)
+
+    def try_lock(self) -> bool:
+        """Take the lock of the set, if no other job has it."""
+        self.held = self.held or self.area.try_lock(self.name)
+        return self.held is not None
+
+    def unlock(self) -> None:
+        """Release the lock, if this has it: the set may be removed."""
+        if self.held is not None:
+            self.held.close()
+            self.held = None
+
+    def abandon(self, full: bool = False) -> None:
+        """Remove what was built: the disk is `full`, or it is damaged. The published version stays."""
+        # The next run removes the rest.
+        with contextlib.suppress(OSError):
+            self.area.discard(self.area.control, b"part." + self.name)
+            if full and self.remote:
+                self.remote.remove()

@@ -1,0 +1,146 @@
+"""The first step of `stage`: what the source has, and which part of that this node is to have."""
+
+import os
+from typing import TYPE_CHECKING, Dict, NamedTuple
+
+from ..common.errors import SourceFault
+from ..common.system import spare_descriptors
+from ..source.manifest import Manifest
+from ..source.part import require_size, whole_size
+from ..source.selection import Source, outside, parse
+from ..source.subset import shard
+from ..store import warm
+from ..store.area import CONTROL
+from .request import Staging
+
+if TYPE_CHECKING:
+    from ..store.room import Room
+
+RESERVE = 1024  # descriptors for the threads of the walk and the workers, with their directories, and for connections
+
+
+class Survey(NamedTuple):
+    """The data set that this node is to have.
+
+    is_published: the manifest is that of the published set, since the source is as it was; slow: the walk found the source
+    slow; opened: path -> descriptor of the files that the walk has left open; unchanged: the files of the published version
+    that need no copying (`plan_delta`).
+    """
+
+    manifest: Manifest
+    is_published: bool = False
+    slow: bool = False
+    opened: Dict[bytes, int] = {}  # noqa: RUF012 - replaced, never changed
+    unchanged: Dict[int, int] = {}  # noqa: RUF012
+
+    def own_shard(self, staging: Staging) -> "Survey":
+        """This node's shard of a data set, or with other strategies all of it."""
+        return self._replace(manifest=shard(self.manifest, *staging.shard)) if staging.shard else self
+
+
+def source_of(staging: Staging) -> Source:
+    """The source on this node; raises SourceFault if it does not exist here."""
+    given, remote = staging.given, staging.remote
+    found = parse(remote.directory if remote else given.source, given.include, given.exclude)
+    return found if remote else outside(found, staging.area.path + b"/" + CONTROL)
+
+
+def open_source(staging: Staging) -> int:
+    """A descriptor of the source or its download; -1 if this node cannot open it: only nodes that read need it."""
+    try:
+        place = staging.remote.prepare() if staging.remote else source_of(staging).root
+        return os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (SourceFault, OSError):
+        return -1
+
+
+def survey(staging: Staging, whole: bool = False) -> Survey:
+    """The manifest of the source: that of the published set if it is still current, else from a walk.
+
+    whole: of the whole source, also if this node takes a shard.
+    """
+    given, remote, walk = staging.given, staging.remote, staging.walk
+    state = remote.list_source() if remote else {}
+    measured = remote is None or remote.HAS_SIZE
+    expected = given.expect if measured and not staging.shard else None
+    source = source_of(staging)
+    # What a published set's manifest must have to be reused.
+    wanted = {
+        "source": dict(source.describe(), **({"root": remote.url} if remote else {})),
+        "follow": walk.follow,
+        "xattrs": walk.xattrs,
+        "strategy": staging.layout_name,
+        "shard": list(staging.shard) if staging.shard else None,
+        **({} if staging.partial else {"part": None}),
+        **(state if remote else {"listing": None}),
+    }
+    found = None if whole and staging.shard else staging.published.load()
+    if found is not None and not warm.has_options(found, wanted):
+        found = None
+    earlier = None if remote or staging.partial else found
+    if found is not None and staging.partial:
+        from ..store import room
+
+        if room.could_grow(staging.area, staging.name, found, given.quota, given.room):
+            found = None
+    if found is not None:
+        # The files of a URL were downloaded and removed: its listing is compared instead.
+        looked = warm.source_unchanged(source.root, found, "none" if remote else given.recheck)
+        staging.looked["source"] = looked
+        if looked is not None:
+            require_size(given.source, whole_size(found), expected)
+            return Survey(found, is_published=not remote)
+    from ..source import survey as walking
+
+    if remote:
+        from ..transfer.remote_delta import Reuse
+
+        remote.download(staging.progress, Reuse(staging.name, staging.hasher, given.verify))
+    # Files are opened by the walk only for a first copy: of a changed source most files are not read again.
+    first = staging.area.published(staging.name) is None and not staging.partial
+    keep_open = max(0, spare_descriptors() - RESERVE) // 2 if first else 0
+    manifest, findings = walking.survey(source, walk, keep_open, earlier)
+    if given.shared:
+        manifest.close_to_writers()
+    # How long it takes to look at all files again (`recheck`), and whether a walk is needed for that (`changes`).
+    manifest.info.update(wanted, rate=findings.rate, slow=findings.slow)
+    if remote:
+        remote.record(manifest)
+    require_size(given.source, manifest.size(), expected)
+    staging.notes += walking.lost_properties(findings, walk)
+    if not manifest.files():
+        staging.notes.append("the source `{}` holds no files".format(given.source))
+    surveyed = Survey(manifest, slow=findings.slow, opened=findings.opened)
+    return surveyed if whole else surveyed.own_shard(staging)
+
+
+def room_of(staging: Staging) -> "Room":
+    """The room of this set on this node (strategy part)."""
+    from ..store import room
+
+    return room.room(staging.area, staging.name, staging.given.quota, staging.given.room)
+
+
+def fit(staging: Staging, surveyed: Survey, bound: "Room") -> Survey:
+    """With strategy part: the files that fit, and links to the others; raises NoSpace if no file fits."""
+    manifest = bound.fit_some(surveyed.manifest, source_of(staging).root, staging.given.name)
+    return surveyed._replace(
+        manifest=manifest, is_published=surveyed.is_published and manifest is surveyed.manifest
+    )
+
+
+def plan_delta(staging: Staging, surveyed: Survey, *, relayed: bool) -> Survey:
+    """Prepare the copy of what has changed since the published version (see `transfer.plan_delta`)."""
+    old = None if surveyed.is_published else staging.published.load()
+    if old is None or old.info.get("hash") != staging.hasher.name or staging.layout_name != "copy":
+        return surveyed
+    from ..transfer.plan_delta import plan_from
+
+    source = (
+        (-1 if staging.remote else open_source(staging)),
+        staging.hasher,
+        staging.walk.follow,
+        surveyed.slow,
+    )
+    shared = staging.remote.shared(staging.hasher) if staging.remote else {}
+    return surveyed._replace(unchanged=plan_from(source, old, surveyed.manifest, relayed, shared))
