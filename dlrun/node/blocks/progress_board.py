@@ -1,7 +1,7 @@
 """Shared memory of a node's worker processes: flags per block, and counters per worker."""
 
 import mmap
-from typing import List
+from typing import Iterable, List
 
 DONE = 0  # the block is on this node's disk, its hash is checked and recorded in a journal
 SEEN = 1  # the block was read or received in this session, and forwarded
@@ -17,19 +17,23 @@ _ROOM = 16  # counters of 8 bytes reserved per worker (two cache lines)
 class ProgressBoard:
     """Flags and counters in shared memory, created before the workers are forked.
 
+    done: the blocks that are here already.
+
     Each worker writes only its own row of counters; a flag is a byte of its own, so that setting it needs no lock.
     bytes, files, blocks: written on this node; read: bytes from the source; sent, received: bytes over the network;
     starved, held: nanoseconds of waiting for the previous and for the next node; disk: nanoseconds in which received data
     waited for this node's disk.
     """
 
-    def __init__(self, blocks: int, worker_count: int) -> None:
+    def __init__(self, blocks: int, worker_count: int, done: Iterable[int] = ()) -> None:
         self.blocks, self.worker_count = blocks, worker_count
         self._memory = mmap.mmap(-1, 8 * _ROOM * worker_count + _FLAGS * blocks + 1)
         whole = memoryview(self._memory)
         self._counters = whole[: 8 * _ROOM * worker_count].cast("q")
         start = 8 * _ROOM * worker_count
         self._flags = [whole[start + f * blocks : start + (f + 1) * blocks] for f in range(_FLAGS)]
+        for number in done:
+            self._flags[DONE][number] = True
 
     def add(self, worker: int, counter: str, amount: int) -> None:
         """Add to a counter of a worker; the caller serialises the threads of one worker."""

@@ -165,9 +165,8 @@ class StageOut:
         return os.open(self.target.name, DIRECTORY_FLAGS, dir_fd=self.target.directory)
 
     def _copy(self, build: Build) -> Optional[NodeError]:
-        board = ProgressBoard(len(build.blocks), self.worker_count)
-        build.mark_done(board)
-        missing, files = build.missing(), build.manifest.files()
+        board = ProgressBoard(len(build.blocks), self.worker_count, build.kept)
+        missing, files = build.missing, build.manifest.files()
         source = os.open(self.source.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         task = Task(
             build.manifest,

@@ -7,7 +7,6 @@ import contextlib
 import ctypes
 import errno
 import os
-import resource
 import signal
 import time
 from typing import Any, List, Optional
@@ -17,7 +16,6 @@ _IOPRIO_SET = {"x86_64": 251, "aarch64": 30, "ppc64le": 273, "s390x": 282}
 _IOPRIO_WHO_PROCESS = 1
 _IOPRIO_IDLE = 3 << 13
 _RENAME_EXCHANGE = 2
-MAX_DESCRIPTORS = 1 << 16  # of a process; the kernel's default maximum is a million (fs.nr_open)
 _PF_KTHREAD = 0x00200000  # linux/sched.h: a thread of the kernel, which has no environment
 _EXEC = 10.0  # seconds, at most, that an exec is awaited; from a slow file system it takes long
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -79,19 +77,6 @@ def waited_for_cores() -> float:
             with open("/proc/self/task/{}/schedstat".format(thread), "rb") as file:
                 nanoseconds += int(file.read().split()[1])
     return nanoseconds / 1e9
-
-
-def spare_descriptors() -> int:
-    """The number of files that this process may still open, after its limit has been raised as far as allowed."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-            soft = most
-    return max(
-        0, (most if soft == resource.RLIM_INFINITY else min(soft, most)) - len(os.listdir("/proc/self/fd"))
-    )
 
 
 BUSY = 0.5  # part of the time computing below which a process mostly waits, as on a slow file system

@@ -1,4 +1,4 @@
-"""The results of a walk: directory entries with their status, and entries that cannot be copied unchanged."""
+"""How the entries of a source are looked at, and what is found that cannot be copied unchanged."""
 
 import os
 from typing import Callable, Dict, List, Set, Tuple
@@ -34,14 +34,6 @@ Status = Tuple[int, ...]  # fields of stat(2), at these indices
 MODE, NLINK, SIZE, MTIME, BLOCKS, DEVICE, INODE, USER, GROUP, CTIME = range(10)
 
 
-def status_fields(status: os.stat_result) -> Status:
-    """The fields of a status as a plain tuple: forked processes return it through marshal."""
-    return (
-        status[0], status[3], status[6], status.st_mtime_ns, status.st_blocks, status[2], status[1],
-        status[4], status[5], status.st_ctime_ns,
-    )  # fmt: skip
-
-
 def attributes(path: bytes, follow: bool) -> List[bytes]:
     """The names of the extended attributes of a file or directory; none if its file system has none."""
     try:
@@ -64,19 +56,3 @@ def statuses_in(
     """
     with closing(open_directory(directory)) as descriptor:
         return [status_of(name, dir_fd=descriptor) for name in names]
-
-
-class Listing:
-    """One directory: its status, and the names and statuses of its entries in the same order."""
-
-    def __init__(self, status: Status) -> None:
-        self.status = status
-        self.names: List[bytes] = []
-        self.statuses: List[Status] = []
-
-    def sort(self) -> None:
-        """Sort the entries by name; file systems return them in any order."""
-        if self.names != sorted(self.names):  # that of a list in order is one pass
-            order = sorted(range(len(self.names)), key=self.names.__getitem__)
-            self.names = [self.names[i] for i in order]
-            self.statuses = [self.statuses[i] for i in order]

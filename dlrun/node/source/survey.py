@@ -1,7 +1,9 @@
 """Build the manifest from a walk: put entries in order, reject those that cannot be copied, list those that change."""
 
+import contextlib
 import errno
 import os
+import resource
 import stat
 import time
 from typing import Dict, List, Optional, Sequence, Tuple
@@ -30,18 +32,22 @@ from .selection import Options, Source
 from .walk import Walk, join
 
 ATTRIBUTES = "attributes"  # key of `info`: names of attributes that are not copied
+MAX_DESCRIPTORS = 1 << 16  # of a process; the kernel's default maximum is a million (fs.nr_open)
+RESERVE = 1024  # descriptors for the threads of the walk and the workers, with their directories, and for connections
 
 
 def survey(
-    source: Source, options: Options, keep_open: int = 0, earlier: Optional[Manifest] = None
+    source: Source, options: Options, to_read: bool = False, earlier: Optional[Manifest] = None
 ) -> Tuple[Manifest, Findings]:
     """The manifest of a source, without hashes, and the findings for the report.
 
-    keep_open: see `Walk`; earlier: the manifest of an earlier survey of this source with these options.
+    to_read: the files are read next, and may be left open for that (see `Walk`); earlier: the manifest of an earlier survey of
+    this source with these options.
 
     Raises SourceFault if an entry cannot be read, if nothing is selected, or if the source has devices, pipes, sockets or
     privileged modes and the options do not skip them.
     """
+    keep_open = max(0, _spare_descriptors() - RESERVE) // 2 if to_read else 0
     # The names of attributes that are not copied; None if files had others, or if that is not known.
     lost = _lost_attributes(earlier) if earlier and options.xattrs else []
     if earlier and lost is not None:
@@ -77,6 +83,19 @@ def survey(
         # Many FUSE file systems make up change times and inodes at each mount: every set would look changed.
         made.ctimes, made.inodes = made.ctimes[:0], made.inodes[:0]
     return made, walk.findings
+
+
+def _spare_descriptors() -> int:
+    """The number of files that this process may still open, after its limit has been raised as far as allowed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            soft = most
+    return max(
+        0, (most if soft == resource.RLIM_INFINITY else min(soft, most)) - len(os.listdir("/proc/self/fd"))
+    )
 
 
 def describe(made: Manifest, source: Source, options: Options, findings: Findings) -> None:

@@ -20,10 +20,8 @@ from .listing import (
     INODE,
     MODE,
     Findings,
-    Listing,
     Status,
     attributes,
-    status_fields,
     statuses_in,
 )
 from .selection import Options, PathFilter, Source
@@ -53,6 +51,30 @@ def join(directory: bytes, name: bytes) -> bytes:
 def _pieces(directory: bytes, names: List[bytes], size: int, regular: bool) -> List[_Job]:
     """Split the names of a directory into jobs."""
     return [(directory, names[k : k + size], regular) for k in range(0, len(names), size)]
+
+
+class Listing:
+    """One directory: its status, and the names and statuses of its entries in the same order."""
+
+    def __init__(self, status: Status) -> None:
+        self.status = status
+        self.names: List[bytes] = []
+        self.statuses: List[Status] = []
+
+    def sort(self) -> None:
+        """Sort the entries by name; file systems return them in any order."""
+        if self.names != sorted(self.names):  # that of a list in order is one pass
+            order = sorted(range(len(self.names)), key=self.names.__getitem__)
+            self.names = [self.names[i] for i in order]
+            self.statuses = [self.statuses[i] for i in order]
+
+
+def status_fields(status: os.stat_result) -> Status:
+    """The fields of a status as a plain tuple: forked processes return it through marshal."""
+    return (
+        status[0], status[3], status[6], status.st_mtime_ns, status.st_blocks, status[2], status[1],
+        status[4], status[5], status.st_ctime_ns,
+    )  # fmt: skip
 
 
 class Walk:

@@ -29,18 +29,14 @@ def prepare(staging: Staging, surveyed: Survey, *, compared: bool = False) -> Pr
     manifest = surveyed.manifest
     current = bool(staging.held and not compared and is_current(staging, manifest))
     blocks = Blocks(manifest)
-    board = ProgressBoard(len(blocks), staging.worker_count)
-    if not staging.held:
-        return PreparedSet(RELAY, _task(staging, surveyed, blocks, board), 0)
-    if current:
-        for number in range(len(blocks)):
-            board.mark(number, DONE)
-        return PreparedSet(WARM, _task(staging, surveyed, blocks, board), 0)
+    if current or not staging.held:
+        board = ProgressBoard(len(blocks), staging.worker_count, range(len(blocks) if current else 0))
+        return PreparedSet(WARM if current else RELAY, _task(staging, surveyed, blocks, board), 0)
     build = _start_build(staging, surveyed, blocks)
-    build.mark_done(board)
+    board = ProgressBoard(len(blocks), staging.worker_count, build.kept)
     if staging.watch is not None:
         staging.watch(build.tree, manifest, blocks, board)
-    return PreparedSet(COPY, _task(staging, surveyed, blocks, board, build), build.missing(), build)
+    return PreparedSet(COPY, _task(staging, surveyed, blocks, board, build), build.missing, build)
 
 
 def _start_build(staging: Staging, surveyed: Survey, blocks: Blocks) -> "Build":
@@ -62,26 +58,25 @@ def _start_build(staging: Staging, surveyed: Survey, blocks: Blocks) -> "Build":
             build = Build(area, name, manifest, blocks, staging.hasher, strategy=staging.layout_name,
                           verify=given.verify or bool(staging.changed), in_place=alone, published=known,
                           unchanged=surveyed.unchanged if known else {})  # fmt: skip
-            try:
-                _make_room(staging, build)
-            except NoSpace:
-                if not room.remove_old_version(area, name, build):
-                    raise
-                staging.notes.append("the previous version was removed first: the disk does not hold both")
-                _make_room(staging, build)
+            size, needed = manifest.size(), space.needed(manifest, build.missing)
+            while True:
+                # Other sets are evicted until the missing part fits.
+                try:
+                    gone = eviction.make_room(area, given.quota, needed, size, name)
+                    staging.notes += ["evicted `{}`".format(entry.name.decode("ascii")) for entry in gone]
+                    build.require_space(area.path)
+                    break
+                except NoSpace:
+                    if not room.remove_old_version(area, name, build):
+                        raise
+                    staging.notes.append(
+                        "the previous version was removed first: the disk does not hold both"
+                    )
             build.begin(staging.remote.files() if staging.remote and staging.sync != "file" else -1)
     except NoSpace:
         staging.abandon(full=True)
         raise
     return build
-
-
-def _make_room(staging: Staging, build: "Build") -> None:
-    """Evict other sets until the missing part fits; raises NoSpace if it does not."""
-    size, needed = build.manifest.size(), space.needed(build.manifest, build.missing())
-    gone = eviction.make_room(staging.area, staging.given.quota, needed, size, staging.name)
-    staging.notes += ["evicted `{}`".format(entry.name.decode("ascii")) for entry in gone]
-    build.require_space(staging.area.path)
 
 
 def _open_published(staging: Staging) -> int:

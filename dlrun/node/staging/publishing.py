@@ -45,20 +45,18 @@ def done(staging: Staging, manifest: Manifest, prepared: Optional[PreparedSet], 
     prepared: None if the set was there, and nothing was prepared; more: further fields of the JSON line.
     """
     area, name, progress, looked = staging.area, staging.name, staging.progress, staging.looked
+    role, board = (prepared.how, prepared.task.board) if prepared is not None else (WARM, None)
+    compared = _compared(looked) if role == WARM else ""
     uses.touch(area, name)
     uses.record_given(area, name, staging.given)
     if staging.early is not None:
         staging.early.complete(manifest)
     if staging.remote:
         staging.remote.remove()
-    left = left_at_source(manifest, staging.given.source)
+    place, left = area.data_path(name), left_at_source(manifest, staging.given.source)
     notes = [*staging.notes, *filter(None, [left, *area.notes, *staging.proof.notes])]
-    for note in notes:
-        progress.log(note)
-    seconds, role, board = progress.seconds(), WARM, None
-    if prepared is not None:
-        role, board = prepared.how, prepared.task.board
-    how, place = role if role != COPY else "copied", area.data_path(name)
+    seconds = progress.seconds()
+    how = role if role != COPY else "copied"
     details = {
         "path": place,
         "how": how,
@@ -72,10 +70,12 @@ def done(staging: Staging, manifest: Manifest, prepared: Optional[PreparedSet], 
         **({"digest": staging.proof.digest} if staging.proof.digest else {}),
         "hash": staging.hasher.name,
     }
-    progress.event("done", **dict(details, **more))
     count, size = text.count(manifest.files(), "file"), text.size(manifest.size())
-    compared = _compared(looked) if role == WARM else ""
-    progress.log("{} in {}: {}, {}{}".format(how, text.seconds(seconds), count, size, compared))
+    summary = "{} in {}: {}, {}{}".format(how, text.seconds(seconds), count, size, compared)
+    for note in notes:
+        progress.log(note)
+    progress.event("done", **dict(details, **more))
+    progress.log(summary)
     if not staging.given.json:
         sys.stdout.write(place + "\n")
 

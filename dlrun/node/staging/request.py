@@ -28,9 +28,9 @@ class Staging:
     def __init__(self, given: argparse.Namespace, progress: Progress, watch: Optional[Watch] = None) -> None:
         self.given, self.progress = given, progress
         self.error_prefix = "cannot stage `{}` on {}".format(given.name, os.uname().nodename)
-        self.name = set_name(given.name)
         self.hasher = hashing.hasher(given.hash)
         self.walk = Options(given.links == "follow", given.skip_special, not given.no_xattrs)
+        self.name = set_name(given.name)
         self.area = Area(given.to, shared=given.shared)
         self.worker_count = given.worker_count or max(1, min(MAX_WORKERS, usable_cores()))
         self.layout_name = "pack" if given.strategy == "pack" else "copy"

@@ -4,7 +4,6 @@ import os
 from typing import TYPE_CHECKING, Dict, NamedTuple
 
 from ..common.errors import SourceFault
-from ..common.system import spare_descriptors
 from ..source.manifest import Manifest
 from ..source.part import require_size, whole_size
 from ..source.selection import Source, outside, parse
@@ -15,8 +14,6 @@ from .request import Staging
 
 if TYPE_CHECKING:
     from ..store.room import Room
-
-RESERVE = 1024  # descriptors for the threads of the walk and the workers, with their directories, and for connections
 
 
 class Survey(NamedTuple):
@@ -98,18 +95,17 @@ def survey(staging: Staging, whole: bool = False) -> Survey:
         remote.download(staging.progress, Reuse(staging.name, staging.hasher, given.verify))
     # Files are opened by the walk only for a first copy: of a changed source most files are not read again.
     first = staging.area.published(staging.name) is None and not staging.partial
-    keep_open = max(0, spare_descriptors() - RESERVE) // 2 if first else 0
-    manifest, findings = walking.survey(source, walk, keep_open, earlier)
+    manifest, findings = walking.survey(source, walk, first, earlier)
     if given.shared:
         manifest.close_to_writers()
     # How long it takes to look at all files again (`recheck`), and whether a walk is needed for that (`changes`).
     manifest.info.update(wanted, rate=findings.rate, slow=findings.slow)
     if remote:
         remote.record(manifest)
-    require_size(given.source, manifest.size(), expected)
     staging.notes += walking.lost_properties(findings, walk)
     if not manifest.files():
         staging.notes.append("the source `{}` holds no files".format(given.source))
+    require_size(given.source, manifest.size(), expected)
     surveyed = Survey(manifest, slow=findings.slow, opened=findings.opened)
     return surveyed if whole else surveyed.own_shard(staging)
 

@@ -8,7 +8,6 @@ from typing import Dict, Iterable, List, Optional, Set, Tuple
 from ..blocks import journal
 from ..blocks.blocks import Blocks
 from ..blocks.hashing import Hasher
-from ..blocks.progress_board import DONE, ProgressBoard
 from ..common import text
 from ..common.errors import Damaged, NodeError
 from ..common.safety import DIRECTORY_FLAGS
@@ -49,10 +48,11 @@ def _require_short(manifest: Manifest, tree: bytes) -> None:
 class Build:
     """An unfinished set in its part directory; the caller holds the set's lock.
 
-    kept: block number -> hashes of the valid blocks of an earlier run; strategy: `copy` (files) or `pack` (one tar file);
-    verify: read kept blocks back and compare their hashes; in_place: whether the published version may become this one (see
-    `versions`), which then has the files of some blocks; published, unchanged: the manifest of that version, and what `delta`
-    found of it, if they are known since the set was locked.
+    kept: block number -> hashes of the valid blocks of an earlier run; missing: bytes still to be copied.
+
+    strategy: `copy` (files) or `pack` (one tar file); verify: read kept blocks back and compare their hashes; in_place: whether
+    the published version may become this one (see `versions`), which then has the files of some blocks; published, unchanged:
+    the manifest of that version, and what `delta` found of it, if they are known since the set was locked.
     """
 
     def __init__(
@@ -82,6 +82,7 @@ class Build:
         self.in_place: Optional[InPlace] = None
         if in_place or not self.kept:
             self.kept.update(self._reuse_published(in_place, published, unchanged))
+        self.missing = manifest.size() - sum(blocks[number].length for number in self.kept)
         self._record()
 
     def _resume(self, directory: int, there: Layout) -> Dict[int, bytes]:
@@ -136,10 +137,11 @@ class Build:
 
     def _clear(self) -> None:
         """Remove files that are not kept; a kill at any point leaves a state that the next run can use."""
+        entries = self._entries(self.kept)
         if not self.kept:
             # The journal goes before the files: after a kill in between, the next run would trust a journal without files.
             journal.remove(self.directory)
-        self.layout.clear(self._entries(self.kept))
+        self.layout.clear(entries)
 
     def _record(self) -> None:
         record_unfinished(self.directory, self.manifest, self.hasher, self.layout.strategy)
@@ -147,9 +149,7 @@ class Build:
 
     def needs(self) -> Tuple[int, int]:
         """(bytes, files) that the missing part takes on the disk."""
-        return space.needed(self.manifest, self.missing()), self.layout.count_missing(
-            self._entries(self.kept)
-        )
+        return space.needed(self.manifest, self.missing), self.layout.count_missing(self._entries(self.kept))
 
     def require_space(self, where: bytes) -> None:
         """Raise NoSpace if the missing part does not fit the disk, in bytes or in inodes.
@@ -174,16 +174,6 @@ class Build:
         source: a directory on the same disk whose files are for this set alone; they become its files.
         """
         self.layout.begin(source)
-
-    def mark_done(self, board: ProgressBoard) -> None:
-        """Mark the kept blocks as done."""
-        for number in self.kept:
-            board.mark(number, DONE)
-
-    def missing(self) -> int:
-        """Bytes still to be copied."""
-        done = sum(self.blocks[number].length for number in self.kept)
-        return self.manifest.size() - done
 
     def take_hashes(self) -> None:
         """Copy the hashes from the journals to the manifest; raises Damaged if a block is missing."""
