@@ -52,8 +52,7 @@ def _run(staging: Staging) -> None:
     staging.lock()
     staging.published.locked = True
     surveyed = survey_source.survey(staging)
-    if staging.partial:
-        surveyed = survey_source.fit(staging, surveyed, survey_source.room_of(staging))
+    surveyed = survey_source.fit(staging, surveyed, survey_source.room_of(staging))
     surveyed = survey_source.plan_delta(staging, surveyed, relayed=False)
     if is_current(staging, surveyed.manifest):  # blocks and a task would be for other nodes
         publishing.done(staging, surveyed.manifest, None)

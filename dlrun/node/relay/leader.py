@@ -12,6 +12,7 @@ from ..common.errors import NodeError, NoSpace
 from ..common.threads import in_thread
 from ..source.manifest import Manifest
 from ..staging import survey_source
+from ..staging.survey_source import Survey
 from ..transfer.local import source_failed
 from . import shapes
 from .messages import JOINED, READY, Announcement, demotion
@@ -61,20 +62,23 @@ async def _begin(state: RelayState) -> None:
         return
     # After the walk, during which nodes start: now the smallest room and the common hash functions of all are known.
     await state.until(lambda: all(n.settled >= JOINED for n in after.values()))
-    room = state.status().room
-    if room is not None:
-        try:
-            found = await in_thread(lambda: survey_source.fit(staging, found, room))
-        except NoSpace as fault:
-            _abort(state, fault.message, fault.help or "", full=True)
-            return
-    staging.hasher = hasher(_hash(state))
-    if not staging.shard:
+    status, asked = state.status(), staging.given.hash
+    # As given, or for `auto` the best that all nodes have.
+    staging.hasher = hasher(status.hashes[0] if asked == "auto" else asked)
+
+    def planned() -> Survey:
+        fitting = survey_source.fit(staging, found, status.room)
         relayed = len(state.names) > 1
-        found = await in_thread(lambda: survey_source.plan_delta(staging, found, relayed=relayed))
+        return fitting if staging.shard else survey_source.plan_delta(staging, fitting, relayed=relayed)
+
+    try:
+        surveyed = await in_thread(planned)
+    except NoSpace as fault:
+        _abort(state, fault.message, fault.help or "", full=True)
+        return
     shape = staging.given.shape
     if shape == "auto":
-        shape = shapes.choose(len(state.names), found.manifest.size(), LINK_RATE)
+        shape = shapes.choose(len(state.names), surveyed.manifest.size(), LINK_RATE)
     session = {
         "do": "session",
         "id": os.urandom(16).hex(),
@@ -82,8 +86,9 @@ async def _begin(state: RelayState) -> None:
         "workers": staging.worker_count,
         "shape": shape,
     }
-    state.survey = found
-    state.announce(Announcement(session, await in_thread(lambda: zlib.compress(_plain(found.manifest), 1))))
+    state.survey = surveyed
+    packed = await in_thread(lambda: zlib.compress(_plain(surveyed.manifest), 1))
+    state.announce(Announcement(session, packed))
 
 
 def _plain(manifest: Manifest) -> bytes:
@@ -94,12 +99,6 @@ def _plain(manifest: Manifest) -> bytes:
         return manifest.pack()
     finally:
         manifest.digests, manifest.digest_size = digests, size
-
-
-def _hash(state: RelayState) -> str:
-    """The hash function of the session: as given, or for `auto` the best that all nodes have."""
-    asked = state.staging.given.hash
-    return state.status().hashes[0] if asked == "auto" else hasher(asked).name
 
 
 async def _move_slow_nodes(state: RelayState) -> None:

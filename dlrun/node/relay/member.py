@@ -51,8 +51,7 @@ class Member:
         state = self.state = RelayState(staging)
         # The shard follows from the position in the host list: each node computes it by itself, and all agree.
         staging.shard = shard_of(staging.given, state.index, len(state.names))
-        if staging.partial:
-            state.room = survey_source.room_of(staging)
+        state.room = survey_source.room_of(staging)
         self.staging = staging
         self.staged: Optional[Staged] = None
         state.reordered = self._reorder
@@ -164,16 +163,20 @@ class Member:
         whole = state.survey
         if whole is None:
             return
-        surveyed = await in_thread(lambda: whole.own_shard(staging))
         # Two jobs may stage the same set on the same nodes in opposite order. If each waited here for the other's lock,
         # both chains would deadlock. So after a second this node only forwards blocks, and waits for the lock afterwards.
         end = time.monotonic() + LOCK_TIMEOUT
         while not staging.try_lock() and time.monotonic() < end:
             await asyncio.sleep(LOCK_TIMEOUT / 10)
+        staging.hasher, staging.worker_count = hasher(state.session["hash"]), state.session["workers"]
+        surveyed = whole
+
+        def planned() -> Survey:
+            own = whole.own_shard(staging)
+            return survey_source.plan_delta(staging, own, relayed=False) if staging.shard else own
+
         try:
-            staging.hasher, staging.worker_count = hasher(state.session["hash"]), state.session["workers"]
-            if staging.shard:
-                surveyed = await in_thread(lambda: survey_source.plan_delta(staging, surveyed, relayed=False))
+            surveyed = await in_thread(planned)
             state.prepared = await in_thread(lambda: copying.prepare(staging, surveyed))
         except NodeError as fault:
             state.cannot, state.full = fault.message, isinstance(fault, NoSpace)

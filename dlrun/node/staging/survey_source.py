@@ -1,7 +1,7 @@
 """The first step of `stage`: what the source has, and which part of that this node is to have."""
 
 import os
-from typing import TYPE_CHECKING, Dict, NamedTuple
+from typing import TYPE_CHECKING, Dict, NamedTuple, Optional
 
 from ..common.errors import SourceFault
 from ..source.manifest import Manifest
@@ -110,15 +110,19 @@ def survey(staging: Staging, whole: bool = False) -> Survey:
     return surveyed if whole else surveyed.own_shard(staging)
 
 
-def room_of(staging: Staging) -> "Room":
-    """The room of this set on this node (strategy part)."""
+def room_of(staging: Staging) -> "Optional[Room]":
+    """With strategy part: the room of this set on this node."""
+    if not staging.partial:
+        return None
     from ..store import room
 
     return room.room(staging.area, staging.name, staging.given.quota, staging.given.room)
 
 
-def fit(staging: Staging, surveyed: Survey, bound: "Room") -> Survey:
-    """With strategy part: the files that fit, and links to the others; raises NoSpace if no file fits."""
+def fit(staging: Staging, surveyed: Survey, bound: "Optional[Room]") -> Survey:
+    """With strategy part, where the room has a bound: the files that fit, and links to the others; NoSpace if none fits."""
+    if bound is None:
+        return surveyed
     manifest = bound.fit_some(surveyed.manifest, source_of(staging).root, staging.given.name)
     return surveyed._replace(
         manifest=manifest, is_published=surveyed.is_published and manifest is surveyed.manifest
