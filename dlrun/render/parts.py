@@ -8,11 +8,9 @@ from dlrun import backends
 from dlrun.fabrics import process_managers
 from dlrun.model.data import Snapshot
 from dlrun.model.plan import DataPlan, NodeChecks, Plan
-from dlrun.model.program import CONVERSION_ROOM
 from dlrun.model.spec import Watch
 from dlrun.model.text import Shell, Text
 from dlrun.plan.command.pool import STEP
-from dlrun.plan.data.stage_arguments import stage_words
 from dlrun.plan.environment import HUB_CACHE, in_hub_cache
 from dlrun.plan.launch_line import PLAIN_SSH
 from dlrun.plan.trackers.table import OFFLINE_DIRECTORY
@@ -216,13 +214,6 @@ def stages(plan: Plan) -> bool:
     return copied or plan.environment.staged is not None or plan.results is not None
 
 
-def holds(plan: Plan) -> bool:
-    """True if the points of a sweep inside one job find data on their nodes that is kept for the job alone."""
-    return plan.pool is not None and any(
-        data.keep == "job" and data.strategy != "in_place" and not data.is_code for data in plan.data
-    )
-
-
 _EACH = {"node": "", "rank": "@", "run": "%"}
 
 
@@ -249,26 +240,6 @@ def caches_key(plan: Plan) -> Text:
     return Text.of("-".join(filter(None, (of_tools, (digest or "").partition(":")[2][:12]))))
 
 
-def results_to(plan: Plan) -> Text | None:
-    """Where results are copied: those of each point of a sweep to a directory of its own, since files have equal names."""
-    if plan.results is None or not plan.results.to:
-        return None
-    of_point = ("/", Shell("${DLRUN_JOB_DIR##*/}"), "/", Shell("$DLRUN_POINT")) if plan.points else ()
-    return Text.of(plan.results.to, *of_point)
-
-
-def source_of(plan: Plan, data: DataPlan) -> Text:
-    """The source of a data set on the nodes; of an image that the job pulls, the file in the user's store."""
-    if pulls(plan) and data == plan.environment.staged:
-        return Text.of(Shell("$DLRUN_IMAGE_FILE"))
-    return Text.of(data.source)
-
-
-def stage_words_of(plan: Plan, data: DataPlan) -> tuple[Text, ...]:
-    """The arguments with which the nodes stage a data set."""
-    return stage_words(data, plan.request, plan.stage_quota, source_of(plan, data))
-
-
 def keeps(plan: Plan) -> bool:
     """True if what compilers have compiled comes from the user's store, and goes there."""
     return plan.caches is not None and plan.caches.keep and plan.role_jobs is None
@@ -278,17 +249,6 @@ def pulls(plan: Plan) -> bool:
     """True if the first node of a job pulls the image of its container."""
     container = plan.environment.container
     return plan.role_jobs is None and container is not None and container.in_job
-
-
-def image_line(plan: Plan) -> list[object]:
-    """The words of the line that pulls the image; empty without one."""
-    container = plan.environment.container
-    if not pulls(plan) or container is None or container.source is None:
-        return []
-    source = container.source
-    found = source.registry if not source.of_file else None
-    asked = [source.unpinned, *found] if found is not None else []
-    return ["dlrun_pull", CONVERSION_ROOM >> 30, source.uri, source.digest or "", source.folder, *asked]
 
 
 def asks_first(plan: Plan) -> bool:

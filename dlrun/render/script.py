@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,11 @@ from dlrun.model.data import Snapshot
 from dlrun.model.json_codec import to_plain
 from dlrun.model.placement import RankPlacement
 from dlrun.model.plan import Plan, RolePlan, Variable
-from dlrun.model.program import CREDENTIALS
 from dlrun.model.text import Shell, Text, digits, of_node
 from dlrun.model.units import many
 from dlrun.plan import log_names
-from dlrun.plan.data.software import stages_code
 from dlrun.plan.trackers.decide import EVERY
-from dlrun.render import parts
+from dlrun.render import parts, stage_variables
 from dlrun.render.binding_variables import COUNT_CORES, NAME_CORES
 from dlrun.render.grant import grant_lines
 from dlrun.render.shell import Raw, command, comment, join, quote, wrapped
@@ -55,7 +52,7 @@ def scripts(
     """
     environment = environment_of(templates)
     environment.bytecode_cache = compiled
-    context = {**_of_job(plan, job_dir), **_of_ranks(plan), **_of_staging(plan), "plan": plan}
+    context = {**_of_job(plan, job_dir), **_of_ranks(plan), **stage_variables.variables(plan), "plan": plan}
     pages = {"stage.sh": "staging", "image.sh": "image_line", "bind.sh": "binds_apart"}
     names = ["job.sh", "rank.sh", *(name for name, key in pages.items() if context[key])]
     return {name: environment.get_template(f"{name}.j2").render(context) for name in names}
@@ -154,49 +151,6 @@ def _of_ranks(plan: Plan) -> Mapping[str, Any]:
         "fit": lambda role: " ".join(_of_cores(plan, role)) if placement else "",
         "checkpoint_flags": lambda role: _checkpoint_flags(plan, role),
     }
-
-
-def _of_staging(plan: Plan) -> Mapping[str, Any]:
-    """The template variables of `stage.sh`, and of the part of `job.sh` that starts it."""
-    staged = [one for one in plan.data if one.strategy != "in_place"]
-    if plan.environment.staged is not None:
-        staged.append(plan.environment.staged)
-    if parts.stages(plan) and plan.stage_directory is None:
-        raise Invalid(
-            "the plan has data to stage, but no `stage_directory`",
-            help="create it again with `dlrun plan -o`",
-        )
-    # A set with `start` comes last: its rest is staged while the training runs.
-    staged.sort(key=lambda data: data.start is not None)
-    several = plan.request.nodes > 1 and plan.stage_scope == "node"
-    return {
-        "staging": parts.stages(plan),
-        "staged": staged,
-        "binds_apart": parts.binds_apart(plan),
-        "image_line": parts.image_line(plan),
-        "image_secrets": [s for s in plan.secrets if s.name in CREDENTIALS],
-        "stage_secrets": [s for s in plan.secrets if any(s.name in data.secrets for data in staged)],
-        "chains": (bool(staged) or parts.keeps(plan)) and several,
-        "keeps": parts.keeps(plan),
-        "caches_key": parts.caches_key(plan),
-        "code_staged": stages_code(plan),
-        "keeping": _keeping(plan),
-        "early": any(data.start is not None for data in staged),
-        "kept_nodes": 1 if plan.stage_scope == "job" else plan.request.nodes,
-        "source_of": partial(parts.source_of, plan),
-        "results_to": parts.results_to(plan),
-        "holds": parts.holds(plan),
-        "words_of": partial(parts.stage_words_of, plan),
-    }
-
-
-def _keeping(plan: Plan) -> Shell | None:
-    """The expansion for the node number of a process that waits for the end of the job; None: that of the launcher."""
-    steps = backends.scheduler(plan.scheduler).STEPS
-    beside = plan.pool is not None and not parts.starts_points_here(plan)  # the point starts it, as its ranks
-    if not plan.stage_keep or steps is None or steps == plan.launch.name or beside:
-        return None
-    return backends.launcher(steps).IDENTITY.rank
 
 
 def _checked(plan: Plan) -> RolePlan:
