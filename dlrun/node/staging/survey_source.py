@@ -132,9 +132,10 @@ def fit(staging: Staging, surveyed: Survey, bound: "Optional[Room]") -> Survey:
 def plan_delta(staging: Staging, surveyed: Survey, *, relayed: bool) -> Survey:
     """Prepare the copy of what has changed since the published version (see `transfer.plan_delta`)."""
     old = None if surveyed.is_published else staging.published.load()
-    if old is None or old.info.get("hash") != staging.hasher.name or staging.layout_name != "copy":
+    known = old is not None and old.info.get("hash") == staging.hasher.name and bool(old.digests)
+    if old is None or not known or staging.layout_name != "copy":
         return surveyed
-    from ..transfer.plan_delta import plan_from
+    from ..transfer import plan_delta as planning
 
     source = (
         (-1 if staging.remote else open_source(staging)),
@@ -143,4 +144,4 @@ def plan_delta(staging: Staging, surveyed: Survey, *, relayed: bool) -> Survey:
         surveyed.slow,
     )
     shared = staging.remote.shared(staging.hasher) if staging.remote else {}
-    return surveyed._replace(unchanged=plan_from(source, old, surveyed.manifest, relayed, shared))
+    return surveyed._replace(unchanged=planning.plan_delta(source, old, surveyed.manifest, relayed, shared))
