@@ -70,8 +70,8 @@ def literals(node: ast.expr) -> set[str]:
 
 NAMED = {
     "flux": (r"flux", 23),
-    "slurm": (r"slurm", 106),
-    "pbs": (r"pbs|openpbs", 48),
+    "slurm": (r"slurm", 108),
+    "pbs": (r"pbs|openpbs", 49),
     "gridengine": (r"grid ?engine|sge", 14),
 }
 """Folder of a scheduler -> its names, and the number of files outside of the folder that have one of them."""

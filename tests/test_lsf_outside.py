@@ -175,7 +175,7 @@ def test_the_module_of_its_folder_reads_what_the_table_cannot(dlrun, tmp_path):
 
 
 def test_its_errors_are_known_to_why(dlrun):
-    line = "TERM_BUCKET_KILL: job killed with bkill -b"
+    line = "LSF daemon (LIM) not responding ... still trying"
     code = f"from dlrun.why.matching import Table; print(Table().match({line!r}).pattern.writer)"
     assert dlrun.python(code).strip() == "LSF"
 

@@ -8,6 +8,33 @@ _NEAR = "exclude the node that it names (`resources.exclude`) and submit again; 
 # ruff: noqa: E501 - a table
 WRITERS = (
     Writer(
+        name="Grid Engine around a job",
+        source="https://github.com/grisu48/gridengine",
+        forms=(
+            Form(
+                cause="permission",
+                texts=(
+                    'can\'t open output file "{1}": Permission denied',
+                    'can\'t open file "{1}": Permission denied',
+                ),
+                source="https://github.com/grisu48/gridengine/blob/master/source/daemons/shepherd/",
+                means="the scheduler may not write the job's output: {1}",
+                check="`ls -ld` of its directory on a compute node, as this user",
+                next="keep the job directories (`DLRUN_JOBS`) where the compute nodes may write them",
+            ),
+            Form(
+                cause="scheduler",
+                texts=("Unable to run job: {1}",),
+                regex=r"^qsub: (?!waiting for job|job \S+ (?:ready|completed)|[Ss]ubmit error|Job (?:exceeds|rejected)|Unauthorized|Unknown queue|Illegal attribute)(\w.*)",
+                source="https://github.com/grisu48/gridengine/blob/master/source/clients/qsub/",
+                means="a command of the job submitted another one, which the scheduler rejected: {1}",
+                check="`qstat -Qf QUEUE` (Grid Engine: `qconf -sq QUEUE`) shows the queue's limits",
+                next="correct what that job requests (`#PBS` or `#$` lines and options of `qsub`), and whether this node may submit",
+                passing=True,
+            ),
+        ),
+    ),
+    Writer(
         name="Grid Engine",
         source="https://github.com/grisu48/gridengine",
         forms=(

@@ -6,7 +6,49 @@ from dlrun.schedulers.log_forms import Form, Writer
 
 _PBS = "https://github.com/openpbs/openpbs/blob/master/src/resmom/"
 
+# ruff: noqa: E501 - a table
 WRITERS = (
+    Writer(
+        name="PBS and Torque around a job",
+        source="https://github.com/adaptivecomputing/torque",
+        forms=(
+            Form(
+                cause="launcher",
+                texts=(
+                    "tm_init failed, rc = {1}",
+                    "tm_spawn failed, rc = {1}",
+                    "tm_poll failed, rc = {1}",
+                    "TM_{} error on {1}",
+                    "pbsdsh: {1}",
+                ),
+                regex=r"\b(TM_E(?:SYSTEM|NOEVENT|NOTCONNECTED|UNKNOWNCMD|NOTIMPLEMENTED|BADENVIRONMENT|NOTFOUND|BADINIT|PERM|SESSION|USERERR|NOTPARENT))\b",
+                source="https://github.com/adaptivecomputing/torque/blob/master/src/cmds/pbsdsh.c",
+                means="PBS could not start the processes on the job's other nodes (its TM interface): {1}",
+                check="`pbsnodes NODE`, and `echo $PBS_NODEFILE $PBS_JOBID` where the command runs (not in a container without them)",
+                next="start it directly from the job's script; if it comes back on one node, exclude it (`resources.exclude`) and report it to the centre",
+                passing=True,
+            ),
+            Form(
+                cause="scheduler",
+                texts=(
+                    "prologue error{1}",
+                    "PBS: prologue {1}",
+                    "epilogue error{1}",
+                    "PBS: job could not be started{1}",
+                    "pbs_mom: {1}",
+                    "prolog exited with exit status {1}",
+                    "Execution server rejected request",
+                    "Aborted by PBS Server",
+                    "Job cannot be executed",
+                    "Bad UID for job execution",
+                ),
+                source="https://github.com/adaptivecomputing/torque/blob/master/src/resmom/prolog.c",
+                means="what the scheduler does on a node before a job failed there",
+                next="exclude the node (`resources.exclude`), submit again, and report it to the centre",
+                passing=True,
+            ),
+        ),
+    ),
     Writer(
         name="PBS",
         source="https://github.com/openpbs/openpbs",

@@ -1,4 +1,4 @@
-"""Errors of schedulers' and vendors' own launchers, and of what schedulers run around a job: PALS, ALPS, jsrun, LSF, Torque, Slurm."""
+"""Errors of the launchers of schedulers and vendors: PALS, ALPS, jsrun, LSF, and the parts of Slurm around a job."""
 
 from __future__ import annotations
 
@@ -282,68 +282,6 @@ WRITERS = (
                 texts=("Exited by signal 15.", "Exited with exit code 143."),
                 source=_LSF,
                 consequence=True,
-            ),
-        ),
-    ),
-    Writer(
-        name="PBS, Torque and Grid Engine around a job",
-        source="https://github.com/adaptivecomputing/torque",
-        forms=(
-            Form(
-                cause="launcher",
-                texts=(
-                    "tm_init failed, rc = {1}",
-                    "tm_spawn failed, rc = {1}",
-                    "tm_poll failed, rc = {1}",
-                    "TM_{} error on {1}",
-                    "pbsdsh: {1}",
-                ),
-                regex=r"\b(TM_E(?:SYSTEM|NOEVENT|NOTCONNECTED|UNKNOWNCMD|NOTIMPLEMENTED|BADENVIRONMENT|NOTFOUND|BADINIT|PERM|SESSION|USERERR|NOTPARENT))\b",
-                source="https://github.com/adaptivecomputing/torque/blob/master/src/cmds/pbsdsh.c",
-                means="PBS could not start the processes on the job's other nodes (its TM interface): {1}",
-                check="`pbsnodes NODE`, and `echo $PBS_NODEFILE $PBS_JOBID` where the command runs (not in a container without them)",
-                next="start it directly from the job's script; if it comes back on one node, exclude it (`resources.exclude`) and report it to the centre",
-                passing=True,
-            ),
-            Form(
-                cause="scheduler",
-                texts=(
-                    "prologue error{1}",
-                    "PBS: prologue {1}",
-                    "epilogue error{1}",
-                    "PBS: job could not be started{1}",
-                    "pbs_mom: {1}",
-                    "prolog exited with exit status {1}",
-                    "Execution server rejected request",
-                    "Aborted by PBS Server",
-                    "Job cannot be executed",
-                    "Bad UID for job execution",
-                ),
-                source="https://github.com/adaptivecomputing/torque/blob/master/src/resmom/prolog.c",
-                means="what the scheduler does on a node before a job failed there",
-                next="exclude the node (`resources.exclude`), submit again, and report it to the centre",
-                passing=True,
-            ),
-            Form(
-                cause="permission",
-                texts=(
-                    'can\'t open output file "{1}": Permission denied',
-                    'can\'t open file "{1}": Permission denied',
-                ),
-                source="https://github.com/grisu48/gridengine/blob/master/source/daemons/shepherd/",
-                means="the scheduler may not write the job's output: {1}",
-                check="`ls -ld` of its directory on a compute node, as this user",
-                next="keep the job directories (`DLRUN_JOBS`) where the compute nodes may write them",
-            ),
-            Form(
-                cause="scheduler",
-                texts=("Unable to run job: {1}",),
-                regex=r"^qsub: (?!waiting for job|job \S+ (?:ready|completed)|[Ss]ubmit error|Job (?:exceeds|rejected)|Unauthorized|Unknown queue|Illegal attribute)(\w.*)",
-                source="https://github.com/grisu48/gridengine/blob/master/source/clients/qsub/",
-                means="a command of the job submitted another one, which the scheduler rejected: {1}",
-                check="`qstat -Qf QUEUE` (Grid Engine: `qconf -sq QUEUE`) shows the queue's limits",
-                next="correct what that job requests (`#PBS` or `#$` lines and options of `qsub`), and whether this node may submit",
-                passing=True,
             ),
         ),
     ),

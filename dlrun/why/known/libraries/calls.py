@@ -332,7 +332,7 @@ WRITERS = (
             Form(
                 cause="variable-not-set",
                 texts=(),
-                regex=r"KeyError: '(?!RANK'|LOCAL_|WORLD_|NODE_|GROUP_|MASTER_|SLURM|OMPI_|PMI|FLUX|PALS|DLRUN|TORCHELASTIC)[A-Z][A-Z0-9_]{2,}'",
+                regex=r"KeyError: '(?!RANK'|LOCAL_|WORLD_|NODE_|GROUP_|MASTER_|SLURM|OMPI_|PMI|PALS|DLRUN|TORCHELASTIC)[A-Z][A-Z0-9_]{2,}'",
                 stack=r"/os\.py\", line \d+, in __getitem__|<frozen os>\", line \d+, in __getitem__",
                 source="https://docs.python.org/3/library/os.html#os.environ",
             ),
