@@ -53,7 +53,7 @@ def _start_build(staging: Staging, surveyed: Survey, blocks: Blocks) -> "Build":
     # Where something else works with the tree of the new version before it is published, it has all files.
     alone = not (staging.early or staging.remote or given.shared)
     try:
-        with system_errors(staging.error_prefix):
+        with system_errors(staging.error_prefix()):
             known = staging.published.for_build(manifest)
             build = Build(area, name, manifest, blocks, staging.hasher, strategy=staging.layout_name,
                           verify=given.verify or bool(staging.changed), in_place=alone, published=known,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def publish(staging: Staging, build: "Build") -> None:
     """Complete the set, verify it with --verify, and publish it; a damaged copy is removed, and Damaged raised."""
     try:
-        with system_errors(staging.error_prefix):
+        with system_errors(staging.error_prefix()):
             staging.notes += build.complete()
             if staging.given.verify:
                 build.verify()

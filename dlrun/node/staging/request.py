@@ -27,7 +27,6 @@ class Staging:
 
     def __init__(self, given: argparse.Namespace, progress: Progress, watch: Optional[Watch] = None) -> None:
         self.given, self.progress = given, progress
-        self.error_prefix = "cannot stage `{}` on {}".format(given.name, os.uname().nodename)
         self.hasher = hashing.hasher(given.hash)
         self.walk = Options(given.links == "follow", given.skip_special, not given.no_xattrs)
         self.name = set_name(given.name)
@@ -54,6 +53,10 @@ class Staging:
         self.published = warm.PublishedManifest(self.area, self.name)
         self.early = None if given.start is None else Early(self.area, self.name, given.job, given.start)
         self.watch = watch if self.early is None else self.early.watch
+
+    def error_prefix(self) -> str:
+        """The beginning of an error of the system."""
+        return "cannot stage `{}` on {}".format(self.given.name, os.uname().nodename)
 
     def lock(self) -> None:
         """Take the lock of the set, waiting for another job up to --lock-timeout; then NodeError."""
