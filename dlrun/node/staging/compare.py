@@ -38,6 +38,6 @@ def is_current(staging: Staging, manifest: Manifest) -> bool:
 
 
 def gives_published(staging: Staging, manifest: Manifest) -> bool:
-    """Whether what others lack of this set is read from the published copy, since it would be fetched or made anew."""
+    """Whether other nodes get the published copy of this set, which would else be fetched or made a second time."""
     whole = bool(staging.remote) and not staging.shard and not staging.partial
     return whole and warm.is_same(staging.published.load(), manifest, {"strategy": "copy"})
