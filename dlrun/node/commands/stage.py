@@ -51,7 +51,7 @@ def _run(staging: Staging) -> None:
     staging.shard = shard_of(staging.given, 0, 1)
     staging.lock()
     staging.published.locked = True
-    surveyed = survey_source.survey(staging)
+    surveyed = survey_source.usable(staging, survey_source.survey(staging))
     surveyed = survey_source.fit(staging, surveyed, survey_source.room_of(staging))
     surveyed = survey_source.plan_delta(staging, surveyed, relayed=False)
     if is_current(staging, surveyed.manifest):  # blocks and a task would be for other nodes

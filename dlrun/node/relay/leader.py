@@ -67,7 +67,7 @@ async def _begin(state: RelayState) -> None:
     staging.hasher = hasher(status.hashes[0] if asked == "auto" else asked)
 
     def planned() -> Survey:
-        fitting = survey_source.fit(staging, found, status.room)
+        fitting = survey_source.fit(staging, survey_source.usable(staging, found), status.room)
         relayed = len(state.names) > 1
         return fitting if staging.shard else survey_source.plan_delta(staging, fitting, relayed=relayed)
 

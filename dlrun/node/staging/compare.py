@@ -13,8 +13,7 @@ def is_current(staging: Staging, manifest: Manifest) -> bool:
     given, area, name = staging.given, staging.area, staging.name
     found = staging.published.load()
     options = {"hash": staging.hasher.name, "strategy": staging.layout_name}
-    any_serves = staging.remote is not None and staging.remote.MAY_DIFFER
-    if found is None or not warm.is_same(found, manifest, options, any_serves):
+    if found is None or not warm.is_same(found, manifest, options):
         return False
     # Reading the copy back takes as long as copying it, and is done only if the cheap check leaves a doubt.
     check = warm.check_copy(area, name, found, staging.layout_name, given.recheck)
@@ -35,9 +34,3 @@ def is_current(staging: Staging, manifest: Manifest) -> bool:
     staging.abandon()
     staging.proof.of_published(area, name, staging.layout_name)
     return True
-
-
-def gives_published(staging: Staging, manifest: Manifest) -> bool:
-    """Whether other nodes get the published copy of this set, which would else be fetched or made a second time."""
-    whole = bool(staging.remote) and not staging.shard and not staging.partial
-    return whole and warm.is_same(staging.published.load(), manifest, {"strategy": "copy"})

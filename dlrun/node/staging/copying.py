@@ -1,6 +1,5 @@
 """The third step of `stage`: the role of this node in the copy, the unfinished set, and the copy by this node alone."""
 
-import contextlib
 import os
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -12,7 +11,7 @@ from ..common.safety import DIRECTORY_FLAGS
 from ..store import eviction, space, uses, warm
 from ..transfer.task import COPY, RELAY, WARM, PreparedSet, Task
 from . import publishing
-from .compare import gives_published, is_current
+from .compare import is_current
 from .request import Staging
 from .survey_source import Survey, open_source
 
@@ -79,10 +78,6 @@ def _start_build(staging: Staging, surveyed: Survey, blocks: Blocks) -> "Build":
     return build
 
 
-def _open_published(staging: Staging) -> int:
-    return os.open(warm.tree_path(staging.area, staging.name), DIRECTORY_FLAGS)
-
-
 def _task(
     staging: Staging,
     surveyed: Survey,
@@ -95,22 +90,19 @@ def _task(
 
     manifest, directory, tree = surveyed.manifest, staging.area.control, -1
     relay = build is None and board.plane(DONE).count(1) < len(blocks)
-    source = -1
     if build is not None:
         directory = build.directory
     elif not relay:
-        tree = _open_published(staging)
-    if build is None and gives_published(staging, manifest):
-        with contextlib.suppress(OSError):  # another job may have removed it meanwhile
-            source = _open_published(staging)
-    from_published = source >= 0
+        tree = os.open(warm.tree_path(staging.area, staging.name), DIRECTORY_FLAGS)
+    # What would else be fetched or made a second time.
+    from_published = bool(staging.remote) and tree >= 0 and staging.layout_name == "copy"
     return Task(
         manifest,
         blocks,
         build.identity if build else manifest.id(),
         staging.hasher,
         board,
-        source=source if from_published else open_source(staging),
+        source=os.dup(tree) if from_published else open_source(staging),
         layout=build.layout
         if build
         else layout_of(staging.layout_name, tree, manifest, blocks, staging.name),

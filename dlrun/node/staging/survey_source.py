@@ -10,6 +10,7 @@ from ..source.selection import Source, outside, parse
 from ..source.subset import shard
 from ..store import warm
 from ..store.area import CONTROL
+from .compare import is_current
 from .request import Staging
 
 if TYPE_CHECKING:
@@ -51,10 +52,10 @@ def open_source(staging: Staging) -> int:
         return -1
 
 
-def survey(staging: Staging, whole: bool = False) -> Survey:
+def survey(staging: Staging, whole: bool = False, anew: bool = False) -> Survey:
     """The manifest of the source: that of the published set if it is still current, else from a walk.
 
-    whole: of the whole source, also if this node takes a shard.
+    whole: of the whole source, also if this node takes a shard; anew: the published set cannot be used.
     """
     given, remote, walk = staging.given, staging.remote, staging.walk
     state = remote.list_source() if remote else {}
@@ -71,7 +72,7 @@ def survey(staging: Staging, whole: bool = False) -> Survey:
         **({} if staging.partial else {"part": None}),
         **(state if remote else {"listing": None}),
     }
-    found = None if whole and staging.shard else staging.published.load()
+    found = None if anew or (whole and staging.shard) else staging.published.load()
     if found is not None and not warm.has_options(found, wanted):
         found = None
     earlier = None if remote or staging.partial else found
@@ -108,6 +109,16 @@ def survey(staging: Staging, whole: bool = False) -> Survey:
     require_size(given.source, manifest.size(), expected)
     surveyed = Survey(manifest, slow=findings.slow, opened=findings.opened)
     return surveyed if whole else surveyed.own_shard(staging)
+
+
+def usable(staging: Staging, surveyed: Survey) -> Survey:
+    """The survey; of files that differ each time they are made, the published ones only if other nodes can get them."""
+    if staging.remote is None or not staging.remote.MAY_DIFFER or not staging.held:
+        return surveyed
+    found = staging.published.load()
+    if found is None or not warm.is_same(found, surveyed.manifest, {}) or is_current(staging, found):
+        return surveyed
+    return survey(staging, whole=True, anew=True)
 
 
 def room_of(staging: Staging) -> "Optional[Room]":

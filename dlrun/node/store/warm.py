@@ -67,17 +67,8 @@ def has_options(found: Manifest, wanted: Dict[str, Any]) -> bool:
     return all(found.info.get(key) == value for key, value in wanted.items())
 
 
-def is_same(
-    found: Optional[Manifest], manifest: Manifest, options: Dict[str, Any], by_listing: bool = False
-) -> bool:
-    """Whether a published manifest, if there is one, is that of a set, and has these options.
-
-    by_listing: or was made of a source in the same state.
-    """
-    if found is None:
-        return False
-    if by_listing and found.info.get("listing") == manifest.info.get("listing"):
-        return has_options(found, options)
+def is_same(found: Manifest, manifest: Manifest, options: Dict[str, Any]) -> bool:
+    """Whether a published manifest is that of a set, and has these options."""
     unlike_times = manifest.ctimes and found.ctimes != manifest.ctimes
     same = found is manifest or not (unlike_times or found.id() != manifest.id())
     return same and has_options(found, options)

@@ -33,7 +33,7 @@ class FetchedSource:
     """Such a source: `url`, its name in manifests; `directory` with its files; `is_downloaded`: whether this process made them.
 
     name: of its directory in the control directory. HAS_SIZE: whether the size of its files is that of the data set. MAY_DIFFER:
-    whether files that two nodes have made of the same source may differ, and the ones serve as well as the others.
+    whether files that are made of the same source a second time may differ.
     """
 
     HAS_SIZE = True

@@ -169,13 +169,43 @@ def test_nodes_without_an_image_get_that_of_the_others(tmp_path, nodes, without)
     group.stage(source, "--strategy", "image")
     for node in without:
         shutil.rmtree(os.path.dirname(group.data(node)))
-    kept = {node: os.stat(group.data(node) / "set.squashfs") for node in {0, 1, 2} - {*without}}
     for node, result in enumerate(group.stage(source, "--strategy", "image")):
-        assert result.done()["how"] == ("copied" if node in without else "warm")
-    for node, status in kept.items():
-        assert os.path.samestat(os.stat(group.data(node) / "set.squashfs"), status), "another job may use it"
-    images = {Path(group.data(node), "set.squashfs").read_bytes() for node in range(3)}
-    assert len(images) == (1 if 0 in kept else 2), "the first node has made another one"
+        # A first node without an image makes another one.
+        assert result.done()["how"] == ("copied" if node in without or 0 in without else "warm")
+    images = [Path(group.data(node), "set.squashfs").read_bytes() for node in range(3)]
+    assert images[0] == images[1] == images[2]
+
+
+def spoilt(data):
+    """Damage the image below a directory, as a failing disk does."""
+    os.chmod(data / "set.squashfs", 0o600)
+    with open(data / "set.squashfs", "r+b") as file:
+        file.seek(5000)
+        file.write(b"damage")
+
+
+@pytest.mark.parametrize("damaged", [[0], [1], [0, 1]])
+def test_a_damaged_image_is_not_given_to_others(tmp_path, nodes, damaged):  # noqa: F811
+    group, source = nodes(3), tree(tmp_path)
+    group.stage(source, "--strategy", "image")
+    for node in damaged:
+        spoilt(Path(group.data(node)))
+    shutil.rmtree(os.path.dirname(group.data(2)))
+    for result in group.stage(source, "--strategy", "image"):
+        result.done()
+    images = [Path(group.data(node), "set.squashfs").read_bytes() for node in range(3)]
+    assert images[0] == images[1] == images[2]
+    subprocess.run(["unsquashfs", "-d", tmp_path / "found", group.data(2) / "set.squashfs"], check=True)
+    assert snapshot(tmp_path / "found").keys() == snapshot(source).keys()
+
+
+def test_a_damaged_image_and_one_with_another_hash_are_made_anew(tmp_path, area):
+    source = tree(tmp_path)
+    assert stage(source, area, "--hash", "sha256").done()["how"] == "copied"
+    assert stage(source, area, "--hash", "sha1").done()["how"] == "copied"
+    spoilt(area / "set" / "data")
+    assert stage(source, area, "--hash", "sha1").done()["how"] == "copied"
+    assert stage(source, area, "--hash", "sha1").done()["how"] == "warm"
 
 
 FAILING = """#!/bin/sh
