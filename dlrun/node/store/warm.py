@@ -139,8 +139,11 @@ def check_copy(area: Area, name: bytes, found: Manifest, strategy: str, check: s
 def _check_tar(path: bytes, found: Manifest, before: int) -> CopyCheck:
     from .tarball import TarMap  # only here: most sets are files
 
-    status = os.lstat(path)
-    changed = [os.path.basename(path)] if status.st_size != TarMap(found).size else []
+    status, tar_map, index = os.lstat(path), TarMap(found), path + b".index"
+    changed = [os.path.basename(path)] if status.st_size != tar_map.size else []
+    if os.lstat(index).st_ctime_ns > before:  # it follows from the manifest, which does not have its hash
+        with open(index, "rb") as file:
+            changed += [os.path.basename(index)] if file.read() != tar_map.index() else []
     return CopyCheck(changed, [], [], status.st_ctime_ns > before, Looked(0, found.files()))
 
 

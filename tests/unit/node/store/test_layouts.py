@@ -5,6 +5,7 @@ import signal
 import stat
 import subprocess
 import tarfile
+from pathlib import Path
 
 import pytest
 from dlrun.node.source.manifest import FILE
@@ -174,6 +175,23 @@ def test_a_packed_set_is_a_tar_file_with_an_index(tmp_path):
         archive.seek(tarball.UNIT * 2000)
         archive.write(b"damage")
     assert run("verify", "--to", tmp_path / "node", "--name", "set").status == 1
+
+
+@pytest.mark.parametrize("harm", ["removed", "garbage", "touched"])
+def test_a_pack_needs_its_index(tmp_path, source, harm):
+    arguments = (*staging(source, tmp_path / "node"), "--strategy", "pack", "--json")
+    index = Path(run(*arguments).done()["path"], "set.tar.index")
+    before = index.read_bytes()
+    if harm == "removed":
+        index.unlink()
+    elif harm == "garbage":
+        index.chmod(0o600)
+        index.write_bytes(b"x" * len(before))
+    else:
+        index.touch()
+    assert run(*arguments).done()["how"] == ("warm" if harm == "touched" else "copied")
+    assert index.read_bytes() == before
+    assert run(*arguments).done()["how"] == "warm"
 
 
 @pytest.mark.parametrize("shortened", [False, True], ids=["whole", "shortened by a crash"])
