@@ -6,6 +6,7 @@ everything else at start-up.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +14,7 @@ from dlrun.errors import Invalid
 from dlrun.model.nearest import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from importlib.metadata import EntryPoint
 
     from dlrun.frameworks.protocol import Framework
@@ -141,18 +142,36 @@ def schedulers() -> Iterator[str]:
 
 
 def parts(name: str) -> Iterator[Any]:
-    """The modules of a name in the folders of schedulers, dlrun's own and then those of other packages: a folder may lack it."""
-    yield from _modules(name, SCHEDULERS.values())
-    yield from _modules(name, (point.module for point in elsewhere("schedulers").values()))
+    """The modules of a name in the folders of schedulers, dlrun's own and then those of other packages: a folder may lack it.
 
-
-def _modules(name: str, back_ends: Iterable[str]) -> Iterator[Any]:
-    """The modules of a name in the folders in which back ends stand."""
+    Raises Invalid for one of another package that cannot be imported.
+    """
     from importlib.util import find_spec  # noqa: PLC0415 - rarely needed
 
-    for folder in dict.fromkeys(module.rpartition(".")[0] for module in back_ends):
+    own = dict.fromkeys(module.rpartition(".")[0] for module in SCHEDULERS.values())
+    for folder in own:
         if folder and find_spec(f"{folder}.{name}"):
             yield importlib.import_module(f"{folder}.{name}")
+    for point in elsewhere("schedulers").values():
+        folder = point.module.rpartition(".")[0]
+        if folder and folder not in own:
+            own[folder] = None
+            with _importing("scheduler", point.name):
+                found = find_spec(f"{folder}.{name}") and importlib.import_module(f"{folder}.{name}")
+            if found:
+                yield found
+
+
+@contextlib.contextmanager
+def _importing(kind: str, name: str) -> Iterator[None]:
+    """Raise Invalid for whatever another package's code raises while it is imported."""
+    try:
+        yield
+    except Exception as fault:
+        raise Invalid(
+            f"{kind} `{name}` of another package cannot be imported: {type(fault).__name__}: {fault}",
+            help="repair that package, or uninstall it",
+        ) from fault
 
 
 def elsewhere(group: str) -> Mapping[str, EntryPoint]:
@@ -200,7 +219,9 @@ def _load(kind: str, name: str, table: Mapping[str, str]) -> Any:
         module = importlib.import_module(path)
         return completed(kind, getattr(module, attribute) if attribute else module)
     if (point := elsewhere(f"{kind}s").get(name)) is not None:
-        return completed(kind, point.load(), name)
+        with _importing(kind, name):
+            found = point.load()
+        return completed(kind, found, name)
     if name.lower() in UNSUPPORTED and kind == "scheduler":
         raise Invalid(
             f"dlrun does not support the scheduler `{name}` ({UNSUPPORTED[name.lower()]})",

@@ -136,3 +136,26 @@ def test_without_the_package_the_nearest_name_is_given(tmp_path):
     )
     assert done.returncode == 2
     assert "`ring`" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("why", "--log", "job.sh"), ("import", "job.sh"), ("plan", "spec.yaml", "--site", "site.yaml")]
+)
+def test_a_package_that_cannot_be_imported_is_named(tmp_path, words):
+    about = tmp_path / "place" / "broken-1.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[dlrun.schedulers]\nspool = no_such_package.spool\n")
+    (tmp_path / "site.yaml").write_text("name: here\nscheduler: {type: spool}\nlauncher: {name: local}\n", encoding="utf-8")
+    (tmp_path / "spec.yaml").write_text("name: a\ncommand: [./train]\n", encoding="utf-8")
+    (tmp_path / "job.sh").write_text("#!/bin/bash\npython train.py\n", encoding="utf-8")
+    done = subprocess.run(
+        [*DLRUN, *words],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(about.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "`spool` of another package cannot be imported: ModuleNotFoundError" in done.stderr
+    assert done.returncode == 2
