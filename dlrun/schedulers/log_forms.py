@@ -11,8 +11,8 @@ class Form:
 
     regex: further lines, where a text cannot describe them. consequence: it counts only if no log has a cause; passing:
     programs may log it and continue, so it counts only if no exception follows. anywhere: its words are its writer's even in a
-    line without its mark. stack: regular expression of a call that the traceback above the line must have. means, check, next:
-    in place of those of the cause.
+    line without its mark. exact: its texts begin a word, and the case of their letters counts (`TERM_LOAD`). stack: regular
+    expression of a call that the traceback above the line must have. means, check, next: in place of those of the cause.
     """
 
     cause: str
@@ -25,6 +25,7 @@ class Form:
     consequence: bool = False
     passing: bool = False
     anywhere: bool = False
+    exact: bool = False
     stack: str = ""
 
 

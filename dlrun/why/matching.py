@@ -19,7 +19,7 @@ from dlrun.why.known.table import WRITERS, of_writer
 
 _LEVEL = 200
 """Characters of a line within which its level stands."""
-_START_UP = re.compile(r"\S*/\.?(?:bashrc|bash_profile|profile|profile\.d/\S+): line \d+: ")
+_START_UP = re.compile(r"\S*/\.?(?:bashrc|bash_profile|profile|profile\.d/\S+): (?:line )?\d+: ")
 """What a shell says of its start-up files: they are made for other shells, too, and it continues."""
 _HARMLESS = re.compile(
     r"(?:^|[\s\[(|:-])(?:WARNING|WARN|INFO|DEBUG|NOTICE|TRACE)(?=[\]:|\s,)-]|$)"

@@ -18,10 +18,9 @@ WRITERS = (
                     "tm_init failed, rc = {1}",
                     "tm_spawn failed, rc = {1}",
                     "tm_poll failed, rc = {1}",
-                    "TM_{} error on {1}",
-                    "pbsdsh: {1}",
                 ),
-                regex=r"\b(TM_E(?:SYSTEM|NOEVENT|NOTCONNECTED|UNKNOWNCMD|NOTIMPLEMENTED|BADENVIRONMENT|NOTFOUND|BADINIT|PERM|SESSION|USERERR|NOTPARENT))\b",
+                # `pbsdsh -v` also prints what it has started.
+                regex=r"(?<!\w)TM_[A-Z_]+ error on (\S.*)|(?<!\w)pbsdsh: (?!spawned |rescinfo |.* exit status 0$)(\S.*)|\b(TM_E(?:SYSTEM|NOEVENT|NOTCONNECTED|UNKNOWNCMD|NOTIMPLEMENTED|BADENVIRONMENT|NOTFOUND|BADINIT|PERM|SESSION|USERERR|NOTPARENT))\b",
                 source="https://github.com/adaptivecomputing/torque/blob/master/src/cmds/pbsdsh.c",
                 means="PBS could not start the processes on the job's other nodes (its TM interface): {1}",
                 check="`pbsnodes NODE`, and `echo $PBS_NODEFILE $PBS_JOBID` where the command runs (not in a container without them)",

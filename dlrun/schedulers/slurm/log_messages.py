@@ -133,7 +133,6 @@ WRITERS = (
                     "CPU binding outside of job step allocation, {1}",
                     "Unable to satisfy {1} bind request",
                     "Requested partition configuration not available now",
-                    "Job/step already completing or completed",
                     "Unable to allocate resources: {1}",
                     "Requested node count {1}",
                     "Unable to determine this slurmd's NodeName",
@@ -223,7 +222,7 @@ WRITERS = (
             Form(
                 cause="launcher",
                 texts=(),
-                regex=r"srun: error: (Task launch for \S+ failed on node \S+: .*|timeout waiting for task launch.*|Unable to confirm allocation for job .*|Aborting, .*io error.*)",
+                regex=r"srun: error: (Task launch for \S+ failed on node \S+: .*|timeout waiting for task launch.*|Unable to confirm allocation for job (?!.*(?:already|not running)).*|Aborting, .*io error.*)",
                 source=_SLURM + "api/step_launch.c",
                 next=_NEAR,
                 passing=True,
@@ -250,7 +249,7 @@ WRITERS = (
                 source=_SLURM + "common/slurm_errno.c",
                 means="a command of the job submitted another one, which the scheduler rejected: {1}",
                 check="`sbatch --test-only` with that script, on a login node",
-                next="correct what that job requests (`#SBATCH` lines and options of `sbatch`); `unset $(compgen -v SLURM_ SBATCH_)` before it keeps this job's own request out of it",
+                next="correct what that job requests (`#SBATCH` lines and options of `sbatch`); `unset ${!SLURM_*} ${!SBATCH_*}` before it keeps this job's own request out of it",
                 passing=True,
             ),
             Form(
@@ -278,7 +277,6 @@ WRITERS = (
             Form(
                 cause="launcher",
                 texts=(
-                    "Unable to create step for job {}: {1}",
                     "Job step creation temporarily disabled, retrying",
                     "Unable to satisfy cpu bind request",
                     "Memory required by task is not available",
@@ -289,6 +287,7 @@ WRITERS = (
                     "Step limit reached for this job",
                     "CPU count per node can not be satisfied",
                 ),
+                regex=r"Unable to create step for job \S+: (?!Job/step already)(.+)",
                 source=_SLURM + "common/slurm_errno.c",
                 means="the scheduler did not start the job's step: it requests what the job does not have",
                 next="compare the command's own `srun` options, or `arguments` under `launcher` in the site profile, with `dlrun plan`",

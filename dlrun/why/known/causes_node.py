@@ -8,7 +8,7 @@ from dlrun.why.known.form import Advice
 
 _LOADERS = "use fewer loader processes, or `torch.multiprocessing.set_sharing_strategy('file_system')`"
 _CACHE = "`caches: auto` keeps compilers' caches on node-local storage; or set the variable that names the cache, such as `environment.variables: {TRITON_CACHE_DIR: /tmp/cache}`"
-_SET_UP = ("environment-module", "environment")
+_SET_UP = ("environment-module", "environment", "interpreter-missing")
 
 # ruff: noqa: E501 - a table
 MACHINE: Mapping[str, Advice] = {

@@ -54,7 +54,7 @@ WRITERS = (
             Form(
                 cause="interpreter-missing",
                 texts=(),
-                regex=r"(\S+): cannot execute: required file not found|(\S+): \S+\^M: bad interpreter|env: \W?(\w+)\\r\W?: No such file|(\S+): bad interpreter(?!: Text)",
+                regex=r"(?<!\S)(\S+): (?:cannot execute: required file not found|\S+\^M: bad interpreter|bad interpreter(?!: Text))|env: \W?(\w+)\\r\W?: No such file",
                 source="https://www.gnu.org/software/bash/manual/bash.html",
                 passing=True,
             ),
@@ -70,7 +70,7 @@ WRITERS = (
             Form(
                 cause="command-missing",
                 texts=(),
-                regex=r"(\S+): (?:command not found|cannot execute)|can't open file '([^']+)'|(\S+): not found$|env: \W?([^:']+)\W?: No such file or directory|exec: ([^:]+): not found",
+                regex=r"(?<!\S)(\S+): (?:command not found|cannot execute)|can't open file '([^']+)'|(?<!\S)(\S+): not found$|env: \W?([^:']+)\W?: No such file or directory|exec: ([^:]+): not found",
                 source="https://www.gnu.org/software/bash/manual/bash.html#Exit-Status",
                 passing=True,
             ),

@@ -76,7 +76,8 @@ class Evidence:
 
 def patterns_of(form: Form, writer: Writer, advice: Advice) -> list[Pattern]:
     """The patterns of a form, one for each text and one for `regex`."""
-    rows = [(_regex(text), _word(text), True) for text in form.texts]
+    begin = r"(?<!\w)" if form.exact else ""
+    rows = [(begin + _regex(text), _word(text), not form.exact) for text in form.texts]
     if form.regex:
         rows.append((form.regex, "", False))
     return [

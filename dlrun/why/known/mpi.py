@@ -171,7 +171,7 @@ WRITERS = (
                     "The following command line options were deprecated",
                     'Open MPI tried to fork a new process via the "execve" system call but failed',
                 ),
-                regex=r"(?:srun|mpirun|mpiexec\S*|prterun): (?:error: )?((?:unrecognized option|unknown option|invalid option|[Uu]nrecognized argument|Invalid \S+ specification|Unable to create step|fatal: ).*)|(?:prte|prterun|mpirun|mpiexec)\S* (?:was unable to (?:find|launch)|detected an unknown option).*",
+                regex=r"(?:srun|mpirun|mpiexec\S*|prterun): (?:error: )?((?:unrecognized option|unknown option|invalid option|[Uu]nrecognized argument|Invalid \S+ specification|Unable to create step(?!.*Job/step already)|fatal: ).*)|(?:prte|prterun|mpirun|mpiexec)\S* (?:was unable to (?:find|launch)|detected an unknown option).*",
                 source=_PRRTE + "src/mca/schizo/prte/help-prun.txt",
                 passing=True,
             ),

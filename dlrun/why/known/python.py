@@ -22,7 +22,7 @@ WRITERS = (
             Form(
                 cause="build-mismatch",
                 texts=(),
-                regex=r"undefined symbol: (\w+)|symbol lookup error: (\S+)|(\S+): undefined symbol|version `((?!GLIBC_)[A-Z]\w*_?[\w.]+)' not found \(required by .*(?:python|site-packages|torch|nccl|cuda)|GLIBCXX_[\d.]+' not found \(required by (\S+site-packages\S+)\)",
+                regex=r"undefined symbol: (\w+)|symbol lookup error: (\S+)|(?<!\S)(\S+): undefined symbol|version `((?!GLIBC_)[A-Z]\w*_?[\w.]+)' not found \(required by .*(?:python|site-packages|torch|nccl|cuda)|GLIBCXX_[\d.]+' not found \(required by (\S+site-packages\S+)\)",
                 source="https://man7.org/linux/man-pages/man8/ld.so.8.html",
             ),
             Form(
@@ -61,7 +61,7 @@ WRITERS = (
             Form(
                 cause="missing-library",
                 texts=(),
-                regex=r"error while loading shared libraries: ([^:]+)|([^\s'(]+\.so[^\s:]*): cannot open shared object file|version `((?:GLIBC|GLIBCXX|CXXABI|GOMP)_[\d.]+)' not found|OSError: (lib\S+): cannot|Could not load dynamic library '([^']+)'|Library not loaded: (\S+)|Could not find (lib\S+\.so\S*)",
+                regex=r"error while loading shared libraries: ([^:]+)|(?<![^\s'(])([^\s'(]+\.so[^\s:]*): cannot open shared object file|version `((?:GLIBC|GLIBCXX|CXXABI|GOMP)_[\d.]+)' not found|OSError: (lib\S+): cannot|Could not load dynamic library '([^']+)'|Library not loaded: (\S+)|Could not find (lib\S+\.so\S*)",
                 source="https://man7.org/linux/man-pages/man8/ld.so.8.html",
             ),
             Form(
@@ -96,7 +96,7 @@ WRITERS = (
             Form(
                 cause="environment",
                 texts=(),
-                regex=r"(\S+)/bin/activate: No such file or directory|(EnvironmentNameNotFound: .*)|(CondaError: (?!.*\[Errno|Down|Keyb|Cannot link).*)|EnvironmentLocationNotFound: (.*)|(Could not find conda environment: .*)|Fatal Python error: init_(?:fs_encoding|import_site)|ModuleNotFoundError: No module named 'encodings'|Could not find platform (?:in)?dependent libraries",
+                regex=r"(?<!\S)(\S+)/bin/activate: No such file or directory|(EnvironmentNameNotFound: .*)|(CondaError: (?!.*\[Errno|Down|Keyb|Cannot link).*)|EnvironmentLocationNotFound: (.*)|(Could not find conda environment: .*)|Fatal Python error: init_(?:fs_encoding|import_site)|ModuleNotFoundError: No module named 'encodings'|Could not find platform (?:in)?dependent libraries",
                 source="https://docs.conda.io/projects/conda/en/stable/user-guide/tasks/manage-environments.html",
             ),
             Form(

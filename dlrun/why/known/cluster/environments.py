@@ -45,7 +45,7 @@ WRITERS = (
                     "could not find a Python interpreter{1}",
                     "Python interpreter not found at `{1}`",
                 ),
-                regex=r"(\S+/python[\d.]*): bad interpreter: No such file or directory$|line \d+: ((?:\S+/)?activate): No such file or directory$",
+                regex=r"(?<!\S)(\S+/python[\d.]*): bad interpreter: No such file or directory$|line \d+: ((?:\S+/)?activate): No such file or directory$",
                 source="https://github.com/astral-sh/uv/blob/main/crates/uv-python/src/interpreter.rs",
             ),
             Form(
@@ -55,8 +55,6 @@ WRITERS = (
                     "init_fs_encoding: failed to get the Python codec",
                     "init_import_site: Failed to import the site module",
                     "Could not find platform independent libraries <prefix>",
-                    "ImportError: bad magic number in {1}",
-                    "ValueError: bad marshal data",
                 ),
                 source="https://docs.python.org/3/c-api/init_config.html",
                 means="Python does not find its own library: the environment was moved, its Python is not on this node, or PYTHONHOME or PYTHONPATH is of another one",

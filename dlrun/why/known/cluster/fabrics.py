@@ -9,7 +9,8 @@ WRITERS = (
     Writer(
         name="UCX between ranks of a node",
         source="https://github.com/openucx/ucx/blob/master/src/uct/sm/",
-        line=r"^(?!.*(?:No space left|[Ff]ailed to allocate|shmget|shm_open|Not enough memory)).*(?:\bmm_(?:posix|ep|sysv|xpmem|iface)\.c:\d+ +UCX|\bucp_ep_create\(.*Shared memory error)",
+        # Its other errors are of UCX in general.
+        line=r"^(?!.*(?:No space left|[Ff]ailed to allocate|shmget|shm_open|Not enough memory)).*(?:\bmm_\w+\.c:\d+ +UCX\b.*(?:failed to connect to remote FIFO id|Shared memory error|\bopen\(file_name=.* failed:|\b(?:shmat|mmap)\(.*\) failed)|\bucp_ep_create\(.*Shared memory error)",
         forms=(
             Form(
                 cause="fabric",
@@ -53,7 +54,7 @@ WRITERS = (
                 texts=("GPU_SUPPORT_ENABLED is requested, but GTL library is not linked",),
                 means="Cray MPICH is to send memory of GPUs (MPICH_GPU_SUPPORT_ENABLED=1), and the program is not linked with its library for them (GTL)",
                 check="`ldd PROGRAM | grep gtl`; for Python the same of `mpi4py`'s `.so`",
-                next="build it with the module of the GPUs loaded (`craype-accel-nvidia80`, `craype-accel-amd-gfx90a`), or set `environment.variables: {MPICH_GPU_SUPPORT_ENABLED: 0}` if MPI does not send from GPUs",
+                next='build it with the module of the GPUs loaded (`craype-accel-nvidia80`, `craype-accel-amd-gfx90a`), or set `environment.variables: {MPICH_GPU_SUPPORT_ENABLED: 0}` if MPI does not send from GPUs; mpi4py: `MPICC="cc -shared" pip install --force-reinstall --no-cache-dir --no-binary=mpi4py mpi4py` with that module',
             ),
             Form(
                 cause="shared-memory",

@@ -9,6 +9,9 @@ _LSF = "https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=bhist-termination-
 _SLURM_ASKS = "compare the command's own `srun` options, and `arguments` under `launcher` in the site profile, with `dlrun plan`: they request what the job does not have"
 _NODE = "exclude the node that it names (`resources.exclude`), submit again, and report it to the centre"
 
+_FAILED = r"[Ee]rror\b|ERROR\b|[Ff]atal\b|FATAL\b|[Ff]ail|[Uu]nable\b|[Cc]ould ?n[o']t\b|[Cc]an(?:not|'t)\b|[Ii]nvalid\b"
+"""How a launcher begins an error, unlike a line about what it does."""
+
 # ruff: noqa: E501 - a table
 WRITERS = (
     Writer(
@@ -37,6 +40,7 @@ WRITERS = (
                 source="https://slurm.schedmd.com/faq.html#x11",
                 means="srun is to forward windows (`--x11`), and there is none where it was called",
                 next="take `--x11` out of the command and of `arguments` under `launcher`; unset SLURM_X11 variables",
+                passing=True,
             ),
             Form(
                 cause="rendezvous",
@@ -58,9 +62,9 @@ WRITERS = (
                     "gid {1} not found on system",
                     "getpwuid failed for uid={1}",
                     "Failed to look up user uid={1}",
-                    "cannot find name for user ID {1}",
                 ),
-                regex=r"^(?:qsub|qrsh|execd|shepherd)\b.*\b(Bad UID for job execution|can't get password entry for user \S+)",
+                # `whoami` and `id` print it too, in containers whose image does not know the user: none ends of that.
+                regex=r"\b(?:slurmstepd|slurmd|srun)\b.*\bcannot find name for user ID (\S+)|^(?:qsub|qrsh|execd|shepherd)\b.*\b(Bad UID for job execution|can't get password entry for user \S+)",
                 source=_SLURM + "common/slurm_errno.c",
                 means="a node of the job does not know this user: its directory service (LDAP, SSSD) does not answer",
                 check="`getent passwd $USER` on that node",
@@ -76,7 +80,7 @@ WRITERS = (
                     "Couldn't load specified plugin name for {1}:",
                     "MPI plugin's pre-launch setup failed",
                 ),
-                regex=r"\bspank: (?!required plugin spank_pyxis)(\S+: .*)",
+                regex=r"\b(?:error|fatal): spank: (?!required plugin spank_pyxis)(\S+: .*)",
                 source=_SLURM + "common/plugstack.c",
                 means="a plug-in of Slurm is missing or failed on a node",
                 check="`srun --version` in the job and on the login node, and whether the command runs in a container that has a Slurm of its own",
@@ -86,11 +90,21 @@ WRITERS = (
             Form(
                 cause="launcher",
                 texts=(),
-                regex=r"Unable to confirm allocation for job (\S+): (?:Invalid job id|Job/step already|Job has already|Job is not running)",
+                regex=r"Unable to confirm allocation for job (\S+): Invalid job id",
                 source=_SLURM + "api/allocate.c",
                 means="a command asks for a job that does not run any more, or that another cluster has: SLURM_JOB_ID is of an earlier job",
                 check="`echo $SLURM_JOB_ID` where the command runs, and `squeue --me`",
-                next="unset the variables of the other job (`unset $(compgen -v SLURM_ SBATCH_)`) before the command, and do not write them into start-up files",
+                next="unset the variables of the other job (`unset ${!SLURM_*} ${!SBATCH_*}`) before the command, and do not write them into start-up files",
+            ),
+            Form(
+                cause="launcher",
+                texts=("Job/step already completing or completed",),
+                regex=r"Unable to confirm allocation for job (\S+): (?:Job has already|Job is not running)",
+                source=_SLURM + "common/slurm_errno.c",
+                means="a command asked for the job, or for a step of it, when that was ending already",
+                check="which ranks ended before: `dlrun logs JOB --rank all`",
+                next="find why the job ended before that command: `dlrun logs JOB --rank all`",
+                consequence=True,
             ),
             Form(
                 cause="launcher",
@@ -190,8 +204,8 @@ WRITERS = (
                     "Error when reading resource file {1}",
                     "It is only possible to use js commands within a job allocation",
                     "Error: Resource set requirements{1}",
-                    "jsrun: {1}",
                 ),
+                regex=rf"(?<!\w)jsrun: (?:{_FAILED})",
                 source="https://github.com/radical-cybertools/radical.pilot/issues/1783",
                 means="jsrun could not place the ranks: the resource sets do not fit the job's nodes, or there is no job",
                 check="`jslist -R` in the job, and `dlrun plan`",
@@ -200,11 +214,11 @@ WRITERS = (
             Form(
                 cause="launcher",
                 texts=(
-                    "blaunch: {1}",
                     "lsb_launch(): {1}",
                     "<{1}> Failed to connect to remote execution daemon",
                     "ls_rsetenv failed: {1}",
                 ),
+                regex=rf"(?<!\w)blaunch: ((?:Task )?(?:{_FAILED}).*)",
                 source="https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=reference-blaunch",
                 means="LSF could not start a process on a node of the job: {1}",
                 next="exclude the node that it names (`resources.exclude`) and submit again; if every node is affected, report it to the centre",
@@ -244,16 +258,29 @@ WRITERS = (
                     "TERM_CSM_ALLOC: {1}",
                 ),
                 source=_LSF,
+                exact=True,
                 means="LSF could not run the job on a node, or gave it up: {1}",
                 next="correct the directory if the line names it; otherwise exclude the node (`resources.exclude`), submit again, and report it to the centre",
             ),
-            Form(cause="walltime", texts=("TERM_WINDOW: {1}", "TERM_ESTIMATED_RUNTIME: {1}"), source=_LSF),
+            Form(
+                cause="walltime",
+                texts=("TERM_WINDOW: {1}", "TERM_ESTIMATED_RUNTIME: {1}"),
+                source=_LSF,
+                exact=True,
+            ),
             Form(
                 cause="preempted",
                 texts=("TERM_RC_RECLAIM: {1}", "TERM_REQUEUE_ADMIN: {1}", "TERM_BUCKET_KILL: {1}"),
                 source=_LSF,
+                exact=True,
             ),
-            Form(cause="terminated", texts=("TERM_EXTERNAL_SIGNAL: {1}",), source=_LSF, consequence=True),
+            Form(
+                cause="terminated",
+                texts=("TERM_EXTERNAL_SIGNAL: {1}",),
+                source=_LSF,
+                exact=True,
+                consequence=True,
+            ),
             Form(
                 cause="killed",
                 texts=(
@@ -263,6 +290,7 @@ WRITERS = (
                     "Exited with exit code 137.",
                 ),
                 source=_LSF,
+                exact=True,
                 consequence=True,
             ),
             Form(

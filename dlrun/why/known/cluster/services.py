@@ -167,6 +167,7 @@ WRITERS = (
                 source="https://github.com/git-lfs/git-lfs/blob/main/tq/api.go",
                 means="the repository's quota for large files (git LFS) is used up",
                 next="fetch the files once and keep them on the cluster, or from another server; its owner can raise the quota",
+                passing=True,
             ),
             Form(
                 cause="no-access",
@@ -187,6 +188,7 @@ WRITERS = (
                 means="git could not get a repository: the node has no key or token of yours for its server, does not know the server's own key, or does not reach it",
                 check="the same command on a compute node: `GIT_SSH_COMMAND='ssh -v' git ls-remote URL`",
                 next="clone it on a login node before the job (its large files too), and use that directory; dlrun copies the code at submission (`code`)",
+                passing=True,
             ),
             Form(
                 cause="file-damaged",

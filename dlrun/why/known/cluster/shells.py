@@ -24,11 +24,12 @@ WRITERS = (
             Form(
                 cause="interpreter-missing",
                 texts=(),
-                regex=r"(?:^|: )((?:source|\[\[|declare|typeset|shopt|pushd|popd|function|mapfile|readarray|enable|let|select|\(\(|module|ml|conda): not found)$|(Bad substitution|Syntax error: .*(?:unexpected|redirection|Bad).*|set: Illegal option -o pipefail|set: -o: invalid option|arithmetic expression: expecting .*)$",
+                regex=r"(?:: (?:line )?\d+: (?:\S+: )?|^\S+\[\d+\]: )((?:source|\[\[|declare|typeset|shopt|pushd|popd|function|mapfile|readarray|let|\(\(): not found|Bad substitution|Syntax error: .*(?:unexpected|redirection|Bad).*|arithmetic expression: expecting .*)$|\b(set: Illegal option -o pipefail|set: -o: invalid option)$",
                 source="https://git.kernel.org/pub/scm/utils/dash/dash.git/tree/src/error.c",
                 means="the script is written for bash, and another shell (`sh`, dash) runs it: {1}",
                 check="`head -1 SCRIPT`, and how it is started (`sh SCRIPT` ignores its first line)",
                 next="start it with `bash SCRIPT`, with `#!/bin/bash` as its first line",
+                passing=True,
             ),
             Form(
                 cause="configuration",
@@ -87,6 +88,7 @@ WRITERS = (
                 source="https://www.sudo.ws/docs/man/sudo.man/",
                 means="a command of the job asks for the rights of root (`sudo`), which jobs do not have",
                 next="install what it needs beforehand, in an environment or an image of your own, and take `sudo` out of the command",
+                passing=True,
             ),
         ),
     ),

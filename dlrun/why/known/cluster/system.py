@@ -67,6 +67,7 @@ WRITERS = (
             Form(
                 cause="file-system",
                 texts=("Device or resource busy: '.nfs{1}'",),
+                stack=r"tempfile\.py|multiprocessing/util\.py",
                 source="https://github.com/pytorch/pytorch/issues/143471",
                 means="a temporary directory on NFS could not be removed, as a process still had a file of it open",
                 check="`echo $TMPDIR` in the job, and `df -T` of it",

@@ -47,7 +47,7 @@ WRITERS = (
             Form(
                 cause="disk-full",
                 texts=("no space left on device",),
-                source="https://github.com/sylabs/singularity/issues/786",
+                source=_APPTAINER + "issues/1033",
                 means="the runtime's cache or temporary directory is full",
                 next="remove `environment.container.fetch: job`, and `dlrun submit` converts the image once, where there is room; or point `APPTAINER_CACHEDIR` and `APPTAINER_TMPDIR` to a place with room",
             ),
@@ -74,7 +74,7 @@ WRITERS = (
             Form(
                 cause="container",
                 texts=(),
-                regex=r"\b(?:squashfuse(?:_ll)?|fuse2fs|fuse-overlayfs|gocryptfs) failed to mount \S+ in (\S+)",
+                regex=r"\b(?:squashfuse(?:_ll)?|fuse2fs|fuse-overlayfs|gocryptfs) failed to mount \S+ in (\d+s)\b(?!.*[Pp]ermission denied)",
                 source=_APPTAINER + "issues/949",
                 means="the image was not mounted within {1}: its file system is slow, or many ranks began at once",
                 check="`ls -l` and `df -T` of the image on that node",

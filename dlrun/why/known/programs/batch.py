@@ -67,20 +67,27 @@ WRITERS = (
                 cause="memory-limit",
                 texts=("TERM_MEMLIMIT: {1}", "TERM_SWAP: {1}"),
                 source=_LSF,
+                exact=True,
             ),
-            Form(cause="walltime", texts=("TERM_RUNLIMIT: {1}", "TERM_DEADLINE: {1}"), source=_LSF),
-            Form(cause="cpu-time", texts=("TERM_CPULIMIT: {1}",), source=_LSF),
+            Form(
+                cause="walltime", texts=("TERM_RUNLIMIT: {1}", "TERM_DEADLINE: {1}"), source=_LSF, exact=True
+            ),
+            Form(cause="cpu-time", texts=("TERM_CPULIMIT: {1}",), source=_LSF, exact=True),
             Form(
                 cause="too-many-threads",
                 texts=("TERM_PROCESSLIMIT: {1}", "TERM_THREADLIMIT: {1}"),
                 source=_LSF,
+                exact=True,
             ),
-            Form(cause="preempted", texts=("TERM_PREEMPT: {1}",), source=_LSF),
-            Form(cause="cancelled", texts=("TERM_OWNER: {1}", "TERM_FORCE_OWNER: {1}"), source=_LSF),
+            Form(cause="preempted", texts=("TERM_PREEMPT: {1}",), source=_LSF, exact=True),
+            Form(
+                cause="cancelled", texts=("TERM_OWNER: {1}", "TERM_FORCE_OWNER: {1}"), source=_LSF, exact=True
+            ),
             Form(
                 cause="cancelled",
                 texts=("TERM_ADMIN: {1}", "TERM_FORCE_ADMIN: {1}"),
                 source=_LSF,
+                exact=True,
                 means="an administrator cancelled it",
                 next="ask the centre, then `dlrun resubmit JOB`",
             ),
