@@ -8,6 +8,15 @@ _HF = "https://github.com/huggingface/transformers/blob/main/src/transformers/"
 _TORCH = "https://github.com/pytorch/pytorch/blob/main/"
 _JAX = "https://github.com/jax-ml/jax/blob/main/jax/_src/"
 
+_LOADS = r", in (?!\w*(?:data|batch|sample|image|conf|upload|download))\w*(?:load|resum|restore|from_(?:ckpt|checkpoint))\w*|load_state_dict\(|torch\.load\("
+"""A call by which a checkpoint is loaded: the name of a function or the source code, never a path."""
+_OF_A_CHECKPOINT = r"\b\w*(?:checkpoint|ckpt|state_dict)\w*(?:\[|\.pop\()"
+"""Source code that reads a key of a checkpoint."""
+_OTHER_TABLE = r"\b(?:\w*cfg|\w*conf\w*|\w*args|batch|sample|row|item)\[['\"]\w+['\"]\]"
+"""Source code that reads a key of a mapping of another kind."""
+_NEWER = "the program is written for a newer Python than runs it"
+_ENVIRONMENT = "name an environment with a newer Python (`environment.venv`, `conda` or `container`)"
+
 # ruff: noqa: E501 - a table
 WRITERS = (
     Writer(
@@ -26,6 +35,7 @@ WRITERS = (
                 means="the tokenizer has no template for conversations: it is of a base model, or its file is not in the model's directory",
                 check="the entry `chat_template` in the tokenizer's configuration, in the model's directory",
                 next="take the tokenizer of the model's instruct form, set its `chat_template`, or give the data as plain text",
+                passing=True,
             ),
             Form(
                 cause="configuration",
@@ -45,7 +55,6 @@ WRITERS = (
                 cause="configuration",
                 texts=(
                     "FlashAttention only support fp16 and bf16 data type",
-                    "Flash Attention{}only supports {} dtypes",
                     "FlashAttention{}only support{} head dimension",
                 ),
                 regex=r"\"\w+\" not implemented for '(?:Half|BFloat16|Float8\w*|ComplexHalf)'",
@@ -53,6 +62,7 @@ WRITERS = (
                 means="an operation has no form for the type of its numbers on the device on which it runs (half precision on a CPU, float32 in FlashAttention)",
                 check="print the model's type and device before that line",
                 next="move the model to the GPU and load it in bfloat16 (`torch_dtype=torch.bfloat16`, autocast), or use another implementation (`attn_implementation='sdpa'`); on a CPU use float32",
+                passing=True,
             ),
             Form(
                 cause="configuration",
@@ -60,6 +70,7 @@ WRITERS = (
                 source=_TORCH + "aten/src/ATen/native/transformers/cuda/sdp_utils.cpp",
                 means="none of attention's kernels that are allowed takes these inputs (type, size of heads, mask), or this GPU",
                 next="allow the others (`torch.nn.attention.sdpa_kernel` with MATH), give bfloat16 or float16, or no mask of your own",
+                passing=True,
             ),
             Form(
                 cause="configuration",
@@ -72,6 +83,7 @@ WRITERS = (
                 means="a class that the configuration names is not known to the library: the module that defines it was not imported, or it is of another version",
                 check="the package that defines it: `pip list`, and `PYTHONPATH` in the job",
                 next="import the module before the model is built (`custom_imports` in OpenMMLab), install the package in the job's environment, or correct the name",
+                passing=True,
             ),
             Form(
                 cause="configuration",
@@ -99,6 +111,7 @@ WRITERS = (
                 source=_JAX + "mesh_utils.py",
                 means="the mesh of devices that the program asks for has another number of them than the job",
                 next="correct the sizes of the mesh (their product is the number of all devices), or `resources.nodes` and `gpus_per_node`; see that every process called `jax.distributed.initialize`",
+                passing=True,
             ),
             Form(
                 cause="configuration",
@@ -109,7 +122,10 @@ WRITERS = (
             ),
             Form(
                 cause="rank-variables",
-                texts=("exceeds the maximum id of {1}", "`task_type` {1} is not in the cluster spec"),
+                texts=(
+                    "`task_id` {} exceeds the maximum id of {1}",
+                    "`task_type` {1} is not in the cluster spec",
+                ),
                 source="https://github.com/tensorflow/tensorflow/blob/master/tensorflow/python/distribute/multi_worker_util.py",
                 means="`TF_CONFIG` has a number of this process that its list of the cluster does not have",
                 check="`echo $TF_CONFIG` in each rank",
@@ -127,6 +143,7 @@ WRITERS = (
                 means="the labels do not fit the model's output: their shape, or their numbers",
                 check="print the shapes of output and labels before the loss, and the smallest and largest label",
                 next="take the loss for that kind of labels (sparse for numbers, categorical for one-hot), and give the last layer the number of classes",
+                passing=True,
             ),
             Form(
                 cause="tracking",
@@ -139,6 +156,7 @@ WRITERS = (
                 means="MLflow's server refused what was logged: a run that starts once more has other parameters, or the experiment or run is not there",
                 check="the experiment and the run in its user interface, and `MLFLOW_RUN_ID`, `MLFLOW_EXPERIMENT_ID` in the job",
                 next="log parameters once in a run, start a new run after a change, and name the experiment by its name (`set_experiment`)",
+                passing=True,
             ),
             Form(
                 cause="file-damaged",
@@ -152,6 +170,7 @@ WRITERS = (
                     "Error opening {1}: File contains data in an unknown format",
                 ),
                 source="https://github.com/pytorch/vision/tree/main/torchvision/csrc/io/image/cpu",
+                passing=True,
             ),
             Form(
                 cause="missing-library",
@@ -164,6 +183,7 @@ WRITERS = (
                 means="torchaudio or TorchCodec found no library that reads this format",
                 check="`python -c 'import torchaudio; print(torchaudio.list_audio_backends())'` in the job's environment, and `which ffmpeg`",
                 next="install `soundfile` there, or load FFmpeg (`environment.modules`) in a version that it supports",
+                passing=True,
             ),
             Form(
                 cause="file-damaged",
@@ -177,12 +197,13 @@ WRITERS = (
                 means="the data have no column of the name that the program asks for: {1}",
                 check="the columns of each file (`pyarrow.parquet.read_schema`)",
                 next="correct the name in the program or its configuration, or rename the column",
+                passing=True,
             ),
             Form(
                 cause="checkpoint-mismatch",
                 texts=(),
                 regex=r"KeyError: '(?:optimizers?|optimizer_state(?:_dict|s)?|optim\w*|(?:lr_)?schedulers?|lr_scheduler\w*|(?:model_)?state_dict|model(?:_state(?:_dict)?)?|net|epoch|iteration|global_step|step|ema\w*|scaler|state|hyper_parameters)'",
-                stack=r"load_state_dict|[Cc]heckpoint|ckpt|[Rr]esum|torch\.load|state_dict\[",
+                stack=rf"\A(?!.*, in \w*[Ss]ave)(?![\s\S]*{_OTHER_TABLE})[\s\S]*(?:{_LOADS}|{_OF_A_CHECKPOINT})",
                 source="https://github.com/maudzung/SFA3D/issues/48",
                 means="the checkpoint has no part of the name that the program asks for: it was written without it (weights alone), or by another program",
                 check="`python -c 'import torch; print(torch.load(FILE, map_location=\"cpu\").keys())'`",
@@ -221,20 +242,13 @@ WRITERS = (
                     "Index file doesn't match expected format",
                 ),
                 source="https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/datasets/indexed_dataset.py",
+                passing=True,
             ),
             Form(
                 cause="file-missing",
                 texts=(),
                 regex=r"OSError: Not found: \"([^\"]+)\": No such file or directory",
                 source="https://github.com/google/sentencepiece/blob/master/src/filesystem.cc",
-            ),
-            Form(
-                cause="configuration",
-                texts=("Could not find the transformer layer {1} in the model",),
-                source="https://github.com/huggingface/accelerate/blob/main/src/accelerate/utils/dataclasses.py",
-                means="FSDP is to wrap a class of layers that the model does not have: {1}",
-                check="`print(model)` has the names of its layers",
-                next="correct `fsdp_transformer_layer_cls_to_wrap` in the configuration of accelerate or of the trainer",
             ),
             Form(
                 cause="missing-library",
@@ -263,6 +277,7 @@ WRITERS = (
                 means="the compiled part of a library was not built: {1}",
                 check="how that library was installed: on a node without a compiler or a GPU such parts are left out",
                 next="build it on a node with CUDA's compiler and with the PyTorch of the job (apex: `APEX_CPP_EXT=1 APEX_CUDA_EXT=1 pip install --no-build-isolation`), or turn the option off that needs it",
+                passing=True,
             ),
             Form(
                 cause="configuration",
@@ -282,6 +297,16 @@ WRITERS = (
                 means="a tracker of experiments got no key, or one that is cut off",
                 check="whether the variable of the key arrives in a rank (`env | grep -c API_KEY`)",
                 next="give the key under `secrets:`; or let the tracker work offline (`environment.variables: {WANDB_MODE: offline, COMET_OFFLINE_DIRECTORY: …}`)",
+                passing=True,
+            ),
+            Form(
+                cause="build-mismatch",
+                texts=(),
+                regex=r"partially initialized module 'cv2' has no attribute|\bcv2\.gapi\.wip\b.* has no attribute",
+                source="https://github.com/opencv/opencv-python/issues/884",
+                means="the installation of OpenCV is broken: two of its packages, or parts of two versions, are in one directory",
+                check="`pip list | grep -i opencv` in the job's environment",
+                next="remove all of them (`pip uninstall opencv-python opencv-contrib-python opencv-python-headless`) and the directory `cv2` in site-packages, then install one: `pip install opencv-python-headless`",
             ),
             Form(
                 cause="configuration",
@@ -303,12 +328,13 @@ WRITERS = (
                 means="XLA found no implementation of an operation that works on the GPU: its memory is nearly full, or cuDNN does not fit",
                 check="the GPU's memory (`dlrun usage JOB`), and the version of cuDNN that is loaded",
                 next="leave more memory to the libraries (`environment.variables: {XLA_PYTHON_CLIENT_MEM_FRACTION: 0.7}`) or make the batch smaller; otherwise use the cuDNN with which jaxlib was built",
+                passing=True,
             ),
             Form(
                 cause="checkpoint-mismatch",
                 texts=(),
                 regex=r"TypeError: .*missing \d+ required (?:positional|keyword-only) arguments?:",
-                stack=r"core/saving\.py|load_from_checkpoint",
+                stack=r"\A.*, in (?:_load_\w*state|_load_from_checkpoint|load_from_checkpoint)\b",
                 source="https://lightning.ai/docs/pytorch/stable/common/checkpointing_basic.html",
                 means="Lightning builds the model from what the checkpoint has of its arguments, and these are not in it",
                 next="give them to `load_from_checkpoint(…)`, and call `self.save_hyperparameters()` in the model so that later checkpoints have them",
@@ -338,18 +364,21 @@ WRITERS = (
             ),
             Form(
                 cause="build-mismatch",
-                texts=("unsupported operand type(s) for |: 'type' and", "'type' object is not subscriptable"),
+                texts=("unsupported operand type(s) for |: 'type' and 'type'",),
+                regex=r"unsupported operand type\(s\) for \|: '(?:type|_\w+|ABCMeta|EnumMeta)' and '(?:NoneType|type|_\w+|ABCMeta|EnumMeta)'",
                 source="https://docs.python.org/3/whatsnew/3.10.html",
-                means="the program is written for a newer Python than runs it",
+                means=_NEWER,
                 check="`python --version` in the job's environment",
-                next="name an environment with a newer Python (`environment.venv`, `conda` or `container`)",
+                next=_ENVIRONMENT,
             ),
             Form(
-                cause="ranks",
-                texts=("FSDP does not support uneven sharding on dim {1}",),
-                source=_TORCH + "torch/distributed/fsdp/_fully_shard/_fsdp_param.py",
-                means="FSDP cannot share out a parameter over this number of ranks: its size is not a multiple of it ({1})",
-                next="take a number of ranks that divides it (a power of two for most models), or shard along another dimension (`shard_placement_fn`)",
+                cause="build-mismatch",
+                texts=("'type' object is not subscriptable",),
+                source="https://docs.python.org/3/whatsnew/3.9.html",
+                means=_NEWER,
+                check="`python --version` in the job's environment",
+                next=_ENVIRONMENT,
+                stack=r"\blist\[|\bdict\[|\btuple\[|\bset\[|\bfrozenset\[|\btype\[|\bdeque\[|\bdefaultdict\[|\bOrderedDict\[|\bCounter\[|\bQueue\[",
             ),
             Form(
                 cause="configuration",

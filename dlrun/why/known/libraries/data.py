@@ -62,6 +62,7 @@ WRITERS = (
                 ),
                 source="https://github.com/huggingface/datasets/blob/main/src/datasets/exceptions.py",
                 means="there are no files of data in that directory, of a kind and name that the library reads",
+                passing=True,
             ),
             Form(
                 cause="configuration",
@@ -83,7 +84,7 @@ WRITERS = (
                     "lmdb.DbsFullError",
                     "MDB_BAD_VALSIZE: {1}",
                     "MDB_INCOMPATIBLE: {1}",
-                    "is already open in this process",
+                    "The environment {1} is already open in this process",
                 ),
                 source=_LMDB,
                 means="an LMDB database is used in a way that it does not allow: opened twice in a process, or before the loader's processes were forked, or with too few databases",
@@ -143,6 +144,7 @@ WRITERS = (
                 ),
                 source="https://github.com/numpy/numpy/blob/main/numpy/lib/_format_impl.py",
                 means="a file of NumPy is cut off, empty, or not one: often the pointer of Git LFS or a page of a web server stands for it",
+                passing=True,
             ),
             Form(
                 cause="configuration",
@@ -162,6 +164,7 @@ WRITERS = (
                 means="a table of text (CSV) is empty, cut off, or has other columns or separators than the program expects",
                 check="the lines of the file around the one that is named",
                 next="correct the file, or how it is read (`sep`, `quoting`, `on_bad_lines`, `usecols`)",
+                passing=True,
             ),
             Form(
                 cause="configuration",
@@ -169,6 +172,7 @@ WRITERS = (
                 source="https://pillow.readthedocs.io/en/stable/reference/Image.html",
                 means="an image has more pixels than Pillow opens by default",
                 next="if you trust the data, set `PIL.Image.MAX_IMAGE_PIXELS = None` before it is opened; or make the images smaller",
+                passing=True,
             ),
             Form(
                 cause="file-damaged",
@@ -181,6 +185,7 @@ WRITERS = (
                     "Decompressed data too large for PngImagePlugin",
                 ),
                 source="https://pillow.readthedocs.io/en/stable/",
+                passing=True,
             ),
             Form(
                 cause="file-damaged",
@@ -190,6 +195,7 @@ WRITERS = (
                 means="OpenCV was given an empty image: its file does not exist, may not be read, or has no image in it (`cv2.imread` then returns None)",
                 check="print the path that is read, and `ls -l` of it on a compute node",
                 next="correct the path, copy the file from its source once more, or skip images that are None",
+                passing=True,
             ),
             Form(
                 cause="file-damaged",
@@ -203,10 +209,11 @@ WRITERS = (
                 regex=r"\bError in thread \d+: .*(?:jpeg|png|tiff|webp|image|decode)",
                 source="https://github.com/NVIDIA/DALI/tree/main/dali/image",
                 means="DALI could not decode an image: it is damaged, or of a kind that it does not know",
-                next="find it by decoding the files alone (`python -m PIL.Image`, `jpeginfo -c`), and copy or remove it; for unusual kinds decode on the CPU (`device='cpu'`)",
+                next="find it by decoding each file alone (in Python `PIL.Image.open(FILE).load()`, or `jpeginfo -c`), and copy or remove it; for unusual kinds decode on the CPU (`device='cpu'`)",
+                passing=True,
             ),
             Form(
-                cause="file-damaged",
+                cause="configuration",
                 texts=("Vocabulary size too high ({}). Please set it to a value <= {1}",),
                 source="https://github.com/google/sentencepiece/blob/master/src/trainer_interface.cc",
                 means="the text from which a tokenizer is made is too small for its vocabulary",

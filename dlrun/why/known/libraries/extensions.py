@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from dlrun.why.known.form import Form, Writer
 
+_PACKAGE = r"(?:.*?[\s`'\"(])?(?!(?:drivers?|toolkit|firmware|kernel|needs?|has|have|ought)\b)([a-zA-Z][\w.-]+)[`'\")]? "
+"""The name of a package, wherever in a message; what a node's administrators install is none."""
+_A_PACKAGE = r"(?:library|package|module) "
+_ABSENT = r"(?:(?:is|was) not installed|to be installed|seems? (?:to be )?not (?:to be )?installed)"
+"""What is said only of packages."""
+_NEEDED = r"(?:(?:is|are) required(?: but|$|\.|,? (?:to|for)\b)|(?:must|should|needs? to|ha(?:s|ve) to) be installed)"
+"""What is said of arguments, too."""
+_BNB = "https://github.com/bitsandbytes-foundation/bitsandbytes/blob/main/bitsandbytes/cextension.py"
+_NO_CUDA = "bitsandbytes has no library for this CUDA, or finds none of CUDA's own"
+_BY_ITSELF = "`python -m bitsandbytes` in the job's environment on a compute node"
+_ITS_CUDA = "load the module of the CUDA that PyTorch is built for (`environment.modules`), or install a bitsandbytes that has its library"
+
 # ruff: noqa: E501 - a table
 WRITERS = (
     Writer(
@@ -32,6 +44,7 @@ WRITERS = (
                 means="a library was built without its part for the GPU",
                 check="`pip list`, and how that library was installed: on a node without a compiler or a GPU its extensions are left out",
                 next="install its build for the GPU, or build it again on a node with CUDA's compiler (apex: `APEX_CPP_EXT=1 APEX_CUDA_EXT=1`), with the same PyTorch as in the job",
+                passing=True,
             ),
             Form(
                 cause="build-mismatch",
@@ -40,6 +53,7 @@ WRITERS = (
                 means="this PyTorch was built without a back end that the program asks for",
                 check="`python -c 'import torch.distributed as d; print(d.is_nccl_available(), d.is_mpi_available())'` in the job's environment",
                 next="ask for another one (`init_process_group('nccl')` for GPUs, `'gloo'` for CPUs), or install a build of PyTorch that has it",
+                passing=True,
             ),
             Form(
                 cause="build-mismatch",
@@ -53,20 +67,29 @@ WRITERS = (
                 texts=(
                     "CUDA Setup Error: {1}",
                     "Configured {}binary not found at {1}",
-                    "Required library version not found: {1}",
                     "has no attribute 'cadam32bit_grad_fp32'",
                     "has no attribute 'cquantize_blockwise_fp16_nf4'",
                     "bitsandbytes native library functionality but it's not available",
                 ),
-                source="https://github.com/bitsandbytes-foundation/bitsandbytes/blob/main/bitsandbytes/cextension.py",
-                means="bitsandbytes has no library for this CUDA, or finds none of CUDA's own",
-                check="`python -m bitsandbytes` in the job's environment on a compute node",
-                next="load the module of the CUDA that PyTorch is built for (`environment.modules`), or install a bitsandbytes that has its library",
+                source=_BNB,
+                means=_NO_CUDA,
+                check=_BY_ITSELF,
+                next=_ITS_CUDA,
+            ),
+            Form(
+                cause="missing-library",
+                texts=("Required library version not found: {1}",),
+                source=_BNB,
+                means=_NO_CUDA,
+                check=_BY_ITSELF,
+                next=_ITS_CUDA,
+                passing=True,
             ),
             Form(
                 cause="missing-module",
                 texts=(),
-                regex=r"(?:Error|Exception): (?:.*?[\s`'\"(])?([a-zA-Z][\w.-]+)[`'\")]? (?:(?:library|package|module) )?(?:(?:is|was) not installed|(?:is|are) required(?: but|$|\.|,? (?:to|for)\b)|(?:must|needs to|has to|should|to) be installed|seems? (?:to be )?not (?:to be )?installed)",
+                regex=rf"(?:Error|Exception|Missing): {_PACKAGE}(?:{_A_PACKAGE}(?:{_ABSENT}|{_NEEDED})|{_ABSENT}|{_NEEDED}(?=.*\b(?:pip|conda) install\b))"
+                rf"|(?:ImportError|ModuleNotFoundError|\w+Missing): {_PACKAGE}{_NEEDED}",
                 source="https://github.com/huggingface/accelerate/blob/main/src/accelerate/accelerator.py",
                 means="the program needs a package that the job's environment does not have",
                 passing=True,

@@ -6,6 +6,9 @@ from dlrun.why.known.form import Form, Writer
 
 _ZERO = "https://github.com/deepspeedai/DeepSpeed/blob/master/deepspeed/runtime/zero/"
 _TORCH = "https://github.com/pytorch/pytorch/blob/main/torch/"
+_NO_ELEMENTS = "a weight has no elements on this rank: ZeRO-3 or FSDP has shared it out, and it is used outside their forward"
+_THROUGH_IT = "whether the call is made through the wrapped model"
+_UNSHARD = "call the wrapped model's forward, or unshard the weight first (`summon_full_params` of FSDP, and DeepSpeed's own context for parameters that are shared out)"
 
 # ruff: noqa: E501 - a table
 WRITERS = (
@@ -25,26 +28,35 @@ WRITERS = (
                 means="with ZeRO-3 the modules of the model ran in another order than in the step before, or some of them not at all (experts, branches, generation in between)",
                 check="which modules run only for some inputs, and whether forward runs outside the engine",
                 next="name such modules to DeepSpeed (`set_z3_leaf_modules`), call forward through the engine alone, or use ZeRO-2",
+                passing=True,
+            ),
+            Form(
+                cause="configuration",
+                texts=("The size of tensor a (0) must match", "must match the size of tensor b (0)"),
+                source="https://github.com/huggingface/transformers/issues/38667",
+                means=_NO_ELEMENTS,
+                check=_THROUGH_IT,
+                next=_UNSHARD,
+                stack=r"deepspeed/runtime/|torch/distributed/fsdp/|torch/distributed/_composable/fsdp/",
             ),
             Form(
                 cause="configuration",
                 texts=(
                     "'weight' must be 2-D",
-                    "The size of tensor a (0) must match",
                     "size mismatch, got {}, {}x{},0",
                     "Found param with shape torch.Size([0])",
                 ),
                 regex=r"\bcopying a param with shape torch\.Size\(\[[^\]]+\]\) from checkpoint, the shape in current model is torch\.Size\(\[0\]\)",
                 source="https://github.com/huggingface/transformers/issues/38667",
-                means="a weight has no elements on this rank: ZeRO-3 or FSDP has shared it out, and it is used outside their forward",
-                check="whether the call is made through the wrapped model",
-                next="call the wrapped model's forward, or unshard the weight first (`summon_full_params` of FSDP, and DeepSpeed's own context for parameters that are shared out)",
+                means=_NO_ELEMENTS,
+                check=_THROUGH_IT,
+                next=_UNSHARD,
             ),
             Form(
                 cause="configuration",
                 texts=(
                     "DistributedDataParallel is not needed when a module doesn't have any parameters that require a gradient",
-                    "object has no attribute 'backward'",
+                    "DeepSpeedEngine' object has no attribute '{1}'",
                     "DistributedDataParallel' object has no attribute '{1}'",
                     "FullyShardedDataParallel' object has no attribute '{1}'",
                     "DataParallel' object has no attribute '{1}'",
@@ -54,9 +66,24 @@ WRITERS = (
                 next="wrap only modules that are trained; reach the model's own attributes by `.module`, and give DeepSpeed an optimizer",
             ),
             Form(
+                cause="ranks",
+                texts=("FSDP does not support uneven sharding on dim {1}",),
+                source=_TORCH + "distributed/fsdp/_fully_shard/_fsdp_param.py",
+                means="FSDP cannot share out a parameter over this number of ranks: its size is not a multiple of it ({1})",
+                next="take a number of ranks that divides it (a power of two for most models), or shard along another dimension (`shard_placement_fn`)",
+            ),
+            Form(
+                cause="configuration",
+                texts=("Could not find the transformer layer {1} in the model",),
+                source="https://github.com/huggingface/accelerate/blob/main/src/accelerate/utils/dataclasses.py",
+                means="FSDP is to wrap a class of layers that the model does not have: {1}",
+                check="`print(model)` has the names of its layers",
+                next="correct `fsdp_transformer_layer_cls_to_wrap` in the configuration of accelerate or of the trainer",
+            ),
+            Form(
                 cause="collective-mismatch",
                 texts=(),
-                regex=r"Mismatched (?:(?:allreduce|allgather|broadcast|alltoall|reducescatter|collective|data|MPI|reduction|prescale|postscale|CPU/GPU|broadcast root)\b.*)",
+                regex=r"\bMismatched [\w/ ]{1,60}: One rank .*",
                 source="https://github.com/horovod/horovod/blob/master/horovod/common/controller.cc",
                 means="ranks gave Horovod tensors of other shapes, types or devices under one name",
                 next="let all ranks build the same model and take the same branches; compare the last batch's size on each rank (`drop_last=True`)",
@@ -72,6 +99,7 @@ WRITERS = (
                 means="a collective operation was given tensors that NCCL does not take",
                 check="the traceback: which call",
                 next="give it contiguous tensors on the rank's GPU, of a type that NCCL has (no booleans on old versions: `.to(torch.uint8)`)",
+                passing=True,
             ),
             Form(
                 cause="configuration",
@@ -79,6 +107,7 @@ WRITERS = (
                 source="https://docs.python.org/3/library/multiprocessing.html#multiprocessing.set_start_method",
                 means="the method by which processes are started was chosen twice",
                 next="call `set_start_method` once, below `if __name__ == '__main__'`, or with `force=True`",
+                passing=True,
             ),
             Form(
                 cause="configuration",
