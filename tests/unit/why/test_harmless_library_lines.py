@@ -45,6 +45,12 @@ LATER = raised("ValueError: expected 7 shards, found 3")
         "The search requires an API key, so it is off",
         "Required bindings for the notebook are loaded",
         "Parser key lr: 0.1",
+        "error: validation failed: 3 rows of part-3.csv",
+        "| Missing option for the augmentation | default |",
+        "part-3.h5: Unable to open file (truncated file: eof = 96), so it is left out",
+        "part-3.h5: Unable to create group (name already exists), so it is kept",
+        "make: nvcc: Command not found",
+        "Unable to find latest file at /s/run/latest, if trying to load latest checkpoint please ensure this file exists",
     ],
 )
 def test_a_line_without_harm_is_not_why_a_later_exception_ended_the_program(line, tmp_path):
@@ -119,6 +125,7 @@ def test_an_exception_of_the_programs_own_code_stays_one(log, tmp_path):
     [
         (raised("RuntimeError: FlashAttention only support fp16 and bf16 data type"), "configuration", "bfloat16"),
         (raised("ImportError: pyarrow is required to read parquet"), "missing-module", ""),
+        (raised("torch._inductor.exc.TritonMissing: triton is required to compile"), "missing-module", ""),
         (raised("ValueError: the datasets library must be installed"), "missing-module", ""),
         (raised("RuntimeError: deepspeed is required for this strategy (pip install deepspeed)"), "missing-module", ""),
         (raised("RuntimeError: The NVIDIA driver is not installed"), "exception", ""),

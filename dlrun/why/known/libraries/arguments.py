@@ -20,6 +20,7 @@ WRITERS = (
                 means="Hydra found no configuration of this name: {1}",
                 check="the lines below it have the names that there are, and where it searched",
                 next="correct the name in the overrides or in `defaults`, or the directory (`--config-path`, `--config-dir`)",
+                passing=True,
             ),
             Form(
                 cause="configuration",
@@ -38,6 +39,7 @@ WRITERS = (
                 source=_HYDRA + "config_loader_impl.py",
                 means="Hydra rejected the configuration or an override: {1}",
                 next="correct the override or the configuration's name and directory: `dlrun plan --script` shows the arguments as the program gets them",
+                passing=True,
             ),
             Form(
                 cause="configuration",
@@ -46,6 +48,7 @@ WRITERS = (
                 source="https://click.palletsprojects.com/en/stable/exceptions/",
                 means="the program rejected its arguments: {1}",
                 next="correct the command's arguments: `dlrun plan --script` shows them as the program gets them",
+                passing=True,
             ),
             Form(
                 cause="configuration",
@@ -75,6 +78,7 @@ WRITERS = (
                 source="https://github.com/abseil/abseil-py/blob/main/absl/flags/_exceptions.py",
                 means="the program rejected its arguments or its configuration: {1}",
                 next="correct the name or the value in the command's arguments (`dlrun plan --script` shows them as the program gets them) or in its configuration file",
+                passing=True,
             ),
         ),
     ),

@@ -109,6 +109,7 @@ WRITERS = (
                 means="an HDF5 file has no data set or group of this name ({1}), or the loader's processes share a file that was opened before they began",
                 check="`h5ls -r FILE | grep NAME`",
                 next="correct the name, or take the file that has it; if it is there, open the file in each loader process (at its first `__getitem__`), not in `__init__`",
+                passing=True,
             ),
             Form(
                 cause="checkpoint-damaged",
@@ -117,6 +118,7 @@ WRITERS = (
                 source="https://support.hdfgroup.org/documentation/hdf5/latest/",
                 means="an HDF5 file is shorter than it was written: the copy or the job that wrote it was cut off, or its file system is full",
                 next="copy data from their source once more; of checkpoints remove the newest checkpoint and start from the previous one, and write them to a new name, then rename them",
+                passing=True,
             ),
             Form(
                 cause="file-exists",
@@ -132,6 +134,7 @@ WRITERS = (
                 source="https://docs.h5py.org/en/stable/high/group.html",
                 means="a data set or group of this name is in the file already: an earlier run, or another rank, wrote it",
                 next="write to a new file for each run, or use `require_dataset`; let one rank write, or give each its own file",
+                passing=True,
             ),
             Form(
                 cause="file-damaged",

@@ -89,7 +89,7 @@ WRITERS = (
                 cause="missing-module",
                 texts=(),
                 regex=rf"(?:Error|Exception|Missing): {_PACKAGE}(?:{_A_PACKAGE}(?:{_ABSENT}|{_NEEDED})|{_ABSENT}|{_NEEDED}(?=.*\b(?:pip|conda) install\b))"
-                rf"|(?:ImportError|ModuleNotFoundError|\w+Missing): {_PACKAGE}{_NEEDED}",
+                rf"|(?:ImportError|ModuleNotFoundError|\b[A-Z]\w{{1,60}}Missing): {_PACKAGE}{_NEEDED}",
                 source="https://github.com/huggingface/accelerate/blob/main/src/accelerate/accelerator.py",
                 means="the program needs a package that the job's environment does not have",
                 passing=True,

@@ -142,6 +142,7 @@ WRITERS = (
                 regex=r"^(?:\[\S+\]:? ?)?make(?:\[\d+\])?: (\S+): (?:[Cc]ommand not found|No such file or directory)$",
                 source="https://www.gnu.org/software/make/manual/html_node/Error-Messages.html",
                 next="load a compiler (`environment.modules`), or build it once before the job on a login node",
+                passing=True,
             ),
         ),
     ),

@@ -68,6 +68,7 @@ WRITERS = (
                 means="the directory has no model or checkpoint of the kind that the program loads: {1}",
                 check="`ls -l` of the directory on a compute node",
                 next="name the directory that has it (often one level below: `checkpoint-500`, `global_step500`), or wait until it is written",
+                passing=True,
             ),
             Form(
                 cause="checkpoint-mismatch",
