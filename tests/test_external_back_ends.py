@@ -146,7 +146,9 @@ def test_a_package_that_cannot_be_imported_is_named(tmp_path, words):
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
     (about / "entry_points.txt").write_text("[dlrun.schedulers]\nspool = no_such_package.spool\n")
-    (tmp_path / "site.yaml").write_text("name: here\nscheduler: {type: spool}\nlauncher: {name: local}\n", encoding="utf-8")
+    (tmp_path / "site.yaml").write_text(
+        "name: here\nscheduler: {type: spool}\nlauncher: {name: local}\n", encoding="utf-8"
+    )
     (tmp_path / "spec.yaml").write_text("name: a\ncommand: [./train]\n", encoding="utf-8")
     (tmp_path / "job.sh").write_text("#!/bin/bash\npython train.py\n", encoding="utf-8")
     done = subprocess.run(

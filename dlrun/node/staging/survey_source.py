@@ -52,10 +52,10 @@ def open_source(staging: Staging) -> int:
         return -1
 
 
-def survey(staging: Staging, whole: bool = False, anew: bool = False) -> Survey:
+def survey(staging: Staging, whole: bool = False, reuse: bool = True) -> Survey:
     """The manifest of the source: that of the published set if it is still current, else from a walk.
 
-    whole: of the whole source, also if this node takes a shard; anew: the published set cannot be used.
+    whole: of the whole source, also if this node takes a shard; reuse: the published set may be used.
     """
     given, remote, walk = staging.given, staging.remote, staging.walk
     state = remote.list_source() if remote else {}
@@ -72,7 +72,7 @@ def survey(staging: Staging, whole: bool = False, anew: bool = False) -> Survey:
         **({} if staging.partial else {"part": None}),
         **(state if remote else {"listing": None}),
     }
-    found = None if anew or (whole and staging.shard) else staging.published.load()
+    found = None if not reuse or (whole and staging.shard) else staging.published.load()
     if found is not None and not warm.has_options(found, wanted):
         found = None
     earlier = None if remote or staging.partial else found
@@ -118,7 +118,7 @@ def usable(staging: Staging, surveyed: Survey) -> Survey:
     found = staging.published.load()
     if found is None or not warm.is_same(found, surveyed.manifest, {}) or is_current(staging, found):
         return surveyed
-    return survey(staging, whole=True, anew=True)
+    return survey(staging, whole=True, reuse=False)
 
 
 def room_of(staging: Staging) -> "Optional[Room]":
