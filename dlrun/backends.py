@@ -153,13 +153,15 @@ def parts(name: str) -> Iterator[Any]:
         if folder and find_spec(f"{folder}.{name}"):
             yield importlib.import_module(f"{folder}.{name}")
     for point in elsewhere("schedulers").values():
-        folder = point.module.rpartition(".")[0]
-        if folder and folder not in own:
+        with _importing("scheduler", point.name):
+            found = find_spec(point.module)
+            is_folder = found is not None and found.submodule_search_locations is not None
+            folder = point.module if is_folder else point.module.rpartition(".")[0]
+            if not folder or folder in own or not find_spec(f"{folder}.{name}"):
+                continue
             own[folder] = None
-            with _importing("scheduler", point.name):
-                found = find_spec(f"{folder}.{name}") and importlib.import_module(f"{folder}.{name}")
-            if found:
-                yield found
+            part = importlib.import_module(f"{folder}.{name}")
+        yield part
 
 
 @contextlib.contextmanager

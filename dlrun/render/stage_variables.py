@@ -16,7 +16,7 @@ from dlrun.render.parts import binds_apart, caches_key, keeps, pulls, stages, st
 
 
 def variables(plan: Plan) -> Mapping[str, Any]:
-    """The template variables of `stage.sh`, and of the part of `job.sh` that starts it."""
+    """Name -> value of all of them; raises Invalid for a plan with data to stage but no directory for them."""
     staged = [one for one in plan.data if one.strategy != "in_place"]
     if plan.environment.staged is not None:
         staged.append(plan.environment.staged)

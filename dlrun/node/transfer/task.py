@@ -92,7 +92,7 @@ class Tokens:
     def distribute(self, task: Task, numbers: List[int], token_bytes: int = 0) -> None:
         """Mark the blocks as wanted, write their tokens to the pipe, and close it: a worker is done at its end.
 
-        stretch: bytes per token, at least one block.
+        token_bytes: bytes of a token, at least one block.
         """
         ranges = task.ranges(numbers, token_bytes)
         # Ranges may contain blocks that are not wanted: workers ask the board which of them to read.
