@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from dlrun.errors import Invalid
 from dlrun.model.nearest import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from importlib.metadata import EntryPoint
 
     from dlrun.frameworks.protocol import Framework
@@ -141,25 +142,36 @@ def schedulers() -> Iterator[str]:
     yield from elsewhere("schedulers")
 
 
-def parts(name: str) -> Iterator[Any]:
-    """The modules of a name in the folders of schedulers, dlrun's own and then those of other packages: a folder may lack it.
+@cache
+def own_parts(name: str) -> Sequence[Any]:
+    """The modules of a name in the folders of dlrun's own schedulers, in the order of the rows: a folder may lack it."""
+    from importlib.util import find_spec  # noqa: PLC0415 - rarely needed
+
+    folders = dict.fromkeys(module.rpartition(".")[0] for module in SCHEDULERS.values())
+    return tuple(importlib.import_module(f"{one}.{name}") for one in folders if find_spec(f"{one}.{name}"))
+
+
+@cache
+def parts(name: str) -> Sequence[Any]:
+    """The modules of a name in the folders of all schedulers, dlrun's own and then those of other packages.
 
     Raises Invalid for one of another package that cannot be imported.
     """
+    return (*own_parts(name), *_parts_elsewhere(name))
+
+
+def _parts_elsewhere(name: str) -> Iterator[Any]:
     from importlib.util import find_spec  # noqa: PLC0415 - rarely needed
 
-    own = dict.fromkeys(module.rpartition(".")[0] for module in SCHEDULERS.values())
-    for folder in own:
-        if folder and find_spec(f"{folder}.{name}"):
-            yield importlib.import_module(f"{folder}.{name}")
+    seen = set()
     for point in elsewhere("schedulers").values():
         with _importing("scheduler", point.name):
             found = find_spec(point.module)
             is_folder = found is not None and found.submodule_search_locations is not None
             folder = point.module if is_folder else point.module.rpartition(".")[0]
-            if not folder or folder in own or not find_spec(f"{folder}.{name}"):
+            if not folder or folder in seen or not find_spec(f"{folder}.{name}"):
                 continue
-            own[folder] = None
+            seen.add(folder)
             part = importlib.import_module(f"{folder}.{name}")
         yield part
 

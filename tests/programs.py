@@ -81,6 +81,7 @@ TRIALS = {
     "tar": Trial(("tar",), VERSION, says="GNU tar", package="tar"),
     "torchrun": Trial(("torchrun",), ("--help",), says="--nproc"),
     "umount": Trial(("umount",), VERSION, says="util-linux", package="mount"),
+    "unsquashfs": Trial(("unsquashfs",), ("-version",), says="unsquashfs version", code=1, package="squashfs-tools"),
     "unshare": Trial(("unshare",), ("--mount", *ECHO)),
     "zip": Trial(("zip",), ("-v",), says="Info-ZIP", package="zip"),
     "zstd": Trial(("zstd",), VERSION, says="Zstandard", package="zstd"),

@@ -69,7 +69,7 @@ def literals(node: ast.expr) -> set[str]:
 
 
 NAMED = {
-    "flux": (r"flux", 23),
+    "flux": (r"flux", 25),
     "slurm": (r"slurm", 108),
     "pbs": (r"pbs|openpbs", 49),
     "gridengine": (r"grid ?engine|sge", 14),
@@ -90,7 +90,7 @@ def test_few_files_name_a_scheduler(folder):
         for path in files
         if path.suffix != ".pyc" and own not in path.parents and word.search(path.read_text("utf-8"))
     ]
-    assert len(found) <= most, sorted(map(str, found))
+    assert len(found) == most, sorted(map(str, found))
 
 
 IN_TEMPLATE = re.compile(rf"\{{[%{{][^}}]*(?:[=!]=|\bin\b)\s*[(\[]?\s*['\"](?:{QUOTED})['\"]")

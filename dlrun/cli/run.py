@@ -99,7 +99,7 @@ def command(
 ) -> int:
     """Run a training command, or that of SPEC, where this shell is; exit with its exit code.
 
-    In an allocation (an interactive one, as of salloc, or a batch script) it runs on the allocation's nodes; where there is no
+    In an allocation (interactive, such as from salloc, or in a batch script) it runs on the allocation's nodes; where there is no
     scheduler, on this machine. Everything else is as in a submitted job: placement, fabric settings, logs, job directory. The
     output of rank 0 is printed. Ctrl-C ends all ranks, a second one kills them.
     """

@@ -8,7 +8,7 @@ They travel as one file, `node.pyz` (`bundle.write`), or run in place: `python3 
     fix-venv, results               prepare a staged Python environment, and the directory for results
     check-rank, check-site          report the state of a rank, and of a node
 
-Read `common`, `source`, `blocks`, `store`, `transfer`, then `network` and `relay` (several nodes), and `commands`.
+Read `common`, `source`, `blocks`, `store`, `transfer`, `staging`, then `network` and `relay` (several nodes), and `commands`.
 `checks`, `usage` and the modules beside them are programs of their own.
 
 One node:

@@ -138,7 +138,7 @@ class Ground:
         return ARCHIVE if self.shape.startswith("archive") else "large"
 
     def made_by(self, number: int) -> bool:
-        """Whether only this node can have what the others are to get."""
+        """Whether the set can come only from this node."""
         return self.shape == "chain-image" and number == 0
 
     def breaks(self, answers: int) -> None:

@@ -15,12 +15,15 @@ from .submissions import HERE, SSH_COMMANDS
 ROOT = Path(__file__).parents[2]
 
 
+IMAGES = ("mksquashfs", "unsquashfs")
+
+
 def shapes(quick: tuple[str, int], *others: tuple[str, int]) -> list:
     """Shapes with the number of runs: the quick tests have the first."""
-    image = pytest.mark.needs("mksquashfs")
+    image = pytest.mark.needs(*IMAGES)
     return [
         quick,
-        *(pytest.param(*one, marks=[pytest.mark.slow, *[image] * (one[0] == "image")]) for one in others),
+        *(pytest.param(*one, marks=[pytest.mark.slow, *[image] * ("image" in one[0])]) for one in others),
     ]
 
 
@@ -38,6 +41,7 @@ def shapes(quick: tuple[str, int], *others: tuple[str, int]) -> list:
         ("archive", 5),
         ("chain", 2),
         ("image", 8),
+        ("chain-image", 2),
     ),
 )
 def test_nothing_torn_is_published_wherever_a_copy_is_killed(shape, count):
@@ -52,7 +56,9 @@ def test_whatever_the_system_refuses_the_next_run_is_right(shape, count):
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount and to stop a file system")
-@pytest.mark.parametrize(("kind", "count"), [("power-cuts", 8), ("code", 15)])
+@pytest.mark.parametrize(
+    ("kind", "count"), [pytest.param("power-cuts", 8, marks=pytest.mark.needs(*IMAGES)), ("code", 15)]
+)
 def test_no_power_cut_harms_what_is_used_after_it(kind, count):
     words = [sys.executable, "-m", "tests.campaigns", kind, "--count", str(count), "--seed", "3"]
     found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)

@@ -77,7 +77,8 @@ def _readers() -> Iterator[Any]:
 def settle(used: list[Any], draft: SpecDraft) -> None:
     """Convert what depends on the launch line, after it was read."""
     for module in used:
-        getattr(module, "settle", str)(draft)
+        if hasattr(module, "settle"):
+            module.settle(draft)
 
 
 def anywhere(used: list[Any]) -> tuple[str, ...]:

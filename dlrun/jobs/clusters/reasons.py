@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from dlrun import backends
+from dlrun.errors import Invalid
 
 
 def in_words(reason: str) -> str:
     """The text for a reason, of the first scheduler that has one; its scheduler's own text where there is none."""
     code = reason.partition(",")[0].strip().removeprefix("(").removesuffix(")")
-    found = (module.in_words(reason, code) for module in backends.parts("reasons"))
-    return next((words for words in found if words is not None), reason)
+    for find in (
+        backends.own_parts,
+        backends.parts,
+    ):  # of other packages: seldom needed, and they take a while to find
+        with suppress(Invalid):  # one that cannot be imported: commands that use its scheduler name it
+            for module in find("reasons"):
+                if (words := module.in_words(reason, code)) is not None:
+                    return str(words)
+    return reason

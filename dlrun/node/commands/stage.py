@@ -54,12 +54,14 @@ def _run(staging: Staging) -> None:
     surveyed = survey_source.usable(staging, survey_source.survey(staging))
     surveyed = survey_source.fit(staging, surveyed, survey_source.room_of(staging))
     surveyed = survey_source.plan_delta(staging, surveyed, relayed=False)
-    if is_current(staging, surveyed.manifest):  # blocks and a task would be for other nodes
+    if surveyed.is_current is None:
+        surveyed = surveyed._replace(is_current=is_current(staging, surveyed.manifest))
+    if surveyed.is_current:  # blocks and a task would be for other nodes
         publishing.done(staging, surveyed.manifest, None)
         return
     from ..staging import copying  # only here, as above
 
-    copying.copy(staging, copying.prepare(staging, surveyed, compared=True))
+    copying.copy(staging, copying.prepare(staging, surveyed))
 
 
 def _in_place(given: argparse.Namespace, progress: Progress, fault: NoSpace) -> None:

@@ -73,8 +73,8 @@ async def _begin(state: RelayState) -> None:
 
     try:
         surveyed = await in_thread(planned)
-    except NoSpace as fault:
-        _abort(state, fault.message, fault.help or "", full=True)
+    except NodeError as fault:
+        _abort(state, fault.message, fault.help or "", full=isinstance(fault, NoSpace))
         return
     shape = staging.given.shape
     if shape == "auto":

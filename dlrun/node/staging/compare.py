@@ -8,7 +8,8 @@ from .request import Staging
 def is_current(staging: Staging, manifest: Manifest) -> bool:
     """Whether the published copy is this set, undamaged, and has the content that the user demands.
 
-    Its damaged files are in `staging.changed` afterwards.
+    Its damaged files are in `staging.changed` afterwards. If it is, it is flushed to the disk where that is still to be done, the
+    rest of a killed run is removed, and its content is compared with what the user demands.
     """
     given, area, name = staging.given, staging.area, staging.name
     found = staging.published.load()

@@ -20,13 +20,11 @@ if TYPE_CHECKING:
     from ..store.build import Build
 
 
-def prepare(staging: Staging, surveyed: Survey, *, compared: bool = False) -> PreparedSet:
-    """Find valid data on this node and prepare the copy of the rest; raises NoSpace if that does not fit.
-
-    compared: it is known that the published copy is not this set.
-    """
-    manifest = surveyed.manifest
-    current = bool(staging.held and not compared and is_current(staging, manifest))
+def prepare(staging: Staging, surveyed: Survey) -> PreparedSet:
+    """Find valid data on this node and prepare the copy of the rest; raises NoSpace if that does not fit."""
+    manifest, current = surveyed.manifest, surveyed.is_current
+    if current is None:
+        current = bool(staging.held) and is_current(staging, manifest)
     blocks = Blocks(manifest)
     if current or not staging.held:
         board = ProgressBoard(len(blocks), staging.worker_count, range(len(blocks) if current else 0))
@@ -94,7 +92,7 @@ def _task(
         directory = build.directory
     elif not relay:
         tree = os.open(warm.tree_path(staging.area, staging.name), DIRECTORY_FLAGS)
-    # What would else be fetched or made a second time.
+    # Otherwise these files would be fetched or made again.
     from_published = bool(staging.remote) and tree >= 0 and staging.layout_name == "copy"
     return Task(
         manifest,

@@ -22,7 +22,7 @@ class Survey(NamedTuple):
 
     is_published: the manifest is that of the published set, since the source is as it was; slow: the walk found the source
     slow; opened: path -> descriptor of the files that the walk has left open; unchanged: the files of the published version
-    that need no copying (`plan_delta`).
+    that need no copying (`plan_delta`); is_current: whether the published copy is this set (`compare`), None if not compared.
     """
 
     manifest: Manifest
@@ -30,6 +30,7 @@ class Survey(NamedTuple):
     slow: bool = False
     opened: Dict[bytes, int] = {}  # noqa: RUF012 - replaced, never changed
     unchanged: Dict[int, int] = {}  # noqa: RUF012
+    is_current: Optional[bool] = None
 
     def own_shard(self, staging: Staging) -> "Survey":
         """This node's shard of a data set, or with other strategies all of it."""
@@ -116,8 +117,10 @@ def usable(staging: Staging, surveyed: Survey) -> Survey:
     if staging.remote is None or not staging.remote.MAY_DIFFER or not staging.held:
         return surveyed
     found = staging.published.load()
-    if found is None or not warm.is_same(found, surveyed.manifest, {}) or is_current(staging, found):
+    if found is None or not warm.is_same(found, surveyed.manifest, {}):
         return surveyed
+    if is_current(staging, found):
+        return surveyed._replace(is_current=True)
     return survey(staging, whole=True, reuse=False)
 
 

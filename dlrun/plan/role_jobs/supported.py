@@ -18,12 +18,12 @@ def check(spec: Spec, site: Site, ledger: Ledger) -> None:
     """Add a problem for each key of the whole job, and for a scheduler, that jobs with roles do not support yet."""
     scheduler = backends.scheduler(site.scheduler.type)
     if not scheduler.ROLES_INSIDE:
-        able = [name for name in backends.SCHEDULERS if _has_roles(name)]
+        able = [f"`{name}`" for name in backends.SCHEDULERS if _has_roles(name)]
         ledger.problem(
             CODE,
             f"{site.scheduler.type} cannot run several roles in one job yet",
             "roles",
-            help=f"submit a job for each program, or select a site with {' or '.join(able)}",
+            help=f"submit a job for each program, or select a site with {', '.join(able[:-1])} or {able[-1]}",
         )
     sweep = spec.sweep
     unknown = {

@@ -16,7 +16,7 @@ from tests.unit.node.programs import run, staging
 from tests.unit.node.relay.test_chain import nodes  # noqa: F401 - a fixture
 from tests.unit.node.trees import odd, snapshot, write
 
-pytestmark = pytest.mark.needs("mksquashfs")
+pytestmark = pytest.mark.needs("mksquashfs", "unsquashfs")
 
 
 @pytest.fixture
