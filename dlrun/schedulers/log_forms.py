@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+EXCLUDE_THE_NODE = "exclude the node that it names (`resources.exclude`) and submit again; if every node is affected, check with `dlrun verify` whether they reach one another and their clocks agree"  # fmt: skip # noqa: E501
+FEWER_THAN_THE_JOB_HAS = "compare the command's own `srun` options, and `arguments` under `launcher` in the site profile, with `dlrun plan`: they request what the job does not have"  # fmt: skip # noqa: E501
+"""Ways out of errors that several modules have."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dlrun.schedulers.log_forms import Form, Writer
+from dlrun.schedulers.log_forms import EXCLUDE_THE_NODE, Form, Writer
 
-_NEAR = "exclude the node that it names (`resources.exclude`) and submit again; if every node is affected, check with `dlrun verify` whether they reach one another and their clocks agree"
-# ruff: noqa: E501 - a table
 WRITERS = (
     Writer(
-        name="Grid Engine around a job",
+        name="Grid Engine: output and submission",
         source="https://github.com/grisu48/gridengine",
         forms=(
             Form(
@@ -25,11 +23,10 @@ WRITERS = (
             Form(
                 cause="scheduler",
                 texts=("Unable to run job: {1}",),
-                regex=r"^qsub: (?!waiting for job|job \S+ (?:ready|completed)|[Ss]ubmit error|Job (?:exceeds|rejected)|Unauthorized|Unknown queue|Illegal attribute)(\w.*)",
                 source="https://github.com/grisu48/gridengine/blob/master/source/clients/qsub/",
                 means="a command of the job submitted another one, which the scheduler rejected: {1}",
-                check="`qstat -Qf QUEUE` (Grid Engine: `qconf -sq QUEUE`) shows the queue's limits",
-                next="correct what that job requests (`#PBS` or `#$` lines and options of `qsub`), and whether this node may submit",
+                check="`qconf -sq QUEUE` shows the queue's limits",
+                next="correct what that job requests (`#$` lines and options of `qsub`), and whether this node may submit",
                 passing=True,
             ),
         ),
@@ -87,7 +84,7 @@ WRITERS = (
                     "error: executing task of job",
                 ),
                 source="https://gridscheduler.sourceforge.net/htmlman/htmlman1/qrsh.html",
-                next=_NEAR,
+                next=EXCLUDE_THE_NODE,
                 passing=True,
             ),
             Form(

@@ -49,6 +49,28 @@ WRITERS = (
         ),
     ),
     Writer(
+        name="qsub",
+        source="https://github.com/openpbs/openpbs/blob/master/src/cmds/qsub.c",
+        forms=(
+            Form(
+                cause="scheduler",
+                texts=(
+                    "qsub: submit error ({1})",
+                    "qsub: Job exceeds {1}",
+                    "qsub: Job rejected by {1}",
+                    "qsub: Unknown queue{1}",
+                    "qsub: Illegal attribute or resource value {1}",
+                ),
+                regex=r"^qsub: (?!waiting for job|job \S+ (?:ready|completed)|Unauthorized)(\w.*)",
+                source="https://github.com/cBio/cbio-cluster/issues/93",
+                means="a command of the job submitted another one, which the scheduler rejected: {1}",
+                check="`qstat -Qf QUEUE` shows the queue's limits (where `qstat` has no such option, `qconf -sq QUEUE`)",
+                next="correct what that job requests (`#PBS` or `#$` lines and options of `qsub`), and whether this node may submit",
+                passing=True,
+            ),
+        ),
+    ),
+    Writer(
         name="PBS",
         source="https://github.com/openpbs/openpbs",
         forms=(
@@ -81,8 +103,6 @@ WRITERS = (
             Form(
                 cause="memory-limit",
                 texts=(
-                    "=>> PBS: job killed: mem {} exceeded limit {}",
-                    "=>> PBS: job killed: vmem {} exceeded limit {}",
                     "=>> PBS: job killed: pmem {} exceeded limit {}",
                     "=>> PBS: job killed: pvmem {} exceeded limit {}",
                     "Cgroup mem limit exceeded",
@@ -90,11 +110,6 @@ WRITERS = (
                     "job killed due to exceeding mem",
                 ),
                 source=_PBS + "linux/mom_mach.c",
-            ),
-            Form(
-                cause="walltime",
-                texts=("=>> PBS: job killed: walltime {} exceeded limit {}",),
-                source=_PBS + "mom_main.c",
             ),
             Form(
                 cause="cpu-time",
@@ -123,7 +138,7 @@ WRITERS = (
             ),
             Form(
                 cause="launcher",
-                texts=("pbs_tmrsh: {1}", "pbsdsh: error {1}", "tm_spawn: error {1}", "tm_init: {1}"),
+                texts=("pbs_tmrsh: {1}", "tm_spawn: error {1}", "tm_init: {1}"),
                 source="https://github.com/openpbs/openpbs/blob/master/src/cmds/pbs_tmrsh.c",
                 passing=True,
             ),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dlrun.schedulers.log_forms import Form, Writer
+from dlrun.schedulers.log_forms import EXCLUDE_THE_NODE, FEWER_THAN_THE_JOB_HAS, Form, Writer
 
 _SLURM = "https://github.com/SchedMD/slurm/blob/master/src/"
-_NEAR = "exclude the node that it names (`resources.exclude`) and submit again; if every node is affected, check with `dlrun verify` whether they reach one another and their clocks agree"
 
 _ENDS = (
     ("segmentation-fault", "Segmentation fault"),
@@ -44,7 +43,7 @@ WRITERS = (
                 source=_SLURM + "common/slurm_errno.c",
                 means="a node did not accept the scheduler's permit to start the processes: its clock differs, its keys do, or it answered too late",
                 check="`date` on the nodes (`dlrun verify` compares their clocks)",
-                next=_NEAR,
+                next=EXCLUDE_THE_NODE,
             ),
             Form(
                 cause="scheduler",
@@ -55,7 +54,7 @@ WRITERS = (
                 ),
                 source=_SLURM + "common/util-net.c",
                 means="the scheduler on one node does not know the address of another one",
-                next=_NEAR,
+                next=EXCLUDE_THE_NODE,
             ),
             Form(
                 cause="launcher",
@@ -138,7 +137,7 @@ WRITERS = (
                     "Unable to determine this slurmd's NodeName",
                 ),
                 source="https://github.com/snakemake/snakemake-executor-plugin-slurm/issues/225",
-                next="compare the command's own `srun` options, and `arguments` under `launcher` in the site profile, with `dlrun plan`: they request what the job does not have",
+                next=FEWER_THAN_THE_JOB_HAS,
                 passing=True,
             ),
             Form(
@@ -224,14 +223,14 @@ WRITERS = (
                 texts=(),
                 regex=r"srun: error: (Task launch for \S+ failed on node \S+: .*|timeout waiting for task launch.*|Unable to confirm allocation for job (?!.*(?:already|not running)).*|Aborting, .*io error.*)",
                 source=_SLURM + "api/step_launch.c",
-                next=_NEAR,
+                next=EXCLUDE_THE_NODE,
                 passing=True,
             ),
             Form(
                 cause="launcher",
                 texts=("srun: error: Application launch failed: {1}",),
                 source=_SLURM + "api/step_launch.c",
-                next=_NEAR,
+                next=EXCLUDE_THE_NODE,
                 consequence=True,
             ),
             Form(
@@ -278,7 +277,6 @@ WRITERS = (
                 cause="launcher",
                 texts=(
                     "Job step creation temporarily disabled, retrying",
-                    "Unable to satisfy cpu bind request",
                     "Memory required by task is not available",
                     "More processors requested than permitted",
                     "Requested node configuration is not available",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from dlrun.schedulers.log_forms import FEWER_THAN_THE_JOB_HAS
 from dlrun.why.known.form import Form, Writer
 
 _SLURM = "https://github.com/SchedMD/slurm/blob/master/src/"
-_LSF = "https://www.ibm.com/docs/en/spectrum-lsf/10.1.0?topic=bhist-termination-reasons"
-_SLURM_ASKS = "compare the command's own `srun` options, and `arguments` under `launcher` in the site profile, with `dlrun plan`: they request what the job does not have"
 _NODE = "exclude the node that it names (`resources.exclude`), submit again, and report it to the centre"
 
 _FAILED = r"[Ee]rror\b|ERROR\b|[Ff]atal\b|FATAL\b|[Ff]ail|[Uu]nable\b|[Cc]ould ?n[o']t\b|[Cc]an(?:not|'t)\b|[Ii]nvalid\b"
@@ -38,7 +37,7 @@ WRITERS = (
                 cause="launcher",
                 texts=("x11_get_xauth: {1}", "X11 forwarding not available{1}", "Cannot use X11 forwarding"),
                 source="https://slurm.schedmd.com/faq.html#x11",
-                means="srun is to forward windows (`--x11`), and there is none where it was called",
+                means="srun is to forward windows (`--x11`), and there is no X display where srun was called",
                 next="take `--x11` out of the command and of `arguments` under `launcher`; unset SLURM_X11 variables",
                 passing=True,
             ),
@@ -47,7 +46,7 @@ WRITERS = (
                 texts=(),
                 regex=r"mpi/pmix\w*: .*\b(collective timeout|pmixp_coll_\w+_reset_if_to|Reset collective)\b",
                 source=_SLURM + "plugins/mpi/pmix/pmixp_coll_ring.c",
-                means="the ranks did not all come to an operation of PMIx in time: a node was slow to start them, or some had ended",
+                means="not all ranks reached a PMIx collective in time: a node was slow to start them, or some had ended",
                 check="which ranks have begun: `dlrun logs JOB --rank all`",
                 next="find the rank that ended first or never began (`dlrun logs JOB --rank all`); if all only start slowly, `environment.variables: {SLURM_PMIX_TIMEOUT: 600}`",
                 consequence=True,
@@ -63,7 +62,7 @@ WRITERS = (
                     "getpwuid failed for uid={1}",
                     "Failed to look up user uid={1}",
                 ),
-                # `whoami` and `id` print it too, in containers whose image does not know the user: none ends of that.
+                # `whoami` and `id` print it too, in containers whose image does not know the user: this ends no job.
                 regex=r"\b(?:slurmstepd|slurmd|srun)\b.*\bcannot find name for user ID (\S+)|^(?:qsub|qrsh|execd|shepherd)\b.*\b(Bad UID for job execution|can't get password entry for user \S+)",
                 source=_SLURM + "common/slurm_errno.c",
                 means="a node of the job does not know this user: its directory service (LDAP, SSSD) does not answer",
@@ -112,7 +111,7 @@ WRITERS = (
                 regex=r"^(?!.*(?:sbatch|salloc|Batch job|Job submit)).*\b(?:Memory|CPU count|Node count|Task count|Core count|Task distribution|Job size) specification (?:can not be satisfied|invalid|needs to be provided)\b",
                 source=_SLURM + "common/slurm_errno.c",
                 means="a command of the job requests what the job, or the cluster, does not have",
-                next=_SLURM_ASKS,
+                next=FEWER_THAN_THE_JOB_HAS,
                 passing=True,
             ),
             Form(
@@ -246,70 +245,6 @@ WRITERS = (
                 check="`bqueues -l QUEUE` shows the queue's limits",
                 next="correct what that job requests (`#BSUB` lines and options of `bsub`)",
                 passing=True,
-            ),
-            Form(
-                cause="scheduler",
-                texts=(
-                    "TERM_CWD_NOTEXIST: {1}",
-                    "TERM_PRE_EXEC_FAIL: {1}",
-                    "TERM_LOAD: {1}",
-                    "TERM_RMS: {1}",
-                    "TERM_ZOMBIE: {1}",
-                    "TERM_CSM_ALLOC: {1}",
-                ),
-                source=_LSF,
-                exact=True,
-                means="LSF could not run the job on a node, or gave it up: {1}",
-                next="correct the directory if the line names it; otherwise exclude the node (`resources.exclude`), submit again, and report it to the centre",
-            ),
-            Form(
-                cause="walltime",
-                texts=("TERM_WINDOW: {1}", "TERM_ESTIMATED_RUNTIME: {1}"),
-                source=_LSF,
-                exact=True,
-            ),
-            Form(
-                cause="preempted",
-                texts=("TERM_RC_RECLAIM: {1}", "TERM_REQUEUE_ADMIN: {1}", "TERM_BUCKET_KILL: {1}"),
-                source=_LSF,
-                exact=True,
-            ),
-            Form(
-                cause="terminated",
-                texts=("TERM_EXTERNAL_SIGNAL: {1}",),
-                source=_LSF,
-                exact=True,
-                consequence=True,
-            ),
-            Form(
-                cause="killed",
-                texts=(
-                    "TERM_UNKNOWN: {1}",
-                    "TERM_OTHER: {1}",
-                    "Exited by signal 9.",
-                    "Exited with exit code 137.",
-                ),
-                source=_LSF,
-                exact=True,
-                consequence=True,
-            ),
-            Form(
-                cause="segmentation-fault",
-                texts=("Exited by signal 11.", "Exited with exit code 139."),
-                source=_LSF,
-                consequence=True,
-            ),
-            Form(
-                cause="abort",
-                texts=("Exited by signal 6.", "Exited with exit code 134."),
-                source=_LSF,
-                consequence=True,
-            ),
-            Form(
-                cause="terminated",
-                texts=("Exited by signal 15.", "Exited with exit code 143."),
-                source=_LSF,
-                consequence=True,
             ),
         ),
     ),

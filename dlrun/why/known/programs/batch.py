@@ -1,4 +1,4 @@
-"""What further batch systems write into the log of a job: LSF, Fujitsu's job manager."""
+"""How LSF names why it ended a job, and what schedulers print of a job's files, cores and clients."""
 
 from __future__ import annotations
 
@@ -32,21 +32,6 @@ WRITERS = (
                 means="PBS could not copy the job's output to its place, and has kept it on the node: {1}",
                 check="`scp` from that node to the host that it names",
                 next="let `ssh` between the hosts work without a prompt, or have PBS copy locally (`$usecp` of its MoM); the output is in the directory `undelivered` (or `spool`) of that node",
-            ),
-            Form(
-                cause="scheduler",
-                texts=(
-                    "qsub: submit error ({1})",
-                    "qsub: Job exceeds {1}",
-                    "qsub: Job rejected by {1}",
-                    "qsub: Unknown queue{1}",
-                    "qsub: Illegal attribute or resource value {1}",
-                ),
-                source="https://github.com/cBio/cbio-cluster/issues/93",
-                means="a command of the job submitted another one, which the scheduler rejected: {1}",
-                check="`qstat -Qf QUEUE` shows the queue's limits",
-                next="correct what that job requests (`#PBS` lines and options of `qsub`)",
-                passing=True,
             ),
             Form(
                 cause="scheduler",
@@ -90,6 +75,70 @@ WRITERS = (
                 exact=True,
                 means="an administrator cancelled it",
                 next="ask the centre, then `dlrun resubmit JOB`",
+            ),
+            Form(
+                cause="scheduler",
+                texts=(
+                    "TERM_CWD_NOTEXIST: {1}",
+                    "TERM_PRE_EXEC_FAIL: {1}",
+                    "TERM_LOAD: {1}",
+                    "TERM_RMS: {1}",
+                    "TERM_ZOMBIE: {1}",
+                    "TERM_CSM_ALLOC: {1}",
+                ),
+                source=_LSF,
+                exact=True,
+                means="LSF could not run the job on a node, or gave it up: {1}",
+                next="correct the directory if the line names it; otherwise exclude the node (`resources.exclude`), submit again, and report it to the centre",
+            ),
+            Form(
+                cause="walltime",
+                texts=("TERM_WINDOW: {1}", "TERM_ESTIMATED_RUNTIME: {1}"),
+                source=_LSF,
+                exact=True,
+            ),
+            Form(
+                cause="preempted",
+                texts=("TERM_RC_RECLAIM: {1}", "TERM_REQUEUE_ADMIN: {1}", "TERM_BUCKET_KILL: {1}"),
+                source=_LSF,
+                exact=True,
+            ),
+            Form(
+                cause="terminated",
+                texts=("TERM_EXTERNAL_SIGNAL: {1}",),
+                source=_LSF,
+                exact=True,
+                consequence=True,
+            ),
+            Form(
+                cause="killed",
+                texts=(
+                    "TERM_UNKNOWN: {1}",
+                    "TERM_OTHER: {1}",
+                    "Exited by signal 9.",
+                    "Exited with exit code 137.",
+                ),
+                source=_LSF,
+                exact=True,
+                consequence=True,
+            ),
+            Form(
+                cause="segmentation-fault",
+                texts=("Exited by signal 11.", "Exited with exit code 139."),
+                source=_LSF,
+                consequence=True,
+            ),
+            Form(
+                cause="abort",
+                texts=("Exited by signal 6.", "Exited with exit code 134."),
+                source=_LSF,
+                consequence=True,
+            ),
+            Form(
+                cause="terminated",
+                texts=("Exited by signal 15.", "Exited with exit code 143."),
+                source=_LSF,
+                consequence=True,
             ),
         ),
     ),
