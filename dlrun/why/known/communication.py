@@ -274,10 +274,7 @@ WRITERS = (
             ),
             Form(
                 cause="ranks",
-                texts=(
-                    "Bootstrap Root : mismatch in rank count from procs {1}",
-                    "Bootstrap Root : rank {1} has already checked in",
-                ),
+                texts=("Bootstrap Root : rank {1} has already checked in",),
                 source=_NCCL + "bootstrap.cc",
                 means="ranks of one group were given different numbers of ranks, or two have the same number",
                 next="compare RANK and WORLD_SIZE of each rank: one launcher alone starts them (`dlrun plan` shows which)",
@@ -387,7 +384,7 @@ WRITERS = (
                 texts=("connectFullMesh failed",),
                 source="https://github.com/pytorch/gloo/blob/main/gloo/transport/tcp/listener.cc",
             ),
-            Form(cause="communication", texts=(), regex=r"(\[\S*gloo/\S+\] .+)", consequence=True),
+            Form(cause="communication", texts=(), regex=r"(\[\S{0,200}gloo/\S+\] .+)", consequence=True),
         ),
     ),
 )

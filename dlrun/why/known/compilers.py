@@ -118,7 +118,7 @@ WRITERS = (
             Form(
                 cause="cache-file",
                 texts=(),
-                regex=r"(?:Errno 116|Stale file handle|Errno 37|No locks available|Errno 16\b|Device or resource busy|FileNotFoundError: .*|Errno 39|Directory not empty).*(?:\.triton|torchinductor|torch_extensions|\.cache/(?:torch|triton|vllm)|triton[/_]cache|ComputeCache|flashinfer|tvm-ffi|tilelang|deep_gemm|\.nv/|miopen|jax_cache|__pycache__|numba)|(?:\.triton|torchinductor|torch_extensions|/\.cache/(?:torch|triton|vllm)|ComputeCache|flashinfer|tvm-ffi|miopen).*(?:Stale file handle|Device or resource busy|Directory not empty|Input/output error|Bus error|No locks available)",
+                regex=r"(?:Errno 116|Stale file handle|Errno 37|No locks available|Errno 16\b|Device or resource busy|FileNotFoundError: |Errno 39|Directory not empty).*(?:\.triton|torchinductor|torch_extensions|\.cache/(?:torch|triton|vllm)|triton[/_]cache|ComputeCache|flashinfer|tvm-ffi|tilelang|deep_gemm|\.nv/|miopen|jax_cache|__pycache__|numba)|(?:\.triton|torchinductor|torch_extensions|/\.cache/(?:torch|triton|vllm)|ComputeCache|flashinfer|tvm-ffi|miopen).*(?:Stale file handle|Device or resource busy|Directory not empty|Input/output error|Bus error|No locks available)",
                 source="https://github.com/triton-lang/triton/issues/11512",
             ),
             Form(

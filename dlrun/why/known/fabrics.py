@@ -329,7 +329,7 @@ WRITERS = (
             Form(
                 cause="mpi-init",
                 texts=(),
-                regex=r"\b(OFI [\w ]+(?:\(\))? failed \(ofi_init\.c:\d+:(?:\w*init\w*|create_(?:vni_context|endpoint)):.+)\)$",
+                regex=r"\b(OFI [\w ]{1,80}(?:\(\))? failed \(ofi_init\.c:\d+:(?:\w*init\w*|create_(?:vni_context|endpoint)):.+)\)$",
                 source="https://github.com/pmodels/mpich/issues/6547",
                 next="check that program and launcher are of the same MPI (`ldd PROGRAM`, `environment.modules`), as it is the launcher that gives ranks the fabric; then try another provider (`environment.variables: {FI_PROVIDER: tcp}`; `fi_info -l` lists them)",
                 anywhere=True,
@@ -389,7 +389,7 @@ WRITERS = (
                     "device's health compromised",
                     "cannot open hca device",
                 ),
-                regex=r"ibv_\w+.*(?:failed|error|[Uu]nreachable|timed out)",
+                regex=r"ibv_\w.*(?:failed|error|[Uu]nreachable|timed out)",
             ),
         ),
     ),

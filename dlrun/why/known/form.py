@@ -31,6 +31,10 @@ class Advice:
     roots_of_path: tuple[str, ...] = ()
 
 
+WITHOUT_NAME = re.compile(r" \(\{1\}\)|: ?\{1\}(?=$|[;,])")
+"""The part of a meaning that names the thing, which is left out where a line names none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
     """One kind of failure, as it is matched: a regular expression for one line, its meaning (`{1}`: first group), a check and
@@ -57,7 +61,8 @@ class Pattern:
         """`means`, or `named` with the first of the groups' values where there is one."""
         if values and self.named is not None:
             return self.named.replace("{1}", values[0])
-        return self.means.replace("{1}", values[0] if values else "it")
+        means = self.means if values else WITHOUT_NAME.sub("", self.means)
+        return means.replace("{1}", values[0] if values else "it")
 
     def way_out(self, values: tuple[str, ...]) -> str:
         """`next`, with the first of the groups' values."""
@@ -99,16 +104,27 @@ def patterns_of(form: Form, writer: Writer, advice: Advice) -> list[Pattern]:
     ]
 
 
+_GAP = 500
+"""Characters that a variable part has at most, except at the end of a line and at its beginning: the time that a comparison takes
+would grow with the square of a line's length."""
+
+
 def _regex(text: str) -> str:
-    """A text as a regular expression: `{}` matches anything, `{1}` is a group: a word, or the rest of the line."""
-    parts = re.split(r"(\{1?\})", text)
+    """A text as a regular expression: `{}` matches anything, `{1}` is a group: a word, or the rest of the line.
+
+    A part at the beginning matches from the line's own beginning: a search would try it at each of its characters.
+    """
+    parts = re.split(r"(\{1?\})", text.removeprefix("{}"))
     last = len(parts) - 2 if parts[-1] == "" else -1
     found = []
     for number, part in enumerate(parts):
+        first = not any(parts[:number])
         if part == "{}":
-            found.append(".*?")
+            found.append(f".{{0,{_GAP}}}?")
+        elif part == "{1}" and number == last:
+            found.append(r"(\S.*)")
         elif part == "{1}":
-            found.append(r"(\S.*)" if number == last else r"(.+?)")
+            found.append("^(.+?)" if first else f"(.{{1,{_GAP}}}?)")
         else:
             found.append(re.escape(part))
     return "".join(found)

@@ -131,7 +131,7 @@ WRITERS = (
     Writer(
         name="experiment trackers",
         source="https://docs.wandb.ai/",
-        line=r"^\W*(?:\[\S+\]:? ?)?wandb: |\bwandb\.(?:errors|sdk|run_manager|util)\.|\bwandb\.\w*Error",
+        line=r"^\W{0,40}(?:\[\S{1,80}\]:? ?)?wandb: |\bwandb\.(?:errors|sdk|run_manager|util)\.|\bwandb\.\w*Error",
         forms=(
             Form(
                 cause="tracking",
@@ -321,7 +321,7 @@ WRITERS = (
             Form(
                 cause="rendezvous",
                 texts=(),
-                regex=r"^\W*(?:\[\S+\]:?\s*)?socket\.gaierror: \[Errno -\d+\] ",
+                regex=r"^\W{0,40}(?:\[\S{1,80}\]:?\s*)?socket\.gaierror: \[Errno -\d+\] ",
                 source="https://docs.python.org/3/library/socket.html#socket.gaierror",
                 means="the name of a host could not be resolved on the node",
                 check="`getent hosts NAME` on the node, with the name that the program asks for (often its own host's)",
@@ -330,11 +330,7 @@ WRITERS = (
             ),
             Form(
                 cause="hub-limit",
-                texts=(
-                    "An error occurred (SlowDown) when calling the",
-                    "An error occurred (ThrottlingException) when calling the",
-                    "openai.RateLimitError: {1}",
-                ),
+                texts=("openai.RateLimitError: {1}",),
                 source="https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html",
                 next="let fewer ranks ask at once, or download once beforehand",
             ),

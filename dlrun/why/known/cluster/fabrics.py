@@ -32,12 +32,12 @@ WRITERS = (
     Writer(
         name="MVAPICH",
         source="https://mvapich.cse.ohio-state.edu/userguide/",
-        line=r"^\W*(?:\[\S+\]:? ?)?(?:rdma_\w+|MPIDI_CH3I_(?:RDMA|CM|MRAIL)_\w+|MRAILI_\w+)\(\d+\)\.*: ",
+        line=r"^\W{0,40}(?:\[\S{1,80}\]:? ?)?(?:rdma_\w+|MPIDI_CH3I_(?:RDMA|CM|MRAIL)_\w+|MRAILI_\w+)\(\d+\)\.*: ",
         forms=(
             Form(
                 cause="fabric",
                 texts=(),
-                regex=r"^\W*(?:\[\S+\]:? ?)?(?:rdma_\w+|MPIDI_CH3I_(?:RDMA|CM|MRAIL)_\w+|MRAILI_\w+)\(\d+\)\.*: ((?!channel initialization|\s*$)\S.*)",
+                regex=r"^\W{0,40}(?:\[\S{1,80}\]:? ?)?(?:rdma_\w+|MPIDI_CH3I_(?:RDMA|CM|MRAIL)_\w+|MRAILI_\w+)\(\d+\)\.*: ((?!channel initialization|\s*$)\S.*)",
                 source="https://mvapich.cse.ohio-state.edu/userguide/",
                 means="MVAPICH could not use the node's adapter: {1}",
                 check="`ibstat` and `ulimit -l` on the node",

@@ -9,7 +9,7 @@ _ERRNO = "https://man7.org/linux/man-pages/man3/errno.3.html"
 # ruff: noqa: E501 - a table
 WRITERS = (
     Writer(
-        name="the system about files",
+        name="Linux",
         source=_ERRNO,
         forms=(
             Form(
@@ -23,7 +23,7 @@ WRITERS = (
             Form(
                 cause="permission",
                 texts=(),
-                regex=r"(/root/[^\s'\"]*)['\"]?: Permission denied|Permission denied: b?['\"](/root(?:/[^'\"]*)?)['\"]|cannot (?:create|open|access)\b.*?(/root/[^\s'\"]*)['\"]?: Permission denied|mkdir (/root/\S*): permission denied",
+                regex=r"(?<![^\s'\"])(/root/[^\s'\"]*)['\"]?: Permission denied|Permission denied: b?['\"](/root(?:/[^'\"]*)?)['\"]|cannot (?:create|open|access)\b.*?(/root/[^\s'\"]*)['\"]?: Permission denied|mkdir (/root/\S*): permission denied",
                 source="https://apptainer.org/docs/user/main/bind_paths_and_mounts.html",
                 means="the program uses the home of root, and the job's user is another one: {1}",
                 check="`echo $HOME` in the job; in a container also what the image sets",

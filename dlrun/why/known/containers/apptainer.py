@@ -12,7 +12,7 @@ WRITERS = (
     Writer(
         name="Apptainer and Singularity",
         source=_APPTAINER,
-        line=r"^\W*(?:\[\S+\]:? ?|\S+: )?(?:FATAL:  +|ERROR  : |(?:FATAL|ERROR) +\[U=\d+,P=\d+\] )",
+        line=r"^\W{0,40}(?:\[\S{1,80}\]:? ?|\S+: )?(?:FATAL:  +|ERROR  : |(?:FATAL|ERROR) +\[U=\d+,P=\d+\] )",
         forms=(
             Form(
                 cause="build-mismatch",

@@ -6,7 +6,7 @@ from dlrun.why.known.form import Form, Writer
 
 # ruff: noqa: E501 - a table
 _BEFORE = (
-    r"(?:Errno 116|Stale file handle|Errno 37|No locks available|Errno 16\b|Device or resource busy|FileNotFoundError: .*"
+    r"(?:Errno 116|Stale file handle|Errno 37|No locks available|Errno 16\b|Device or resource busy|FileNotFoundError: "
     r"|filesystem::\w+: No such file or directory|Errno 39|Directory not empty|database disk image is malformed)"
 )
 _AFTER = (

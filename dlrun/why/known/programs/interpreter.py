@@ -10,7 +10,7 @@ _SPAWN = "https://docs.python.org/3/library/multiprocessing.html#the-spawn-and-f
 LINKER = Writer(
     name="the dynamic linker",
     source="https://man7.org/linux/man-pages/man8/ld.so.8.html",
-    line=r"^\W*(?:\d+: |\[\S+\]:?\s*)?\S+: symbol lookup error: ",
+    line=r"^\W{0,40}(?:\d+: |\[\S{1,80}\]:?\s*)?\S+: symbol lookup error: ",
     forms=(
         Form(
             cause="build-mismatch",
