@@ -56,7 +56,9 @@ def _code(text: str) -> str:
 
 def _calls(stack: str) -> str:
     """The calls that a regular expression names, as code."""
-    return " or ".join(_code(call.replace("\\b", "").replace("\\", "")) for call in stack.split("|"))
+    return " or ".join(
+        _code(call.replace("\\b", "").replace("\\", "").removeprefix(", in ")) for call in stack.split("|")
+    )
 
 
 def _shown(text: str) -> str:

@@ -175,7 +175,7 @@ def _answer(found: Evidence, line: str, means: str, messages: Iterable[str]) -> 
     way = next((way for regex, way in WAYS if re.search(regex, means)), None)
     own = next(filter(None, map(_advice, (found.line, *messages))), "")
     if way is None and (call := _CALLED_BY.search(means)) is not None:
-        way = f"compare what {call[2]} gives to `{call[1]}` with its documentation for the installed version (`pip list`)"
+        way = f"compare the call at {call[2]} with the documentation of the installed version of `{call[1]}` (`pip list`)"
     step = "; ".join(part for part in (own, way, found.pattern.next) if part)
     return replace(found, line=line, pattern=replace(found.pattern, means=means, next=step))
 

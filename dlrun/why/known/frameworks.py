@@ -176,7 +176,6 @@ WRITERS = (
                 texts=(
                     "The number of required GPUs exceeds the total number of available GPUs in the placement group",
                     "The number of required GPUs exceeds the total number of available GPUs in the cluster",
-                    "Cannot provide a placement group of {1} within",
                 ),
                 source="https://github.com/vllm-project/vllm/blob/main/vllm/v1/executor/ray_utils.py",
                 means="the engine was to use more GPUs than Ray's nodes have together",

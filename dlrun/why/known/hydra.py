@@ -104,24 +104,14 @@ WRITERS = (
             ),
             Form(
                 cause="mpi-pmi",
-                texts=(
-                    "PMI_Allgather failed: {}",
-                    "PMI_Get_{} failed: {}",
-                    "PMI_KVS_{} failed: {}",
-                    "PMI2_KVS_{} failed: {}",
-                ),
+                texts=("PMI_Allgather failed: {}",),
                 source="https://github.com/BLAST-WarpX/warpx/issues/4236",
                 means="MPI's ranks could not exchange their addresses by the launcher's process manager (PMI)",
                 next="submit again; if it comes back, compare `--mpi=` of the launcher with the PMI that the program was built for",
             ),
             Form(
                 cause="fabric-provider",
-                texts=(
-                    "OFI fi_getinfo() failed",
-                    "OFI getinfo() failed",
-                    "OFI addrinfo() failed",
-                    "provider is not supported",
-                ),
+                texts=("provider is not supported",),
                 regex=r"MPIDI_OFI_mpi_init_hook\(\d*\)\.*:\s*\S",
                 source="https://github.com/pmodels/mpich/blob/main/src/mpid/ch4/netmod/ofi/ofi_init.c",
             ),
@@ -153,12 +143,12 @@ WRITERS = (
             Form(
                 cause="shared-memory",
                 texts=(
-                    "unable to allocate shared memory",
                     "MPIDU_Init_shm",
                     "MPIDU_Init_shm_alloc",
                     "MPL_shm_seg_create_and_attach",
                     "unable to create shared memory",
                 ),
+                regex=r"(?i)unable to allocate shared memory(?!\(shm\))",  # with it PyTorch's
                 source="https://github.com/pmodels/mpich/tree/main/src/mpid/common/shm",
                 means="MPI could not allocate shared memory on the node (/dev/shm)",
                 next="exclude the node (`resources.exclude`) and report it to the centre if /dev/shm is full of files that killed jobs left; in a container mount the node's /dev/shm",

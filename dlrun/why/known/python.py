@@ -36,7 +36,6 @@ WRITERS = (
                     "numpy.core.multiarray failed to import",
                     "_ARRAY_API not found",
                     "ImportError: numpy.core.multiarray failed",
-                    "operator torchvision::nms does not exist",
                     "Couldn't load custom C++ ops",
                     "Detected that PyTorch and torchvision were compiled with different CUDA",
                     "Detected that PyTorch and torchaudio were compiled with different CUDA",
@@ -96,7 +95,7 @@ WRITERS = (
             Form(
                 cause="environment",
                 texts=(),
-                regex=r"(?<!\S)(\S+)/bin/activate: No such file or directory|(EnvironmentNameNotFound: .*)|(CondaError: (?!.*\[Errno|Down|Keyb|Cannot link).*)|EnvironmentLocationNotFound: (.*)|(Could not find conda environment: .*)|Fatal Python error: init_(?:fs_encoding|import_site)|ModuleNotFoundError: No module named 'encodings'|Could not find platform (?:in)?dependent libraries",
+                regex=r"(?<!\S)(\S+)/bin/activate: No such file or directory|(EnvironmentNameNotFound: .*)|(CondaError: (?!.*\[Errno|Down|Keyb|Cannot link).*)|EnvironmentLocationNotFound: (.*)|(Could not find conda environment: .*)",
                 source="https://docs.conda.io/projects/conda/en/stable/user-guide/tasks/manage-environments.html",
             ),
             Form(
@@ -106,7 +105,6 @@ WRITERS = (
                     "CommandNotFoundError: {1}",
                     "conda: command not found",
                     "conda: error: argument COMMAND: invalid choice: 'activate'",
-                    "CondaError: Run 'conda init' before 'conda activate'",
                     "EnvironmentNotWritableError",
                 ),
                 source="https://docs.conda.io/projects/conda/en/stable/dev-guide/deep-dives/activation.html",
@@ -304,7 +302,6 @@ WRITERS = (
                     "failed finding central directory",
                     "not a ZIP archive",
                     "MetadataIncompleteBuffer",
-                    "HeaderTooLarge",
                     "InvalidHeaderDeserialization",
                     "Unsuccessful TensorSliceReader constructor: {1}",
                     "Checksum does not match: stored {}",

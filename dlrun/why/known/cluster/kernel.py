@@ -61,7 +61,7 @@ KERNEL = Writer(
             cause="memory",
             texts=("page allocation failure: order:{}",),
             source=_LINUX + "mm/page_alloc.c",
-            means="the kernel of the node did not get as much memory in one piece as it wanted, which it mostly does without",
+            means="the kernel of the node could not allocate contiguous memory, and usually continues",
             passing=True,
         ),
         # The excluded Xids are those of program errors (NVIDIA/k8s-device-plugin, internal/rm/health.go).
@@ -108,7 +108,7 @@ KERNEL = Writer(
             ),
             regex=r"\b(Oops: [0-9a-f]{4} \[#\d+\].*)",
             source=_LINUX + "kernel/watchdog.c",
-            means="the kernel of the node failed, or did not get on for many seconds",
+            means="the kernel of the node failed, or made no progress for many seconds",
             check="the node's kernel log (`dmesg -T`), and whether it was started again (`uptime`)",
             next=_BROKEN,
             passing=True,

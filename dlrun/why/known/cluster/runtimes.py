@@ -77,7 +77,7 @@ WRITERS = (
                     "boltdb{} timeout",
                 ),
                 source="https://github.com/containers/podman/blob/main/troubleshooting.md",
-                means="Podman's store is used by several nodes, or is of other settings: {1}",
+                means="Podman's store is used by several nodes, or was created with other settings: {1}",
                 check="`podman info` shows `graphRoot` and `runRoot`: each node needs its own",
                 next="keep them on node-local storage (`--root` and `--runroot`, or `podman-hpc`, which does)",
             ),

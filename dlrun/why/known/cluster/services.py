@@ -80,7 +80,7 @@ WRITERS = (
                     "BadDigest InvalidDigest IncompleteBody XAmzContentChecksumMismatch XAmzContentSHA256Mismatch ChecksumMismatch"
                 ),
                 source=_S3,
-                means="an object arrived otherwise than it was sent: {1}",
+                means="an object arrived corrupted: {1}",
                 check="the size and the checksum of the object and of the file",
                 next="copy it again; a store that is not of AWS may need `environment.variables: {AWS_REQUEST_CHECKSUM_CALCULATION: when_required}`",
             ),
@@ -113,14 +113,11 @@ WRITERS = (
             Form(
                 cause="no-network",
                 texts=(
-                    "botocore.exceptions.ConnectionClosedError: {1}",
                     "botocore.exceptions.HTTPClientError: {1}",
                     "botocore.exceptions.ReadTimeoutError: {1}",
                     "botocore.exceptions.ResponseStreamingError: {1}",
                 ),
-                regex=_codes(
-                    "InternalError InternalFailure ServiceUnavailable RequestTimeout ServerBusy 50[0234]"
-                ),
+                regex=_codes("InternalError InternalFailure ServiceUnavailable RequestTimeout 50[0234]"),
                 source=_S3,
                 means="the object store did not answer as it should, or closed the connection: {1}",
                 check="`curl -I` of its address on a compute node",

@@ -20,7 +20,7 @@ _ENVIRONMENT = "name an environment with a newer Python (`environment.venv`, `co
 # ruff: noqa: E501 - a table
 WRITERS = (
     Writer(
-        name="calls of libraries",
+        name="Transformers, FlashAttention, JAX, Keras, torchaudio",
         source=_HF,
         forms=(
             Form(
@@ -217,12 +217,12 @@ WRITERS = (
                 source="https://github.com/mosaicml/streaming/issues/781",
                 means="a block of shared memory of this name is left on the node by a run that was killed, or another job made it",
                 check="`ls -l /dev/shm` on the node",
-                next="remove those of your own that are left before the training (streaming: `clean_stale_shared_memory()` in the first rank of each node)",
+                next="if no other job of yours runs on that node, as it uses blocks there too, remove those of your own that are left before the training (streaming: `clean_stale_shared_memory()` in the first rank of each node)",
             ),
             Form(
                 cause="compiler",
                 texts=(),
-                regex=r"(/\S*torch_extensions/\S+\.so): cannot open shared object file",
+                regex=r"(?<![^\s'\"])(/\S*?torch_extensions/\S+\.so): cannot open shared object file",
                 source=_TORCH + "torch/utils/cpp_extension.py",
                 means="an extension that is compiled at the first start was not made: {1}",
                 check="the first error of the compiler, above it or in another rank's log",

@@ -10,7 +10,7 @@ _LMDB = "https://lmdb.readthedocs.io/en/release/#exceptions"
 # ruff: noqa: E501 - a table
 WRITERS = (
     Writer(
-        name="data",
+        name="Arrow, LMDB, HDF5, NumPy, pandas",
         source="https://arrow.apache.org/docs/python/",
         forms=(
             Form(
@@ -203,8 +203,6 @@ WRITERS = (
             Form(
                 cause="file-damaged",
                 texts=(
-                    "NVJPEG_STATUS_BAD_JPEG",
-                    "NVJPEG_STATUS_JPEG_NOT_SUPPORTED",
                     "Unrecognized image format",
                     "Could not decode image {1}",
                     "Failed to decode a JPEG{1}",

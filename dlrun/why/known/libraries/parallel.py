@@ -13,7 +13,7 @@ _UNSHARD = "call the wrapped model's forward, or unshard the weight first (`summ
 # ruff: noqa: E501 - a table
 WRITERS = (
     Writer(
-        name="sharing a training out",
+        name="ZeRO, FSDP, DDP, Horovod",
         source=_ZERO,
         forms=(
             Form(
@@ -85,7 +85,7 @@ WRITERS = (
                 texts=(),
                 regex=r"\bMismatched [\w/ ]{1,60}: One rank .*",
                 source="https://github.com/horovod/horovod/blob/master/horovod/common/controller.cc",
-                means="ranks gave Horovod tensors of other shapes, types or devices under one name",
+                means="ranks gave Horovod tensors of different shapes, types or devices under one name",
                 next="let all ranks build the same model and take the same branches; compare the last batch's size on each rank (`drop_last=True`)",
             ),
             Form(

@@ -9,7 +9,7 @@ _KERAS = "https://github.com/keras-team/keras/blob/master/keras/src/"
 # ruff: noqa: E501 - a table
 WRITERS = (
     Writer(
-        name="weights",
+        name="Keras, Orbax, Flax, PEFT",
         source=_KERAS + "saving/",
         forms=(
             Form(

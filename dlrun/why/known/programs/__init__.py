@@ -1,1 +1,1 @@
-"""Errors of what a training is made of: data formats, Python itself, training libraries, rarer accelerators and schedulers."""
+"""Errors of what a training is made of: data formats, Python itself, training libraries, rarer accelerators."""

@@ -77,7 +77,6 @@ WRITERS = (
                 cause="file-missing",
                 texts=(
                     "Can't find a valid checkpoint at {1}",
-                    "No valid checkpoint found in output directory ({1})",
                     "is neither a `Dataset` directory nor a `DatasetDict` directory",
                     "Provided path: {1} is not a file",
                 ),

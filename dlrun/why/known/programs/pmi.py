@@ -82,6 +82,9 @@ WRITERS = (
                 cause="mpi-pmi",
                 texts=(
                     "PMI_KVS_{} returned -",
+                    "PMI_KVS_{} failed: {}",
+                    "PMI2_KVS_{} failed: {}",
+                    "PMI_Get_{} failed: {}",
                     "PMI2_Job_{} returned",
                     "Assertion `{} == PMI2_SUCCESS' failed",
                     "Assertion `{} == PMI_SUCCESS' failed",

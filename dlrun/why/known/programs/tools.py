@@ -12,11 +12,7 @@ WRITERS = (
         forms=(
             Form(
                 cause="no-network",
-                texts=(
-                    "wget: unable to resolve host address {1}",
-                    "curl: (28) Failed to connect to {1} port",
-                    "curl: (7) Failed to connect to {1} port",
-                ),
+                texts=("wget: unable to resolve host address {1}",),
                 source="https://curl.se/libcurl/c/libcurl-errors.html",
                 passing=True,
             ),

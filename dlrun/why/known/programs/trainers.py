@@ -73,11 +73,7 @@ WRITERS = (
             ),
             Form(
                 cause="gpu-memory",
-                texts=(
-                    'NVJPEG error "5"',
-                    "NVJPEG_STATUS_ALLOCATOR_FAILURE",
-                    "CUDA runtime API error cudaErrorMemoryAllocation",
-                ),
+                texts=('NVJPEG error "5"',),
                 source="https://github.com/NVIDIA/DALI/issues/950",
                 means="the decoder of images had no memory left on the GPU",
                 next="decode smaller batches or with fewer threads, give DALI less padding (`device_memory_padding`), or leave the model more room",
