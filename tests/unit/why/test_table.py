@@ -90,3 +90,9 @@ def _of_its_own(writer: str, text: str, name: str):
         if match is not None and match.pattern.writer == writer:
             return match.pattern
     return match.pattern if match is not None else None
+
+
+def test_the_frame_around_a_message_of_click_is_not_a_part_of_it():
+    match = Table().match("│ Missing option '--lr'.                  │")
+    assert match is not None
+    assert match.values == ("Missing option '--lr'.",)

@@ -44,7 +44,7 @@ WRITERS = (
             Form(
                 cause="configuration",
                 texts=(),
-                regex=r"^\W*(?:[│|] |Error: )((?:Missing (?:option|argument|parameter|command)|No such (?:option|command)|Invalid value for|Got unexpected extra argument|Option '?-[^ ]+ (?:requires|does not)|Unrecognized (?:or misplaced )?(?:options?|arguments?)|(?:The following|Required) (?:arguments?|options?)\b)(?:.*\S)??)\s*[│|]?$",
+                regex=r"^\W*(?:[│|] |Error: )((?:Missing (?:option|argument|parameter|command)|No such (?:option|command)|Invalid value for|Got unexpected extra argument|Option '?-[^ ]+ (?:requires|does not)|Unrecognized (?:or misplaced )?(?:options?|arguments?)|(?:The following|Required) (?:arguments?|options?)\b)(?:.*[^\s│|])?)\s*[│|]?$",
                 source="https://click.palletsprojects.com/en/stable/exceptions/",
                 means="the program rejected its arguments: {1}",
                 next="correct the command's arguments: `dlrun plan --script` shows them as the program gets them",
