@@ -14,6 +14,8 @@ PARTS = ("x", "x:", "x ", " ", "a/b", "/root/a ", ": ", "'", "[", "]: ", ", ")
 """What a long line may consist of: a word, a path, spaces, addresses, lists."""
 TIMES = 4
 """How much longer the second of two lines is."""
+UNNOTICED = 200_000
+"""Nanoseconds."""
 
 
 def name_of(writer: Writer) -> str:
@@ -28,6 +30,8 @@ def growth(compiled: re.Pattern[str], part: str, length: int) -> float:
         if best[TIMES * length] <= 2 * TIMES * best[length]:
             break
         best = {size: min(best[size], seconds(compiled, line[:size])) for size in best}
+    if best[TIMES * length] < UNNOTICED:  # then noise is most of it
+        return TIMES
     return best[TIMES * length] / best[length]
 
 
