@@ -157,23 +157,23 @@ def parts(name: str) -> Sequence[Any]:
 
     Raises Invalid for one of another package that cannot be imported.
     """
-    return (*own_parts(name), *_parts_elsewhere(name))
+    return (*own_parts(name), *other_parts(name))
 
 
-def _parts_elsewhere(name: str) -> Iterator[Any]:
+@cache
+def other_parts(name: str) -> Sequence[Any]:
+    """Those of other packages; raises Invalid as `parts` does."""
     from importlib.util import find_spec  # noqa: PLC0415 - rarely needed
 
-    seen = set()
+    found: dict[str, Any] = {}
     for point in elsewhere("schedulers").values():
         with _importing("scheduler", point.name):
-            found = find_spec(point.module)
-            is_folder = found is not None and found.submodule_search_locations is not None
+            spec = find_spec(point.module)
+            is_folder = spec is not None and spec.submodule_search_locations is not None
             folder = point.module if is_folder else point.module.rpartition(".")[0]
-            if not folder or folder in seen or not find_spec(f"{folder}.{name}"):
-                continue
-            seen.add(folder)
-            part = importlib.import_module(f"{folder}.{name}")
-        yield part
+            if folder and folder not in found and find_spec(f"{folder}.{name}"):
+                found[folder] = importlib.import_module(f"{folder}.{name}")
+    return tuple(found.values())
 
 
 @contextlib.contextmanager
