@@ -19,12 +19,11 @@ from ..common import text
 from ..common.errors import NodeError, SourceFault
 from ..common.progress import Progress, Totals
 from ..common.safety import DIRECTORY_FLAGS
-from ..common.system import usable_cores
+from ..common.system import worker_count
 from ..source import survey
 from ..source.manifest import FILE, Manifest
 from ..source.selection import Options, parse
 from ..source.subset import subset
-from ..staging.request import MAX_WORKERS
 from ..store import tree
 from ..store.build import Build
 from ..store.destination import ResultsDirectory
@@ -77,7 +76,7 @@ class StageOut:
         self.source = parse(given.source, given.include, given.exclude)
         self.walk = Options(False, given.skip_special, not given.no_xattrs)
         self.hasher = hashing.hasher(given.hash)
-        self.worker_count = given.worker_count or max(1, min(MAX_WORKERS, usable_cores()))
+        self.worker_count = worker_count(given.worker_count)
         self.end = time.monotonic() + given.deadline if given.deadline is not None else None
         self.target = ResultsDirectory(given.to)
         self.known = _listed(given.known) if given.known is not None else set()

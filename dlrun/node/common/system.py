@@ -60,6 +60,14 @@ def _in_exec(process: str) -> bool:
     return fields[0] not in (b"Z", b"X") and not int(fields[6]) & _PF_KTHREAD and fields[48] == b"0"
 
 
+MAX_WORKERS = 4  # two reach 25 Gbit/s; more would only take cores from the job that is starting
+
+
+def worker_count(asked: int) -> int:
+    """The number of processes that copy: as asked, or for 0 one for each core up to MAX_WORKERS."""
+    return asked or max(1, min(MAX_WORKERS, usable_cores()))
+
+
 def usable_cores() -> int:
     """The number of CPUs of this process's affinity mask: the job's share of the node."""
     return len(os.sched_getaffinity(0))

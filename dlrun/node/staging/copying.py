@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING, Any, Optional
 
 from ..blocks.blocks import Blocks
-from ..blocks.progress_board import DONE, ProgressBoard
+from ..blocks.progress_board import ProgressBoard
 from ..common.errors import NoSpace, system_errors
 from ..common.progress import Totals
 from ..common.safety import DIRECTORY_FLAGS
@@ -28,12 +28,13 @@ def prepare(staging: Staging, surveyed: Survey) -> PreparedSet:
     blocks = Blocks(manifest)
     if current or not staging.held:
         board = ProgressBoard(len(blocks), staging.worker_count, range(len(blocks) if current else 0))
-        return PreparedSet(WARM if current else RELAY, _task(staging, surveyed, blocks, board), 0)
+        role = WARM if current else RELAY
+        return PreparedSet(role, _task(role, staging, surveyed, blocks, board), 0)
     build = _start_build(staging, surveyed, blocks)
     board = ProgressBoard(len(blocks), staging.worker_count, build.kept)
     if staging.watch is not None:
         staging.watch(build.tree, manifest, blocks, board)
-    return PreparedSet(COPY, _task(staging, surveyed, blocks, board, build), build.missing, build)
+    return PreparedSet(COPY, _task(COPY, staging, surveyed, blocks, board, build=build), build.missing, build)
 
 
 def _start_build(staging: Staging, surveyed: Survey, blocks: Blocks) -> "Build":
@@ -77,6 +78,7 @@ def _start_build(staging: Staging, surveyed: Survey, blocks: Blocks) -> "Build":
 
 
 def _task(
+    role: str,
     staging: Staging,
     surveyed: Survey,
     blocks: Blocks,
@@ -87,10 +89,9 @@ def _task(
     from ..store.layout import layout_of
 
     manifest, directory, tree = surveyed.manifest, staging.area.control, -1
-    relay = build is None and board.plane(DONE).count(1) < len(blocks)
     if build is not None:
         directory = build.directory
-    elif not relay:
+    elif role == WARM:
         tree = os.open(warm.tree_path(staging.area, staging.name), DIRECTORY_FLAGS)
     # Otherwise these files would be fetched or made again.
     from_published = bool(staging.remote) and tree >= 0 and staging.layout_name == "copy"
@@ -109,7 +110,7 @@ def _task(
         sync=staging.sync == "file",
         rate=float(staging.given.rate),
         slow=surveyed.slow,
-        write=not relay,
+        write=role != RELAY,
         opened=manifest.by_entry(surveyed.opened),
         from_published=from_published,
     )

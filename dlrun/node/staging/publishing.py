@@ -26,9 +26,8 @@ def publish(staging: Staging, build: "Build") -> None:
             staging.proof.of(build.layout, build.manifest, build.blocks)
             if staging.early is not None:
                 staging.early.finish()
-            uses.touch(
-                staging.area, staging.name
-            )  # first: a set without a record is a copy that somebody made
+            # First: a set without a record is a copy that somebody made.
+            uses.touch(staging.area, staging.name)
             if staging.remote:
                 # Before the manifest is written: this changes the ctime of files that it shares with the set.
                 staging.remote.remove()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
 from ..blocks import hashing
 from ..common.progress import Progress
-from ..common.system import usable_cores
+from ..common.system import worker_count
 from ..source.recheck import Looked
 from ..source.selection import Options, scheme
 from ..store import eviction, warm
@@ -19,8 +19,6 @@ from ..transfer import content
 if TYPE_CHECKING:
     from ..transfer.remote_source import FetchedSource
 
-MAX_WORKERS = 4  # two reach 25 Gbit/s; more would only take cores from the job that is starting
-
 
 class Staging:
     """One `stage` command on one node, with the lock of its set; raises Usage or NodeError for arguments that cannot be used."""
@@ -31,7 +29,7 @@ class Staging:
         self.walk = Options(given.links == "follow", given.skip_special, not given.no_xattrs)
         self.name = set_name(given.name)
         self.area = Area(given.to, shared=given.shared)
-        self.worker_count = given.worker_count or max(1, min(MAX_WORKERS, usable_cores()))
+        self.worker_count = worker_count(given.worker_count)
         self.layout_name = "pack" if given.strategy == "pack" else "copy"
         self.partial = given.strategy == "part"
         self.sync = given.sync

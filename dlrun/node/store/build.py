@@ -137,11 +137,10 @@ class Build:
 
     def _clear(self) -> None:
         """Remove files that are not kept; a kill at any point leaves a state that the next run can use."""
-        entries = self._entries(self.kept)
         if not self.kept:
             # The journal goes before the files: after a kill in between, the next run would trust a journal without files.
             journal.remove(self.directory)
-        self.layout.clear(entries)
+        self.layout.clear(self._entries(self.kept))
 
     def _record(self) -> None:
         record_unfinished(self.directory, self.manifest, self.hasher, self.layout.strategy)

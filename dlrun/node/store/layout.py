@@ -57,10 +57,9 @@ class FileLayout:
 
     def begin(self, source: int = -1) -> None:
         """Create directories and large files; raises NoSpace. source: a directory whose files become those of the set."""
-        large = self._large()
         tree.make_directories(self.root, self.manifest)
         self._linked = source >= 0 and tree.link_files(self.root, self.manifest, source)
-        tree.make_large(self.root, self.manifest, large)
+        tree.make_large(self.root, self.manifest, self._large())
 
     def _large(self) -> List[int]:
         return [entry for entry in self.blocks.large if entry not in self.elsewhere]

@@ -94,10 +94,10 @@ class Tokens:
 
         token_bytes: bytes of a token, at least one block.
         """
-        ranges = task.ranges(numbers, token_bytes)
         # Ranges may contain blocks that are not wanted: workers ask the board which of them to read.
         for number in numbers:
             task.board.mark(number, WANTED)
+        ranges = task.ranges(numbers, token_bytes)
         os.write(self._write, b"".join(_TOKEN.pack(first, last + 1) for first, last in ranges))
         os.close(self._write)
 
