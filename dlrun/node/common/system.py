@@ -18,6 +18,7 @@ _IOPRIO_IDLE = 3 << 13
 _RENAME_EXCHANGE = 2
 _PF_KTHREAD = 0x00200000  # linux/sched.h: a thread of the kernel, which has no environment
 _EXEC = 10.0  # seconds, at most, that an exec is awaited; from a slow file system it takes long
+_EXEC_ENDED = 0.1  # seconds: a file of /proc that was opened before the exec shows nothing after it, and is opened a second time
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -44,20 +45,25 @@ def environment(process: str) -> List[bytes]:
 
     A process in the middle of its exec shows none: it is awaited.
     """
-    until = time.monotonic() + _EXEC
+    began = time.monotonic()
     while True:
         with open("/proc/{}/environ".format(process), "rb") as file:
             content = file.read()
-        if content or time.monotonic() > until or not _in_exec(process):
+        if content or time.monotonic() - began > _exec_wait(process):
             return content.split(b"\0")
         time.sleep(0.001)
 
 
-def _in_exec(process: str) -> bool:
-    """Whether a process has no memory of its new program yet: no address of its environment (proc_pid_stat(5), env_end)."""
+def _exec_wait(process: str) -> float:
+    """How many seconds to wait for the environment of a process that showed none (proc_pid_stat(5), env_start and env_end)."""
     with open("/proc/{}/stat".format(process), "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
-    return fields[0] not in (b"Z", b"X") and not int(fields[6]) & _PF_KTHREAD and fields[48] == b"0"
+    start, end = fields[47:49]
+    if fields[0] in (b"Z", b"X") or int(fields[6]) & _PF_KTHREAD:
+        return 0.0
+    if end == b"0":  # the memory of the new program has no environment yet
+        return _EXEC
+    return _EXEC_ENDED if start != end else 0.0
 
 
 MAX_WORKERS = 4  # two reach 25 Gbit/s; more would only take cores from the job that is starting

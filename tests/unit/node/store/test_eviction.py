@@ -5,8 +5,10 @@ import os
 import shutil
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
+from dlrun.node.common import system
 from dlrun.node.common.errors import NoSpace
 from dlrun.node.store import eviction, uses
 from dlrun.node.store.area import Area
@@ -183,6 +185,27 @@ def test_a_process_in_the_middle_of_its_exec_is_one_of_its_run(tmp_path):
         process.kill()
     assert found == {True}
     assert not uses._runs_here(b"f6.0")
+
+
+def test_an_exec_between_the_opening_of_an_environment_and_its_reading(tmp_path, monkeypatch):
+    """The file shows the memory of the program before, which is gone, although the process has an environment by then."""
+    code = "read -r go; exec sleep 600"
+    with subprocess.Popen(["sh", "-c", code], env={"DLRUN_RUN_ID": "f7.0"}, stdin=subprocess.PIPE) as process:
+        place = f"/proc/{process.pid}/"
+
+        def open_before(path, *words):
+            file = open(path, *words)  # noqa: SIM115 - the caller closes it
+            if path == place + "environ" and not process.stdin.closed:
+                process.stdin.close()
+                while b"600" not in Path(place, "cmdline").read_bytes().split(b"\0"):
+                    time.sleep(0.001)
+            return file
+
+        monkeypatch.setattr(system, "open", open_before, raising=False)
+        found = system.environment(str(process.pid))
+        process.kill()
+    assert process.stdin.closed
+    assert b"DLRUN_RUN_ID=f7.0" in found
 
 
 @pytest.mark.slow
