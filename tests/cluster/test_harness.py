@@ -33,18 +33,13 @@ from tests.cluster.sshd import SECOND_FACTOR
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
 
-def of_others(mount: str) -> bool:
-    """True for a mount of a cluster that another process of tests has up at the same time."""
-    owner = re.search(r"/srv/dlrun-[\w-]+-(\d+)/", mount)
-    return owner is not None and int(owner[1]) != os.getpid() and Path("/proc", owner[1]).exists()
-
-
-def outside_state() -> dict[str, str]:
-    """What a cluster must not change on the machine."""
+def outside_state(name: str) -> dict[str, str]:
+    """What the cluster `name` must not change on the machine: mounts of other clusters come and go meanwhile."""
     mounts = Path("/proc/self/mounts").read_text().splitlines()
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
+    others = re.compile(rf" /srv/dlrun-(?!{name}/)")
     return {
-        "mounts": "\n".join(mount for mount in mounts if not of_others(mount)),
+        "mounts": "\n".join(mount for mount in mounts if not others.search(mount)),
         "interfaces": "\n".join(line.split(":")[1] for line in links.splitlines()),
         "users": Path("/etc/passwd").read_text(),
         "hosts": Path("/etc/hosts").read_text(),
@@ -75,8 +70,9 @@ def children(parent: int, word: str) -> list[int]:
 
 
 def test_jobs_cross_real_hosts_and_nothing_is_left():
-    before = outside_state()
-    cluster = Cluster(ClusterSpec(), name=f"cross-{os.getpid()}")
+    name = f"cross-{os.getpid()}"
+    before = outside_state(name)
+    cluster = Cluster(ClusterSpec(), name=name)
     with cluster:
         assert processes_of(cluster)
         named = cluster.on("login", ["srun", "-N4", "hostname"], check=True)
@@ -88,7 +84,7 @@ def test_jobs_cross_real_hosts_and_nothing_is_left():
         assert cluster.on("login", ["srun", "id", "-un"], check=True).stdout == "alice\n"
     assert processes_of(cluster) == []
     assert not cluster.root.exists()
-    assert outside_state() == before
+    assert outside_state(name) == before
 
 
 @pytest.fixture(scope="module")
@@ -234,13 +230,14 @@ def owned(name: str) -> tuple[Cluster, subprocess.Popen[str]]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_it_ends_with_the_process_that_brought_it_up(number):
-    before = outside_state()
-    cluster, owner = owned(f"owned-{os.getpid()}")
+    name = f"owned-{os.getpid()}"
+    before = outside_state(name)
+    cluster, owner = owned(name)
     with owner:
         owner.send_signal(number)
     await_true(lambda: not cluster.root.exists(), 60, "the cluster to be cleared")
     assert processes_of(cluster) == []
-    await_true(lambda: outside_state() == before, 60, "its mounts to be gone")
+    await_true(lambda: outside_state(name) == before, 60, "its mounts to be gone")
 
 
 def test_the_next_run_clears_what_a_killed_one_left():
