@@ -12,9 +12,9 @@ import signal
 import stat
 import sys
 import time
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, Dict, Iterator, List, Optional, Set
 
-from . import cgroup, gpus, machine, numa, ranks, saving
+from . import cgroup, gpus, machine, numa, procfs, ranks, saving
 
 VERSION = 1
 DIRECTORY = "usage"
@@ -27,7 +27,7 @@ _INITIAL_BYTES, _BYTES_PER_DAY = 250000, 700000
 """Bytes of a file allowed at once and in addition per day: less than 1 MB in any day."""
 _GLANCE_INTERVAL = 1.0
 _SUSPENDED = 10.0
-"""Seconds that a wait must be too long to mean that the job was suspended, if its ranks have computed much less meanwhile."""
+"""Seconds without any other reason that mean that the job was suspended, if its ranks have computed much less meanwhile."""
 _CLOCK_SET = 2.0
 """Seconds by which a node's clock must be off to count as set meanwhile: less may come from the reading of two clocks."""
 _LOG_SECONDS = 3600.0
@@ -97,8 +97,10 @@ class Sampler:
     def __init__(self, environment: Dict[str, str], ending: "Ending", log: str = "", saves: str = "") -> None:
         self._run = environment["DLRUN_RUN_ID"]
         self._host = environment["DLRUN_HOST"]
-        self._began = self._checked = time.monotonic()
-        self._suspended = self._counted = 0.0
+        self._began = self._checked = self._read_at = time.monotonic()
+        self._suspended = self._slow = 0.0
+        self._counted = 0.0, self._read_at
+        self._busy = _busy()
         self._ending = ending
         self._id = "{}.{}".format(os.getpid(), int(time.time()))
         place = os.path.join(environment["DLRUN_RUN_DIR"], DIRECTORY, self._host + ".jsonl")
@@ -123,7 +125,7 @@ class Sampler:
         granted = os.sched_getaffinity(0)
         self._machine.busy_cores()
         self._time = time.time()
-        self.file.write(
+        self._append(
             {
                 "kind": "start", "version": VERSION, "id": self._id, "run": self._run, "node": self._host,
                 "node_rank": int(self._node_rank), "time": round(self._time, 3), "cores": _folded(sorted(granted)),
@@ -136,6 +138,7 @@ class Sampler:
 
     def sample(self, last: bool = False) -> None:
         """Take a sample, and write it if the budget allows; the last one always."""
+        self._read_at = time.monotonic()
         self._ranks.sample()
         self._locality.sample([rank for _, rank in sorted(self._ranks.ranks.items())])
         self._check_saving()
@@ -148,7 +151,7 @@ class Sampler:
                 rank.announced = True
                 record = {"kind": "rank", "id": self._id, "rank": name, "pid": rank.main}
                 record.update(cores=rank.cores_text, memory_nodes=rank.memory_nodes)
-                self.file.write(record)
+                self._append(record)
         if last or self.file.has_room(elapsed):
             self._write(elapsed, last)
 
@@ -170,12 +173,14 @@ class Sampler:
         if self._cgroup.known:
             record["job"] = self._cgroup.row()
         if self._gpus.described:
-            record["gpus"] = self._gpus.rows()
-            record["on"] = self._ranks_on_gpus()
+            with self._maybe_slow():
+                record["gpus"] = self._gpus.rows()
+                record["on"] = self._ranks_on_gpus()
         if self._saving.known:
             record["saving"] = round(self._saving.seconds, 1)
         if self._log and elapsed < _LOG_SECONDS:
-            record["log"] = _size(self._log)
+            with self._maybe_slow():
+                record["log"] = _size(self._log)
         shared = self._machine.file_systems()
         if shared:
             record["file_systems"] = shared
@@ -190,7 +195,20 @@ class Sampler:
         missing = self._missing()
         if missing:
             record["missing"] = missing
-        self.file.write(record)
+        self._append(record)
+
+    def _append(self, record: Dict[str, Any]) -> None:
+        with self._maybe_slow():
+            self.file.write(record)
+
+    @contextlib.contextmanager
+    def _maybe_slow(self) -> Iterator[None]:
+        """Note how long a call takes that may be slow by itself: to a shared file system, or to the driver of a GPU."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._slow += time.monotonic() - began
 
     def _missing(self) -> List[str]:
         """The values that cannot be read on this node, and have not been reported yet."""
@@ -222,28 +240,30 @@ class Sampler:
         usual = next((pause for until, pause in _PAUSES if elapsed < until), _LAST_PAUSE)
         return max(usual, cost / _MAX_CPU_SHARE)
 
-    def check_suspended(self, wait: Optional[float] = None) -> None:
+    def check_suspended(self, wait: float = 0.0) -> None:
         """Stop the clock of the samples for the time since the last call, if the job was suspended meanwhile.
 
-        After a wait of so many seconds, one that ended too late is enough. Reading and writing may be slow by themselves: after
-        those, the process must also have been continued.
+        Suspended is what is left of it without the seconds of a wait, without the time in which this process computed or waited
+        for a core, and without calls that may be slow by themselves; those count if it was continued by a signal meanwhile, which
+        a job that was frozen is not.
         """
-        now, before = time.monotonic(), self._counted
-        late = now - self._checked - (wait or 0.0)
-        self._checked, self._counted = now, self._ranks.cpu_time()
-        continued = self._ending.continued()
-        if late < _SUSPENDED or (wait is None and not continued):
-            return
-        elapsed = now - self._began - late
-        self._ranks.update_cpu_time()
-        self._counted = self._ranks.cpu_time()
-        # What they computed in the second before they were stopped is among it; idle programs wake up at times.
-        if (self._counted - before) / late <= 0.02 + 0.5 * before / max(1.0, elapsed):
+        now, busy = time.monotonic(), _busy()
+        slow = 0.0 if self._ending.continued() else self._slow
+        late = now - self._checked - wait - (busy - self._busy) - slow
+        self._checked, self._busy, self._slow = now, busy, 0.0
+        too_late = late >= _SUSPENDED
+        if too_late:
+            self.update_cpu_time()
+        (before, since), self._counted = self._counted, (self._ranks.cpu_time(), self._read_at)
+        # What they computed before they were stopped and afterwards is among it; idle programs wake up at times.
+        rate = before / max(1.0, now - self._began - late)
+        if too_late and self._counted[0] - before <= 0.02 * late + rate * (now - since - 0.5 * late):
             self._began += late
             self._suspended += late
 
     def update_cpu_time(self) -> None:
         """Keep the CPU time of ranks up to date between samples."""
+        self._read_at = time.monotonic()
         self._ranks.update_cpu_time()
         self._check_saving()
 
@@ -261,6 +281,14 @@ def _size(path: str) -> Optional[int]:
         return os.stat(path).st_size
     except OSError:
         return None
+
+
+def _busy() -> float:
+    """Seconds in which this process computed or waited for a core; 0 if the kernel does not count them.
+
+    The first two numbers of schedstat (Linux, Documentation/scheduler/sched-stats.rst).
+    """
+    return sum(map(int, (procfs.read("/proc/self/schedstat") or b"").split()[:2])) / 1e9
 
 
 def _own_cpu() -> float:

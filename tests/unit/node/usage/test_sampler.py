@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import resource
@@ -9,7 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -90,18 +92,49 @@ def test_the_cpu_time_of_a_rank_is_that_of_all_its_processes(tmp_path):
 
 
 BUSY = """
-import time
+import os, time
 from dlrun.node.usage import ranks
-quick = ranks.Ranks.sample
-ranks.Ranks.sample = lambda self: (time.sleep(0.9), quick(self), time.sleep(0.9))
+quick, mark = ranks.Ranks.sample, os.environ['DLRUN_RUN_DIR'] + '/samples'
+def slow(self):
+    quick(self)
+    open(mark, 'w').close()
+    time.sleep(1.8)
+    os.remove(mark)
+ranks.Ranks.sample = slow
 """
 """Samples that take most of the time, as on a node whose cores are all busy."""
 
 
+def trace(request: int, process: int) -> None:
+    """ptrace(2)."""
+    call = ctypes.CDLL(None, use_errno=True).ptrace
+    call.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    if call(request, process, None, None) < 0:
+        pytest.skip(f"ptrace is not possible here: {os.strerror(ctypes.get_errno())}")
+
+
+@contextmanager
+def signalled(process: int) -> Iterator[None]:
+    """Stopped and continued by signals, as by schedulers without cgroups."""
+    os.kill(process, signal.SIGSTOP)
+    yield
+    os.kill(process, signal.SIGCONT)
+
+
+@contextmanager
+def frozen(process: int) -> Iterator[None]:
+    """Without a signal, as by the freezer of a cgroup."""
+    trace(16, process)  # PTRACE_ATTACH
+    os.waitpid(process, 0)
+    yield
+    trace(17, process)  # PTRACE_DETACH
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("way", [signalled, frozen])
 @pytest.mark.parametrize("while_it", ["waits", "samples"])
 @pytest.mark.parametrize("stopped", ["both", "idle", "sampler"])
-def test_it_goes_on_after_its_job_was_suspended(tmp_path, stopped, while_it):
+def test_it_goes_on_after_its_job_was_suspended(tmp_path, stopped, while_it, way):
     """Slurm stops and continues all processes of a job; if only the sampler is stopped, the rank's time goes on."""
     (tmp_path / "usage").mkdir()
     file = tmp_path / "usage" / "here.jsonl"
@@ -134,11 +167,14 @@ def test_it_goes_on_after_its_job_was_suspended(tmp_path, stopped, while_it):
                 len(before) + 2
             )  # which have all that it computed, however busy the machine is
         seen = time.monotonic()
-        time.sleep(0.5)  # it waits for its next sample then
-        started.send_signal(signal.SIGSTOP)
-        (tmp_path / "go").touch()
-        time.sleep(25)
-        started.send_signal(signal.SIGCONT)
+        if while_it == "samples":
+            while not (tmp_path / "samples").exists():
+                time.sleep(0.01)
+        else:
+            time.sleep(0.5)  # it waits for its next sample then
+        with way(started.pid):
+            (tmp_path / "go").touch()
+            time.sleep(25)
         after = wait_for_lines(len(before) + 2)
         assert "end" not in [one["kind"] for one in after]
         started.terminate()
@@ -315,7 +351,9 @@ def test_a_day_of_samples_is_less_than_a_megabyte(tmp_path, sampling):
     sizes = []
     while clock.now < 2 * 86400:
         look.sample()
-        clock.now += look.pause(cost=0.0)
+        pause = look.pause(cost=0.0)
+        clock.now += pause
+        look.check_suspended(pause)
         if len(sizes) < clock.now // 86400:
             sizes.append((tmp_path / "usage" / "here.jsonl").stat().st_size)
     look.sample(last=True)
