@@ -146,13 +146,10 @@ class Role:
         """Notice that the role is ready; the cause if it should have been by now, else an empty text."""
         if self.check is None:
             return ""
-        if self.check.poll() == 0 and self.process.poll() is None:
-            self.ready_after = round(time.monotonic() - self.begun, 1)
-            self.change("ready")
-            coordinator.log_line(
-                "dlrun: role {} is ready after {} s at {}".format(self.name, self.ready_after, self.place())
-            )
-        elif self.check.poll() is not None:
+        ended = self.check.poll()  # once: it may end between two lines
+        if ended == 0:
+            self.become_ready()
+        elif ended is not None:
             self.leave_check()
             return "its check ended by itself"
         elif time.monotonic() - self.begun > self.within:
@@ -161,9 +158,16 @@ class Role:
             return "role {} was not ready within {}: last answer: {}".format(
                 self.name, duration(self.within), last
             )
-        if self.state == "ready":
-            self.leave_check()
         return ""
+
+    def become_ready(self) -> None:
+        """Its check has ended well."""
+        self.ready_after = round(time.monotonic() - self.begun, 1)
+        self.change("ready")
+        coordinator.log_line(
+            "dlrun: role {} is ready after {} s at {}".format(self.name, self.ready_after, self.place())
+        )
+        self.leave_check()
 
     def last_answer(self) -> str:
         """Why it was not ready when it was last asked."""
@@ -201,6 +205,8 @@ class Role:
             return None
         code = self.process.wait()
         self.log.close()
+        if self.check is not None and self.check.poll() == 0:  # a moment before its end, both since the last look
+            self.become_ready()
         self.leave_check()
         self.process = self.log = None
         self.code = int(128 - code if code < 0 else code)

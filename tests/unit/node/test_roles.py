@@ -676,3 +676,56 @@ def test_on_one_machine_all_roles_have_it(tmp_path):
 def test_a_role_whose_results_are_copied_has_time_for_that():
     assert Role("/job", {"name": "train", "copies": 300}, 15.0).grace == 315.0
     assert Role("/job", {"name": "judge"}, 15.0).grace == 15.0
+
+
+class Looked:
+    """A process, by the exit codes that one look after the other finds; the last one stays."""
+
+    def __init__(self, *codes: int | None) -> None:
+        self.codes = list(codes)
+
+    def poll(self) -> int | None:
+        return self.codes.pop(0) if len(self.codes) > 1 else self.codes[0]
+
+    def wait(self) -> int | None:
+        return self.codes[-1]
+
+    def kill(self) -> None:
+        self.codes = [code for code in self.codes if code is not None] or [-9]
+
+
+@pytest.mark.parametrize("ends", ["check", "role"])
+def test_a_role_that_is_ready_as_it_is_looked_at_is_ready(tmp_path, ends):
+    """Its check, or its own job, ends between two lines of the program: that was `its check ended by itself`."""
+    judge = Role(str(tmp_path), {"name": "judge", "ready": {"log": "up"}}, 1.0)
+    os.makedirs(judge.directory)
+    judge.hosts, judge.state, judge.begun = ["n1"], "starting", time.monotonic()
+    judge.check = Looked(None, 0) if ends == "check" else Looked(0)
+    judge.process = Looked(0) if ends == "role" else Looked(None)
+    judge.answer = (tmp_path / "answer").open("w+b")
+    assert [judge.look(), judge.look()] == ["", ""]
+    assert (judge.state, judge.check) == ("ready", None)
+    assert judge.is_up()
+
+
+@pytest.mark.parametrize(("answer", "up"), [(0, True), (1, False), (None, False)])
+def test_a_role_that_was_ready_and_has_ended_since_the_last_look_was_ready(tmp_path, answer, up):
+    """What needs it may start; its end was one `before it was ready`, and ended the job."""
+    judge = Role(str(tmp_path), {"name": "judge", "ready": {"log": "up"}}, 1.0)
+    os.makedirs(judge.directory)
+    judge.hosts, judge.state, judge.begun = ["n1"], "starting", time.monotonic()
+    judge.check, judge.process, judge.log = Looked(answer), Looked(0), (tmp_path / "log").open("wb")
+    judge.answer = (tmp_path / "answer").open("w+b")
+    assert judge.collect() == 0
+    assert judge.is_up() is up
+    judge.change("ended")
+    assert judge.is_up() is up
+
+
+@pytest.mark.parametrize("code", [1, -9])
+def test_a_check_that_ends_by_itself_ends_the_job(tmp_path, code):
+    judge = Role(str(tmp_path), {"name": "judge", "ready": {"log": "up"}}, 1.0)
+    judge.check, judge.process, judge.begun = Looked(code), Looked(None), time.monotonic()
+    judge.answer = (tmp_path / "answer").open("w+b")
+    assert judge.look() == "its check ended by itself"
+    assert (judge.check, judge.is_up()) == (None, False)
