@@ -17,7 +17,10 @@ import pytest
 POOL = Path(dlrun.node.__file__).parent / "pool.py"
 SCRIPT = """\
 cd "$DLRUN_JOB_DIR/points/$1"
-record() { echo '{"version": 1, "state": "'$1'", "exit_code": '$2', "restarts": '$starts', "at": '$(date +%s%N)'}' >state.json; }
+record() {
+  echo '{"version": 1, "state": "'$1'", "exit_code": '$2', "restarts": '$starts', "at": '$(date +%s%N)'}' >.state
+  mv .state state.json
+}
 starts=$3
 record running null
 echo "$2 $HOST" >>place
@@ -218,8 +221,8 @@ def test_points_that_the_scheduler_signalled_first_have_the_end_of_the_job(tmp_p
     job(tmp_path, 2)
     (tmp_path / "job.sh").write_text(
         SCRIPT.replace(
-            "trap 'record ended 143;",
-            """echo $$ >pid; trap 'record ended 143; sed -i "s/143/143, \\"reason\\": \\"asked to end\\"/" state.json;""",
+            "trap 'record ended 143; exit 143' TERM\n",
+            "asked() { record ended '143, \"reason\": \"asked to end\"'; exit 143; }\ntrap asked TERM\necho $$ >pid\n",
         )
     )
     (tmp_path / "slow").touch()

@@ -31,7 +31,10 @@ export DLRUN_RESTART=$1
 echo "$1 $DLRUN_CHOSEN_HOSTS" >>starts
 mkdir -p failures logs
 rm -f failures/*
-record() { printf '{"version": 1, "state": "%s", "exit_code": %s, "reason": %s, "at": %s}' $1 $2 "$3" $(date +%s%N) >state.json; }
+record() {
+  printf '{"version": 1, "state": "%s", "exit_code": %s, "reason": %s, "at": %s}' $1 $2 "$3" $(date +%s%N) >.state
+  mv .state state.json
+}
 end() { kill -s "$1" $child 2>/dev/null; }
 trap 'asked=1; end TERM' TERM
 trap 'end USR1' USR1
@@ -468,7 +471,7 @@ def test_a_service_that_ignores_its_end_is_killed_and_is_no_failure(tmp_path):
         grace=1,
     )
     (tmp_path / "job/roles/judge/job.sh").write_text(
-        'cd "${0%/*}"; mkdir -p logs; echo up >logs/rank-0.log; trap "" TERM; exec sleep 120'
+        'cd "${0%/*}"; mkdir -p logs; trap "" TERM; echo up >logs/rank-0.log; exec sleep 120'
     )
     said = job.run()
     assert job.code == 0, said
