@@ -90,11 +90,14 @@ class Nodes:
         begun = now = time.monotonic()
         due: Dict[str, float] = {}  # when a check that failed begins once more; 0: it has
         while not is_over() and now < begun + self.patience:
-            for host in [] if how else [host for host in hosts if checks[host].poll()]:
+            # Each is looked at once: one that ends meanwhile is for the next round.
+            running = [host for host in hosts if checks[host].poll() is None]
+            for host in [] if how else [host for host in hosts if checks[host].returncode]:
                 # No program could be started: a daemon of the scheduler may be busy. A host that is away takes longer.
                 if now >= due.setdefault(host, now + 2.0 if now < begun + RETRIED else 0.0) > 0:
                     due[host], checks[host] = 0.0, self.check(host, how)
-            if not any(due.values()) and all(one.poll() is not None for one in checks.values()):
+                    running.append(host)
+            if not any(due.values()) and not running:
                 break
             coordinator.wait(0.2)
             now = time.monotonic()

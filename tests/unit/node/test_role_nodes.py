@@ -45,3 +45,34 @@ def test_a_check_that_could_not_be_started_is_tried_once_more(tmp_path, monkeypa
     assert json.loads((tmp_path / "nodes" / "n1" / "report.json").read_text())["ports"] == 0
     log = (tmp_path / "nodes" / "n2" / "log").read_text()
     assert ("launch failed" in log) == ("n2" not in good)
+
+
+class Ends:
+    """The check of a host that ends with this exit code between the first look at it and the second one."""
+
+    def __init__(self, code):
+        self.looks, self.code, self.returncode = 0, code, None
+
+    def poll(self):
+        self.looks += 1
+        if self.looks > 1:
+            self.returncode = self.code
+        return self.returncode
+
+    def wait(self):
+        return self.returncode
+
+
+def test_a_check_that_ends_as_it_is_looked_at_is_tried_once_more(tmp_path, monkeypatch):
+    """It had ended for the one line and not for the other: it was not tried, and its node counted as bad."""
+    (tmp_path / "node_checks.py").write_text("")
+    begun = []
+
+    def check(host, how):
+        begun.append(host)
+        return Ends(1 if begun.count(host) == 1 else 0)
+
+    nodes = role_nodes.Nodes(str(tmp_path), {"nodes": 1}, ["n1"], lambda _: [])
+    monkeypatch.setattr(nodes, "check", check)
+    nodes.best(["n1"], lambda: False)
+    assert begun == ["n1", "n1"]
