@@ -19,6 +19,14 @@ def _stats() -> Iterator[tuple[int, str, list[str]]]:
                 yield int(process.name), name, rest.split()
 
 
+def is_over(number: int) -> bool:
+    """Whether a process has ended, though its parent may not have asked how; it may go between two looks."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
 def matching(pattern: str) -> list[int]:
     """Processes in whose command line, its words with blanks between them, this regular expression matches."""
     found = []

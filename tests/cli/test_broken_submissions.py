@@ -34,6 +34,21 @@ done <"$PLACE/queue"
 SPEC = "name: train\ncommand: [./train]\nresources: {nodes: 2, walltime: 1h}\nsite: generic-slurm\n"
 
 
+def kill_in(place: Path) -> None:
+    """Kill what works in a directory or below it, also what has just begun there."""
+    found = True
+    while found:
+        found = False
+        for entry in Path("/proc").iterdir():
+            try:
+                work = (entry / "cwd").readlink() if entry.name.isdigit() else Path("/")
+                if place in (work, *work.parents):
+                    os.kill(int(entry.name), signal.SIGKILL)
+                    found = True
+            except OSError:
+                continue
+
+
 class Login:
     """A login node whose Slurm keeps its queue in a file."""
 
@@ -138,12 +153,7 @@ def test_client_that_was_killed_before_it_answered(login):
         time.sleep(0.01)
     process.kill()
     process.communicate()
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and (entry / "cwd").readlink() == Path(login.queue()[0]):
-                os.kill(int(entry.name), signal.SIGKILL)
-        except OSError:
-            continue
+    kill_in(Path(login.queue()[0]))
     (login.place / "deaf").touch()
     assert login.listed()[0][3] == "submitting"
     (login.place / "deaf").unlink()
@@ -158,12 +168,7 @@ def test_job_that_never_reached_the_scheduler(login):
     login.until("begun")
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and login.place / "jobs" in (entry / "cwd").readlink().parents:
-                os.kill(int(entry.name), signal.SIGKILL)
-        except OSError:
-            continue
+    kill_in(login.place / "jobs")
     assert login.listed()[0][3:5] == ["not", "submitted"]
 
 

@@ -219,7 +219,8 @@ def test_points_that_the_job_cannot_run_are_refused(dlrun):
 @pytest.mark.slow
 def test_a_short_point_has_no_sampler(dlrun):
     """Its start would cost more than all else that is computed for the point beside its program."""
-    job = dlrun.submit(spec("sleep {{ x }}", "1, 4"))
+    recorded = "until [ {{ x }} = short ] || [ -s {{ run_dir }}/usage/*.jsonl ]; do sleep 0.1; done"
+    job = dlrun.submit(spec(recorded, "short, long"))
     dlrun("logs", "-f", job, code=None)
     assert states(dlrun, job) == ["completed", "completed"]
     assert [len(list((job / "points" / point / "usage").glob("*.jsonl"))) for point in ("0", "1")] == [0, 1]

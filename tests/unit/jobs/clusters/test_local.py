@@ -15,6 +15,7 @@ import pytest
 
 from dlrun.jobs.clusters import local
 from dlrun.jobs.records.jobs import Job
+from tests import processes
 
 
 @pytest.fixture
@@ -123,11 +124,7 @@ def test_a_supervisor_that_does_not_end_is_killed_with_every_process_below_it(tm
     os.kill(int(submitted.job_id.partition(".")[0]), signal.SIGSTOP)
     assert local.cancel(submitted, timeout=0.2)
     assert not local.alive(submitted.job_id)
-    await_true(
-        lambda: (
-            not Path(f"/proc/{below}").exists() or "Z" in Path(f"/proc/{below}/stat").read_text().split()[2]
-        )
-    )
+    await_true(lambda: processes.is_over(below))
 
 
 def test_a_job_that_has_ended_before_its_id_is_read_has_the_id_that_it_wrote(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from dlrun.node.common import fork
 from dlrun.node.common.fork import ForkedCall
 from dlrun.node.source import selection, survey, walk
 
+from tests import processes
 from tests.unit.node.trees import has_xattrs, odd, write
 
 
@@ -126,19 +127,10 @@ def test_a_forked_process_ends_with_its_parent():
     parent.kill()
     parent.wait()
     end = time.monotonic() + 60
-    while gone(pid) is False:
+    while not processes.is_over(pid):
         assert time.monotonic() < end
         time.sleep(0.01)
     parent.stdout.close()
-
-
-def gone(pid):
-    """Whether a process has ended, though nobody may have asked how."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().rpartition(")")[2].split()[0] in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 @pytest.mark.parametrize("new", [b"user.name", b"trusted.name"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from dlrun.node.common import mounts
 
-from tests import programs as machine
+from tests import processes, programs as machine
 from tests.unit.node import programs
 from tests.unit.node.programs import run, staging
 from tests.unit.node.relay.test_chain import nodes  # noqa: F401 - a fixture
@@ -328,8 +328,8 @@ def test_what_makes_an_image_ends_with_what_has_started_it(tmp_path, area, monke
     os.kill(process.pid, number)
     process.communicate()
     assert (area / ".dlrun" / "image.set").exists()
-    maker = Path("/proc", (tmp_path / "pid").read_text().strip(), "cmdline")
-    while maker.exists() and maker.read_bytes():
+    maker = int((tmp_path / "pid").read_text())
+    while not processes.is_over(maker):
         assert time.monotonic() < end
         time.sleep(0.05)
     monkeypatch.undo()
