@@ -339,10 +339,16 @@ def test_where_somebody_has_taken_the_name_of_the_locks_ports_go_on_without(tmp_
     assert not list(tmp_path.glob("elsewhere/*"))
 
 
+def run_of(place: Path) -> str:
+    """The id of a run in /dev/shm, which all tests of this machine share: directories of several processes have one name."""
+    return f"{place.name}-{os.getpid()}"
+
+
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="no /dev/shm")
 @pytest.mark.parametrize("squatted", ["nothing", "a link", "a directory of another's", "a pipe", "a file"])
 def test_the_notes_of_a_nodes_ranks_touch_nothing_that_somebody_else_has_put_there(tmp_path, squatted):
-    notes, mine = Path(f"/dev/shm/dlrun-{os.getuid()}-{tmp_path.name}"), tmp_path / "thesis"
+    run = run_of(tmp_path)
+    notes, mine = Path(f"/dev/shm/dlrun-{os.getuid()}-{run}"), tmp_path / "thesis"
     mine.mkdir()
     (mine / "placement").write_text("chapter 1\n")
     if squatted == "a link":
@@ -357,7 +363,7 @@ def test_the_notes_of_a_nodes_ranks_touch_nothing_that_somebody_else_has_put_the
         notes.mkdir(mode=0o777)
         os.chown(notes, 65534, 65534)
     lines = f"""
-    DLRUN_RUN_ID={tmp_path.name} DLRUN_LOCAL_SIZE=2 DLRUN_HOST=here DLRUN_ROLE=rank fault=''
+    DLRUN_RUN_ID={run} DLRUN_LOCAL_SIZE=2 DLRUN_HOST=here DLRUN_ROLE=rank fault=''
     exec {{_dlrun_launcher}}>&1
     dlrun_source checks
     for DLRUN_LOCAL_RANK in 0 1; do
@@ -384,7 +390,7 @@ def test_the_notes_of_a_nodes_ranks_touch_nothing_that_somebody_else_has_put_the
 def test_notes_that_a_rank_waits_for_in_vain_do_not_stay(tmp_path):
     """The other rank was ended before its check, with the whole run, because this one has failed."""
     lines = f"""
-    DLRUN_RUN_ID={tmp_path.name} DLRUN_LOCAL_SIZE=2 DLRUN_LOCAL_RANK=0 DLRUN_RANK=0 DLRUN_HOST=here fault=''
+    DLRUN_RUN_ID={run_of(tmp_path)} DLRUN_LOCAL_SIZE=2 DLRUN_LOCAL_RANK=0 DLRUN_RANK=0 DLRUN_HOST=here fault=''
     exec {{_dlrun_launcher}}>&1
     dlrun_source checks
     _dlrun_report_placement || ls /dev/shm/dlrun-$UID-$DLRUN_RUN_ID
@@ -396,12 +402,13 @@ def test_notes_that_a_rank_waits_for_in_vain_do_not_stay(tmp_path):
 
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="no /dev/shm")
 def test_a_rank_that_fails_leaves_notes_of_somebody_else_alone(tmp_path):
-    notes, mine = Path(f"/dev/shm/dlrun-{os.getuid()}-{tmp_path.name}"), tmp_path / "thesis"
+    run = run_of(tmp_path)
+    notes, mine = Path(f"/dev/shm/dlrun-{os.getuid()}-{run}"), tmp_path / "thesis"
     mine.mkdir()
     (mine / "placement").write_text("chapter 1\n")
     notes.symlink_to(mine)
     try:
-        call(tmp_path, f"DLRUN_RUN_ID={tmp_path.name}\ndlrun_source checks\n_dlrun_forget_placement")
+        call(tmp_path, f"DLRUN_RUN_ID={run}\ndlrun_source checks\n_dlrun_forget_placement")
     finally:
         notes.unlink()
     assert (mine / "placement").read_text() == "chapter 1\n"
