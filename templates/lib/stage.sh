@@ -167,9 +167,10 @@ _dlrun_keep() { # the step beside the training that waits for the end: in a job 
   _dlrun_note_standby
   for ((starts = 0; code > 128 && starts < 9; starts++)); do # another one, where somebody kills it
     _dlrun_step="$$ $PPID $asked" setsid "$BASH" -p "$DLRUN_JOB_DIR/stage.sh" keep </dev/null &
-    while kill -0 "$!" 2>/dev/null; do
+    while :; do
       wait "$!"
       code=$?
+      kill -0 "$!" 2>/dev/null || break # a trapped signal ends `wait`
     done
   done
 }

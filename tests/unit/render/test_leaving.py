@@ -194,3 +194,15 @@ def test_a_lost_node_for_which_the_standbys_were_asked_is_no_end_by_the_schedule
     kill -KILL $_dlrun_keeper 2>/dev/null
     true"""
     assert call(tmp_path, lines).stdout.strip() == answer
+
+
+@pytest.mark.parametrize(("code", "starts"), [(0, 1), (3, 1), (137, 9)])
+def test_a_standby_that_has_ended_before_it_is_looked_for_is_not_started_once_more(tmp_path, code, starts):
+    """Unless it was killed."""
+    lines = f"""dlrun_source stage
+    export DLRUN_STAGE=$DLRUN_RUN_DIR
+    setsid() {{ echo started >>"$DLRUN_RUN_DIR/starts"; exit {code}; }}
+    kill() {{ sleep 0.1; builtin kill "$@"; }}
+    _dlrun_keep || true"""
+    call(tmp_path, lines)
+    assert (tmp_path / "starts").read_text().count("started") == starts
