@@ -24,8 +24,10 @@ trap : USR2
 PAUSE = """\
 sleep 60 &
 _dlrun_main=$!
+sleep() {{ command sleep "${{1/#1/60}}"; }}
 _dlrun_pause
 """
+"""The second that it waits is a minute, in which this test comes to it on any machine."""
 MAIN = """\
 sleep 600 &
 sleep() {{ command sleep 60; }}
