@@ -107,15 +107,18 @@ def test_a_job_whose_node_has_all_entries_fails_for_its_own_reason(dlrun, here):
 COMPILES = """
 import json, os, time
 entry = os.environ['TRITON_CACHE_DIR'] + '/entry'
-if not os.path.exists(entry): time.sleep(4); open(entry, 'w').close()
-print('step 1: 100.0 samples/s', flush=True)
 place = os.environ['DLRUN_RUN_DIR'] + '/usage/'
-def seen():
+def samples():
     texts = [open(place + name).read() for name in (os.listdir(place) if os.path.isdir(place) else [])]
-    return [json.loads(line) for text in texts for line in text.split('\\n')[:-1] if json.loads(line).get('log')]
-while len(seen()) < 2: time.sleep(0.1)
+    return [json.loads(line) for text in texts for line in text.split('\\n')[:-1]]
+if not os.path.exists(entry):
+    least = float(open('least').read()) if os.path.exists('least') else 0.1
+    while max((one.get('t') or 0 for one in samples()), default=0) < least: time.sleep(0.1)
+    open(entry, 'w').close()
+print('step 1: 100.0 samples/s', flush=True)
+while len([one for one in samples() if one.get('log')]) < 2: time.sleep(0.1)
 """
-"""Compiles for four seconds, unless its cache has it; ends once its first throughput has been recorded."""
+"""Compiles, unless its cache has it, until a sample of so many seconds; ends once its first throughput has been recorded."""
 
 
 @pytest.mark.slow
@@ -132,6 +135,7 @@ def test_usage_has_what_a_cold_start_would_take_when_warm(dlrun, here):
 
     _, first = started(forgotten=True)
     warm_job, warm = started(forgotten=False)
+    (dlrun.place / "least").write_text(str(warm["phases"]["starting"] + 3))  # however late the machine looked at that one
     cold_job, cold = started(forgotten=True)
     because = "no compiled code was found in the store for this environment and kind of machine"
     on_all = {"cold": 1, "nodes": 1, "because": because}

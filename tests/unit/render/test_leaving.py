@@ -26,7 +26,7 @@ def kept(tmp_path: Path, keeper: str, step: str = ":", most: int = 50, slurm: bo
 
 DEAD = "true & _dlrun_keeper=$!; wait"
 ALIVE = "(exec sleep 600) & _dlrun_keeper=$!"  # `command` is a process of its own in old versions of bash
-DYING = "(exec sleep 1) & _dlrun_keeper=$!"
+DYING = "(exec sleep 2) & _dlrun_keeper=$!"  # still there at the first look, and gone before the last one
 BOTH = 'echo 0 >"$DLRUN_RUN_DIR/kept/0"; echo {} >"$DLRUN_RUN_DIR/kept/1"'
 
 
