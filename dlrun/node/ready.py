@@ -139,11 +139,10 @@ def wait(check: Check) -> int:
 
 
 def show(answer: str) -> None:
-    """Replace the answer on standard output, a file."""
+    """Replace the answer on standard output, a file: its first line, in one call, for it may be read at any moment."""
     text = "".join(letter if letter.isprintable() else "?" for letter in answer)[:300].encode("utf-8")
     with contextlib.suppress(OSError):
-        os.ftruncate(1, 0)
-        os.pwrite(1, text, 0)
+        os.pwrite(1, text + b"\n", 0)
 
 
 if __name__ == "__main__":

@@ -171,7 +171,7 @@ class Role:
 
     def last_answer(self) -> str:
         """Why it was not ready when it was last asked."""
-        return os.pread(self.answer.fileno(), 1 << 12, 0).decode("utf-8", "replace")
+        return os.pread(self.answer.fileno(), 1 << 12, 0).decode("utf-8", "replace").partition("\n")[0]
 
     def leave_check(self) -> None:
         """End its check."""

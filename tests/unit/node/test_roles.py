@@ -733,3 +733,30 @@ def test_a_check_that_ends_by_itself_ends_the_job(tmp_path, code):
     judge.answer = (tmp_path / "answer").open("w+b")
     assert judge.look() == "its check ended by itself"
     assert (judge.check, judge.is_up()) == (None, False)
+
+
+SHOWS = """
+import os, sys
+from dlrun.node import ready
+def watched(real):
+    def call(*words):
+        found = real(*words)
+        sys.stderr.write(os.pread(1, 4096, 0).decode().partition("\\n")[0] + "\\n")
+        return found
+    return call
+os.ftruncate, os.pwrite = watched(os.ftruncate), watched(os.pwrite)
+for answer in sys.argv[1:]:
+    ready.show(answer)
+"""
+
+
+def test_an_answer_of_a_check_is_there_until_the_next_one_is(tmp_path):
+    """A role whose time was over between two calls had none."""
+    answers = ["no answer within 5 s", "refused", "HTTP status 503 for /health"]
+    judge = Role(str(tmp_path), {"name": "judge"}, 1.0)
+    with (tmp_path / "answer").open("w+b") as judge.answer:
+        assert judge.last_answer() == ""
+        words = [PYTHON, "-c", SHOWS, *answers]
+        seen = subprocess.run(words, cwd=ROOT, stdout=judge.answer, stderr=subprocess.PIPE, text=True, check=True)
+        assert set(seen.stderr.splitlines()) == set(answers)
+        assert judge.last_answer() == answers[-1]
