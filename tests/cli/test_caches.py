@@ -135,7 +135,9 @@ def test_usage_has_what_a_cold_start_would_take_when_warm(dlrun, here):
 
     _, first = started(forgotten=True)
     warm_job, warm = started(forgotten=False)
-    (dlrun.place / "least").write_text(str(warm["phases"]["starting"] + 3))  # however late the machine looked at that one
+    (dlrun.place / "least").write_text(
+        str(warm["phases"]["starting"] + 3)
+    )  # however late the machine looked at that one
     cold_job, cold = started(forgotten=True)
     because = "no compiled code was found in the store for this environment and kind of machine"
     on_all = {"cold": 1, "nodes": 1, "because": because}

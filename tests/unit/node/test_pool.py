@@ -222,7 +222,7 @@ def test_points_that_the_scheduler_signalled_first_have_the_end_of_the_job(tmp_p
     (tmp_path / "job.sh").write_text(
         SCRIPT.replace(
             "trap 'record ended 143; exit 143' TERM\n",
-            "asked() { record ended '143, \"reason\": \"asked to end\"'; exit 143; }\ntrap asked TERM\necho $$ >pid\n",
+            'asked() { record ended \'143, "reason": "asked to end"\'; exit 143; }\ntrap asked TERM\necho $$ >pid\n',
         )
     )
     (tmp_path / "slow").touch()

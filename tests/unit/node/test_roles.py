@@ -757,6 +757,8 @@ def test_an_answer_of_a_check_is_there_until_the_next_one_is(tmp_path):
     with (tmp_path / "answer").open("w+b") as judge.answer:
         assert judge.last_answer() == ""
         words = [PYTHON, "-c", SHOWS, *answers]
-        seen = subprocess.run(words, cwd=ROOT, stdout=judge.answer, stderr=subprocess.PIPE, text=True, check=True)
+        seen = subprocess.run(
+            words, cwd=ROOT, stdout=judge.answer, stderr=subprocess.PIPE, text=True, check=True
+        )
         assert set(seen.stderr.splitlines()) == set(answers)
         assert judge.last_answer() == answers[-1]
