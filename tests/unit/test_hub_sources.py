@@ -1,9 +1,11 @@
 """Sources on the hub, as its own library writes them."""
 
 import errno
+import shutil
 
 import pytest
 
+from dlrun.jobs.hubs import store
 from dlrun.jobs.hubs.client import Client
 from dlrun.model.data import parse_hub
 
@@ -57,3 +59,24 @@ def test_a_disk_that_fills_while_it_is_fetched(number):
     found = Client(parse_hub("hf://org/name"), None, print).fault(OSError(number, "no room"))
     assert "no space left for `hf://org/name@main`" in found.message
     assert "dlrun clean --yes" in found.help
+
+
+@pytest.mark.parametrize("what", ["repository", "store"])
+def test_what_another_dlrun_removes_while_a_store_is_listed_is_not_in_it(tmp_path, monkeypatch, what):
+    place = tmp_path / "store"
+    (place / "models--org--a" / "commit").mkdir(parents=True)
+    place.chmod(0o700)
+    assert [version.directory.name for version in store.versions(place)] == ["commit"]
+    kept = store._is_own
+
+    def removed(directory):
+        owned = kept(directory) if what == "repository" else None
+        shutil.rmtree(place / "models--org--a" if what == "repository" else place)
+        return kept(directory) if owned is None else owned
+
+    monkeypatch.setattr(store, "_is_own", removed)
+    if what == "repository":
+        (place / "models--org--b").mkdir()
+        glob = type(place).glob
+        monkeypatch.setattr(type(place), "glob", lambda *words: [*glob(*words), place / "models--org--a"])
+    assert store.versions(place) == []

@@ -251,37 +251,41 @@ class Version:
         )
 
 
+def _entries(place: Path) -> Iterator[Path]:
+    """What is in the repositories of a store, of which another dlrun may remove any at the same time, and the store."""
+    with suppress(OSError):
+        for repository in place.glob("*--*") if _is_own(place) else ():
+            with suppress(OSError):
+                yield from list(repository.iterdir())
+
+
 def versions(place: Path) -> list[Version]:
     """What is in a store, the last used first."""
     found = []
-    for repository in place.glob("*--*") if place.is_dir() and _is_own(place) else ():
-        for one in repository.iterdir():
-            with suppress(OSError, TypeError, ValueError):
-                if one.name.endswith((".new", ".parts")):
-                    seen = one.lstat()
-                    found.append(
-                        Version(
-                            directory=one, size=size_of(one), used=seen.st_mtime, unused=True, complete=False
-                        )
+    for one in _entries(place):
+        repository = one.parent
+        with suppress(OSError, TypeError, ValueError):
+            if one.name.endswith((".new", ".parts")):
+                seen = one.lstat()
+                found.append(
+                    Version(directory=one, size=size_of(one), used=seen.st_mtime, unused=True, complete=False)
+                )
+            elif (facts := facts_of(one)) is not None:
+                seen, size = mark_of(one).lstat(), Bytes(int(facts.get("bytes", 0)))
+                unused = seen.st_nlink == 1
+                if repository.name.startswith(_COMPILED):
+                    unused = time.time() - seen.st_mtime > _UNUSED_AFTER
+                found.append(
+                    Version(
+                        directory=one,
+                        size=size,
+                        used=seen.st_mtime,
+                        unused=unused,
+                        about=str(facts.get("about") or ""),
                     )
-                elif (facts := facts_of(one)) is not None:
-                    seen, size = mark_of(one).lstat(), Bytes(int(facts.get("bytes", 0)))
-                    unused = seen.st_nlink == 1
-                    if repository.name.startswith(_COMPILED):
-                        unused = time.time() - seen.st_mtime > _UNUSED_AFTER
-                    found.append(
-                        Version(
-                            directory=one,
-                            size=size,
-                            used=seen.st_mtime,
-                            unused=unused,
-                            about=str(facts.get("about") or ""),
-                        )
-                    )
-                elif one.is_dir() and not one.is_symlink():
-                    found.append(
-                        Version(directory=one, size=size_of(one), used=0.0, unused=True, complete=False)
-                    )
+                )
+            elif one.is_dir() and not one.is_symlink():
+                found.append(Version(directory=one, size=size_of(one), used=0.0, unused=True, complete=False))
     return sorted(found, key=lambda version: (-version.used, str(version.directory)))
 
 
