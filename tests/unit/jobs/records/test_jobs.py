@@ -161,6 +161,14 @@ def test_what_is_no_job_is_passed_over(tmp_path):
     assert list(jobs.all_jobs(tmp_path / "nowhere")) == []
 
 
+def test_a_link_that_cannot_be_followed_hides_no_job(tmp_path):
+    """As one to a file system that does not answer any more: no job was listed."""
+    job = make(tmp_path, "a-1", "7")
+    (tmp_path / "loop").symlink_to("loop")
+    assert [one.directory for one in jobs.all_jobs(tmp_path)] == [job]
+    assert jobs.find("7", tmp_path).directory == job
+
+
 def test_the_plan_of_a_job_comes_back(tmp_path):
     plan = plan_of(tmp_path, "sweep: {x: [a, b]}", LOCAL)
     directories.create(tmp_path / "job", {"plan.json": plan_json(plan)}, WrittenNames(points=2))
