@@ -302,11 +302,8 @@ def all_jobs(base: Path) -> Iterator[Job]:
     """All jobs of this user in the base directory, newest first."""
     try:
         with os.scandir(base) as entries:
-            names = sorted(
-                (e for e in entries if not e.name.startswith(".") and _is_directory(e)),
-                key=_made,
-                reverse=True,
-            )
+            # Whether one is a directory is asked of none: of a link to a file system that does not answer that is an error.
+            names = sorted((e for e in entries if not e.name.startswith(".")), key=_made, reverse=True)
     except OSError:
         return
     for entry in names:
@@ -385,14 +382,6 @@ def _named(word: str, base: Path) -> list[Job]:
 def _is_id(word: str, job_id: str | None) -> bool:
     """Whether a word is this id of a scheduler, with or without the server's name."""
     return job_id is not None and word in (job_id, job_id.split(".")[0])
-
-
-def _is_directory(entry: os.DirEntry[str]) -> bool:
-    """Whether this is a directory or a link to one; False for a link to a file system that does not answer."""
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
 
 
 def _made(entry: os.DirEntry[str]) -> float:
