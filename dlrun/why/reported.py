@@ -63,6 +63,8 @@ _REASON = re.compile(r"\s*(?:Caused by|Reason):?\s+(.+)")
 """A line below a message that has its reason, as Rust's anyhow and LLVM print it; the last of several is the first cause."""
 _BELOW = re.compile(r"Error in \S+(?: \(line \d+\))?$")
 """Where MATLAB has what it printed above, without a mark, as its error."""
+_SHORTENED = re.compile(r"\b(?:SimplifiedTraceback|UnfilteredStackTrace)\b")
+"""What JAX chains before an exception to say that it removed calls from its traceback (jax/_src/traceback_util.py)."""
 _APART = re.compile(
     rf"^\W*$|^\W*\d{{4}}-\d\d|^\[|(?:INFO|WARNING|ERROR)[\]: ]|Traceback \(most|^\W*File \"|{CHAINED}"
 )
@@ -321,7 +323,8 @@ def _before(lines: Sequence[str], first: int, start: int) -> int | None:
     near = [number for number in range(first, start)[::-1] if lines[number].strip(" \t|│+")][:1]
     if not near or not re.search(CHAINED, lines[near[0]]):
         return None
-    return next((n for n in range(first, near[0])[::-1] if exception(lines[n], lines[n - 1])), None)
+    at = next((n for n in range(first, near[0])[::-1] if exception(lines[n], lines[n - 1])), None)
+    return None if at is None or _SHORTENED.search(lines[at]) else at
 
 
 def _where(calls: Sequence[tuple[str, str, str]]) -> str:
