@@ -61,6 +61,7 @@ WRITERS: tuple[Writer, ...] = (
     interpreter.LINKER,
     *communication.WRITERS,
     *process_groups.WRITERS,
+    accelerators.OTHERS,
     kernel.ADAPTERS,
     *cluster_fabrics.WRITERS,
     *fabrics.WRITERS,

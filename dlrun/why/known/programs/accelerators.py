@@ -5,112 +5,125 @@ from __future__ import annotations
 from dlrun.why.known.form import Form, Writer
 
 # ruff: noqa: E501 - a table
-WRITERS = (
-    Writer(
-        name="Gaudi, Ascend and oneCCL",
-        source="https://docs.habana.ai/",
-        line=r"\bsyn(?:Status|Device|Node|Graph)\w*|\bHABANA_LOGS\b|\bhabana_frameworks\b|\bHCCL\b|\|CCL_(?:ERROR|WARN)\||\boneCCL: |\bERR0[0-9]\d{3} DIST\b|\bE[IJ]\d{4}: ",
-        forms=(
-            Form(
-                cause="no-gpu",
-                texts=("synDeviceAcquire{1} failed", "Device acquire failed"),
-                source="https://github.com/HabanaAI/hccl_demo/issues/44",
-                means="the program got no accelerator: the job has none, another process holds it, or its driver is of another version",
-                check="`hl-smi` (Gaudi) or `npu-smi info` (Ascend) on a node of the job, which show who uses each",
-                next="check `resources.gpus_per_node`; if a process of another job holds it, or driver and packages differ, exclude the node (`resources.exclude`) and report it to the centre",
-                anywhere=True,
+_PROVIDER = "correct `FI_PROVIDER` and `FI_PROVIDER_PATH` in the job, or let oneCCL use MPI: `environment.variables: {CCL_ATL_TRANSPORT: mpi}`"
+OTHERS = Writer(
+    name="Gaudi, Ascend and oneCCL",
+    source="https://docs.habana.ai/",
+    line=r"\bsyn(?:Status|Device|Node|Graph)\w*|\bHABANA_LOGS\b|\bhabana_frameworks\b|\bHCCL\b|\|CCL_(?:ERROR|WARN)\||\boneCCL: |\bERR0[0-9]\d{3} DIST\b|\bE[IJ]\d{4}: ",
+    forms=(
+        Form(
+            cause="no-gpu",
+            texts=("synDeviceAcquire{1} failed", "Device acquire failed"),
+            source="https://github.com/HabanaAI/hccl_demo/issues/44",
+            means="the program got no accelerator: the job has none, another process holds it, or its driver is of another version",
+            check="`hl-smi` (Gaudi) or `npu-smi info` (Ascend) on a node of the job, which show who uses each",
+            next="check `resources.gpus_per_node`; if a process of another job holds it, or driver and packages differ, exclude the node (`resources.exclude`) and report it to the centre",
+            anywhere=True,
+        ),
+        Form(
+            cause="gpu-library",
+            texts=(
+                "synNodeCreateWithId failed",
+                "Graph compile failed. synStatus",
+                "synStatus 26 [Generic failure]",
+                "synStatus={}Generic failure",
             ),
-            Form(
-                cause="gpu-library",
-                texts=(
-                    "synNodeCreateWithId failed",
-                    "Graph compile failed. synStatus",
-                    "synStatus 26 [Generic failure]",
-                    "synStatus={}Generic failure",
-                ),
-                source="https://github.com/huggingface/optimum-habana/issues/1426",
-                means="the device's compiler rejected an operation of the program, or fits neither its driver nor its build",
-                check="the files below `$HABANA_LOGS`",
-                anywhere=True,
+            source="https://github.com/huggingface/optimum-habana/issues/1426",
+            means="the device's compiler rejected an operation of the program, or fits neither its driver nor its build",
+            check="the files below `$HABANA_LOGS`",
+            anywhere=True,
+        ),
+        Form(
+            cause="communication",
+            texts=("HCCL error in: {1}",),
+            source="https://github.com/hiyouga/LlamaFactory/issues/3839",
+            means="HCCL, by which Ascend's devices communicate, reported an error; the lines below it may have the reason",
+            check="`npu-smi info` on each node, and the files below `ASCEND_PROCESS_LOG_PATH`",
+            next="see which rank reported it first, and whether its device works; all nodes need the same CANN and driver",
+            consequence=True,
+            anywhere=True,
+        ),
+        Form(
+            cause="gpu-memory",
+            texts=("EL0004: Failed to allocate memory",),
+            regex=r"(?:\|CCL_ERROR\||oneCCL: ).*(?:ZE|UR)_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
+            source="https://github.com/intel/intel-extension-for-pytorch/issues/640",
+            anywhere=True,
+        ),
+        Form(
+            cause="device-assert",
+            texts=(
+                "there is an exception of aivec error",
+                "there is an exception of aicore error",
+                "Reason: Aicore kernel execution failed",
             ),
-            Form(
-                cause="communication",
-                texts=("HCCL error in: {1}",),
-                source="https://github.com/hiyouga/LlamaFactory/issues/3839",
-                means="HCCL, by which Ascend's devices communicate, reported an error; the lines below it may have the reason",
-                check="`npu-smi info` on each node, and the files below `ASCEND_PROCESS_LOG_PATH`",
-                next="see which rank reported it first, and whether its device works; all nodes need the same CANN and driver",
-                consequence=True,
-                anywhere=True,
+            source="https://github.com/Ascend/pytorch",
+            next="run once with `environment.variables: {ASCEND_LAUNCH_BLOCKING: 1}` to see the line",
+            anywhere=True,
+        ),
+        Form(
+            cause="port-in-use",
+            texts=("The IP address and port have been bound already",),
+            source="https://github.com/Ascend/pytorch",
+            next="give each job its own `HCCL_IF_BASE_PORT` (`environment.variables`), and submit again",
+            anywhere=True,
+        ),
+        Form(
+            cause="collective-mismatch",
+            texts=("The arguments for collective communication are inconsistent between ranks",),
+            source="https://github.com/Ascend/pytorch",
+            anywhere=True,
+        ),
+        Form(
+            cause="collective-timeout",
+            texts=(
+                "Getting socket times out. Reason: {1}",
+                "The wait execution of the Notify register times out",
+                "HcclAllreduce, error code is 9",
             ),
-            Form(
-                cause="gpu-memory",
-                texts=("EL0004: Failed to allocate memory",),
-                regex=r"(?:\|CCL_ERROR\||oneCCL: ).*(?:ZE|UR)_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
-                source="https://github.com/intel/intel-extension-for-pytorch/issues/640",
-                anywhere=True,
-            ),
-            Form(
-                cause="device-assert",
-                texts=(
-                    "there is an exception of aivec error",
-                    "there is an exception of aicore error",
-                    "Reason: Aicore kernel execution failed",
-                ),
-                source="https://github.com/Ascend/pytorch",
-                next="run once with `environment.variables: {ASCEND_LAUNCH_BLOCKING: 1}` to see the line",
-                anywhere=True,
-            ),
-            Form(
-                cause="port-in-use",
-                texts=("The IP address and port have been bound already",),
-                source="https://github.com/Ascend/pytorch",
-                next="give each job its own `HCCL_IF_BASE_PORT` (`environment.variables`), and submit again",
-                anywhere=True,
-            ),
-            Form(
-                cause="collective-mismatch",
-                texts=("The arguments for collective communication are inconsistent between ranks",),
-                source="https://github.com/Ascend/pytorch",
-                anywhere=True,
-            ),
-            Form(
-                cause="collective-timeout",
-                texts=(
-                    "Getting socket times out. Reason: {1}",
-                    "The wait execution of the Notify register times out",
-                    "HcclAllreduce, error code is 9",
-                ),
-                source="https://github.com/vllm-project/vllm-ascend/issues/486",
-                consequence=True,
-                anywhere=True,
-            ),
-            Form(
-                cause="fabric-provider",
-                texts=("can't create providers for name {1}", "can't find suitable provider"),
-                regex=r"\|CCL_ERROR\| .*(?:fi_getinfo error|can not open network providers|atl_ofi_(?:prov_init|open_nw_provs): )",
-                source="https://github.com/intel/ipex-llm/issues/11877",
-                next="correct `FI_PROVIDER` and `FI_PROVIDER_PATH` in the job, or let oneCCL use MPI: `environment.variables: {CCL_ATL_TRANSPORT: mpi}`",
-                anywhere=True,
-            ),
-            Form(
-                cause="library-setting",
-                texts=("error while creating worker thread #{} pthread_create returns 22",),
-                source="https://github.com/intel/torch-ccl/issues/54",
-                means="oneCCL cannot bind its worker threads to the cores that it chose: they are not among those of the rank",
-                check="`taskset -pc $$` in a rank, and `CCL_WORKER_AFFINITY`, `CCL_WORKER_COUNT`, `I_MPI_PIN_DOMAIN` in the job",
-                next="set `environment.variables: {CCL_WORKER_COUNT: 1}` and `CCL_WORKER_AFFINITY` to cores of each rank, or unset it if a module sets it; `dlrun plan` shows each rank's cores",
-                anywhere=True,
-            ),
-            Form(
-                cause="communication",
-                texts=("Collective call returned error",),
-                anywhere=True,
-                regex=r"process_group_hccl|\|CCL_ERROR\| (.+)|oneCCL: (\S+ .*EXCEPTION.*)|(DIST call hccl api failed.*)|\bE[IJ]\d{4}: (.+)",
-                source="https://github.com/uxlfoundation/oneCCL",
-            ),
+            source="https://github.com/vllm-project/vllm-ascend/issues/486",
+            consequence=True,
+            anywhere=True,
+        ),
+        Form(
+            cause="fabric-provider",
+            texts=("can't create providers for name {1}", "can't find suitable provider"),
+            regex=r"\|CCL_ERROR\| .*(?:can not open network providers|atl_ofi_(?:prov_init|open_nw_provs): )",
+            source="https://github.com/intel/ipex-llm/issues/11877",
+            next=_PROVIDER,
+            anywhere=True,
+        ),
+        # Another line mostly names the provider.
+        Form(
+            cause="fabric-provider",
+            texts=("EXCEPTION: failed to initialize ATL",),
+            regex=r"\|CCL_ERROR\| .*fi_getinfo error",
+            source="https://github.com/llm-d/llm-d/pull/2270",
+            next=_PROVIDER,
+            consequence=True,
+            anywhere=True,
+        ),
+        Form(
+            cause="library-setting",
+            texts=("error while creating worker thread #{} pthread_create returns 22",),
+            source="https://github.com/intel/torch-ccl/issues/54",
+            means="oneCCL cannot bind its worker threads to the cores that it chose: they are not among those of the rank",
+            check="`taskset -pc $$` in a rank, and `CCL_WORKER_AFFINITY`, `CCL_WORKER_COUNT`, `I_MPI_PIN_DOMAIN` in the job",
+            next="set `environment.variables: {CCL_WORKER_COUNT: 1}` and `CCL_WORKER_AFFINITY` to cores of each rank, or unset it if a module sets it; `dlrun plan` shows each rank's cores",
+            anywhere=True,
+        ),
+        Form(
+            cause="communication",
+            texts=("Collective call returned error",),
+            anywhere=True,
+            regex=r"process_group_hccl|\|CCL_ERROR\| (.+)|oneCCL: (\S+ .*EXCEPTION.*)|(DIST call hccl api failed.*)|\bE[IJ]\d{4}: (.+)",
+            source="https://github.com/uxlfoundation/oneCCL",
         ),
     ),
+)
+"""Of oneCCL's lines some are about libfabric, too: they have its own advice."""
+
+WRITERS = (
     Writer(
         name="GPUs of Intel",
         source="https://github.com/intel/intel-extension-for-pytorch",
@@ -195,6 +208,14 @@ WRITERS = (
                 means="a part of the program, often its attention, is made for another kind of GPU than this one",
                 check="`nvidia-smi --query-gpu=name,compute_cap --format=csv` on a node of the job",
                 next="ask for the GPU that the line names (`resources.constraint`), use another attention (`attn_implementation='sdpa'` or `'eager'`), or build the extension for this GPU (`environment.variables: {TORCH_CUDA_ARCH_LIST: …}`, for Hopper 9.0a)",
+            ),
+            Form(
+                cause="gpu-build",
+                texts=("The operator '{1}' is not currently implemented for the",),
+                source="https://github.com/ultralytics/ultralytics/issues/20964",
+                means="PyTorch has no form of the operation `{1}` for this kind of device",
+                next="install a newer build of PyTorch for that device; for an operation between ranks give its back end (XPU: `xccl` or `ccl`, Gaudi: `hccl`), or let it run on the CPU where the message names the variable",
+                passing=True,
             ),
             Form(
                 cause="gpu-memory",
