@@ -158,6 +158,15 @@ WRITERS = (
                 source="https://github.com/flux-framework/flux-core/tree/master/src/shell",
                 consequence=True,
             ),
+            Form(
+                cause="fabric",
+                anywhere=True,
+                texts=("flux-slingshot: {1}: cxil_alloc_svc",),
+                source="https://github.com/flux-framework/flux-coral2/issues/407",
+                means="Flux could not reserve the Slingshot adapter {1} of a node for the job",
+                check="`fi_info -p cxi` on the node, and its log of the prolog",
+                next="exclude the node (`resources.exclude`) and report it to the centre: its driver of Slingshot rejects what Flux asks for",
+            ),
             # A function of Flux's own library fails where its broker is gone.
             Form(
                 cause="launcher",

@@ -206,6 +206,15 @@ WRITERS = (
                 source=_TORCH + "torch/utils/cpp_extension.py",
             ),
             Form(
+                cause="build-mismatch",
+                texts=("compatible backends for target ({1})",),
+                source="https://github.com/pytorch/torchtitan/issues/55",
+                means="Triton finds none, or several, of the modules by which it compiles for this kind of GPU ({1}): two versions of it are mixed",
+                check="`pip list | grep -i triton` in the job's environment, and `PYTHONPATH`",
+                next="remove all of them (`triton`, `pytorch-triton`), and install the one that belongs to this PyTorch (`pip show torch` names it)",
+                passing=True,
+            ),
+            Form(
                 cause="missing-module",
                 texts=("Cannot find a working triton installation", "TritonMissing: "),
                 source="https://github.com/triton-lang/triton/issues/3708",

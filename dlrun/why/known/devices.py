@@ -121,6 +121,7 @@ WRITERS = (
                     "cuInit(0) failed with: error {1}",
                     "CUDA initialization failed: cuInit",
                     "failed call to cuInit: {1}",
+                    "Call to cuInit results in {1}",
                 ),
                 source="https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__INITIALIZE.html",
                 passing=True,

@@ -244,8 +244,9 @@ WRITERS = (
             Form(
                 cause="communication",
                 texts=("ncclCommInitRank failed: {1}",),
+                regex=r"\bnccl[A-Z]\w+ failed: ((?:unhandled \w+|internal) error|invalid \w+)",
                 source="https://github.com/horovod/horovod/issues/1651",
-                means="NCCL could not be initialised between the ranks; its own message is with `NCCL_DEBUG=INFO`",
+                means="a call of NCCL between the ranks failed: {1}; its own message is with `NCCL_DEBUG=INFO`",
                 next="`environment.variables: {NCCL_DEBUG: INFO}`, and see the first `NCCL WARN` of each rank: `dlrun logs JOB --rank all`",
                 consequence=True,
             ),

@@ -24,6 +24,14 @@ WRITERS = (
             ),
             Form(
                 cause="configuration",
+                texts=(),
+                regex=r"\bKeyError: \"Override '([^']+)' not found in: ",
+                source="https://github.com/speechbrain/speechbrain/issues/2868",
+                means="HyperPyYAML was given an override that the file of hyperparameters does not have: {1}",
+                next="correct the name; where it is `local-rank`, the launcher adds it: start the ranks with torchrun (`framework: torch`), and a SpeechBrain that reads `LOCAL_RANK`",
+            ),
+            Form(
+                cause="configuration",
                 texts=(
                     "Primary config module '{1}' not found",
                     "Primary config directory not found",

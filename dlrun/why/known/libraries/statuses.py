@@ -36,7 +36,11 @@ WRITERS = (
             ),
             Form(
                 cause="gpu-library",
-                texts=("CUDA driver is a stub library", "CUDA_ERROR_STUB_LIBRARY"),
+                texts=(
+                    "CUDA driver is a stub library",
+                    "CUDA_ERROR_STUB_LIBRARY",
+                    "CudaAPIError: [34] Call to cuInit",
+                ),
                 source=_CUDA,
                 means="the program loaded CUDA's stub of the driver (`libcuda.so` for compilers), not the driver's own library",
                 check="`echo $LD_LIBRARY_PATH` in the job, for a directory `stubs`",
@@ -65,6 +69,15 @@ WRITERS = (
                 source=_CUDA,
                 means="a kernel of the program does not fit this GPU, or its driver: it was compiled for another one",
                 passing=True,
+            ),
+            Form(
+                cause="gpu-library",
+                texts=(),
+                regex=r"\bRET_CHECK failure \([^)]*\) dnn != nullptr",
+                source="https://github.com/kuixu/alphafold/issues/18",
+                means="XLA could not start cuDNN: its library is missing or of another version, or the GPU's memory is full",
+                check="`pip list | grep -i cudnn` in the job's environment, and `dlrun usage JOB` for the memory of the GPU",
+                next="install the cuDNN that this jaxlib names, and remove others from `LD_LIBRARY_PATH`; with a full GPU `environment.variables: {XLA_PYTHON_CLIENT_MEM_FRACTION: '0.8'}`",
             ),
             Form(
                 cause="gpu-library",
@@ -134,6 +147,7 @@ WRITERS = (
                     "HIPBLAS_STATUS_EXECUTION_FAILED",
                     "miopenStatusInternalError",
                     "miopenStatusUnknownError",
+                    "INTERNAL: the library was not initialized",
                 ),
                 regex=r"\bCU(?:SOLVER|RAND)_STATUS_(?!SUCCESS\b)[A-Z]\w+|\bCheck failed: .* == CU(?:SOLVER|RAND)_STATUS_SUCCESS\b",
                 source="https://docs.nvidia.com/cuda/cublas/#error-status",

@@ -22,6 +22,32 @@ WRITERS = (
                 next="`git lfs pull` in its directory, or fetch the model again (`data` with `hf://ORG/NAME`)",
             ),
             Form(
+                cause="checkpoint-mismatch",
+                texts=("A load persistent id instruction was encountered",),
+                source="https://github.com/facebookresearch/detectron2/issues/2881",
+                means="the file is one of `torch.save`, and the program reads it as a plain pickle",
+                next="load it with `torch.load`; where a library chooses by the file's name, give it the end that it expects (detectron2: `.pth`)",
+            ),
+            Form(
+                cause="checkpoint-mismatch",
+                texts=(
+                    "The available devices are different from the devices used to save the checkpoint",
+                    "Sharding of jax.Array cannot be None",
+                ),
+                source="https://github.com/google/orbax/issues/678",
+                means="Orbax restores arrays onto the devices that wrote them, and this job has others, or another number of them",
+                next="give the restore its own shardings (`StandardRestore` with `jax.ShapeDtypeStruct`), or arrays of NumPy (`restore_type=np.ndarray`)",
+                passing=True,
+            ),
+            Form(
+                cause="ranks",
+                texts=("in OCDBT database at {}: Configuration mismatch on uuid",),
+                source="https://github.com/JaxionProject/jaxion/issues/1",
+                means="several processes write one part of a checkpoint: each takes itself for the first, as JAX does not connect them",
+                check="print `jax.process_index()` and `jax.process_count()` in each rank",
+                next="call `jax.distributed.initialize()` before the first array, with a jaxlib and back end that run on several nodes",
+            ),
+            Form(
                 cause="checkpoint-damaged",
                 texts=(),
                 regex=r"No such file or directory: '([^']*)/\.metadata'",

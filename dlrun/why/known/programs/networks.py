@@ -71,6 +71,23 @@ WRITERS = (
                 consequence=True,
             ),
             Form(
+                cause="no-network",
+                texts=("Distant resource does not seem to be on huggingface.co",),
+                source="https://github.com/huggingface/huggingface_hub/issues/1600",
+                means="what answered is not Hugging Face's hub: a proxy, a filter of the centre's network, or a mirror (`HF_ENDPOINT`)",
+                check="`curl -sI https://huggingface.co` on a compute node, and `env | grep -iE 'proxy|HF_ENDPOINT'` in the job",
+                next="download it on a login node beforehand (`data` with `hf://ORG/NAME`), or correct those variables",
+                passing=True,
+            ),
+            Form(
+                cause="no-access",
+                texts=("invalid peer certificate: {1}",),
+                source="https://github.com/astral-sh/uv/issues/9243",
+                means="the certificate of a server could not be verified: the node lacks the authority's certificate, or a proxy is between ({1})",
+                next="`environment.variables: {SSL_CERT_FILE: …}` with the centre's certificates, for uv also `UV_NATIVE_TLS: 1`; packages are better installed on a login node",
+                passing=True,
+            ),
+            Form(
                 cause="no-access",
                 texts=("407 Proxy Authentication Required",),
                 source="https://www.rfc-editor.org/rfc/rfc9110#name-407-proxy-authentication-re",

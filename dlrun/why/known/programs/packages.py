@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from dlrun.why.known.form import Form, Writer
 
+_NOT_INSTALLED = (
+    "a package could not be installed in the job: the node has no internet, or there is none for this Python"
+)
+_SAME = "the same command on a login node"
+_BEFOREHAND = (
+    "install the environment beforehand on a login node, and name it with `environment.venv` or `conda`"
+)
+
 # ruff: noqa: E501 - a table
 WRITERS = (
     Writer(
@@ -24,14 +32,23 @@ WRITERS = (
                     "ERROR: Could not find a version that satisfies the requirement {1}",
                     "ERROR: No matching distribution found for {1}",
                     "error: externally-managed-environment",
-                    "error: Failed to fetch: {1}",
                     "No solution found when resolving dependencies",
                 ),
                 source="https://pip.pypa.io/en/stable/topics/dependency-resolution/",
-                means="a package could not be installed in the job: the node has no internet, or there is none for this Python",
-                check="the same command on a login node",
-                next="install the environment beforehand on a login node, and name it with `environment.venv` or `conda`",
+                means=_NOT_INSTALLED,
+                check=_SAME,
+                next=_BEFOREHAND,
                 passing=True,
+            ),
+            # uv prints the reason below it.
+            Form(
+                cause="environment",
+                texts=("error: Failed to fetch: {1}",),
+                source="https://github.com/astral-sh/uv/issues/9243",
+                means=_NOT_INSTALLED,
+                check=_SAME,
+                next=_BEFOREHAND,
+                consequence=True,
             ),
             Form(
                 cause="permission",

@@ -310,19 +310,19 @@ WRITERS = (
             ),
             Form(
                 cause="killed",
-                texts=("ProcessExitedException: process {} terminated with signal SIGKILL",),
+                texts=("Exception: process {} terminated with signal SIGKILL",),
                 source="https://github.com/pytorch/pytorch/blob/main/torch/multiprocessing/spawn.py",
                 consequence=True,
             ),
             Form(
                 cause="segmentation-fault",
-                texts=("ProcessExitedException: process {} terminated with signal SIGSEGV",),
+                texts=("Exception: process {} terminated with signal SIGSEGV",),
                 source="https://github.com/pytorch/pytorch/blob/main/torch/multiprocessing/spawn.py",
                 consequence=True,
             ),
             Form(
                 cause="abort",
-                texts=("ProcessExitedException: process {} terminated with signal SIGABRT",),
+                texts=("Exception: process {} terminated with signal SIGABRT",),
                 source="https://github.com/pytorch/pytorch/blob/main/torch/multiprocessing/spawn.py",
                 consequence=True,
             ),
