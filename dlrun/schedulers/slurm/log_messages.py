@@ -244,7 +244,7 @@ WRITERS = (
             Form(
                 cause="scheduler",
                 texts=(),
-                regex=r"(?:Batch job submission failed|Job submit/allocate failed): (?!Unable to contact|Invalid account|Unspecified error)(.+)|(?:^|Error: )(?:sbatch|salloc): error: (?!Batch job|Job submit|Unable to (?:contact|open)|\w*config|spank\b|.*\bplug-?(?:in|stack))\W*(\w.*)$",
+                regex=r"(?:Batch job submission failed|Job submit/allocate failed): (?!Unable to contact|Invalid account|Unspecified error)(.+)|(?:^|Error: |message was )(?:sbatch|salloc): error: (?!Batch job|Job submit|Unable to (?:contact|open)|\w*config|spank\b|.*\bplug-?(?:in|stack))\W*(\w.*)$",
                 source=_SLURM + "common/slurm_errno.c",
                 means="a command of the job submitted another one, which the scheduler rejected: {1}",
                 check="`sbatch --test-only` with that script, on a login node",

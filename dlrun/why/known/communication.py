@@ -36,6 +36,7 @@ WRITERS = (
                     "NET/OFI Creating new endpoint for domain {1} failed",
                     "NET/OFI Creating new {} failed: {1}",
                     "NET/OFI Unable to {1}",
+                    "NET/OFI Couldn't enable endpoint. {1}",
                 ),
                 source="https://github.com/aws/aws-ofi-nccl/issues/889",
             ),

@@ -72,6 +72,7 @@ WRITERS = (
                 texts=(
                     "Error 999: unknown error",
                     "CUDA error: unknown error",
+                    "cuda runtime error ({}) : unknown error",
                     "cudaErrorUnknown",
                     "CUDA_ERROR_UNKNOWN: unknown error",
                     "CUDA driver error: unknown error",
@@ -90,6 +91,7 @@ WRITERS = (
                     "Cannot re-initialize CUDA in forked subprocess",
                     "Cannot re-initialize XPU in forked subprocess",
                     "CUDA error: initialization error",
+                    "cuda runtime error (3) : initialization error",
                     "Lightning can't create new processes if CUDA is already initialized",
                     "Poison fork",
                 ),
@@ -203,6 +205,7 @@ WRITERS = (
                     "CUBLAS_STATUS_ALLOC_FAILED",
                     "CUDNN_STATUS_ALLOC_FAILED",
                     "CUDA error: out of memory",
+                    "cuda runtime error (2) : out of memory",
                     "hipErrorOutOfMemory",
                     "Failed to allocate {} bytes on GPU",
                     "NPU out of memory",

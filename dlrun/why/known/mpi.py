@@ -230,6 +230,7 @@ WRITERS = (
                 texts=(
                     "It looks like MPI_INIT failed for some reason",
                     "It looks like MPI runtime init failed for some reason",
+                    "It looks like opal_init failed for some reason",
                     "It looks like orte_init failed for some reason",
                     "It looks like prte_init failed for some reason",
                     "*** An error occurred in MPI_Init",

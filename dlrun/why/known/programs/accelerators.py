@@ -22,6 +22,15 @@ OTHERS = Writer(
         ),
         Form(
             cause="gpu-library",
+            texts=("tsd client wait response fail",),
+            source="https://github.com/hiyouga/LlamaFactory/issues/3839",
+            means="Ascend's driver could not start its own process on a device of the node",
+            check="`npu-smi info` on the node, and the files below `ASCEND_PROCESS_LOG_PATH`",
+            next="see whether processes of an earlier run hold the device, and whether driver and CANN fit one another; if one node is named each time, exclude it (`resources.exclude`)",
+            anywhere=True,
+        ),
+        Form(
+            cause="gpu-library",
             texts=(
                 "synNodeCreateWithId failed",
                 "Graph compile failed. synStatus",
@@ -245,6 +254,30 @@ WRITERS = (
                 source="https://docs.nvidia.com/deploy/xid-errors/",
                 means="the program's kernel on the GPU failed; its driver reports:{1}",
                 passing=True,
+            ),
+            Form(
+                cause="gpu-broken",
+                texts=("Detected failure SLICE_FAILURE_{1} in session",),
+                source="https://github.com/AI-Hypercomputer/maxtext/pull/2041",
+                means="a chip of the TPU slice, its driver or its links failed ({1}), and with it the session of all hosts",
+                check="the lines above it name the worker and the chips",
+                next="submit again without that worker, and report it; with checkpoints the training continues from the last one",
+            ),
+            Form(
+                cause="gpu-library",
+                texts=("*** Halt is unexpected, all pending programs will fail",),
+                source="https://github.com/jax-ml/jax/issues/19118",
+                means="a program of XLA stopped on a TPU's core: mostly a fault of its compiler",
+                check="run the step that was compiled last alone, and with another size of batch",
+                next="install newer versions of jax and libtpu that belong together, or compile that part in another way (without donation, in smaller functions)",
+            ),
+            Form(
+                cause="fabric",
+                texts=("failed neuronNetRegMr request",),
+                source="https://github.com/aws-neuron/aws-neuron-parallelcluster-samples/issues/25",
+                means="Neuron could not register memory of its devices with the adapters (EFA) of a node",
+                check="`fi_info -p efa`, `ulimit -l` and the kernel's log (`dmesg | grep efa`) on that node",
+                next="install the EFA driver and the plugin that this release of Neuron names; if one node is named each time, exclude it (`resources.exclude`)",
             ),
             Form(
                 cause="rank-variables",

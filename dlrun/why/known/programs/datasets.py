@@ -130,7 +130,7 @@ WRITERS = (
                 cause="no-network",
                 texts=(
                     "Curl returned error code {1}",
-                    "UnknownError: : Unable to connect to endpoint",
+                    "UnknownError: {}Unable to connect to endpoint",
                     "botocore.exceptions.ConnectionClosedError: {1}",
                     "fsspec.exceptions.FSTimeoutError",
                 ),

@@ -141,7 +141,7 @@ WRITERS = (
             Form(
                 cause="ranks",
                 texts=(),
-                regex=r"Assertion failed: (.*\b(?:GPUs|MPI|[Ww]orld|ranks)\b.*(?:\b[TPCED]P\b|[Pp]arallel).*)",
+                regex=r"Assertion failed: (.*\b(?:GPUs|MPI|[Ww]orld|ranks|mpiSize)\b.*(?:\b[TPCED]P\b|[Pp]arallel|\btp ?\* ?pp\b).*)",
                 source="https://github.com/triton-inference-server/tensorrtllm_backend/issues/283",
                 passing=True,
             ),

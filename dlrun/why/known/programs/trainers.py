@@ -375,7 +375,10 @@ WRITERS = (
             ),
             Form(
                 cause="configuration",
-                texts=("Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`",),
+                texts=(
+                    "Must flatten tensors with uniform `requires_grad` when `use_orig_params=False`",
+                    "`FlatParameter` requires uniform `requires_grad`",
+                ),
                 source="https://pytorch.org/docs/stable/fsdp.html",
                 means="FSDP was given frozen and trained parameters in one unit",
                 next="`FullyShardedDataParallel(…, use_orig_params=True)`, or wrap frozen and trained modules apart",
