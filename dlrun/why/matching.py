@@ -32,6 +32,8 @@ _HARMLESS = re.compile(
     r"|\b(?:WARN|INFO|DEBU|TRAC)\[\d{4}\]"  # logrus, of programs in Go
     r"|^\S*/(?:pro|epi)log\S*: line \d+: |^ls: "  # of the scheduler, before and after a job; of who looks for something
     r"|^\W*(?:[Ww]arning|[Nn]ote|NOTE): |^\S+: [Ww]arning: "
+    r"|\b(?:dconf|G[A-Za-z]*)-(?:CRITICAL|WARNING) \*\*"  # GLib, of a desktop's parts
+    r"|\bldconfig\S*: Can't create temporary cache file\b"  # in a container that may only be read
     r"|\bUnable to register cu\w+ factory\b|\bCould not find TensorRT\b"  # TensorFlow
     r"|^(?!.*\w(?:Error|Exception)\b)\W*[A-Za-z ]{1,60}: (?i:0|none|ok|enabled|disabled)\W*$"  # a count, or a setting
 )

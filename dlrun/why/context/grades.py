@@ -24,7 +24,8 @@ _WEIGHT = {
         2,
     ),
     **dict.fromkeys(
-        ("collective-timeout", "communication", "mpi-abort", "peer-lost", "rendezvous-closed"), 3
+        ("collective-timeout", "communication", "mpi-abort", "peer-lost", "rendezvous-closed", "tracking"),
+        3,
     ),
     **dict.fromkeys(("mpi-ended", "terminated"), 4),
 }

@@ -82,6 +82,7 @@ WRITERS = (
                 texts=("Error in hcoll init", "component {1} is not available but requested in hierarchy"),
                 source="https://docs.nvidia.com/networking/display/hpcxv217/hcoll",
                 next="switch HCOLL off: `environment.variables: {OMPI_MCA_coll_hcoll_enable: 0}`",
+                passing=True,
             ),
             Form(
                 cause="launcher",

@@ -52,6 +52,13 @@ FORMS = (
         next="on RoCE name the GID and the adapters of one network (`environment.variables: {NCCL_IB_GID_INDEX: 3, NCCL_IB_HCA: mlx5_0}`); where adapters reach only those of the same number (rails), `environment.variables: {NCCL_CROSS_NIC: 0}`; if only one node is affected, exclude it (`resources.exclude`)",
         anywhere=True,
     ),
+    # NCCL continues with sockets, if it may.
+    Form(
+        cause="fabric",
+        texts=("NET/IB{}: No device found", "Failed to open libibverbs.so"),
+        source=_NCCL + "misc/ibvwrap.cc",
+        passing=True,
+    ),
     Form(
         cause="fabric",
         texts=(
@@ -60,11 +67,9 @@ FORMS = (
             "NET/IB{}: Got async event : local catastrophic",
             "Got async event : {1}",
             "Got async fatal event",
-            "NET/IB{}: No device found",
             "NET/OFI Unable to",
             "NET/OFI Couldn't open",
             "fi_{} failed",
-            "Failed to open libibverbs.so",
             "NET/IB{}: Unable to open device",
         ),
         source=_NCCL + "transport/net_ib/common.cc",

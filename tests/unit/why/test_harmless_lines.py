@@ -42,6 +42,14 @@ CLUSTER = {
     "cifs": "CIFS: VFS: \\\\filer\\share has not responded in 180 seconds. Reconnecting...\n",
     "module-sh": "/etc/profile.d/lmod.sh: 3: module: not found\n",
     "profile-sh": "/etc/profile.d/z.sh: 3: shopt: not found\n",
+    "dconf": "(a:12): dconf-CRITICAL **: 10:12:01.123: unable to create file '/run/user/10/dconf/user': Permission denied.\n",
+    "preload": "ERROR: ld.so: object 'libdlfaker.so' from LD_PRELOAD cannot be preloaded (cannot open shared object file): ignored.\n",
+    "ldconfig": "/sbin/ldconfig.real: Can't create temporary cache file /etc/ld.so.cache~: Read-only file system\n",
+    "modprobe": "modprobe: FATAL: Module nvidia not found in directory /lib/modules/5.14.0\n",
+    "git-config": "error: could not lock config file /home/u/.gitconfig: File exists\n",
+    "resolver": "ERROR: pip's dependency resolver does not currently take into account all the packages that are installed.\n",
+    "tty": "bash: cannot set terminal process group (-1): Inappropriate ioctl for device\n",
+    "no-tpu": "I0930 10:07:15.563821 4691 xla_bridge.py:895] Unable to initialize backend 'tpu': INTERNAL: Failed to open libtpu.so\n",
 }
 """Lines that are no error, or that none ends of."""
 
@@ -53,6 +61,7 @@ PASSED = {
     "sudo": "sudo: a password is required\n",
     "wget": "2024-01-03 12:00:01 ERROR 404: Not Found.\nusing the local copy\n",
     "wget-403": "2024-01-03 12:00:01 ERROR 403: Forbidden.\nusing the local copy\n",
+    "tracker": "wandb: Network error (ConnectionError), entering retry loop.\n",
     "wget-429": "2024-01-03 12:00:01 ERROR 429: Too Many Requests.\nusing the local copy\n",
     "vendor": "This model requires a CPU with 32 cores for its best speed\n",
     "x11": "srun: error: x11_get_xauth: Could not retrieve magic cookie. Cannot use X11 forwarding.\n",
@@ -76,6 +85,10 @@ def test_a_line_that_ends_no_job_is_not_why_a_later_exception_is_raised(name):
 def test_a_line_that_is_no_error_is_not_why_a_job_ends_without_a_word_or_crashes(name):
     assert cause(CLUSTER[name]) in (None, "reported")
     assert cause(CLUSTER[name] + CRASHED) == cause(CRASHED) == "segmentation-fault"
+
+
+def test_a_tracker_that_tries_its_server_once_more_is_not_why_a_program_crashes():
+    assert cause(PASSED["tracker"] + CRASHED) == "segmentation-fault"
 
 
 @pytest.mark.parametrize(

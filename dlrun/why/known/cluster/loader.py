@@ -18,6 +18,14 @@ WRITERS = (
                 check="the order of imports, and which copies of that library the environment has",
                 next="`environment.variables: {LD_PRELOAD: …}` with that library's path, or import its package before the others",
             ),
+            # Cited by a program that may do without the library: neither raised, nor the loader's own line.
+            Form(
+                cause="missing-library",
+                texts=(),
+                regex=r"^(?!\W*(?:\[\S{1,40}\]:? |\d+: )?[\w.]*(?:Error|Exception): ).{0,200}?(?i:failed to|could not|unable to|load error)\b.{0,160}?([^\s'(]+\.so[^\s:]*): cannot open shared object file",
+                source="https://man7.org/linux/man-pages/man8/ld.so.8.html",
+                passing=True,
+            ),
             Form(
                 cause="permission",
                 texts=("{1}: failed to map segment from shared object",),

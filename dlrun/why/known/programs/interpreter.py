@@ -172,6 +172,7 @@ WRITERS = (
                 means="the program opens a window, and compute nodes have no display",
                 check="which library draws, in the traceback",
                 next="`environment.variables: {MPLBACKEND: Agg, QT_QPA_PLATFORM: offscreen}`",
+                passing=True,
             ),
             Form(
                 cause="build-mismatch",
