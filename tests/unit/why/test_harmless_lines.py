@@ -43,13 +43,13 @@ CLUSTER = {
     "module-sh": "/etc/profile.d/lmod.sh: 3: module: not found\n",
     "profile-sh": "/etc/profile.d/z.sh: 3: shopt: not found\n",
     "dconf": "(a:12): dconf-CRITICAL **: 10:12:01.123: unable to create file '/run/user/10/dconf/user': Permission denied.\n",
-    "preload": "ERROR: ld.so: object 'libdlfaker.so' from LD_PRELOAD cannot be preloaded (cannot open shared object file): ignored.\n",
+    "preload": "ERROR: ld.so: object 'libx.so' from LD_PRELOAD cannot be preloaded (cannot open shared object file): ignored.\n",
     "ldconfig": "/sbin/ldconfig.real: Can't create temporary cache file /etc/ld.so.cache~: Read-only file system\n",
     "modprobe": "modprobe: FATAL: Module nvidia not found in directory /lib/modules/5.14.0\n",
     "git-config": "error: could not lock config file /home/u/.gitconfig: File exists\n",
     "resolver": "ERROR: pip's dependency resolver does not currently take into account all the packages that are installed.\n",
     "tty": "bash: cannot set terminal process group (-1): Inappropriate ioctl for device\n",
-    "no-tpu": "I0930 10:07:15.563821 4691 xla_bridge.py:895] Unable to initialize backend 'tpu': INTERNAL: Failed to open libtpu.so\n",
+    "no-tpu": "I0930 10:07:15.56 469 xla_bridge.py:895] Unable to initialize backend 'tpu': INTERNAL: Failed to open libtpu.so\n",
 }
 """Lines that are no error, or that none ends of."""
 
