@@ -34,6 +34,7 @@ _HARMLESS = re.compile(
     r"|^\W*(?:[Ww]arning|[Nn]ote|NOTE): |^\S+: [Ww]arning: "
     r"|\b(?:dconf|G[A-Za-z]*)-(?:CRITICAL|WARNING) \*\*"  # GLib, of a desktop's parts
     r"|\bldconfig\S*: Can't create temporary cache file\b"  # in a container that may only be read
+    r"|/ld: cannot find -l(?:cufile|aio)\b"  # DeepSpeed looks whether they are there
     r"|\bUnable to register cu\w+ factory\b|\bCould not find TensorRT\b"  # TensorFlow
     r"|^(?!.*\w(?:Error|Exception)\b)\W*[A-Za-z ]{1,60}: (?i:0|none|ok|enabled|disabled)\W*$"  # a count, or a setting
 )

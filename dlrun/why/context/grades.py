@@ -20,12 +20,12 @@ _WEIGHT = {
             "mpi-init",
             "rendezvous",
             "scheduler",
+            "tracking",
         ),
         2,
     ),
     **dict.fromkeys(
-        ("collective-timeout", "communication", "mpi-abort", "peer-lost", "rendezvous-closed", "tracking"),
-        3,
+        ("collective-timeout", "communication", "mpi-abort", "peer-lost", "rendezvous-closed"), 3
     ),
     **dict.fromkeys(("mpi-ended", "terminated"), 4),
 }

@@ -50,6 +50,7 @@ WRITERS = (
                 ),
                 source="https://github.com/aws/aws-ofi-nccl/issues/67",
                 anywhere=True,
+                passing=True,
             ),
             Form(
                 cause="library-setting",

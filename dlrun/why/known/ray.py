@@ -6,6 +6,9 @@ from dlrun.why.known.form import Form, Writer
 
 _RAY = "https://github.com/ray-project/ray/blob/master/"
 
+_FULL = "the node's disk below Ray's temporary directory is full"
+_ROOM = "give another directory (`--temp-dir`) with room; `df -h` on the node shows which"
+
 # ruff: noqa: E501 - a table
 WRITERS = (
     Writer(
@@ -42,12 +45,20 @@ WRITERS = (
                 texts=(
                     "OutOfDiskError",
                     "Local disk is full",
-                    "is over {}% full, available space",
                     "No space left on device",
                 ),
                 source=_RAY + "python/ray/exceptions.py",
-                means="the node's disk below Ray's temporary directory is full",
-                next="give another directory (`--temp-dir`) with room; `df -h` on the node shows which",
+                means=_FULL,
+                next=_ROOM,
+            ),
+            # From 95 % on, every ten seconds, on a large disk with much room.
+            Form(
+                cause="disk-full",
+                texts=("is over {}% full, available space",),
+                source=_RAY + "src/ray/common/file_system_monitor.cc",
+                means=_FULL,
+                next=_ROOM,
+                passing=True,
             ),
             Form(
                 cause="rendezvous",
