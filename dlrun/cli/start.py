@@ -29,7 +29,10 @@ def main() -> None:
         if foreign is None:
             raise
         sys.exit("error: {}\n   = help: {}".format(*foreign))
-    command()
+    try:
+        command()
+    finally:
+        gc.freeze()  # else Python looks for garbage as it ends, a sixth of a dry run's time, in memory that ends with it
 
 
 def _front_page() -> bool:

@@ -86,6 +86,16 @@ def test_the_help_page_that_was_made_before_is_that_of_click(dlrun, columns, wor
     assert done.stdout == dlrun(word, env={"COLUMNS": columns}).stdout
 
 
+def test_the_end_of_a_run_is_without_a_search_for_garbage(tmp_path):
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    watched = "import atexit, gc\natexit.register(lambda: print(gc.get_freeze_count()))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", watched + START, "submit", "spec.yaml", "--dry-run"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert int(done.stdout.splitlines()[-1]) > 10_000
+
+
 @pytest.mark.needs("strace")
 @pytest.mark.parametrize(
     ("words", "most"),
