@@ -6,7 +6,6 @@ expand aliases without limit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
 import yaml
@@ -16,6 +15,7 @@ from dlrun.config.source import MAX_BYTES, unprintable
 from dlrun.config.syntax import explain
 from dlrun.model.origin import Origin
 from dlrun.model.problem import MAX_PROBLEMS, Problem
+from dlrun.model.record import record
 
 MAX_DEPTH = 64
 """Maximum nesting: far more than specs need, and few enough for recursive functions on the tree."""
@@ -26,7 +26,7 @@ PURE_LOADER = yaml.SafeLoader
 LOADER: Any = getattr(yaml, "CSafeLoader", PURE_LOADER)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Document:
     """A file's tree (None if it is empty or cannot be parsed) and its problems."""
 
@@ -45,20 +45,20 @@ class _Place(NamedTuple):
     width: int
 
 
-@dataclass(slots=True)
 class _Open:
     """A list or mapping that is being read."""
 
-    event: yaml.NodeEvent
-    origin: Origin
-    width: int
-    items: list[Node] = field(default_factory=list)
-    entries: dict[str, Entry] = field(default_factory=dict)
-    key: ScalarNode | None = None
-    # A rejected key, whose value comes next.
-    drops: str | None = None
-    dropped: list[tuple[str, Node]] = field(default_factory=list)
-    size: int = 1
+    def __init__(self, event: yaml.NodeEvent, origin: Origin, width: int) -> None:
+        self.event = event
+        self.origin = origin
+        self.width = width
+        self.items: list[Node] = []
+        self.entries: dict[str, Entry] = {}
+        self.key: ScalarNode | None = None
+        # A rejected key, whose value comes next.
+        self.drops: str | None = None
+        self.dropped: list[tuple[str, Node]] = []
+        self.size = 1
 
     @property
     def is_map(self) -> bool:

@@ -17,6 +17,7 @@ from dlrun.config.nodes import Changed, Entry, ListNode, MapNode, Node, ScalarNo
 from dlrun.config.secret_names import is_confidential, masked
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import Problem
+from dlrun.model.record import record
 from dlrun.model.spec import Spec
 from dlrun.model.text import lazy_pattern
 
@@ -28,7 +29,7 @@ _WHOLE = {"secrets"}
 _ASSIGNMENT = lazy_pattern(r"(?P<path>[^=+]+?)(?P<append>\+?)=(?P<value>.*)", re.DOTALL)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Assignment:
     """One assignment `a.b=c` or `a.b+=c` from a flag or variable."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dlrun.config.nodes import ListNode, MapNode, Node, short
@@ -12,6 +12,7 @@ from dlrun.config.secret_names import looks_secret, masked
 from dlrun.config.source import LINE_BREAK
 from dlrun.model.origin import Origin
 from dlrun.model.problem import Problem
+from dlrun.model.record import record
 from dlrun.model.text import lazy_pattern
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _QUOTE = "put the value in quotes if the character is meant literally"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Rule:
     """A pattern for messages of the parsers (those of libyaml and PyYAML differ), and the message of dlrun.
 

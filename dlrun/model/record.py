@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, FrozenInstanceError
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["field_names", "is_dataclass", "record"]
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as record
 else:
 
-    def record(*, frozen: bool, slots: bool, kw_only: bool) -> Callable[[type], type]:
-        """`@dataclass(frozen=True, slots=True, kw_only=True)`, the only kind there is."""
-        if not (frozen and slots and kw_only):
-            raise TypeError("records are frozen, slotted and keyword-only")
-        return _define
+    def record(*, frozen: bool, slots: bool, kw_only: bool = False) -> Callable[[type], type]:
+        """`@dataclass(frozen=True, slots=True)`, with or without `kw_only=True`."""
+        if not (frozen and slots):
+            raise TypeError("records are frozen and slotted")
+        return partial(_define, kw_only=kw_only)
 
 
-def _define(cls: type) -> type:
+def _define(cls: type, *, kw_only: bool) -> type:
     inherited = getattr(cls, "__layout__", ())
     layout = {name: (default, factory) for name, default, factory in inherited}
     values = {}
@@ -45,7 +46,7 @@ def _define(cls: type) -> type:
         "__qualname__": cls.__qualname__,
         "__slots__": tuple(name for name in values if name not in taken),
         "__layout__": tuple((name, *made) for name, made in layout.items()),
-        "__match_args__": (),
+        "__match_args__": () if kw_only else tuple(layout),
         "__signature__": _Signature(),
         "__dataclass_fields__": _Made(values),
         "__dataclass_params__": _Made(values),
@@ -61,14 +62,15 @@ class _Made:
     def __init__(self, values: dict[str, Any]) -> None:
         self._values = values
 
-    def __set_name__(self, owner: type, name: str) -> None:
+    def __set_name__(self, owner: Any, name: str) -> None:
         self._owner, self._name = owner, name
 
     def __get__(self, instance: object, owner: Any) -> Any:
         plain = {name: value for name, value in self._values.items() if value is not MISSING}
         body = {name: getattr(self._owner, name) for name in ("__annotations__", "__module__", "__doc__")}
         bases = self._owner.__bases__ if hasattr(self._owner.__base__, "__layout__") else ()
-        make = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=True)
+        kw_only = not self._owner.__match_args__
+        make = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)
         made = getattr(make(type(self._owner.__name__, bases, {**body, **plain})), self._name)
         setattr(self._owner, self._name, made)
         return made
@@ -82,9 +84,8 @@ class _Signature:
 
         def parameter(name: str, default: Any, factory: Any) -> Parameter:
             shown = factory() if factory is not MISSING else default
-            return Parameter(
-                name, Parameter.KEYWORD_ONLY, default=Parameter.empty if shown is MISSING else shown
-            )
+            kind = Parameter.POSITIONAL_OR_KEYWORD if owner.__match_args__ else Parameter.KEYWORD_ONLY
+            return Parameter(name, kind, default=Parameter.empty if shown is MISSING else shown)
 
         return Signature([parameter(*part) for part in owner.__layout__])
 
@@ -102,8 +103,13 @@ def field_names(kind: Any) -> tuple[str, ...]:
     return tuple(name for name, _, _ in layout)
 
 
-def _init(self: Any, **values: Any) -> None:
+def _init(self: Any, /, *given: Any, **values: Any) -> None:
     put, missing = object.__setattr__, []
+    if given:
+        named = dict(zip(self.__match_args__, given, strict=False))
+        if len(named) < len(given) or not named.keys().isdisjoint(values):
+            type(self).__signature__.bind(*given, **values)  # raises the TypeError
+        values |= named
     for name, default, factory in self.__layout__:
         if name in values:
             put(self, name, values.pop(name))
@@ -114,17 +120,18 @@ def _init(self: Any, **values: Any) -> None:
         else:
             missing.append(name)
     if missing or values:
-        raise TypeError(f"{type(self).__name__}.__init__() {_complaint(missing, list(values))}")
+        raise TypeError(f"{type(self).__name__}.__init__() {_complaint(self, missing, list(values))}")
 
 
-def _complaint(missing: list[str], unexpected: list[str]) -> str:
+def _complaint(made: Any, missing: list[str], unexpected: list[str]) -> str:
     """The message for invalid arguments, as Python's own."""
     if unexpected:
         return f"got an unexpected keyword argument '{unexpected[0]}'"
     names = [f"'{name}'" for name in missing]
     last = f"{',' if len(names) > 2 else ''} and {names[-1]}" if len(names) > 1 else names[0]
     listed = f"{', '.join(names[:-1])}{last}"
-    return f"missing {len(names)} required keyword-only argument{'s' if len(names) > 1 else ''}: {listed}"
+    kind = "positional" if made.__match_args__ else "keyword-only"
+    return f"missing {len(names)} required {kind} argument{'s' if len(names) > 1 else ''}: {listed}"
 
 
 def _values(self: Any) -> tuple[Any, ...]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, AnyStr, TypeAlias
+
+from dlrun.model.record import record
 
 
 class _LazyPattern:
@@ -30,7 +31,7 @@ def lazy_pattern(regex: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     return _LazyPattern(regex, flags)  # type: ignore[return-value]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Shell:
     """A shell expansion such as `$SLURM_JOB_ID` or `$(hostname -i)`, valid inside double quotes.
 
@@ -40,7 +41,7 @@ class Shell:
     code: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Text:
     """A word made of literal pieces and shell expansions, in order."""
 

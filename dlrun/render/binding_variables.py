@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from dlrun.model.record import record
 
 Cores: TypeAlias = Literal["", "counts", "names"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class BindingVariable:
     """A variable, the library that reads it, whether ranks of a node may have different values, and the reason with its source.
 

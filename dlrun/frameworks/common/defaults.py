@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dlrun.frameworks.common import presets
 from dlrun.frameworks.protocol import Framework, Setting, Shape
 from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
+from dlrun.model.record import record
 from dlrun.model.text import Shell, Text
 
 SERVERS_SHARE = "in synchronous training the workers wait while the servers sum their gradients"
 """Why parameter servers may run on the cores of the ranks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class NoOptions:
     """This framework has no options of its own."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from dlrun.model.data import DataSet, NodeLocal
 from dlrun.model.observed import DataSize
+from dlrun.model.record import record
 from dlrun.model.units import Bytes
 
 GIVEN = "from the spec"
@@ -36,7 +37,7 @@ MOST_STRIPES = 16
 """Recommended stripe size (that of dlrun's reads) and maximum stripe count (enough OSTs for most sites) for large files."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Choice:
     """A strategy with its reason, and advice; `fallback`: read in place if it does not fit when the job runs.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
 from dlrun.model.hostlist import fold
 from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
+from dlrun.model.record import record
 from dlrun.model.site import SchedulerSite
 from dlrun.model.units import Duration, many
 from dlrun.schedulers.directive_list import INDEX, DirectiveList
@@ -217,7 +217,7 @@ def _all_features(draft: DirectiveList, features: list[str]) -> str:
 # Options of sbatch that are mutually exclusive or need a minimum version of Slurm.
 #
 # From SchedMD's CHANGELOG and sbatch(1) of the versions named.
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Clash:
     """Two options that Slurm from version `since` on rejects, or resolves silently, when given together."""
 

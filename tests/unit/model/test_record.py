@@ -1,4 +1,4 @@
-"""Records behave as frozen, slotted, keyword-only dataclasses do."""
+"""Records behave as frozen, slotted dataclasses do."""
 
 import copy
 import dataclasses
@@ -46,6 +46,18 @@ class PlainThree:
     first: int
     second: int
     third: int
+
+
+@record(frozen=True, slots=True)
+class Pair:
+    begin: int
+    end: int = 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlainPair:
+    begin: int
+    end: int = 2
 
 
 class Around:
@@ -145,7 +157,7 @@ def test_copy_replace_of_python_3_13():
     "arguments", [{}, {"name": "a", "nmae": "b"}, {"nmae": "b"}, {"first": 1}, {"first": 1, "second": 2}]
 )
 def test_wrong_arguments_are_refused_in_pythons_own_words(arguments):
-    for ours, theirs in ((Record, Plain), (Three, PlainThree)):
+    for ours, theirs in ((Record, Plain), (Three, PlainThree), (Pair, PlainPair)):
         with pytest.raises(TypeError) as expected:
             theirs(**arguments)
         with pytest.raises(TypeError) as error:
@@ -153,13 +165,30 @@ def test_wrong_arguments_are_refused_in_pythons_own_words(arguments):
         assert str(error.value) == str(expected.value).replace("Plain", "Record" if ours is Record else "")
 
 
-def test_there_are_no_positional_arguments():
-    with pytest.raises(TypeError):
+def test_there_are_no_positional_arguments_if_it_is_keyword_only():
+    with pytest.raises(TypeError, match="positional"):
         Record("a")
+
+
+def test_positional_arguments_are_those_of_the_standard_library():
+    assert Pair(1) == Pair(begin=1, end=2)
+    assert Pair(1, 3) == Pair(1, end=3) == dataclasses.replace(Pair(1), end=3)
+    assert Pair.__match_args__ == PlainPair.__match_args__
+    assert dataclasses.fields(Pair)[0].kw_only is dataclasses.fields(PlainPair)[0].kw_only
+    for given, named in (
+        ((1, 2, 3), {}),
+        ((1,), {"first": 2}),
+        ((1, 2, 3), {"first": 1}),
+        ((1,), {"third": 3}),
+    ):
+        for kind in (PlainPair, Pair):
+            with pytest.raises(TypeError, match="argument"):
+                kind(*given, **named)
 
 
 def test_its_signature_can_be_asked_for():
     assert str(inspect.signature(Record)) == "(*, name, count=3, tags={})"
+    assert str(inspect.signature(Pair)) == "(begin, end=2)"
 
 
 def test_there_is_no_other_kind():
