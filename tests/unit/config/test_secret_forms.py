@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dlrun.config.secret_names import masked, without_secrets
+from dlrun.config.secret_names import masked, secrets_in, without_secrets
 
 ROOT = Path(__file__).parents[3]
 TEXTS = {".yaml", ".yml", ".sh", ".md", ".py", ".json", ".csv", ".toml", ".txt", ".bash"}
@@ -306,3 +306,17 @@ def test_long_texts_take_no_long_time(piece):
     begun = time.process_time()
     without_secrets("http://" + piece * (300_000 // len(piece)))
     assert time.process_time() - begun < 60
+
+
+def test_a_token_is_recognised_by_what_all_of_its_form_have():
+    """Only the forms whose fixed part is in a text are looked for."""
+    digits, text = "0123456789abcdef" * 4, "A1b2C3d4E5f6G7h8" * 5
+    tokens = [
+        f"ghp_{text[:36]}", f"github_pat_{text[:30]}", f"glpat-{text[:20]}", f"glsa_{text[:32]}", f"hf_{text[:34]}",
+        f"AKIA{'A1B2' * 4}", f"ASIA{'A1B2' * 4}", f"sk-proj-{text[:40]}", f"sk-{text[:48]}", f"rk_live_{text[:24]}",
+        f"xoxb-{text[:24]}", f"hvs.{text[:24]}", f"dop_v1_{digits}", f"ATATT3{text[:70]}", f"shpat_{digits[:32]}",
+        f"abc8Q~{text[:32]}", f"{text[:14]}.atlasv1.{text[:60]}", f"bot123456789:AA{text[:33]}", f"1//0{text[:48]}",
+    ]  # fmt: skip
+    assert [token for token in tokens if not list(secrets_in(f"x {token}"))] == []
+    together = " ".join(tokens)
+    assert len({(span.begin, span.end) for span in secrets_in(together)}) >= len(tokens)
