@@ -253,7 +253,7 @@ def secrets_in(text: str) -> Iterator[SecretSpan]:
         yield from (SecretSpan(*m.span(), TOKEN) for m in tokens)
     if any(word in text.lower() for word in ("authorization", "bearer", "cookie")):
         yield from _of_groups(_HEADER, text, HEADER)
-    if "/" in text:
+    if "hook" in text or "telegram" in text:
         yield from _of_groups(_HOOK, text, TOKEN)
     if any(word in text for word in _OPTION_WORDS):
         yield from _of_groups(_PASSWORD_OPTION, text, ARGUMENT)

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from dlrun.model.keys import AMOUNT, HEADER_NAME, PLAIN, VARIABLE_NAME, WORD, key, saved
 from dlrun.model.record import record
-from dlrun.model.text import Text
+from dlrun.model.text import Text, lazy_pattern
 from dlrun.model.units import Bytes, Duration
 
 
@@ -292,7 +292,7 @@ _REPOSITORY = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}/)?[A-Za-z0-9_][A-Za-z0-9_.-]
 HUB_COMMIT = r"[0-9a-f]{40}"
 _HUB = "hf://"
 HUB_FORMS = "`hf://ORG/NAME@REVISION` for a model, `hf://datasets/ORG/NAME@REVISION` for a data set"
-_HUB_SOURCE = re.compile(rf"hf://(datasets/)?({_REPOSITORY})(?:@([^/]+|refs/(?:pr|convert)/\w+))?")
+_HUB_SOURCE = lazy_pattern(rf"hf://(datasets/)?({_REPOSITORY})(?:@([^/]+|refs/(?:pr|convert)/\w+))?")
 _NOT_DATA = ("spaces/", "buckets/", "kernels/")
 """Kinds of the hub that are not data."""
 _BRANCH = "main"

@@ -72,10 +72,10 @@ class Text:
 
 Word: TypeAlias = str | Shell | Text
 
-_NODE_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+_NODE_VARIABLE = lazy_pattern(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 
 
-_HOME = re.compile(r"^~(?=/|$)")
+_HOME = lazy_pattern(r"^~(?=/|$)")
 
 
 def expanding(text: str) -> Text:

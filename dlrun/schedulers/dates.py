@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from dlrun.model.text import lazy_pattern
+
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_CLOCK = re.compile(r"(?:(?:(?:(\d{1,5})-)?(\d{1,9}):)?(\d{1,9}):)?(\d{1,18})", re.ASCII)
-_DATE = re.compile(r"\w{3} (\w{3}) +(\d+) (\d{2}:\d{2}:\d{2}) (\d{4})")
+_CLOCK = lazy_pattern(r"(?:(?:(?:(\d{1,5})-)?(\d{1,9}):)?(\d{1,9}):)?(\d{1,18})", re.ASCII)
+_DATE = lazy_pattern(r"\w{3} (\w{3}) +(\d+) (\d{2}:\d{2}:\d{2}) (\d{4})")
 
 
 def from_ctime(text: str) -> str | None:

@@ -24,7 +24,6 @@ from dlrun.render.script import plan_json
 from dlrun.resources import directory as resource, text
 from dlrun.system.inputs.spec import Inputs
 from dlrun.system.paths import working_directory
-from dlrun.system.transport import scripts as login_scripts
 
 _NODE = Path(dlrun.node.__file__).parent
 _XXHASH = "libxxhash.so.0"
@@ -80,6 +79,8 @@ def _beside_pages(plan: Plan, pages: Mapping[str, str], templates: Path, *, arch
         made[name] = _node_program(name)
     nodes_copy = "stage.sh" in pages or keeps(plan)
     if "image.sh" in pages:
+        from dlrun.system.transport import scripts as login_scripts  # noqa: PLC0415 - for images alone
+
         made["lib/to-store.sh"] = login_scripts.script("image")
     if archives and (nodes_copy or BUNDLE in wanted or "image.sh" in pages):
         made[BUNDLE] = _archive("content")

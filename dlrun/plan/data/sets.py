@@ -11,7 +11,7 @@ from dlrun.model.observed import DataSize, HubCopy
 from dlrun.model.plan import DataPlan
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
-from dlrun.model.text import Shell, Text, expanding
+from dlrun.model.text import Shell, Text, expanding, lazy_pattern
 from dlrun.model.units import Bytes, Duration, many
 from dlrun.plan.data.hubs import from_hub, wrong_hub
 from dlrun.plan.data.strategy import (
@@ -26,7 +26,7 @@ from dlrun.plan.data.strategy import (
 )
 from dlrun.plan.decisions import Ledger
 
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_URL = lazy_pattern(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 FETCHED = ("s3", "http", "https")
 """The schemes of URLs that the node program reads (`dlrun.node.source.remote`)."""
 

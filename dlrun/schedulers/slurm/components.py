@@ -6,12 +6,12 @@ and `scancel 12` and `scontrol requeue 12` act on all of them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dlrun.model.job import JobStatus, State
 from dlrun.model.plan import Directive
+from dlrun.model.text import lazy_pattern
 from dlrun.schedulers.protocol import Components
 
 _OF_SCRIPT = (
@@ -19,7 +19,7 @@ _OF_SCRIPT = (
     *("--licenses", "-L", "--mail-type", "--mail-user", "--begin", "-b", "--chdir", "-D", "--export"),
 )
 """Options of the script, or of the job's start, which stand in the first component; sbatch(1): licenses work only there."""
-_OPTION = re.compile(r"--?[\w-]+")
+_OPTION = lazy_pattern(r"--?[\w-]+")
 _BEGIN = Directive(text="hetjob", because="nodes of another type; all start together")
 _WORSE = (State.NODE_FAILED, State.OUT_OF_MEMORY)
 """States of a component that explain why the first one, in which the script runs, has failed or was cancelled."""

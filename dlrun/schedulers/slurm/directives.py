@@ -269,5 +269,5 @@ def check_rules(draft: DirectiveList) -> None:
 
 def _has(draft: DirectiveList, option: str) -> bool:
     """True if the draft has this option (`--mem` does not match `--mem-per-cpu`)."""
-    end = "" if "=" in option else r"(?:[= ]|$)"
-    return any(re.match(re.escape(option) + end, text) for text in draft.texts())
+    begins = (option,) if "=" in option else (f"{option}=", f"{option} ")
+    return any(text == option or text.startswith(begins) for text in draft.texts())

@@ -11,16 +11,16 @@ from dlrun.model.nearest import nearest, one_slip
 from dlrun.model.origin import Origin
 from dlrun.model.problem import Problem
 from dlrun.model.spec import Spec
+from dlrun.model.text import lazy_pattern
 from dlrun.plan.command.shell_lines import statements
 from dlrun.system.inputs.places import misspelt_program, near, problem, visible
 from dlrun.system.paths import expanded, fault
-from dlrun.system.process import NotInstalled, run
 
-ASSIGNED = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
-_EXPRESSION = re.compile(r"\{\{.*?\}\}", re.DOTALL)
-_OF_NODE = re.compile(r"\{\{\s*env\.([A-Za-z_]\w*)\s*\}\}")
-_PYTHON = re.compile(r"python[0-9.]*")
-_PLAIN = re.compile(r"[\w./~-]+\.py")
+ASSIGNED = lazy_pattern(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_EXPRESSION = lazy_pattern(r"\{\{.*?\}\}", re.DOTALL)
+_OF_NODE = lazy_pattern(r"\{\{\s*env\.([A-Za-z_]\w*)\s*\}\}")
+_PYTHON = lazy_pattern(r"python[0-9.]*")
+_PLAIN = lazy_pattern(r"[\w./~-]+\.py")
 _MOVES = frozenset({"cd", "pushd", "git", "cp", "mv", "wget", "curl", "tar", "unzip", "cat"})
 """Programs after which a file may exist that does not exist now."""
 
@@ -63,6 +63,8 @@ def check(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator[Pro
 
 def _unreadable(text: str) -> str | None:
     """What bash finds wrong in a shell text, without running it; None where there is no bash, since it runs on another host."""
+    from dlrun.system.process import NotInstalled, run  # noqa: PLC0415 - for `run:` alone
+
     try:
         done = run(["bash", "-n", "-c", "--", _EXPRESSION.sub("X", text)], timeout=10)
     except NotInstalled:
