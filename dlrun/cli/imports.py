@@ -23,8 +23,8 @@ from importlib.machinery import (
 from importlib.util import find_spec, spec_from_file_location
 from types import ModuleType
 
-BLOCK = 1 << 20
-"""Bytes read at a time: more than any module of dlrun's."""
+BLOCK = 1 << 16
+"""Bytes read at a time: more than most modules have, and less than what malloc(3) takes from the system each time (128 KiB)."""
 
 
 class Loader(SourceFileLoader):
@@ -79,7 +79,9 @@ class Finder(FileFinder):
                 for suffix, kind in KINDS:
                     if name + suffix in self._names:
                         module = kind(fullname, path + suffix)
-                        return spec_from_file_location(fullname, path + suffix, loader=module)
+                        return spec_from_file_location(
+                            fullname, path + suffix, loader=module, submodule_search_locations=None
+                        )
         return super().find_spec(fullname, target)
 
     @classmethod
