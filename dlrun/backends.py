@@ -227,11 +227,16 @@ UNSUPPORTED = {
 """Schedulers by the names that people give them, of which no installation was available to test a back end."""
 
 
+@cache
+def _own(kind: str, place: str) -> Any:
+    path, _, attribute = place.partition(":")
+    module = importlib.import_module(path)
+    return completed(kind, getattr(module, attribute) if attribute else module)
+
+
 def _load(kind: str, name: str, table: Mapping[str, str]) -> Any:
     if name in table:
-        path, _, attribute = table[name].partition(":")
-        module = importlib.import_module(path)
-        return completed(kind, getattr(module, attribute) if attribute else module)
+        return _own(kind, table[name])
     if (point := elsewhere(f"{kind}s").get(name)) is not None:
         with _importing(kind, name):
             found = point.load()
