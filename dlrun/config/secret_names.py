@@ -61,8 +61,6 @@ _COUNT = lazy_pattern(r"[+-]?[\d.,_]+(?:e[+-]?\d+)?[kmbtg]?", re.IGNORECASE)
 _SWITCH = lazy_pattern(r"|true|false|none|null|yes|no|[01]", re.IGNORECASE)
 # A random value may begin with a slash, but hardly with a short name and another slash.
 _PATH = lazy_pattern(r"(?:~|\.{1,2})/|/[A-Za-z][\w.-]{0,15}/")
-
-
 _NAME = lazy_pattern(
     r"(?:(?<![A-Za-z0-9_-])|(?<=(?<![\w-])-)|(?<=(?<![\w-])--))([A-Za-z_][A-Za-z0-9_-]{0,127})[\"']?[ \t]{0,9}[:=][ \t]*(?=\S)"
 )
@@ -344,14 +342,16 @@ _SOUNDS = lazy_pattern(
     r"(?:^|[-_.])(?:auth|pass(?:code)?|pw|pin|creds?|login|session(?:[-_.]?id)?|access|wandb|cookie|api)$"
 )
 """Names whose values are secrets only if they are keys of hexadecimal digits, such as those of Weights & Biases."""
+_PARTS = ("pass", "pw", "secret", "cred", "key", "pat", "token", "auth", "pin", "login", "session", "access",
+          "wandb", "cookie", "api")  # fmt: skip
 _HEX = lazy_pattern(r"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[a-f0-9]{32,}", re.IGNORECASE)
 
 
 def _strength(name: str) -> int:
     """3 if an argument or parameter of this name has a secret, 2 if it is random, 1 if it is a hexadecimal key, else 0."""
     plain = _plain(name)
-    if _MARKERS.search(plain) or name in ("PWD", "OLDPWD"):  # the shell's own: directories
-        return 0
+    if not any(part in plain for part in _PARTS) or _MARKERS.search(plain) or name in ("PWD", "OLDPWD"):
+        return 0  # also the shell's own: directories
     return 3 if _STRONG.search(plain) else 2 if _WEAK.search(plain) else 1 if _SOUNDS.search(plain) else 0
 
 
