@@ -67,11 +67,15 @@ class _Made:
 
     def __get__(self, instance: object, owner: Any) -> Any:
         plain = {name: value for name, value in self._values.items() if value is not MISSING}
-        body = {name: getattr(self._owner, name) for name in ("__annotations__", "__module__", "__doc__")}
+        # Without a docstring dataclasses make one of the signature, and the text of each type they search for `ClassVar`.
+        body = {"__doc__": self._name, "__annotations__": dict.fromkeys(self._values, object)}
         bases = self._owner.__bases__ if hasattr(self._owner.__base__, "__layout__") else ()
         kw_only = not self._owner.__match_args__
         make = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)
         made = getattr(make(type(self._owner.__name__, bases, {**body, **plain})), self._name)
+        if self._name == "__dataclass_fields__":
+            for name in self._values:
+                made[name].type = self._owner.__annotations__[name]
         setattr(self._owner, self._name, made)
         return made
 
