@@ -29,7 +29,7 @@ COUNTED = (
 )  # fmt: skip
 SHAPES = (
     "copy", "pack", "shard", "slow", "early", "part", "web", "s3", "chain", "chain-early", "chain-pack", "chain-web",
-    "archive", "archive-web", "image", "chain-image",
+    "archive", "archive-web", "archive-pack", "chain-archive-pack", "image", "chain-image",
 )  # fmt: skip
 ARCHIVE = "set.tar.gz"
 """Beside the files that are its content."""
@@ -135,7 +135,7 @@ class Ground:
 
     def _file(self) -> str:
         """The source, if it is one file."""
-        return ARCHIVE if self.shape.startswith("archive") else "large"
+        return ARCHIVE if "archive" in self.shape else "large"
 
     def made_by(self, number: int) -> bool:
         """Whether the set can come only from this node."""
@@ -170,7 +170,7 @@ class Ground:
             times = sly.stat().st_mtime_ns
             sly.write_bytes(self.random.randbytes(29000))
             os.utime(sly, ns=(times, times))
-        if self.shape.startswith("archive"):
+        if "archive" in self.shape:
             (self.source / ARCHIVE).unlink(missing_ok=True)
             with tarfile.open(self.root / ARCHIVE, "w:gz", compresslevel=1) as packed:
                 packed.add(self.source, ".")
@@ -179,7 +179,7 @@ class Ground:
 
     def _expected(self) -> Content:
         found = tree(self.source)
-        if self.shape.startswith("archive"):
+        if "archive" in self.shape:
             return {path: entry for path, entry in found.items() if path != ARCHIVE}
         if self.shape.endswith("web"):
             return {"large": found["large"]}
@@ -211,10 +211,10 @@ class Ground:
 
     def words(self, number: int, to: Path | None = None) -> list[str]:
         """The arguments of a node's program."""
-        source = self.source / ARCHIVE if self.shape == "archive" else self.source
+        source = self.source / ARCHIVE if "archive" in self.shape else self.source
         words = ["stage", "--source", self.url or source, "--to", to or self.place(number), "--name", "set",
                  "--workers", "2", "--recheck", "all", "--lock-timeout", "60s", *self.more]  # fmt: skip
-        if self.shape.startswith("archive"):
+        if "archive" in self.shape:
             words += ["--unpack"]
         if self.shape.endswith(("pack", "image")):
             words += ["--strategy", self.shape.rpartition("-")[2]]

@@ -8,7 +8,7 @@ import errno
 import fcntl
 import mmap
 import os
-from typing import Set
+from typing import IO, Set
 
 from ..common.errors import Damaged
 from ..common.system import on_block_device
@@ -19,6 +19,7 @@ from .reader import LargeFile
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _EXISTING = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PIECE = 1 << 20  # bytes written at once
 HOLE = 1 << 16  # bytes; runs of zeros of this size in a sparse file are not written
 _ZEROS = bytes(HOLE)
 
@@ -134,6 +135,16 @@ def write_with_holes(descriptor: int, view: memoryview, offset: int) -> None:
         piece = view[start : start + HOLE]
         if piece != _ZEROS[: len(piece)]:
             write_all(descriptor, piece, offset + start)
+
+
+def write_content(descriptor: int, content: "IO[bytes]", sparse: bool, at: int = 0) -> int:
+    """Write the content of a file at an offset, after which nothing is; returns its bytes."""
+    put, offset = (write_with_holes if sparse else write_all), at
+    for data in iter(lambda: content.read(_PIECE), b""):
+        put(descriptor, memoryview(data), offset)
+        offset += len(data)
+    os.ftruncate(descriptor, offset)
+    return offset - at
 
 
 def verify_block(block: Block, view: memoryview, digests: bytes, manifest: Manifest, hasher: Hasher) -> None:

@@ -51,7 +51,8 @@ class Manifest:
     sparse: files with holes; xattrs: (entry, or -1 - directory; name; value).
     ctimes (ns), inodes: change time and inode of each entry of the source; empty if unknown. Not part of `id`.
     cuts: entries at which a block begins in any case, ascending; known: file -> its hashes, where its content is known before
-    it is copied (see `delta`). Not part of `id`.
+    it is copied (see `delta`); order: all files in the order of their content in a tar file, where it is not that of the
+    entries (see `store.tarball`). Not part of `id`.
     digests: the hashes of all files in order, for a file cut into chunks one a chunk; b"" before they are known.
     info: source and options as JSON values of the caller; not part of `id`.
     """
@@ -67,7 +68,7 @@ class Manifest:
         self.sizes, self.mtimes = array("q"), array("q")
         self.hard, self.sparse = array("I"), array("I")
         self.ctimes, self.inodes = array("q"), array("Q")
-        self.cuts, self.known = array("I"), _NOTHING
+        self.cuts, self.order, self.known = array("I"), array("I"), _NOTHING
         self.digests = b""
         self.digest_size = 0
         self.info: Dict[str, Any] = {}
@@ -156,10 +157,11 @@ class Manifest:
         return _identity(self._columns())
 
     def journal_id(self) -> str:
-        """`id`, and how the data is cut into blocks: journals name blocks by their numbers."""
-        if not self.cuts:
-            return self.id()
-        return sha256(self.id().encode("ascii") + _little(self.cuts).tobytes()).hexdigest()
+        """`id`, how the data is cut into blocks, which journals name by their numbers, and where these are in a tar file."""
+        identity = self.id()
+        for column in filter(None, (self.cuts, self.order)):
+            identity = sha256(identity.encode("ascii") + _little(column).tobytes()).hexdigest()
+        return identity
 
     def hashes(self) -> Dict[int, bytes]:
         """File -> its hashes, of a complete manifest."""
@@ -181,7 +183,7 @@ class Manifest:
         columns = self._columns()
         identity = _identity(columns)
         columns["digests"] = self.digests
-        for name in ("ctimes", "inodes", "cuts"):
+        for name in ("ctimes", "inodes", "cuts", "order"):
             columns[name] = _little(getattr(self, name)).tobytes()
         columns["known"] = _little(array("I", self.known)).tobytes()
         columns["known_hashes"] = b"".join(self.known.values())
@@ -275,7 +277,7 @@ def _filled(columns: Dict[str, bytes]) -> Manifest:
         column = getattr(found, name)
         column.frombytes(columns[name])
         setattr(found, name, _little(column))
-    for name, code in (("ctimes", "q"), ("inodes", "Q"), ("cuts", "I"), ("known", "I")):
+    for name, code in (("ctimes", "q"), ("inodes", "Q"), ("cuts", "I"), ("order", "I"), ("known", "I")):
         column = array(code, columns.get(name, b""))  # missing in manifests of older versions
         setattr(found, name, _little(column))
     found.known = _known(found, columns.get("known_hashes", b""))
@@ -306,6 +308,8 @@ def check(found: Manifest) -> None:
         raise Damaged("the manifest's columns differ in length")
     if list(found.cuts) != sorted(set(found.cuts)) or (found.cuts and found.cuts[-1] >= count):
         raise Damaged("the manifest's blocks do not fit its entries")
+    if found.order and sorted(found.order) != list(found.of_kind(FILE)):
+        raise Damaged("the manifest's order does not have each file once")
     if {len(found.dir_modes), len(found.dir_mtimes)} != {len(found.dirs)}:
         raise Damaged("the manifest's directory columns differ in length")
     hashes = sum(pieces(size) for size, kind in zip(found.sizes, found.kinds) if kind == FILE)

@@ -113,6 +113,7 @@ def _task(
         write=role != RELAY,
         opened=manifest.by_entry(surveyed.opened),
         from_published=from_published,
+        packed=staging.remote.packed(manifest) if staging.remote else None,
     )
 
 

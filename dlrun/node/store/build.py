@@ -93,7 +93,7 @@ class Build:
         if earlier.manifest.info.get("source") != self.manifest.info.get("source"):
             # Equal sizes and times prove nothing about the files of another source.
             return {}
-        if self.layout.strategy == "pack" and earlier.manifest.id() != self.identity:
+        if self.layout.strategy == "pack" and earlier.manifest.journal_id() != self.identity:
             # In the tar file of another manifest all offsets differ.
             return {}
         verify = self._verify or not on_disk(directory, earlier.manifest)

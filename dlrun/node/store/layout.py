@@ -15,11 +15,12 @@ from ..blocks.reader import Reader
 from ..blocks.writer import Writer, Written, write_all
 from ..common import text
 from ..common.errors import Damaged, SourceFault
+from ..common.safety import closing
 from ..source.manifest import FILE, LINK, Manifest
 from . import tree
 from .finish import finish, finish_large
 from .remove import remove_tree
-from .tarball import TarMap, TarReader, TarWriter, open_tar
+from .tarball import PACKED, TarMap, TarReader, TarWriter, open_tar
 
 AnyReader = Union[Reader, TarReader, "_TwoPlaces"]
 AnyWriter = Union[Writer, Written, TarWriter]
@@ -118,6 +119,7 @@ class TarLayout:
         self.tar_map = TarMap(manifest)
         self._made: Optional[Tuple[int, int]] = None  # device and inode of the tar file of `begin`
         self._kept_open = -1  # while the tar file is open, no other file can get its inode number
+        self._linked = False  # whether the tar file is one that has the content of all files
 
     def matching(self, entries: Set[int], complete: bool) -> Set[int]:  # noqa: ARG002 - interface of FileLayout
         """All of the entries if the tar file exists in full size, else none."""
@@ -138,12 +140,24 @@ class TarLayout:
         """The number of files to create: tar file and index, or only the index."""
         return 1 if existing else 2
 
-    def begin(self, source: int = -1) -> None:  # noqa: ARG002 - interface of FileLayout
-        """Create the tar file in full size with its space reserved; raises NoSpace."""
+    def begin(self, source: int = -1) -> None:
+        """Create the tar file in full size with its space reserved; raises NoSpace.
+
+        source: a directory beside which the content of an unpacked archive is: in the manifest's `order` it becomes this file.
+        """
+        self._linked = (
+            source >= 0
+            and bool(self.manifest.order)
+            and tree.replace(PACKED, source, self.names[0], self.root)
+        )
         with contextlib.suppress(FileNotFoundError):
             # If an earlier run has finished the file, it is read-only.
             os.chmod(self.names[0], 0o600, dir_fd=self.root)
-        tree.make_empty(self.root, self.names[0], self.tar_map.size, not self.manifest.sparse)
+        if self._linked:
+            with closing(open_tar(self.root, self.names[0], os.O_RDWR)) as descriptor:
+                os.ftruncate(descriptor, self.tar_map.size)
+        else:
+            tree.make_empty(self.root, self.names[0], self.tar_map.size, not self.manifest.sparse)
         self._kept_open = open_tar(self.root, self.names[0], os.O_RDONLY)
         self._made = identity(os.fstat(self._kept_open))
 
@@ -153,7 +167,7 @@ class TarLayout:
 
     def writer(self, sync: bool) -> AnyWriter:
         """A writer, for one thread."""
-        return TarWriter(self.root, self.names[0], self.tar_map, sync)
+        return Written() if self._linked else TarWriter(self.root, self.names[0], self.tar_map, sync)
 
     def finish(self) -> List[str]:
         """Write directories and links into the tar file, and the index; raises Damaged if the file was replaced."""
@@ -171,7 +185,7 @@ class TarLayout:
                         text.name(self.names[0]), status.st_size, self.tar_map.size
                     )
                 )
-            write_all(descriptor, memoryview(self.tar_map.directories), 0)
+            write_all(descriptor, memoryview(self.tar_map.directories), self.tar_map.directories_at)
             write_all(descriptor, memoryview(self.tar_map.links), self.tar_map.links_at)
         finally:
             os.close(descriptor)

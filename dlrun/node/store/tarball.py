@@ -4,12 +4,15 @@ The manifest determines the offset of every member, so blocks are written in any
 reads members by the index instead of opening 50,000 files; `tar` can read the file, too. Times are in whole seconds; hard
 links, symbolic links and long names are stored as GNU tar does.
 
+The content of an archive is written in the archive's order while it is unpacked, when neither all names nor all sizes are known:
+then the manifest has an `order`, and directories come last.
+
 The index has one record per file, `OFFSET SIZE NAME` and a zero byte, in the manifest's order.
 """
 
 import os
 from array import array
-from typing import Dict, List, Union
+from typing import Any, Dict, List, Union
 
 from ..blocks.blocks import Block, file_ranges, is_chunk
 from ..blocks.hashing import Hasher
@@ -19,6 +22,8 @@ from ..source.manifest import FILE, HARD, LINK, Manifest
 UNIT = 512  # bytes of a tar block
 _NAME = 100  # bytes of a name or link target in a header
 _END = 2 * UNIT  # a tar file ends with two blocks of zeros
+PACKED = b"../packed"
+"""Beside the names of an unpacked archive: its content, with the headers of a tar file (`transfer.packed`)."""
 
 
 def _number(value: int, width: int) -> bytes:
@@ -62,7 +67,7 @@ def _plain(name: bytes, kind: bytes, mode: int, size: int, seconds: int, target:
 
 
 class TarMap:
-    """The offsets in the tar file of a manifest: directories, files in order, links, end."""
+    """The offsets in the tar file of a manifest: directories, files in order, links, end; with an `order` directories last."""
 
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
@@ -70,20 +75,19 @@ class TarMap:
             header(path + b"/", b"5", mode, 0, mtime // 10**9)
             for path, mode, mtime in zip(manifest.dirs[1:], manifest.dir_modes[1:], manifest.dir_mtimes[1:])
         )
-        offset = len(self.directories)
-        self.heads = array("q")
-        self.offsets = array("q")  # of the data
-        for entry, kind in enumerate(manifest.kinds):
-            self.heads.append(offset)
-            if kind == FILE:
-                offset += len(self.head(entry))
-                self.offsets.append(offset)
-                offset += manifest.sizes[entry] + -manifest.sizes[entry] % UNIT
-            else:
-                self.offsets.append(-1)
+        offset = 0 if manifest.order else len(self.directories)
+        self.heads = array("q", [-1]) * len(manifest.kinds)
+        self.offsets = self.heads[:]  # of the data
+        for entry in manifest.order or manifest.of_kind(FILE):
+            self.heads[entry] = offset
+            offset += len(self.head(entry))
+            self.offsets[entry] = offset
+            offset += manifest.sizes[entry] + -manifest.sizes[entry] % UNIT
         self.links_at = offset
         self.links = self._links()
-        self.size = offset + len(self.links) + _END
+        offset += len(self.links)
+        self.directories_at = offset if manifest.order else 0
+        self.size = offset + (len(self.directories) if manifest.order else 0) + _END
 
     def head(self, entry: int) -> bytes:
         """The header of a file."""
@@ -168,17 +172,25 @@ class TarWriter(_Tar):
             put(self._descriptor, view[: block.length], tar_map.offsets[block.first] + block.offset)
         else:
             parts: List[Union[bytes, memoryview]] = []
+            first = last = tar_map.heads[block.first]
             for entry, start, end in file_ranges(block, tar_map.manifest):
+                if tar_map.heads[entry] != last:
+                    write_all(self._descriptor, memoryview(b"".join(parts)), first)
+                    parts, first = [], tar_map.heads[entry]
                 parts += [tar_map.head(entry), view[start:end], bytes((start - end) % UNIT)]
-            write_all(self._descriptor, memoryview(b"".join(parts)), tar_map.heads[block.first])
+                last = tar_map.offsets[entry] + end - start + (start - end) % UNIT
+            write_all(self._descriptor, memoryview(b"".join(parts)), first)
         if self._sync:
             os.fdatasync(self._descriptor)
 
 
 class TarReader(_Tar):
-    """Reads blocks back from the tar file; interface of `blocks.reader.Reader`."""
+    """Reads blocks back from the tar file; interface of `blocks.reader.Reader`.
 
-    def __init__(self, root: int, name: bytes, tar_map: TarMap, hasher: Hasher) -> None:
+    tar_map: a TarMap, or another one with the `manifest` and the `offsets` of its files in this file.
+    """
+
+    def __init__(self, root: int, name: bytes, tar_map: Any, hasher: Hasher) -> None:
         super().__init__(root, name, tar_map)
         self._digest = hasher.digest
 
@@ -186,11 +198,14 @@ class TarReader(_Tar):
         """Fill `view` with a block's bytes and return its hashes."""
         tar_map, digests = self._map, []
         if is_chunk(block, tar_map.manifest):
-            data = os.pread(self._descriptor, block.length, tar_map.offsets[block.first] + block.offset)
+            data = self._get(block.length, tar_map.offsets[block.first] + block.offset)
             view[: len(data)] = data
             return self._digest(data)
         for entry, start, end in file_ranges(block, tar_map.manifest):
-            data = os.pread(self._descriptor, end - start, tar_map.offsets[entry])
+            data = self._get(end - start, tar_map.offsets[entry])
             view[start : start + len(data)] = data
             digests.append(self._digest(data))
         return b"".join(digests)
+
+    def _get(self, size: int, offset: int) -> bytes:
+        return os.pread(self._descriptor, size, offset)

@@ -96,6 +96,20 @@ def link_files(root: int, manifest: Manifest, source: int) -> bool:
     return True
 
 
+def replace(name: bytes, source: int, target: bytes, root: int) -> bool:
+    """Make `target` in `root` a link to the file `name` in `source`; False, and nothing is changed, if the disk has no links."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_TRIED, dir_fd=root)  # of a killed run
+    try:
+        _link(name, source, _TRIED, root)
+    except OSError:
+        return False
+    os.rename(_TRIED, target, src_dir_fd=root, dst_dir_fd=root)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_TRIED, dir_fd=root)  # it stays if both were names of one file (rename(2))
+    return True
+
+
 _TRIED = b"../linked"  # beside the tree
 
 

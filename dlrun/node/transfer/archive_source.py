@@ -22,8 +22,10 @@ from .remote_source import FetchedSource, RemoteSource
 
 if TYPE_CHECKING:
     from ..source.archive import Archive
+    from ..source.manifest import Manifest
     from ..source.remote import SourceListing
     from ..source.stream import Stream, ZipStream
+    from .packed import PackedFiles
 
 _PIECE = 1 << 20  # bytes read at once
 _BETWEEN = 64 << 20  # bytes that are written between two looks at the free space
@@ -67,6 +69,8 @@ class ArchiveSource(MadeSource):
         self._listed: "Optional[SourceListing]" = None
         # A checksum of one file is that of the archive.
         self._checksum = given.checksums if given.checksums.startswith(_SUM) else ""
+        # One file of it becomes one file of the set.
+        self._packs = given.strategy == "pack"
         self._mtime = 0
         self._room = 0  # bytes that may be written before the next look at the free space
 
@@ -102,6 +106,21 @@ class ArchiveSource(MadeSource):
         # Many FUSE file systems make up change times at each mount.
         changed = 0 if file_system(status.st_dev).startswith("fuse") else status.st_ctime_ns
         return [str(status.st_size), str(status.st_mtime_ns), str(changed)]
+
+    def record(self, manifest: "Manifest") -> None:
+        """Record where the content of each file is, too, if it is in one file."""
+        super().record(manifest)
+        packed = self.packed(manifest)
+        if packed is not None:
+            packed.describe(self._base)
+
+    def packed(self, manifest: "Manifest") -> "Optional[PackedFiles]":
+        """Where the content of the files is, with `strategy: pack`."""
+        if not self._packs:
+            return None
+        from .packed import PackedFiles
+
+        return PackedFiles(manifest)
 
     def _make(self, progress: Progress) -> None:
         with system_errors("cannot unpack `{}`".format(self.url)):
@@ -192,6 +211,7 @@ class ArchiveSource(MadeSource):
             self._unpack(opened.enter_context(contextlib.closing(Archive(stream.name, file))), progress)
 
     def _unpack(self, archive: "Archive", progress: Progress) -> None:
+        from .packed import Pack
         from .unpack import Tree
 
         size = archive.content_size() or self._given.expect
@@ -199,13 +219,18 @@ class ArchiveSource(MadeSource):
         self._make_room(2 * (size or archive.size))
         known = "which has {}".format(text.size(size)) if size else "of a size that is known only at its end"
         progress.log("unpacking {} of {}, {}".format(text.size(archive.size), archive.kind, known))
+        pack = Pack(self._base, self._given.shared) if self._packs else None
         tree = Tree(
             os.fsencode(self.directory),
             archive,
             self._mtime,
             lambda more: self._fits(tree.bytes, more),
+            pack,
         )
-        with contextlib.closing(tree):
+        with contextlib.ExitStack() as opened:
+            if pack is not None:
+                opened.enter_context(pack)
+            opened.callback(tree.close)
             shown = time.monotonic() + self._given.interval
             for member, content in archive.members():
                 tree.add(member, content)

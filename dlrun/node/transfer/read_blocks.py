@@ -9,7 +9,6 @@ from typing import Callable, List, Optional, Tuple
 from ..blocks.buffer import SLACK, BlockBuffer, BufferPool
 from ..blocks.journal import Journal
 from ..blocks.progress_board import DONE, FAULTY, SEEN, WANTED
-from ..blocks.reader import Reader
 from ..common.concurrency import Concurrency
 from ..common.errors import SourceFault
 from ..common.system import set_idle_io, waited_for_cores
@@ -96,9 +95,7 @@ class BlockReaders:
         task = self._task
         try:
             with contextlib.ExitStack() as opened:
-                source = Reader(
-                    task.source, task.manifest, task.hasher, task.follow, slow=task.slow, opened=task.opened
-                )
+                source = task.source_reader()
                 opened.callback(source.close)
                 own = task.layout.reader(task.hasher)
                 opened.callback(own.close)
@@ -112,7 +109,7 @@ class BlockReaders:
                 self._working -= 1
                 self._changed.notify_all()
 
-    def _work_off(self, index: int, source: Reader, own: AnyReader, writer: AnyWriter) -> None:
+    def _work_off(self, index: int, source: AnyReader, own: AnyReader, writer: AnyWriter) -> None:
         board = self._task.board
         while not self.failure:
             with self._changed:
@@ -125,7 +122,7 @@ class BlockReaders:
             if board.has(block, WANTED) and not board.has(block, SEEN):
                 self._read_block(block, source, own, writer)
 
-    def _read_block(self, number: int, source: Reader, own: AnyReader, writer: AnyWriter) -> None:
+    def _read_block(self, number: int, source: AnyReader, own: AnyReader, writer: AnyWriter) -> None:
         task, board = self._task, self._task.board
         block, here = task.blocks[number], board.has(number, DONE)
         began = time.perf_counter()

@@ -24,6 +24,7 @@ from .remote_delta import Reuse
 
 if TYPE_CHECKING:
     from ..source.remote import SourceListing
+    from .packed import PackedFiles
 
 WHOLE = "whole\n"
 """The last line of the record of complete files."""
@@ -63,6 +64,10 @@ class FetchedSource:
     def shared(self, _hasher: Hasher) -> Dict[bytes, bytes]:
         """Path -> hashes of the files that are shared with the published version."""
         return {}
+
+    def packed(self, _manifest: Manifest) -> "Optional[PackedFiles]":
+        """Where the content of the files is, if it is in one file."""
+        return None
 
     def files(self) -> int:
         """A descriptor of the directory of the complete files, which are for this set alone; -1 if they are not here."""

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional, Tu
 from ..blocks.blocks import Blocks, is_chunk
 from ..blocks.hashing import Hasher
 from ..blocks.progress_board import WANTED, ProgressBoard
+from ..blocks.reader import Reader
 from ..source.manifest import Manifest
 
 if TYPE_CHECKING:
     from ..store.build import Build
-    from ..store.layout import Layout
+    from ..store.layout import AnyReader, Layout
+    from .packed import PackedFiles
 
 WARM, COPY, RELAY = "warm", "copy", "relay"
 
@@ -29,7 +31,8 @@ class Task(NamedTuple):
     source: directory descriptor of the source's root; layout: that of the unfinished set; directory: descriptor for the
     journals; follow: follow links in the source; sync: fsync each block; rate: bytes/s of all workers, 0 for no limit;
     slow: the walk found the source slow; write: keep a copy on this node, not only forward; opened: entry -> descriptor of
-    the files that the walk has left open; from_published: the source is the set that is published here.
+    the files that the walk has left open; from_published: the source is the set that is published here; packed: of a source
+    whose content is in one file.
     """
 
     manifest: Manifest
@@ -47,6 +50,15 @@ class Task(NamedTuple):
     write: bool = True
     opened: Dict[int, int] = {}  # noqa: RUF012 - replaced, never changed
     from_published: bool = False
+    packed: "Optional[PackedFiles]" = None
+
+    def source_reader(self, reread: bool = False) -> "AnyReader":
+        """A reader of the source, for one thread; reread: of blocks that another process may have read."""
+        if self.packed is not None:
+            return self.packed.reader(self.source, self.hasher)
+        # An open file has one position for all processes.
+        opened = None if reread else self.opened
+        return Reader(self.source, self.manifest, self.hasher, self.follow, slow=self.slow, opened=opened)
 
     def digests_length(self, number: int) -> int:
         """The size of a block's hashes in bytes."""

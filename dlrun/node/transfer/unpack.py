@@ -8,16 +8,18 @@ import contextlib
 import errno
 import os
 import stat
-from typing import IO, Callable, Dict, List, Optional, Tuple
+from typing import IO, TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
 
-from ..blocks.writer import write_all, write_with_holes
+from ..blocks.writer import write_content
 from ..common import text
 from ..common.errors import SourceFault
 from ..common.safety import DIRECTORY_FLAGS, DirectoryCache, closing, open_below
-from ..source.archive import DIRECTORY, FILE, HARD, LINK, Archive, Member
+from ..source.archive import DIRECTORY, FILE, HARD, LINK, Archive, Member, damaged
+
+if TYPE_CHECKING:
+    from .packed import Pack
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_PIECE = 1 << 20  # bytes written at once
 _READABLE, _SEARCHABLE = 0o400, 0o500  # what the copy of the data set needs, whatever the archive says
 _DEFAULT_MODE = 0o755  # of directories that the archive does not name
 
@@ -26,11 +28,18 @@ class Tree:
     """A directory that an archive is unpacked to: `files` and `bytes` written so far; `close` it after `finish`.
 
     before(size): called before `size` more bytes are written, to raise an error if they do not fit. mtime: time in ns of
-    directories that the archive does not name.
+    directories that the archive does not name. pack: takes the content of files, which are empty in the directory then.
     """
 
-    def __init__(self, root: bytes, archive: Archive, mtime: int, before: Callable[[int], None]) -> None:
-        self.files, self.bytes = 0, 0
+    def __init__(
+        self,
+        root: bytes,
+        archive: Archive,
+        mtime: int,
+        before: Callable[[int], None],
+        pack: "Optional[Pack]" = None,
+    ) -> None:
+        self.files, self.bytes, self._pack = 0, 0, pack
         self._root_path, self._archive, self._before = root, archive, before
         self._root = os.open(root, DIRECTORY_FLAGS)
         self._open = DirectoryCache(self._root)
@@ -99,14 +108,12 @@ class Tree:
         self._before(0 if member.sparse else member.size)  # how much of it is holes is not known
         descriptor = os.open(name, _NEW, 0o600, dir_fd=directory)
         try:
-            offset = 0
-            while True:
-                data = content.read(_PIECE)
-                if not data:
-                    break
-                (write_with_holes if member.sparse else write_all)(descriptor, memoryview(data), offset)
-                offset += len(data)
-            os.ftruncate(descriptor, offset)
+            if self._pack is not None:
+                offset = self._pack.add(member._replace(mode=member.mode | _READABLE), content)
+                if offset != member.size:
+                    raise damaged(self._archive.path, "a member has another size than its header names")
+            else:
+                offset = write_content(descriptor, content, member.sparse)
             os.fchmod(descriptor, member.mode | _READABLE)
             os.utime(descriptor, ns=(member.mtime, member.mtime))
         finally:
@@ -127,6 +134,8 @@ class Tree:
             if not _is_file(there, first):
                 raise self._no_file(member)
             os.link(first, name, src_dir_fd=there, dst_dir_fd=directory, follow_symlinks=False)
+        if self._pack is not None:
+            self._pack.link(member)
 
     def _no_file(self, member: Member) -> SourceFault:
         target = text.name(member.target)

@@ -19,7 +19,6 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from ..blocks.buffer import SLACK, BlockBuffer, BufferPool
 from ..blocks.journal import Journal
 from ..blocks.progress_board import DONE, SEEN, TAKEN
-from ..blocks.reader import Reader
 from ..common.errors import Damaged, SourceFault, Unreadable, error_text, is_full
 from ..network import wire
 from .read_blocks import BlockReaders
@@ -267,8 +266,7 @@ class Worker:
         # The block was received, but is perhaps not written yet: the copy here can be read only afterwards.
         while task.write and not task.board.has(number, DONE):
             time.sleep(0.005)
-        source = Reader(task.source, task.manifest, task.hasher, task.follow)
-        reader = task.layout.reader(task.hasher) if task.write else source
+        reader = task.layout.reader(task.hasher) if task.write else task.source_reader(reread=True)
         block = task.blocks[number]
         # From a pool of its own: if all buffers of `pool` are queued for this node, rereading would wait for itself.
         buffer = BlockBuffer(self.reread_pool, number, block.length)
