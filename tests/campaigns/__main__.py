@@ -17,8 +17,8 @@ from .submissions import COMMANDS, Submissions
 KINDS = {"kills": Kills, "faults": Faults, "power-cuts": PowerCuts}
 PARTS = {
     "copy": 0.15, "pack": 0.15, "shard": 0.05, "slow": 0.05, "early": 0.1, "part": 0.1, "web": 0.05, "s3": 0.05,
-    "archive": 0.05, "archive-web": 0.05, "archive-pack": 0.05, "chain-archive-pack": 0.05, "image": 0.1, "chain-image": 0.05,
-    "chain": 0.1, "chain-early": 0.05, "chain-pack": 0.05, "chain-web": 0.05,
+    "archive": 0.05, "archive-web": 0.05, "archive-s3": 0.05, "archive-pack": 0.05, "image": 0.1, "chain-image": 0.05,
+    "chain": 0.1, "chain-early": 0.05, "chain-pack": 0.05, "chain-web": 0.05, "chain-archive-pack": 0.05,
 }  # fmt: skip
 
 

@@ -29,7 +29,7 @@ COUNTED = (
 )  # fmt: skip
 SHAPES = (
     "copy", "pack", "shard", "slow", "early", "part", "web", "s3", "chain", "chain-early", "chain-pack", "chain-web",
-    "archive", "archive-web", "archive-pack", "chain-archive-pack", "image", "chain-image",
+    "archive", "archive-web", "archive-s3", "archive-pack", "chain-archive-pack", "image", "chain-image",
 )  # fmt: skip
 ARCHIVE = "set.tar.gz"
 """Beside the files that are its content."""
@@ -123,7 +123,9 @@ class Ground:
         self.server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         with self.server.stdout as told:
             port = told.readline().strip()
-        self.url = "s3://bucket/source" if self.shape == "s3" else f"http://127.0.0.1:{port}/{self._file()}"
+        self.url = f"http://127.0.0.1:{port}/{self._file()}"
+        if self.shape.endswith("s3"):
+            self.url = "s3://bucket/source" + ("/" + ARCHIVE if "archive" in self.shape else "")
         client = self.root / "bin" / "s5cmd"
         client.parent.mkdir()
         client.write_text(f'#!/bin/sh\nexec {sys.executable} -S {program} "$@"\n')

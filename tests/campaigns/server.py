@@ -5,10 +5,13 @@ server.py serve DIRECTORY      writes its port to stdout; while the file DIRECTO
 server.py ls --etag s3://NAME/*       as s5cmd would, from the server of $S3_ENDPOINT_URL, whose only bucket has any name
 server.py --log error sync s3://NAME/* TO/
 server.py --log error run             lines `cp --raw s3://NAME/source/KEY FILE` from stdin
+server.py --log error cat --raw s3://NAME/source/KEY     to stdout, what arrives of it also if it breaks off
+server.py presign --expire 1h s3://NAME/source/KEY
 """
 
 import contextlib
 import hashlib
+import http.client
 import http.server
 import os
 import shlex
@@ -34,15 +37,20 @@ class Files(http.server.BaseHTTPRequestHandler):
             self._send(200, self._listing().encode(), 0, {}, body)
             return
         try:
-            with open(self.root + self.path, "rb") as file:
+            with open(self.root + self.path.partition("?")[0], "rb") as file:
                 content, changed = file.read(), os.fstat(file.fileno()).st_mtime
         except OSError:
             self.send_error(404)
             return
         state = f'"{hashlib.md5(content).hexdigest()}"'
         headers, first = {"ETag": state, "Last-Modified": self.date_time_string(int(changed))}, 0
-        if self.headers.get("If-Range") == state:
+        if self.headers.get("If-Match", state) != state:
+            self.send_error(412)
+            return
+        if self.headers.get("Range") and self.headers.get("If-Range", state) == state:
             first = int(self.headers["Range"].partition("=")[2].rstrip("-"))
+        if first:
+            headers["Content-Range"] = f"bytes {first}-{len(content) - 1}/{len(content)}"
         self._send(206 if first else 200, content, first, headers, body)
 
     def _listing(self):
@@ -122,6 +130,22 @@ def fetch(lines):
             file.write(content)
 
 
+def cat(path):
+    """Write the content at a path as it arrives."""
+    with urllib.request.urlopen(os.environ["S3_ENDPOINT_URL"] + path) as answer:
+        try:
+            for piece in iter(lambda: answer.read(20_000), b""):
+                sys.stdout.buffer.write(piece)
+                sys.stdout.buffer.flush()
+            left = answer.length
+        except http.client.IncompleteRead as fault:
+            left = fault.expected
+            sys.stdout.buffer.write(fault.partial)
+            sys.stdout.buffer.flush()
+    if left:
+        raise SystemExit(f"ERROR {path}: connection lost")
+
+
 def main(words):
     """Serve, list or fetch."""
     if words[0] == "serve":
@@ -133,6 +157,10 @@ def main(words):
     elif words[0] == "ls":
         for time, etag, size, key in listed():
             sys.stdout.write(f"{int(time) // 10**9} {int(time) % 10**9} {etag} {size} {key}\n")
+    elif words[0] == "presign":
+        sys.stdout.write(os.environ["S3_ENDPOINT_URL"] + "/" + words[-1].split("/", 4)[4] + "?signature=1\n")
+    elif "cat" in words:
+        cat("/" + words[-1].split("/", 4)[4])
     elif words[-1] == "run":
         fetch(sys.stdin)
     else:

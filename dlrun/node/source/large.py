@@ -1,19 +1,20 @@
 """Large objects of S3: their parts are fetched over several connections, as ranges of files of a web server.
 
-The client only signs the URLs, since it knows the credentials.
+The client only signs the URLs, since it knows the credentials. So also an object that a client writes to a pipe is read on after
+a cut.
 """
 
 import os
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
-from ..common.errors import SourceFault
+from ..common.errors import NodeError, SourceFault
 from ..common.threads import side_by_side
 from . import fetching, kept as kept_files
-from .answers import WebFile, validator
+from .answers import Pieces, WebFile, differs, validator
 from .kept import Kept
 from .objects import Object
-from .selection import Access
+from .selection import Access, scheme
 from .stream import changed
 from .web import Log, Part, WebSource
 
@@ -95,3 +96,59 @@ class LargeObjects:
 
     def _prove(self, large: _Large) -> None:
         fetching.prove(large.kept, self._name(large.one), large.hashes)
+
+
+def read_on(url: str, one: Object, pieces: Pieces, sign: Sign, log: Log) -> Pieces:
+    """The `pieces` of an object, by a client, and where that fails before the end the rest, by its presigned URL.
+
+    The rest must have the ETag that was listed; if the client lists none, that of a request before the first piece.
+    """
+    file = WebFile('"{}"'.format(one.etag), "", one.size) if one.etag else _strong(url, one, sign, log)
+    offset = 0
+    try:
+        for at, data in pieces:
+            yield at, data
+            offset = at + len(data)
+    except SourceFault as fault:
+        broken, web = fault, _signed(url, one, sign, log) if file and offset < one.size else None
+    else:
+        return
+    if file is None or web is None:
+        raise broken
+    log("{}; it is read on from byte {:,}".format(broken.message, offset))
+    while web is not None:
+        begun = time.monotonic()
+        try:
+            for at, data in web.pieces(Part.of(file, offset)):
+                yield at, data
+                offset = at + len(data)
+            break
+        except SourceFault:
+            if time.monotonic() - begun < _SIGNED:
+                raise
+            web = _signed(url, one, sign, log)
+            if web is None:
+                raise
+    if differs(file, web.found):
+        raise changed(url)
+
+
+def _signed(url: str, one: Object, sign: Sign, log: Log) -> Optional[WebSource]:
+    """An object as a file of a web server; None if the client cannot sign its URL."""
+    try:
+        signed = sign(one)
+        return WebSource(url, Access(), log, signed) if scheme(signed) in ("http", "https") else None
+    except (NodeError, ValueError):
+        return None
+
+
+def _strong(url: str, one: Object, sign: Sign, log: Log) -> Optional[WebFile]:
+    """What the server says about an object; None without an ETag that proves equal bytes."""
+    web = _signed(url, one, sign, log)
+    try:
+        file = web.look() if web is not None else None
+    except SourceFault:
+        return None
+    if file is not None:
+        require_same(url, one, file)
+    return file if file is not None and file.etag.startswith('"') else None

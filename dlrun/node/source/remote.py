@@ -23,7 +23,7 @@ from ..common.errors import NoParts, NoSpace, SourceFault, full_disk
 from ..common.system import die_with_parent
 from . import fetching, keys, objects, stream as streams
 from .answers import UNKNOWN, Pieces, WebFile, differs, validator
-from .large import LargeObjects, require_same
+from .large import LargeObjects, read_on, require_same
 from .objects import Object
 from .selection import Access, scheme
 from .web import CONNECT_SECONDS, FIRST_ATTEMPTS, READ_SIZE, Log, Part, WebSource, file_name, shown
@@ -196,11 +196,9 @@ def download(
 
 def _large(client: Client, url: str, found: Sequence[Object], parts: str, log: Log) -> LargeObjects:
     """The large objects that are not left to the client."""
-
-    def sign(one: Object) -> str:
-        return _run_client(client, client.sign, url, _bucket_path(url) + "/" + one.key).strip()
-
-    return LargeObjects(url, keys.large(client.name, found), sign, parts, log)
+    return LargeObjects(
+        url, keys.large(client.name, found), lambda one: _sign(url, "/" + one.key), parts, log
+    )
 
 
 def stream(url: str, access: Access, log: Log, listed: SourceListing) -> streams.Stream:
@@ -208,7 +206,10 @@ def stream(url: str, access: Access, log: Log, listed: SourceListing) -> streams
 
     Reading raises SourceFault if that fails, or for another file than the one that was listed.
     """
-    pieces = _object(url, listed.size) if scheme(url) == "s3" else _file(url, access, log, listed)
+    if scheme(url) == "s3":
+        pieces = read_on(url, listed.objects[0], _object(url, listed.size), lambda _: _sign(url), log)
+    else:
+        pieces = _file(url, access, log, listed)
     return streams.Stream(shown(url), listed.size, pieces)
 
 
@@ -216,10 +217,9 @@ def ranges(url: str, access: Access, log: Log, listed: SourceListing) -> streams
     """What fetches parts of one listed file or object; raises NoParts where that is known to fail, SourceFault if it changed."""
     file, web = listed.file, WebSource(url, access, log)
     if file is None:
-        client, one = _client(url), listed.objects[0]
+        one = listed.objects[0]
         try:
-            signed = _run_client(client, client.sign, url, _bucket_path(url)).strip()
-            web = WebSource(url, Access(), log, signed)
+            web = WebSource(url, Access(), log, _sign(url))
             file = web.look()
         except SourceFault as fault:
             raise NoParts(fault.message, fault.help) from None
@@ -234,6 +234,12 @@ def ranges(url: str, access: Access, log: Log, listed: SourceListing) -> streams
         return b"".join(data for _, data in web.pieces(Part.of(seen, first), end))
 
     return fetch
+
+
+def _sign(url: str, key: str = "") -> str:
+    """The presigned URL of an object; key: below `url`."""
+    client = _client(url)
+    return _run_client(client, client.sign, url, _bucket_path(url) + key).strip()
 
 
 def _file(url: str, access: Access, log: Log, listed: SourceListing) -> Pieces:

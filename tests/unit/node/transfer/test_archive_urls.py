@@ -395,3 +395,82 @@ def test_a_client_that_fails_publishes_nothing(tmp_path, monkeypatch, sent, end,
     found = unpack(tmp_path, "s3://b/x.tar")
     assert why in found.err
     assert nothing_published(tmp_path)
+
+
+CUT = """#!{python}
+import hashlib, os, sys
+path = "{root}/bucket/" + sys.argv[-1].rpartition("/")[2].rpartition(":")[2]
+content = open(path, "rb").read()
+if sys.argv[1] == "ls":
+    print("2026/11/26", os.stat(path).st_mtime_ns, hashlib.md5(content).hexdigest(), len(content), os.path.basename(path))
+elif sys.argv[1] == "lsl":
+    print(len(content), "2026-11-26", "01:42:26.000000000", os.path.basename(path))
+elif sys.argv[1] in ("presign", "link"):
+    print({signed!r} + "/" + os.path.basename(path) + "?signature=1")
+else:
+    sys.stdout.buffer.write(content[:{sent}])
+    sys.stdout.flush()
+    {then}
+    sys.exit("ERROR lost connection")
+"""
+
+
+def cut_client(tmp_path, store, name="s5cmd", **fields):  # noqa: F811
+    """A client whose connection is lost after so many bytes."""
+    values = {"python": sys.executable, "root": tmp_path, "signed": store.url, "sent": 300_000, "then": ""}
+    (tmp_path / "bin" / "s5cmd").unlink()
+    client = tmp_path / "bin" / name
+    client.write_text(CUT.format(**dict(values, **fields)))
+    client.chmod(0o755)
+
+
+@pytest.mark.each_python
+@pytest.mark.parametrize("name", ["s5cmd", "rclone"])
+@pytest.mark.parametrize("sent", [0, 1, 300_000, 1_500_000])
+def test_an_object_is_read_on_after_a_cut(tmp_path, store, name, sent):  # noqa: F811
+    """By ranges of its presigned URL, and with the ETag that the client has listed, or the server had before."""
+    (store.root / "x.tar").write_bytes(archive("tar"))
+    cut_client(tmp_path, store, name, sent=sent)
+    store.budget = 700_000  # the next connection is lost, too
+    store.go.set()
+    store.spent.set = lambda: setattr(store, "budget", None)
+    words = (*staging("s3://b/x.tar", tmp_path / "to"), "--unpack", "--checksums", sum_of(archive("tar")))
+    found = run(*words, prelude=AT_ONCE)
+    assert found.status == 0, found.err
+    assert contents(data(tmp_path)) == FILES
+    etag = f'"{hashlib.md5(archive("tar")).hexdigest()}"'
+    asked = [span for span in store.seen if span[0] != "bytes=0-0"]
+    assert asked == [
+        (f"bytes={sent}-", etag) if sent else (None, None), (f"bytes={sent + 700_000}-", etag),
+    ]  # fmt: skip
+    assert f"lost connection; it is read on from byte {sent:,}" in found.err
+
+
+@pytest.mark.needs("zstd")
+@EACH
+def test_every_kind_of_archive_is_read_on(tmp_path, store, kind):  # noqa: F811
+    (store.root / "x").write_bytes(archive(kind))
+    cut_client(tmp_path, store, sent=len(archive(kind)) // 2)
+    unpack(tmp_path, "s3://b/x").done()
+    assert contents(data(tmp_path)) == FILES
+
+
+@pytest.mark.parametrize("name", ["s5cmd", "rclone"])
+def test_another_object_is_not_read_on(tmp_path, store, name):  # noqa: F811
+    (store.root / "x.tar").write_bytes(archive("tar"))
+    cut_client(tmp_path, store, name, then="open(path, 'wb').write(content[::-1])")
+    found = unpack(tmp_path, "s3://b/x.tar")
+    assert "the source changed while it was copied" in found.err
+    assert nothing_published(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "signed", ["", "ftp://x", "http://a:b@127.0.0.1:1", "http://127.0.0.1:1", "http://[::1"]
+)
+def test_without_a_usable_signed_url_the_fault_is_that_of_the_client(tmp_path, store, signed):  # noqa: F811
+    (store.root / "x.tar").write_bytes(archive("tar"))
+    cut_client(tmp_path, store, signed=signed)
+    found = run(*staging("s3://b/x.tar", tmp_path / "to"), "--unpack", prelude=AT_ONCE)
+    assert found.status == 1
+    assert "`s5cmd` could not read `s3://b/x.tar`: ERROR lost connection" in found.err
+    assert nothing_published(tmp_path)
