@@ -26,7 +26,7 @@ WRITERS = (
                 texts=("A load persistent id instruction was encountered",),
                 source="https://github.com/facebookresearch/detectron2/issues/2881",
                 means="the file is one of `torch.save`, and the program reads it as a plain pickle",
-                next="load it with `torch.load`; where a library chooses by the file's name, give it the end that it expects (detectron2: `.pth`)",
+                next="load it with `torch.load(FILE)`; where a library chooses by the file's name, give it the end that it expects (detectron2: `.pth`)",
             ),
             Form(
                 cause="checkpoint-mismatch",
@@ -36,7 +36,7 @@ WRITERS = (
                 ),
                 source="https://github.com/google/orbax/issues/678",
                 means="Orbax restores arrays onto the devices that wrote them, and this job has others, or another number of them",
-                next="give the restore its own shardings (`StandardRestore` with `jax.ShapeDtypeStruct`), or arrays of NumPy (`restore_type=np.ndarray`)",
+                next="give the restore its own shardings (`StandardRestore` with `jax.ShapeDtypeStruct()`), or arrays of NumPy (`restore_type=np.ndarray`)",
                 passing=True,
             ),
             Form(
