@@ -72,7 +72,6 @@ _NODES_AWAY = "DOWN, DRAINED or reserved"
 
 def in_words(reason: str, code: str) -> str | None:
     """The text for a reason of Slurm, `code` without what follows it; None for others."""
-    # Slurm names a limit after its parts (AssocGrpCpuLimit).
     if code in WORDS:
         away = _UNAVAILABLE.search(reason)
         return f"{WORDS[code]}: {away[1]}" if away else WORDS[code]
@@ -86,13 +85,12 @@ def in_words(reason: str, code: str) -> str | None:
 
 def _limit(whose: str, kind: str, what: str) -> str:
     """The text for a limit such as `AssocGrpCPUMinutesLimit`, from its three parts."""
-    plain = what.lower()
+    plain, of = what.lower(), _OF[whose]
     thing = next(
         # Longest first: `cpuminutes` also begins with `cpu`.
         (_WHAT[name] for name in sorted(_WHAT, key=len, reverse=True) if plain.startswith(name)),
         what,
     )
-    of = _OF[whose]
     if kind == "Min":
         return f"fewer {thing} than the {of} requires"
     if plain.endswith("minutes"):

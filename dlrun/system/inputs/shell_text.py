@@ -72,12 +72,7 @@ def _unreadable(text: str) -> str | None:
     if done.returncode == 0:
         return None
     first = next((line for line in done.stderr.splitlines() if line.strip()), "a syntax error")
-    return re.sub(
-        r"^.*?: (?:-c: )?(?:line (\d+): )?",
-        lambda found: f"line {found[1]}: " if found[1] else "",
-        first,
-        count=1,
-    )
+    return re.sub(r"^.*?: (?:-c: )?(line \d+: )?", r"\1", first, count=1)
 
 
 def _of_node(spec: Spec, origins: Mapping[str, Origin]) -> Iterator[Problem]:

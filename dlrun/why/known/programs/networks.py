@@ -81,14 +81,6 @@ WRITERS = (
             ),
             Form(
                 cause="no-access",
-                texts=("invalid peer certificate: {1}",),
-                source="https://github.com/astral-sh/uv/issues/9243",
-                means="the certificate of a server could not be verified: the node lacks the authority's certificate, or a proxy is between ({1})",
-                next="`environment.variables: {SSL_CERT_FILE: …}` with the centre's certificates, for uv also `UV_NATIVE_TLS=1`; packages are better installed on a login node",
-                passing=True,
-            ),
-            Form(
-                cause="no-access",
                 texts=("407 Proxy Authentication Required",),
                 source="https://www.rfc-editor.org/rfc/rfc9110#name-407-proxy-authentication-re",
                 means="the proxy of the node's network wants a user name and a password",

@@ -19,6 +19,14 @@ WRITERS = (
         source="https://pip.pypa.io/en/stable/",
         forms=(
             Form(
+                cause="no-access",
+                texts=("invalid peer certificate: {1}",),
+                source="https://github.com/astral-sh/uv/issues/9243",
+                means="the certificate of a server could not be verified: the node lacks the authority's certificate, or a proxy is between ({1})",
+                next="`environment.variables: {SSL_CERT_FILE: …}` with the centre's certificates, for uv also `UV_NATIVE_TLS=1`; packages are better installed on a login node",
+                passing=True,
+            ),
+            Form(
                 cause="missing-library",
                 texts=("CUDA Setup failed despite GPU being available",),
                 source="https://github.com/bitsandbytes-foundation/bitsandbytes/issues/1603",
