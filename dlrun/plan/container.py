@@ -70,6 +70,9 @@ def contain(
     mounts = [Text.of(job), led.get(_SUBMITTED, Text.of(directory))]
     in_place = [one for one in data if one.strategy == "in_place"]
     mounts += [one.path for one in in_place]
+    for one in data:
+        if one.strategy == "image":
+            ledger.decide(f"data.{one.name}.mount", "squashfuse, else Apptainer", "staging", _OF_IMAGES)
     if local is not None and any(one.strategy != "in_place" for one in data):
         mounts.append(expanding(local.path))
     _check_mount(directory, "directory", ledger)
@@ -92,6 +95,10 @@ def contain(
     )
 
 
+_OF_IMAGES = (
+    "Apptainer binds the directory above with all mounts below it, of which each node has one; where it has no squashfuse, "
+    "Apptainer mounts the image for each rank (Apptainer User Guide, Image Mounts)"
+)
 _PULLED = Text.of(Shell("$DLRUN_IMAGE_FILE"))
 """Where an image is that the job has pulled (templates/lib/pull.sh)."""
 _SUBMITTED = "DLRUN_SUBMIT_DIR"

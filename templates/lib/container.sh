@@ -8,7 +8,7 @@ dlrun_in_container() { # ARGUMENTS... IMAGE: the arguments of `exec`
     dlrun_fail 127
   }
   _dlrun_check_image
-  _dlrun_wrap=("$runtime" exec "$@")
+  _dlrun_wrap=("$runtime" exec ${_dlrun_images[@]+"${_dlrun_images[@]}"} "$@")
 }
 
 _dlrun_check_image() { # as on the first node?

@@ -21,7 +21,13 @@ shift
 binds=()
 while [[ $1 == --* ]]; do
   case $1 in
-  --bind) IFS=: read -r from to <<<"$2" && binds+=(--bind "$from" "${to:-$from}") && shift ;;
+  --bind)
+    IFS=: read -r from to options <<<"$2"
+    if [[ $options == image-src=/ ]]; then # a SquashFS image
+      unsquashfs -quiet -no-progress -dest "$HOME/mounted-$BASHPID" "$from" >/dev/null && from=$HOME/mounted-$BASHPID
+    fi
+    binds+=(--bind "$from" "${to:-$from}") && shift
+    ;;
   --pwd) place=$2 && shift ;;
   esac
   shift

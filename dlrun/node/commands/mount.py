@@ -14,16 +14,22 @@ _WITHIN = 300.0  # seconds for another rank of the node to mount it
 
 
 def main(argv: List[str]) -> None:
-    """Run `mount`: print where the set is; nothing else happens if it is mounted already. Raises NodeError if it cannot be."""
+    """Run `mount`: print where the set is, which is mounted unless it is already. Raises NodeError if it cannot be."""
     parser = Parser("mount", "Mount a staged SquashFS image for the processes of a job.")
     store_options(parser)
     parser.add_argument("--name", required=True, help="of the data set")
     parser.add_argument(
         "--job", required=True, metavar="ID", help="the job that uses it, and whose `clean` unmounts it"
     )
+    parser.add_argument(
+        "--find", action="store_true", help="print where the image is, for a program that mounts it itself"
+    )
     given = parser.parse_args(argv)
     area, name = Area(given.to, make=False), set_name(given.name)
     set_name(given.job)
+    if given.find:
+        sys.stdout.write(os.fsdecode(os.path.realpath(_image(area, name))) + "\n")
+        return
     with system_errors("cannot mount `{}` on {}".format(given.name, os.uname().nodename)):
         place = os.path.realpath(uses.mount_point(area, name, given.job))
         lock = area.lock(b"@" + name, _WITHIN, lambda: None)

@@ -49,8 +49,9 @@ DATA_CODES: dict[str, tuple[str, str]] = {
         "a data set that cannot be one image",
         "With `strategy: image` a data set is one SquashFS file on each node, which the ranks see as a directory: the first node "
         "makes it of the source with `mksquashfs`, or the source is such a file. `squashfuse` mounts it, without root, on each node "
-        "of the job, which must have its nodes' storage for itself. A container does not see what is mounted after its start, or "
-        "for the user alone: name the image among its own `binds`, as its runtime offers it, and stage it with `copy`.",
+        "of the job, which must have its nodes' storage for itself. With `runtime: apptainer` the program in the container sees that "
+        "mount, and where a node has no `squashfuse`, Apptainer mounts the image. With `runtime: enroot` the container of a step is "
+        "started first, and it sees no later mount.",
     ),
 }
 """Code -> title, explanation."""

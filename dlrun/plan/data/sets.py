@@ -361,8 +361,11 @@ def _check_images(spec: Spec, local: NodeLocal | None, ledger: Ledger) -> None:
 
 def _not_an_image(data: DataSet, spec: Spec, local: NodeLocal | None) -> str | None:
     """Why a data set cannot be one image that each node mounts; None if it can."""
-    if spec.environment.container is not None:
-        return "a container does not see what is mounted for its user alone"
+    container, (_, _, name) = spec.environment.container, data.source.rpartition("/")
+    if container is not None and container.runtime == "enroot":
+        return "pyxis starts the container before any program of the job could mount it on the node"
+    if container is not None and name.lower().endswith(_IMAGES) and set(":,") & set(name):
+        return "Apptainer takes a colon or a comma in its name for the end of a path"
     if local is not None and local.scope == "job":
         return "the nodes of a job share their storage, where each would mount it"
     if data.unpack:

@@ -284,9 +284,12 @@ FAULTS = [
          "secrets: {NO: "),
     Case("DLR110", "data: {a: 's3://bucket/set'}\nresources: {nodes: 2}", "'s3", "there is no node-local storage",
          "aws s3 sync URL DIRECTORY"),
-    Case("DLR146", "environment: {container: {image: /x.sif, runtime: apptainer}}\n"
+    Case("DLR146", "environment: {container: {image: /x.sif, runtime: enroot}}\n"
          "data: {a: {source: /d, strategy: image}}\nresources: {nodes: 2}", "image}",
-         "a container does not see what is mounted", "use `strategy: copy` or `pack`", SSD),
+         "before any program of the job could mount it", "use `strategy: copy` or `pack`", SSD),
+    Case("DLR146", "environment: {container: {image: /x.sif, runtime: apptainer}}\n"
+         "data: {a: {source: '/d/a:b.sqsh', strategy: image}}\nresources: {nodes: 2}", "image}",
+         "takes a colon or a comma", "use `strategy: copy` or `pack`", SSD),
     Case("DLR146", "data: {a: {source: /d, exclude: ['*.txt'], strategy: image}}\nresources: {nodes: 2}", "image",
          "takes a whole directory", "use `strategy: copy` or `pack`", SSD),
     Case("DLR146", "data: {a: {source: /d, checksums: SHA256SUMS, strategy: image}}\nresources: {nodes: 2}", "image",
