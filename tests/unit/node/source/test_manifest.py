@@ -196,6 +196,10 @@ def corrupted(change):
         lambda m: m.sparse.append(99),
         lambda m: m.xattrs.append((99, b"user.a", b"b")),
         lambda m: m.mtimes.append(1),
+        lambda m: m.order.append(0),
+        lambda m: m.order.extend([0, 0]),
+        lambda m: m.order.extend([2, 0, 1]),
+        lambda m: m.order.extend([2, 99]),
     ],
 )
 def test_what_could_lead_a_write_astray_is_refused(change):
