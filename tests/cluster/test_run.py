@@ -92,7 +92,7 @@ def test_two_runs_beside_each_other_on_different_nodes_do_not_meet(alice):
 
 
 def test_the_exit_code_is_the_trainings_and_the_job_is_found_by_other_commands(alice):
-    fails = "echo before; if ((RANK == 3)); then exit 7; fi; sleep 60"
+    fails = f"echo before; {ALL_HERE}; if ((RANK == 3)); then exit 7; fi; sleep 60"
     done = salloc(alice, *line("--ranks-per-node", "2", "--name", "failing", "--", "bash", "-c", fails))
     assert done.returncode == 7, done.stdout + done.stderr
     assert done.stdout == "before\n"
