@@ -227,16 +227,11 @@ UNSUPPORTED = {
 """Schedulers by the names that people give them, of which no installation was available to test a back end."""
 
 
-@cache
-def _own(kind: str, place: str) -> Any:
-    path, _, attribute = place.partition(":")
-    module = importlib.import_module(path)
-    return completed(kind, getattr(module, attribute) if attribute else module)
-
-
 def _load(kind: str, name: str, table: Mapping[str, str]) -> Any:
     if name in table:
-        return _own(kind, table[name])
+        path, _, attribute = table[name].partition(":")
+        module = importlib.import_module(path)
+        return completed(kind, getattr(module, attribute) if attribute else module)
     if (point := elsewhere(f"{kind}s").get(name)) is not None:
         with _importing(kind, name):
             found = point.load()
