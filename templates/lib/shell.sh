@@ -8,11 +8,11 @@ _dlrun_builtins='. : [ break builtin cd command compgen continue declare disown 
 _dlrun_programs='awk base64 bash cat cp date env find flux getent grep head id ip ls mkdir mkfifo mktemp mv numactl prlimit python3 qstat
   qsub readlink rm rmdir scancel scontrol sed sha256sum sleep sort squeue srun ssh stat tail taskset tee timeout touch tr wc'
 _dlrun_locals='alive all ask bad base beat begun below cause code commit copy count daemon deadline dirty earlier ended entry
-  exit_code failed file first found from granted host hosts how i id index job laid last late left letter letters line links
-  list listed locks log longest lost made margin marks more most name names new node nodes note noted now number off old older
-  option options own owner page parent part parts path pid pids place places port rank ranks reason record rest role
-  root rows running said seed seen settled size sockets some span stacks started starts stat status step still store table
-  text there tick to tree tries try unchanged until up version waited wall what when where words work'
+  exit_code failed file first found from granted host hosts how i id image index job laid last late left letter letters line
+  links list listed locks log longest lost made margin marks more most name names new node nodes note noted now number off old
+  older option options own owner page parent part parts path pid pids place places port rank ranks reason record rest role root
+  rows running said seed seen settled size sockets some span stacks started starts stat status step still store table text there
+  tick to tree tries try unchanged until up version waited wall what when where words work'
 
 _dlrun_owned='DLRUN_JOB_DIR DLRUN_JOB_ID DLRUN_POINT DLRUN_PLACE DLRUN_RESTART DLRUN_NODES DLRUN_RUN_DIR DLRUN_RUN_ID DLRUN_HOSTS
   DLRUN_FIRST_HOST DLRUN_USER'
