@@ -415,8 +415,9 @@ else:
 """
 
 
-def cut_client(tmp_path, store, name="s5cmd", **fields):  # noqa: F811
-    """A client whose connection is lost after so many bytes."""
+def cut_client(monkeypatch, tmp_path, store, name="s5cmd", **fields):  # noqa: F811
+    """A client whose connection is lost after so many bytes, and no other on PATH."""
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")  # the programs that unpack are there
     values = {"python": sys.executable, "root": tmp_path, "signed": store.url, "sent": 300_000, "then": ""}
     (tmp_path / "bin" / "s5cmd").unlink()
     client = tmp_path / "bin" / name
@@ -427,10 +428,10 @@ def cut_client(tmp_path, store, name="s5cmd", **fields):  # noqa: F811
 @pytest.mark.each_python
 @pytest.mark.parametrize("name", ["s5cmd", "rclone"])
 @pytest.mark.parametrize("sent", [0, 1, 300_000, 1_500_000])
-def test_an_object_is_read_on_after_a_cut(tmp_path, store, name, sent):  # noqa: F811
+def test_an_object_is_read_on_after_a_cut(monkeypatch, tmp_path, store, name, sent):  # noqa: F811
     """By ranges of its presigned URL, and with the ETag that the client has listed, or the server had before."""
     (store.root / "x.tar").write_bytes(archive("tar"))
-    cut_client(tmp_path, store, name, sent=sent)
+    cut_client(monkeypatch, tmp_path, store, name, sent=sent)
     store.budget = 700_000  # the next connection is lost, too
     store.go.set()
     store.spent.set = lambda: setattr(store, "budget", None)
@@ -448,17 +449,17 @@ def test_an_object_is_read_on_after_a_cut(tmp_path, store, name, sent):  # noqa:
 
 @pytest.mark.needs("zstd")
 @EACH
-def test_every_kind_of_archive_is_read_on(tmp_path, store, kind):  # noqa: F811
+def test_every_kind_of_archive_is_read_on(monkeypatch, tmp_path, store, kind):  # noqa: F811
     (store.root / "x").write_bytes(archive(kind))
-    cut_client(tmp_path, store, sent=len(archive(kind)) // 2)
+    cut_client(monkeypatch, tmp_path, store, sent=len(archive(kind)) // 2)
     unpack(tmp_path, "s3://b/x").done()
     assert contents(data(tmp_path)) == FILES
 
 
 @pytest.mark.parametrize("name", ["s5cmd", "rclone"])
-def test_another_object_is_not_read_on(tmp_path, store, name):  # noqa: F811
+def test_another_object_is_not_read_on(monkeypatch, tmp_path, store, name):  # noqa: F811
     (store.root / "x.tar").write_bytes(archive("tar"))
-    cut_client(tmp_path, store, name, then="open(path, 'wb').write(content[::-1])")
+    cut_client(monkeypatch, tmp_path, store, name, then="open(path, 'wb').write(content[::-1])")
     found = unpack(tmp_path, "s3://b/x.tar")
     assert "the source changed while it was copied" in found.err
     assert nothing_published(tmp_path)
@@ -467,9 +468,9 @@ def test_another_object_is_not_read_on(tmp_path, store, name):  # noqa: F811
 @pytest.mark.parametrize(
     "signed", ["", "ftp://x", "http://a:b@127.0.0.1:1", "http://127.0.0.1:1", "http://[::1"]
 )
-def test_without_a_usable_signed_url_the_fault_is_that_of_the_client(tmp_path, store, signed):  # noqa: F811
+def test_without_a_usable_signed_url_the_fault_is_that_of_the_client(monkeypatch, tmp_path, store, signed):  # noqa: F811
     (store.root / "x.tar").write_bytes(archive("tar"))
-    cut_client(tmp_path, store, signed=signed)
+    cut_client(monkeypatch, tmp_path, store, signed=signed)
     found = run(*staging("s3://b/x.tar", tmp_path / "to"), "--unpack", prelude=AT_ONCE)
     assert found.status == 1
     assert "`s5cmd` could not read `s3://b/x.tar`: ERROR lost connection" in found.err
