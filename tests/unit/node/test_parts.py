@@ -91,7 +91,7 @@ def unready(fail):
     manifest = SimpleNamespace(size=lambda: 0, sizes=[])
     blocks = SimpleNamespace(large=[])
     return SimpleNamespace(
-        layout=Unready(fail), sync=False, hasher=hashing.hasher("sha1"), rate=0.0, manifest=manifest, blocks=blocks,
+        layout=Unready(fail), sync=False, slow=False, hasher=hashing.hasher("sha1"), rate=0.0, manifest=manifest, blocks=blocks,
         board=SimpleNamespace(worker_count=1), source_reader=lambda: SimpleNamespace(close=lambda: None),
     )  # fmt: skip
 
