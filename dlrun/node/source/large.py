@@ -116,7 +116,7 @@ def read_on(url: str, one: Object, pieces: Pieces, sign: Sign, log: Log) -> Piec
     if file is None or web is None:
         raise broken
     log("{}; it is read on from byte {:,}".format(broken.message, offset))
-    while web is not None:
+    while True:
         begun = time.monotonic()
         try:
             for at, data in web.pieces(Part.of(file, offset)):
@@ -124,11 +124,10 @@ def read_on(url: str, one: Object, pieces: Pieces, sign: Sign, log: Log) -> Piec
                 offset = at + len(data)
             break
         except SourceFault:
-            if time.monotonic() - begun < _SIGNED:
+            later = _signed(url, one, sign, log) if time.monotonic() - begun >= _SIGNED else None
+            if later is None:
                 raise
-            web = _signed(url, one, sign, log)
-            if web is None:
-                raise
+            web = later
     if differs(file, web.found):
         raise changed(url)
 

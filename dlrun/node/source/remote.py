@@ -197,7 +197,7 @@ def download(
 def _large(client: Client, url: str, found: Sequence[Object], parts: str, log: Log) -> LargeObjects:
     """The large objects that are not left to the client."""
     return LargeObjects(
-        url, keys.large(client.name, found), lambda one: _sign(url, "/" + one.key), parts, log
+        url, keys.large(client.name, found), lambda one: _sign(client, url, "/" + one.key), parts, log
     )
 
 
@@ -207,7 +207,8 @@ def stream(url: str, access: Access, log: Log, listed: SourceListing) -> streams
     Reading raises SourceFault if that fails, or for another file than the one that was listed.
     """
     if scheme(url) == "s3":
-        pieces = read_on(url, listed.objects[0], _object(url, listed.size), lambda _: _sign(url), log)
+        sign = lambda _: _sign(_client(url), url)  # noqa: E731 - a client is missed when the object is read
+        pieces = read_on(url, listed.objects[0], _object(url, listed.size), sign, log)
     else:
         pieces = _file(url, access, log, listed)
     return streams.Stream(shown(url), listed.size, pieces)
@@ -217,9 +218,9 @@ def ranges(url: str, access: Access, log: Log, listed: SourceListing) -> streams
     """What fetches parts of one listed file or object; raises NoParts where that is known to fail, SourceFault if it changed."""
     file, web = listed.file, WebSource(url, access, log)
     if file is None:
-        one = listed.objects[0]
+        client, one = _client(url), listed.objects[0]
         try:
-            web = WebSource(url, Access(), log, _sign(url))
+            web = WebSource(url, Access(), log, _sign(client, url))
             file = web.look()
         except SourceFault as fault:
             raise NoParts(fault.message, fault.help) from None
@@ -236,9 +237,8 @@ def ranges(url: str, access: Access, log: Log, listed: SourceListing) -> streams
     return fetch
 
 
-def _sign(url: str, key: str = "") -> str:
+def _sign(client: Client, url: str, key: str = "") -> str:
     """The presigned URL of an object; key: below `url`."""
-    client = _client(url)
     return _run_client(client, client.sign, url, _bucket_path(url) + key).strip()
 
 

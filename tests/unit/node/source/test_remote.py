@@ -18,6 +18,7 @@ from typing import ClassVar
 import pytest
 from dlrun.node.common.errors import NoSpace, SourceFault
 from dlrun.node.source import remote
+from dlrun.node.source.objects import Object
 from dlrun.node.source.selection import Access
 
 from tests import object_store, programs
@@ -155,6 +156,14 @@ def test_a_url_without_a_bucket_is_told(tmp_path, monkeypatch):
         told = stage(tmp_path, url)
         assert told.status == 1
         assert f"`{url}` names no bucket" in told.err
+
+
+def test_without_a_client_no_part_is_read_nor_the_whole(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    listed = remote.SourceListing("", 9, "s5cmd", False, None, (Object("x.zip", 9, "", ""),))
+    with pytest.raises(SourceFault, match="has no client") as told:
+        remote.ranges("s3://bucket/x.zip", Access(), print, listed)
+    assert told.type is SourceFault  # NoParts means that it can be read as a whole
 
 
 FAILING = """#!/bin/sh
