@@ -83,9 +83,10 @@ def link_files(root: int, manifest: Manifest, source: int) -> bool:
             path, name = manifest.dirs[manifest.parents[entry]], manifest.names[entry]
             if not possible:
                 # First, since files of an earlier run are replaced below, and some of them may count as written.
-                possible = _can_link(name, there(path), root)
-            if not possible:
-                return False
+                possible = _try_link(name, there(path), root)
+                if not possible:
+                    return False
+                os.unlink(_TRIED, dir_fd=root)
             try:
                 _link(name, there(path), name, here(path))
             except FileExistsError:
@@ -98,11 +99,7 @@ def link_files(root: int, manifest: Manifest, source: int) -> bool:
 
 def replace(name: bytes, source: int, target: bytes, root: int) -> bool:
     """Make `target` in `root` a link to the file `name` in `source`; False, and nothing is changed, if the disk has no links."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(_TRIED, dir_fd=root)  # of a killed run
-    try:
-        _link(name, source, _TRIED, root)
-    except OSError:
+    if not _try_link(name, source, root):
         return False
     os.rename(_TRIED, target, src_dir_fd=root, dst_dir_fd=root)
     with contextlib.suppress(FileNotFoundError):
@@ -113,14 +110,14 @@ def replace(name: bytes, source: int, target: bytes, root: int) -> bool:
 _TRIED = b"../linked"  # beside the tree
 
 
-def _can_link(name: bytes, source: int, root: int) -> bool:
+def _try_link(name: bytes, source: int, root: int) -> bool:
+    """Make the link `_TRIED`; False if the disk has no links."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(_TRIED, dir_fd=root)  # of a killed run
     try:
         _link(name, source, _TRIED, root)
     except OSError:
         return False
-    os.unlink(_TRIED, dir_fd=root)
     return True
 
 

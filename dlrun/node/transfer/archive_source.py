@@ -219,17 +219,15 @@ class ArchiveSource(MadeSource):
         self._make_room(2 * (size or archive.size))
         known = "which has {}".format(text.size(size)) if size else "of a size that is known only at its end"
         progress.log("unpacking {} of {}, {}".format(text.size(archive.size), archive.kind, known))
-        pack = Pack(self._base, self._given.shared) if self._packs else None
-        tree = Tree(
-            os.fsencode(self.directory),
-            archive,
-            self._mtime,
-            lambda more: self._fits(tree.bytes, more),
-            pack,
-        )
         with contextlib.ExitStack() as opened:
-            if pack is not None:
-                opened.enter_context(pack)
+            pack = opened.enter_context(Pack(self._base, self._given.shared)) if self._packs else None
+            tree = Tree(
+                os.fsencode(self.directory),
+                archive,
+                self._mtime,
+                lambda more: self._fits(tree.bytes, more),
+                pack,
+            )
             opened.callback(tree.close)
             shown = time.monotonic() + self._given.interval
             for member, content in archive.members():

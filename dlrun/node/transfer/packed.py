@@ -95,8 +95,9 @@ class PackedFiles:
     def describe(self, directory: str) -> None:
         """Give the manifest, which has empty files, sizes and holes, and an order if this can become the tar file."""
         with closing(os.open(os.path.join(directory, "data"), DIRECTORY_FLAGS)) as root:
-            self._take_names(root)
-            places = self._places(root)
+            index = _read_index(root)
+        self._take_names(index)
+        places = self._places(index)
         found = self.manifest
         for entry, place in places.items():
             found.sizes[entry] = place.size
@@ -106,18 +107,18 @@ class PackedFiles:
         if any(place.linked or offsets[entry] != place.offset for entry, place in places.items()):
             found.order = array("I")
 
-    def _take_names(self, root: int) -> None:
+    def _take_names(self, index: Dict[bytes, _Place]) -> None:
         """Let the file of several names with the header be the one, and the others hard links to it."""
         found = self.manifest
         targets = dict(found.hard_links())
         firsts = {
             place.offset: entry
-            for entry, place in self._places(root, set(targets.values())).items()
+            for entry, place in self._places(index, set(targets.values())).items()
             if place.linked
         }
         owners = {
             firsts[place.offset]: entry
-            for entry, place in self._places(root, targets).items()
+            for entry, place in self._places(index, targets).items()
             if not place.linked and place.offset in firsts
         }
         for first, owner in owners.items():
@@ -132,7 +133,7 @@ class PackedFiles:
             if self.offsets is not None:
                 return
             offsets = array("q", [-1]) * len(self.manifest.kinds)
-            for entry, place in self._places(root).items():
+            for entry, place in self._places(_read_index(root)).items():
                 if place.size != self.manifest.sizes[entry]:
                     raise _missing(self.manifest, entry)
                 offsets[entry] = place.offset
@@ -142,15 +143,12 @@ class PackedFiles:
         """A reader of the file beside a directory, for one thread."""
         return _PackedReader(root, self, hasher)
 
-    def _places(self, root: int, entries: "Optional[Iterable[int]]" = None) -> Dict[int, _Place]:
-        content: Optional[bytes] = read_existing(root, _INDEX)
-        places: Dict[bytes, _Place] = {}
-        for record in (content or b"").split(b"\0")[:-1]:
-            offset, size, sparse, linked, path = record.split(b" ", 4)
-            places[path] = _Place(int(offset), int(size), sparse == b"1", linked == b"1")
+    def _places(
+        self, index: Dict[bytes, _Place], entries: "Optional[Iterable[int]]" = None
+    ) -> Dict[int, _Place]:
         found: Dict[int, _Place] = {}
         for entry in self.manifest.of_kind(FILE) if entries is None else entries:
-            place = places.get(self.manifest.path(entry))
+            place = index.get(self.manifest.path(entry))
             if place is None:
                 raise _missing(self.manifest, entry)
             found[entry] = place
@@ -177,6 +175,16 @@ class _PackedReader(TarReader):
         if len(data) != size:
             raise EOFError
         return data
+
+
+def _read_index(root: int) -> Dict[bytes, _Place]:
+    """Path -> where its content is."""
+    content: Optional[bytes] = read_existing(root, _INDEX)
+    places: Dict[bytes, _Place] = {}
+    for record in (content or b"").split(b"\0")[:-1]:
+        offset, size, sparse, linked, path = record.split(b" ", 4)
+        places[path] = _Place(int(offset), int(size), sparse == b"1", linked == b"1")
+    return places
 
 
 def _missing(manifest: Manifest, entry: int) -> SourceFault:
