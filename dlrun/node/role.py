@@ -205,9 +205,8 @@ class Role:
             return None
         code = self.process.wait()
         self.log.close()
-        if (
-            self.check is not None and self.check.poll() == 0
-        ):  # a moment before its end, both since the last look
+        # It may have become ready and have ended since the last look.
+        if self.check is not None and self.check.poll() == 0:
             self.become_ready()
         self.leave_check()
         self.process = self.log = None
