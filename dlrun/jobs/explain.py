@@ -43,20 +43,20 @@ def explain(what: str, prepared: Prepared) -> list[Explanation]:
     full = [name for name in known if name.rpartition(".")[2] == what]  # `walltime` for `resources.walltime`
     if what not in known and len(full) == 1:
         return [*_directives(what, prepared.plan), *explain(full[0], prepared)]
-    found = [
+    answers = [
         *_site(what, prepared),
         *_variables(what, prepared.plan),
         *_decisions(what, prepared),
         *_rendezvous(what, prepared.plan),
         *_directives(what, prepared.plan),
     ]
-    found = _proved(what, found, prepared)
+    answers = _proved(what, answers, prepared)
     if known_settings := knowledge(what):
         head, *rest = known_settings
         unset = replace(head, because="this plan does not set it")
-        return [*([replace(one, does=head.does) for one in found] or [unset]), *rest]
-    if found:
-        return found
+        return [*([replace(answer, does=head.does) for answer in answers] or [unset]), *rest]
+    if answers:
+        return answers
     if unwritten := _unwritten(what) or _unwritten(f"resources.{what}"):
         return [unwritten]
     short = {name.rpartition(".")[2]: name for name in known}
@@ -101,7 +101,7 @@ def knowledge(name: str) -> list[Explanation]:
     libraries = grouped((_known(rule, "{}"), rule.library) for rule in about)
     return [
         Explanation(key=name, value="", because="", does=does),
-        *[replace(one, rule=one.rule.replace("{}", " and ".join(of))) for one, of in libraries.items()],
+        *[replace(entry, rule=entry.rule.replace("{}", " and ".join(of))) for entry, of in libraries.items()],
     ]
 
 
@@ -139,31 +139,32 @@ def _site(what: str, prepared: Prepared) -> Iterator[Explanation]:
         )
 
 
-def _proved(what: str, found: list[Explanation], prepared: Prepared) -> list[Explanation]:
+def _proved(what: str, answers: list[Explanation], prepared: Prepared) -> list[Explanation]:
     """The answers with the proof of values that are from the site profile; a key of the profile is an answer itself."""
     if prepared.inputs is None:
-        return found
+        return answers
     known = proofs(prepared.inputs.loaded)
-    by_place = {str(one.origin): one for one in known}
+    by_place = {str(proof.origin): proof for proof in known}
     result = []
-    for answer in found:
-        one = by_place.get(answer.origin)
-        result.append(replace(answer, proof=proof_text(one)) if one is not None else answer)
+    for answer in answers:
+        proof = by_place.get(answer.origin)
+        result.append(replace(answer, proof=proof_text(proof)) if proof is not None else answer)
     if result:
         return result
     site = prepared.inputs.loaded.site.name
     return [
         Explanation(
-            key=what, value=one.value, because=f"the profile of {site} has it", origin=str(one.origin), proof=proof_text(one)
+            key=what, value=proof.value, because=f"the profile of {site} has it", origin=str(proof.origin),
+            proof=proof_text(proof),
         )
-        for one in known
-        if one.fact == what
+        for proof in known
+        if proof.fact == what
     ]  # fmt: skip
 
 
-def proof_text(one: Proof) -> str:
+def proof_text(proof: Proof) -> str:
     """`documented 2025-03 (https://…)`, `measured on n12, 2026-11-20`."""
-    return f"{one.text} ({one.cite})" if one.cite else one.text or "no source"
+    return f"{proof.text} ({proof.cite})" if proof.cite else proof.text or "no source"
 
 
 def _all_variables(plan: Plan) -> Iterator[tuple[str, Variable]]:
@@ -220,8 +221,8 @@ def _decisions(what: str, prepared: Prepared) -> Iterator[Explanation]:
 
 
 def _overrode(key: str, prepared: Prepared) -> tuple[str, ...]:
-    given = prepared.inputs.history.get(key, ()) if prepared.inputs else ()
-    return tuple(f"{one.text} from {one.origin.layer} {one.origin}" for one in given)
+    settings = prepared.inputs.history.get(key, ()) if prepared.inputs else ()
+    return tuple(f"{setting.text} from {setting.origin.layer} {setting.origin}" for setting in settings)
 
 
 def _rendezvous(what: str, plan: Plan) -> Iterator[Explanation]:

@@ -49,27 +49,27 @@ def held(scheduler: str, environment: Mapping[str, str]) -> HeldAllocation | Non
         return None
     if allocation.parse is not None:
         done = run((*allocation.query, job_id), environment=environment)
-        found = allocation.parse(done.stdout)
+        grant = allocation.parse(done.stdout)
         reason = done.stderr.strip()
     elif allocation.hosts:
         if not environment.get(allocation.hosts):
             return None
-        found, reason = Granted(hosts=()), ""
+        grant, reason = Granted(hosts=()), ""
         try:
             lines = Path(environment[allocation.hosts]).read_text(encoding="utf-8").splitlines()
             hosts = dict.fromkeys(line.split()[0] for line in lines if line.strip())
-            found = Granted(hosts=tuple(hosts))
+            grant = Granted(hosts=tuple(hosts))
         except (OSError, UnicodeDecodeError) as error:
             reason = str(error)
     else:
         done = run(("bash", "-c", back_end.HOSTS), environment=environment)
-        found, reason = Granted(hosts=tuple(done.stdout.split())), done.stderr.strip()
-    if not found.hosts:
+        grant, reason = Granted(hosts=tuple(done.stdout.split())), done.stderr.strip()
+    if not grant.hosts:
         raise OperationFailed(
             f"the nodes of allocation {job_id} cannot be found out: {reason.partition(chr(10))[0] or 'no answer'}",
             help=f"it may have ended: get another with `{allocation.line()}`",
         )
-    return HeldAllocation(job_id, found)
+    return HeldAllocation(job_id, grant)
 
 
 def granted(environment: Mapping[str, str]) -> int | None:
@@ -77,9 +77,9 @@ def granted(environment: Mapping[str, str]) -> int | None:
 
     A scheduler with a command to ask may run inside an allocation of another one, whose variables remain.
     """
-    known = [one for name in backends.SCHEDULERS if (one := backends.scheduler(name).ALLOCATION)]
+    known = filter(None, (backends.scheduler(name).ALLOCATION for name in backends.SCHEDULERS))
     # Variables first: they are exact, while a command may report an outer allocation.
-    for allocation in sorted(known, key=lambda one: not one.count):
+    for allocation in sorted(known, key=lambda allocation: not allocation.count):
         if count := nodes(allocation, environment):
             return count
     return None

@@ -137,10 +137,10 @@ def act(action: Action, wanted: Sequence[tuple[Job, Sequence[int] | None]]) -> I
     for job, points in inside:
         _cancel_inside(action, job, points or ())
     ids = [
-        one
+        job_id
         for job, tasks in wanted
         if (job, tasks) not in inside
-        for one in ([str(job.job_id)] if tasks is None else map(job.scheduler_id, tasks))
+        for job_id in ([str(job.job_id)] if tasks is None else map(job.scheduler_id, tasks))
     ]
     if ids:
         _call(action, first, arguments(ids), several=len(back_end.tasks(ids[0])) > 1)

@@ -103,7 +103,7 @@ def without_own(
     # PATH may have the environment's path with or without its symbolic links resolved.
     own = {f"{prefix}/bin", f"{os.path.realpath(prefix)}/bin"}
     kept["PATH"] = ":".join(
-        one for one in environment.get("PATH", "").split(":") if one.rstrip("/") not in own
+        directory for directory in environment.get("PATH", "").split(":") if directory.rstrip("/") not in own
     )
     if environment.get("VIRTUAL_ENV") in (prefix, os.path.realpath(prefix)):
         for name in ("VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT"):

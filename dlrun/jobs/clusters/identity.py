@@ -65,11 +65,11 @@ def known(scheduler: str, runner: Runner) -> str | None:
         return None
 
 
-def same(one: str | None, other: str | None) -> bool:
+def same(cluster: str | None, other: str | None) -> bool:
     """True unless both are known and differ; a host's short name matches its long one."""
-    if one is None or other is None:
+    if cluster is None or other is None:
         return True
-    a, b = one.casefold(), other.casefold()
+    a, b = cluster.casefold(), other.casefold()
     # Two long names with the same first component are different hosts.
     return a == b or (
         a.partition(".")[0] == b.partition(".")[0] and "." in a + b and not ("." in a and "." in b)
@@ -153,14 +153,14 @@ def mismatch(site: Site, there: str | None) -> str | None:
 def expected(plan: Plan, site: Site | None) -> bool:
     """Whether the profile, or a job under `after`, determines the cluster of a submission."""
     named = site is not None and bool(_described(site))
-    return named or any(one.cluster is not None for one in plan.request.after)
+    return named or any(dependency.cluster is not None for dependency in plan.request.after)
 
 
 def check_dependencies(plan: Plan, there: str | None) -> None:
     """Raise Invalid if a job under `after` belongs to another cluster: its id means another job here."""
-    for one in plan.request.after:
-        if not same(one.cluster, there):
+    for dependency in plan.request.after:
+        if not same(dependency.cluster, there):
             raise Invalid(
-                f"job {one.job_id} in `after` is a job of cluster `{one.cluster}`, and `{there}` answers here",
+                f"job {dependency.job_id} in `after` is a job of cluster `{dependency.cluster}`, and `{there}` answers here",
                 help="a scheduler waits only for jobs of its own cluster: remove it from `after`",
             )

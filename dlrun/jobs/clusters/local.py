@@ -135,7 +135,7 @@ def start(
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     # A short job may have ended already: until `poll` below its process is a zombie.
     job_id = f"{process.pid}.{start_time(process.pid, zombie=True)}"
-    _started[:] = [one for one in (*_started, process) if one.poll() is None]
+    _started[:] = [child for child in (*_started, process) if child.poll() is None]
     return job_id
 
 
@@ -254,17 +254,17 @@ def _ended(run: Path) -> bool:
 
 def instance() -> str:
     """The machine, its boot and the process namespace of this process: a process id has a meaning only there."""
-    found = []
+    parts = []
     for path in ("/etc/machine-id", "/proc/sys/kernel/random/boot_id"):
         try:
-            found.append(Path(path).read_text(encoding="ascii").strip() or "-")
+            parts.append(Path(path).read_text(encoding="ascii").strip() or "-")
         except (OSError, ValueError):
-            found.append("-")
+            parts.append("-")
     try:
-        found.append(str(Path("/proc/self/ns/pid").readlink()))
+        parts.append(str(Path("/proc/self/ns/pid").readlink()))
     except OSError:
-        found.append("-")
-    return " ".join(found)
+        parts.append("-")
+    return " ".join(parts)
 
 
 def _elsewhere(job: Job) -> str | None:
@@ -279,12 +279,12 @@ def _elsewhere(job: Job) -> str | None:
 
 def _one(job: Job, run: Path, index: int, running: bool) -> JobStatus:
     """The state of one run; running: whether the supervisor runs."""
-    found = run_state(run)
-    record = found or {}
+    recorded = run_state(run)
+    record = recorded or {}
     code = record.get("exit_code")
-    if found is None and (run / CANCEL).exists():
+    if recorded is None and (run / CANCEL).exists():
         state = State.CANCELLED
-    elif found is None:
+    elif recorded is None:
         state = State.PENDING if running else State.LOST
     elif job.pool and running and (record.get("state") == "requeued" or record.get("unfinished")):
         state = State.PENDING

@@ -83,17 +83,22 @@ def _query(
     runner: Runner,
 ) -> Mapping[str, Tasks] | None:
     """Query in as few calls as possible; None if the scheduler has no such command or knows none of the jobs."""
-    ids, found, knows_any = list(wanted), [], False
+    ids, answers, knows_any = list(wanted), [], False
     for start in range(0, len(ids), _MOST):
         argv = arguments(ids[start : start + _MOST])
         if not argv:
             return None
         stdout = with_retries(argv, scheduler, runner)
         knows_any = knows_any or stdout is not None
-        found.append(parse(stdout or ""))
+        answers.append(parse(stdout or ""))
     jobs: dict[str, dict[int | None, JobStatus]] = {}
-    points = {one: (job, task) for job in ids for task, one in enumerate(scheduler.tasks(job)) if wanted[job]}
-    for status in chain.from_iterable(found):
+    points = {
+        point_id: (job, task)
+        for job in ids
+        for task, point_id in enumerate(scheduler.tasks(job))
+        if wanted[job]
+    }
+    for status in chain.from_iterable(answers):
         if status.job_id in points:
             job, task = points[status.job_id]
             status = replace(status, job_id=job, task=task)  # noqa: PLW2901 - a point that is a job
@@ -105,12 +110,12 @@ def _with_remarks(
     queued: Mapping[str, Tasks], asked: Collection[str], scheduler: Scheduler, runner: Runner
 ) -> Mapping[str, Tasks]:
     """The jobs of the queue with what another query has about those that are asked about, such as why they wait."""
-    known = [one for number, tasks in queued.items() if number in asked for one in tasks.values()]
+    known = [status for number, tasks in queued.items() if number in asked for status in tasks.values()]
     if not (argv := scheduler.remarks(known)):
         return queued
     merged = {number: dict(tasks) for number, tasks in queued.items()}
-    for one in scheduler.parse_remarks(known, answer(runner, argv)):  # without an answer the states count
-        merged[_number(one.job_id)][one.task] = one
+    for status in scheduler.parse_remarks(known, answer(runner, argv)):  # without an answer the states count
+        merged[_number(status.job_id)][status.task] = status
     return merged
 
 

@@ -102,12 +102,12 @@ def _matching(top: Path, pattern: str) -> Iterator[str]:
     """The files of a pattern below the top, with all that is in a directory that matches."""
     if pattern.startswith("/") or ".." in Path(pattern).parts:
         raise Invalid(f"`code: include` takes paths below `{top}`, not `{pattern}`")
-    found = False
+    matched = False
     for path in top.glob(pattern):
-        found = True
+        matched = True
         below = path.rglob("*") if path.is_dir() and not path.is_symlink() else [path]
-        yield from (str(one.relative_to(top)) for one in below if one.is_symlink() or one.is_file())
-    if not found:
+        yield from (str(entry.relative_to(top)) for entry in below if entry.is_symlink() or entry.is_file())
+    if not matched:
         raise Invalid(f"`code: include` names `{pattern}`, and nothing in `{top}` matches it")
 
 
@@ -147,16 +147,16 @@ def _target(root: Path, link: Path) -> str:
 
 def _named(plan: Plan, root: Path) -> list[str]:
     """Paths that the command names relative to the working directory and that exist, relative to the root."""
-    found = []
-    for one, role in ((each, role) for each in plan.programs for role in each.roles):
+    paths = []
+    for program, role in ((each, role) for each in plan.programs for role in each.roles):
         for text in (word.literal for word in role.argv):
             for word in _WORD.findall(text or ""):
-                path = os.path.normpath(os.path.join(one.directory, word))  # noqa: PTH118 - text alone
+                path = os.path.normpath(os.path.join(program.directory, word))  # noqa: PTH118 - text alone
                 if word[0] in "/-~" or path == str(root) or not reach.is_below(path, [str(root)]):
                     continue
                 if os.path.lexists(path):
-                    found.append(os.path.relpath(path, root))
-    return list(dict.fromkeys(found))
+                    paths.append(os.path.relpath(path, root))
+    return list(dict.fromkeys(paths))
 
 
 def _link_what_is_named(chosen: Chosen, named: Iterable[str]) -> None:

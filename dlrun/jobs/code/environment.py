@@ -27,18 +27,20 @@ _PYTHON = re.compile(r"python(3(\.[0-9]+)?)?")
 def described(plan: Plan, root: Path) -> dict[str, Any]:
     """The environment of a plan's command, for the record; root: the directory that may have a lock file."""
     prefix = _prefix(plan)
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "prefix": None if prefix is None else str(prefix),
         "python": None if prefix is None else _python(prefix),
-        "distributions": {} if prefix is None else {one.name: one.version for one in distributions(prefix)},
+        "distributions": {}
+        if prefix is None
+        else {distribution.name: distribution.version for distribution in distributions(prefix)},
         "modules": list(plan.environment.modules),
         "image": _image(plan.environment.container),
         "lock": {},
     }
     for name in _LOCKS:
         with suppress(OSError):
-            found["lock"][name] = sha256(read_bytes(root / name, _LARGEST_LOCK)).hexdigest()
-    return found
+            facts["lock"][name] = sha256(read_bytes(root / name, _LARGEST_LOCK)).hexdigest()
+    return facts
 
 
 def named(plan: Plan, locks: Mapping[str, str]) -> dict[str, Any]:
@@ -71,7 +73,7 @@ def editable(plan: Plan, root: Path) -> list[str]:
     They are in path files of site-packages, or in the mapping of a finder that setuptools writes beside these.
     """
     prefix = _prefix(plan)
-    found: dict[str, None] = {}
+    directories: dict[str, None] = {}
     for place in [] if prefix is None else prefix.glob("lib/python3*/site-packages"):
         for path in sorted([*place.glob("*.pth"), *place.glob("__editable__*_finder.py")]):
             with suppress(OSError):
@@ -81,8 +83,8 @@ def editable(plan: Plan, root: Path) -> list[str]:
                     if path.suffix == ".pth"
                     else map(os.path.dirname, _MAPPED.findall(text))
                 )
-                found |= dict.fromkeys(name for name in names if reach.is_below(name, [str(root)]))
-    return [os.path.relpath(name, root) for name in found]
+                directories |= dict.fromkeys(name for name in names if reach.is_below(name, [str(root)]))
+    return [os.path.relpath(name, root) for name in directories]
 
 
 def distributions(prefix: Path) -> Iterator[Distribution]:
@@ -129,7 +131,9 @@ def _of_conda(name: str) -> Path | None:
         return Path(name)
     own = home()
     # https://docs.conda.io/projects/conda/en/stable/user-guide/configuration/custom-env-and-pkg-locations.html
-    places = [Path(one) for one in os.environ.get("CONDA_ENVS_PATH", "").split(":") if one.startswith("/")]
+    places = [
+        Path(place) for place in os.environ.get("CONDA_ENVS_PATH", "").split(":") if place.startswith("/")
+    ]
     places += [Path(os.environ[n]) / "envs" for n in ("MAMBA_ROOT_PREFIX", "CONDA_ROOT") if n in os.environ]
     if (program := os.environ.get("CONDA_EXE")) is not None:
         places.append(Path(program).parent.parent / "envs")
@@ -152,11 +156,11 @@ def _image(container: ContainerPlan | None) -> dict[str, Any] | None:
     """A container's image: by its digest where its name has one, else by the size and time of its file."""
     if container is None:
         return None
-    found = _named_image(container)
+    image = _named_image(container)
     with suppress(OSError):
         status = Path(container.image).stat()
-        found |= {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
-    return found
+        image |= {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
+    return image
 
 
 def _named_image(container: ContainerPlan) -> dict[str, Any]:

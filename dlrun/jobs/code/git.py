@@ -50,8 +50,8 @@ def root_of(directory: Path) -> Path | None:
 
 def repository(directory: Path, timeout: float) -> Repository | None:
     """The working tree of a directory; None if there is none, or git is not installed or does not list it in time (seconds)."""
-    found = head(directory, timeout)
-    listed = None if found is None else with_files(found, timeout)
+    tree = head(directory, timeout)
+    listed = None if tree is None else with_files(tree, timeout)
     return None if listed is None or listed.changed is None else listed
 
 
@@ -70,26 +70,26 @@ def head(directory: Path, timeout: float) -> Repository | None:
     return Repository(root=top, commit=commit or None, branch=branch or None, remote=_remote(named, branch))
 
 
-def with_files(found: Repository, timeout: float) -> Repository:
+def with_files(tree: Repository, timeout: float) -> Repository:
     """A working tree with its files, as far as git lists them within so many seconds."""
     end = time.monotonic() + timeout
 
-    def ask(*words: str, at: Path = found.root) -> list[str]:
+    def ask(*words: str, at: Path = tree.root) -> list[str]:
         return [name for name in _git(at, *words, timeout=end - time.monotonic()).split("\0") if name]
 
     try:
         tracked = ask("ls-files", "-z", "--cached", "--recurse-submodules")
         # With submodules a file may be named twice.
-        found = replace(found, tracked=tuple(dict.fromkeys(tracked)))
+        tree = replace(tree, tracked=tuple(dict.fromkeys(tracked)))
         # It looks at each file, and is slow where that is.
         status = ask("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames")
         changed, untracked, submodules = _parsed(status)
         for name in submodules:  # `git status` counts their new files and does not name them
-            others = ask("ls-files", "-z", "--others", "--exclude-standard", at=found.root / name)
+            others = ask("ls-files", "-z", "--others", "--exclude-standard", at=tree.root / name)
             untracked += [f"{name}/{other}" for other in others]
     except (DlrunError, ValueError):
-        return found
-    return replace(found, changed=tuple(changed), untracked=tuple(untracked))
+        return tree
+    return replace(tree, changed=tuple(changed), untracked=tuple(untracked))
 
 
 def fault(directory: Path, timeout: float) -> str:
@@ -103,16 +103,14 @@ def fault(directory: Path, timeout: float) -> str:
     return ""
 
 
-def difference(found: Repository, timeout: float) -> str:
+def difference(tree: Repository, timeout: float) -> str:
     """The changes of tracked files since the commit, of at most 1 MiB, without large files and secrets; empty without any."""
-    names = [name for name in found.changed or () if _shown(found.root / name)][:_MOST_NAMED]
-    if not names or found.commit is None:
+    names = [name for name in tree.changed or () if _shown(tree.root / name)][:_MOST_NAMED]
+    if not names or tree.commit is None:
         return ""
     options = ("--no-color", "--no-ext-diff", "--no-textconv", "--submodule=short")
     try:
-        text = _git(
-            found.root, "--literal-pathspecs", "diff", *options, "HEAD", "--", *names, timeout=timeout
-        )
+        text = _git(tree.root, "--literal-pathspecs", "diff", *options, "HEAD", "--", *names, timeout=timeout)
     except DlrunError:
         return ""
     if len(text) > _LARGEST_DIFF:

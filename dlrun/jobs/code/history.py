@@ -39,18 +39,18 @@ class Start:
 
 def starts(run: Path) -> list[Start]:
     """The starts of a run, in order; lines that dlrun does not write are skipped."""
-    found: list[tuple[tuple[int, ...], list[tuple[str, str]]]] = []
+    entries: list[tuple[tuple[int, ...], list[tuple[str, str]]]] = []
     for line in text_of(run / STARTS, MOST, "surrogateescape").splitlines():
         words = line.split(" ")
         if words[0] == "start" and len(words) == 5 and all(map(digits, words[1:])):
-            found.append((tuple(map(int, words[1:])), []))
-        elif found and len(words) > 1:
-            found[-1][1].append((line.partition(" ")[2], words[0]))
+            entries.append((tuple(map(int, words[1:])), []))
+        elif entries and len(words) > 1:
+            entries[-1][1].append((line.partition(" ")[2], words[0]))
     return [
         Start(
             restart=restart, when=when, compared=code == 0 or count > 0, count=count, changed=tuple(changed)
         )
-        for (restart, when, code, count), changed in found
+        for (restart, when, code, count), changed in entries
     ]
 
 
@@ -68,11 +68,13 @@ class History:
     @cached_property
     def commit(self) -> str | None:
         """The commit in seven digits, with `-dirty` if files differed from it, `-unchecked` if git did not say; None without."""
-        found = self.record.get("repository")
-        if not isinstance(found, dict) or not isinstance(found.get("commit"), str):
+        repository = self.record.get("repository")
+        if not isinstance(repository, dict) or not isinstance(repository.get("commit"), str):
             return None
-        differs = found.get("dirty", False)
-        return str(found["commit"])[:7] + ("-unchecked" if differs is None else "-dirty" if differs else "")
+        differs = repository.get("dirty", False)
+        return str(repository["commit"])[:7] + (
+            "-unchecked" if differs is None else "-dirty" if differs else ""
+        )
 
     def commit_of_run(self, run: Path) -> str | None:
         """The commit of one run, with `-changed` if its last start found changes since the submission."""
@@ -90,7 +92,7 @@ class History:
                 for point, run in enumerate(self.job.run_directories())
                 for start in starts(run)
             ),
-            key=lambda one: one[:2],
+            key=lambda entry: entry[:2],
         )
         names: dict[str, None] = {}
         most, places, before = 0, [], None
@@ -119,14 +121,17 @@ class History:
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Names and values for a page about the job: commit, files, environment, changes."""
-        found = self.record
-        repository, environment = found.get("repository") or {}, found.get("environment") or {}
+        recorded = self.record
+        repository, environment = recorded.get("repository") or {}, recorded.get("environment") or {}
         if self.commit is not None:
             of = ", ".join(str(repository[key]) for key in ("branch", "remote") if repository.get(key))
             yield "commit", f"{self.commit} ({of})" if of else self.commit
-        if found.get("files"):
-            part = f", recorded in part: {found['incomplete']}" if found.get("incomplete") else ""
-            yield "code", f"{many(int(found['files']), 'file')}, digest {str(found.get('digest'))[:12]}{part}"
+        if recorded.get("files"):
+            part = f", recorded in part: {recorded['incomplete']}" if recorded.get("incomplete") else ""
+            yield (
+                "code",
+                f"{many(int(recorded['files']), 'file')}, digest {str(recorded.get('digest'))[:12]}{part}",
+            )
         packages = environment.get("distributions") or {}
         if environment.get("python") and environment.get("prefix"):
             yield (

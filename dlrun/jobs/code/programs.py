@@ -20,11 +20,11 @@ _PROGRAMS = frozenset({"node.pyz", "libxxhash.so.0"})
 
 def keys(files: Mapping[str, str]) -> dict[str, str]:
     """The name of each program in the store, `ab/REST`, by its name in a job directory with these files (name -> text)."""
-    found = {}
+    keys_by_name = {}
     for name, text in files.items():
         if name.rpartition("/")[2] in _PROGRAMS:
-            found[name] = _key(text)
-    return found
+            keys_by_name[name] = _key(text)
+    return keys_by_name
 
 
 @lru_cache(maxsize=len(_PROGRAMS))
@@ -40,13 +40,13 @@ def shared(base: Path, target: Path, files: Mapping[str, str]) -> dict[str, Path
     base: of job directories; the store is made. Empty if the job directory needs copies.
     """
     place = store.beside(base)
-    found = {name: place / "objects" / key for name, key in keys(files).items()}
-    if not found or store.place_for(base, target) != place:
+    paths = {name: place / "objects" / key for name, key in keys(files).items()}
+    if not paths or store.place_for(base, target) != place:
         return {}
     try:
         store.make(place)
-        for path in found.values():
+        for path in paths.values():
             path.parent.mkdir(mode=0o700, exist_ok=True)
     except (OSError, OperationFailed):
         return {}
-    return found
+    return paths

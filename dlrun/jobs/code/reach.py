@@ -39,23 +39,23 @@ class Digests:
     behind: str | None = None
 
 
-def read(names: Iterable[str], found: Digests, deadline: float) -> None:
-    """Add the digests of files (absolute paths) to `found`; deadline: of time.monotonic()."""
+def read(names: Iterable[str], digests: Digests, deadline: float) -> None:
+    """Add the digests of files (absolute paths) to `digests`; deadline: of time.monotonic()."""
     for name in names:
         if time.monotonic() > deadline:
-            found.behind = f"the file system is slow: {len(found.files)} files were read in time"
+            digests.behind = f"the file system is slow: {len(digests.files)} files were read in time"
             return
-        if len(found.files) >= _MOST_FILES or found.size >= _MOST_BYTES:
-            found.behind = f"only the first {len(found.files)} files ({found.size >> 20} MiB) were read"
+        if len(digests.files) >= _MOST_FILES or digests.size >= _MOST_BYTES:
+            digests.behind = f"only the first {len(digests.files)} files ({digests.size >> 20} MiB) were read"
             return
         if is_secret(os.path.basename(name)):  # noqa: PTH119 - 10,000 of them
-            found.secret += 1
+            digests.secret += 1
         elif is_listed(name):
-            _read_one(name, found)
-    found.complete = True
+            _read_one(name, digests)
+    digests.complete = True
 
 
-def _read_one(name: str, found: Digests) -> None:
+def _read_one(name: str, digests: Digests) -> None:
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:  # deleted, or a link to nothing
@@ -65,22 +65,22 @@ def _read_one(name: str, found: Digests) -> None:
         if not stat.S_ISREG(status.st_mode):
             return
         if status.st_size > LARGEST:
-            found.large += 1
+            digests.large += 1
             return
         content = os.read(descriptor, LARGEST + 1)
     except OSError:
         return
     finally:
         os.close(descriptor)
-    found.size += len(content)
-    found.files[name] = sha256(content).hexdigest()
+    digests.size += len(content)
+    digests.files[name] = sha256(content).hexdigest()
 
 
-def of_repository(found: Repository, without: Sequence[str]) -> Iterator[str]:
+def of_repository(repository: Repository, without: Sequence[str]) -> Iterator[str]:
     """The absolute paths of a working tree's files, except those of job directories and below the directories `without`."""
-    top = str(found.root)
+    top = str(repository.root)
     of_jobs = JobDirectories(top)
-    for name in (*found.tracked, *found.new):
+    for name in (*repository.tracked, *repository.new):
         path = os.path.join(top, name)  # noqa: PTH118 - 10,000 of them
         if not is_below(path, without) and os.path.dirname(path) not in of_jobs:  # noqa: PTH120
             yield path

@@ -74,15 +74,15 @@ def files(
     """
     if plan.code == "off":
         return {}
-    found = _Findings(snapshot=snapshot, root=Path(plan.directory))
+    findings = _Findings(snapshot=snapshot, root=Path(plan.directory))
     # A read of a hung file system cannot be interrupted; a daemon thread does not keep the program from ending.
-    thread = threading.Thread(target=_find, args=(plan, found, [*outputs(plan), *without]), daemon=True)
+    thread = threading.Thread(target=_find, args=(plan, findings, [*outputs(plan), *without]), daemon=True)
     thread.start()
     thread.join(_SECONDS + 0.5)
-    if (missing := found.missing) is not None:
+    if (missing := findings.missing) is not None:
         only = "; `code: strict` compares only what was recorded" if plan.code == "strict" else ""
         notice(f"warning: the code is recorded in part: {missing}{only}")
-    return _texts(plan, found)
+    return _texts(plan, findings)
 
 
 def of_sent(
@@ -95,7 +95,7 @@ def of_sent(
     if repository is not None:
         repository = git.with_files(repository, _SECONDS)
     there = {os.path.relpath(path, plan.directory): digest for path, digest in digests.files.items()}
-    found = _Findings(
+    findings = _Findings(
         snapshot=snapshot,
         repository=repository,
         root=Path(plan.directory),
@@ -104,38 +104,40 @@ def of_sent(
         environment=environment.named(plan, there),
         done=True,
     )
-    return _texts(plan, found)
+    return _texts(plan, findings)
 
 
-def _find(plan: Plan, found: _Findings, without: Sequence[str]) -> None:
+def _find(plan: Plan, findings: _Findings, without: Sequence[str]) -> None:
     deadline = time.monotonic() + _SECONDS
     directory = Path(plan.directory)
     root, inside = directory, reach.below(directory, without)
-    if found.snapshot is not None:
-        root, inside = Path(found.snapshot["root"]), iter([])
+    if findings.snapshot is not None:
+        root, inside = Path(findings.snapshot["root"]), iter([])
     elif (head := git.head(directory, _SECONDS)) is not None:
         # Known from here on, however long git takes for the files: it looks at each of them.
-        found.repository, root = head, head.root
-        found.repository = whole = git.with_files(head, (deadline - time.monotonic()) * _OF_GIT)
-        found.diff = git.difference(whole, (deadline - time.monotonic()) * _OF_GIT)
+        findings.repository, root = head, head.root
+        findings.repository = whole = git.with_files(head, (deadline - time.monotonic()) * _OF_GIT)
+        findings.diff = git.difference(whole, (deadline - time.monotonic()) * _OF_GIT)
         listed = whole.tracked or whole.changed is not None
         inside = reach.of_repository(whole, without) if listed else reach.below(root, without)
-    found.root = root
-    reach.read([*reach.beside(words(plan), directory, root), *inside], found.digests, deadline)
-    found.environment = environment.described(plan, root)
-    found.installed = [one for one in environment.installed(plan) if is_listed(one.metadata)]
-    found.done = True
+    findings.root = root
+    reach.read([*reach.beside(words(plan), directory, root), *inside], findings.digests, deadline)
+    findings.environment = environment.described(plan, root)
+    findings.installed = [
+        distribution for distribution in environment.installed(plan) if is_listed(distribution.metadata)
+    ]
+    findings.done = True
 
 
 def words(plan: Plan) -> list[str]:
     """The words of a plan's commands, without those that are known only in the job."""
-    argvs = (role.argv for one in plan.programs for role in one.roles)
+    argvs = (role.argv for program in plan.programs for role in program.roles)
     return [word for argv in argvs for text in argv if (word := text.literal)]
 
 
 def outputs(plan: Plan) -> list[str]:
     """The directories of a plan's data, results and checkpoints."""
-    named = [data.source for one in plan.programs for data in one.data]
+    named = [data.source for program in plan.programs for data in program.data]
     named += [plan.results.to] if plan.results is not None else []
     if plan.checkpoint is not None and plan.checkpoint.path is not None:
         named.append(plan.checkpoint.path.literal or "")
@@ -145,10 +147,10 @@ def outputs(plan: Plan) -> list[str]:
     return sorted(paths - {os.path.normpath(plan.directory), "/"})
 
 
-def _texts(plan: Plan, found: _Findings) -> dict[str, str]:
+def _texts(plan: Plan, findings: _Findings) -> dict[str, str]:
     # A copy: the thread may still add to it.
-    digests = dict(found.digests.files)
-    repository, root = found.repository, str(found.root)
+    digests = dict(findings.digests.files)
+    repository, root = findings.repository, str(findings.root)
     relative = sorted((os.path.relpath(path, root), digest) for path, digest in digests.items())
     record = {
         "version": 1,
@@ -156,23 +158,23 @@ def _texts(plan: Plan, found: _Findings) -> dict[str, str]:
         "root": root,
         "digest": sha256(repr(relative).encode("utf-8", "surrogateescape")).hexdigest() if digests else None,
         "files": len(digests),
-        "bytes": found.digests.size,
-        "large": found.digests.large,
-        "secret": found.digests.secret,
-        "incomplete": found.missing,
+        "bytes": findings.digests.size,
+        "large": findings.digests.large,
+        "secret": findings.digests.secret,
+        "incomplete": findings.missing,
         "repository": described(repository),
-        "environment": found.environment,
-        **(found.snapshot or {}),
+        "environment": findings.environment,
+        **(findings.snapshot or {}),
     }
     made = {RECORD: json.dumps(record, indent=1) + "\n"}
     if digests:
         made[LIST] = FileList(files=digests).text()
-    if found.installed:
+    if findings.installed:
         made[DISTRIBUTIONS] = "".join(
-            f"{name} {version}\t{path}\n" for name, version, path in found.installed
+            f"{name} {version}\t{path}\n" for name, version, path in findings.installed
         )
-    if found.diff:
-        made[DIFF] = found.diff
+    if findings.diff:
+        made[DIFF] = findings.diff
     return made
 
 

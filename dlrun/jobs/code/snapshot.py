@@ -74,7 +74,7 @@ def _new(
             f"code: {many(len(chosen.files), 'file')} ({Bytes(version.size)}) as version {version.tree.name[:12]}, "
             f"{Bytes(version.added)} new in the store"
         )
-        found = chosen.repository
+        repository = chosen.repository
         below = os.path.relpath(plan.directory, chosen.root)
         imported = environment.editable(plan, chosen.root)
         yield Taken(
@@ -82,14 +82,18 @@ def _new(
                 SNAPSHOT: "".join(f"{line}\n" for line in (version.tree, below, *imported)),
                 SNAPSHOT_LIST: version.text,
             }
-            | ({DIFF: text} if found is not None and (text := git.difference(found, _DIFF_SECONDS)) else {}),
+            | (
+                {DIFF: text}
+                if repository is not None and (text := git.difference(repository, _DIFF_SECONDS))
+                else {}
+            ),
             linked={SNAPSHOT_LIST: version.list},
             facts={
                 "root": str(chosen.root),
                 "digest": version.tree.name,
                 "files": len(chosen.files),
                 "bytes": version.size,
-                "repository": described(found),
+                "repository": described(repository),
             },
         )
 
@@ -112,20 +116,20 @@ def with_roles(plan: Plan, made: Mapping[str, str], root: str | None = None) -> 
 
     root: of the snapshot, on this machine. Raises Invalid for a role that works outside of it.
     """
-    found = dict(made)
-    for one in (role.plan for role in plan.each_role):
+    files = dict(made)
+    for role_plan in (role.plan for role in plan.each_role):
         of_role = {name: text for name, text in made.items() if name != DIFF}
         if SNAPSHOT in of_role and root is not None:
             tree, _, *imported = of_role[SNAPSHOT].splitlines()
-            below = os.path.relpath(one.directory, root)
+            below = os.path.relpath(role_plan.directory, root)
             if below.split("/")[0] == "..":
                 raise Invalid(
-                    f"role `{one.role}` works in `{one.directory}`, and the snapshot is one of `{root}`",
+                    f"role `{role_plan.role}` works in `{role_plan.directory}`, and the snapshot is one of `{root}`",
                     help="use a `directory` inside it, or `code: record`",
                 )
             of_role[SNAPSHOT] = "".join(f"{line}\n" for line in (tree, below, *imported))
-        found |= {f"{role_directory(one.role or '')}/{name}": text for name, text in of_role.items()}
-    return found
+        files |= {f"{role_directory(role_plan.role or '')}/{name}": text for name, text in of_role.items()}
+    return files
 
 
 def tree_of(job: Path) -> Path:

@@ -60,7 +60,7 @@ def place_for(base: Path, target: Path) -> Path:
     """The store for a job directory: in the base of jobs, or beside it if that is on another file system; it may be missing."""
 
     def device(path: Path) -> int:
-        return next(one for one in (path, *path.parents) if one.exists()).stat().st_dev
+        return next(ancestor for ancestor in (path, *path.parents) if ancestor.exists()).stat().st_dev
 
     return beside(base if device(base) == device(target.parent) else target.parent)
 
@@ -261,12 +261,12 @@ def _mark(seen: os.stat_result) -> tuple[int, ...]:
     return seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_mode
 
 
-def _is_whole(version: Version, place: Path, found: Mapping[str, str]) -> bool:
+def _is_whole(version: Version, place: Path, keys: Mapping[str, str]) -> bool:
     """Whether the version is in the store, with this list and every file as it was made."""
     try:
         return _has_text(version) and all(
             (version.tree / name).lstat().st_ino == _object(place, key).lstat().st_ino
-            for name, key in found.items()
+            for name, key in keys.items()
         )
     except OSError:
         return False
@@ -278,7 +278,7 @@ def _has_text(version: Version) -> bool:
     return False
 
 
-def _build(version: Version, place: Path, found: Mapping[str, str], links: Mapping[str, str]) -> None:
+def _build(version: Version, place: Path, keys: Mapping[str, str], links: Mapping[str, str]) -> None:
     new = version.tree.with_name(f".{version.tree.name}.new")
     for old in (new, version.tree):
         if old.exists() and not _remove_tree(place, old):
@@ -286,7 +286,7 @@ def _build(version: Version, place: Path, found: Mapping[str, str], links: Mappi
     new.mkdir(mode=0o700)
     made = {"."}
     try:
-        for name, key in (*found.items(), *((name, None) for name in links)):
+        for name, key in (*keys.items(), *((name, None) for name in links)):
             parent = os.path.dirname(name) or "."  # noqa: PTH120 - text alone
             if parent not in made:
                 (new / parent).mkdir(mode=0o700, parents=True, exist_ok=True)

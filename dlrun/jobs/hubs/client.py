@@ -87,23 +87,23 @@ class Client:
             )
 
         try:
-            found = self._patiently(asked, lambda: 0, 2)
+            info = self._patiently(asked, lambda: 0, 2)
         except self.faults as error:
             raise self.fault(error) from None
         files = [
             File(
-                name=one.rfilename,
-                size=one.size or 0,
-                digest=one.lfs.sha256 if one.lfs else one.blob_id or "",
+                name=sibling.rfilename,
+                size=sibling.size or 0,
+                digest=sibling.lfs.sha256 if sibling.lfs else sibling.blob_id or "",
             )
-            for one in found.siblings or ()
+            for sibling in info.siblings or ()
         ]
-        for one in files:
-            if one.name.startswith("/") or "\0" in one.name or {"", ".", ".."} & set(one.name.split("/")):
+        for file in files:
+            if file.name.startswith("/") or "\0" in file.name or {"", ".", ".."} & set(file.name.split("/")):
                 raise OperationFailed(
-                    f"`{source}` has a file with a name that leads elsewhere: `{visible(one.name)}`"
+                    f"`{source}` has a file with a name that leads elsewhere: `{visible(file.name)}`"
                 )
-        return Revision(found.sha, files)
+        return Revision(info.sha, files)
 
     def download(self, file: File, commit: str, to: Path) -> None:
         """Download a file to a path, from where an earlier attempt ended; raises the `faults`, or Damaged."""

@@ -101,8 +101,8 @@ def _fetch(
     notice: Callable[[str], None],
 ) -> None:
     new, parts = (directory.with_name(f".{directory.name}{end}") for end in (".new", ".parts"))
-    for one in (new, parts):
-        one.mkdir(mode=0o700, exist_ok=True)
+    for place in (new, parts):
+        place.mkdir(mode=0o700, exist_ok=True)
     missing = [file for file in files if not _is_there(new / file.name, file)]
     part_of = {
         file.name: parts / sha256(file.name.encode("utf-8", "surrogateescape")).hexdigest() for file in files
@@ -163,20 +163,20 @@ def _all(
     progress: Callable[[float], None],
 ) -> None:
     """Download all files, some at once; raises the first fault. A signal ends it at once: no thread is waited for."""
-    waiting, found, ended = list(reversed(files)), list[Exception](), Event()
+    waiting, errors, ended = list(reversed(files)), list[Exception](), Event()
     left = [min(_AT_ONCE, len(files))]
 
     def work() -> None:
         try:
-            while waiting and not found:
+            while waiting and not errors:
                 download(waiting.pop())
         except IndexError:  # another thread took the last one
             pass
         except faults as error:
-            found.append(error)
+            errors.append(error)
         finally:
             left[0] -= 1
-            if not left[0] or found:
+            if not left[0] or errors:
                 ended.set()
 
     start = time.monotonic()
@@ -184,8 +184,8 @@ def _all(
         Thread(target=work, daemon=True).start()
     while files and not ended.wait(_EVERY):
         progress(start)
-    if found:
-        raise found[0]
+    if errors:
+        raise errors[0]
 
 
 def _progress(

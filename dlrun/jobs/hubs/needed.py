@@ -19,7 +19,7 @@ TOKEN = "HF_TOKEN"  # noqa: S105 - the name of a variable
 
 def known(sets: Mapping[str, DataSet], base: Path) -> dict[str, HubCopy]:
     """Name -> what is in the store in a directory of jobs, for the data sets whose source is a commit of a hub."""
-    found = {}
+    copies = {}
     for name, data in sets.items():
         try:
             source = parse_hub(data.source) if is_hub(data.source) else None
@@ -30,8 +30,8 @@ def known(sets: Mapping[str, DataSet], base: Path) -> dict[str, HubCopy]:
         place = store.of_repository(store.beside(base), source)
         copy = store.find(place / store.key(source.commit, data.include, data.exclude))
         if copy is not None:
-            found[name] = copy
-    return found
+            copies[name] = copy
+    return copies
 
 
 def fetched(plan: Plan, base: Path, target: Path, notice: Callable[[str], None]) -> Plan:
@@ -39,10 +39,10 @@ def fetched(plan: Plan, base: Path, target: Path, notice: Callable[[str], None])
 
     base: of new job directories; target: the job's. Raises Invalid and OperationFailed.
     """
-    if not any(data.hub for one in plan.programs for data in one.data):
+    if not any(data.hub for program in plan.programs for data in program.data):
         return plan
     place = store.place_for(base, target)
-    return in_each(plan, lambda one: _with_sets(one, place, notice))
+    return in_each(plan, lambda program: _with_sets(program, place, notice))
 
 
 def in_each(plan: Plan, change: Callable[[Plan], Plan]) -> Plan:
@@ -95,9 +95,9 @@ def token(plan: Plan) -> str | None:
 def marks(plan: Plan) -> dict[str, Path]:
     """Name in the job directory -> file of the store, of the files with which a new job keeps what it uses."""
     return {
-        f"hub-{f'{one.role}.' if one.role else ''}{data.name}.json": store.mark_of(Path(data.source))
-        for one in plan.programs
-        for data in one.data
+        f"hub-{f'{program.role}.' if program.role else ''}{data.name}.json": store.mark_of(Path(data.source))
+        for program in plan.programs
+        for data in program.data
         if data.hub is not None
     }
 

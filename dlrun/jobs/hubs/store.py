@@ -62,24 +62,31 @@ def place_for(base: Path, target: Path) -> Path:
 def named_in(plan: Plan, base: Path, target: Path) -> dict[str, str]:
     """The files of a job directory that name its store, for what the job or its roles add: compiled code, and images."""
     parts = {"": plan} | {f"{role_directory(role.name)}/": role.plan for role in plan.each_role}
-    keep = [prefix for prefix, one in parts.items() if one.caches is not None and one.caches.keep]
+    keep = [prefix for prefix, part in parts.items() if part.caches is not None and part.caches.keep]
     usual = place_for(base, target)
-    containers = {prefix: one.environment.container for prefix, one in parts.items() if one.role_jobs is None}
-    images = [prefix for prefix, one in containers.items() if one is not None and one.in_job]
+    containers = {
+        prefix: part.environment.container for prefix, part in parts.items() if part.role_jobs is None
+    }
+    images = [
+        prefix for prefix, container in containers.items() if container is not None and container.in_job
+    ]
     own = {prefix: parts[prefix].caches for prefix in keep}
-    places = {prefix: beside(Path(one.place)) if one and one.place else usual for prefix, one in own.items()}
+    places = {
+        prefix: beside(Path(caches.place)) if caches and caches.place else usual
+        for prefix, caches in own.items()
+    }
     named = {f"{prefix}{_NAMED}": f"{place}\n" for prefix, place in places.items()}
     return named | {f"{prefix}{_OF_IMAGES}": f"{usual}\n" for prefix in images}
 
 
 def bases_named(directory: Path) -> list[Path]:
     """The directories of the stores that the files of `named_in` name in a job directory."""
-    found = []
-    files = [one for name in (_NAMED, _OF_IMAGES) for one in (name, f"{role_directory('*')}/{name}")]
-    for file in (one for name in files for one in directory.glob(name)):
+    bases = []
+    files = [pattern for name in (_NAMED, _OF_IMAGES) for pattern in (name, f"{role_directory('*')}/{name}")]
+    for file in (path for name in files for path in directory.glob(name)):
         with suppress(OSError):
-            found.append(Path(os.fsdecode(read_bytes(file, MOST)).rstrip("\n")).parent)
-    return found
+            bases.append(Path(os.fsdecode(read_bytes(file, MOST)).rstrip("\n")).parent)
+    return bases
 
 
 def enter(home: Path, plan: Plan) -> None:
@@ -88,9 +95,9 @@ def enter(home: Path, plan: Plan) -> None:
     home: the user's directory of jobs. A directory without room for the note keeps it from no job.
     """
     plans = [plan, *(role.plan for role in plan.each_role)]
-    named = {one.caches.place for one in plans if one.caches is not None and one.caches.keep} - {None}
+    named = {part.caches.place for part in plans if part.caches is not None and part.caches.keep} - {None}
     known = set(map(str, bases_noted(home)))
-    if new := sorted(str(one) for one in named if str(one) not in known):
+    if new := sorted(str(place) for place in named if str(place) not in known):
         with suppress(OSError):
             make_base(home)
             with append_to(home / _NOTED) as file:
@@ -99,15 +106,15 @@ def enter(home: Path, plan: Plan) -> None:
 
 def bases_noted(home: Path) -> list[Path]:
     """The directories that `enter` has noted; nothing that another user has written."""
-    file, found = home / _NOTED, []
+    file, bases = home / _NOTED, []
     with suppress(OSError):
         seen = file.lstat()
         if stat.S_ISREG(seen.st_mode) and seen.st_uid == os.geteuid():
             for line in read_bytes(file, MOST).splitlines():
                 with suppress(ValueError):
                     if isinstance(place := json.loads(line), str) and os.path.isabs(place):  # noqa: PTH117 - text alone
-                        found.append(Path(place))
-    return list(dict.fromkeys(found))
+                        bases.append(Path(place))
+    return list(dict.fromkeys(bases))
 
 
 def of_repository(place: Path, source: HubSource) -> Path:
@@ -131,7 +138,7 @@ def facts_of(directory: Path) -> dict[str, Any] | None:
     """What the mark of a complete version of this user's says; None if there is none."""
     facts = read_json(mark_of(directory))
     try:
-        own = all(_is_own(one) for one in (directory.parents[1], directory.parent, directory))
+        own = all(_is_own(path) for path in (directory.parents[1], directory.parent, directory))
     except OSError:
         return None
     return facts if own else None
@@ -163,12 +170,12 @@ def make(directory: Path) -> None:
     place = directory.parent
     try:
         make_base(place.parent)
-        for one in (place, directory):
+        for path in (place, directory):
             with suppress(FileExistsError):
-                one.mkdir(mode=0o700)
-            if not _is_own(one):
+                path.mkdir(mode=0o700)
+            if not _is_own(path):
                 raise OperationFailed(
-                    f"`{one}` is not a directory that only you can change", help="remove it"
+                    f"`{path}` is not a directory that only you can change", help="remove it"
                 )
     except OSError as error:
         raise OperationFailed(
@@ -261,42 +268,52 @@ def _entries(place: Path) -> Iterator[Path]:
 
 def versions(place: Path) -> list[Version]:
     """What is in a store, the last used first."""
-    found = []
-    for one in _entries(place):
-        repository = one.parent
+    listed = []
+    for directory in _entries(place):
+        repository = directory.parent
         with suppress(OSError, TypeError, ValueError):
-            if one.name.endswith((".new", ".parts")):
-                seen = one.lstat()
-                found.append(
-                    Version(directory=one, size=size_of(one), used=seen.st_mtime, unused=True, complete=False)
+            if directory.name.endswith((".new", ".parts")):
+                seen = directory.lstat()
+                listed.append(
+                    Version(
+                        directory=directory,
+                        size=size_of(directory),
+                        used=seen.st_mtime,
+                        unused=True,
+                        complete=False,
+                    )
                 )
-            elif (facts := facts_of(one)) is not None:
-                seen, size = mark_of(one).lstat(), Bytes(int(facts.get("bytes", 0)))
+            elif (facts := facts_of(directory)) is not None:
+                seen, size = mark_of(directory).lstat(), Bytes(int(facts.get("bytes", 0)))
                 unused = seen.st_nlink == 1
                 if repository.name.startswith(_COMPILED):
                     unused = time.time() - seen.st_mtime > _UNUSED_AFTER
-                found.append(
+                listed.append(
                     Version(
-                        directory=one,
+                        directory=directory,
                         size=size,
                         used=seen.st_mtime,
                         unused=unused,
                         about=str(facts.get("about") or ""),
                     )
                 )
-            elif one.is_dir() and not one.is_symlink():
-                found.append(Version(directory=one, size=size_of(one), used=0.0, unused=True, complete=False))
-    return sorted(found, key=lambda version: (-version.used, str(version.directory)))
+            elif directory.is_dir() and not directory.is_symlink():
+                listed.append(
+                    Version(
+                        directory=directory, size=size_of(directory), used=0.0, unused=True, complete=False
+                    )
+                )
+    return sorted(listed, key=lambda version: (-version.used, str(version.directory)))
 
 
 def size_of(directory: Path) -> Bytes:
     """Bytes on disk below a directory, of what is there while others write to it."""
     paths = [Path(parent) / name for parent, _, names in os.walk(directory) for name in names]
-    found = 0
+    size = 0
     for path in paths:
         with suppress(OSError):
-            found += path.lstat().st_blocks * 512
-    return Bytes(found)
+            size += path.lstat().st_blocks * 512
+    return Bytes(size)
 
 
 def wipe(directory: Path) -> None:

@@ -18,12 +18,12 @@ from dlrun.plan.data.software import image_name
 
 def containers(plan: Plan) -> list[ContainerPlan]:
     """The containers of a job and its roles whose images are pulled at the submission."""
-    return [one for one in _pulled(plan) if not one.in_job]
+    return [container for container in _pulled(plan) if not container.in_job]
 
 
 def _pulled(plan: Plan) -> list[ContainerPlan]:
-    found = [one.environment.container for one in (plan, *(role.plan for role in plan.each_role))]
-    return [one for one in found if one is not None and one.source is not None]
+    named = [program.environment.container for program in (plan, *(role.plan for role in plan.each_role))]
+    return [container for container in named if container is not None and container.source is not None]
 
 
 def fetched(plan: Plan, base: Path, target: Path, notice: Callable[[str], None]) -> Plan:
@@ -35,16 +35,16 @@ def fetched(plan: Plan, base: Path, target: Path, notice: Callable[[str], None])
         return plan
     place, copies = store.place_for(base, target), dict[str, ImageCopy]()
 
-    def with_image(one: Plan) -> Plan:
-        container = one.environment.container
+    def with_image(program: Plan) -> Plan:
+        container = program.environment.container
         if container is not None and container.source is not None and not container.in_job:
             source = container.source
             if (copy := copies.get(source.uri)) is None:
                 copy = copies[source.uri] = pull.fetched(
-                    source, place, secrets=_credentials(one), notice=notice
+                    source, place, secrets=_credentials(program), notice=notice
                 )
-            one = with_copy(one, copy)
-        return one
+            program = with_copy(program, copy)
+        return program
 
     return in_each(plan, with_image)
 
@@ -68,7 +68,7 @@ def _credentials(plan: Plan) -> Mapping[str, str]:
 
 def marks(plan: Plan) -> dict[str, Path]:
     """Name in the job directory -> file of the store, of the files with which a new job keeps its images."""
-    files = sorted({store.mark_of(Path(one.image).parent) for one in containers(plan)})
+    files = sorted({store.mark_of(Path(container.image).parent) for container in containers(plan)})
     return {
         f"image-{number}.json" if number > 1 else "image.json": mark for number, mark in enumerate(files, 1)
     }
@@ -76,9 +76,15 @@ def marks(plan: Plan) -> dict[str, Path]:
 
 def described(plan: Plan, base: Path) -> list[str]:
     """Lines about the images of a plan: whether they are in the store in a directory of jobs."""
-    lines = [f"{one.source}: the first node of the job pulls it" for one in _pulled(plan) if one.in_job]
+    lines = [
+        f"{container.source}: the first node of the job pulls it"
+        for container in _pulled(plan)
+        if container.in_job
+    ]
     lines = list(dict.fromkeys(lines))
-    for source in dict.fromkeys(one.source for one in containers(plan) if one.source is not None):
+    for source in dict.fromkeys(
+        container.source for container in containers(plan) if container.source is not None
+    ):
         there = find(store.beside(base), source)
         asked = "" if source.digest else "its registry is asked for the digest, and "
         absent = f"at submission {asked}what is not in the store is pulled and converted on this host"

@@ -64,9 +64,10 @@ def keep(source: ImageSource, path: Path, directory: Path) -> ImageCopy:
             os.fsync(file.fileno())
         new = version.with_name(f".{version.name}.new")
         store.mark_of(version).unlink(missing_ok=True)
-        for one in (new, version):  # what an earlier attempt has left: without its mark it is not complete
-            if one.exists():
-                store.wipe(one)
+        # What an earlier attempt has left: without its mark it is not complete.
+        for leftover in (new, version):
+            if leftover.exists():
+                store.wipe(leftover)
         new.mkdir(mode=0o700)
         path.rename(new / _FILE)
         new.rename(version)

@@ -64,7 +64,7 @@ def _pulled(
     # An attempt of its own: what an earlier one left running, after a kill, writes elsewhere.
     path = Path(tempfile.mkdtemp(prefix="new-", dir=work)) / "image.sif"
     notice(f"{source}: pulled and converted once for all jobs, by {program}, into {directory}")
-    runtime.pull(source, program, to=path, work=work, given=environment, notice=notice)
+    runtime.pull(source, program, to=path, work=work, inherited=environment, notice=notice)
     if source.digest is None or source.of_file:
         source = _by_content(source, path)
     copy = places.keep(source, path, directory)
@@ -81,13 +81,13 @@ def _by_content(source: ImageSource, path: Path) -> ImageSource:
     with path.open("rb") as content:
         while piece := content.read(1 << 20):
             digest.update(piece)
-    found = f"sha256:{digest.hexdigest()}"
-    if source.digest not in (None, found):
+    actual = f"sha256:{digest.hexdigest()}"
+    if source.digest not in (None, actual):
         raise OperationFailed(
-            f"`{source}` is not what the job was submitted with: its file is now {found}",
+            f"`{source}` is not what the job was submitted with: its file is now {actual}",
             help="submit the spec again: the job then has this image",
         )
-    return ImageSource(uri=source.uri, digest=found, of_file=True)
+    return ImageSource(uri=source.uri, digest=actual, of_file=True)
 
 
 def _with_known(error: OperationFailed, source: ImageSource, directory: Path) -> OperationFailed:

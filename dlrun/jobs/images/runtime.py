@@ -43,14 +43,14 @@ _HELP = (
 
 def program(source: ImageSource) -> str:
     """The path of the runtime; raises Invalid without one."""
-    found = next(filter(None, map(shutil.which, ("apptainer", "singularity"))), None)
-    if found is None:
+    path = next(filter(None, map(shutil.which, ("apptainer", "singularity"))), None)
+    if path is None:
         raise Invalid(
             f"`{source}` is pulled and converted here, and neither apptainer nor singularity is on PATH",
             help="load its module in this shell (`module load apptainer`), or submit where it is installed; with "
             "`environment.container.fetch: job` the job pulls it, on its first node",
         )
-    return found
+    return path
 
 
 def pull(
@@ -58,20 +58,20 @@ def pull(
     runtime: str,
     to: Path,
     work: Path,
-    given: Mapping[str, str],
+    inherited: Mapping[str, str],
     notice: Callable[[str], None],
 ) -> None:
     """Pull an image to a path below `work`, which also has the layers that have come, for a later attempt.
 
-    given: the environment. Raises OperationFailed; a signal ends the pull with this process.
+    inherited: the environment. Raises OperationFailed; a signal ends the pull with this process.
     """
     with tempfile.TemporaryDirectory(
         prefix="dlrun-image-", dir=_roomy(work), ignore_cleanup_errors=True
     ) as unpacked:
-        environment = dict(given)
+        environment = dict(inherited)
         places = {"CACHEDIR": str(work / "cache"), "TMPDIR": unpacked}
         for name, path in places.items():
-            if not any(f"{kind}_{name}" in given for kind in ("APPTAINER", "SINGULARITY")):
+            if not any(f"{kind}_{name}" in inherited for kind in ("APPTAINER", "SINGULARITY")):
                 environment |= {f"APPTAINER_{name}": path, f"SINGULARITY_{name}": path}
         start, log = time.monotonic(), to.with_suffix(".log")
         with log.open("wb") as out:
@@ -119,7 +119,7 @@ def _last(log: Path) -> str:
     text = log.read_bytes()[-10_000:].decode("utf-8", "replace")
     lines = [re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", line).strip() for line in re.split(r"[\r\n]", text)]
     return visible(
-        re.sub(r"^(?:INFO|FATAL|ERROR|WARNING):\s*", "", next((one for one in reversed(lines) if one), ""))
+        re.sub(r"^(?:INFO|FATAL|ERROR|WARNING):\s*", "", next((line for line in reversed(lines) if line), ""))
     )
 
 

@@ -82,21 +82,21 @@ def find(run: Path, wanted: str) -> list[Log]:
     if wanted == "job":
         return [job]
     ranks = None if wanted == "all" else frozenset({0}) if wanted == "first" else parse_ranks(wanted)
-    found = [
+    logs = [
         Log(path=path, role=role, rank=rank, writers=len(of))
         for path in paths(run)
         for of in (processes(path.name),)
         for role, rank in of
         if ranks is None or rank in ranks
     ]
-    found.sort(key=lambda log: (log.role or "", log.rank))
-    return [job, *found] if wanted in ("all", "first") else found
+    logs.sort(key=lambda log: (log.role or "", log.rank))
+    return [job, *logs] if wanted in ("all", "first") else logs
 
 
 def name_of(run: Path, role: str, rank: int) -> str:
     """The path, relative to the run directory, of a process's log."""
-    found = next((log for log in find(run, str(rank)) if log.role == role), None)
-    return found.name if found is not None else f"logs/{role}-{rank}.log"
+    log = next((log for log in find(run, str(rank)) if log.role == role), None)
+    return log.name if log is not None else f"logs/{role}-{rank}.log"
 
 
 def parse_ranks(text: str) -> frozenset[int]:
@@ -212,12 +212,12 @@ def follow(
             files.setdefault(log.path, _Followed(log.path)).logs[_label(log)] = log
         there: dict[Log, deque[bytes]] = {}
         for file in files.values():
-            for found in file.new():
+            for entry in file.new():
                 quiet = False
                 if tail is None:
-                    yield found
+                    yield entry
                 else:
-                    there.setdefault(found[0], deque(maxlen=tail)).append(found[1])
+                    there.setdefault(entry[0], deque(maxlen=tail)).append(entry[1])
         for log, kept in there.items():
             yield from ((log, line) for line in kept)
         tail = None

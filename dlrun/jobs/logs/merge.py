@@ -90,10 +90,10 @@ def _timed(log: Log, index: int) -> Iterator[tuple[float, int, int, bytes]]:
         number = 0
         for line in log_files.lines(log):
             whole = line if line.endswith(b"\n") else line + b"\n"
-            found = time_of(whole, written)
+            timestamp = time_of(whole, written)
             # The order of a log is kept, also where its times decrease.
-            if found is not None:
-                at = max(found, at) if at is not None else found
+            if timestamp is not None:
+                at = max(timestamp, at) if at is not None else timestamp
             if at is None:
                 waiting.append(whole)
                 continue
