@@ -28,8 +28,8 @@ class Rerun(NamedTuple):
 def reruns(job: Job) -> list[Rerun]:
     """Each rerun of points of this job, oldest first."""
     entries = (read_json(job.directory / RERUNS) or {}).get("jobs")
-    found = (read_entry(entry, job.array or 1) for entry in (entries if isinstance(entries, list) else ()))
-    return [one for one in found if one is not None]
+    parsed = (read_entry(entry, job.array or 1) for entry in (entries if isinstance(entries, list) else ()))
+    return [rerun for rerun in parsed if rerun is not None]
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -43,13 +43,13 @@ class _Entry:
 def read_entry(entry: object, count: int) -> Rerun | None:
     """The rerun of points of a sweep of `count` points in an entry of `RERUNS` or `RERUN_OF`; None for an invalid one."""
     try:
-        found = validation.part(_Entry, RERUNS, entry)
-        other = jobs.load(Path(found.directory))
+        valid = validation.part(_Entry, RERUNS, entry)
+        other = jobs.load(Path(valid.directory))
     except validation.DamagedRecord:
         return None
-    if other is None or other.damage is not None or not all(0 <= one < count for one in found.points):
+    if other is None or other.damage is not None or not all(0 <= point < count for point in valid.points):
         return None
-    return Rerun(other, found.points)
+    return Rerun(other, valid.points)
 
 
 class Attempt(NamedTuple):
@@ -68,13 +68,13 @@ def statuses(job: Job) -> list[Attempt]:
 def attempts(job: Job) -> list[list[Attempt]]:
     """For each run all attempts, the first one first."""
     chain = [(job, tuple(range(job.array or 1))), *reruns(job)]
-    known = status.of([one for one, _ in chain])
-    found = grouped(
-        (point, Attempt(one, index if one.array is not None else None, current))
-        for one, points in chain  # a job that was never submitted has no statuses
-        for index, (point, current) in enumerate(zip(points, known[one.directory], strict=False))
+    known = status.of([job for job, _ in chain])
+    by_point = grouped(
+        (point, Attempt(job, index if job.array is not None else None, current))
+        for job, points in chain  # a job that was never submitted has no statuses
+        for index, (point, current) in enumerate(zip(points, known[job.directory], strict=False))
     )
-    return [found[point] for point in sorted(found)]
+    return [by_point[point] for point in sorted(by_point)]
 
 
 def failed(job: Job) -> list[int]:

@@ -44,10 +44,10 @@ def candidates(
         # A job whose submission was interrupted may still be queued.
         if job.submitting or any(not run.state.final and run.state is not State.UNKNOWN for run in runs):
             continue
-        found = contents.survey(job.directory, written or ownership.NONE)
-        age = Duration(max(0, int(time.time() - found.changed)))
-        if age >= older and found.size >= larger:
-            yield Candidate(directory=job.directory, age=age, contents=found, kept=_kept(job, written, runs))
+        survey = contents.survey(job.directory, written or ownership.NONE)
+        age = Duration(max(0, int(time.time() - survey.changed)))
+        if age >= older and survey.size >= larger:
+            yield Candidate(directory=job.directory, age=age, contents=survey, kept=_kept(job, written, runs))
 
 
 def _kept(job: Job, written: ownership.Written | None, runs: Sequence[JobStatus]) -> str | None:
@@ -87,12 +87,18 @@ def _where(job: Job) -> str:
 
 def removable(listed: Sequence[Candidate], *, others: bool) -> list[Candidate]:
     """The candidates that may go: with `others` also those with other files; a study only as a whole, its jobs first."""
-    free = [one for one in listed if one.kept is None and (others or not one.contents.others)]
-    whole = {one.directory for one in free}
-    held = {path for one in listed if one.jobs is not None for path in one.jobs
-            if one.directory not in whole or not whole >= set(one.jobs)}  # fmt: skip
+    free = [
+        candidate
+        for candidate in listed
+        if candidate.kept is None and (others or not candidate.contents.others)
+    ]
+    whole = {candidate.directory for candidate in free}
+    held = {path for candidate in listed if candidate.jobs is not None for path in candidate.jobs
+            if candidate.directory not in whole or not whole >= set(candidate.jobs)}  # fmt: skip
     return [
-        one for one in free if one.directory not in held and not (one.jobs and held.intersection(one.jobs))
+        candidate
+        for candidate in free
+        if candidate.directory not in held and not (candidate.jobs and held.intersection(candidate.jobs))
     ]
 
 
@@ -154,11 +160,11 @@ def study(directory: Path, members: Sequence[Job], listed: Sequence[Candidate]) 
     """The directory of a study or tuning without the jobs in it; listed: the candidates among these."""
     written = ownership.read(directory) or ownership.NONE
     inside = tuple(job.directory for job in members)
-    found = contents.survey(directory, written, without=inside)
-    free = {one.directory for one in listed if one.kept is None}
+    survey = contents.survey(directory, written, without=inside)
+    free = {candidate.directory for candidate in listed if candidate.kept is None}
     stay = sum(path not in free for path in inside)
     kept = f"{stay} of its {len(inside)} jobs are not known to have ended, or are kept" if stay else None
     if not ownership.is_in_place(directory, written):
         kept = f"it is a copy of `{written.place}`, or was moved from there; remove it by hand"
-    age = Duration(max(0, int(time.time() - found.changed)))
-    return Candidate(directory=directory, age=age, contents=found, kept=kept, jobs=inside)
+    age = Duration(max(0, int(time.time() - survey.changed)))
+    return Candidate(directory=directory, age=age, contents=survey, kept=kept, jobs=inside)

@@ -108,7 +108,7 @@ def of_now(job: Job) -> Side:
 
 def _files_now(plan: Plan) -> remote_code.CodeNow:
     """Today's code: that of a snapshot, or that of a record."""
-    directory, apart, found = Path(plan.directory), record.outputs(plan), reach.Digests()
+    directory, apart, hashes = Path(plan.directory), record.outputs(plan), reach.Digests()
     if isinstance(plan.code, Snapshot):
         chosen = choose.choose(plan, plan.code, apart)
         digests = {name: store.digest_of(chosen.root / name) for name in chosen.files}
@@ -117,9 +117,9 @@ def _files_now(plan: Plan) -> remote_code.CodeNow:
     root = repository.root if repository is not None else directory
     inside = reach.of_repository(repository, apart) if repository is not None else reach.below(root, apart)
     reach.read(
-        [*reach.beside(record.words(plan), directory, root), *inside], found, time.monotonic() + _SECONDS
+        [*reach.beside(record.words(plan), directory, root), *inside], hashes, time.monotonic() + _SECONDS
     )
-    digests = {os.path.relpath(path, root): digest for path, digest in found.files.items()}
+    digests = {os.path.relpath(path, root): digest for path, digest in hashes.files.items()}
     return remote_code.CodeNow(root, repository, digests)
 
 
@@ -131,13 +131,13 @@ def file_list(job: Job) -> FileList:
     return FileList()
 
 
-def differences(one: Side, other: Side) -> Iterator[Difference]:
+def differences(first: Side, other: Side) -> Iterator[Difference]:
     """All differences, in the order of the sections."""
     sections = (
-        ("plan", one.plan, other.plan),
-        ("settings", one.texts, other.texts),
-        ("code", {**one.facts, **one.files}, {**other.facts, **other.files}),
-        ("environment", one.software, other.software),
+        ("plan", first.plan, other.plan),
+        ("settings", first.texts, other.texts),
+        ("code", {**first.facts, **first.files}, {**other.facts, **other.files}),
+        ("environment", first.software, other.software),
     )
     for section, before, after in sections:
         for name in sorted({*before, *after}):
@@ -145,22 +145,25 @@ def differences(one: Side, other: Side) -> Iterator[Difference]:
                 yield Difference(section=section, name=name, before=before.get(name), after=after.get(name))
 
 
-def text(one: Side, other: Side, found: Difference) -> str:
+def text(first: Side, other: Side, difference: Difference) -> str:
     """A difference of a text as `diff -u` shows it; empty if the content of one of them is not known any more."""
-    if found.section == "settings":
-        before, after = found.before, found.after
+    if difference.section == "settings":
+        before, after = difference.before, difference.after
     else:
         before, after = (
-            _content(side, found.name, digest) for side, digest in ((one, found.before), (other, found.after))
+            _content(side, difference.name, digest)
+            for side, digest in ((first, difference.before), (other, difference.after))
         )
     if before is None and after is None:
         return ""
-    if found.section == "code" and (
-        (before is None) != (found.before is None) or (after is None) != (found.after is None)
+    if difference.section == "code" and (
+        (before is None) != (difference.before is None) or (after is None) != (difference.after is None)
     ):
         return ""
     old, new = ((content or "").splitlines(keepends=True) for content in (before, after))
-    return "".join(difflib.unified_diff(old, new, f"{one.name}/{found.name}", f"{other.name}/{found.name}"))
+    return "".join(
+        difflib.unified_diff(old, new, f"{first.name}/{difference.name}", f"{other.name}/{difference.name}")
+    )
 
 
 def _content(side: Side, name: str, digest: str | None) -> str | None:
@@ -173,13 +176,13 @@ def _content(side: Side, name: str, digest: str | None) -> str | None:
 
 
 def _settings(job: Job) -> dict[str, str]:
-    found = {}
+    texts = {}
     for name in ("spec.yaml", "site.yaml"):
         with suppress(OSError):
-            found[name] = read_bytes(job.directory / name, MOST).decode("utf-8", "replace")
+            texts[name] = read_bytes(job.directory / name, MOST).decode("utf-8", "replace")
     how = spec_arguments.read(job.directory)
-    return found | (
-        {"--set": "".join(f"{one}\n" for one in how.sets)} if how is not None and how.sets else {}
+    return texts | (
+        {"--set": "".join(f"{setting}\n" for setting in how.sets)} if how is not None and how.sets else {}
     )
 
 
@@ -190,7 +193,7 @@ def _flat(plan: Plan) -> dict[str, str]:
         if isinstance(data, Mapping) and data:
             for key, value in data.items():
                 yield from below(value, f"{path}.{key}" if path else str(key))
-        elif isinstance(data, list | tuple) and any(isinstance(one, Mapping) for one in data):
+        elif isinstance(data, list | tuple) and any(isinstance(entry, Mapping) for entry in data):
             for number, value in enumerate(data):
                 name = value.get("name") if isinstance(value, Mapping) else None
                 yield from below(value, f"{path}.{name or number}")
@@ -205,8 +208,8 @@ def _facts(repository: Mapping[str, Any]) -> dict[str, str]:
     return {f"({key})": str(repository[key]) for key in ("commit", "branch", "remote") if repository.get(key)}
 
 
-def _software(found: Mapping[str, Any]) -> dict[str, str]:
-    flat = {key: str(found[key]) for key in ("prefix", "python") if found.get(key)}
+def _software(software: Mapping[str, Any]) -> dict[str, str]:
+    flat = {key: str(software[key]) for key in ("prefix", "python") if software.get(key)}
     for key in ("distributions", "lock", "image"):
-        flat |= {f"{key}: {name}": str(value) for name, value in (found.get(key) or {}).items()}
-    return flat | ({"modules": " ".join(found["modules"])} if found.get("modules") else {})
+        flat |= {f"{key}: {name}": str(value) for name, value in (software.get(key) or {}).items()}
+    return flat | ({"modules": " ".join(software["modules"])} if software.get("modules") else {})

@@ -21,7 +21,7 @@ _BEGUN = (State.RUNNING, State.ENDING)
 
 def cancel(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
     """Cancel jobs or points, and yield each with its result; OperationFailed for a refusal or a job of another cluster."""
-    identity.require((one.job for one in chosen), "cancel")
+    identity.require((selection.job for selection in chosen), "cancel")
     over = _over_before(chosen)
     yield from over
     yield from _request(_others(chosen, over), "cancel")
@@ -33,11 +33,14 @@ def hold(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
     Running and ended jobs are only reported: schedulers would accept the request without effect.
     """
     waiting = []
-    for one, runs in _runs(_queued(chosen, "hold")):
+    for selection, runs in _runs(_queued(chosen, "hold")):
         if runs and all(run.state in _BEGUN or _has_ended(run) for run in runs):
-            yield one, _ended_as(runs) if runs[0].state.final else f"is {runs[0].state}: hold has no effect"
+            yield (
+                selection,
+                _ended_as(runs) if runs[0].state.final else f"is {runs[0].state}: hold has no effect",
+            )
         else:
-            waiting.append(one)
+            waiting.append(selection)
     yield from _request(waiting, "hold")
 
 
@@ -51,9 +54,9 @@ def release(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
             released.append(done)  # noqa: PERF402 - those before a refusal count, too
     except OperationFailed as error:
         refusal = error
-    held = _still_held([one for one, _ in released])
-    for one, result in released:
-        yield one, _HELD if id(one) in held else result
+    held = _still_held([selection for selection, _ in released])
+    for selection, result in released:
+        yield selection, _HELD if id(selection) in held else result
     if refusal is not None:
         raise refusal
 
@@ -64,18 +67,18 @@ _HELD = "is still held, by an administrator or operator: only the centre can rel
 def _still_held(released: Sequence[Selection]) -> set[int]:
     """The identities of those held by others than their user, whose release some schedulers accept without effect."""
     return {
-        id(one)
-        for one, runs in _runs(released)
+        id(selection)
+        for selection, runs in _runs(released)
         if any(run.state is State.HELD and run.reason == HELD_BY_CENTRE for run in runs)
     }
 
 
 def _queued(chosen: Sequence[Selection], word: str) -> Sequence[Selection]:
-    identity.require((one.job for one in chosen), word)
-    for one in chosen:
-        if not control.of(one.job.scheduler).WAITS:
+    identity.require((selection.job for selection in chosen), word)
+    for selection in chosen:
+        if not control.of(selection.job.scheduler).WAITS:
             raise Invalid(
-                f"job `{one.job.directory.name}` runs on this machine, which has no queue",
+                f"job `{selection.job.directory.name}` runs on this machine, which has no queue",
                 help="`dlrun cancel` ends it",
             )
     return chosen
@@ -84,12 +87,14 @@ def _queued(chosen: Sequence[Selection], word: str) -> Sequence[Selection]:
 def _request(chosen: Sequence[Selection], action: Action) -> Iterator[tuple[Selection, str]]:
     # The jobs of one call; points are separate: OpenPBS 23.06.06's server may crash in a qdel of both.
     calls = grouped(
-        ((*clients.place(one.job), one.tasks is not None), one)
-        for one in chosen
-        if one.job.job_id is not None
+        ((*clients.place(selection.job), selection.tasks is not None), selection)
+        for selection in chosen
+        if selection.job.job_id is not None
     )
     for (scheduler, *_), members in sorted(calls.items()):
-        happened = control.of(scheduler).act(action, [(one.job, one.tasks) for one in members])
+        happened = control.of(scheduler).act(
+            action, [(selection.job, selection.tasks) for selection in members]
+        )
         try:
             yield from zip(members, happened, strict=True)
         except OperationFailed:
@@ -106,19 +111,29 @@ def _over_before(chosen: Sequence[Selection]) -> list[tuple[Selection, str]]:
     Others accept them in silence. A single job is asked about only if its own files have its end, which may be that of its
     run before: a call too many would delay each cancel.
     """
-    known = [one for one in chosen if one.job.job_id is not None and control.of(one.job.scheduler).WAITS]
-    return _over(known if len(known) > 1 else [one for one in known if _may_have_ended(one)])
+    known = [
+        selection
+        for selection in chosen
+        if selection.job.job_id is not None and control.of(selection.job.scheduler).WAITS
+    ]
+    return _over(
+        known if len(known) > 1 else [selection for selection in known if _may_have_ended(selection)]
+    )
 
 
-def _may_have_ended(one: Selection) -> bool:
-    job = records.latest(one.job)
+def _may_have_ended(selection: Selection) -> bool:
+    job = records.latest(selection.job)
     return outcome.seen(job) is not None or all(
-        (run_state(run) or {}).get("state") == "ended" for run in one.runs
+        (run_state(run) or {}).get("state") == "ended" for run in selection.runs
     )
 
 
 def _over(chosen: Sequence[Selection]) -> list[tuple[Selection, str]]:
-    return [(one, _ended_as(runs)) for one, runs in _runs(chosen) if runs and all(map(_has_ended, runs))]
+    return [
+        (selection, _ended_as(runs))
+        for selection, runs in _runs(chosen)
+        if runs and all(map(_has_ended, runs))
+    ]
 
 
 _SOON_AFTER = (State.ENDING, State.CANCELLED, State.LOST, State.UNKNOWN)
@@ -130,36 +145,40 @@ def _over_after(chosen: Sequence[Selection]) -> list[tuple[Selection, str]]:
 
     Empty if none has ended: then the refusal has another reason.
     """
-    known = [(one, runs) for one, runs in _runs(chosen) if runs]
+    known = [(selection, runs) for selection, runs in _runs(chosen) if runs]
     if not any(all(map(_has_ended, runs)) for _, runs in known):
         return []
-    found = []
-    for one, runs in known:
+    results = []
+    for selection, runs in known:
         if all(run.state in _SOON_AFTER for run in runs):
             with suppress(OSError):  # as where the call succeeds
-                outcome.note_cancelled(one.job, one.tasks)
-            found.append((one, "cancel requested"))
+                outcome.note_cancelled(selection.job, selection.tasks)
+            results.append((selection, "cancel requested"))
         elif all(map(_has_ended, runs)):
-            found.append((one, _ended_as(runs)))
-    return found
+            results.append((selection, _ended_as(runs)))
+    return results
 
 
 def _others(chosen: Sequence[Selection], over: Sequence[tuple[Selection, str]]) -> list[Selection]:
-    done = {id(one) for one, _ in over}
-    return [one for one in chosen if id(one) not in done]
+    done = {id(selection) for selection, _ in over}
+    return [selection for selection in chosen if id(selection) not in done]
 
 
 def _runs(chosen: Sequence[Selection]) -> list[tuple[Selection, list[JobStatus]]]:
     """Each with the statuses of its runs, by one question for all; without runs where a scheduler does not answer."""
     known: Mapping[Path, list[JobStatus]] = {}
     with suppress(DlrunError):
-        known = status.of([one.job for one in chosen])
+        known = status.of([selection.job for selection in chosen])
     return [
         (
-            one,
-            [run for run in known.get(one.job.directory, ()) if one.tasks is None or run.task in one.tasks],
+            selection,
+            [
+                run
+                for run in known.get(selection.job.directory, ())
+                if selection.tasks is None or run.task in selection.tasks
+            ],
         )
-        for one in chosen
+        for selection in chosen
     ]
 
 

@@ -19,7 +19,7 @@ def known(job: Job, whole: JobStatus | None) -> Mapping[int | None, JobStatus]:
     """What the state of the job means for each point; a point is absent where only its own record counts."""
     if whole is None:
         return {}
-    found: dict[int | None, JobStatus] = {}
+    statuses: dict[int | None, JobStatus] = {}
     of_job = run_state(job.directory) or {}
     whole, taken = without_first_node(whole, of_job), of_job.get("points")
     for task, run in enumerate(job.run_directories()):
@@ -30,19 +30,19 @@ def known(job: Job, whole: JobStatus | None) -> Mapping[int | None, JobStatus]:
         over = record.get("state") == "ended" and is_last and not asked
         if over or (whole.state is State.COMPLETED and record):
             continue
-        one = replace(whole, task=task, nodes=record.get("host"), started=clock(record.get("started")))
+        status = replace(whole, task=task, nodes=record.get("host"), started=clock(record.get("started")))
         if record.get("state") != "running" and whole.state in (State.RUNNING, State.ENDING):
             lost = f"node {record.get('host')} failed; " if record.get("reason") == State.NODE_FAILED else ""
-            one = replace(one, state=State.PENDING, reason=lost + WAITS, nodes=None, started=None)
+            status = replace(status, state=State.PENDING, reason=lost + WAITS, nodes=None, started=None)
         if whole.state.final and not record and isinstance(taken, int) and task >= taken:
-            one = replace(one, state=State.CANCELLED, reason=NOT_TAKEN, exit_code=None)
+            status = replace(status, state=State.CANCELLED, reason=NOT_TAKEN, exit_code=None)
         if asked and whole.state in (State.RUNNING, State.ENDING):
-            one = replace(one, state=State.ENDING)
-        found[task] = one
-    return found
+            status = replace(status, state=State.ENDING)
+        statuses[task] = status
+    return statuses
 
 
 def lost(job: Job) -> list[str]:
     """The nodes that the job has lost while it ran points."""
-    found = (read_json(job.directory / STATE) or {}).get("lost") if job.pool else None
-    return [str(host) for host in found] if isinstance(found, list) else []
+    hosts = (read_json(job.directory / STATE) or {}).get("lost") if job.pool else None
+    return [str(host) for host in hosts] if isinstance(hosts, list) else []

@@ -332,7 +332,7 @@ def _text(path: Path) -> str | None:
 
 
 def _require_open(job: Job) -> None:
-    if all(one.state.final for one in _states(job)):
+    if all(run.state.final for run in _states(job)):
         raise _ended(job)
 
 
@@ -352,7 +352,7 @@ def _taken(job: Job, points: int, side: _Side) -> bool:
     until = time.monotonic() + WITHIN
     while True:
         # First, as this copies the job's record from a login node: what it has before the plan was written proves nothing.
-        states = {one.state for one in _states(replace(jobs.load(job.directory) or job, remote=job.remote))}
+        states = {run.state for run in _states(replace(jobs.load(job.directory) or job, remote=job.remote))}
         record = validation.run_state(job.directory) or {}
         is_of_now = record.get("job_id") == jobs.latest(job).job_id
         if is_of_now and (record.get("points") or 0) >= points:

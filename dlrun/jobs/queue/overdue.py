@@ -24,12 +24,12 @@ _LEFT = 30.0
 _NOTE = 1 << 12
 
 
-def overdue(job: Job, one: JobStatus, run: Path, now: float | None = None) -> str | None:
+def overdue(job: Job, status: JobStatus, run: Path, now: float | None = None) -> str | None:
     """Text about a running job that should have ended long ago; None for others.
 
     A scheduler whose daemon on a node does not answer can report such a job as running for ever.
     """
-    if one.state not in (State.RUNNING, State.ENDING) or (one.reason or "").startswith("suspended"):
+    if status.state not in (State.RUNNING, State.ENDING) or (status.reason or "").startswith("suspended"):
         return None
     walltime = ((read_json(job.directory / "plan.json") or {}).get("request") or {}).get("walltime")
     record = run_state(run) or {}
@@ -39,28 +39,33 @@ def overdue(job: Job, one: JobStatus, run: Path, now: float | None = None) -> st
     over = int((time.time() if now is None else now) - started - walltime)
     if over <= GRACE:
         return None
-    nodes = f"{one.nodes}, " if one.nodes else ""
+    nodes = f"{status.nodes}, " if status.nodes else ""
     return f"{Duration(over)} past its walltime: its nodes ({nodes}or a daemon there) may not answer"
 
 
-def not_begun(job: Job, one: JobStatus, run: Path) -> str | None:
+def not_begun(job: Job, status: JobStatus, run: Path) -> str | None:
     """Text about a running job whose script has not begun; None for others, and for those on a login node."""
-    if one.state is not State.RUNNING or one.started is None or job.remote is not None or run_state(run):
+    if (
+        status.state is not State.RUNNING
+        or status.started is None
+        or job.remote is not None
+        or run_state(run)
+    ):
         return None
     try:
-        since = datetime.fromisoformat(one.started).timestamp()
+        since = datetime.fromisoformat(status.started).timestamp()
     except (ValueError, OverflowError):
         return None
     lasts = int(time.time() - since)
     if lasts <= BEGIN:
         return None
-    nodes = f" ({one.nodes})" if one.nodes else ""
+    nodes = f" ({status.nodes})" if status.nodes else ""
     return f"running for {Duration(lasts)}, and its script has not begun: its nodes{nodes} may not reach one another"
 
 
-def left(one: JobStatus, run: Path, now: float | None = None) -> str | None:
+def left(status: JobStatus, run: Path, now: float | None = None) -> str | None:
     """Text about ranks that have ended while the job runs on; None without any. It reads the job's notes."""
-    if one.state is not State.RUNNING:
+    if status.state is not State.RUNNING:
         return None
     moment = time.time() if now is None else now
     started = (run_state(run) or {}).get("started")
@@ -83,6 +88,6 @@ def _notes(place: Path) -> Iterator[tuple[float, int]]:
             yield int(when) / 1e9, int(rank)
 
 
-def remark(job: Job, one: JobStatus, run: Path) -> str | None:
+def remark(job: Job, status: JobStatus, run: Path) -> str | None:
     """What a table of jobs shows beside `running`: `overdue`, else `not_begun`, else `left`; None if nothing is wrong."""
-    return overdue(job, one, run) or not_begun(job, one, run) or left(one, run)
+    return overdue(job, status, run) or not_begun(job, status, run) or left(status, run)

@@ -23,7 +23,9 @@ def planned(job: Job, sets: Sequence[str]) -> Prepared:
     with chdir(how.directory):
         inputs = _read(job, how, sets)
         prepared = prepare(job.directory / "spec.yaml", inputs=inputs)
-        points, earlier = ([one.parameters for one in plan.points] for plan in (prepared.plan, job.plan()))
+        points, earlier = (
+            [point.parameters for point in plan.points] for plan in (prepared.plan, job.plan())
+        )
         if (
             job.pool and points and points == earlier[: len(points)] != earlier
         ):  # others were added while it ran

@@ -56,32 +56,32 @@ def results_of(
     """
     plan = job.plan() if wanted is None else replace(job.plan(), metrics=wanted)
     runs = attempts.statuses(job)
-    for one in {run.job.directory: run.job for run in runs}.values():
-        _copy_logs(one, "first", runs)
-    found, codes = [], dict[Path, History]()
+    for run_job in {run.job.directory: run.job for run in runs}.values():
+        _copy_logs(run_job, "first", runs)
+    results, codes = [], dict[Path, History]()
     for number, run in enumerate(runs):
-        found.append(_result(plan, codes, number, *run))
+        results.append(_result(plan, codes, number, *run))
         step(number + 1, len(runs))
     wanted_names = set(plan.metrics or (THROUGHPUT,))
     # Logs on a login node are copied only as needed: rank 0's are small and mostly sufficient.
     lacking = {
         run.directory: run
-        for (run, _, status), one in zip(runs, found, strict=True)
-        if run.remote is not None and status.state is State.COMPLETED and wanted_names - one.metrics.keys()
+        for (run, _, status), result in zip(runs, results, strict=True)
+        if run.remote is not None and status.state is State.COMPLETED and wanted_names - result.metrics.keys()
     }
     # Some training programs print their metrics on the last rank.
-    for one in lacking.values():
-        _copy_logs(one, "all", runs)
-    return [_result(plan, codes, number, *run) for number, run in enumerate(runs)] if lacking else found
+    for run_job in lacking.values():
+        _copy_logs(run_job, "all", runs)
+    return [_result(plan, codes, number, *run) for number, run in enumerate(runs)] if lacking else results
 
 
 def earlier(job: Job) -> float:
     """Node-hours of earlier attempts at runs, which are charged, too."""
     plan = job.plan()
     tries = (
-        _result(plan, {}, number, *one)
+        _result(plan, {}, number, *attempt)
         for number, every in enumerate(attempts.attempts(job))
-        for one in every[:-1]
+        for attempt in every[:-1]
     )
     return sum(result.node_hours or 0.0 for result in tries)
 
@@ -135,20 +135,20 @@ def _before(record: Mapping[str, Any]) -> float:
 
 def metrics(plan: Plan, run: Path) -> dict[str, Reading]:
     """The values of the plan's metrics, and of the throughput, found in a run's logs."""
-    found: dict[str, Reading] = {}
+    readings: dict[str, Reading] = {}
     for name, metric in _wanted(plan).items():
         for size, log in _logs(plan, run):
             if (reading := read_metric(name, metric, _lines(log), size)) is not None:
-                found[name] = reading
+                readings[name] = reading
                 break
-    return found
+    return readings
 
 
 def programs(plan: Plan, run: Path) -> list[tuple[RunSize, Path]]:
     """The size of each program of a run, and the directory of its logs; of roles, those that end the job first."""
     roles = sorted(plan.each_role, key=lambda role: not role.ends)
-    found = [(role.plan, run / role_directory(role.name)) for role in roles] or [(plan, run)]
-    return [(RunSize(ranks=own.request.ranks, global_batch=own.global_batch), place) for own, place in found]
+    plans = [(role.plan, run / role_directory(role.name)) for role in roles] or [(plan, run)]
+    return [(RunSize(ranks=own.request.ranks, global_batch=own.global_batch), place) for own, place in plans]
 
 
 def _wanted(plan: Plan) -> dict[str, Metric]:
@@ -196,8 +196,10 @@ class JobUsage:
 def usage(job: Job, statuses: Sequence[JobStatus]) -> JobUsage | None:
     """The use of a job; None if its plan cannot be read."""
     plan = read_json(job.directory / "plan.json") or {}
-    runs = [(run_state(run) or {}, one) for run, one in zip(job.run_directories(), statuses, strict=False)]
-    hours = sum((elapsed(record, one) or 0.0) + _before(record) for record, one in runs) / 3600
+    runs = [
+        (run_state(run) or {}, status) for run, status in zip(job.run_directories(), statuses, strict=False)
+    ]
+    hours = sum((elapsed(record, status) or 0.0) + _before(record) for record, status in runs) / 3600
     try:
         most = from_plain(Cost, plan["cost"]) if plan["cost"] is not None else None
         pool = plan.get("pool")

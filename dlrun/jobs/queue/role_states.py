@@ -35,7 +35,7 @@ def of(job: Job, states: Sequence[JobStatus] = ()) -> list[RoleState]:
     states: the job's own, which counts where the job has left a role without its end: with a node, its program may be lost.
     """
     known = [_state(name, read_json(job.role_directory(name) / ROLE_STATE) or {}) for name in job.roles]
-    return [_of_job(one, states[0].state) if states else one for one in known]
+    return [_of_job(role, states[0].state) if states else role for role in known]
 
 
 def _of_job(role: RoleState, job: State) -> RoleState:
@@ -44,12 +44,12 @@ def _of_job(role: RoleState, job: State) -> RoleState:
     return RoleState(role=role.role, state="waiting") if not job.final else replace(role, state=str(job))
 
 
-def _state(name: str, found: dict[str, Any]) -> RoleState:
+def _state(name: str, saved: dict[str, Any]) -> RoleState:
     """A record with the values that have their type: a killed job may leave anything."""
-    hosts = found.get("hosts")
-    texts = {key: value for key in ("state", "address", "cause") if isinstance(value := found.get(key), str)}
-    ready = found.get("ready_after")
-    restarts, code = found.get("restarts"), found.get("exit_code")
+    hosts = saved.get("hosts")
+    texts = {key: value for key in ("state", "address", "cause") if isinstance(value := saved.get(key), str)}
+    ready = saved.get("ready_after")
+    restarts, code = saved.get("restarts"), saved.get("exit_code")
     return RoleState(
         role=name,
         **texts,

@@ -40,32 +40,32 @@ def of(
     scheduler has `WITHIN` seconds. For one that does not answer, `unasked` is called with a message, and the statuses come
     from the jobs' files; without `unasked` OperationFailed is raised.
     """
-    found: dict[Path, list[JobStatus]] = {}
+    statuses: dict[Path, list[JobStatus]] = {}
     to_ask: dict[tuple[str, ...], list[Job]] = {}
     for job in map(records.latest, jobs):
         if job.job_id is None:
-            found[job.directory] = []
+            statuses[job.directory] = []
         elif (known := outcome.read(job)) is not None:
-            found[job.directory] = known
+            statuses[job.directory] = known
         else:
             to_ask.setdefault(clients.place(job), []).append(job)
     inquiries = [_Inquiry(members, runner, prompt=prompt) for members in to_ask.values()]
     _ask_all(inquiries)
-    for one in inquiries:
-        if one.error is not None and unasked is None:
-            raise one.error
-        if one.error is not None and unasked is not None:
-            first, *_ = str(one.error).splitlines()  # some clients print all of their options
-            unasked(f"{one.where} could not be asked about {_count(one.jobs)}: {first}")
-        for job in one.jobs:
-            runs = _statuses(job, one.known.get(job.directory, one.silence))
-            found[job.directory] = _unless_doubtful(job, runs, runner)
+    for inquiry in inquiries:
+        if inquiry.error is not None and unasked is None:
+            raise inquiry.error
+        if inquiry.error is not None and unasked is not None:
+            first, *_ = str(inquiry.error).splitlines()  # some clients print all of their options
+            unasked(f"{inquiry.where} could not be asked about {_count(inquiry.jobs)}: {first}")
+        for job in inquiry.jobs:
+            runs = _statuses(job, inquiry.known.get(job.directory, inquiry.silence))
+            statuses[job.directory] = _unless_doubtful(job, runs, runner)
     # A job that submits itself again does so before it ends: its end is that of the run before, if it has another id now.
-    ended = [job for one in inquiries for job in one.jobs if _all_final(found[job.directory])]
+    ended = [job for inquiry in inquiries for job in inquiry.jobs if _all_final(statuses[job.directory])]
     followed = [later for job in ended if (later := _latest(job, prompt=prompt)).job_id != job.job_id]
     if followed:
-        found |= of(followed, runner, prompt=prompt, unasked=unasked)
-    return found
+        statuses |= of(followed, runner, prompt=prompt, unasked=unasked)
+    return statuses
 
 
 def _latest(job: Job, *, prompt: bool) -> Job:
@@ -79,7 +79,7 @@ def _latest(job: Job, *, prompt: bool) -> Job:
 
 
 def _all_final(statuses: Sequence[JobStatus]) -> bool:
-    return all(one.state.final for one in statuses)
+    return all(status.state.final for status in statuses)
 
 
 class _Inquiry:
@@ -143,11 +143,11 @@ class _Inquiry:
             copies.fetch_states(remote, jobs, prompt=self._prompt)
 
 
-def _has_ended_since(job: Job, found: QueueAnswers | list[JobStatus]) -> bool:
+def _has_ended_since(job: Job, answers: QueueAnswers | list[JobStatus]) -> bool:
     """Whether the scheduler reports the end of a run, or does not list it, whose copied state is not that of an end."""
-    if isinstance(found, list):
+    if isinstance(answers, list):
         return False
-    by_task = found.about(str(job.job_id))
+    by_task = answers.about(str(job.job_id))
     for task, run in enumerate(job.run_directories()):
         known = by_task.get(task, by_task.get(None))
         if (known is None or known.state.final) and (run_state(run) or {}).get("state") != "ended":
@@ -158,12 +158,14 @@ def _has_ended_since(job: Job, found: QueueAnswers | list[JobStatus]) -> bool:
 def _ask_all(inquiries: Sequence[_Inquiry]) -> None:
     """Run all queries concurrently, except those that may request a password: there is only one terminal."""
     # Daemon threads: Ctrl-C must not wait for a scheduler that does not answer.
-    quiet = [one for one in inquiries if not one.may_prompt]
-    threads = [threading.Thread(target=one.run, daemon=True) for one in quiet] if len(inquiries) > 1 else []
+    quiet = [inquiry for inquiry in inquiries if not inquiry.may_prompt]
+    threads = (
+        [threading.Thread(target=inquiry.run, daemon=True) for inquiry in quiet] if len(inquiries) > 1 else []
+    )
     for thread in threads:
         thread.start()
-    for one in inquiries if not threads else (one for one in inquiries if one.may_prompt):
-        one.run()
+    for inquiry in inquiries if not threads else (inquiry for inquiry in inquiries if inquiry.may_prompt):
+        inquiry.run()
     for thread in threads:
         thread.join()
 
@@ -182,11 +184,11 @@ def _count(jobs: Sequence[Job]) -> str:
     return f"{len(jobs)} jobs" if len(jobs) > 1 else f"job {jobs[0].job_id}"
 
 
-def _statuses(job: Job, found: QueueAnswers | list[JobStatus] | str) -> list[JobStatus]:
+def _statuses(job: Job, answer: QueueAnswers | list[JobStatus] | str) -> list[JobStatus]:
     """A status for each run, from answers, or from the reason without them; the array's own for tasks not listed yet."""
-    if isinstance(found, list):
-        return found
-    answers, unasked = (found, None) if isinstance(found, QueueAnswers) else (None, found)
+    if isinstance(answer, list):
+        return answer
+    answers, unasked = (answer, None) if isinstance(answer, QueueAnswers) else (None, answer)
     # The scheduler's word about an end is more than the job's own files have, such as all of its nodes, or a preemption.
     if unasked is not None and (seen := outcome.seen(job)) is not None:
         return seen

@@ -15,8 +15,8 @@ from dlrun.model.job import JobStatus, State
 
 def jobs_of(word: str) -> list[Job] | None:
     """The jobs of the study in the directory `word`; None if it is not a study."""
-    found = jobs_by_size(word)
-    return None if found is None else [job for _, job in found]
+    jobs = jobs_by_size(word)
+    return None if jobs is None else [job for _, job in jobs]
 
 
 def jobs_by_size(word: str) -> list[tuple[str, Job]] | None:
@@ -33,7 +33,7 @@ def studies_of(chosen: Sequence[Job]) -> list[Study]:
         for job in chosen
         if job.directory.resolve().parent.name == "jobs"
     )
-    return [found for place in places if (found := _load(place)) is not None]
+    return [study for place in places if (study := _load(place)) is not None]
 
 
 def belongs(job: Job, study: Study) -> bool:
@@ -43,15 +43,15 @@ def belongs(job: Job, study: Study) -> bool:
 
 def counted(study: Study, states: Mapping[Path, Sequence[JobStatus]]) -> Counter[str]:
     """Number of runs of a study in each state, with runs not yet submitted; `states` by job directory."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for _, job in studies.jobs_of(study):
-        found.update(str(one.state) for one in states.get(job.directory.resolve(), ()))
+        counts.update(str(status.state) for status in states.get(job.directory.resolve(), ()))
     # Failed runs are repeated, so they do not count as submitted.
     wanted = len(study.sizes) * study.repeat
     lacking = wanted - sum(
-        count for state, count in found.items() if not State(state).final or state == State.COMPLETED
+        count for state, count in counts.items() if not State(state).final or state == State.COMPLETED
     )
-    return found + Counter({"not submitted": max(0, lacking)})
+    return counts + Counter({"not submitted": max(0, lacking)})
 
 
 def _load(directory: Path) -> Study | None:

@@ -135,14 +135,14 @@ def _names(study: Study) -> list[tuple[str, re.Match[str] | None]]:
 
 def jobs_of(study: Study) -> list[tuple[Size, Job]]:
     """(size, job) of all jobs of a study, by size and attempt."""
-    found = []
+    attempts = []
     for name, match in _names(study):
         job = jobs.load(study.directory / "jobs" / name) if match and not name.startswith(".") else None
         if job is not None and match is not None:
             per_node = 0 if match["per_node"] == "auto" else int(match["per_node"])
-            found.append((int(match["attempt"]), Size(nodes=int(match["nodes"]), per_node=per_node), job))
-    found.sort(key=lambda one: (one[1], one[0]))
-    return [(size, job) for _, size, job in found]
+            attempts.append((int(match["attempt"]), Size(nodes=int(match["nodes"]), per_node=per_node), job))
+    attempts.sort(key=lambda attempt: (attempt[1], attempt[0]))
+    return [(size, job) for _, size, job in attempts]
 
 
 def settle(study: Study) -> None:
@@ -153,10 +153,10 @@ def settle(study: Study) -> None:
     later, by the submitter.
     Raises OperationFailed if a submission is in progress or its result unknown: another job of the size could be a duplicate.
     """
-    for _, one in jobs_of(study):
-        if one.remote is not None:
+    for _, recorded in jobs_of(study):
+        if recorded.remote is not None:
             continue
-        job = _settled(one)
+        job = _settled(recorded)
         if job.job_id is not None:
             continue
         try:
@@ -180,14 +180,14 @@ def _settled(job: Job) -> Job:
     """The job after its submission has ended; raises OperationFailed if it continues."""
     # The scheduler's client of a killed dlrun may still be running, and its answer is then recorded.
     end = time.monotonic() + _IN_PROGRESS
-    while (found := completed(job)).submitting and time.monotonic() < end:
+    while (settled := completed(job)).submitting and time.monotonic() < end:
         time.sleep(0.2)
-    if found.submitting:
+    if settled.submitting:
         raise OperationFailed(
             f"it is not known whether `{job.directory}` was submitted: {job.scheduler} has not answered yet",
             help="repeat the command later; nothing is submitted twice",
         )
-    return found
+    return settled
 
 
 def with_sizes(study: Study, sizes: tuple[Size, ...]) -> Study:

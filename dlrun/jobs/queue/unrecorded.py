@@ -33,12 +33,15 @@ def known(word: str) -> Unrecorded | None:
     silent = 0
     for scheduler in (candidates := schedulers_of(word)):
         try:
-            found = ask_queue(backends.scheduler(scheduler), {word: None}, clients.here).about(word)
+            statuses = ask_queue(backends.scheduler(scheduler), {word: None}, clients.here).about(word)
         except OperationFailed as error:  # such as clients that are configured for no cluster
             failure = failure or error
             silent += 1
             continue
-        runs = [one for _, one in sorted(found.items(), key=lambda item: -1 if item[0] is None else item[0])]
+        runs = [
+            status
+            for _, status in sorted(statuses.items(), key=lambda item: -1 if item[0] is None else item[0])
+        ]
         if runs:
             return Unrecorded(job_id=word, scheduler=scheduler, runs=runs)
     if failure is not None and silent == len(candidates):
@@ -51,20 +54,20 @@ def scheduler_of(word: str) -> str | None:
     candidates = schedulers_of(word)
     if len(candidates) > 1:
         with suppress(OperationFailed):
-            if (one := known(word)) is not None:
-                return one.scheduler
+            if (unrecorded := known(word)) is not None:
+                return unrecorded.scheduler
     return next(iter(candidates), None)
 
 
 def schedulers_of(word: str) -> list[str]:
     """The schedulers with clients on this host whose job ids have the form of a word."""
-    found = []
+    names = []
     for name in backends.schedulers():
         back_end = backends.scheduler(name)
         asked = control.of(name).WAITS and shutil.which(back_end.CLIENT)
         if asked and re.fullmatch(back_end.ID, word):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def cancel_id(job_id: str, scheduler: str) -> str:

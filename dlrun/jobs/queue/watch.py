@@ -19,13 +19,15 @@ from dlrun.system.transport.outage import Outage
 def describe(states: Sequence[JobStatus]) -> str:
     """A short text for a job's state: `pending: waits for free nodes`, `running on n[1-2]`, `3 running, 1 pending`."""
     if len(states) != 1:
-        counts = Counter(one.state for one in states)
+        counts = Counter(run.state for run in states)
         return ", ".join(f"{count} {state}" for state, count in counts.most_common()) or "state unknown"
-    one = states[0]
-    if one.state is State.RUNNING and one.nodes:
-        return f"{one.state} on {one.nodes}"
-    expected = f", expected to start {clock(one.expected)}" if one.expected else ""
-    return f"{one.state}: {in_words(one.reason)}{expected}" if one.reason else f"{one.state}{expected}"
+    first = states[0]
+    if first.state is State.RUNNING and first.nodes:
+        return f"{first.state} on {first.nodes}"
+    expected = f", expected to start {clock(first.expected)}" if first.expected else ""
+    return (
+        f"{first.state}: {in_words(first.reason)}{expected}" if first.reason else f"{first.state}{expected}"
+    )
 
 
 def clock(time_of_day: str) -> str:

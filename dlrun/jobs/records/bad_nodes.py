@@ -19,12 +19,12 @@ FILE = "bad-nodes"
 
 def read(directory: Path, now: float | None = None) -> dict[str, str]:
     """Node -> reason, for nodes that are still to be excluded; now: seconds since 1970."""
-    found = {}
+    reasons = {}
     for line in text_of(directory / FILE, MOST).splitlines():
         host, until, why = (*line.split(maxsplit=2), "", "", "")[:3]
         if digits(until) and int(until) > (time.time() if now is None else now):
-            found[host] = why
-    return found
+            reasons[host] = why
+    return reasons
 
 
 def leave_out(plan: Plan, bad: Mapping[str, str]) -> Plan:

@@ -70,17 +70,17 @@ class Contents:
 def survey(directory: Path, written: Written, *, without: Iterable[Path] = ()) -> Contents:
     """Compare a directory with the list of what dlrun wrote in it; without: directories in it that have lists of their own."""
     inside = tuple(f"{path.relative_to(directory)}/" for path in without)
-    found = {path: status for path, status in _walk(directory, "") if not path.startswith(inside)}
-    listed = _Listed(directory, written, found)
+    statuses = {path: status for path, status in _walk(directory, "") if not path.startswith(inside)}
+    listed = _Listed(directory, written, statuses)
     own, others = [], []
-    for path, status in found.items():
+    for path, status in statuses.items():
         if listed.has(path):
             own.append(path)
-        elif not path.endswith("/") or _is_empty(path, found):
+        elif not path.endswith("/") or _is_empty(path, statuses):
             # Allocated blocks, not lengths: files may be sparse or compressed.
             size = Bytes(status.st_blocks * 512 if status else 0)
             others.append(Other(path=path, size=size, fetched=listed.is_fetched(path, status)))
-    known = [status for path, status in found.items() if status is not None and not path.endswith("/")]
+    known = [status for path, status in statuses.items() if status is not None and not path.endswith("/")]
     return Contents(
         own=tuple(own),
         others=tuple(others),
@@ -90,9 +90,9 @@ def survey(directory: Path, written: Written, *, without: Iterable[Path] = ()) -
     )
 
 
-def _is_empty(directory: str, found: Mapping[str, os.stat_result | None]) -> bool:
+def _is_empty(directory: str, statuses: Mapping[str, os.stat_result | None]) -> bool:
     """Whether a directory is empty, or could not be read."""
-    return not any(path.startswith(directory) and path != directory for path in found)
+    return not any(path.startswith(directory) and path != directory for path in statuses)
 
 
 def _walk(place: Path, prefix: str) -> Iterator[tuple[str, os.stat_result | None]]:
@@ -118,7 +118,9 @@ def _walk(place: Path, prefix: str) -> Iterator[tuple[str, os.stat_result | None
 class _Listed:
     """Which paths are dlrun's: those on the list, if unchanged, in runs that have begun."""
 
-    def __init__(self, directory: Path, written: Written, found: Mapping[str, os.stat_result | None]) -> None:
+    def __init__(
+        self, directory: Path, written: Written, statuses: Mapping[str, os.stat_result | None]
+    ) -> None:
         self._directory = directory
         self._files = written.files
         self._sweep = written.points is not None
@@ -133,7 +135,7 @@ class _Listed:
         self._begun = {
             prefix
             for prefix in prefixes
-            if written.removing or any(f"{prefix}{name}" in found for name in _STARTED)
+            if written.removing or any(f"{prefix}{name}" in statuses for name in _STARTED)
         }
         self._runs = set(prefixes)
         self._hosts: dict[str, set[str]] = {}

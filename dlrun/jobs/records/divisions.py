@@ -19,9 +19,9 @@ _NODES = 8
 
 def divisions(run: Path | str) -> list[str]:
     """A line per node of a run, then the number of further ones; unreadable records are left out."""
-    found = sorted(path for path in (Path(run) / DIRECTORY).glob("*") if path.name != ".dlrun")
-    lines = [line for path in found[:_NODES] if (line := _line(path)) is not None]
-    more = len(found) - _NODES
+    paths = sorted(path for path in (Path(run) / DIRECTORY).glob("*") if path.name != ".dlrun")
+    lines = [line for path in paths[:_NODES] if (line := _line(path)) is not None]
+    more = len(paths) - _NODES
     return (
         [*lines, f"and {more} more nodes that were granted something else than planned"]
         if more > 0
@@ -32,7 +32,7 @@ def divisions(run: Path | str) -> list[str]:
 def _line(path: Path) -> str | None:
     try:
         record: dict[str, Any] = json.loads(read_bytes(path, _MOST))
-        ranks = [(int(one["rank"]), str(one["cpus"]), str(one["gpus"])) for one in record["ranks"]]
+        ranks = [(int(rank["rank"]), str(rank["cpus"]), str(rank["gpus"])) for rank in record["ranks"]]
         where, because, granted = (str(record[name]) for name in ("host", "because", "granted"))
     except (OSError, ValueError, KeyError, TypeError):
         return None

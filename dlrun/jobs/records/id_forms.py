@@ -11,8 +11,8 @@ from dlrun.errors import DlrunError
 
 def recorded(word: str, schedulers: Iterable[str]) -> list[str]:
     """The ids that a word may be in the records of these schedulers; a scheduler that is not installed has none."""
-    found = []
+    ids = []
     for name in sorted(schedulers):
         with suppress(DlrunError):
-            found.append(backends.scheduler(name).recorded(word))
-    return [one for one in found if one is not None]
+            ids.append(backends.scheduler(name).recorded(word))
+    return [job_id for job_id in ids if job_id is not None]

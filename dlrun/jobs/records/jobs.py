@@ -81,16 +81,18 @@ class Job:
 
     def shown_id(self, task: int | None = None) -> str:
         """The id for users: that of a point, or for a sweep with one job per point `FIRST +COUNT`."""
-        one = str(self.job_id)
-        points = backends.scheduler(self.scheduler).tasks(one) if self.array is not None else ()
+        job_id = str(self.job_id)
+        points = backends.scheduler(self.scheduler).tasks(job_id) if self.array is not None else ()
         if task is not None:
-            return points[task] if task < len(points) else f"{one}[{task}]"
-        return f"{points[0]} +{len(points) - 1}" if len(points) > 1 else one
+            return points[task] if task < len(points) else f"{job_id}[{task}]"
+        return f"{points[0]} +{len(points) - 1}" if len(points) > 1 else job_id
 
     def scheduler_id(self, task: int | None = None) -> str:
         """The scheduler's id of the job, or of a point: an array task, or the job that it runs inside."""
-        one = str(self.job_id)
-        return one if task is None or self.pool else backends.scheduler(self.scheduler).task_id(one, task)
+        job_id = str(self.job_id)
+        return (
+            job_id if task is None or self.pool else backends.scheduler(self.scheduler).task_id(job_id, task)
+        )
 
     def run_directories(self) -> list[Path]:
         """The directory of each run: the job's own, or one for each point of a sweep."""
@@ -222,12 +224,12 @@ def _damaged(directory: Path, plan: Mapping[str, Any] | None, damage: str) -> Jo
 
 def _validated(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
     planned = validation.part(_Planned, "plan.json", plan)
-    found = read_json(directory / SUBMISSION)
-    if found is None and not (directory / SUBMISSION).exists():
+    saved = read_json(directory / SUBMISSION)
+    if saved is None and not (directory / SUBMISSION).exists():
         if (directory / ".submission").is_dir():
             return None  # sent from another machine that shares this file system and has the record
-        found = {}
-    entry = validation.part(Submission, SUBMISSION, found)
+        saved = {}
+    entry = validation.part(Submission, SUBMISSION, saved)
     scheduler = planned.scheduler
     job_id = _last_id(directory, scheduler, entry.job_id)
     submitting = job_id is None and entry.submitting is not None
@@ -266,18 +268,18 @@ def _answered(directory: Path, scheduler: str) -> str | None:
 def _begun(directory: Path, scheduler: str) -> str | None:
     """The job id that a started job recorded; None if it has not started."""
     for state in (directory / "state.json", *directory.glob("points/*/state.json")):
-        if (found := (read_json(state) or {}).get("job_id")) is not None:
-            return validation.job_id(found, scheduler)
+        if (job_id := (read_json(state) or {}).get("job_id")) is not None:
+            return validation.job_id(job_id, scheduler)
     return None
 
 
 def latest(job: Job) -> Job:
     """The job with its latest id: one that submits itself again has another id for each run (`dlrun_resubmit`)."""
     try:
-        found = _last_id(job.directory, job.scheduler, job.job_id)
+        job_id = _last_id(job.directory, job.scheduler, job.job_id)
     except validation.DamagedRecord:
         return job
-    return job if found == job.job_id else replace(job, job_id=found)
+    return job if job_id == job.job_id else replace(job, job_id=job_id)
 
 
 def _last_id(directory: Path, scheduler: str, first: object) -> str | None:
@@ -370,9 +372,11 @@ def _named(word: str, base: Path) -> list[Job]:
     forms = [word, *id_forms.recorded(word, {job.scheduler for job in jobs})]
     same_id = [job for job in jobs if any(_is_id(form, job.job_id) for form in forms)]
     if not same_id and (digits(word[:1]) or forms[1:]):
-        earlier = ((job, one) for job in jobs for one in resubmitted.earlier(job.directory))
-        found = {job.directory: job for job, one in earlier if any(_is_id(form, one) for form in forms)}
-        same_id = list(found.values())
+        earlier = ((job, job_id) for job in jobs for job_id in resubmitted.earlier(job.directory))
+        by_directory = {
+            job.directory: job for job, job_id in earlier if any(_is_id(form, job_id) for form in forms)
+        }
+        same_id = list(by_directory.values())
     matches = same_id or [job for job in jobs if job.directory.name.startswith(word)]
     if len(matches) > 1 and len({m.name for m in matches}) == 1 and matches[0].name == word:
         return matches[:1]  # a job's plain name means its newest

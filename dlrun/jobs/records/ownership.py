@@ -244,16 +244,16 @@ def _proof(line: dict[str, Any]) -> Proof:
 
 
 def _names(value: object) -> tuple[Name, ...]:
-    found: list[Name] = []
+    names: list[Name] = []
     for name in value if isinstance(value, list) else ():
         match name:
             case str() if _is_below(name):
-                found.append(name)
+                names.append(name)
             case [str() as prefix, int() as first, int() as last, str() as suffix] if (
                 0 <= first <= last < 10**7
             ):
-                found.append((prefix, first, last, suffix))
-    return tuple(found)
+                names.append((prefix, first, last, suffix))
+    return tuple(names)
 
 
 def is_in_place(directory: Path, written: Written) -> bool:
@@ -308,18 +308,18 @@ def _named(names: WrittenNames) -> dict[str, Any]:
 
 def lines_of(files: Iterable[str] | Mapping[str, bytes], names: WrittenNames | None = None) -> str:
     """What a directory's list elsewhere gets for files with these contents, without them with any, and for such names."""
-    found: list[dict[str, Any]] = [{"path": name} for name in files]
+    lines: list[dict[str, Any]] = [{"path": name} for name in files]
     if isinstance(files, Mapping):
-        found = [_of_file(name, data) for name, data in files.items()]
-    found += [_named(names)] if names is not None else []
-    return "".join(f"\n{json.dumps(line)}\n" for line in found)
+        lines = [_of_file(name, data) for name, data in files.items()]
+    lines += [_named(names)] if names is not None else []
+    return "".join(f"\n{json.dumps(line)}\n" for line in lines)
 
 
 def proves(line: bytes, data: bytes) -> bool:
     """Whether a line of a directory's list proves that dlrun wrote a file with this content."""
-    found = _object(line)
-    proof = _proof(found)
-    return isinstance(found.get("path"), str) and proof.digest in (None, _digest(data)) and proof.link is None
+    entry = _object(line)
+    proof = _proof(entry)
+    return isinstance(entry.get("path"), str) and proof.digest in (None, _digest(data)) and proof.link is None
 
 
 def mark_removing(directory: Path) -> None:

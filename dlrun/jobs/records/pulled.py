@@ -21,8 +21,8 @@ def with_digests(plan: Plan, directory: Path) -> Plan:
     """The plan of a job directory with the digests of the images that the job and its roles have pulled."""
     if plan.role_jobs is not None:
         jobs = [
-            replace(one, plan=with_digests(one.plan, directory / role_directory(one.name)))
-            for one in plan.role_jobs.jobs
+            replace(role, plan=with_digests(role.plan, directory / role_directory(role.name)))
+            for role in plan.role_jobs.jobs
         ]
         return replace(plan, role_jobs=replace(plan.role_jobs, jobs=tuple(jobs)))
     container = plan.environment.container

@@ -40,5 +40,5 @@ def read(directory: Path) -> SpecArguments | None:
 
 def copied_files(directory: Path) -> dict[str, str]:
     """Name -> text of the files that a resubmission copies."""
-    found = (directory / name for name in _COPIED)
-    return {path.name: path.read_text(encoding="utf-8") for path in found if path.is_file()}
+    paths = (directory / name for name in _COPIED)
+    return {path.name: path.read_text(encoding="utf-8") for path in paths if path.is_file()}

@@ -60,8 +60,8 @@ def changed(directory: Path) -> list[str]:
 
 
 def _lines(directory: Path, name: str) -> list[str]:
-    found = read(directory).get(name)
-    return [line for line in found if isinstance(line, str)] if isinstance(found, list) else []
+    lines = read(directory).get(name)
+    return [line for line in lines if isinstance(line, str)] if isinstance(lines, list) else []
 
 
 def made(plan: Plan, *, job_id: str | None, cluster: str | None, **others: Any) -> dict[str, Any]:

@@ -38,11 +38,11 @@ def find(base: Path) -> Iterator[tuple[Path, Contents]]:
     for name in names:
         if _NAME.fullmatch(name) and _is_left(directory := base / name):
             written = ownership.read(directory) or ownership.NONE
-            found = contents.survey(directory, written)
+            survey = contents.survey(directory, written)
             if all(
-                other.path == LIST or _is_cut_off(directory, other.path, written) for other in found.others
+                other.path == LIST or _is_cut_off(directory, other.path, written) for other in survey.others
             ):
-                yield directory, found
+                yield directory, survey
 
 
 def _is_left(directory: Path) -> bool:
@@ -61,8 +61,8 @@ def _is_left(directory: Path) -> bool:
 
 def _is_empty(directory: Path) -> bool:
     try:
-        found = list(directory.iterdir())
-        return all(path.name == LIST and path.lstat().st_size == 0 for path in found)
+        paths = list(directory.iterdir())
+        return all(path.name == LIST and path.lstat().st_size == 0 for path in paths)
     except OSError:
         return False
 
@@ -70,9 +70,9 @@ def _is_empty(directory: Path) -> bool:
 def remove(base: Path) -> list[Path]:
     """Remove them as far as possible; returns those that are gone."""
     gone = []
-    for directory, found in find(base):
+    for directory, survey in find(base):
         with suppress(OperationFailed):
-            if contents.remove(directory, found, others=True):
+            if contents.remove(directory, survey, others=True):
                 gone.append(directory)
     return gone
 

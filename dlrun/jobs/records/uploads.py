@@ -10,8 +10,8 @@ from dlrun.render.shell import join
 
 def command(job: Job) -> str | None:
     """The command that uploads them all, on a host with internet; None if there are none."""
-    found = _not_uploaded(job)
-    return join(["wandb", "sync", *map(str, found)]) if found else None
+    runs = _not_uploaded(job)
+    return join(["wandb", "sync", *map(str, runs)]) if runs else None
 
 
 def _not_uploaded(job: Job) -> list[Path]:
@@ -19,5 +19,5 @@ def _not_uploaded(job: Job) -> list[Path]:
 
     Source: https://github.com/wandb/wandb/blob/main/wandb/sync/sync.py
     """
-    every = (one for place in job.log_directories() for one in sorted(place.glob("wandb/offline-run-*")))
-    return [one for one in every if any(one.glob("*.wandb")) and not any(one.glob("*.wandb.synced"))]
+    every = (run for place in job.log_directories() for run in sorted(place.glob("wandb/offline-run-*")))
+    return [run for run in every if any(run.glob("*.wandb")) and not any(run.glob("*.wandb.synced"))]

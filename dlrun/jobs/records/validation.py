@@ -158,13 +158,13 @@ def roles(whole: object) -> tuple[str, ...]:
     if whole is None:
         return ()
     jobs = whole.get("jobs") if isinstance(whole, dict) else None
-    found = (
+    names = (
         [job.get("name") if isinstance(job, dict) else None for job in jobs or ()]
         if isinstance(jobs, list)
         else [None]
     )
-    if all(isinstance(name, str) and re.fullmatch(ROLE_NAME, name) for name in found):
-        return tuple(map(str, found))
+    if all(isinstance(name, str) and re.fullmatch(ROLE_NAME, name) for name in names):
+        return tuple(map(str, names))
     raise DamagedRecord(f"`role_jobs` is {shown(whole)}")
 
 
