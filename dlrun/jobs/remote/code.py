@@ -41,18 +41,18 @@ def files(plan: Plan, sent: Sequence[SentFile], keys: Mapping[str, str], base: P
         return {}
     if isinstance(plan.code, Snapshot):
         return snapshot.with_roles(plan, _snapshot(plan, sent, keys, base))
-    found = Digests(complete=True)
-    for one in sent:
-        if (key := keys.get(one.name)) is None or not is_listed(one.name):
+    digests = Digests(complete=True)
+    for file in sent:
+        if (key := keys.get(file.name)) is None or not is_listed(file.name):
             continue
-        if is_secret(one.path.name):
-            found.secret += 1
-        elif (one.size or 0) > LARGEST:
-            found.large += 1
+        if is_secret(file.path.name):
+            digests.secret += 1
+        elif (file.size or 0) > LARGEST:
+            digests.large += 1
         else:
-            found.size += one.size or 0
-            found.files[f"{plan.directory}/{one.name}"] = digest_in(key)
-    return snapshot.with_roles(plan, record.of_sent(plan, base, found))
+            digests.size += file.size or 0
+            digests.files[f"{plan.directory}/{file.name}"] = digest_in(key)
+    return snapshot.with_roles(plan, record.of_sent(plan, base, digests))
 
 
 class ChosenFiles(NamedTuple):
@@ -68,33 +68,33 @@ def chosen(sent: Sequence[SentFile], wanted: Snapshot, named: Sequence[str]) -> 
     Raises Invalid if they are larger than the limit.
     """
     left_out = [choose.excluded(pattern) for pattern in wanted.exclude]
-    left = [one for one in sent if not any(pattern.fullmatch(one.name) for pattern in left_out)]
+    left = [file for file in sent if not any(pattern.fullmatch(file.name) for pattern in left_out)]
     allowed = {os.path.normpath(name) for name in (*named, *wanted.include)}
     secrets = [
-        one.name
-        for one in left
-        if one.size is not None and is_secret(one.path.name) and one.name not in allowed
+        file.name
+        for file in left
+        if file.size is not None and is_secret(file.path.name) and file.name not in allowed
     ]
-    found = [one for one in left if one.name not in secrets]
-    choose.check_size({one.name: one.size or 0 for one in found}, wanted)
-    return ChosenFiles(found, [choose.left_out_secrets(secrets)] if secrets else [])
+    taken = [file for file in left if file.name not in secrets]
+    choose.check_size({file.name: file.size or 0 for file in taken}, wanted)
+    return ChosenFiles(taken, [choose.left_out_secrets(secrets)] if secrets else [])
 
 
 def _snapshot(plan: Plan, sent: Sequence[SentFile], keys: Mapping[str, str], base: Path) -> dict[str, str]:
     text = FileList(
         files={name: digest_in(key) for name, key in keys.items()},
-        links={one.name: one.link for one in sent if one.link is not None},
+        links={file.name: file.link for file in sent if file.link is not None},
         executable=frozenset(name for name, key in keys.items() if key.endswith("x")),
     ).text()
     digest = sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
     place = plan.directory.removesuffix(f"/{FILES}")
-    found = Digests(files={f"{plan.directory}/{name}": digest_in(key) for name, key in keys.items()})
+    digests = Digests(files={f"{plan.directory}/{name}": digest_in(key) for name, key in keys.items()})
     facts = {
         "digest": digest,
         "files": len(keys),
-        "bytes": sum(one.size or 0 for one in sent if one.name in keys),
+        "bytes": sum(file.size or 0 for file in sent if file.name in keys),
     }
-    texts = record.of_sent(plan, base, found, facts)
+    texts = record.of_sent(plan, base, digests, facts)
     return texts | {SNAPSHOT: f"{place}/{_TREES}/{digest}\n.\n", SNAPSHOT_LIST: text}
 
 
@@ -176,7 +176,7 @@ def _recorded(job: Job) -> Iterable[str]:
         with suppress(OSError):
             text = read_bytes(job.directory / name, _MOST).decode("utf-8", "surrogateescape")
             names = FileList.parse(text).files
-            yield from (os.path.relpath(one, top) if one.startswith("/") else one for one in names)
+            yield from (os.path.relpath(path, top) if path.startswith("/") else path for path in names)
 
 
 def files_of(job: Job) -> str | None:

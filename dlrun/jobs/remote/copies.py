@@ -137,13 +137,15 @@ def _patterns(wanted: str, plan: Plan) -> list[str]:
         names = ["job.log"]
     elif wanted == "first" or digits(wanted):
         rank = 0 if wanted == "first" else int(wanted)
-        processes = [(role, one.logs) for one in plan.programs for role in one.roles]
+        processes = [(role, program.logs) for program in plan.programs for role in program.roles]
         names = [f"*-{rank}.log", *(log_names.name(role, rank, logs) for role, logs in processes)]
         if wanted == "first":
             names.append("job.log")
     else:
         names = ["*.log", "[0-9]*/*.log"]
-    runs = ["points/*/"] if plan.points else ["", *(f"{role_directory(one.name)}/" for one in plan.each_role)]
+    runs = (
+        ["points/*/"] if plan.points else ["", *(f"{role_directory(role.name)}/" for role in plan.each_role)]
+    )
     return [f"{run}logs/{name}" for run in runs for name in dict.fromkeys(names)]
 
 
@@ -168,10 +170,10 @@ def poll(session: Session, local: Callable[[str], LocalCopy | None]) -> None:
         if line == "gone":
             raise OperationFailed(f"the job directory on `{session.host}` is gone")
         match = _ANSWER.fullmatch(line)
-        found = local(match[3]) if match is not None else None
-        if match is None or found is None:
+        copy = local(match[3]) if match is not None else None
+        if match is None or copy is None:
             raise OperationFailed(f"`{session.host}` sent an unexpected answer: {line[:80]!r}")
-        record, name = found.record, found.name
+        record, name = copy.record, copy.name
         try:
             with Confined(record) as place:
                 pieces = _pieces(session, int(match[2]))

@@ -85,9 +85,9 @@ def fetch(
         there, here = plan.directory, to or job.directory / FILES
     # `./`: a name that begins with `-` would be an option of find.
     transport = transport_of(remote.host, remote.transport)
-    found = listing(transport, there, [f"./{name}" for name in names] or ["."])
-    found = _with_own_times(found, job, "" if names else f"{FILES}/")
-    wanted = [one for one in found if _matches(one.name, names)] if names else _written_there(found, job)
+    files = listing(transport, there, [f"./{name}" for name in names] or ["."])
+    files = _with_own_times(files, job, "" if names else f"{FILES}/")
+    wanted = [file for file in files if _matches(file.name, names)] if names else _written_there(files, job)
     return _copied(
         transport, there, here=here, wanted=wanted, step=step, kept=Kept(job.directory, here, force=force)
     )
@@ -96,8 +96,8 @@ def fetch(
 def fetch_record(job: Job, remote: Remote, patterns: Sequence[str]) -> None:
     """Copy files of the job directory that match patterns to the job's local record; raises like `fetch`."""
     transport = transport_of(remote.host, remote.transport)
-    found = listing(transport, remote.directory, [f"./{pattern}" for pattern in patterns])
-    wanted = [one for one in found if _matches(one.name, patterns) and not one.link]
+    files = listing(transport, remote.directory, [f"./{pattern}" for pattern in patterns])
+    wanted = [file for file in files if _matches(file.name, patterns) and not file.link]
     _copied(
         transport,
         remote.directory,
@@ -119,25 +119,25 @@ def _copied(
     """Copy the files that are missing or different here; kept: what is not replaced."""
     try:
         with Confined(here) as place, kept:
-            seen = {one.name: place.status(one.name) for one in wanted}
-            changed = [one for one in wanted if not _is_here(one, seen[one.name])]
+            seen = {file.name: place.status(file.name) for file in wanted}
+            changed = [file for file in wanted if not _is_here(file, seen[file.name])]
             left = {
-                one.name
-                for one in changed
-                if (old := seen[one.name]) is not None and kept.is_kept(one.name, old)
+                file.name
+                for file in changed
+                if (old := seen[file.name]) is not None and kept.is_kept(file.name, old)
             }
-            missing = [one for one in changed if one.name not in left]
-            progress = Progress(sum(one.size for one in missing if not one.link), step)
+            missing = [file for file in changed if file.name not in left]
+            progress = Progress(sum(file.size for file in missing if not file.link), step)
             target = Target(place=place, kept=kept, seen=seen)
             target.clear(wanted)
             refused = _fetch_missing(transport, there, missing, target, progress)
     except OSError as error:
         raise OperationFailed(f"cannot write in `{here}`: {error.strerror}") from None
-    copied = [one for one in missing if one.name not in target.changed]
+    copied = [file for file in missing if file.name not in target.changed]
     return Fetched(
         directory=here,
         files=len(copied) - len(refused),
-        size=sum(one.size for one in copied if not one.link),
+        size=sum(file.size for file in copied if not file.link),
         already=len(wanted) - len(changed),
         refused=refused,
         kept=sorted(left | target.changed),
@@ -163,14 +163,14 @@ def _fetch_missing(
 ) -> list[str]:
     """Fetch files, small ones first; returns names that cannot be written below the directory."""
     refused: list[str] = []
-    for batch in _batches(one for one in missing if one.link or one.size < _LARGE):
+    for batch in _batches(file for file in missing if file.link or file.size < _LARGE):
         refused += _fetch_together(transport, there, batch, target, progress)
-    for one in missing:
-        if one.size >= _LARGE and not one.link:
+    for file in missing:
+        if file.size >= _LARGE and not file.link:
             try:
-                _fetch_large(transport, there, one, target, progress)
+                _fetch_large(transport, there, file, target, progress)
             except Obstructed:
-                refused.append(one.name)
+                refused.append(file.name)
     return refused
 
 
@@ -191,10 +191,10 @@ def listing(transport: Transport, directory: str, patterns: Sequence[str]) -> li
         raise OperationFailed(f"`{transport.host}` cannot list the job's files: {answer.stderr}")
     rows = answer.stdout.decode(errors="surrogateescape").split("\0")[:-1]
     try:
-        found = [_found(row) for row in rows]
+        files = [_found(row) for row in rows]
     except ValueError:
         raise OperationFailed(f"`{transport.host}` lists the job's files in an unknown format") from None
-    return [one for one in found if is_valid_name(one.name)]
+    return [file for file in files if is_valid_name(file.name)]
 
 
 _ROW = re.compile(r"([fl]) ([0-9]{1,18}) ([0-9]{1,10})(?:\.([0-9]+))? (.*)", re.DOTALL)
@@ -243,54 +243,54 @@ _COPY = re.compile(rf"({FILES}|(points/[0-9]+/|roles/[^/]+/)?{WORK})/")
 """The begin of the names of sent files: as they came, and in the copies of a snapshot in which runs work."""
 
 
-def _written_there(found: Iterable[RemoteFile], job: Job) -> list[RemoteFile]:
+def _written_there(files: Iterable[RemoteFile], job: Job) -> list[RemoteFile]:
     """The files written by the job: without unchanged sent files and dlrun's own."""
     sent = {f"{FILES}/{name}": (size, mtime) for name, size, mtime, _, link in remote_record.files(job.directory)
             if link is None}  # fmt: skip
     names = {name.partition("/")[2] for name in sent}
     links = {name for name, _, _, _, link in remote_record.files(job.directory) if link is not None}
     return [
-        one
-        for one in found
+        file
+        for file in files
         if not (
-            one.name.partition("/")[0] in _NOT_FETCHED
-            or one.name.startswith(".")
-            or (one.link and _COPY.sub("", one.name) in links)
-            or (one.mtime_ns == DATE * 10**9 and _COPY.sub("", one.name) in names)
+            file.name.partition("/")[0] in _NOT_FETCHED
+            or file.name.startswith(".")
+            or (file.link and _COPY.sub("", file.name) in links)
+            or (file.mtime_ns == DATE * 10**9 and _COPY.sub("", file.name) in names)
         )
-        and sent.get(one.name) != (one.size, one.mtime_ns)
+        and sent.get(file.name) != (file.size, file.mtime_ns)
     ]
 
 
-def _with_own_times(found: Iterable[RemoteFile], job: Job, prefix: str) -> list[RemoteFile]:
+def _with_own_times(files: Iterable[RemoteFile], job: Job, prefix: str) -> list[RemoteFile]:
     """Files that are as they were sent have the time that they have here; on the login node it is in whole seconds."""
     sent = {f"{prefix}{name}": (size, mtime) for name, size, mtime, _, link in remote_record.files(job.directory)
             if link is None and size is not None}  # fmt: skip
     return [
-        replace(one, mtime_ns=known[1])
-        if (known := sent.get(one.name)) is not None
-        and (one.size, one.mtime_ns) in (known, (known[0], seconds(known[1])))
-        else one
-        for one in found
+        replace(file, mtime_ns=known[1])
+        if (known := sent.get(file.name)) is not None
+        and (file.size, file.mtime_ns) in (known, (known[0], seconds(known[1])))
+        else file
+        for file in files
     ]
 
 
-def _is_here(one: RemoteFile, seen: os.stat_result | None) -> bool:
-    if seen is None or one.link:
+def _is_here(file: RemoteFile, seen: os.stat_result | None) -> bool:
+    if seen is None or file.link:
         return seen is not None and stat.S_ISLNK(seen.st_mode)
-    return stat.S_ISREG(seen.st_mode) and (seen.st_size, seen.st_mtime_ns) == (one.size, one.mtime_ns)
+    return stat.S_ISREG(seen.st_mode) and (seen.st_size, seen.st_mtime_ns) == (file.size, file.mtime_ns)
 
 
 def _batches(files: Iterable[RemoteFile]) -> Iterator[list[RemoteFile]]:
     batch: list[RemoteFile] = []
     size = 0
-    for one in files:
+    for file in files:
         # `./` before the name, and NUL after it.
-        length = len(os.fsencode(one.name)) + 3
+        length = len(os.fsencode(file.name)) + 3
         if batch and size + length > _NAMES:
             yield batch
             batch, size = [], 0
-        batch.append(one)
+        batch.append(file)
         size += length
     if batch:
         yield batch
@@ -300,7 +300,7 @@ def _fetch_together(
     transport: Transport, there: str, batch: Sequence[RemoteFile], target: Target, progress: Progress
 ) -> list[str]:
     """Fetch files in one tar stream, each atomically; returns names that cannot be written."""
-    wanted = {one.name: one for one in batch}
+    wanted = {file.name: file for file in batch}
     with Session(transport, script("give", directory=there)) as session:
         session.write(b"".join(b"./" + os.fsencode(name) + b"\0" for name in wanted))
         session.end()
@@ -320,16 +320,16 @@ def unpack(stream: BinaryIO, wanted: Mapping[str, RemoteFile], target: Target) -
     try:
         with tarfile.open(fileobj=stream, mode="r|") as tar:
             for entry in tar:
-                one = wanted.get(os.path.normpath(entry.name))
-                if one is None:
+                remote_file = wanted.get(os.path.normpath(entry.name))
+                if remote_file is None:
                     continue
                 try:
                     if entry.issym():
-                        target.link(one, entry.linkname)
+                        target.link(remote_file, entry.linkname)
                     elif entry.isreg():
-                        target.write(one, cast("BinaryIO", tar.extractfile(entry)))
+                        target.write(remote_file, cast("BinaryIO", tar.extractfile(entry)))
                 except Obstructed:
-                    refused.append(one.name)
+                    refused.append(remote_file.name)
     except (tarfile.TarError, ValueError, OverflowError, EOFError):
         # The stream is truncated or invalid: the exit code has the reason.
         pass
@@ -354,25 +354,25 @@ class _Reader:
 
 
 def _fetch_large(
-    transport: Transport, there: str, one: RemoteFile, target: Target, progress: Progress
+    transport: Transport, there: str, remote_file: RemoteFile, target: Target, progress: Progress
 ) -> None:
     """Fetch one large file, resuming an earlier fetch of the same size and time."""
-    with target.large(one) as (file, part):
+    with target.large(remote_file) as (file, part):
         offset = file.tell()
         progress.add(offset)
-        text = script("give_rest", directory=there, name=f"./{one.name}", offset=offset)
+        text = script("give_rest", directory=there, name=f"./{remote_file.name}", offset=offset)
         with Session(transport, text) as session:
             # One byte more than expected is read: it shows that the file has grown.
-            while file.tell() <= one.size and (data := session.read()):
+            while file.tell() <= remote_file.size and (data := session.read()):
                 file.write(data)
                 progress.add(len(data))
-            if file.tell() <= one.size:
+            if file.tell() <= remote_file.size:
                 session.finish()
-        if file.tell() == one.size:
-            target.publish(file, part, one)
+        if file.tell() == remote_file.size:
+            target.publish(file, part, remote_file)
             return
     target.place.remove(part)
     raise OperationFailed(
-        f"`{one.name}` changed on `{transport.host}` while it was fetched",
+        f"`{remote_file.name}` changed on `{transport.host}` while it was fetched",
         help="fetch it again once it no longer changes",
     )

@@ -61,10 +61,10 @@ class Collected(NamedTuple):
 def collect(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Collected:
     """The files of the key `files`, relative to `base`; else those of the command, and what a snapshot includes; problems."""
     problems: list[Problem] = []
-    found: dict[str, SentFile] = {}
+    files: dict[str, SentFile] = {}
     more = spec.code.include if isinstance(spec.code, Snapshot) else ()
     named = [("files", index, name) for index, name in enumerate(spec.files or _of_command(spec, base))]
-    for key, index, pattern in (*named, *(("code.include", *one) for one in enumerate(more))):
+    for key, index, pattern in (*named, *(("code.include", *numbered) for numbered in enumerate(more))):
         origin = origins.get(f"{key}.{index}") or origins.get(key)
         parts = Path(pattern).parts
         if Path(pattern).is_absolute() or ".." in parts:
@@ -79,11 +79,11 @@ def collect(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Collected:
             continue
         try:
             for match in matches:
-                found.update((one.name, one) for one in _walk(match, base))
+                files.update((file.name, file) for file in _walk(match, base))
         except OSError as error:
             message = f"cannot send `{error.filename}`: {(error.strerror or str(error)).lower()}"
             problems.append(Problem(message=message, origin=origin, help="`files` may name fewer of them"))
-    return Collected([found[name] for name in sorted(found)], problems)
+    return Collected([files[name] for name in sorted(files)], problems)
 
 
 def _of_command(spec: Spec, base: Path) -> list[str]:
@@ -114,21 +114,21 @@ def _walk(path: Path, base: Path) -> Iterator[SentFile]:
 
 def manifest(sent: Iterable[SentFile]) -> list[list[str | int | None]]:
     """The sent files for the record: name, size, time, mode and link; a difference means another submission."""
-    return [[one.name, one.size, one.mtime_ns, one.mode, one.link] for one in sent]
+    return [[file.name, file.size, file.mtime_ns, file.mode, file.link] for file in sent]
 
 
 def keys(sent: Iterable[SentFile]) -> dict[str, str]:
     """The name of each sent file in the store of code, `ab/REST`, by its name; raises OperationFailed if one cannot be read."""
-    found = {}
-    for one in sent:
-        if one.size is None or one.link is not None:
+    keys_by_name = {}
+    for file in sent:
+        if file.size is None or file.link is not None:
             continue
         try:
-            key = store.key_of(store.digest_of(one.path), one.mode)
+            key = store.key_of(store.digest_of(file.path), file.mode)
         except OSError as error:
-            raise _unreadable(one, error) from None
-        found[one.name] = f"{key[:2]}/{key[2:]}"
-    return found
+            raise _unreadable(file, error) from None
+        keys_by_name[file.name] = f"{key[:2]}/{key[2:]}"
+    return keys_by_name
 
 
 def digest_in(key: str) -> str:
@@ -153,8 +153,14 @@ def written_list(
     steps = [f"{SUBMISSION}/{name}" for name in ("part", "complete", "said", "given-up")]
     attempts = [(f"{SUBMISSION}/{number}", 0, None, 0, "") for number in range(1, _ATTEMPTS)]
     own = [
-        (f"{below}/{one.name}", one.size, DATE * 10**9 if tree else seconds(one.mtime_ns), one.mode, one.link)
-        for one in sent
+        (
+            f"{below}/{file.name}",
+            file.size,
+            DATE * 10**9 if tree else seconds(file.mtime_ns),
+            file.mode,
+            file.link,
+        )
+        for file in sent
         for below in ((FILES, tree) if tree else (FILES,))
     ]
     return ownership.text(
@@ -200,15 +206,15 @@ def write_stream(
                 if key is not None and missing is not None:
                     fresh.setdefault(key, name)
             laid: list[SentFile] = []
-            for one in sent:
-                key = keys.get(one.name)
+            for file in sent:
+                key = keys.get(file.name)
                 if key is None or missing is None or key in missing:
-                    _add_file(tar, one, key)
+                    _add_file(tar, file, key)
                     if key is not None and missing is not None:
-                        fresh.setdefault(key, f"{FILES}/{one.name}")
+                        fresh.setdefault(key, f"{FILES}/{file.name}")
                 else:
-                    laid.append(one)
-                    _add_link(tar, f".laid/{one.name}", f".objects/{key}")
+                    laid.append(file)
+                    _add_link(tar, f".laid/{file.name}", f".objects/{key}")
             for key, name in fresh.items():
                 _add_link(tar, f".fresh/{key}", name)
             if laid:
@@ -222,7 +228,7 @@ def write_stream(
 
 def _times(laid: Iterable[SentFile]) -> str:
     """The time of files, `@SECONDS`, and their names, each followed by NUL."""
-    by_time = grouped((one.mtime_ns // 10**9, f"{FILES}/{one.name}") for one in laid)
+    by_time = grouped((file.mtime_ns // 10**9, f"{FILES}/{file.name}") for file in laid)
     return "".join(f"{item}\0" for time, names in by_time.items() for item in (f"@{time}", *names))
 
 
@@ -266,28 +272,30 @@ def _add_link(tar: tarfile.TarFile, name: str, to: str) -> None:
     tar.addfile(info)
 
 
-def _add_file(tar: tarfile.TarFile, one: SentFile, key: str | None) -> None:
-    name = f"{FILES}/{one.name}"
-    if one.link is not None:
-        info = _entry(name, kind=tarfile.SYMTYPE, mode=0o777, mtime_ns=one.mtime_ns)
-        info.linkname = one.link
+def _add_file(tar: tarfile.TarFile, sent_file: SentFile, key: str | None) -> None:
+    name = f"{FILES}/{sent_file.name}"
+    if sent_file.link is not None:
+        info = _entry(name, kind=tarfile.SYMTYPE, mode=0o777, mtime_ns=sent_file.mtime_ns)
+        info.linkname = sent_file.link
         tar.addfile(info)
         return
-    if one.size is None:
-        tar.addfile(_entry(name, kind=tarfile.DIRTYPE, mode=one.mode | 0o700, mtime_ns=one.mtime_ns))
+    if sent_file.size is None:
+        tar.addfile(
+            _entry(name, kind=tarfile.DIRTYPE, mode=sent_file.mode | 0o700, mtime_ns=sent_file.mtime_ns)
+        )
         return
     # tarfile raises OSError if the file has become shorter than its header says.
     try:
-        with one.path.open("rb") as file:
+        with sent_file.path.open("rb") as file:
             read = _Digested(file)
             tar.addfile(
-                _entry(name, mode=one.mode | 0o600, mtime_ns=one.mtime_ns, size=one.size),
+                _entry(name, mode=sent_file.mode | 0o600, mtime_ns=sent_file.mtime_ns, size=sent_file.size),
                 cast("BinaryIO", read),
             )
     except OSError as error:
-        raise _unreadable(one, error) from None
+        raise _unreadable(sent_file, error) from None
     if key is not None and read.digest.hexdigest() != digest_in(key):
-        raise _unreadable(one)
+        raise _unreadable(sent_file)
 
 
 class _Digested:
@@ -304,6 +312,6 @@ class _Digested:
         return data
 
 
-def _unreadable(one: SentFile, error: OSError | None = None) -> OperationFailed:
+def _unreadable(file: SentFile, error: OSError | None = None) -> OperationFailed:
     why = (error and error.strerror) or "it has changed"
-    return OperationFailed(f"cannot send `{one.path}`: {why}")
+    return OperationFailed(f"cannot send `{file.path}`: {why}")

@@ -82,12 +82,12 @@ class Kept:
 
     def part_of(self, name: str, size: int, mtime_ns: int) -> str | None:
         """The name of the incomplete copy of a large file that an earlier fetch began."""
-        found = None
+        part = None
         for fetch in self._fetches if self._alone else ():
             for file in fetch.files:
                 if (file.name, file.size, file.mtime_ns) == (name, size, mtime_ns) and _is_resumed(file):
-                    found = file.part
-        return found
+                    part = file.part
+        return part
 
     def is_kept(self, name: str, here: os.stat_result) -> bool:
         """Whether a file or link stays that differs from the job's: dlrun did not write it as it is."""

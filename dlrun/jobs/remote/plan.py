@@ -41,7 +41,7 @@ class RemoteInputs:
     @property
     def stores(self) -> bool:
         """Whether there is a file that a snapshot can have."""
-        return any(one.size is not None and one.link is None for one in self.sent)
+        return any(file.size is not None and file.link is None for file in self.sent)
 
 
 def draft(inputs: Inputs | None, host: str, *, sends: bool = True) -> RemoteInputs:
@@ -56,7 +56,7 @@ def draft(inputs: Inputs | None, host: str, *, sends: bool = True) -> RemoteInpu
     named = inputs.spec.site is not None or bool(os.environ.get("DLRUN_SITE"))
     if not named and (name := site_of_host(host)) is not None:
         inputs, named = reading.on_site(inputs, name), True
-    if any(is_hub(data.source) for one in inputs.programs for data in one.spec.data.values()):
+    if any(is_hub(data.source) for program in inputs.programs for data in program.spec.data.values()):
         raise Invalid(
             "models and data sets of the hub (`hf://`) are fetched by the host that submits, and this one cannot send them to "
             f"`{host}`",
@@ -71,10 +71,12 @@ def draft(inputs: Inputs | None, host: str, *, sends: bool = True) -> RemoteInpu
         sent, notes = of_snapshot.files, of_snapshot.notes
     if sends and (inputs.spec.files or inputs.spec.directory is None):
         # Paths that only the cluster has are checked there (`check_paths`).
-        for one in inputs.programs:
-            bare = replace(one.spec.environment, venv=None)
+        for program in inputs.programs:
+            bare = replace(program.spec.environment, venv=None)
             problems += preflight.check(
-                replace(one.spec, environment=bare, data={}, secrets={}), working_directory(), one.origins
+                replace(program.spec, environment=bare, data={}, secrets={}),
+                working_directory(),
+                program.origins,
             )
         problems += _left_behind(inputs, sent)
     if any(not p.warning for p in problems):
@@ -86,16 +88,16 @@ def _collected(inputs: Inputs, base: Path) -> remote_files.Collected:
     """The files of all programs of the job, which are sent as one tree, and problems."""
     sent: dict[str, SentFile] = {}
     problems: list[Problem] = []
-    for one in inputs.programs:
-        spec = replace(one.spec, code=inputs.spec.code)
-        found = remote_files.collect(spec, base, one.origins)
-        sent |= {file.name: file for file in found.files}
-        problems += found.problems
+    for program in inputs.programs:
+        spec = replace(program.spec, code=inputs.spec.code)
+        collected = remote_files.collect(spec, base, program.origins)
+        sent |= {file.name: file for file in collected.files}
+        problems += collected.problems
         if base_of(spec) != base and (spec.files or sent):
             problems.append(
                 Problem(
                     message="the files of all roles are sent as one tree, and this role has a directory of its own",
-                    origin=one.origins.get("directory"),
+                    origin=program.origins.get("directory"),
                     help="leave out its `directory`, and name its files from that of the job",
                 )
             )
@@ -114,7 +116,7 @@ def on_site(earlier: RemoteInputs, site: str) -> RemoteInputs:
 
 def _left_behind(inputs: Inputs, sent: Sequence[SentFile]) -> Iterator[Problem]:
     """Problems: relative paths of the spec that are not among the sent files."""
-    names = {one.name for one in sent}
+    names = {file.name for file in sent}
     for path, origin, code in _named(inputs):
         if not path.startswith(("/", "~/")) and os.path.normpath(path) not in names:
             message = f"`{path}` is not among the `files` that are copied"
@@ -129,18 +131,18 @@ def paths(inputs: Inputs) -> list[str]:
 
 def _named(inputs: Inputs) -> Iterator[tuple[str, Origin | None, str]]:
     """Each path in the specs of the job's programs, the place of its key, and the problem code for a missing path."""
-    for one in inputs.programs:
-        found = {}
-        if one.spec.environment.venv:
-            found["environment.venv"] = (f"{one.spec.environment.venv}/bin/activate", "DLR033")
-        for name, data in one.spec.data.items():
+    for program in inputs.programs:
+        paths_by_key = {}
+        if program.spec.environment.venv:
+            paths_by_key["environment.venv"] = (f"{program.spec.environment.venv}/bin/activate", "DLR033")
+        for name, data in program.spec.data.items():
             if not any(c in data.source for c in "*?["):
-                found[f"data.{name}.source"] = (data.source, "DLR034")
-        for name, secret in one.spec.secrets.items():
+                paths_by_key[f"data.{name}.source"] = (data.source, "DLR034")
+        for name, secret in program.spec.secrets.items():
             if secret.file is not None:
-                found[f"secrets.{name}"] = (secret.file, "DLR035")
-        for key, (path, code) in found.items():
-            yield path, one.origins.get(key) or one.origins.get(key.rpartition(".")[0]), code
+                paths_by_key[f"secrets.{name}"] = (secret.file, "DLR035")
+        for key, (path, code) in paths_by_key.items():
+            yield path, program.origins.get(key) or program.origins.get(key.rpartition(".")[0]), code
 
 
 def check_paths(host: str, inputs: Inputs, facts: Facts) -> None:
@@ -154,8 +156,8 @@ def check_paths(host: str, inputs: Inputs, facts: Facts) -> None:
                     code=code, message=message, origin=origin, help="paths of a job are paths on the cluster"
                 )
 
-    if found := list(problems()):
-        raise InvalidFile(found, dict(inputs.sources))
+    if missing := list(problems()):
+        raise InvalidFile(missing, dict(inputs.sources))
 
 
 def plan(drafted: RemoteInputs, home: str, directory: str, host: str, *, stored: bool = False) -> Plan:

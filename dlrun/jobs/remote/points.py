@@ -51,19 +51,19 @@ def planned(job: Job, remote: Remote, inputs: Inputs, notice: Callable[[str], No
 
 def read(remote: Remote, names: Sequence[str]) -> dict[str, bytes]:
     """The content of files in a job directory. Raises Invalid if they are not as dlrun wrote them, or TransportFailed."""
-    found = {}
+    contents = {}
     text = script("pages", directory=remote.directory, names=names)
     with Session(transport_of(remote.host, remote.transport), text) as session:
         if session.line() != "there":
             raise Invalid(f"there is no directory `{remote.directory}` on `{remote.host}` any more")
         for name in names:
             line = session.line().encode(errors="surrogateescape")
-            found[name] = session.exactly(int(session.line()))
-            if not ownership.proves(line, found[name]):
+            contents[name] = session.exactly(int(session.line()))
+            if not ownership.proves(line, contents[name]):
                 raise Invalid(
                     f"`{name}` of `{remote.host}:{remote.directory}` was changed by hand since its submission"
                 )
-    return found
+    return contents
 
 
 def plan_of(remote: Remote, text: bytes) -> Plan:

@@ -141,11 +141,11 @@ def _cluster(transport: Transport, load: Payload, facts: Facts, notice: Notice) 
     def there(argv: Sequence[str], /) -> Completed:
         return client(transport, argv, facts.unwanted)
 
-    found = identity.known(load.plan.scheduler, there)
-    if load.site is not None and (warning := identity.mismatch(load.site, found)):
+    cluster = identity.known(load.plan.scheduler, there)
+    if load.site is not None and (warning := identity.mismatch(load.site, cluster)):
         notice(f"warning: {warning}")
-    identity.check_dependencies(load.plan, found)
-    return found
+    identity.check_dependencies(load.plan, cluster)
+    return cluster
 
 
 class _Begun(NamedTuple):
@@ -273,20 +273,20 @@ def _sent(
     """What was sent, and what the login node had already."""
     files: list[SentFile] = []
     had: list[SentFile] = []
-    for one in sent:
-        key = keys.get(one.name)
+    for file in sent:
+        key = keys.get(file.name)
         there = missing is not None and key is not None and key not in missing
-        if one.size is not None:
-            (had if there else files).append(one)
+        if file.size is not None:
+            (had if there else files).append(file)
     if not files:
         return f"`{host}` has all {many(len(had), 'file')} already"
-    first = ", ".join(one.name for one in files[:3]) + (", …" if len(files) > 3 else "")
+    first = ", ".join(file.name for file in files[:3]) + (", …" if len(files) > 3 else "")
     text = f"sent {many(len(files), 'file')} ({_size(files)}) to `{host}`: {first}"
     return text + (f"; it had {len(had)} more ({_size(had)})" if had else "")
 
 
 def _size(files: Sequence[SentFile]) -> Bytes:
-    return Bytes(sum(one.size or 0 for one in files))
+    return Bytes(sum(file.size or 0 for file in files))
 
 
 def _hand_over(

@@ -41,25 +41,25 @@ class Target:
 
     def clear(self, wanted: Sequence[RemoteFile]) -> None:
         """Remove the incomplete files that killed fetches left."""
-        for name in self.kept.left_over({one.name: (one.size, one.mtime_ns) for one in wanted}):
+        for name in self.kept.left_over({file.name: (file.size, file.mtime_ns) for file in wanted}):
             status = self.place.status(name)
             if status is not None and stat.S_ISREG(status.st_mode):
                 with suppress(Obstructed):
                     self.place.remove(name)
 
-    def link(self, one: RemoteFile, target: str) -> None:
+    def link(self, remote_file: RemoteFile, target: str) -> None:
         """Make a link."""
-        self.place.link(one.name, target)
-        self.kept.add(one.name, None, None)
+        self.place.link(remote_file.name, target)
+        self.kept.add(remote_file.name, None, None)
 
-    def write(self, one: RemoteFile, source: BinaryIO) -> None:
+    def write(self, remote_file: RemoteFile, source: BinaryIO) -> None:
         """Write a file."""
-        self.kept.add(one.name, one.size, one.mtime_ns)
-        part = _beside(one.name, self.kept.part)
+        self.kept.add(remote_file.name, remote_file.size, remote_file.mtime_ns)
+        part = _beside(remote_file.name, self.kept.part)
         try:
             with self.place.open(part) as file:
                 shutil.copyfileobj(source, file, _CHUNK)
-                self.publish(file, part, one)
+                self.publish(file, part, remote_file)
         except BaseException:
             with suppress(OSError, Obstructed):
                 if self.place.status(part) is not None:
@@ -67,27 +67,27 @@ class Target:
             raise
 
     @contextmanager
-    def large(self, one: RemoteFile) -> Iterator[tuple[BinaryIO, str]]:
+    def large(self, remote_file: RemoteFile) -> Iterator[tuple[BinaryIO, str]]:
         """Open the incomplete copy of a large file, which an earlier fetch may have begun, at its end; with its name."""
-        found = self.kept.part_of(one.name, one.size, one.mtime_ns)
-        part = _beside(one.name, found or large_part())
+        earlier = self.kept.part_of(remote_file.name, remote_file.size, remote_file.mtime_ns)
+        part = _beside(remote_file.name, earlier or large_part())
         seen = self.place.status(part)
-        if found is None or (seen is not None and not stat.S_ISREG(seen.st_mode)):
-            part = _beside(one.name, large_part())
-            self.kept.add(one.name, one.size, one.mtime_ns, PurePosixPath(part).name)
+        if earlier is None or (seen is not None and not stat.S_ISREG(seen.st_mode)):
+            part = _beside(remote_file.name, large_part())
+            self.kept.add(remote_file.name, remote_file.size, remote_file.mtime_ns, PurePosixPath(part).name)
         with self.place.open(part, replace=False) as file:
             file.seek(0, os.SEEK_END)
             yield file, part
 
-    def publish(self, file: BinaryIO, part: str, one: RemoteFile) -> None:
+    def publish(self, file: BinaryIO, part: str, remote_file: RemoteFile) -> None:
         """Give a complete file its name."""
         file.flush()
-        os.utime(file.fileno(), ns=(one.mtime_ns, one.mtime_ns))
-        if _mark(self.place.status(one.name)) == _mark(self.seen.get(one.name)):
-            self.place.rename(part, one.name)
+        os.utime(file.fileno(), ns=(remote_file.mtime_ns, remote_file.mtime_ns))
+        if _mark(self.place.status(remote_file.name)) == _mark(self.seen.get(remote_file.name)):
+            self.place.rename(part, remote_file.name)
         else:
             self.place.remove(part)
-            self.changed.add(one.name)
+            self.changed.add(remote_file.name)
 
 
 def _beside(name: str, part: str) -> str:

@@ -37,22 +37,22 @@ def ending(job: Job, report: Callable[[str], None]) -> Iterator[list[int]]:
                 os.kill(pid, signal.SIGTERM)
             report("ending all ranks; once more kills them")
         else:
-            for one in descendants(pid)[1:]:
+            for process in descendants(pid)[1:]:
                 with suppress(OSError):
-                    os.kill(one, signal.SIGKILL)
+                    os.kill(process, signal.SIGKILL)
 
-    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    for one, handler in before.items():
+    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    for signum, handler in before.items():
         if handler is not signal.SIG_IGN:
-            signal.signal(one, end)
+            signal.signal(signum, end)
     try:
         yield received
     finally:
         try:
             local.cancel(job)
         finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for signum, handler in before.items():
+                signal.signal(signum, handler)
 
 
 def has_ended(job: Job) -> bool:

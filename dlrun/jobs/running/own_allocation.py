@@ -35,7 +35,9 @@ def run_in_allocation(inputs: Inputs) -> int:
 
 def options(plan: Plan, without: tuple[str, ...]) -> list[str]:
     """The directives of a plan as options, but those that an allocation does not have."""
-    return [one.text for one in plan.directives if one.text.partition("=")[0] not in without]
+    return [
+        directive.text for directive in plan.directives if directive.text.partition("=")[0] not in without
+    ]
 
 
 def own_command() -> list[str]:

@@ -48,10 +48,10 @@ def planned(read: Read, sets: tuple[str, ...]) -> PlannedHere:
     name = inputs.site.scheduler.type
     if backends.scheduler(name).ON_THIS_MACHINE:
         return PlannedHere(prepare(inputs.path, inputs=inputs).plan, inputs)
-    found = allocations.held(name, os.environ)
-    if found is None:
+    allocation = allocations.held(name, os.environ)
+    if allocation is None:
         raise no_allocation(name, backends.scheduler(name).ALLOCATION)
-    held = Held(job_id=found.job_id, scheduler=name, granted=found.granted)
+    held = Held(job_id=allocation.job_id, scheduler=name, granted=allocation.granted)
     if setting := partition_setting(inputs, held):
         inputs = _keeping(read((*sets, *setting)))
     inputs = fitted(inputs, held, time.time())

@@ -180,8 +180,11 @@ def _only_data(spec: Spec, asked: StagingRequest, nodes: int | None) -> Spec:
     if asked.rate:
         over["rate"] = _size("--rate", asked.rate)
     over |= {key: True for key in ("low_priority", "verify", "unpack") if getattr(asked, key)}
-    data: dict[str, DataSet] = {name: replace(one, keep="cache", **over) for name, one in spec.data.items()}  # type: ignore[arg-type]
-    names = {name for one in spec.data.values() for name in secrets_of(one, spec)}
+    data: dict[str, DataSet] = {
+        name: replace(data_set, keep="cache", **over)  # type: ignore[arg-type]
+        for name, data_set in spec.data.items()
+    }
+    names = {name for data_set in spec.data.values() for name in secrets_of(data_set, spec)}
     used = {name: secret for name, secret in spec.secrets.items() if name in names}
     return replace(
         spec,
@@ -196,12 +199,12 @@ def _only_data(spec: Spec, asked: StagingRequest, nodes: int | None) -> Spec:
 
 def _size(option: str, text: str) -> Bytes:
     try:
-        found = Bytes.parse(text)
+        size = Bytes.parse(text)
     except ValueError as error:
         raise Invalid(f"{option}: {error}", help=f"expected {Bytes.expected}") from None
-    if not found:
+    if not size:
         raise Invalid(f"{option}: `{text}` is too little; it must be more than zero")
-    return found
+    return size
 
 
 def _resources(wanted: Resources, asked: StagingRequest, nodes: int | None) -> Resources:

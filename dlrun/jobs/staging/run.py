@@ -242,8 +242,8 @@ def pass_on(events: Events, ended: Callable[[], bool], event: Callable[[dict[str
     while True:
         # Called before the read: events written between the two are read in a last round.
         last = ended()
-        for one in events.new():
-            event(one)
+        for record in events.new():
+            event(record)
         if last:
             return
         time.sleep(POLL)
@@ -272,8 +272,8 @@ def _follow(
 
 
 def _each(events: Iterator[dict[str, Any]], event: Callable[[Mapping[str, Any]], None]) -> None:
-    for one in events:
-        event(one)
+    for record in events:
+        event(record)
 
 
 def _literal(word: Text, run_dir: str) -> str:
@@ -300,8 +300,8 @@ def data_sets(directory: str) -> list[dict[str, Any]] | None:
         if program("list", "--to", directory, "--json", output=output):
             return None
         output.seek(0)
-        found: list[dict[str, Any]] = json.load(output)["sets"]
-        return found
+        sets: list[dict[str, Any]] = json.load(output)["sets"]
+        return sets
 
 
 def manage(words: Sequence[str]) -> int:

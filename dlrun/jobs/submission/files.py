@@ -96,8 +96,8 @@ def _beside_pages(plan: Plan, pages: Mapping[str, str], templates: Path, *, arch
 def _check_place(plan: Plan, directory: Path) -> None:
     """Raise Invalid for a directory with a name that the scheduler would replace in the paths of the logs."""
     pattern = backends.scheduler(plan.scheduler).PATTERNS
-    if pattern is not None and (found := re.search(pattern, str(directory))):
-        sign = visible(found[0])
+    if pattern is not None and (match := re.search(pattern, str(directory))):
+        sign = visible(match[0])
         raise Invalid(
             f"{plan.scheduler} cannot write logs to `{directory}`, because `{sign}` has a special meaning in its paths",
             help="name another directory with `--job-dir` or `DLRUN_JOBS`",

@@ -26,9 +26,9 @@ def _cached(part: str, name: str, make: Callable[[dict[str, bytes]], bytes]) -> 
     # Sizes and times instead of a hash of all sources: reading them would take three times as many system calls.
     origin = sha256(repr(_marks(part)).encode()).digest()
     path = cache.path_of(name, (__version__, sys.version))
-    found = cache.read(path) or b""
-    if found.startswith(origin):
-        return found[len(origin) :]
+    cached = cache.read(path) or b""
+    if cached.startswith(origin):
+        return cached[len(origin) :]
     made = make(_sources(part))
     cache.write(path, origin + made)
     return made

@@ -97,8 +97,8 @@ def prepare(
     spec = at_own_home(loaded.spec)
     roles = {name: replace(role, spec=at_own_home(role.spec)) for name, role in loaded.roles.items()}
     problems: list[Problem] = []
-    for one in replace(loaded, spec=spec, roles=roles).programs:
-        problems += preflight.check(one.spec, here, one.origins)
+    for program in replace(loaded, spec=spec, roles=roles).programs:
+        problems += preflight.check(program.spec, here, program.origins)
     problems = list(dict.fromkeys(problems))
     try:
         plan = build_plan(
@@ -205,7 +205,7 @@ def dependencies(
     """
     from dlrun.jobs.records import jobs  # noqa: PLC0415 - most jobs wait for none
 
-    found = []
+    resolved = []
     for after in spec.after:
         job_id, cluster = after.job, None
         if not digits(after.job[:1]):
@@ -218,15 +218,15 @@ def dependencies(
                 if not _is_id(after.job, scheduler):
                     raise
                 job_id = backends.scheduler(scheduler).recorded(job_id) or job_id
-                found.append(Dependency(job_id=job_id, when=after.when, cluster=None))
+                resolved.append(Dependency(job_id=job_id, when=after.when, cluster=None))
                 continue
             if host is not None and (job.remote is None or job.remote.host != host):
                 raise Invalid(f"job `{after.job}` in `after` was not submitted on `{host}`")
             if job.job_id is None:
                 raise Invalid(f"job `{after.job}` in `after` was never submitted")
             job_id, cluster = job.job_id, identity.of(job)
-        found.append(Dependency(job_id=job_id, when=after.when, cluster=cluster))
-    return tuple(found)
+        resolved.append(Dependency(job_id=job_id, when=after.when, cluster=cluster))
+    return tuple(resolved)
 
 
 def _is_id(word: str, scheduler: str) -> bool:

@@ -28,7 +28,7 @@ def refusal_of(scheduler: Scheduler, done: Completed, plan: Plan) -> OperationFa
     )
 
 
-def _about_accounts(scheduler: Scheduler, stderr: str, given: str | None) -> str | None:
+def _about_accounts(scheduler: Scheduler, stderr: str, account: str | None) -> str | None:
     """A help line about the user's accounts; None if the refusal has another reason or accounting does not answer."""
     try:
         asking = scheduler.accounts(stderr, pwd.getpwuid(os.getuid()).pw_name)
@@ -40,14 +40,14 @@ def _about_accounts(scheduler: Scheduler, stderr: str, given: str | None) -> str
     theirs = sorted({name for line in done.stdout.splitlines() if (name := line.strip())})
     if not theirs:
         return "you have no account on this cluster: ask the centre for one"
-    if given in theirs:
-        return f"`{given}` is yours, but not for this partition: choose another `resources.partition`{_others(theirs, given)}"
-    near = nearest(given, theirs) if given else None
+    if account in theirs:
+        return f"`{account}` is yours, but not for this partition: choose another `resources.partition`{_others(theirs, account)}"
+    near = nearest(account, theirs) if account else None
     return f"{f'did you mean `{near}`? ' if near else ''}set `resources.account`; yours: {_named(theirs)}"
 
 
-def _others(theirs: Sequence[str], given: str) -> str:
-    others = [name for name in theirs if name != given]
+def _others(theirs: Sequence[str], account: str) -> str:
+    others = [name for name in theirs if name != account]
     return f", or another account of yours: {_named(others)}" if others else ""
 
 

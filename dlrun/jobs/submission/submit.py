@@ -165,8 +165,11 @@ def _note_changes(target: Path, entry: dict[str, Any], plan: Plan, notice: Calla
 def _has_environment(plan: Plan) -> bool:
     """Whether the job has its own Python environment or container."""
     plans = (each.environment for each in (plan, *plan.programs))
-    named = [(one.venv, one.conda, one.container, one.staged) for one in plans]
-    return any(one is not None for each in named for one in each)
+    named = [
+        (environment.venv, environment.conda, environment.container, environment.staged)
+        for environment in plans
+    ]
+    return any(part is not None for each in named for part in each)
 
 
 def check_with_scheduler(
@@ -238,8 +241,8 @@ def _hand_over(plan: Plan, target: Path, environment: Mapping[str, str], *, atta
     except DlrunError as error:  # it did not answer, or not with an id
         fault, doubtful = error, True
     # A client that failed may have submitted nevertheless: a second submission would run the job twice.
-    if doubtful and (found := _taken(plan, target, fault)):
-        return _Accepted(found, scheduler.cluster(found))
+    if doubtful and (taken_id := _taken(plan, target, fault)):
+        return _Accepted(taken_id, scheduler.cluster(taken_id))
     # Certainly refused: the directory would be listed as a job.
     contents.remove_own(target)
     links.forget(jobs.home(), target)
@@ -297,9 +300,9 @@ def changes_by_scheduler(plan: Plan, job_id: str, runner: Runner) -> list[str]:
     """
     scheduler = backends.scheduler(plan.scheduler)
     shown = answer(runner, scheduler.taken(job_id))
-    found = scheduler.parse_taken(shown) if shown else None
+    taken = scheduler.parse_taken(shown) if shown else None
     request = plan.request if plan.pool is None else replace(plan.request, nodes=plan.pool.nodes)
-    return list(differences(request, found)) if found is not None else []
+    return list(differences(request, taken)) if taken is not None else []
 
 
 # What a scheduler's client prints beside the job id when it accepts a job: remarks of a submission plug-in or a wrapper.
@@ -312,13 +315,13 @@ _LONGEST = 300
 
 def remarks(scheduler: Scheduler, done: Completed) -> list[str]:
     """The lines of an accepted submission or check that are neither the job id nor the expected start."""
-    found = []
+    lines = []
     for line in f"{done.stderr}\n{done.stdout}".splitlines():
         text = "".join(letter for letter in line if letter.isprintable()).strip()
         text = text.removeprefix(f"{scheduler.CLIENT}: ")
         if text and not _is_result(scheduler, text):
-            found.append(text[:_LONGEST])
-    return list(dict.fromkeys(found))[:_MOST]
+            lines.append(text[:_LONGEST])
+    return list(dict.fromkeys(lines))[:_MOST]
 
 
 def _is_result(scheduler: Scheduler, line: str) -> bool:

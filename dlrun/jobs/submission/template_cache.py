@@ -30,8 +30,8 @@ class Compiled(BytecodeCache):
     def load_bytecode(self, bucket: Bucket) -> None:
         """Fill the bucket if its template has not changed since."""
         if self._known is None:
-            found = cache.read(self._path)
-            self._known = marshal.loads(found) if found else {}  # noqa: S302 - only this user can have written it
+            content = cache.read(self._path)
+            self._known = marshal.loads(content) if content else {}  # noqa: S302 - only this user can have written it
         checksum, code = self._known.get(bucket.key, ("", b""))
         if checksum == bucket.checksum:
             bucket.code = marshal.loads(code)  # noqa: S302
