@@ -67,11 +67,11 @@ class EarlierJobs:
 
     def _read(self) -> Iterator[tuple[Job, Plan]]:
         mine = self.job
-        for one in itertools.islice(jobs.all_jobs(jobs.home()), _MOST):
-            alike = (one.name, one.site, one.remote) == (mine.name, mine.site, None)
-            if alike and one.submitted and mine.submitted and one.submitted < mine.submitted:
+        for job in itertools.islice(jobs.all_jobs(jobs.home()), _MOST):
+            alike = (job.name, job.site, job.remote) == (mine.name, mine.site, None)
+            if alike and job.submitted and mine.submitted and job.submitted < mine.submitted:
                 with suppress(DlrunError):
-                    yield one, one.plan()
+                    yield job, job.plan()
 
 
 def cold_start(earlier: EarlierJobs, plan: Plan, run: Path, known: Phases) -> ColdStart | None:
@@ -108,7 +108,7 @@ def _warm_start(earlier: EarlierJobs, plan: Plan, run: Path) -> _WarmStart | Non
     warm: _WarmStart | None = None
     launched = 0.0
     for job, whole in earlier.plans:
-        own = next((one.plan for one in whole.each_role if one.name == plan.role), whole)
+        own = next((role.plan for role in whole.each_role if role.name == plan.role), whole)
         if _program(own) != program or (record := run_state(job.directory / below)) is None:
             continue
         run = job.directory / below
@@ -171,4 +171,4 @@ def _reason(run: Path) -> str | None:
 def _end(run: Path, name: str) -> str:
     """The last part of a log in `logs/`, of the last start where it is the script's; empty without it."""
     text = log_files.last_run(log_files.Log(path=run / "logs" / name), _LOG)
-    return "".join(one for one in text if one.isprintable() or one == "\n")
+    return "".join(letter for letter in text if letter.isprintable() or letter == "\n")

@@ -65,13 +65,13 @@ def command(job: str, ranks: bool, as_csv: bool, as_json: bool) -> None:
         output.show_runs(plan, runs)
 
 
-def _show_study(found: list[tuple[str, Job]], *, as_csv: bool, as_json: bool) -> None:
+def _show_study(jobs: list[tuple[str, Job]], *, as_csv: bool, as_json: bool) -> None:
     """All runs of a scaling study: a table, or what a job's runs are as CSV or JSON."""
     from dlrun.usage import job as of
 
     runs: list[tuple[str, str, RunUse]] = []
     accounts: list[Accounted | None] = []
-    for size, job in found:
+    for size, job in jobs:
         of.copy_records(job)
         for run in of.of_job(job, job.plan(), unasked=notice):
             name = job.directory.name + ("" if run.point is None else f":{run.point}")

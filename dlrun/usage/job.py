@@ -50,24 +50,24 @@ def of_points(job: Job, plan: Plan, states: Sequence[JobStatus]) -> list[RunUse]
     runs = zip(job.run_directories(), states, strict=False)
     several, earlier = job.array is not None, EarlierJobs(job)
     return [
-        _of_run(job, plan, run, one, number if several else None, earlier=earlier)
-        for number, (run, one) in enumerate(runs)
+        _of_run(job, plan, run, reported, number if several else None, earlier=earlier)
+        for number, (run, reported) in enumerate(runs)
     ]
 
 
 def of_roles(job: Job, plan: Plan, states: Sequence[JobStatus]) -> list[tuple[Plan, RunUse]]:
     """(plan, usage) of each role of a job, as far as its state is known; empty for other jobs."""
-    found = []
+    uses = []
     earlier = EarlierJobs(job)
-    for one in plan.each_role if states else ():
-        run = _of_run(job, one.plan, job.role_directory(one.name), states[0], None, earlier=earlier)
+    for role in plan.each_role if states else ():
+        run = _of_run(job, role.plan, job.role_directory(role.name), states[0], None, earlier=earlier)
         verdicts = tuple(
-            replace(verdict, change=_in_role(verdict.change, one.name)) for verdict in run.verdicts
+            replace(verdict, change=_in_role(verdict.change, role.name)) for verdict in run.verdicts
         )
         # It has waited for other roles, not in the queue.
         timed = replace(run.phases, queued=None)
-        found.append((one.plan, replace(run, role=one.name, verdicts=verdicts, phases=timed)))
-    return found
+        uses.append((role.plan, replace(run, role=role.name, verdicts=verdicts, phases=timed)))
+    return uses
 
 
 def _in_role(change: str | None, role: str) -> str | None:
@@ -81,15 +81,15 @@ def _of_run(
     job: Job, plan: Plan, run: Path, reported: JobStatus, point: int | None, *, earlier: EarlierJobs
 ) -> RunUse:
     """One run of a job."""
-    found = recordings(run)
-    use = summarize(found)
+    recorded = recordings(run)
+    use = summarize(recorded)
     if plan.gpu_share is not None:  # the others on its nodes belong to other roles
-        use = replace(use, gpus=tuple(one for one in use.gpus if one.index in plan.gpu_share.indexes))
+        use = replace(use, gpus=tuple(gpu for gpu in use.gpus if gpu.index in plan.gpu_share.indexes))
     record, now = run_state(run) or {}, time.time()
     seconds = elapsed(record, reported)
     if seconds is None and record.get("started") is not None:
         seconds = max(0.0, now - record["started"])
-    divided = phases(plan, run, record, found, submitted=job.submitted, now=now)
+    divided = phases(plan, run, record, recorded, submitted=job.submitted, now=now)
     return RunUse(
         point=point, role=None, directory=str(run), status=reported, elapsed=seconds, phases=divided, use=use,
         verdicts=tuple(judge(plan, use, seconds, ended=reported.state.final)),

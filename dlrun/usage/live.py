@@ -102,7 +102,11 @@ class Watch:
                 if self._number < len(states)
                 else JobStatus(job_id=str(self.job.job_id), state=State.UNKNOWN)
             )
-        found = [(of, place, one) for of, place in self._parts for one in recordings(place, latest=True)]
+        recorded = [
+            (of, place, recording)
+            for of, place in self._parts
+            for recording in recordings(place, latest=True)
+        ]
         state = run_state(self.run) or {}
         began, ended = state.get("started"), state.get("ended")
         # What is wrong with a running job is said beside its state, as in `status`.
@@ -110,8 +114,8 @@ class Watch:
         return Live(
             status=replace(self._status, reason=wrong) if wrong else self._status,
             running=max(0.0, (ended or time.time()) - began) if began else None,
-            ranks=tuple(rank for of, place, one in found for rank in _ranks(one, place, of)),
-            nodes=tuple({one.node: _node(one) for _, _, one in found}.values()),
+            ranks=tuple(rank for of, place, recording in recorded for rank in _ranks(recording, place, of)),
+            nodes=tuple({recording.node: _node(recording) for _, _, recording in recorded}.values()),
             metrics=_metrics(self.plan, self.run),
         )
 
@@ -138,7 +142,7 @@ def _ranks(of: Recording, run: Path, role: str) -> list[LiveRank]:
     last = of.samples[-1]
     before = of.samples[-2] if len(of.samples) > 1 else last
     span = last.t - before.t
-    found = []
+    live_ranks = []
     for name, row in last.ranks.items():
         old = before.ranks.get(name, {})
 
@@ -154,7 +158,7 @@ def _ranks(of: Recording, run: Path, role: str) -> list[LiveRank]:
             for index in gpus
             if index < len(last.gpus) and (value := last.gpus[index].get("busy")) is not None
         ]
-        found.append(
+        live_ranks.append(
             LiveRank(
                 rank=role + name, node=of.node, cores=rate("cpu") or 0.0, allowed=cores_of(of.cores.get(name, "")),
                 memory=row.get("rss") or 0.0, peak=row.get("peak") or 0.0,
@@ -162,7 +166,7 @@ def _ranks(of: Recording, run: Path, role: str) -> list[LiveRank]:
                 busy=sum(busy) / len(busy) if busy else None, line=last_line(run, name),
             )
         )  # fmt: skip
-    return found
+    return live_ranks
 
 
 def _node(of: Recording) -> LiveNode:
@@ -212,12 +216,12 @@ def tail(path: Path) -> list[str]:
 def _metrics(plan: Plan, run: Path) -> dict[str, Reading]:
     """The latest values of the spec's metrics and the throughput, from the end of rank 0's log."""
     wanted = {THROUGHPUT: Metric(), **plan.metrics}
-    found: dict[str, Reading] = {}
+    readings: dict[str, Reading] = {}
     for size, place in programs(plan, run):
         for log in log_files.find(place, "first")[1:]:
             lines = tail(log.path)
             for name, metric in wanted.items():
                 reading = read_metric(name, replace(metric, take="last", skip=0), lines, size)
                 if reading is not None:
-                    found.setdefault(name, reading)
-    return found
+                    readings.setdefault(name, reading)
+    return readings

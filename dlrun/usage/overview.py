@@ -60,14 +60,14 @@ def of_cold_start(run: RunUse) -> str | None:
 
 def _with_parts(name: str, whole: float | None, parts: tuple[tuple[str, float | None], ...]) -> str:
     """A duration, with its known parts."""
-    found = ", ".join(f"{part} {clock(seconds)}" for part, seconds in parts if seconds is not None)
-    return f"{name} {clock(whole)}" + (f" ({found})" if found else "")
+    known = ", ".join(f"{part} {clock(seconds)}" for part, seconds in parts if seconds is not None)
+    return f"{name} {clock(whole)}" + (f" ({known})" if known else "")
 
 
 def bars(plan: Plan, run: RunUse) -> Iterator[tuple[str, float | None, str]]:
     """The rows of used against requested resources: name, used share (None: unknown), numbers."""
     use, request = run.use, plan.request
-    used, most = sum(one.used for one in use.ranks), _cores(use.ranks)
+    used, most = sum(rank.used for rank in use.ranks), _cores(use.ranks)
     if most:
         yield "cores", used / most, f"{used:.1f} of {most:.0f} on average"
     peak = max((peak_of(use, node) for node in use.nodes), default=0.0)
@@ -86,7 +86,7 @@ def bars(plan: Plan, run: RunUse) -> Iterator[tuple[str, float | None, str]]:
         )
     held = [(gpu.memory, gpu.total) for gpu in use.gpus if gpu.memory is not None and gpu.total]
     if held:
-        memory, total = max(held, key=lambda one: one[0] / one[1])
+        memory, total = max(held, key=lambda pair: pair[0] / pair[1])
         yield "GPU memory", memory / total, f"{size(memory)} of {size(total)} on the fullest GPU"
     if run.elapsed is not None:
         wall = request.walltime
@@ -105,9 +105,9 @@ def bars(plan: Plan, run: RunUse) -> Iterator[tuple[str, float | None, str]]:
 def _cores(ranks: Sequence[RankUse]) -> float:
     """The cores of all ranks together; ranks that are not bound share those of their node."""
     total = 0.0
-    for node in {one.node for one in ranks}:
-        own = [one.cores for one in ranks if one.node == node]
-        shared = len({one.allowed for one in ranks if one.node == node}) == 1
+    for node in {rank.node for rank in ranks}:
+        own = [rank.cores for rank in ranks if rank.node == node]
+        shared = len({rank.allowed for rank in ranks if rank.node == node}) == 1
         total += max(own) if shared else sum(own)
     return total
 
@@ -127,13 +127,13 @@ class NodeLine:
 
 
 _VALUES: tuple[tuple[Callable[[NodeLine], float], float], ...] = (
-    (lambda one: one.used, 0.1),
-    (lambda one: one.memory, 64e6),
-    (lambda one: one.network, 1e6),
-    (lambda one: one.disk or 0.0, 0.05),
-    (lambda one: one.waits["cores"], 0.05),
-    (lambda one: one.waits["memory"], 0.05),
-    (lambda one: one.waits["disks"], 0.05),
+    (lambda line: line.used, 0.1),
+    (lambda line: line.memory, 64e6),
+    (lambda line: line.network, 1e6),
+    (lambda line: line.disk or 0.0, 0.05),
+    (lambda line: line.waits["cores"], 0.05),
+    (lambda line: line.waits["memory"], 0.05),
+    (lambda line: line.waits["disks"], 0.05),
 )
 """What is compared, and the difference below which it never counts."""
 
@@ -143,7 +143,7 @@ def nodes_that_differ(use: Use) -> list[NodeLine]:
     lines = [
         NodeLine(
             node=node.node,
-            used=sum(one.used for one in use.ranks if one.node == node.node),
+            used=sum(rank.used for rank in use.ranks if rank.node == node.node),
             memory=peak_of(use, node),
             limit=node.job_limit or node.total,
             network=max((link.mean for link in node.links), default=0.0),
@@ -165,16 +165,16 @@ def nodes_that_differ(use: Use) -> list[NodeLine]:
             chosen |= {ordered[0].node, ordered[-1].node}
     if not chosen:
         return []
-    return [one for one in lines if len(lines) <= _FEW or one.node in chosen]
+    return [line for line in lines if len(lines) <= _FEW or line.node in chosen]
 
 
 def shared_file_systems(use: Use) -> list[FileSystemUse]:
     """The bytes of all nodes together, by file system; unused ones are left out."""
-    names = dict.fromkeys(one.name for node in use.nodes for one in node.shared)
-    found = []
+    names = dict.fromkeys(file_system.name for node in use.nodes for file_system in node.shared)
+    file_systems = []
     for name in names:
-        parts = [one for node in use.nodes for one in node.shared if one.name == name]
-        read, written = sum(one.read for one in parts), sum(one.written for one in parts)
+        parts = [file_system for node in use.nodes for file_system in node.shared if file_system.name == name]
+        read, written = sum(part.read for part in parts), sum(part.written for part in parts)
         if read or written:
-            found.append(FileSystemUse(name=name, read=read, written=written))
-    return found
+            file_systems.append(FileSystemUse(name=name, read=read, written=written))
+    return file_systems

@@ -56,23 +56,23 @@ def phases(
     plan: Plan,
     run: Path,
     record: Mapping[str, Any],
-    found: Sequence[Recording],
+    recorded: Sequence[Recording],
     *,
     submitted: float | None,
     now: float,
 ) -> Phases:
     """The phases of one run; record: its `state.json`; now: the end of a run that has not ended."""
     began, launched = record.get("started"), record.get("launched")
-    saving = [one.saving for one in found if one.saving is not None]
+    saving = [recording.saving for recording in recorded if recording.saving is not None]
     return Phases(
         queued=max(0.0, began - submitted) if began and submitted and not record.get("restarts") else None,
         preparing=max(0.0, launched - began) if began and launched else None,
         staging=record.get("staging"),
         training=max(0.0, (record.get("ended") or now) - launched) if launched else None,
-        starting=start_up(plan, run, record, found),
+        starting=start_up(plan, run, record, recorded),
         # Nodes that save do so at the same time.
         saving=max(saving, default=None),
-        suspended=max((one.suspended for one in found), default=0.0) or None,
+        suspended=max((recording.suspended for recording in recorded), default=0.0) or None,
         results=record.get("results"),
         seeded=seeded_nodes(plan, run, record),
     )
@@ -92,12 +92,12 @@ def seeded_nodes(plan: Plan, run: Path, record: Mapping[str, Any]) -> int | None
     return 0 if (run / "not-seeded").exists() else plan.request.nodes - len(list(run.glob("not-seeded-*")))
 
 
-def start_up(plan: Plan, run: Path, record: Mapping[str, Any], found: Sequence[Recording]) -> float | None:
+def start_up(plan: Plan, run: Path, record: Mapping[str, Any], recorded: Sequence[Recording]) -> float | None:
     """Seconds from the launch to the first throughput after which the steps' time has settled (see `settled`).
 
     It is the time of the first sample with a log that has this line; None if none has it.
     """
-    of = min(found, key=lambda one: one.node_rank, default=None)
+    of = min(recorded, key=lambda recording: recording.node_rank, default=None)
     if of is None:
         return None
     sizes = [(sample.t, sample.log) for sample in of.samples if sample.log is not None]
@@ -144,10 +144,10 @@ def _throughputs(plan: Plan, log: Path, after: int, before: float) -> dict[int, 
     for line, end in _lines(log, after):
         if end > before or len(values) == _SERIES or (values and end > next(iter(values)) + _SERIES_BYTES):
             break
-        found = read_metric(THROUGHPUT, metric, [line.decode("utf-8", "replace")], shape)
-        if found is not None and form in (None, found.by):
-            form = found.by
-            values[end] = found.values[0]
+        reading = read_metric(THROUGHPUT, metric, [line.decode("utf-8", "replace")], shape)
+        if reading is not None and form in (None, reading.by):
+            form = reading.by
+            values[end] = reading.values[0]
     return values
 
 

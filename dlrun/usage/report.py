@@ -33,17 +33,17 @@ def command(job: str, output: Path | None, force: bool, as_json: bool) -> None:
     from dlrun.why.command import lines
     from dlrun.why.diagnose import explain
 
-    found = jobs.find(job)
-    target = output or Path(f"{found.directory.name}.html")
+    subject = jobs.find(job)
+    target = output or Path(f"{subject.directory.name}.html")
     refuse_existing(target, force=force)
-    with copies.of(found, "first") as refresh:
+    with copies.of(subject, "first") as refresh:
         refresh(True)
-    states = status.of([found], unasked=notice)[found.directory]
-    bad = any(one.state.final and one.state != "completed" for one in states)
-    cause = list(lines(found, explain(found, None, unasked=notice)[0])) if bad else []
-    text = page(report_of(found, states, cause)).encode(errors="backslashreplace")
+    states = status.of([subject], unasked=notice)[subject.directory]
+    bad = any(run.state.final and run.state != "completed" for run in states)
+    cause = list(lines(subject, explain(subject, None, unasked=notice)[0])) if bad else []
+    text = page(report_of(subject, states, cause)).encode(errors="backslashreplace")
     write_output(target, text, force=force)
     if as_json:
-        emit("report", {"file": str(target), "job": status.as_data(found, states), "cause": cause})
+        emit("report", {"file": str(target), "job": status.as_data(subject, states), "cause": cause})
     else:
         echo(str(target))

@@ -48,8 +48,8 @@ _LOGS = 8
 def report_of(job: Job, states: Sequence[JobStatus], cause: Sequence[str]) -> JobReport:
     """The report of a job; cause: lines of `dlrun why`. Raises OperationFailed if its plan cannot be read."""
     plan = job.plan()
-    final = [one for one in states if one.state.final]
-    failed = [one for one in states if one.state.final and one.state is not State.COMPLETED]
+    final = [status for status in states if status.state.final]
+    failed = [status for status in states if status.state.final and status.state is not State.COMPLETED]
     shown = failed[0].state if failed else states[0].state if states else State.UNKNOWN
     return JobReport(
         title=f"{job.name} · {job.site} · {job.job_id or 'not submitted'}",
@@ -81,7 +81,7 @@ def _facts(job: Job, plan: Plan, states: Sequence[JobStatus]) -> Iterator[tuple[
         f"{request.nodes}, {many(request.ranks, 'rank')}"
         + (f", {many(request.gpus_per_node, 'GPU')} on each node" if request.gpus_per_node else ""),
     )
-    if used := sorted({one.nodes for one in states if one.nodes}):
+    if used := sorted({status.nodes for status in states if status.nodes}):
         yield "ran on", ", ".join(used)
     if request.walltime:
         yield "walltime", str(request.walltime)
@@ -94,7 +94,7 @@ def _facts(job: Job, plan: Plan, states: Sequence[JobStatus]) -> Iterator[tuple[
     if plan.role_jobs is not None:
         yield (
             "roles",
-            ", ".join(f"{one.name} ({many(one.plan.request.nodes, 'node')})" for one in plan.each_role),
+            ", ".join(f"{role.name} ({many(role.plan.request.nodes, 'node')})" for role in plan.each_role),
         )
     for role, own in _plans(plan):
         argv = own.roles[0].argv
@@ -105,21 +105,23 @@ def _facts(job: Job, plan: Plan, states: Sequence[JobStatus]) -> Iterator[tuple[
         some = ", ".join(values[:6]) + (f", … {values[-1]} ({len(values)} values)" if len(values) > 6 else "")
         yield f"sweep of {name}", some
     containers = [own.environment.container for _, own in _plans(plan)]
-    for image in dict.fromkeys(_without_secrets(one.shown) for one in containers if one is not None):
+    for image in dict.fromkeys(
+        _without_secrets(container.shown) for container in containers if container is not None
+    ):
         yield "image", image
     yield "directory", plan.directory
     yield from ((name, _without_secrets(value)) for name, value in History(job).facts())
-    codes = sorted({one.exit_code for one in states if one.exit_code})
+    codes = sorted({status.exit_code for status in states if status.exit_code})
     if codes:
         yield "exit code", ", ".join(map(str, codes))
     yield "job directory", job.shown_path(job.directory)
-    if all(one.state.final for one in states) and (upload := uploads.command(job)) is not None:
+    if all(status.state.final for status in states) and (upload := uploads.command(job)) is not None:
         yield "next, on a host with internet", upload
 
 
 def _plans(plan: Plan) -> Sequence[tuple[str, Plan]]:
     """(name, plan) of each role; without roles the job's own, without a name."""
-    return [(one.name, one.plan) for one in plan.each_role] or [("", plan)]
+    return [(role.name, role.plan) for role in plan.each_role] or [("", plan)]
 
 
 def _set(
@@ -162,7 +164,7 @@ def _parameters(plan: Plan) -> dict[str, list[str]]:
 def _counts(states: Sequence[JobStatus]) -> Iterator[tuple[str, str, int]]:
     """The states of a sweep's points, each with its colour and number; nothing for a single run."""
     if len(states) > 1:
-        for state, number in Counter(one.state for one in states).most_common():
+        for state, number in Counter(status.state for status in states).most_common():
             kind = "train" if state is State.COMPLETED else "bad" if state.final else "open"
             yield str(state), kind, number
 
@@ -228,35 +230,37 @@ def _pictures(job: Job, plan: Plan) -> Iterator[tuple[str, str]]:
 
 def _results(job: Job, plan: Plan) -> Section:
     try:
-        found = results_of(job)
+        results = results_of(job)
     except DlrunError:
-        found = []
-    names = list(dict.fromkeys(name for one in found for name in one.metrics))
+        results = []
+    names = list(dict.fromkeys(name for result in results for name in result.metrics))
     parameters = list(plan.points[0].parameters) if plan.points else []
     best = {
-        name: max((one.metrics[name].value for one in found if name in one.metrics), default=0.0)
+        name: max((result.metrics[name].value for result in results if name in result.metrics), default=0.0)
         for name in names
     }
 
-    def metric(one: Result, name: str) -> Cell:
-        if name not in one.metrics:
+    def metric(result: Result, name: str) -> Cell:
+        if name not in result.metrics:
             return ""
-        value = one.metrics[name].value
-        shown = f"{plain(value)} {one.metrics[name].unit}".rstrip()
+        value = result.metrics[name].value
+        shown = f"{plain(value)} {result.metrics[name].unit}".rstrip()
         return (
-            Bar(share=value / best[name], text=shown) if len(found) > 1 and value >= 0 < best[name] else shown
+            Bar(share=value / best[name], text=shown)
+            if len(results) > 1 and value >= 0 < best[name]
+            else shown
         )
 
-    first = ["point"] if len(found) > 1 else []
+    first = ["point"] if len(results) > 1 else []
     rows = [
         [
             *(str(number) for _ in first),
-            *(one.parameters.get(name, "") for name in parameters),
-            str(one.state),
-            str(Duration(round(one.elapsed))) if one.elapsed is not None else "",
-            *(metric(one, name) for name in names),
+            *(result.parameters.get(name, "") for name in parameters),
+            str(result.state),
+            str(Duration(round(result.elapsed))) if result.elapsed is not None else "",
+            *(metric(result, name) for name in names),
         ]
-        for number, one in enumerate(found)
+        for number, result in enumerate(results)
     ]
     return Section(title="Results", header=(*first, *parameters, "state", "time", *names), rows=rows)
 
@@ -282,14 +286,14 @@ def _whole(number: object) -> int | None:
 def _usage(job: Job, plan: Plan, states: Sequence[JobStatus]) -> Iterator[Section]:
     """The tables of `dlrun usage`: what was requested and used, ranks, GPUs, verdicts."""
     roles = of_roles(job, plan, states)
-    found = [run for _, run in roles] or of_points(job, plan, states)
-    first = ("role",) if roles else ("point",) if len(found) > 1 else ()
+    runs = [run for _, run in roles] or of_points(job, plan, states)
+    first = ("role",) if roles else ("point",) if len(runs) > 1 else ()
     plans = {run.role: own for own, run in roles}
 
     def section(
         title: str, header: tuple[str, ...], rows: Callable[[RunUse], Iterator[list[Cell]]]
     ) -> Section:
-        made = [(run, list(rows(run))) for run in found]
+        made = [(run, list(rows(run))) for run in runs]
         most = max(1, _ROWS // max(1, len(made)))
         lines = [
             [*([run.role or str(run.point)] if first else []), *row]
@@ -304,17 +308,17 @@ def _usage(job: Job, plan: Plan, states: Sequence[JobStatus]) -> Iterator[Sectio
         "Requested and used", ("what", "share", "used"), lambda run: _asked(plans.get(run.role, plan), run)
     )
     gpus = section("GPUs", ("GPU", "node", "ranks", "busy", "over time", "memory", "power", "clock"), _gpus)
-    yield from (one for one in (asked,) if one.rows)
+    yield from (table for table in (asked,) if table.rows)
     yield section(
         "Usage",
         ("rank", "node", "cores used", "over time", "memory peak", "over time", "read", "written"),
         _ranks,
     )
-    yield from (one for one in (gpus,) if one.rows)
+    yield from (table for table in (gpus,) if table.rows)
     yield section(
         "Verdicts",
         ("verdict", "evidence", "change"),
-        lambda run: ([one.rule, one.evidence, one.change or ""] for one in run.verdicts),
+        lambda run: ([verdict.rule, verdict.evidence, verdict.change or ""] for verdict in run.verdicts),
     )
 
 
@@ -328,24 +332,24 @@ def _asked(plan: Plan, run: RunUse) -> Iterator[list[Cell]]:
 
 
 def _ranks(run: RunUse) -> Iterator[list[Cell]]:
-    for one in run.use.ranks:
+    for rank in run.use.ranks:
         yield [
-            one.rank, one.node, f"{one.used:.2f} of {one.cores}", Curve(points=one.cpu_curve), size(one.peak),
-            Curve(points=one.memory_curve), size(one.read), size(one.written),
+            rank.rank, rank.node, f"{rank.used:.2f} of {rank.cores}", Curve(points=rank.cpu_curve), size(rank.peak),
+            Curve(points=rank.memory_curve), size(rank.read), size(rank.written),
         ]  # fmt: skip
 
 
 def _gpus(run: RunUse) -> Iterator[list[Cell]]:
-    for one in run.use.gpus:
+    for gpu in run.use.gpus:
         yield [
-            str(one.index), one.node, " ".join(one.ranks) or "-", quantity(one.busy, "%"), Curve(points=one.busy_curve, most=100),
-            f"{size(one.memory)} of {size(one.total)}", quantity(one.power, "W"), quantity(one.clock, "MHz"),
+            str(gpu.index), gpu.node, " ".join(gpu.ranks) or "-", quantity(gpu.busy, "%"), Curve(points=gpu.busy_curve, most=100),
+            f"{size(gpu.memory)} of {size(gpu.total)}", quantity(gpu.power, "W"), quantity(gpu.clock, "MHz"),
         ]  # fmt: skip
 
 
 def _logs(job: Job) -> Iterator[LogEnd]:
-    found = [log for run in job.log_directories() for log in log_files.find(run, "first")]
-    for log in found[:_LOGS]:
+    logs = [log for run in job.log_directories() for log in log_files.find(run, "first")]
+    for log in logs[:_LOGS]:
         end = _tail(log.path, str(log.path.relative_to(job.directory)))
         if end.text.strip():
             yield end

@@ -90,7 +90,7 @@ def _lines(report: JobReport) -> Iterator[str]:
     for section in report.sections:
         yield from _table(section)
     if report.warnings:
-        yield f"<h2>Warnings</h2><ul>{''.join(f'<li>{text(one)}</li>' for one in report.warnings)}</ul>"
+        yield f"<h2>Warnings</h2><ul>{''.join(f'<li>{text(warning)}</li>' for warning in report.warnings)}</ul>"
     if report.logs:
         yield "<h2>Logs</h2>"
     for log in report.logs:
@@ -126,7 +126,7 @@ def _table(section: Section) -> Iterator[str]:
     header = "".join(cell(name, "th") for name in section.header)
     yield f'<div class="scroll{tall}"><table><thead><tr>{header}</tr></thead><tbody>'
     for row in section.rows:
-        yield f"<tr>{''.join(cell(one, 'td') for one in row)}</tr>"
+        yield f"<tr>{''.join(cell(content, 'td') for content in row)}</tr>"
     yield "</tbody></table></div>" + ("</details>" if closed else "")
 
 

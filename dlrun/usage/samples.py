@@ -85,20 +85,20 @@ def recordings(run: Path, *, latest: bool = False) -> list[Recording]:
     """
     files = _files(run)
     share = _ALL // max(1, len(files))
-    found = [one for file in files for one in _read(file, share, latest=latest)]
-    if not found:
+    recorded = [recording for file in files for recording in _read(file, share, latest=latest)]
+    if not recorded:
         return []
     # The samplers of a requeued job append to the same files: those of the last start count, whatever the nodes' clocks say.
     state = run_state(run) or {}
     id_and_start = (str(state.get("job_id")), f".{state.get('restarts')}")
     last = max(
-        found,
-        key=lambda one: (
-            one.run.startswith(id_and_start[0]) and one.run.endswith(id_and_start[1]),
-            one.began,
+        recorded,
+        key=lambda recording: (
+            recording.run.startswith(id_and_start[0]) and recording.run.endswith(id_and_start[1]),
+            recording.began,
         ),
     ).run
-    return [one for one in found if one.run == last and one.samples]
+    return [recording for recording in recorded if recording.run == last and recording.samples]
 
 
 def _files(run: Path) -> list[Path]:
@@ -109,21 +109,21 @@ def _files(run: Path) -> list[Path]:
 
 
 def _read(path: Path, share: int, *, latest: bool) -> list[Recording]:
-    found: dict[str, Recording] = {}
+    by_id: dict[str, Recording] = {}
     columns: dict[str, Mapping[str, Sequence[str]]] = {}
     for record in _records(path, share, latest=latest):
         name = str(record.get("id"))
         try:
             if record["kind"] == "start":
-                found[name], columns[name] = _start(record), record["columns"]
-            elif name in found:
-                _add(found[name], columns[name], record)
+                by_id[name], columns[name] = _start(record), record["columns"]
+            elif name in by_id:
+                _add(by_id[name], columns[name], record)
                 if latest:
-                    del found[name].samples[:-2]
+                    del by_id[name].samples[:-2]
         # A damaged record: the others are used.
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
             continue
-    return list(found.values())
+    return list(by_id.values())
 
 
 def _records(path: Path, share: int, *, latest: bool) -> Iterator[dict[str, Any]]:
@@ -178,7 +178,7 @@ def _ends(file: BinaryIO, size: int, part: int) -> bytes:
 def _start(record: Mapping[str, Any]) -> Recording:
     return Recording(
         node=str(record["node"]), run=str(record["run"]), began=_within(record["time"], LATEST),
-        memory=number(record["memory"]), gpus=[dict(one) for one in record["gpus"]],
+        memory=number(record["memory"]), gpus=[dict(gpu) for gpu in record["gpus"]],
         node_rank=int(_within(record["node_rank"], _LARGEST)),
     )  # fmt: skip
 
@@ -202,12 +202,12 @@ def _add(to: Recording, columns: Mapping[str, Sequence[str]], record: Mapping[st
         shared=_shared(record),
         log=number(record.get("log")),
     )  # fmt: skip
-    to.missing += [str(one) for one in record.get("missing", ())]
+    to.missing += [str(what) for what in record.get("missing", ())]
     # The sampler's clock is monotonic: an earlier time is damage.
     if not to.samples or sample.t > to.samples[-1].t:
         to.samples.append(sample)
     to.ran.update((_rank(name), _core_list(cores)) for name, cores in record.get("ran", {}).items())
-    to.on = [[str(rank) for rank in one] for one in record.get("on", ())] or to.on
+    to.on = [[str(rank) for rank in ranks] for ranks in record.get("on", ())] or to.on
     to.saving = number(record.get("saving", to.saving))
     # The node's clock was set meanwhile.
     if "time" in record:
@@ -218,10 +218,10 @@ def _add(to: Recording, columns: Mapping[str, Sequence[str]], record: Mapping[st
 
 
 def _shared(record: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    found = record.get("file_systems")
-    if not isinstance(found, dict):
+    rows = record.get("file_systems")
+    if not isinstance(rows, dict):
         return {}
-    return {str(name): (_within(row[0], _LARGEST), _within(row[1], _LARGEST)) for name, row in found.items()}
+    return {str(name): (_within(row[0], _LARGEST), _within(row[1], _LARGEST)) for name, row in rows.items()}
 
 
 def _row(names: Sequence[str], values: Sequence[Any]) -> dict[str, float | None]:
@@ -229,8 +229,8 @@ def _row(names: Sequence[str], values: Sequence[Any]) -> dict[str, float | None]
 
 
 def _words(names: Sequence[str], values: Sequence[Any]) -> list[str]:
-    found = dict(zip(names, values, strict=True)).get("slowed")
-    return [str(one) for one in found] if isinstance(found, list) else []
+    reasons = dict(zip(names, values, strict=True)).get("slowed")
+    return [str(reason) for reason in reasons] if isinstance(reasons, list) else []
 
 
 def _rank(name: object) -> str:
@@ -248,9 +248,9 @@ def _core_list(value: object) -> str:
 
 def _within(value: Any, most: float) -> float:
     """Validate a number; raises ValueError."""
-    if (found := number(value)) is None or found > most:
+    if (valid := number(value)) is None or valid > most:
         raise ValueError("not a valid number")
-    return found
+    return valid
 
 
 def number(value: object) -> float | None:

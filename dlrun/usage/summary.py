@@ -133,27 +133,30 @@ class Use:
     @property
     def seconds(self) -> float:
         """Seconds of measurement."""
-        return max((one.seconds for one in self.nodes), default=0.0)
+        return max((node.seconds for node in self.nodes), default=0.0)
 
 
-def summarize(found: Sequence[Recording]) -> Use:
+def summarize(recorded: Sequence[Recording]) -> Use:
     """The usage of a run from its recordings; empty without any."""
     ranks = [
-        use for one in found for name in sorted(one.samples[-1].ranks, key=order) for use in _rank(one, name)
+        use
+        for recording in recorded
+        for name in sorted(recording.samples[-1].ranks, key=order)
+        for use in _rank(recording, name)
     ]
     return Use(
-        nodes=tuple(map(_node, found)),
-        ranks=tuple(sorted(ranks, key=lambda one: order(one.rank))),
-        gpus=tuple(_gpu(one, index) for one in found for index in range(len(one.gpus))),
+        nodes=tuple(map(_node, recorded)),
+        ranks=tuple(sorted(ranks, key=lambda rank: order(rank.rank))),
+        gpus=tuple(_gpu(recording, index) for recording in recorded for index in range(len(recording.gpus))),
     )
 
 
 def shares(runs: Iterable[Path]) -> tuple[float | None, float | None]:
     """(mean utilisation of the ranks' cores, of their GPUs) of runs, as fractions; None: not measured."""
-    found = [summarize(recordings(run)) for run in runs]
-    cores = sum(rank.cores for one in found for rank in one.ranks)
-    used = sum(rank.used for one in found for rank in one.ranks)
-    busy = [gpu.busy for one in found for gpu in one.gpus if gpu.busy is not None]
+    uses = [summarize(recordings(run)) for run in runs]
+    cores = sum(rank.cores for use in uses for rank in use.ranks)
+    used = sum(rank.used for use in uses for rank in use.ranks)
+    busy = [gpu.busy for use in uses for gpu in use.gpus if gpu.busy is not None]
     return used / cores if cores else None, sum(busy) / len(busy) / 100 if busy else None
 
 
@@ -219,8 +222,8 @@ def _gpu(of: Recording, index: int) -> GpuUse:
         node=of.node, index=index, name=str(described.get("name") or "GPU"), ranks=ranks,
         busy=_mean_of(rows, "busy"), memory=_most_of(rows, "memory"), total=number(described.get("memory")),
         power=_mean_of(rows, "power"), clock=_mean_of(rows, "clock"),
-        slowed=sum(bool(one) for one in slowed) / len(slowed) if slowed else 0.0,
-        reasons=tuple(sorted({word for one in slowed for word in one})),
+        slowed=sum(bool(words) for words in slowed) / len(slowed) if slowed else 0.0,
+        reasons=tuple(sorted({word for words in slowed for word in words})),
         ecc=_since(errors[0], errors[-1]) if (errors := _values(rows, "ecc")) else None,
         busy_curve=tuple((s.t, value) for s in seen if (value := s.gpus[index].get("busy")) is not None),
     )  # fmt: skip
@@ -268,12 +271,12 @@ def _shared(of: Recording) -> Iterable[FileSystemUse]:
 
 def _rates(seen: Sequence[Sample], value: Callable[[Sample], float | None]) -> Curve:
     """The rate of a counter per second between samples."""
-    found = []
+    rates = []
     for before, after in pairwise(seen):
         old, new = value(before), value(after)
         if old is not None and new is not None and after.t > before.t:
-            found.append((after.t, max(0.0, new - old) / (after.t - before.t)))
-    return tuple(found)
+            rates.append((after.t, max(0.0, new - old) / (after.t - before.t)))
+    return tuple(rates)
 
 
 def _since(first: float | None, last: float | None) -> float | None:

@@ -106,16 +106,16 @@ def chosen(ranks: Sequence[RankUse]) -> list[RankUse]:
         return list(ranks)
     wanted = {ranks[0].rank}
     for key in ("used", "peak", "idle"):
-        ordered = sorted(ranks, key=lambda one, key=key: float(getattr(one, key)))  # type: ignore[misc]
+        ordered = sorted(ranks, key=lambda rank, key=key: float(getattr(rank, key)))  # type: ignore[misc]
         wanted |= {ordered[0].rank, ordered[-1].rank}
-    return [one for one in ranks if one.rank in wanted]
+    return [rank for rank in ranks if rank.rank in wanted]
 
 
 def _ranks(ranks: Sequence[RankUse]) -> None:
-    top = max((value for one in ranks for _, value in one.cpu_curve), default=0.0)
-    memory = max((value for one in ranks for _, value in one.memory_curve), default=0.0)
-    near = any(one.near is not None for one in ranks)
-    elsewhere = any(one.ran_on not in ("", one.allowed) for one in ranks)
+    top = max((value for rank in ranks for _, value in rank.cpu_curve), default=0.0)
+    memory = max((value for rank in ranks for _, value in rank.memory_curve), default=0.0)
+    near = any(rank.near is not None for rank in ranks)
+    elsewhere = any(rank.ran_on not in ("", rank.allowed) for rank in ranks)
     columns = [
         Column(title="RANK"), Column(title="NODE", drop=1), Column(title="CORES", right=True, drop=2),
         *([Column(title="RAN ON", drop=8)] if elsewhere else []),
@@ -126,12 +126,12 @@ def _ranks(ranks: Sequence[RankUse]) -> None:
     ]  # fmt: skip
     rows = [
         (
-            one.rank, one.node, str(one.cores or "-"), *([one.ran_on or "-"] if elsewhere else []),
-            f"{one.used:.2f}", sparkline(one.cpu_curve, top), size(one.peak),
-            sparkline(one.memory_curve, memory), size(one.read), size(one.written),
-            *(["-" if one.near is None else f"{one.near:.0%}"] if near else []),
+            rank.rank, rank.node, str(rank.cores or "-"), *([rank.ran_on or "-"] if elsewhere else []),
+            f"{rank.used:.2f}", sparkline(rank.cpu_curve, top), size(rank.peak),
+            sparkline(rank.memory_curve, memory), size(rank.read), size(rank.written),
+            *(["-" if rank.near is None else f"{rank.near:.0%}"] if near else []),
         )
-        for one in ranks
+        for rank in ranks
     ]  # fmt: skip
     if rows:
         show(columns, rows)
@@ -145,11 +145,11 @@ def _nodes(run: RunUse) -> None:
     ]  # fmt: skip
     rows = [
         (
-            one.node, f"{one.used:.2f}", size(one.memory), size(one.limit), bits(one.network),
-            "-" if one.disk is None else f"{one.disk:.0%}",
-            ", ".join(f"{what} {part:.0%}" for what, part in one.waits.items() if part >= 0.01) or "-",
+            line.node, f"{line.used:.2f}", size(line.memory), size(line.limit), bits(line.network),
+            "-" if line.disk is None else f"{line.disk:.0%}",
+            ", ".join(f"{what} {part:.0%}" for what, part in line.waits.items() if part >= 0.01) or "-",
         )
-        for one in nodes_that_differ(run.use)
+        for line in nodes_that_differ(run.use)
     ]  # fmt: skip
     if rows:
         echo("")
@@ -164,10 +164,10 @@ def _gpus(run: RunUse) -> None:
     ]  # fmt: skip
     rows = [
         (
-            str(one.index), one.node, " ".join(one.ranks) or "-", quantity(one.busy, "%"),
-            sparkline(one.busy_curve, 100), size(one.memory), quantity(one.power, "W"), quantity(one.clock, "MHz"),
+            str(gpu.index), gpu.node, " ".join(gpu.ranks) or "-", quantity(gpu.busy, "%"),
+            sparkline(gpu.busy_curve, 100), size(gpu.memory), quantity(gpu.power, "W"), quantity(gpu.clock, "MHz"),
         )
-        for one in run.use.gpus
+        for gpu in run.use.gpus
     ]  # fmt: skip
     if rows:
         echo("")
@@ -175,17 +175,18 @@ def _gpus(run: RunUse) -> None:
 
 
 def _links(run: RunUse) -> None:
-    busiest = [max(node.links, key=lambda one: one.mean) for node in run.use.nodes if node.links]
+    busiest = [max(node.links, key=lambda link: link.mean) for node in run.use.nodes if node.links]
     if busiest and len(run.use.nodes) > 1:
-        link = max(busiest, key=lambda one: one.mean)
+        link = max(busiest, key=lambda link: link.mean)
         limit = f" of {bits(link.limit)}" if link.limit else ""
         echo("")
         _prose(
             f"network: `{link.name}` of {link.node} carried {bits(link.mean)}{limit} on average, {bits(link.most)} at most"
         )
-    for one in shared_file_systems(run.use):
+    for file_system in shared_file_systems(run.use):
         _prose(
-            f"file system {one.name}: {size(one.read)} read, {size(one.written)} written on all nodes together"
+            f"file system {file_system.name}: {size(file_system.read)} read, {size(file_system.written)} written "
+            "on all nodes together"
         )
 
 
@@ -198,22 +199,25 @@ def _verdicts(run: RunUse) -> None:
             if brief
             else "no bottleneck was found in what was measured"
         )
-    for one in run.verdicts:
-        _prose(f"{one.rule}: {one.evidence}", "    ", head=f"{one.rule}:", style="bold yellow")
-        if one.change:
-            _prose(f"  change: {one.change}", "    ", head="  change:", style="bold green")
+    for verdict in run.verdicts:
+        _prose(f"{verdict.rule}: {verdict.evidence}", "    ", head=f"{verdict.rule}:", style="bold yellow")
+        if verdict.change:
+            _prose(f"  change: {verdict.change}", "    ", head="  change:", style="bold green")
 
 
 def _compared(job: Job, run: RunUse) -> None:
     """Print the CPU time beside that of the scheduler's accounting, or of the job's cgroups."""
     if run.role is not None:
         return  # both count the whole job
-    found = accounted(job, run.point) if run.status.state.final else None
-    cpu, memory = sum(one.cpu for one in run.use.ranks), max((one.peak for one in run.use.ranks), default=0.0)
+    account = accounted(job, run.point) if run.status.state.final else None
+    cpu, memory = (
+        sum(rank.cpu for rank in run.use.ranks),
+        max((rank.peak for rank in run.use.ranks), default=0.0),
+    )
     kernel = [node.job_cpu for node in run.use.nodes if node.job_cpu is not None]
-    if found is not None and found.cpu is not None:
-        text = f"; {found.source} counted {clock(found.cpu)} of CPU time"
-        text += f" and {size(found.memory)} of memory" if found.memory is not None else ""
+    if account is not None and account.cpu is not None:
+        text = f"; {account.source} counted {clock(account.cpu)} of CPU time"
+        text += f" and {size(account.memory)} of memory" if account.memory is not None else ""
         echo("")
         _prose(f"CPU time {clock(cpu)}, peak of a rank {size(memory)}{text}")
     elif kernel and len(kernel) == len(run.use.nodes):
@@ -237,8 +241,8 @@ def show_roles(job: Job, plan: Plan, runs: Sequence[RunUse], *, every_rank: bool
     """Print the roles of a job: a table of all, then each of them."""
     from dlrun.jobs.queue import role_states
 
-    known = {one.role: one for one in role_states.of(job)}
-    plans: dict[str | None, Plan] = {one.name: one.plan for one in plan.each_role}
+    known = {role.role: role for role in role_states.of(job)}
+    plans: dict[str | None, Plan] = {role.name: role.plan for role in plan.each_role}
     rows = []
     for run in runs:
         state = known.get(run.role or "", role_states.RoleState(role=run.role or ""))
@@ -289,9 +293,9 @@ def _cells(run: RunUse) -> tuple[str, ...]:
     """A run in the columns of `_columns`: its mean cores, the peak of its fullest node, its verdicts."""
     busy = [gpu.busy for gpu in run.use.gpus if gpu.busy is not None]
     return (
-        str(run.status.state), clock(run.elapsed), f"{sum(one.used for one in run.use.ranks):.2f}",
+        str(run.status.state), clock(run.elapsed), f"{sum(rank.used for rank in run.use.ranks):.2f}",
         size(max((peak_of(run.use, node) for node in run.use.nodes), default=None)),
-        f"{sum(busy) / len(busy):.0f} %" if busy else "-", ", ".join(one.rule for one in run.verdicts) or "-",
+        f"{sum(busy) / len(busy):.0f} %" if busy else "-", ", ".join(verdict.rule for verdict in run.verdicts) or "-",
     )  # fmt: skip
 
 

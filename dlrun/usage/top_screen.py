@@ -81,7 +81,7 @@ class Screen:
         ranks = sorted(
             live.ranks, key=lambda rank: (self._value(rank), order(rank.rank)), reverse=self._by != "rank"
         )
-        self._names = [one.rank for one in ranks]
+        self._names = [rank.rank for rank in ranks]
         if self._names and self._chosen not in self._names:
             self._chosen = self._names[0]
         # One line each, however narrow: the number of ranks that have room is counted from them.
@@ -101,7 +101,7 @@ class Screen:
             network = f"{node.interface or 'network'} {bits(node.network)}"
             parts.append(Plain(f"{text}   {network}{late}", no_wrap=True, overflow="ellipsis"))
         room = max(3, height - len(parts) - 4)
-        chosen = next((one for one in ranks if one.rank == self._chosen), None)
+        chosen = next((rank for rank in ranks if rank.rank == self._chosen), None)
         parts.append(self._log_of(chosen, room) if self._log and chosen else self._table(ranks, room))
         if not ranks:
             parts.append(Plain("no samples yet: the ranks have not started, or `usage: false`"))
@@ -117,19 +117,19 @@ class Screen:
 
     def _table(self, ranks: list[LiveRank], room: int) -> Table:
         table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-        gpus = ("GPU",) if any(one.busy is not None for one in ranks) else ()
+        gpus = ("GPU",) if any(rank.busy is not None for rank in ranks) else ()
         for title in ("RANK", "NODE", "CORES", "MEMORY", "PEAK", "READ/s", "WRITE/s", *gpus):
             table.add_column(title, justify="left" if title in ("RANK", "NODE") else "right", no_wrap=True)
         table.add_column("LAST LINE", no_wrap=True, overflow="ellipsis", ratio=1)
         at = self._names.index(self._chosen) if self._names else 0
         first = max(0, min(at - room // 2, len(ranks) - room))
-        for one in ranks[first : first + room]:
-            gpu = ("-" if one.busy is None else f"{one.gpus}: {one.busy:.0f} %",) if gpus else ()
+        for rank in ranks[first : first + room]:
+            gpu = ("-" if rank.busy is None else f"{rank.gpus}: {rank.busy:.0f} %",) if gpus else ()
             cells = (
-                one.rank, one.node, cores(one), size(one.memory), size(one.peak), size(one.read), size(one.written), *gpu,
+                rank.rank, rank.node, cores(rank), size(rank.memory), size(rank.peak), size(rank.read), size(rank.written), *gpu,
             )  # fmt: skip
-            style = "reverse" if one.rank == self._chosen else ""
-            table.add_row(*map(Plain, cells), Plain(one.line), style=style)
+            style = "reverse" if rank.rank == self._chosen else ""
+            table.add_row(*map(Plain, cells), Plain(rank.line), style=style)
         return table
 
     def _log_of(self, rank: LiveRank, room: int) -> Plain:
@@ -162,7 +162,10 @@ def _pressed(within: float) -> list[str]:
 
 def names(content: bytes) -> list[str]:
     """The keys in the bytes of one read: several if they were typed quickly, or over a slow connection."""
-    return [_NAMES.get(one, one[:1].decode("ascii", "replace").lower()) for one in _SEQUENCE.findall(content)]
+    return [
+        _NAMES.get(sequence, sequence[:1].decode("ascii", "replace").lower())
+        for sequence in _SEQUENCE.findall(content)
+    ]
 
 
 # `dlrun usage --live` in plain text: one line for the job, one for each rank.
@@ -175,7 +178,7 @@ def headline(live: Live) -> str:
 
 def metrics(live: Live) -> list[str]:
     """The latest value of each metric, with its unit."""
-    return [f"{name} {one.value:.6g} {one.unit}".rstrip() for name, one in live.metrics.items()]
+    return [f"{name} {reading.value:.6g} {reading.unit}".rstrip() for name, reading in live.metrics.items()]
 
 
 def state(live: Live) -> str:

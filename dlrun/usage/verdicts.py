@@ -60,7 +60,7 @@ def _at(rule: str) -> float:
 
 def _waiting(run: _Run) -> Iterator[Verdict]:
     """The reason for waiting: the first of loader, disk and network that explains it, else idle."""
-    waits = 1 - statistics.fmean(_has_work(one) for one in run.use.ranks)
+    waits = 1 - statistics.fmean(_has_work(rank) for rank in run.use.ranks)
     if not _is_gpu_bound(run):
         for verdict in (_loader(run, waits), _disk(run, waits), _network(run, waits), _idle(run)):
             if verdict is not None:
@@ -86,11 +86,11 @@ def _computes(rank: RankUse) -> float:
 
 
 def _loader(run: _Run, waits: float) -> Verdict | None:
-    loading = [one for one in run.use.ranks if one.full >= 0.5 and one.processes > 1]
+    loading = [rank for rank in run.use.ranks if rank.full >= 0.5 and rank.processes > 1]
     if waits < _at("loader-bound") or len(loading) * 2 < len(run.use.ranks):
         return None
-    full = statistics.fmean(one.full for one in loading)
-    in_use = statistics.fmean(one.busy_cores for one in loading)
+    full = statistics.fmean(rank.full for rank in loading)
+    in_use = statistics.fmean(rank.busy_cores for rank in loading)
     cores, children = loading[0].cores, max(1.0, loading[0].processes - 1)
     busy = [gpu.busy for gpu in run.use.gpus if gpu.busy is not None]
     gpus = f"GPUs idle {100 - statistics.fmean(busy):.0f} %, " if busy else ""
@@ -107,17 +107,19 @@ def _loader(run: _Run, waits: float) -> Verdict | None:
 
 
 def _disk(run: _Run, waits: float) -> Verdict | None:
-    blocked = statistics.fmean(one.blocked for one in run.use.ranks)
+    blocked = statistics.fmean(rank.blocked for rank in run.use.ranks)
     if blocked < _at("disk-bound") * max(0.5, waits):
         return None
-    rates = [((one.read or 0) + (one.written or 0)) / one.seconds for one in run.use.ranks if one.seconds]
+    rates = [
+        ((rank.read or 0) + (rank.written or 0)) / rank.seconds for rank in run.use.ranks if rank.seconds
+    ]
     under = [node.io for node in run.use.nodes if node.io is not None]
     pressure = f"; a disk of the node keeps processes waiting {max(under):.0%} of the time" if under else ""
     return Verdict(
         rule="disk-bound",
         evidence=f"in {blocked:.0%} of the samples a rank waited for storage, at {size(sum(rates))}/s read and written{pressure}",
         change="data: {NAME: {source: …, strategy: copy}}, which stages it on the nodes"
-        if sum((one.read or 0) - (one.written or 0) for one in run.use.ranks) > 0
+        if sum((rank.read or 0) - (rank.written or 0) for rank in run.use.ranks) > 0
         else None,
     )
 
@@ -128,7 +130,7 @@ def _network(run: _Run, waits: float) -> Verdict | None:
     links = [link for node in run.use.nodes for link in node.links if _full(link)]
     if not links:
         return None
-    link = max(links, key=lambda one: one.mean)
+    link = max(links, key=lambda link: link.mean)
     of_limit = f" of {bits(link.limit)}" if link.limit else ""
     return Verdict(
         rule="network-bound",
@@ -164,7 +166,7 @@ def _fabric(run: _Run) -> Iterator[Verdict]:
 
 
 def _idle(run: _Run) -> Verdict | None:
-    idle = min(one.idle for one in run.use.ranks)
+    idle = min(rank.idle for rank in run.use.ranks)
     busy = [gpu.busy for gpu in run.use.gpus if gpu.busy is not None]
     if idle < _at("idle") or (busy and max(busy) >= _at("gpu-idle")):
         return None
@@ -177,15 +179,15 @@ def _idle(run: _Run) -> Verdict | None:
 
 def _slow_rank(run: _Run) -> Iterator[Verdict]:
     ranks = [
-        one
-        for one in run.use.ranks
-        if one.rank.rpartition("-")[0] == run.use.ranks[0].rank.rpartition("-")[0]
+        rank
+        for rank in run.use.ranks
+        if rank.rank.rpartition("-")[0] == run.use.ranks[0].rank.rpartition("-")[0]
     ]
     if len(ranks) < 2:
         return
     slow = max(ranks, key=_has_work)
-    peers = [one for one in ranks if one is not slow]
-    usual = statistics.median(_has_work(one) for one in peers)
+    peers = [rank for rank in ranks if rank is not slow]
+    usual = statistics.median(_has_work(peer) for peer in peers)
     if _has_work(slow) < _at("slow-rank") * usual or usual > 0.85:
         return
     # On a machine where all ranks wait for cores, one waits longest by chance; that is `disturbed`, not a slow rank.
@@ -214,7 +216,7 @@ def _because(run: _Run, slow: RankUse, peers: Sequence[RankUse]) -> str:
 
 def _lacks_cores(slow: RankUse, peers: Sequence[RankUse]) -> bool:
     """Whether a rank had to wait for a core for at least twice as long as its peers."""
-    waited = statistics.median(one.waited or 0.0 for one in peers)
+    waited = statistics.median(peer.waited or 0.0 for peer in peers)
     return (slow.waited or 0.0) >= max(_at("disturbed"), 2 * waited)
 
 
@@ -223,31 +225,33 @@ def _lacks_cores(slow: RankUse, peers: Sequence[RankUse]) -> bool:
 
 def _processors(run: _Run) -> Iterator[Verdict]:
     ranks, binding, request = run.use.ranks, run.plan.binding, run.plan.request
-    waited = [one for one in ranks if (one.waited or 0.0) >= _at("crowded")]
+    waited = [rank for rank in ranks if (rank.waited or 0.0) >= _at("crowded")]
     if waited:
-        one = max(waited, key=lambda rank: rank.waited or 0.0)
-        together = sum(rank.used for rank in ranks if rank.node == one.node)
-        cores = max(rank.cores for rank in ranks if rank.node == one.node)
+        worst = max(waited, key=lambda rank: rank.waited or 0.0)
+        together = sum(rank.used for rank in ranks if rank.node == worst.node)
+        cores = max(rank.cores for rank in ranks if rank.node == worst.node)
         if binding.mode == "plan":
-            cores, together = one.cores, one.used
+            cores, together = worst.cores, worst.used
         own = cores and together >= 0.85 * cores
         yield Verdict(
             rule="crowded" if own else "disturbed",
-            evidence=f"the program of {one.rank.replace('-', ' ')} had work and no core {one.waited:.0%} of the time; "
+            evidence=f"the program of {worst.rank.replace('-', ' ')} had work and no core {worst.waited:.0%} of the time; "
             f"the job used {together:.1f} of its {many(cores, 'core')}",
-            change=None if not own else f"resources.cpus_per_rank: {max(2, 2 * one.cores)}, or fewer threads",
+            change=None
+            if not own
+            else f"resources.cpus_per_rank: {max(2, 2 * worst.cores)}, or fewer threads",
         )
-    moved = [one for one in ranks if (one.moved or 0.0) >= _at("migrates")]
+    moved = [rank for rank in ranks if (rank.moved or 0.0) >= _at("migrates")]
     if moved and binding.mode == "none":
         yield Verdict(
             rule="migrates",
-            evidence=f"the ranks move between cores up to {max(one.moved or 0.0 for one in moved):.0f} times a second; they are "
-            f"not bound: {binding.because}",
+            evidence=f"the ranks move between cores up to {max(rank.moved or 0.0 for rank in moved):.0f} times a second; they "
+            f"are not bound: {binding.because}",
             change="placement.bind: plan",
         )
     asked = request.cpus_per_rank
     if asked and not request.exclusive and asked >= 4 and not run.use.gpus:
-        used = max(one.used for one in ranks)
+        used = max(rank.used for rank in ranks)
         if used < _at("cores-requested") * asked:
             yield Verdict(
                 rule="cores-requested",
@@ -258,9 +262,9 @@ def _processors(run: _Run) -> Iterator[Verdict]:
 
 def _gpus(run: _Run) -> Iterator[Verdict]:
     gpus: Sequence[GpuUse] = run.use.gpus
-    busy = [one.busy for one in gpus if one.busy is not None]
+    busy = [gpu.busy for gpu in gpus if gpu.busy is not None]
     if busy and statistics.fmean(busy) < _at("gpu-idle"):
-        idlest = min(gpus, key=lambda one: one.busy if one.busy is not None else 101)
+        idlest = min(gpus, key=lambda gpu: gpu.busy if gpu.busy is not None else 101)
         yield Verdict(
             rule="gpu-idle",
             evidence=f"{many(len(busy), 'GPU')} busy {statistics.fmean(busy):.0f} % on average; the least, GPU {idlest.index} of "
@@ -268,7 +272,7 @@ def _gpus(run: _Run) -> Iterator[Verdict]:
         )
     slowed = [gpu for gpu in gpus if gpu.slowed >= _at("gpu-slowed")]
     if slowed:
-        gpu = max(slowed, key=lambda one: one.slowed)
+        gpu = max(slowed, key=lambda gpu: gpu.slowed)
         at = f" at {gpu.clock:.0f} MHz on average" if gpu.clock else ""
         yield Verdict(
             rule="gpu-slowed",
@@ -277,8 +281,8 @@ def _gpus(run: _Run) -> Iterator[Verdict]:
         )
     wrong = [gpu for gpu in gpus if (gpu.ecc or 0.0) >= _at("gpu-errors")]
     if wrong:
-        gpu = max(wrong, key=lambda one: one.ecc or 0.0)
-        bad = list(dict.fromkeys(one.node for one in wrong))
+        gpu = max(wrong, key=lambda gpu: gpu.ecc or 0.0)
+        bad = list(dict.fromkeys(gpu.node for gpu in wrong))
         yield Verdict(
             rule="gpu-errors",
             evidence=f"GPU {gpu.index} of {gpu.node}: {many(round(gpu.ecc or 0.0), 'uncorrected memory error')} during the run"
@@ -326,7 +330,7 @@ def _memory(run: _Run) -> Iterator[Verdict]:
             break
     growing = [(rate, rank) for rank in run.use.ranks if (rate := _growth(rank)) is not None]
     if growing:
-        rate, rank = max(growing, key=lambda one: one[0])
+        rate, rank = max(growing, key=lambda pair: pair[0])
         yield Verdict(
             rule="memory-grows",
             evidence=f"{rank.rank.replace('-', ' ')} of {rank.node} grows by {size(60 * rate)} a minute, to "
@@ -336,7 +340,7 @@ def _memory(run: _Run) -> Iterator[Verdict]:
 
 def peak_of(use: Use, node: NodeUse) -> float:
     """The peak memory of the job on a node in bytes: of its cgroup, else the sum over its ranks."""
-    return node.job_peak or sum(one.peak for one in use.ranks if one.node == node.node)
+    return node.job_peak or sum(rank.peak for rank in use.ranks if rank.node == node.node)
 
 
 def _growth(rank: RankUse) -> float | None:
