@@ -53,12 +53,12 @@ def command() -> None:
 
 def _numbers(_context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
     """`1,2,4` as numbers."""
-    found = []
+    numbers = []
     for part in (text or "").split(",") if text is not None else ():
         if not digits(part.strip()) or not 1 <= int(part) <= 1_000_000:
             raise click.BadParameter(f"`{text}` is not a list of numbers such as 1,2,4", param=parameter)
-        found.append(int(part))
-    return tuple(found)
+        numbers.append(int(part))
+    return tuple(numbers)
 
 
 def _samples(_context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
@@ -191,8 +191,8 @@ def run(
     from dlrun.trials.scale import submit as scaling_submit
 
     names = ("repeat", "mode", "samples", "bound", "host", "transport", "pool")
-    given = {name: options.pop(name) for name in names}
-    study = _study(spec, site, sets=sets, out=out, nodes=nodes, ranks=ranks_per_node, given=given)
+    settings = {name: options.pop(name) for name in names}
+    study = _study(spec, site, sets=sets, out=out, nodes=nodes, ranks=ranks_per_node, settings=settings)
     place = scaling_submit.submitter(study)
     study = scaling_submit.checked(study, place)
     if warning := scaling_submit.uneven_threads(study, place):
@@ -220,7 +220,7 @@ def _study(
     out: Path | None,
     nodes: tuple[int, ...],
     ranks: tuple[int, ...],
-    given: dict[str, Any],
+    settings: dict[str, Any],
 ) -> Any:
     """The study to resume, else a new one."""
     from dlrun.jobs.queue import study as studies
@@ -237,7 +237,7 @@ def _study(
     safe = "".join(c if c.isalnum() or c in "._-" else "-" for c in inputs.spec.name).strip(".-") or "study"
     directory = (out or Path(f"{safe}-scaling")).absolute()
     known = studies.load(directory)
-    new = {name: value for name, value in given.items() if value is not None}
+    new = {name: value for name, value in settings.items() if value is not None}
     counts = nodes or (() if known and not ranks else (inputs.spec.resources.nodes,))
     sizes = tuple(studies.Size(nodes=n, per_node=r) for n in counts for r in ranks or (0,))
     if known is None:
@@ -331,8 +331,8 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
 
     runs = []
     for word in (first, second):
-        found = [run.as_run for run in measured_runs(studies.find(word))]
-        runs.append([one for one in found if one is not None])
+        measurements = [run.as_run for run in measured_runs(studies.find(word))]
+        runs.append([measurement for measurement in measurements if measurement is not None])
         if not runs[-1]:
             raise Invalid(
                 f"the study `{word}` has no measurements",

@@ -46,13 +46,13 @@ def compare(first: Iterable[Run], second: Iterable[Run]) -> tuple[Ratio, ...]:
 
 def _ratio(first: Sequence[Run], second: Sequence[Run]) -> Ratio:
     pairs = [b.throughput / a.throughput for a, b in product(first, second)]
-    one, other = median(run.throughput for run in first), median(run.throughput for run in second)
+    left, right = median(run.throughput for run in first), median(run.throughput for run in second)
     return Ratio(
         nodes=first[0].nodes,
         ranks=first[0].ranks,
-        first=one,
-        second=other,
-        ratio=other / one,
+        first=left,
+        second=right,
+        ratio=right / left,
         low=min(pairs),
         high=max(pairs),
     )

@@ -70,7 +70,9 @@ def estimate(table: Table, nodes: Sequence[int], mode: Mode, algorithm: Algorith
     if len({row.ranks for row in measured}) < FEWEST:
         raise ValueError(f"an estimate needs {FEWEST} measured sizes or more; there are {len(measured)}")
     wanted: list[Algorithm] = [algorithm] if algorithm else ["ring", "tree"]
-    error, _, best = min((_unseen(measured, mode, one), number, one) for number, one in enumerate(wanted))
+    error, _, best = min(
+        (_unseen(measured, mode, choice), number, choice) for number, choice in enumerate(wanted)
+    )
     terms = _fit(measured, mode, best)
     density = measured[-1].ranks / measured[-1].nodes
     points = []

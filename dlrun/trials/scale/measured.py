@@ -46,18 +46,18 @@ class MeasuredRun:
 
 def measured_runs(study: Study) -> list[MeasuredRun]:
     """All runs of a study; raises OperationFailed if a scheduler does not answer."""
-    found = []
+    runs = []
     for size, job in jobs_of(study):
         if job.job_id is None:
             continue
         plan = job.plan()
-        found += [
+        runs += [
             MeasuredRun(size=size, job=job, plan=plan, result=result, reading=_throughput(result))
             for result in results.results_of(job, study.metrics)
         ]
-    return found
+    return runs
 
 
 def _throughput(result: Result) -> Reading | None:
-    found = result.metrics.get(THROUGHPUT) if result.state is State.COMPLETED else None
-    return found if found is not None and found.value > 0 else None
+    reading = result.metrics.get(THROUGHPUT) if result.state is State.COMPLETED else None
+    return reading if reading is not None and reading.value > 0 else None

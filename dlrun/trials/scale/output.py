@@ -50,26 +50,26 @@ def print_study(study: Study, wanted: Wanted) -> int:
         table = tabulate((r for run in runs if (r := run.as_run)), samples=study.samples, bound=study.bound)
     except ValueError as error:
         raise Invalid(f"the runs of `{study.directory}` cannot be tabulated: {error}") from None
-    found, impossible = None, None
+    estimate, impossible = None, None
     try:
-        found = _estimate(table, study, wanted)
+        estimate = _estimate(table, study, wanted)
     except Invalid as error:  # raised last: the measurements are shown and saved in any case
         impossible = error
     if wanted.as_json:
-        emit("scale", _data(study, runs, table, found))
+        emit("scale", _data(study, runs, table, estimate))
     elif table.rows:
         if wanted.form == "text":
             _show(table, study)
         else:
             echo_data(_text(table, study, wanted.form))
-        if found is not None:
-            _show_estimate(table, found)
+        if estimate is not None:
+            _show_estimate(table, estimate)
     good = _notes(study, runs, table)
     if table.rows:
         if wanted.files:
-            _write(study, table, found, runs)
+            _write(study, table, estimate, runs)
         if wanted.picture is not None:
-            picture = _picture(wanted.picture.suffix[1:], study, table, found)
+            picture = _picture(wanted.picture.suffix[1:], study, table, estimate)
             write_output(wanted.picture, picture, force=wanted.force)
             notice(f"wrote {wanted.picture}")
     if impossible is not None:
@@ -111,11 +111,11 @@ def _estimate(table: Table, study: Study, wanted: Wanted) -> Estimate | None:
         raise Invalid(str(error), help="measure more: `dlrun scale SPEC --nodes …` adds sizes") from None
 
 
-def _show_estimate(table: Table, found: Estimate) -> None:
+def _show_estimate(table: Table, estimate: Estimate) -> None:
     """Print estimated sizes in a table of their own."""
     base = table.rows[0]
     rows = []
-    for point in found.points:
+    for point in estimate.points:
         speedup = point.throughput / base.middle
         rows.append(
             (
@@ -125,13 +125,13 @@ def _show_estimate(table: Table, found: Estimate) -> None:
             )
         )  # fmt: skip
     echo(
-        f"\nextrapolated, not measured ({found.algorithm} all-reduce fitted to {len(table.rows)} sizes; "
-        f"error {100 * found.error:.1f} % at sizes left out of the fit):"
+        f"\nextrapolated, not measured ({estimate.algorithm} all-reduce fitted to {len(table.rows)} sizes; "
+        f"error {100 * estimate.error:.1f} % at sizes left out of the fit):"
     )
     titles = ("NODES", "RANKS", "ESTIMATE", "RANGE", "SPEED-UP", "EFFICIENCY")
     show([Column(title=title) for title in titles], rows, indent="  ")
     echo(
-        f"  seconds per sample: compute {found.compute:.3g}, latency {found.latency:.3g}, volume {found.volume:.3g}"
+        f"  seconds per sample: compute {estimate.compute:.3g}, latency {estimate.latency:.3g}, volume {estimate.volume:.3g}"
     )
 
 
@@ -174,16 +174,16 @@ def _notes(study: Study, runs: Sequence[MeasuredRun], table: Table) -> bool:
 
 def _print_use(runs: Sequence[MeasuredRun]) -> None:
     """Print the share of cores and GPUs in use at each size, if the jobs recorded their usage."""
-    found: dict[str, tuple[float | None, float | None]] = {}
+    shares_by_size: dict[str, tuple[float | None, float | None]] = {}
     for run in runs:
-        if run.reading is not None and run.size.words not in found:
-            found[run.size.words] = shares(
-                one.result.directory for one in runs if one.reading and one.size == run.size
+        if run.reading is not None and run.size.words not in shares_by_size:
+            shares_by_size[run.size.words] = shares(
+                other.result.directory for other in runs if other.reading and other.size == run.size
             )
     for index, what in enumerate(("cores in use", "GPUs busy")):
         parts = [
             f"{100 * share:.0f} % with {size}"
-            for size, both in found.items()
+            for size, both in shares_by_size.items()
             if (share := both[index]) is not None
         ]
         if parts:
@@ -205,14 +205,14 @@ def _latest(run: MeasuredRun, runs: Sequence[MeasuredRun], study: Study) -> bool
     return sum(other.reading is not None for other in runs if other.size == run.size) < study.repeat
 
 
-def _write(study: Study, table: Table, found: Estimate | None, runs: Sequence[MeasuredRun]) -> None:
+def _write(study: Study, table: Table, estimate: Estimate | None, runs: Sequence[MeasuredRun]) -> None:
     """Write all formats of the table into the directory of the study, and plots if matplotlib is installed."""
     made = {f"table.{ending}": _text(table, study, form).encode()
             for ending, form in (("md", "markdown"), ("tex", "latex"), ("csv", "csv"))}  # fmt: skip
-    made["table.json"] = (json.dumps(_data(study, runs, table, found), indent=1) + "\n").encode()
+    made["table.json"] = (json.dumps(_data(study, runs, table, estimate), indent=1) + "\n").encode()
     try:
         for kind in KINDS:
-            made[f"scaling.{kind}"] = _picture(kind, study, table, found)
+            made[f"scaling.{kind}"] = _picture(kind, study, table, estimate)
     except Invalid as error:
         notice(f"no plot: {error.message}\n   = help: {error.help}")
     wrote = [name for name, content in made.items() if _save(study.directory / name, content)]
@@ -224,9 +224,9 @@ def _write(study: Study, table: Table, found: Estimate | None, runs: Sequence[Me
         notice(f"wrote {', '.join(wrote)} in {study.directory}")
 
 
-def _picture(kind: str, study: Study, table: Table, found: Estimate | None) -> bytes:
+def _picture(kind: str, study: Study, table: Table, estimate: Estimate | None) -> bytes:
     form: Literal["svg", "png"] = "png" if kind == "png" else "svg"
-    return draw(table, _title(study), form, found)
+    return draw(table, _title(study), form, estimate)
 
 
 def _save(path: Path, content: bytes) -> bool:
@@ -236,7 +236,9 @@ def _save(path: Path, content: bytes) -> bool:
         raise OperationFailed(cannot_write(path, error)) from None
 
 
-def _data(study: Study, runs: Sequence[MeasuredRun], table: Table, found: Estimate | None) -> dict[str, Any]:
+def _data(
+    study: Study, runs: Sequence[MeasuredRun], table: Table, estimate: Estimate | None
+) -> dict[str, Any]:
     """A study, for `--json`; the extrapolation is separate."""
     return {
         "directory": str(study.directory),
@@ -263,7 +265,7 @@ def _data(study: Study, runs: Sequence[MeasuredRun], table: Table, found: Estima
             }
             for run in runs
         ],
-        "estimate": to_plain(found) if found else None,
+        "estimate": to_plain(estimate) if estimate else None,
     }
 
 

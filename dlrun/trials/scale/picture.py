@@ -90,7 +90,7 @@ def draw(table: Table, title: str, kind: Literal["svg", "png"], estimate: Estima
 def _round(least: float, highest: float) -> list[float]:
     """Round numbers that cover the range of values, for a logarithmic axis."""
     # A logarithmic axis has no place for a throughput of 0.
-    least, found = max(least, highest / 1e6), [highest]
+    least, ticks = max(least, highest / 1e6), [highest]
     for steps in (
         (1, 2, 5),
         (1, 1.5, 2, 3, 4, 5, 6, 8),
@@ -99,10 +99,10 @@ def _round(least: float, highest: float) -> list[float]:
         powers = range(math.floor(math.log10(least)) - 1, math.ceil(math.log10(highest)) + 1)
         every = sorted(step * 10.0**power for power in powers for step in steps)
         first = max((n for n, value in enumerate(every) if value <= least), default=0)
-        found = [value for value in every[first:] if value <= highest]
-        if len(found) >= _TICKS:
+        ticks = [value for value in every[first:] if value <= highest]
+        if len(ticks) >= _TICKS:
             break
-    return found
+    return ticks
 
 
 def _estimated(left: Any, right: Any, table: Table, estimate: Estimate) -> None:

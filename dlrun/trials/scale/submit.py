@@ -91,9 +91,9 @@ def _check_unchanged(study: Study, place: Submitter) -> None:
     """Raise Invalid if the plan differs from that of earlier runs of the study."""
     for size, job in jobs_of(study)[:1]:
         new, old = place.plan(_sets(study, place, size, 1), like=job), job.plan()
-        for name, one, other in _differences(_kernel(new), _kernel(old)):
+        for name, now, before in _differences(_kernel(new), _kernel(old)):
             raise Invalid(
-                f"the spec has changed since this study began: {name} was {_short(other)}, and is {_short(one)}",
+                f"the spec has changed since this study began: {name} was {_short(before)}, and is {_short(now)}",
                 help="start another with `--out`, and compare them: "
                 f"`dlrun scale compare {shlex.quote(str(study.directory))} NEW`",
             )
@@ -116,11 +116,11 @@ def _kernel(plan: Plan) -> dict[str, Any]:
 def _without_reasons(value: Any) -> Any:
     """The value without reasons: another version of dlrun may have other texts for the same plan."""
     if isinstance(value, list):
-        return [_without_reasons(one) for one in value]
+        return [_without_reasons(entry) for entry in value]
     if not isinstance(value, dict):
         return value
     words = {"steps"} | ({"because", "rule", "origin", "source"} if "because" in value else set())
-    return {name: _without_reasons(one) for name, one in value.items() if name not in words}
+    return {name: _without_reasons(entry) for name, entry in value.items() if name not in words}
 
 
 def _short(value: Any) -> str:
@@ -128,12 +128,12 @@ def _short(value: Any) -> str:
     return text if len(text) <= 100 else f"{text[:97]}…"
 
 
-def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    if isinstance(one, dict) and isinstance(other, dict):
-        for name in one.keys() | other.keys():
-            yield from _differences(one.get(name), other.get(name), f"{path}.{name}" if path else name)
-    elif one != other:
-        yield path, one, other
+def _differences(new: Any, old: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(new, dict) and isinstance(old, dict):
+        for name in new.keys() | old.keys():
+            yield from _differences(new.get(name), old.get(name), f"{path}.{name}" if path else name)
+    elif new != old:
+        yield path, new, old
 
 
 def _sets(study: Study, place: Submitter, size: Size, runs: int, after: Sequence[Job] = ()) -> list[str]:
@@ -241,14 +241,14 @@ def _wait_for(waiting: Sequence[Job], notice: Callable[[str], None], watched: Wa
         except TransportFailed as error:
             outage.failed(error)
         for job in list(left):
-            found = states.get(job.directory)
-            if found and all(one.state.final for one in found):
+            runs = states.get(job.directory)
+            if runs and all(run.state.final for run in runs):
                 left.remove(job)
-                over += len(found)
-                good = sum(one.state == "completed" for one in found)
-                notice(f"{job.directory.name} has ended: {good} of {len(found)} runs completed")
+                over += len(runs)
+                good = sum(run.state == "completed" for run in runs)
+                notice(f"{job.directory.name} has ended: {good} of {len(runs)} runs completed")
         watched.ended(
-            over + sum(one.state.final for job in left for one in states.get(job.directory, ())),
+            over + sum(run.state.final for job in left for run in states.get(job.directory, ())),
             whole=not left,
         )
         if left:

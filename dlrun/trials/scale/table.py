@@ -59,7 +59,7 @@ def by_size(runs: Iterable[Run]) -> dict[tuple[int, int], list[Run]]:
 def tabulate(runs: Iterable[Run], *, samples: float | None = None, bound: float = 0.8) -> Table:
     """The table of a study; `samples` is the number of samples of a training. Raises ValueError for runs in different units."""
     sizes = by_size(runs)
-    units = {run.unit for found in sizes.values() for run in found}
+    units = {run.unit for group in sizes.values() for run in group}
     if len(units) > 1:
         raise ValueError(f"throughput is in {' and in '.join(sorted(units))}")
     order = sorted(sizes)
@@ -69,8 +69,8 @@ def tabulate(runs: Iterable[Run], *, samples: float | None = None, bound: float 
 
 def _row(runs: Sequence[Run], base: Sequence[Run], samples: float | None) -> Row:
     nodes, ranks = runs[0].nodes, runs[0].ranks
-    found = [run.throughput for run in runs]
-    middle = median(found)
+    throughputs = [run.throughput for run in runs]
+    middle = median(throughputs)
     speedup = middle / median(run.throughput for run in base)
     ideal = ranks / base[0].ranks
     times = [run.elapsed for run in runs if run.elapsed is not None]
@@ -79,9 +79,9 @@ def _row(runs: Sequence[Run], base: Sequence[Run], samples: float | None) -> Row
         nodes=nodes,
         ranks=ranks,
         runs=len(runs),
-        low=min(found),
+        low=min(throughputs),
         middle=middle,
-        high=max(found),
+        high=max(throughputs),
         speedup=speedup,
         ideal=ideal,
         efficiency=speedup / ideal,

@@ -43,13 +43,13 @@ def inputs_of(spec: Path, sets: Sequence[str], site: str | None, parameters: Map
     `parameters` of the command are read as a sweep of one point, so the spec must not have its own sweep.
     """
     inputs = spec_inputs(spec, sets=[*sets, *_sweep(parameters)], site=site)
-    one = inputs.spec
-    if one.sweep.grid or one.sweep.zip or (one.sweep.list and not parameters):
+    decoded = inputs.spec
+    if decoded.sweep.grid or decoded.sweep.zip or (decoded.sweep.list and not parameters):
         raise Invalid(
             "the spec has a sweep, but one training is tuned",
             help="leave out `sweep:`; `--try NAME=A,B` tries values of `{{ NAME }}`",
         )
-    if one.chain or one.on_failure.requeue:
+    if decoded.chain or decoded.on_failure.requeue:
         raise Invalid("restarted runs cannot be measured", help="leave out `chain:` and `on_failure.requeue`")
     return inputs
 
@@ -101,23 +101,25 @@ def begin(
             parameters=parameters,
             memory=_memory(plan),
         )
-    found = [planned]
-    for one in (*asked, *own):
+    candidates = [planned]
+    for candidate in (*asked, *own):
         try:
-            its = plan_of(one, spec, sets, site)
+            its = plan_of(candidate, spec, sets, site)
         except DlrunError as error:
-            notice(f"not tried: {one.name}: {error}")
+            notice(f"not tried: {candidate.name}: {error}")
             continue
-        if any(one.name == other.name for other in found):
+        if any(candidate.name == other.name for other in candidates):
             continue
         if its.request.nodes != plan.request.nodes:
-            notice(f"not tried: {one.name}: it changes the number of nodes (`dlrun scale` compares these)")
+            notice(
+                f"not tried: {candidate.name}: it changes the number of nodes (`dlrun scale` compares these)"
+            )
             continue
         if its.pool is not None and plan.pool is not None and _places(its.pool) != _places(plan.pool):
-            notice(f"not tried: {one.name}: it changes the places of the trials")
+            notice(f"not tried: {candidate.name}: it changes the places of the trials")
             continue
-        found.append(one)
-    if len(found) == 1:
+        candidates.append(candidate)
+    if len(candidates) == 1:
         raise Invalid(
             "there is nothing to try: the rules leave nothing open for this spec on this site",
             help="name settings: `--try environment.variables.OMP_NUM_THREADS=2,4`, `--try workers=2,4,8`",
@@ -126,9 +128,9 @@ def begin(
     tuning = Tuning(
         directory=directory, name=plan.name, origin=working_directory(), spec=spec.absolute(), site=site, sets=tuple(sets),
         nodes=nodes, length=length, startup=STARTUP, repeat=repeat,
-        budget=0.0, candidates=tuple(found), per_node=per_node, wide=wide,
+        budget=0.0, candidates=tuple(candidates), per_node=per_node, wide=wide,
     )  # fmt: skip
-    return replace(tuning, budget=tuning.hours(expected(len(found), repeat) * (length + _GUESS)))
+    return replace(tuning, budget=tuning.hours(expected(len(candidates), repeat) * (length + _GUESS)))
 
 
 def plan_of(candidate: Candidate, spec: Path, sets: Sequence[str], site: str | None) -> Plan:
@@ -188,8 +190,8 @@ def _memory(plan: Plan) -> Memory:
 def _from_environment(environment: Mapping[str, str]) -> Iterator[str]:
     """The `DLRUN_SET_*` variables as arguments of `--set`."""
     for name in sorted(environment):
-        given = from_environment({name: environment[name]})
-        yield from (f"{'.'.join(one.path)}={environment[name]}" for one in given.assignments)
+        parsed = from_environment({name: environment[name]})
+        yield from (f"{'.'.join(assignment.path)}={environment[name]}" for assignment in parsed.assignments)
 
 
 def _sweep(parameters: Mapping[str, str]) -> list[str]:

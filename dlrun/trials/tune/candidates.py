@@ -37,17 +37,17 @@ class Candidate:
         return frozenset({*self.sets, *self.parameters})
 
 
-def together(found: Sequence[Candidate], parameters: Mapping[str, str]) -> Candidate:
+def together(candidates: Sequence[Candidate], parameters: Mapping[str, str]) -> Candidate:
     """The combination of several candidates; `parameters` are those of the unchanged plan."""
-    sets = {key: value for one in found for key, value in one.sets.items()}
+    sets = {key: value for candidate in candidates for key, value in candidate.sets.items()}
     changed = {
         name: value
-        for one in found
-        for name, value in one.parameters.items()
+        for candidate in candidates
+        for name, value in candidate.parameters.items()
         if value != parameters.get(name)
     }
     return Candidate(
-        name=JOINED.join(one.name for one in found),
+        name=JOINED.join(candidate.name for candidate in candidates),
         sets=sets,
         parameters={**parameters, **changed},
         because="the changes together are faster than each alone",
@@ -105,12 +105,12 @@ def from_rules(
 
     None changes the result of the training: ranks vary only where `batch_per_rank` keeps the global batch.
     """
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
 
     def add(key: str, value: object, because: str, **more: object) -> None:
         sets = {key: str(value), **{name.replace("__", "."): str(text) for name, text in more.items()}}
         name = ", ".join(f"{k}={v}" for k, v in sets.items())
-        found.append(Candidate(name=name, sets=sets, parameters=parameters, because=because))
+        candidates.append(Candidate(name=name, sets=sets, parameters=parameters, because=because))
 
     for key, value, because in _of_placement(spec, plan, topology):
         add(f"placement.{key}", value, because)
@@ -118,7 +118,7 @@ def from_rules(
         add("resources.ranks_per_node", ranks, because, batch_per_rank=batch)
     for name, value, because in (*_variables(spec, site, plan), *_of_memory(spec, plan, memory)):
         add(f"environment.variables.{name}", value, because)
-    return found
+    return candidates
 
 
 def _of_placement(spec: Spec, plan: Plan, topology: Topology | None) -> Iterator[tuple[str, object, str]]:
@@ -165,12 +165,16 @@ def _of_memory(spec: Spec, plan: Plan, memory: Memory) -> Iterator[tuple[str, st
     """Huge pages and other allocators than the C library's, for training on CPUs."""
     if plan.request.gpus_per_node:
         return
-    given = {*spec.environment.variables, *spec.environment.drop, *(one.name for one in plan.variables)}
+    taken = {
+        *spec.environment.variables,
+        *spec.environment.drop,
+        *(variable.name for variable in plan.variables),
+    }
     used = backends.framework(spec.framework).LIBRARIES
     for name, value, library, because in HUGE_PAGES if memory.huge_pages else ():
-        if name not in given and (library is None or library in used):
+        if name not in taken and (library is None or library in used):
             yield name, value, because
-    if "LD_PRELOAD" not in given and spec.environment.container is None:
+    if "LD_PRELOAD" not in taken and spec.environment.container is None:
         for file in memory.allocators:
             yield "LD_PRELOAD", file, ALLOCATOR
 
@@ -181,9 +185,13 @@ def _variables(spec: Spec, site: Site, plan: Plan) -> Iterator[tuple[str, str, s
     used = libraries_of(
         spec.framework, plan.launch.name, site, "cuda" if plan.request.gpus_per_node else None
     )
-    given = {*spec.environment.variables, *spec.environment.drop, *(one.name for one in plan.variables)}
+    taken = {
+        *spec.environment.variables,
+        *spec.environment.drop,
+        *(variable.name for variable in plan.variables),
+    }
     for name, values in VALUES.items():
-        if name in given or (plan.request.nodes == 1 and name in SEVERAL_NODES):
+        if name in taken or (plan.request.nodes == 1 and name in SEVERAL_NODES):
             continue
         known = [
             rule

@@ -90,32 +90,32 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], **options: Any)
     combination is compared with the original plan in new runs. The throughput is read from the log, as in `dlrun results`.
     The results of the training do not change. The same command resumes an interrupted run.
     """
-    from dlrun.trials.tune import record as tuning, run as race
+    from dlrun.trials.tune import record, run as race
 
     if options["inside"]:
-        found = _load(spec)
-        with tuning.locked(found):
-            race.run(found, echo, time.monotonic() + options["seconds"] if options["seconds"] else None)
+        tuning = _load(spec)
+        with record.locked(tuning):
+            race.run(tuning, echo, time.monotonic() + options["seconds"] if options["seconds"] else None)
         return 0
     if options["show"]:
         return _print(_load(spec), spec_file=None, **options)
-    found = _load_or_begin(spec, site, sets, options)
+    tuning = _load_or_begin(spec, site, sets, options)
     try:
-        _carry_out(found, options)
+        _carry_out(tuning, options)
     except KeyboardInterrupt:
-        notice(f"\ninterrupted; the same command resumes with `{found.directory}`")
+        notice(f"\ninterrupted; the same command resumes with `{tuning.directory}`")
         return 130
-    return _print(found, spec_file=spec, **options)
+    return _print(tuning, spec_file=spec, **options)
 
 
 def _load(directory: Path) -> Tuning:
     """The tuning of a directory; raises Invalid if there is none."""
-    from dlrun.trials.tune import record as tuning
+    from dlrun.trials.tune import record
 
-    found = tuning.load(directory.absolute())
-    if found is None:
+    tuning = record.load(directory.absolute())
+    if tuning is None:
         raise Invalid(f"`{directory}` has no trials of `dlrun tune`", help="`dlrun tune SPEC` starts them")
-    return found
+    return tuning
 
 
 def _load_or_begin(spec: Path, site: str | None, sets: tuple[str, ...], options: dict[str, Any]) -> Tuning:
@@ -124,7 +124,7 @@ def _load_or_begin(spec: Path, site: str | None, sets: tuple[str, ...], options:
 
     from dlrun.jobs.records import directories
     from dlrun.jobs.submission.prepare import read_inputs
-    from dlrun.trials.tune import allocation, begin, record as tuning
+    from dlrun.trials.tune import allocation, begin, record
 
     if options["out"] is None:
         read = read_inputs(spec, sets=sets, site=site) if not options["tries"] else None
@@ -132,31 +132,31 @@ def _load_or_begin(spec: Path, site: str | None, sets: tuple[str, ...], options:
     else:
         name = ""
     directory = allocation.directory_of(name, options["out"])
-    known = tuning.load(directory)
+    known = record.load(directory)
     if known is not None:
-        directories.require_list(directory, tuning.KIND, f"dlrun tune {shlex.quote(str(directory))} --show")
+        directories.require_list(directory, record.KIND, f"dlrun tune {shlex.quote(str(directory))} --show")
         if not known.unchanged():
             raise Invalid(
                 f"the spec has changed since the trials in `{directory}` were started",
                 help="start others with `--out`",
             )
-        found = replace(known, budget=options["budget"] or known.budget)
-        found.save()
-        return found
-    if not directories.is_free(directory, tuning.KIND):
+        tuning = replace(known, budget=options["budget"] or known.budget)
+        tuning.save()
+        return tuning
+    if not directories.is_free(directory, record.KIND):
         raise Invalid(f"`{directory}` exists and has no trials", help="choose another directory with `--out`")
-    found = begin.begin(
+    tuning = begin.begin(
         spec, sets=sets, site=site, tries=options["tries"], only=options["only"], directory=directory,
         length=options["length"] or _LENGTH, repeat=options["repeat"] or _REPEAT, here=options["here"],
         pool=options["pool"], notice=notice,
     )  # fmt: skip
-    others = len(found.candidates) - 1
+    others = len(tuning.candidates) - 1
     notice(f"{others} setting{'s' if others != 1 else ''} to compare with the current plan:")
-    for one in found.candidates[1:]:
-        notice(f"  {one.name}: {one.because}")
-    found = replace(found, budget=_budget(found, options["budget"]))
-    found.save()
-    return found
+    for candidate in tuning.candidates[1:]:
+        notice(f"  {candidate.name}: {candidate.because}")
+    tuning = replace(tuning, budget=_budget(tuning, options["budget"]))
+    tuning.save()
+    return tuning
 
 
 def _name(spec: Path) -> str:
@@ -170,65 +170,65 @@ def _name(spec: Path) -> str:
     return match[1] if match else spec.stem
 
 
-def _budget(found: Tuning, given: float | None) -> float:
+def _budget(tuning: Tuning, budget: float | None) -> float:
     """The node-hours that the user allows; raises Invalid without a terminal."""
     import sys
 
-    if given is not None:
-        return given
-    about = f"about {found.budget:.2g} node-hours ({found.nodes} node{'s' if found.nodes > 1 else ''})"
+    if budget is not None:
+        return budget
+    about = f"about {tuning.budget:.2g} node-hours ({tuning.nodes} node{'s' if tuning.nodes > 1 else ''})"
     if not sys.stdin.isatty():
-        raise Invalid(f"the trials need {about}: set a budget", help=f"`--budget {found.budget:.2g}`")
+        raise Invalid(f"the trials need {about}: set a budget", help=f"`--budget {tuning.budget:.2g}`")
     return float(
         click.prompt(
             f"The trials need {about}; budget in node-hours",
-            default=round(found.budget, 3),
+            default=round(tuning.budget, 3),
             type=float,
             err=True,
         )
     )
 
 
-def _carry_out(found: Tuning, options: dict[str, Any]) -> None:
+def _carry_out(tuning: Tuning, options: dict[str, Any]) -> None:
     """Run the trials in this allocation, or submit a job for them and wait for it."""
-    from dlrun.trials.tune import allocation, record as tuning, run as race
+    from dlrun.trials.tune import allocation, record, run as race
     from dlrun.trials.tune.progress import progress
 
-    if options["here"] or allocation.here(found):
-        with tuning.locked(found), progress(found) as shown:
-            race.run(found, shown.notice, polled=shown.update)
+    if options["here"] or allocation.here(tuning):
+        with record.locked(tuning), progress(tuning) as shown:
+            race.run(tuning, shown.notice, polled=shown.update)
         return
     from dlrun.trials.tune.race import upcoming
 
-    if upcoming(found.candidates, found.trials(), repeat=found.repeat) is None:
+    if upcoming(tuning.candidates, tuning.trials(), repeat=tuning.repeat) is None:
         return
     from dlrun.jobs.queue import watch
 
     def watched(job: Job) -> watch.Watcher:
         return watch.Watcher(job, lambda why: notice(f"job {job.job_id} is {why}"))
 
-    job = allocation.last(found)
+    job = allocation.last(tuning)
     watcher = watched(job) if job is not None else None
     if job is None or watcher is None or watcher.ended():
-        job = allocation.submit_job(found, notice)
+        job = allocation.submit_job(tuning, notice)
         watcher = watched(job)
-        notice(f"job {job.job_id} runs the trials, at most {found.budget:.3g} node-hours in total")
+        notice(f"job {job.job_id} runs the trials, at most {tuning.budget:.3g} node-hours in total")
     if options["no_wait"]:
         return
-    with progress(found) as shown:
+    with progress(tuning) as shown:
         while not watcher.ended():
             time.sleep(0.5)
             shown.print_new_trials()
             shown.update()
         shown.print_new_trials()
-    if upcoming(found.candidates, found.trials(), repeat=found.repeat) is not None:
+    if upcoming(tuning.candidates, tuning.trials(), repeat=tuning.repeat) is not None:
         notice(
             f"job {job.job_id} ended before all trials were done; `dlrun why {shlex.quote(str(job.directory))}` shows the cause"
         )
 
 
-def _print(found: Tuning, *, spec_file: Path | None, as_json: bool, write: bool, **_: Any) -> int:
+def _print(tuning: Tuning, *, spec_file: Path | None, as_json: bool, write: bool, **_: Any) -> int:
     """Print the table, the conclusion and the lines for the spec; returns 1 if the current plan was not measured."""
     from dlrun.trials.tune import output as tune_output
 
-    return tune_output.show(found, as_json=as_json, write=spec_file if write else None)
+    return tune_output.show(tuning, as_json=as_json, write=spec_file if write else None)

@@ -51,8 +51,8 @@ class Progress:
     def print_new_trials(self) -> None:
         """Print the trials that have ended since the last call."""
         trials = self._tuning.trials()
-        for number, one in enumerate(trials[self._seen :], self._seen + 1):
-            self.notice(described(number, one))
+        for number, trial in enumerate(trials[self._seen :], self._seen + 1):
+            self.notice(described(number, trial))
         self._seen = len(trials)
 
     def update(self) -> None:

@@ -74,7 +74,9 @@ def values(
 ) -> list[float]:
     """The throughputs of a candidate, in the order of the trials."""
     return [
-        one.value for one in trials if one.candidate == name and one.stage in stages and one.value is not None
+        trial.value
+        for trial in trials
+        if trial.candidate == name and trial.stage in stages and trial.value is not None
     ]
 
 
@@ -82,52 +84,60 @@ def noise(trials: Sequence[Trial]) -> float:
     """Relative noise of trials of one setting: twice the root mean square deviation from their median, at least QUIET."""
     # Pooled over all settings, because each has only a few trials.
     squares, freedom = 0.0, 0
-    for name in {one.candidate for one in trials}:
-        found = values(trials, name, ("alone", "together", "confirm"))
-        if len(found) > 1:
-            middle = median(found)
-            squares += sum((value / middle - 1) ** 2 for value in found)
-            freedom += len(found) - 1
+    for name in {trial.candidate for trial in trials}:
+        throughputs = values(trials, name, ("alone", "together", "confirm"))
+        if len(throughputs) > 1:
+            middle = median(throughputs)
+            squares += sum((value / middle - 1) ** 2 for value in throughputs)
+            freedom += len(throughputs) - 1
     return max(QUIET, 2 * (squares / freedom) ** 0.5) if freedom else UNKNOWN
 
 
 def dropped(trials: Sequence[Trial], name: str) -> bool:
     """True if a candidate failed, or its best trial is slower than the fastest median by more than the noise."""
-    tried = [one for one in trials if one.candidate == name]
+    tried = [trial for trial in trials if trial.candidate == name]
     if not tried:
         return False
-    found = values(trials, name)
-    if not found:
+    throughputs = values(trials, name)
+    if not throughputs:
         return True
-    medians = [median(other) for one in {t.candidate for t in trials} if (other := values(trials, one))]
+    medians = [median(other) for rival in {t.candidate for t in trials} if (other := values(trials, rival))]
     # Its best trial counts: a single disturbed one must not end a good candidate.
-    return max(found) < max(medians) * (1 - noise(trials))
+    return max(throughputs) < max(medians) * (1 - noise(trials))
 
 
 def leader(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> Candidate:
     """The candidate with the best median; the unchanged plan unless another is faster by more than the noise."""
-    planned = next(one for one in candidates if one.name == DEFAULT)
+    planned = next(candidate for candidate in candidates if candidate.name == DEFAULT)
     base = values(trials, DEFAULT)
     best, fastest = planned, (median(base) * (1 + noise(trials)) if base else 0.0)
-    for one in candidates:
-        found = values(trials, one.name)
-        if one.name != DEFAULT and found and median(found) > fastest:
-            best, fastest = one, median(found)
+    for candidate in candidates:
+        throughputs = values(trials, candidate.name)
+        if candidate.name != DEFAULT and throughputs and median(throughputs) > fastest:
+            best, fastest = candidate, median(throughputs)
     return best
 
 
 def _winners(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> list[Candidate]:
     """The candidates that were faster than the unchanged plan by themselves, the fastest first."""
     # Later trials must not change which candidates are combined.
-    alone = [one for one in trials if one.stage == "alone"]
+    alone = [trial for trial in trials if trial.stage == "alone"]
     base = values(alone, DEFAULT)
     if not base:
         return []
     # Half the noise is enough here, because a combination must still win in its own trials.
     limit = median(base) * (1 + noise(alone) / 2)
-    middles = {one.name: median(found) for one in candidates if (found := values(alone, one.name))}
-    won = [one for one in candidates if one.name != DEFAULT and middles.get(one.name, 0.0) > limit]
-    return sorted(won, key=lambda one: -middles[one.name])
+    middles = {
+        candidate.name: median(throughputs)
+        for candidate in candidates
+        if (throughputs := values(alone, candidate.name))
+    }
+    won = [
+        candidate
+        for candidate in candidates
+        if candidate.name != DEFAULT and middles.get(candidate.name, 0.0) > limit
+    ]
+    return sorted(won, key=lambda candidate: -middles[candidate.name])
 
 
 class Combinations(NamedTuple):
@@ -147,65 +157,72 @@ def combinations(
     fastest one and its keys: beside it, they may gain too little. At last each one is left out in turn: one that was faster
     alone can be slower beside the others. Faster combinations are kept.
     """
-    planned = next(one for one in candidates if one.name == DEFAULT)
+    planned = next(candidate for candidate in candidates if candidate.name == DEFAULT)
     winners = _winners(candidates, trials)
     if not winners:
         return Combinations([], None)
-    others = [one for one in candidates if one.name != DEFAULT and values(trials, one.name)]
-    moves: list[tuple[Move, Candidate]] = [("add", one) for one in (*winners[1:], *others)]
-    moves += [("replace", one) for one in others]
+    others = [
+        candidate for candidate in candidates if candidate.name != DEFAULT and values(trials, candidate.name)
+    ]
+    moves: list[tuple[Move, Candidate]] = [("add", candidate) for candidate in (*winners[1:], *others)]
+    moves += [("replace", candidate) for candidate in others]
     moves += [("begin without", winners[0])]
-    moves += [("leave out", one) for one in others]
+    moves += [("leave out", candidate) for candidate in others]
     parts, current = winners[:1], winners[0]
     made: list[Candidate] = []
-    for move, one in moves:
-        coming = _moved(move, one, parts, winners, planned)
+    for move, candidate in moves:
+        coming = _moved(move, candidate, parts, winners, planned)
         both = together(coming, planned.parameters)
         if len(coming) < 2 or any(_same(both, other) for other in made):
             continue
         made.append(both)
         ran = sum(t.candidate == both.name and t.stage == "together" for t in trials)
-        found, best = values(trials, both.name), median(values(trials, current.name))
-        slower = found and max(found) < best * (1 if len(found) > 1 else 1 - noise(trials) / 2)
+        throughputs, best = values(trials, both.name), median(values(trials, current.name))
+        slower = throughputs and max(throughputs) < best * (
+            1 if len(throughputs) > 1 else 1 - noise(trials) / 2
+        )
         if both.name not in running and ran < repeat and not slower and not dropped(trials, both.name):
             return Combinations(made, both)
-        if found and median(found) > best:
+        if throughputs and median(throughputs) > best:
             parts, current = coming, both
     return Combinations(made, None)
 
 
 def _moved(
     move: Move,
-    one: Candidate,
+    candidate: Candidate,
     parts: Sequence[Candidate],
     winners: Sequence[Candidate],
     planned: Candidate,
 ) -> list[Candidate]:
     """The changes after a move from `parts`; empty if it is not possible."""
     if move == "leave out":
-        return [part for part in parts if part is not one] if one in parts else []
+        return [part for part in parts if part is not candidate] if candidate in parts else []
     if move == "begin without":
-        found: list[Candidate] = []
+        chosen: list[Candidate] = []
         for winner in winners:
-            if not any(_share_keys(winner, other, planned) for other in (one, *found)):
-                found.append(winner)
-        return found
-    kept = [part for part in parts if not _share_keys(one, part, planned)]
-    possible = kept and one not in parts and (move == "replace") == (kept != [*parts])
-    return [*kept, one] if possible else []
+            if not any(_share_keys(winner, other, planned) for other in (candidate, *chosen)):
+                chosen.append(winner)
+        return chosen
+    kept = [part for part in parts if not _share_keys(candidate, part, planned)]
+    possible = kept and candidate not in parts and (move == "replace") == (kept != [*parts])
+    return [*kept, candidate] if possible else []
 
 
-def _same(one: Candidate, other: Candidate) -> bool:
-    return (one.sets, one.parameters) == (other.sets, other.parameters)
+def _same(candidate: Candidate, other: Candidate) -> bool:
+    return (candidate.sets, candidate.parameters) == (other.sets, other.parameters)
 
 
-def _share_keys(one: Candidate, other: Candidate, planned: Candidate) -> bool:
-    return bool(_changed(one, planned) & _changed(other, planned))
+def _share_keys(candidate: Candidate, other: Candidate, planned: Candidate) -> bool:
+    return bool(_changed(candidate, planned) & _changed(other, planned))
 
 
-def _changed(one: Candidate, planned: Candidate) -> set[str]:
+def _changed(candidate: Candidate, planned: Candidate) -> set[str]:
     """The keys and parameters in which a candidate differs from the unchanged plan."""
-    return {*one.sets, *(n for n, value in one.parameters.items() if planned.parameters.get(n) != value)}
+    return {
+        *candidate.sets,
+        *(n for n, value in candidate.parameters.items() if planned.parameters.get(n) != value),
+    }
 
 
 def upcoming(
@@ -222,13 +239,13 @@ def upcoming(
     None if there is nothing to run before one of these has ended; without them, if the race is finished or the unchanged plan
     failed. `repeat` is the number of runs per stage of a remaining candidate; with `last`, only confirming trials follow.
     """
-    if any(one.candidate == DEFAULT and one.value is None for one in trials):
+    if any(trial.candidate == DEFAULT and trial.value is None for trial in trials):
         return None
-    stages, names = {one.stage for one in running}, {one.candidate.name for one in running}
-    if not (last or "confirm" in stages or any(one.stage == "confirm" for one in trials)):
+    stages, names = {trial.stage for trial in running}, {trial.candidate.name for trial in running}
+    if not (last or "confirm" in stages or any(trial.stage == "confirm" for trial in trials)):
         for number in range(1, repeat + 1):
-            if (found := _of_round(candidates, trials, number, names)) is not None:
-                return Next(candidate=found, stage="alone", place=place)
+            if (candidate := _of_round(candidates, trials, number, names)) is not None:
+                return Next(candidate=candidate, stage="alone", place=place)
         if "alone" in stages:  # its result may change what is combined
             return None
         coming = combinations(candidates, trials, repeat, names).coming
@@ -243,13 +260,13 @@ def _of_round(
     candidates: Sequence[Candidate], trials: Sequence[Trial], number: int, running: Collection[str]
 ) -> Candidate | None:
     """The next candidate of a round: the unchanged plan first, then the others, rotated by one in each round."""
-    planned = next(one for one in candidates if one.name == DEFAULT)
-    others = [one for one in candidates if one.name != DEFAULT]
+    planned = next(candidate for candidate in candidates if candidate.name == DEFAULT)
+    others = [candidate for candidate in candidates if candidate.name != DEFAULT]
     shift = (number - 1) % len(others) if others else 0
-    for one in (planned, *others[shift:], *others[:shift]):
-        ran = sum(t.candidate == one.name and t.stage == "alone" for t in trials)
-        if one.name not in running and ran < number and not dropped(trials, one.name):
-            return one
+    for candidate in (planned, *others[shift:], *others[:shift]):
+        ran = sum(t.candidate == candidate.name and t.stage == "alone" for t in trials)
+        if candidate.name not in running and ran < number and not dropped(trials, candidate.name):
+            return candidate
     return None
 
 
@@ -257,18 +274,23 @@ def _confirming(
     candidates: Sequence[Candidate], trials: Sequence[Trial], repeat: int, running: Sequence[Next], place: str
 ) -> Next | None:
     """The next confirming trial: pairs of winner and unchanged plan, each on one place, with alternating order."""
-    planned = next(one for one in candidates if one.name == DEFAULT)
-    done = [(one.candidate, one.place) for one in trials if one.stage == "confirm"]
-    done += [(one.candidate.name, one.place) for one in running]
+    planned = next(candidate for candidate in candidates if candidate.name == DEFAULT)
+    done = [(trial.candidate, trial.place) for trial in trials if trial.stage == "confirm"]
+    done += [(trial.candidate.name, trial.place) for trial in running]
     known = next(
-        (one for one in candidates if one.name != DEFAULT and one.name in {n for n, _ in done}), None
+        (
+            candidate
+            for candidate in candidates
+            if candidate.name != DEFAULT and candidate.name in {n for n, _ in done}
+        ),
+        None,
     )
-    winner = known or leader(candidates, [one for one in trials if one.stage != "confirm"])
+    winner = known or leader(candidates, [trial for trial in trials if trial.stage != "confirm"])
     if winner.name == DEFAULT:
         return None
     ran = {
-        one: [done.count((side.name, one)) for side in (planned, winner)]
-        for one in {place, *(place for _, place in done)}
+        each_place: [done.count((side.name, each_place)) for side in (planned, winner)]
+        for each_place in {place, *(place for _, place in done)}
     }
     total = [sum(counts) for counts in zip(*ran.values(), strict=True)]
     begun = sum(max(counts) for counts in ran.values())
@@ -287,32 +309,36 @@ def _confirming(
 
 def everyone(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> tuple[Candidate, ...]:
     """The candidates and all combinations that were tried, also those that were assumed to be next and were not."""
-    ran = dict.fromkeys(one.candidate for one in trials if one.stage == "together")
-    found = {one.name: one for one in combinations(candidates, trials, 1).made if one.name in ran}
-    parts = {one.name: one for one in candidates}
+    ran = dict.fromkeys(trial.candidate for trial in trials if trial.stage == "together")
+    tried = {
+        candidate.name: candidate
+        for candidate in combinations(candidates, trials, 1).made
+        if candidate.name in ran
+    }
+    parts = {candidate.name: candidate for candidate in candidates}
     for name in (
-        name for name in ran if name not in found and all(part in parts for part in name.split(JOINED))
+        name for name in ran if name not in tried and all(part in parts for part in name.split(JOINED))
     ):
-        found[name] = together([parts[part] for part in name.split(JOINED)], candidates[0].parameters)
-    return (*candidates, *found.values())
+        tried[name] = together([parts[part] for part in name.split(JOINED)], candidates[0].parameters)
+    return (*candidates, *tried.values())
 
 
 def verdict(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> Verdict | None:
     """Result of the confirming trials; None if no candidate was faster than the unchanged plan, or none was confirmed."""
-    ran = [one.candidate for one in trials if one.stage == "confirm" and one.candidate != DEFAULT]
-    winner = next((one for one in everyone(candidates, trials) if one.name in ran), None)
+    ran = [trial.candidate for trial in trials if trial.stage == "confirm" and trial.candidate != DEFAULT]
+    winner = next((candidate for candidate in everyone(candidates, trials) if candidate.name in ran), None)
     if winner is None:
         return None
-    base, found = values(trials, DEFAULT, ("confirm",)), values(trials, winner.name, ("confirm",))
-    if not base or not found:
+    base, of_winner = values(trials, DEFAULT, ("confirm",)), values(trials, winner.name, ("confirm",))
+    if not base or not of_winner:
         return None
-    low, high = min(found) / max(base), max(found) / min(base)
+    low, high = min(of_winner) / max(base), max(of_winner) / min(base)
     return Verdict(
         winner=winner,
-        gain=median(found) / median(base) - 1,
+        gain=median(of_winner) / median(base) - 1,
         low=low - 1,
         high=high - 1,
-        sure=len(found) > 1 and len(base) > 1 and low > 1 + QUIET / 2,
+        sure=len(of_winner) > 1 and len(base) > 1 and low > 1 + QUIET / 2,
     )
 
 

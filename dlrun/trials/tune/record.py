@@ -58,8 +58,8 @@ class Tuning:
     @property
     def places(self) -> tuple[str, ...]:
         """Where a trial can run: nodes of the job and a place on them, by number; the first of each node come first."""
-        found = (f"{nodes} {place}" for place in range(self.per_node) for nodes in self.groups)
-        return tuple(found) if self.per_node else ("",)
+        places = (f"{nodes} {place}" for place in range(self.per_node) for nodes in self.groups)
+        return tuple(places) if self.per_node else ("",)
 
     def save(self) -> None:
         """Write the tuning to its directory; raises OperationFailed."""
@@ -73,7 +73,7 @@ class Tuning:
 
     def trials(self) -> list[Trial]:
         """The ended trials in order; incomplete lines are skipped. Raises OperationFailed."""
-        found = []
+        trials = []
         try:
             lines = (self.directory / TRIALS).read_text(encoding="utf-8", errors="replace").splitlines()
         except FileNotFoundError:
@@ -82,10 +82,10 @@ class Tuning:
             raise OperationFailed(f"cannot read `{self.directory / TRIALS}`: {error.strerror}") from None
         for line in lines:
             try:
-                found.append(from_plain(Trial, json.loads(line)))
+                trials.append(from_plain(Trial, json.loads(line)))
             except (ValueError, KeyError, TypeError):
                 continue
-        return found
+        return trials
 
     def add(self, trial: Trial) -> None:
         """Append an ended trial; raises OperationFailed."""
@@ -100,7 +100,7 @@ class Tuning:
 
     def used(self) -> float:
         """Node-hours of the trials so far."""
-        return self.hours(sum(one.seconds for one in self.trials()))
+        return self.hours(sum(trial.seconds for trial in self.trials()))
 
     def hours(self, seconds: float) -> float:
         """Node-hours of so many seconds of one trial."""
@@ -108,7 +108,7 @@ class Tuning:
 
     def running(self) -> list[tuple[str, float]]:
         """Directory name of the setting, and start (seconds since 1970), of each trial that has not ended."""
-        ended, found = {Path(one.directory).parts[1:2] for one in self.trials()}, []
+        ended, running = {Path(trial.directory).parts[1:2] for trial in self.trials()}, []
         with suppress(OSError):
             for trial in sorted((self.directory / "trials").iterdir())[-len(self.places) :]:
                 # Those before the newest may be of a process that was killed.
@@ -116,8 +116,8 @@ class Tuning:
                     self.per_node and (run_state(trial) or {}).get("state") == "ended"
                 ):
                     continue
-                found.append((trial.name.partition("-")[2], (trial / "job.sh").stat().st_mtime))
-        return found
+                running.append((trial.name.partition("-")[2], (trial / "job.sh").stat().st_mtime))
+        return running
 
     def unchanged(self) -> bool:
         """Whether the spec is unchanged since the start of the tuning."""

@@ -56,7 +56,7 @@ def run(
         try:
             while True:
                 over = False
-                for place in [one for one in places if one not in {run.coming.place for run in running}]:
+                for place in [free for free in places if free not in {run.coming.place for run in running}]:
                     left = _left(tuning, running, until)
                     coming, over = _coming(tuning, running, place, left, notice)
                     if over:
@@ -75,26 +75,26 @@ def run(
                 with suppress(subprocess.TimeoutExpired):
                     running[0].process.wait(_POLL)
                 polled()
-                for one in list(running):
-                    done = one.look()
+                for trial in list(running):
+                    done = trial.look()
                     if done is None:
                         continue
-                    running.remove(one)
-                    if one.is_lost():
-                        places.remove(one.coming.place)
+                    running.remove(trial)
+                    if trial.is_lost():
+                        places.remove(trial.coming.place)
                         which = "the node" if tuning.wide == 1 else "a node"
                         notice(
-                            f"{which} of place {one.coming.place} does not answer: no more trials run there"
+                            f"{which} of place {trial.coming.place} does not answer: no more trials run there"
                         )
                         if not places:
                             raise OperationFailed("no node is left for the trials")
                         continue
                     _add(tuning, done, notice)
         finally:
-            for one in running:
-                one.ask_to_end()
-            for one in running:
-                one.end()
+            for trial in running:
+                trial.ask_to_end()
+            for trial in running:
+                trial.end()
     _check(tuning)
 
 
@@ -115,14 +115,14 @@ def _coming(
 ) -> _Coming:
     """The next trial on a place."""
     trials = tuning.trials()
-    mean = fmean([one.seconds for one in trials]) if trials else tuning.length
+    mean = fmean([trial.seconds for trial in trials]) if trials else tuning.length
     # Without time for another comparison, the rest of the budget confirms the best candidate.
     pairs = -(-tuning.repeat // len(tuning.groups)) if tuning.per_node else tuning.repeat
     last = left < mean * (2 * pairs + 1)
 
     def upcoming_with(last: bool) -> Next | None:
         return upcoming(
-            tuning.candidates, trials, repeat=tuning.repeat, last=last, running=[one.coming for one in running], place=place
+            tuning.candidates, trials, repeat=tuning.repeat, last=last, running=[trial.coming for trial in running], place=place
         )  # fmt: skip
 
     coming = upcoming_with(False)
@@ -138,7 +138,7 @@ def _coming(
             "command with a larger `--budget` continues"
         )
         return _Coming(over=True)
-    stages = [one.stage for one in trials] + [one.coming.stage for one in running]
+    stages = [trial.stage for trial in trials] + [trial.coming.stage for trial in running]
     if last and coming.stage == "confirm" and "confirm" not in stages:
         notice("the rest of the budget is used to confirm the fastest candidate so far")
     return _Coming(coming)
@@ -166,7 +166,7 @@ def _begun(tuning: Tuning, coming: Next, plans: dict[str, Plan], left: float) ->
 def _left(tuning: Tuning, running: Sequence[RunningTrial], until: float | None) -> float:
     """Seconds left for trials, from the budget and the allocation."""
     now = time.monotonic()
-    used = tuning.used() + tuning.hours(sum(now - one.began for one in running))
+    used = tuning.used() + tuning.hours(sum(now - trial.began for trial in running))
     of_budget = 3600 * (tuning.budget - used) / tuning.nodes
     return of_budget if until is None else min(of_budget, until - now - _LEAST)
 
@@ -181,11 +181,11 @@ def described(number: int, done: Trial) -> str:
 
 
 def _check(tuning: Tuning) -> None:
-    for one in tuning.trials():
-        if one.candidate == DEFAULT and one.value is None:
+    for trial in tuning.trials():
+        if trial.candidate == DEFAULT and trial.value is None:
             raise OperationFailed(
-                f"the training could not be measured as planned: {one.failed}",
-                help=f"see {tuning.directory / one.directory / 'logs'}; `metrics: {{throughput: …}}` names what to read",
+                f"the training could not be measured as planned: {trial.failed}",
+                help=f"see {tuning.directory / trial.directory / 'logs'}; `metrics: {{throughput: …}}` names what to read",
             )
 
 
