@@ -21,7 +21,7 @@ from dlrun.importing import read_script, statement
 from dlrun.importing.text import spec_text
 from dlrun.importing.words import names_in
 from dlrun.jobs.logs import files, merge
-from dlrun.jobs.records import bad_nodes, directories, jobs, submission, validation
+from dlrun.jobs.records import bad_nodes, directories, plans, submission, validation
 from dlrun.jobs.submission import files as job_files
 from dlrun.model.json_codec import from_plain
 from dlrun.model.origin import Layer, Origin
@@ -81,7 +81,7 @@ def test_a_number_of_a_plan_beyond_all_others(tmp_path):
     plan["request"]["nodes"] = -(10**400)
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     with pytest.raises(Invalid, match=r"nodes: -1000.* is not between 1"):
-        jobs.read_plan(tmp_path / "plan.json")
+        plans.read_plan(tmp_path / "plan.json")
 
 
 def test_a_plan_of_services_alone(tmp_path):
@@ -90,7 +90,7 @@ def test_a_plan_of_services_alone(tmp_path):
         role["service"] = True
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     with pytest.raises(Invalid, match="every role is a service"):
-        scripts_of(jobs.read_plan(tmp_path / "plan.json"))
+        scripts_of(plans.read_plan(tmp_path / "plan.json"))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_plan_that_was_edited(tmp_path, path, value, message):
     node[path[-1]] = value
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     with pytest.raises(Invalid, match=message):
-        job_files.files(jobs.read_plan(tmp_path / "plan.json"), None, tmp_path / "job")
+        job_files.files(plans.read_plan(tmp_path / "plan.json"), None, tmp_path / "job")
 
 
 @pytest.mark.parametrize("golden", ["openpbs-ssh-sweep", "slurm-ssh-rocm"])
@@ -144,7 +144,7 @@ def test_numbers_of_a_plan_that_are_none_now(tmp_path, golden, words, threads):
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     assert (
         "#!/bin/bash"
-        in job_files.files(jobs.read_plan(tmp_path / "plan.json"), None, tmp_path / "job")["job.sh"]
+        in job_files.files(plans.read_plan(tmp_path / "plan.json"), None, tmp_path / "job")["job.sh"]
     )
 
 

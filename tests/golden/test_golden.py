@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dlrun import __version__, backends
-from dlrun.jobs.records.jobs import read_plan
+from dlrun.jobs.records.plans import read_plan
 from dlrun.model.json_codec import from_plain, to_plain
 from dlrun.model.plan import Plan
 from dlrun.render.script import plan_json

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dlrun.jobs.code.names import RECORD
-from dlrun.jobs.records import pulled
+from dlrun.jobs.records import plans
 from dlrun.jobs.records.jobs import Job
 from dlrun.jobs.records.validation import MOST, read_json
 from dlrun.model.record import record
@@ -63,7 +63,7 @@ class History:
     @cached_property
     def record(self) -> dict[str, Any]:
         """The record of the submission, with the digest of an image that the job has pulled; empty if the job has none."""
-        return pulled.in_record(read_json(self.job.directory / RECORD) or {}, self.job.directory)
+        return plans.in_record(read_json(self.job.directory / RECORD) or {}, self.job.directory)
 
     @cached_property
     def commit(self) -> str | None:

@@ -195,7 +195,8 @@ def write_table(path: Path, data: bytes) -> bool:
         if proof is None or not ownership.matches(str(path), proof):
             return False
     ownership.add_file(path.parent, path.name, data)
-    replace(path, data, temporary_name=ownership.temporary_name(path.parent))
+    temporary_name = ownership.temporary_name(path.parent)
+    replace(path, data, temporary_name=temporary_name)
     return True
 
 

@@ -5,7 +5,6 @@ Files, not a database: home directories are on NFS and Lustre, where locks are u
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -16,19 +15,19 @@ from typing import Any
 
 from dlrun import backends
 from dlrun.errors import Invalid, OperationFailed
-from dlrun.jobs.records import id_forms, links, ownership, pulled, resubmitted, validation
-from dlrun.jobs.records.directories import ANSWER, SUBMISSION
+from dlrun.jobs.records import id_forms, job_files, links, plans, validation
+from dlrun.jobs.records.directories import SUBMISSION
+from dlrun.jobs.records.job_files import JobFiles
+from dlrun.jobs.records.plans import PLAN
 from dlrun.jobs.records.submission import Submission
-from dlrun.jobs.records.validation import MOST, read_json
 from dlrun.model.job import role_directory
-from dlrun.model.json_codec import from_plain
 from dlrun.model.keys import from_home
 from dlrun.model.nearest import nearest
 from dlrun.model.plan import Plan
 from dlrun.model.record import record
 from dlrun.model.site import Site
 from dlrun.model.text import digits, lazy_pattern
-from dlrun.system.paths import expanded, jobs_home, read_bytes
+from dlrun.system.paths import expanded, jobs_home
 
 RERUNS = "again.json"
 """In a sweep's directory: the jobs that reran some of its points."""
@@ -124,7 +123,7 @@ class Job:
 
     def plan(self) -> Plan:
         """The plan as submitted, with the digest of an image that the job has pulled; raises Invalid if it cannot be read."""
-        return pulled.with_digests(read_plan(self.directory / "plan.json"), self.directory)
+        return plans.of_job(self.directory)
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -162,54 +161,18 @@ def _load_entry(path: Path) -> Job | None:
     return load(directory) if directory is not None else None
 
 
-def read_plan(path: Path) -> Plan:
-    """A plan from its file; raises Invalid if it is not one."""
-    try:
-        return from_plain(Plan, json.loads(read_bytes(path, MOST).decode("utf-8")))
-    except FileNotFoundError:
-        raise Invalid(f"cannot read plan `{path}`: there is no such file") from None
-    except OSError as error:
-        raise Invalid(f"cannot read plan `{path}`: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Invalid(
-            f"`{path}` is not a plan of this version of dlrun: {error}",
-            help="create it again with `dlrun plan -o`",
-        ) from None
-
-
 def load(directory: Path) -> Job | None:
-    """The job of a directory, or None if it is not a job directory; an invalid one has `damage`.
-
-    Only the list of what dlrun wrote there (`ownership`) makes it one: a plan may be saved anywhere.
-    """
-    if not ownership.is_own(directory):
-        return _without_list(directory)
-    plan = read_json(directory / "plan.json")
-    try:
-        validation.owner(
-            directory, directory / "plan.json", directory / SUBMISSION, directory / resubmitted.ID
-        )
-        return _validated(directory, plan)
-    except validation.DamagedRecord as damage:
-        return _damaged(directory, plan, str(damage))
-
-
-def _without_list(directory: Path) -> Job | None:
-    """The job of a directory that an earlier version made, which kept no list, or of another user's; None for others."""
-    # os.path: False for invalid names, for which Path.exists raises.
-    made = (SUBMISSION, "job.sh", "lib/job.sh")
-    if not all(os.path.lexists(os.path.join(directory, name)) for name in made):  # noqa: PTH118
+    """The job of a directory, or None if it is not a job directory; an invalid one has `damage`."""
+    files = job_files.files_of(directory)
+    if files is None:
         return None
-    plan = read_json(directory / "plan.json")
-    try:
-        validation.owner(directory, directory / SUBMISSION)
-    except validation.DamagedRecord as damage:
-        return _damaged(directory, plan, str(damage))
-    return _damaged(directory, plan, validation.WITHOUT_LIST)
-
-
-def _damaged(directory: Path, plan: Mapping[str, Any] | None, damage: str) -> Job:
-    name = (plan or {}).get("name")
+    damage = files.damage
+    if damage is None:
+        try:
+            return _decoded(directory, files)
+        except validation.DamagedRecord as fault:
+            damage = str(fault)
+    name = (files.plan or {}).get("name")
     return Job(
         directory=directory,
         name=name if isinstance(name, str) else directory.name,
@@ -222,21 +185,17 @@ def _damaged(directory: Path, plan: Mapping[str, Any] | None, damage: str) -> Jo
     )
 
 
-def _validated(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
-    planned = validation.part(_Planned, "plan.json", plan)
-    saved = read_json(directory / SUBMISSION)
-    if saved is None and not (directory / SUBMISSION).exists():
-        if (directory / ".submission").is_dir():
-            return None  # sent from another machine that shares this file system and has the record
-        saved = {}
-    entry = validation.part(Submission, SUBMISSION, saved)
+def _decoded(directory: Path, files: JobFiles) -> Job:
+    planned = validation.part(_Planned, PLAN, files.plan)
+    entry = validation.part(Submission, SUBMISSION, files.submission)
     scheduler = planned.scheduler
-    job_id = _last_id(directory, scheduler, entry.job_id)
+    job_id = validation.job_id(files.last_id or entry.job_id, scheduler)
     submitting = job_id is None and entry.submitting is not None
-    if submitting:
-        job_id = _answered(directory, scheduler)
-    elif job_id is None:
-        job_id = _begun(directory, scheduler)  # submitted by hand
+    if submitting and files.answer:
+        with suppress(OperationFailed):
+            job_id = validation.job_id(backends.scheduler(scheduler).submitted(files.answer), scheduler)
+    if job_id is None:  # the job's own files: it may have been submitted by hand
+        job_id = validation.job_id(files.begun, scheduler)
     return Job(
         directory=directory,
         name=planned.name or "",
@@ -256,35 +215,13 @@ def _validated(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
     )
 
 
-def _answered(directory: Path, scheduler: str) -> str | None:
-    """The job id of an interrupted submission, from the client's answer or the job's own files."""
-    with suppress(OSError, OperationFailed):
-        answer = read_bytes(directory / ANSWER, 1 << 20).decode("utf-8", errors="replace").strip("\n")
-        if answer:
-            return validation.job_id(backends.scheduler(scheduler).submitted(answer), scheduler)
-    return _begun(directory, scheduler)
-
-
-def _begun(directory: Path, scheduler: str) -> str | None:
-    """The job id that a started job recorded; None if it has not started."""
-    for state in (directory / "state.json", *directory.glob("points/*/state.json")):
-        if (job_id := (read_json(state) or {}).get("job_id")) is not None:
-            return validation.job_id(job_id, scheduler)
-    return None
-
-
 def latest(job: Job) -> Job:
     """The job with its latest id: one that submits itself again has another id for each run (`dlrun_resubmit`)."""
     try:
-        job_id = _last_id(job.directory, job.scheduler, job.job_id)
+        job_id = validation.job_id(job_files.last_id(job.directory) or job.job_id, job.scheduler)
     except validation.DamagedRecord:
         return job
     return job if job_id == job.job_id else replace(job, job_id=job_id)
-
-
-def _last_id(directory: Path, scheduler: str, first: object) -> str | None:
-    """The id of the last run of a job that was submitted as `first`; raises DamagedRecord."""
-    return validation.job_id(resubmitted.latest(directory) or first, scheduler)
 
 
 def _remote(entry: Submission) -> Remote | None:
@@ -372,7 +309,7 @@ def _named(word: str, base: Path) -> list[Job]:
     forms = [word, *id_forms.recorded(word, {job.scheduler for job in jobs})]
     same_id = [job for job in jobs if any(_is_id(form, job.job_id) for form in forms)]
     if not same_id and (digits(word[:1]) or forms[1:]):
-        earlier = ((job, job_id) for job in jobs for job_id in resubmitted.earlier(job.directory))
+        earlier = ((job, job_id) for job in jobs for job_id in job_files.earlier_ids(job.directory))
         by_directory = {
             job.directory: job for job, job_id in earlier if any(_is_id(form, job_id) for form in forms)
         }

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlrun.model.record import record
-from dlrun.system.paths import open_regular, read_bytes
+from dlrun.system.paths import open_regular
 
 if TYPE_CHECKING:
     from dlrun.render.written_names import Name, WrittenNames
@@ -166,19 +166,25 @@ def made_by(directory: Path) -> Mapping[str, object] | None:
 
 
 def _first_line(directory: Path, kind: str | None) -> dict[str, Any] | None:
+    lines = _lines(directory, _FIRST_LINE)
+    return _header(_object(lines[0]), kind) if lines else None
+
+
+def _lines(directory: Path, most: int) -> list[bytes]:
+    """The lines in the first `most` bytes of this user's list; empty without one."""
     try:
         # A link, or another user's list, proves nothing.
         descriptor = os.open(directory / LIST, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except (OSError, ValueError):
-        return None
+        return []
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-            return None
+            return []
         try:
-            return _header(_object(file.readline(_FIRST_LINE)), kind)
+            return file.read(most).splitlines()
         except OSError:
-            return None
+            return []
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -199,17 +205,14 @@ def _header(line: dict[str, Any], kind: str | None) -> dict[str, Any] | None:
 
 def read(directory: Path) -> Written | None:
     """The list of a directory that dlrun made; None for others. Lines that dlrun does not write are skipped."""
-    header = _first_line(directory, None)
+    first, *lines = _lines(directory, _MOST) or [b""]
+    header = _header(_object(first), None)
     if header is None:
-        return None
-    try:
-        lines = read_bytes(directory / LIST, _MOST).splitlines()
-    except OSError:
         return None
     files: dict[str, Proof] = {}
     names: dict[str, Any] = {}
     removing = False
-    for line in map(_object, lines[1:]):
+    for line in map(_object, lines):
         removing = removing or line.get("removing") is True
         if isinstance(path := line.get("path"), str) and _is_below(path):
             files[path] = _proof(line)

@@ -7,7 +7,6 @@ directory that looks like a job's.
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Mapping
@@ -28,7 +27,7 @@ MOST = 256 << 20
 _ANY_ID = r"[A-Za-z0-9][A-Za-z0-9._@\[\]:-]{0,255}"
 """Job ids of a third party's back end without an `ID` pattern."""
 
-_FOREIGN = "belongs to another user"
+FOREIGN = "belongs to another user"
 WITHOUT_LIST = "an earlier version of dlrun made it, without a list of its files"
 
 
@@ -36,22 +35,9 @@ class DamagedRecord(Exception):
     """A record has values that dlrun does not write; the text is the reason."""
 
 
-def owner(*paths: Path) -> None:
-    """Raise DamagedRecord if another user owns one of the paths; missing files are accepted."""
-    for path in paths:
-        try:
-            uid = path.stat().st_uid
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise DamagedRecord(f"`{path.name}` cannot be read: {error.strerror}") from None
-        if uid != os.geteuid():
-            raise DamagedRecord(f"{_FOREIGN} (uid {uid})")
-
-
 def is_foreign(damage: str | None) -> bool:
     """Whether the damage of a record is that it belongs to another user."""
-    return (damage or "").startswith(_FOREIGN)
+    return (damage or "").startswith(FOREIGN)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

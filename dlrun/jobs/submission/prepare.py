@@ -85,9 +85,9 @@ def prepare(
                 "a saved plan is submitted unchanged",
                 help="leave out `--set` and `--site`, or start from the spec",
             )
-        from dlrun.jobs.records import jobs  # noqa: PLC0415 - most read a spec
+        from dlrun.jobs.records import plans  # noqa: PLC0415 - most read a spec
 
-        return Prepared(plan=jobs.read_plan(path), inputs=None)
+        return Prepared(plan=plans.read_plan(path), inputs=None)
     loaded = inputs or reading.load_spec(path, sets=sets, site=site, options=backends.framework_options)
     own_home, here = home(), working_directory()
 

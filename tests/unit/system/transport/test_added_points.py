@@ -12,7 +12,7 @@ from dlrun.errors import Invalid, OperationFailed
 from dlrun.jobs.clusters import login
 from dlrun.jobs.queue import control, more_points
 from dlrun.jobs.queue.selection import Selection
-from dlrun.jobs.records import contents, jobs, ownership
+from dlrun.jobs.records import contents, jobs, ownership, plans
 from dlrun.jobs.submission.prepare import read_inputs
 from dlrun.system.transport.local import LocalTransport
 from dlrun.system.transport.protocol import TransportFailed
@@ -72,7 +72,7 @@ class Sweep:
 
     def values(self, place: Path) -> list[str]:
         """The points of a plan, whose page and directories fit it."""
-        plan = jobs.read_plan(place / "plan.json")
+        plan = plans.read_plan(place / "plan.json")
         found = [point.parameters["x"] for point in plan.points]
         assert plan.request.array == len(found)
         page = (place / "rank.sh").read_text()

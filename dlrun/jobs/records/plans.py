@@ -1,27 +1,54 @@
-"""The digest of an image that a job pulls by itself: known once it has, from the file that it then links into its directory."""
+"""The plan of a job as it was submitted, with the digests of images that the job has pulled by itself.
+
+Such a digest is known once the job has linked the mark of the image into its directory.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dlrun.jobs.records.validation import read_json
+from dlrun.errors import Invalid
+from dlrun.jobs.records.validation import MOST, read_json
 from dlrun.model.job import role_directory
+from dlrun.model.json_codec import from_plain
 from dlrun.model.plan import Plan
 from dlrun.model.program import DIGEST, ImageSource
+from dlrun.system.paths import read_bytes
 
+PLAN = "plan.json"
 MARK = "image.json"
 """The file of a job directory, or of a role's (templates/lib/pull.sh): a link to the mark of the image in the user's store."""
 
 
-def with_digests(plan: Plan, directory: Path) -> Plan:
-    """The plan of a job directory with the digests of the images that the job and its roles have pulled."""
+def of_job(directory: Path) -> Plan:
+    """The plan of a job directory, with these digests; raises Invalid if it cannot be read."""
+    return _with_digests(read_plan(directory / PLAN), directory)
+
+
+def read_plan(path: Path) -> Plan:
+    """A plan from its file; raises Invalid if it is not one."""
+    try:
+        return from_plain(Plan, json.loads(read_bytes(path, MOST).decode("utf-8")))
+    except FileNotFoundError:
+        raise Invalid(f"cannot read plan `{path}`: there is no such file") from None
+    except OSError as error:
+        raise Invalid(f"cannot read plan `{path}`: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise Invalid(
+            f"`{path}` is not a plan of this version of dlrun: {error}",
+            help="create it again with `dlrun plan -o`",
+        ) from None
+
+
+def _with_digests(plan: Plan, directory: Path) -> Plan:
     if plan.role_jobs is not None:
         jobs = [
-            replace(role, plan=with_digests(role.plan, directory / role_directory(role.name)))
+            replace(role, plan=_with_digests(role.plan, directory / role_directory(role.name)))
             for role in plan.role_jobs.jobs
         ]
         return replace(plan, role_jobs=replace(plan.role_jobs, jobs=tuple(jobs)))
