@@ -110,7 +110,7 @@ class Job:
                 "node_hours": one.node_hours,
                 **{name: reading.value for name, reading in one.metrics.items()},
             }
-            for one in results_of(self.record)
+            for one in results_of(self.record, self.record.plan())
         ]
 
     def usage(self) -> Usage:

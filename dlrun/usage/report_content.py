@@ -230,7 +230,7 @@ def _pictures(job: Job, plan: Plan) -> Iterator[tuple[str, str]]:
 
 def _results(job: Job, plan: Plan) -> Section:
     try:
-        results = results_of(job)
+        results = results_of(job, plan)
     except DlrunError:
         results = []
     names = list(dict.fromkeys(name for result in results for name in result.metrics))

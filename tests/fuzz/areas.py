@@ -17,7 +17,7 @@ from dlrun.config.topology import read_topology
 from dlrun.errors import DlrunError, OperationFailed
 from dlrun.jobs.logs import files as log_files, merge
 from dlrun.jobs.queue import attempts, results, status
-from dlrun.jobs.records import bad_nodes, jobs, outcome
+from dlrun.jobs.records import bad_nodes, jobs, outcome, plans
 from dlrun.jobs.remote import fetch
 from dlrun.jobs.submission.files import files
 from dlrun.render.script import plan_json
@@ -134,7 +134,7 @@ def saved_plans(place: Path, chance: random.Random) -> None:
         else damage.text(good, chance)
     )
     (place / "plan.json").write_text(text, errors="surrogateescape")
-    made = files(jobs.read_plan(place / "plan.json"), None, place / "job")
+    made = files(plans.read_plan(place / "plan.json"), None, place / "job")
     bash_accepts({name: text for name, text in made.items() if name in ("job.sh", "rank.sh", "stage.sh")})
 
 
@@ -182,7 +182,8 @@ def records(place: Path, chance: random.Random) -> None:
             outcome.read(job)
             states = attempts.statuses(job)
             results.usage(job, [one for _, _, one in states])
-    results.results_of(jobs.find("a", place / "jobs"))
+    found = jobs.find("a", place / "jobs")
+    results.results_of(found, found.plan())
 
 
 LINES = (

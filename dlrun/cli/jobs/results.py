@@ -35,7 +35,7 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     found = jobs.find(job)
     plan = found.plan()
     with progress(found.directory.name, quiet=as_json) as work:
-        results = results_of(found, step=work.step)
+        results = results_of(found, plan, work.step)
     if sort is not None:
         results = _sorted(results, sort)
     if as_json:
@@ -57,7 +57,7 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     header, *rows = table
     columns = [Column(title=title, state=title == "STATE", drop=drops.get(title, 0)) for title in header]
     show(columns, [[cell or "-" for cell in row] for row in rows])
-    for line in _notes(results, plan.cost.unit if plan.cost else None, earlier(found)):
+    for line in _notes(results, plan.cost.unit if plan.cost else None, earlier(found, plan)):
         notice(line)
     if (changed := History(found).changes) is not None:
         notice(f"code: {changed}")

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from dlrun.errors import Invalid
 from dlrun.model.text import digits
@@ -118,8 +117,7 @@ def lines(log: Log) -> Iterator[bytes]:
 
     Raises OSError if the file cannot be read.
     """
-    with open_regular(log.path) as stream:
-        yield from _own(log, _bounded(stream))
+    return _own(log, _bounded(log.path))
 
 
 _LONGEST = 1 << 20
@@ -127,12 +125,13 @@ _LONGEST = 1 << 20
 _CUT = b" [the rest of this line is left out]\n"
 
 
-def _bounded(stream: BinaryIO) -> Iterator[bytes]:
+def _bounded(path: Path) -> Iterator[bytes]:
     """The lines of a file, each cut off after `_LONGEST` bytes."""
-    while line := stream.readline(_LONGEST):
-        yield line if len(line) < _LONGEST or line.endswith(b"\n") else line + _CUT
-        while line and not line.endswith(b"\n"):
-            line = stream.readline(_LONGEST)
+    with open_regular(path) as stream:
+        while line := stream.readline(_LONGEST):
+            yield line if len(line) < _LONGEST or line.endswith(b"\n") else line + _CUT
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(_LONGEST)
 
 
 def text(log: Log) -> Iterator[str]:

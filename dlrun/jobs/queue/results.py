@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,39 +45,37 @@ class Result:
 
 
 def results_of(
-    job: Job,
-    wanted: Mapping[str, Metric] | None = None,
-    step: Callable[[int, int], None] = lambda _done, _all: None,
+    job: Job, plan: Plan, step: Callable[[int, int], None] = lambda _done, _all: None
 ) -> list[Result]:
-    """The result of the last attempt at each run of a job.
+    """The result of the last attempt at each run of a job; plan: the job's, with the metrics to read.
 
-    wanted: metrics to read (default: the plan's); step(done, all): called after each run. Raises OperationFailed if a
-    scheduler does not answer or a file cannot be read.
+    step(done, all): called after each run. Raises OperationFailed if a scheduler does not answer or a file cannot be read.
     """
-    plan = job.plan() if wanted is None else replace(job.plan(), metrics=wanted)
     runs = attempts.statuses(job)
-    for run_job in {run.job.directory: run.job for run in runs}.values():
-        _copy_logs(run_job, "first", runs)
-    results, codes = [], dict[Path, History]()
-    for number, run in enumerate(runs):
-        results.append(_result(plan, codes, number, *run))
-        step(number + 1, len(runs))
-    wanted_names = set(plan.metrics or (THROUGHPUT,))
-    # Logs on a login node are copied only as needed: rank 0's are small and mostly sufficient.
-    lacking = {
-        run.directory: run
-        for (run, _, status), result in zip(runs, results, strict=True)
-        if run.remote is not None and status.state is State.COMPLETED and wanted_names - result.metrics.keys()
-    }
-    # Some training programs print their metrics on the last rank.
-    for run_job in lacking.values():
-        _copy_logs(run_job, "all", runs)
-    return [_result(plan, codes, number, *run) for number, run in enumerate(runs)] if lacking else results
+    names = set(plan.metrics or (THROUGHPUT,))
+    results, codes = list[Result](), dict[Path, History]()
+    needed = {run.job.directory: run.job for run in runs}
+    # Logs on a login node are copied only as needed: rank 0's are small and mostly sufficient, but some programs print their
+    # metrics on the last rank.
+    for wanted in ("first", "all"):
+        for run_job in needed.values():
+            _copy_logs(run_job, wanted, runs)
+        results = []
+        for number, run in enumerate(runs):
+            results.append(_result(plan, codes, number, *run))
+            step(number + 1, len(runs))
+        needed = {
+            run.directory: run
+            for (run, _, status), result in zip(runs, results, strict=True)
+            if run.remote is not None and status.state is State.COMPLETED and names - result.metrics.keys()
+        }
+        if not needed:
+            break
+    return results
 
 
-def earlier(job: Job) -> float:
+def earlier(job: Job, plan: Plan) -> float:
     """Node-hours of earlier attempts at runs, which are charged, too."""
-    plan = job.plan()
     tries = (
         _result(plan, {}, number, *attempt)
         for number, every in enumerate(attempts.attempts(job))
@@ -103,6 +101,7 @@ def _result(
 ) -> Result:
     """The result of run `number`, which is point `index` of `job`; known: the code of jobs, each read once."""
     run = job.run_directory(index)
+    readings = metrics(plan, run)
     record = run_state(run) or {}
     seconds = elapsed(record, status)
     hours = (seconds + _before(record)) / 3600 if seconds is not None else None
@@ -114,7 +113,7 @@ def _result(
         elapsed=seconds,
         node_hours=nodes_of_run(plan) * hours if hours is not None else None,
         units=plan.cost.an_hour * hours if hours is not None and plan.cost is not None else None,
-        metrics=metrics(plan, run),
+        metrics=readings,
         directory=run,
         commit=known.setdefault(job.directory, History(job)).commit_of_run(run),
     )
@@ -138,9 +137,12 @@ def metrics(plan: Plan, run: Path) -> dict[str, Reading]:
     readings: dict[str, Reading] = {}
     for name, metric in _wanted(plan).items():
         for size, log in _logs(plan, run):
-            if (reading := read_metric(name, metric, _lines(log), size)) is not None:
-                readings[name] = reading
-                break
+            lines = log_files.text(log)
+            with suppress(FileNotFoundError):  # of the log that the job may not have begun
+                reading = read_metric(name, metric, lines, size)
+                if reading is not None:
+                    readings[name] = reading
+                    break
     return readings
 
 
@@ -165,13 +167,6 @@ def _logs(plan: Plan, run: Path) -> Iterator[tuple[RunSize, Log]]:
         for log in reversed(log_files.find(place, "all")):
             if log not in first:
                 yield size, log
-
-
-def _lines(log: Log) -> Iterator[str]:
-    try:
-        yield from log_files.text(log)
-    except FileNotFoundError:
-        return
 
 
 def _epoch(text: str | None) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dlrun.jobs.queue import results
 from dlrun.jobs.queue.results import Result
@@ -51,9 +51,10 @@ def measured_runs(study: Study) -> list[MeasuredRun]:
         if job.job_id is None:
             continue
         plan = job.plan()
+        wanted = plan if study.metrics is None else replace(plan, metrics=study.metrics)
         runs += [
             MeasuredRun(size=size, job=job, plan=plan, result=result, reading=_throughput(result))
-            for result in results.results_of(job, study.metrics)
+            for result in results.results_of(job, wanted)
         ]
     return runs
 
