@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -28,7 +29,8 @@ _STEERING_BYTES = lazy_pattern(_SEQUENCES.replace(r"\x80-\x9f]", r"]|\xc2[\x80-\
 
 def echo(text: object = "", *, err: bool = False) -> None:
     """Print lines for people, their control characters as escapes, and secrets masked."""
-    click.echo(visible(masked(str(text)), keep=LINES), err=err)
+    shown = masked(str(text))
+    click.echo(visible(shown, keep=LINES), err=err)
 
 
 def masked(text: str) -> str:
@@ -56,21 +58,19 @@ def echo_drawn(text: str, *, err: bool = False) -> None:
 
 def echo_data(text: str) -> None:
     """Print a script or comma-separated values: unchanged into a file or pipe, with escapes on a terminal."""
-    if sys.stdout.isatty():
+    if not sys.stdout.isatty():
+        click.echo(_writable(text), nl=False, color=True)
+    else:
         click.echo(visible(text, keep=LINES), nl=False, color=True)
-        return
-    try:
-        text.encode("utf-8")
-        click.echo(text, nl=False, color=True)
-    except UnicodeEncodeError:  # a path that is not UTF-8, or half of a surrogate pair from a record
-        click.echo(_bytes(text), nl=False)
 
 
-def _bytes(text: str) -> bytes:
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "backslashreplace")
+def _writable(text: str) -> str | bytes:
+    """The text; its bytes if it has a path that is not UTF-8, or half of a surrogate pair from a record."""
+    for errors in ("strict", "surrogateescape"):
+        with suppress(UnicodeEncodeError):
+            data = text.encode("utf-8", errors)
+            return text if errors == "strict" else data
+    return text.encode("utf-8", "backslashreplace")
 
 
 def emit(kind: str, data: Any, *, one_line: bool = False) -> None:

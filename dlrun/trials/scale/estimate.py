@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Literal, NamedTuple
 
+from dlrun.errors import Invalid
 from dlrun.model.record import record
 from dlrun.trials.scale.table import Row, Table
 
@@ -59,6 +60,22 @@ class Estimate:
     volume: float
     error: float
     points: tuple[MeasuredSize, ...]
+
+
+def requested(
+    table: Table, sizes: Sequence[int], mode: Mode, algorithm: Algorithm | None = None
+) -> Estimate | None:
+    """The estimate of those numbers of nodes that were not measured; None for no numbers. Raises Invalid if it is impossible."""
+    measured = {row.nodes for row in table.rows}
+    nodes = [count for count in sizes if count not in measured]
+    if not sizes:
+        return None
+    if not nodes:
+        raise Invalid("all these sizes were measured", help="give sizes to `--estimate` that were not run")
+    try:
+        return estimate(table, nodes, mode, algorithm)
+    except ValueError as error:
+        raise Invalid(str(error), help="measure more: `dlrun scale SPEC --nodes …` adds sizes") from None
 
 
 def estimate(table: Table, nodes: Sequence[int], mode: Mode, algorithm: Algorithm | None = None) -> Estimate:

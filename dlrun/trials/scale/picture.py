@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from dlrun.errors import Invalid
-from dlrun.trials.scale.texts import number
+from dlrun.model.units import plain
 
 if TYPE_CHECKING:
     from dlrun.trials.scale.estimate import Estimate
     from dlrun.trials.scale.table import Table
 
-KINDS = ("svg", "png")
+Kind = Literal["svg", "png"]
+KINDS: tuple[Kind, ...] = ("svg", "png")
 
 _TICKS = 4
 """Minimum number of ticks."""
@@ -23,7 +24,7 @@ _PAPER = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
 _MEASURED, _IDEAL, _ESTIMATED = "#1b6ca8", "#8a8a8a", "#c8553d"
 
 
-def draw(table: Table, title: str, kind: Literal["svg", "png"], estimate: Estimate | None = None) -> bytes:
+def draw(table: Table, title: str, kind: Kind, estimate: Estimate | None = None) -> bytes:
     """The picture; estimated sizes are drawn separately from measured ones. Raises Invalid without matplotlib."""
     figure = _figure()
     left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.28})
@@ -40,21 +41,25 @@ def draw(table: Table, title: str, kind: Literal["svg", "png"], estimate: Estima
     right.axhline(100, linestyle="--", color=_IDEAL, label="ideal")
     right.plot(ranks, [100 * row.efficiency for row in table.rows], "o-", color=_MEASURED, label="measured")
     right.axhline(100 * table.bound, linestyle=":", color="#444444", label=f"bound {100 * table.bound:g} %")
+    if estimate:
+        _estimated(left, right, table, estimate)
+    highest = max(
+        *ideal, *(row.high for row in table.rows), *([p.high for p in estimate.points] if estimate else [])
+    )
+    ticks = _round(min(row.low for row in table.rows), highest)
     for row in table.rows:
         right.annotate(
             f"{100 * row.efficiency:.1f}", (row.ranks, 100 * row.efficiency), textcoords="offset points",
             xytext=(0, -15), ha="center", fontsize=8, bbox=_PAPER,
         )  # fmt: skip
         left.annotate(
-            number(row.middle),
+            plain(row.middle),
             (row.ranks, row.middle),
             textcoords="offset points",
             xytext=(9, -11),  # right of the error bar and its caps
             fontsize=8,
             bbox=_PAPER,  # the curve may fall
         )
-    if estimate:
-        _estimated(left, right, table, estimate)
     for axes in (left, right):
         axes.set_xscale("log", base=2)
         axes.set_xticks(far, [str(n) for n in far])
@@ -62,11 +67,7 @@ def draw(table: Table, title: str, kind: Literal["svg", "png"], estimate: Estima
         axes.grid(visible=True, alpha=0.25)
         axes.legend(fontsize=8)
     left.set_yscale("log", base=2)
-    highest = max(
-        *ideal, *(row.high for row in table.rows), *([p.high for p in estimate.points] if estimate else [])
-    )
-    ticks = _round(min(row.low for row in table.rows), highest)
-    left.set_yticks(ticks, [number(value) for value in ticks])
+    left.set_yticks(ticks, [plain(value) for value in ticks])
     for axes in (left, right):
         axes.minorticks_off()
     left.margins(x=0.2, y=0.08)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from dlrun.model.record import record
 from dlrun.model.units import plain
-from dlrun.trials.scale.table import Row, Table
+from dlrun.trials.scale.estimate import Estimate
+from dlrun.trials.scale.table import FIELDS, Row, Table
 
 HEADER = (
     "nodes", "ranks", "runs", "minimum", "median", "maximum", "speed-up", "efficiency", "time to train", "node-hours",
@@ -55,6 +57,48 @@ def _size(row: Row) -> str:
     return f"{row.nodes} node{'s' if row.nodes > 1 else ''} ({row.ranks} rank{'s' if row.ranks > 1 else ''})"
 
 
+ESTIMATED = ("NODES", "RANKS", "ESTIMATE", "RANGE", "SPEED-UP", "EFFICIENCY")
+
+
+def estimated(table: Table, estimate: Estimate) -> list[tuple[str, ...]]:
+    """The rows of the estimated sizes, under `ESTIMATED`."""
+    base = table.rows[0]
+    return [
+        (
+            str(point.nodes), str(point.ranks), number(point.throughput),
+            f"{number(point.low)} to {number(point.high)}", f"{point.throughput / base.middle:.2f}",
+            f"{100 * point.throughput / base.middle * base.ranks / point.ranks:.1f}%",
+        )
+        for point in estimate.points
+    ]  # fmt: skip
+
+
+ENDINGS = {"markdown": "md", "latex": "tex", "csv": "csv"}
+"""Format -> ending of its file."""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A study's table as text: with a title, as rows under `HEADER`, estimated sizes under `ESTIMATED`, and in each format."""
+
+    title: str
+    rows: Sequence[tuple[str, ...]]
+    verdict: str
+    estimated: Sequence[tuple[str, ...]]
+    formats: Mapping[str, str]
+
+
+def shown(table: Table, title: str, estimate: Estimate | None) -> Shown:
+    """The texts of a table."""
+    return Shown(
+        title=title + (f", throughput in {table.unit}" if table.unit else ""),
+        rows=cells(table),
+        verdict=verdict(table),
+        estimated=estimated(table, estimate) if estimate is not None else (),
+        formats={"markdown": markdown(table), "latex": latex(table, title), "csv": comma_separated(table)},
+    )
+
+
 def markdown(table: Table) -> str:
     """A table of GitHub's Markdown."""
     lines = [_bar(_titles(table)), _bar(["---:"] * len(HEADER)), *(_bar(row) for row in cells(table))]
@@ -91,21 +135,6 @@ def comma_separated(table: Table) -> str:
         numbers = [getattr(row, name) for name in FIELDS]
         writer.writerow([*("" if value is None else value for value in numbers), table.unit])
     return text.getvalue()
-
-
-FIELDS = (
-    "nodes",
-    "ranks",
-    "runs",
-    "low",
-    "middle",
-    "high",
-    "speedup",
-    "ideal",
-    "efficiency",
-    "seconds",
-    "node_hours",
-)
 
 
 def _titles(table: Table) -> Sequence[str]:
