@@ -80,7 +80,7 @@ def _folder(part: str) -> str:
 def sources(part: str = "") -> Dict[str, bytes]:
     """The node programs and their packages by path below this directory, in order; or those of `SAMPLER`."""
     here = _folder(part)
-    found = {}
+    contents = {}
     for directory, packages, names in os.walk(here):
         if not part and directory == here:
             packages.remove(SAMPLER)
@@ -88,23 +88,23 @@ def sources(part: str = "") -> Dict[str, bytes]:
             path = os.path.join(directory, name)
             if name.endswith(".py"):
                 with open(path, "rb") as file:
-                    found[os.path.relpath(path, here)] = file.read()
-    return dict(sorted(found.items()))
+                    contents[os.path.relpath(path, here)] = file.read()
+    return dict(sorted(contents.items()))
 
 
 def sizes_and_times(part: str = "") -> List[Tuple[str, int, int]]:
     """(path below this directory, size in bytes, modification time in nanoseconds) of each of the `sources`."""
     here = _folder(part)
-    found, directories = [], [here]
+    files, directories = [], [here]
     while directories:
         with os.scandir(directories.pop()) as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):
                     status = entry.stat()
-                    found.append((os.path.relpath(entry.path, here), status.st_size, status.st_mtime_ns))
+                    files.append((os.path.relpath(entry.path, here), status.st_size, status.st_mtime_ns))
                 elif entry.path != _folder(SAMPLER) and entry.name != "__pycache__" and entry.is_dir():
                     directories.append(entry.path)
-    return sorted(found)
+    return sorted(files)
 
 
 def archive(programs: Optional[Dict[str, bytes]] = None, package: str = PACKAGE) -> bytes:

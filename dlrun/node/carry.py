@@ -97,8 +97,8 @@ class Carrier:
             with self._table:
                 left = list(self._connections.values())
                 self._connections.clear()
-            for one in left:
-                one.close()
+            for connection in left:
+                connection.close()
 
     def begin(self, link: socket.socket) -> None:
         """Carry a connection that was accepted here."""
@@ -108,9 +108,9 @@ class Carrier:
                 return
             self._next += 1
             number = self._next
-            one = self._connections[number] = Connection(number, link)
+            connection = self._connections[number] = Connection(number, link)
         self._send(OPEN, number)
-        self._start(one)
+        self._start(connection)
 
     def live(self) -> None:
         """Tell the other end that this one runs. Raises OSError if it has gone."""
@@ -134,9 +134,9 @@ class Carrier:
         with self._sending:
             self._write(head + content)
 
-    def _start(self, one: Connection) -> None:
+    def _start(self, connection: Connection) -> None:
         for work in (self._take, self._give):
-            threading.Thread(target=work, args=(one,), daemon=True).start()
+            threading.Thread(target=work, args=(connection,), daemon=True).start()
 
     def _arrived(self, kind: bytes, number: int, content: bytes) -> None:
         if kind == OPEN and self._connect is not None:
@@ -148,105 +148,105 @@ class Carrier:
             threading.Thread(target=self._open, args=(new, self._connect), daemon=True).start()
             return
         with self._table:
-            one = self._connections.get(number)
-        if one is None:
+            connection = self._connections.get(number)
+        if connection is None:
             return
         if kind == GONE:
             if content:
                 self._refused(content.decode("utf-8", "replace"))
-            self._drop(one)
+            self._drop(connection)
             return
-        with one.changed:
-            if kind == DATA and sum(map(len, one.waiting)) + len(content) > WINDOW:
+        with connection.changed:
+            if kind == DATA and sum(map(len, connection.waiting)) + len(content) > WINDOW:
                 raise ValueError("more than the window of a connection")
             if kind in (DATA, END):
-                one.waiting.append(content if kind == DATA else b"")
-            one.changed.notify_all()
+                connection.waiting.append(content if kind == DATA else b"")
+            connection.changed.notify_all()
 
     def _gained(self, number: int, size: int) -> None:
         with self._table:
-            one = self._connections.get(number)
-        if one is not None:
-            with one.changed:
-                one.room = min(WINDOW, one.room + size)
-                one.changed.notify_all()
+            connection = self._connections.get(number)
+        if connection is not None:
+            with connection.changed:
+                connection.room = min(WINDOW, connection.room + size)
+                connection.changed.notify_all()
 
-    def _open(self, one: Connection, connect: Callable[[], socket.socket]) -> None:
+    def _open(self, connection: Connection, connect: Callable[[], socket.socket]) -> None:
         try:
             link = connect()
         except OSError as error:
-            self._gone(one, error.strerror or str(error))
+            self._gone(connection, error.strerror or str(error))
             return
-        with one.changed:
-            late = one.over
+        with connection.changed:
+            late = connection.over
             if not late:
-                one.link.close()
-                one.link = link
+                connection.link.close()
+                connection.link = link
         if late:  # the other end has given up
             link.close()
         else:
-            self._start(one)
+            self._start(connection)
 
-    def _gone(self, one: Connection, words: str = "") -> None:
-        self._drop(one)
+    def _gone(self, connection: Connection, words: str = "") -> None:
+        self._drop(connection)
         with suppress(OSError):
-            self._send(GONE, one.number, words.encode())
+            self._send(GONE, connection.number, words.encode())
 
-    def _take(self, one: Connection) -> None:
+    def _take(self, connection: Connection) -> None:
         """From the socket to the stream, as far as the other end has room."""
         try:
             while True:
-                with one.changed:
-                    while one.room == 0 and not one.over:
-                        one.changed.wait()
-                    if one.over:
+                with connection.changed:
+                    while connection.room == 0 and not connection.over:
+                        connection.changed.wait()
+                    if connection.over:
                         return
-                    room = one.room
-                data = one.link.recv(min(PART, room))
+                    room = connection.room
+                data = connection.link.recv(min(PART, room))
                 if not data:
-                    self._send(END, one.number)
-                    self._ended(one)
+                    self._send(END, connection.number)
+                    self._ended(connection)
                     return
-                with one.changed:
-                    one.room -= len(data)
-                self._send(DATA, one.number, data)
+                with connection.changed:
+                    connection.room -= len(data)
+                self._send(DATA, connection.number, data)
         except OSError:
-            if not one.over:
-                self._gone(one)
+            if not connection.over:
+                self._gone(connection)
 
-    def _give(self, one: Connection) -> None:
+    def _give(self, connection: Connection) -> None:
         """From the stream to the socket."""
         try:
             while True:
-                with one.changed:
-                    while not one.waiting and not one.over:
-                        one.changed.wait()
-                    if one.over:
+                with connection.changed:
+                    while not connection.waiting and not connection.over:
+                        connection.changed.wait()
+                    if connection.over:
                         return
-                    data = one.waiting[0]
+                    data = connection.waiting[0]
                 if not data:
-                    one.link.shutdown(socket.SHUT_WR)
-                    self._ended(one)
+                    connection.link.shutdown(socket.SHUT_WR)
+                    self._ended(connection)
                     return
-                one.link.sendall(data)
-                with one.changed:
-                    one.waiting.popleft()
-                self._send(ROOM, one.number, size=len(data))
+                connection.link.sendall(data)
+                with connection.changed:
+                    connection.waiting.popleft()
+                self._send(ROOM, connection.number, size=len(data))
         except OSError:
-            if not one.over:
-                self._gone(one)
+            if not connection.over:
+                self._gone(connection)
 
-    def _ended(self, one: Connection) -> None:
-        with one.changed:
-            one.ends += 1
-            both = one.ends == 2
+    def _ended(self, connection: Connection) -> None:
+        with connection.changed:
+            connection.ends += 1
+            both = connection.ends == 2
         if both:
-            self._drop(one)
+            self._drop(connection)
 
-    def _drop(self, one: Connection) -> None:
+    def _drop(self, connection: Connection) -> None:
         with self._table:
-            self._connections.pop(one.number, None)
-        one.close()
+            self._connections.pop(connection.number, None)
+        connection.close()
 
 
 def connect(port: int) -> socket.socket:

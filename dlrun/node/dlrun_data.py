@@ -48,11 +48,11 @@ def files(directory: Any, pattern: str = "*") -> List[str]:
     place = str(os.path.abspath(os.fspath(directory)))
     home = _home(place)
     if home is None:
-        found = sorted(os.path.join(d, name) for d, _, names in os.walk(place) for name in names)
+        paths = sorted(os.path.join(d, name) for d, _, names in os.walk(place) for name in names)
     else:
         data = os.path.join(home, "data")
-        found = [os.path.join(data, name) for name in _below(home, os.path.relpath(place, data))]
-    return [name for name in found if fnmatch.fnmatch(os.path.basename(name), pattern)]
+        paths = [os.path.join(data, name) for name in _below(home, os.path.relpath(place, data))]
+    return [name for name in paths if fnmatch.fnmatch(os.path.basename(name), pattern)]
 
 
 def _home(place: str) -> Optional[str]:
@@ -70,10 +70,10 @@ def _below(home: str, relative: str) -> List[str]:
     names = _list(home)
     if relative in (".", ""):
         return names
-    found = [name for name in names if name == relative or name.startswith(relative + "/")]
-    if not found and not os.path.lexists(os.path.join(home, "data", relative)):
+    matches = [name for name in names if name == relative or name.startswith(relative + "/")]
+    if not matches and not os.path.lexists(os.path.join(home, "data", relative)):
         raise NeverComes(errno.ENOENT, "not part of the data set", os.path.join(home, "data", relative))
-    return found
+    return matches
 
 
 def _list(home: str) -> List[str]:

@@ -180,7 +180,7 @@ class Hosts:
         for name in sorted(self._names):
             with contextlib.suppress(OSError, UnicodeError):
                 self._addresses |= {
-                    str(found[4][0]) for found in socket.getaddrinfo(name, None, socket.AF_INET)
+                    str(entry[4][0]) for entry in socket.getaddrinfo(name, None, socket.AF_INET)
                 }
                 self._names.discard(name)
 
@@ -314,10 +314,10 @@ def _address(name: str, *, alone: bool) -> str:
     Debian-like nodes have their own name as 127.0.1.1 in /etc/hosts, which no other node can reach.
     """
     try:
-        found = socket.gethostbyname(name)
+        address = socket.gethostbyname(name)
     except OSError:
         return ""
-    return "" if found.startswith("127.") and not alone and found != name else found
+    return "" if address.startswith("127.") and not alone and address != name else address
 
 
 def _bound(address: str, port: int, most: int) -> Server:

@@ -312,9 +312,9 @@ class Pool(Coordinator):
 
     def lose(self, place: Place, waiting: Deque[int], free: Deque[Place]) -> None:
         """Hosts of a place do not answer any more: its point runs again, on others."""
-        for host in [one for one in place.silent if one not in self.lost]:
+        for host in [host for host in place.silent if host not in self.lost]:
             self.lost.append(host)
-            for other in [one for one in free if one.host == host]:
+            for other in [other for other in free if other.host == host]:
                 free.remove(other)
             log_line("dlrun: node {} does not answer any more, and gets no more points".format(host))
             self.record("running")

@@ -86,8 +86,8 @@ class Check:
 
     def log(self) -> str:
         """Read what the ranks have written since the last look."""
-        text, found = self.ready["log"].encode("utf-8"), self.logs()
-        for path in found:
+        text, paths = self.ready["log"].encode("utf-8"), self.logs()
+        for path in paths:
             offset, rest = self.read.get(path, (0, b""))
             with open(path, "rb") as stream:
                 stream.seek(offset)
@@ -98,13 +98,13 @@ class Check:
                     rest = (rest + chunk)[-len(text) :]
                     chunk = stream.read(CHUNK)
                 self.read[path] = stream.tell(), rest
-        return "no line with '{}' in {} logs".format(self.ready["log"], len(found))
+        return "no line with '{}' in {} logs".format(self.ready["log"], len(paths))
 
     def logs(self) -> List[str]:
         """The logs of the ranks."""
         place = os.path.join(glob.escape(self.directory), "logs")
-        found = glob.glob(os.path.join(place, "*-*.log")) + glob.glob(os.path.join(place, "*", "*-*.log"))
-        return [path for path in found if not os.path.basename(path).startswith("stage-")]
+        paths = glob.glob(os.path.join(place, "*-*.log")) + glob.glob(os.path.join(place, "*", "*-*.log"))
+        return [path for path in paths if not os.path.basename(path).startswith("stage-")]
 
     def path(self) -> str:
         """The file that makes the role ready."""

@@ -78,10 +78,10 @@ class Role:
     def variables(self) -> Dict[str, str]:
         """What every role knows of this one."""
         prefix = "DLRUN_ROLE_" + self.name.upper().replace("-", "_") + "_"
-        found = {"HOSTS": ",".join(self.hosts), "HOST": self.host}
+        values = {"HOSTS": ",".join(self.hosts), "HOST": self.host}
         if self.port:
-            found.update(PORT=str(self.port), ADDRESS="{}:{}".format(self.host, self.port))
-        return {prefix + name: value for name, value in found.items()}
+            values.update(PORT=str(self.port), ADDRESS="{}:{}".format(self.host, self.port))
+        return {prefix + name: value for name, value in values.items()}
 
     def begin(self, environment: Dict[str, str], earlier: int) -> None:
         """Start its job; earlier: how often it was started before."""
@@ -223,14 +223,14 @@ class Role:
         """The first process that failed in this start; None if none has."""
         if self.started is None:
             return None
-        found: List[Failure] = []
+        failures: List[Failure] = []
         for path in glob.glob(os.path.join(glob.escape(self.directory), "failures", "*-*[0-9]")):
             with contextlib.suppress(OSError, ValueError):
                 with open(path, errors="replace") as stream:
                     when, process, rank, host, code, *why = stream.readline().split(None, 5)
                 text = "{} {} on {} ended with exit code {}".format(process, rank, host, code)
-                found.append(Failure(int(when), int(code), ", ".join([text, *map(str.strip, why)])))
-        return min(found) if found else None
+                failures.append(Failure(int(when), int(code), ", ".join([text, *map(str.strip, why)])))
+        return min(failures) if failures else None
 
     def change(self, state: str) -> None:
         """Enter a state, and record it."""

@@ -104,10 +104,10 @@ class Nodes:
         end_all(list(checks.values()))
         words = [sys.executable, "-I", self.program(), "choose", str(self.count)]
         sys.stdout.flush()
-        found = subprocess.run(
+        completed = subprocess.run(
             words, env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False
         )
-        return found.stdout.decode("utf-8", "replace").split()
+        return completed.stdout.decode("utf-8", "replace").split()
 
     def check(self, host: str, how: "tuple[str, ...]") -> Any:
         """Start the check of a host, which writes its report."""
@@ -115,7 +115,7 @@ class Nodes:
         known = {name: os.environ[name] for name in names if name in os.environ}
         known.update(DLRUN_JOB_DIR=self.directory, DLRUN_RUN_DIR=self.directory, DLRUN_FIRST_HOST=host)
         python = os.path.join(self.directory, "lib", "python.sh")
-        words = [*self.words(host), "env", *("{}={}".format(*one) for one in known.items())]
+        words = [*self.words(host), "env", *("{}={}".format(*pair) for pair in known.items())]
         words += ["bash", "-p", python, self.program(), "check", host, *how]
         with open(self.path(host, "log"), "wb") as log:
             return role.child(words, stdout=log, stderr=log)
@@ -179,7 +179,7 @@ def end_all(processes: List[Any]) -> None:
         if process.poll() is None:
             process.terminate()
     deadline = time.monotonic() + ENDS
-    while any(one.poll() is None for one in processes) and time.monotonic() < deadline:
+    while any(process.poll() is None for process in processes) and time.monotonic() < deadline:
         coordinator.wait(0.2)
     for process in processes:
         if process.poll() is None:

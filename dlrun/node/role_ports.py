@@ -43,79 +43,79 @@ class Addresses:
 
     def find(self, roles: "List[role.Role]", is_over: Callable[[], bool]) -> str:
         """Set `port` and `host` of these roles; a text for the log if there are none, else an empty one."""
-        wanted = [one for one in roles if one.ports or self.address]
+        wanted = [requester for requester in roles if requester.ports or self.address]
         for number in range(TRIES):
-            searches = [(one, self.search(one, number)) for one in wanted]
+            searches = [(requester, self.search(requester, number)) for requester in wanted]
             deadline = time.monotonic() + SEARCH
-            while any(found.process.poll() is None for _, found in searches):
+            while any(search.process.poll() is None for _, search in searches):
                 if is_over() or time.monotonic() > deadline:
                     break
                 coordinator.wait(0.5)
-            for one, found in searches:
-                self.take(one, found)
-            wanted = [one for one, found in searches if not found.is_complete]
+            for requester, search in searches:
+                self.take(requester, search)
+            wanted = [requester for requester, search in searches if not search.is_complete]
             if not wanted or is_over():
                 return ""
-            for one, found in searches:
-                if one in wanted:
+            for requester, search in searches:
+                if requester in wanted:
                     coordinator.log_line(
                         "dlrun: search for a free port for role {} on {}: exit code {}".format(
-                            one.name, one.hosts[0], found.process.returncode
+                            requester.name, requester.hosts[0], search.process.returncode
                         )
                     )
         return "no free port was found for role {} on {}".format(wanted[0].name, wanted[0].hosts[0])
 
-    def search(self, one: "role.Role", number: int) -> "Search":
+    def search(self, requester: "role.Role", number: int) -> "Search":
         """Start the search for a role on its first node, among ports that are not reserved here."""
-        blocks, count = [], max(1, one.ports)
+        blocks, count = [], max(1, requester.ports)
         span = max(1, (self.last - self.first + 1) // count)
-        name = "{} {} {}".format(os.environ["DLRUN_JOB_ID"], one.name, number)
+        name = "{} {} {}".format(os.environ["DLRUN_JOB_ID"], requester.name, number)
         seed = zlib.crc32(name.encode("utf-8"))  # jobs begin their search in different places
-        found = Search()
+        search = Search()
         for step in range(span):
             block = self.first + (seed + step) % span * count
             held: List[str] = []
-            if all(self.reserve(port, held) for port in range(block, block + one.ports)):
+            if all(self.reserve(port, held) for port in range(block, block + requester.ports)):
                 blocks.append(block)
-                found.locks += held
+                search.locks += held
             else:
                 self.release(held)
             if len(blocks) == CANDIDATES:
                 break
         find = FIND.format(address=ADDRESS.format(self.address) if self.address else "")
-        words = self.words(one.hosts[0], one.component)
+        words = self.words(requester.hosts[0], requester.component)
         words += [
             "bash",
             "-p",
             "-c",
             find,
             self.directory,
-            one.hosts[0],
+            requester.hosts[0],
             os.environ.get("DLRUN_NODE_PYTHON", ""),
         ]
-        found.process = role.child([*words, str(one.ports), *map(str, blocks)], stdout=found.output)
-        return found
+        search.process = role.child([*words, str(requester.ports), *map(str, blocks)], stdout=search.output)
+        return search
 
-    def take(self, one: "role.Role", found: "Search") -> None:
+    def take(self, requester: "role.Role", search: "Search") -> None:
         """Read what a search has printed, between other lines, and give back what it did not choose."""
-        if found.process.poll() is None:
-            found.process.kill()
-        found.process.wait()
-        found.output.seek(0)
+        if search.process.poll() is None:
+            search.process.kill()
+        search.process.wait()
+        search.output.seek(0)
         port, address = 0, ""
-        for line in found.output.read(1 << 16).decode("utf-8", "replace").splitlines():
+        for line in search.output.read(1 << 16).decode("utf-8", "replace").splitlines():
             kind, _, value = line.partition(" ")
-            if kind == "port" and value.isdigit() and one.ports:
+            if kind == "port" and value.isdigit() and requester.ports:
                 port = int(value)
             elif kind == "address":
                 address = value.strip()
-        found.output.close()
-        found.is_complete = bool((port or not one.ports) and (address or not self.address))
-        if found.is_complete:
-            one.port, one.host = port, address or one.host
-            own = {str(number) for number in range(port, port + one.ports)}
-            found.locks = [path for path in found.locks if os.path.basename(path) not in own]
-        self.release(found.locks)
+        search.output.close()
+        search.is_complete = bool((port or not requester.ports) and (address or not self.address))
+        if search.is_complete:
+            requester.port, requester.host = port, address or requester.host
+            own = {str(number) for number in range(port, port + requester.ports)}
+            search.locks = [path for path in search.locks if os.path.basename(path) not in own]
+        self.release(search.locks)
 
     def reserve(self, port: int, held: List[str]) -> bool:
         """Reserve a port against other jobs of this user, as lib/ports.sh does; False if it is taken."""

@@ -197,7 +197,7 @@ class Roles(coordinator.Coordinator):
             role.change("ended")
             coordinator.log_line("dlrun: role {} {} after exit code {}".format(role.name, role.cause, code))
             return
-        users = [one.name for one in self.roles if role.name in one.needs and one.state != "ended"]
+        users = [user.name for user in self.roles if role.name in user.needs and user.state != "ended"]
         if code == 0 and not (users and not (role.ends and was_up)):
             role.change("ended")
             coordinator.log_line("dlrun: role {} ended with exit code 0".format(role.name))
@@ -271,13 +271,13 @@ class Roles(coordinator.Coordinator):
         if self.failed is None or self.reason:
             return
         last = self.failed.first_failure()
-        found = [(role.first_failure(), role) for role in self.roles if role is not self.failed]
+        failures = [(role.first_failure(), role) for role in self.roles if role is not self.failed]
         earlier = [
-            (note, role) for note, role in found if note is not None and last is not None and note < last
+            (note, role) for note, role in failures if note is not None and last is not None and note < last
         ]
         if not earlier:
             return
-        note, role = min(earlier, key=lambda one: one[0])
+        note, role = min(earlier, key=lambda pair: pair[0])
         role.cause = self.cause = "role {} failed first: {}".format(role.name, note.text)
         self.failed, self.code = role, note.code or 1
         role.record()

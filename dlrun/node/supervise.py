@@ -57,12 +57,12 @@ def children(pid: int) -> List[int]:
                 continue
             if fields[0] != "Z":
                 parents.setdefault(int(fields[1]), []).append(int(name))
-    found, queue = [], [pid]
+    pids, queue = [], [pid]
     while queue:
         below = parents.get(queue.pop(0), [])
-        found += below
+        pids += below
         queue += below
-    return found
+    return pids
 
 
 def identity() -> str:

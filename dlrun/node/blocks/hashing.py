@@ -52,13 +52,13 @@ def _built_in() -> Dict[str, Hasher]:
     def sha256(data: Buffer) -> bytes:
         return hashlib.sha256(data).digest()
 
-    found = {"sha1": Hasher("sha1", 20, sha1)}
+    hashers = {"sha1": Hasher("sha1", 20, sha1)}
     try:
         sha1(b"")
     except ValueError:  # the system is in FIPS mode, which may forbid SHA-1
-        del found["sha1"]
-    found.update(sha256=Hasher("sha256", 32, sha256), crc32=Hasher("crc32", 4, _crc32))
-    return dict(found, none=Hasher("none", 0, _none))
+        del hashers["sha1"]
+    hashers.update(sha256=Hasher("sha256", 32, sha256), crc32=Hasher("crc32", 4, _crc32))
+    return dict(hashers, none=Hasher("none", 0, _none))
 
 
 _LIBRARY = "libxxhash.so.0"
@@ -74,9 +74,9 @@ class _Digest128(ctypes.Structure):
 def _from_library() -> Optional[Callable[[Buffer], bytes]]:
     """XXH3 of the system's library or of the one next to `node.pyz`; digests as in the Python package (big-endian)."""
     for name in (_LIBRARY, os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), _LIBRARY)):
-        found = _usable_xxh3(name)
-        if found is not None:
-            return found
+        digest = _usable_xxh3(name)
+        if digest is not None:
+            return digest
     return None
 
 
@@ -136,9 +136,9 @@ def usable() -> List[str]:
 def hasher(name: str) -> Hasher:
     """The hash function of a name or `auto`; raises Usage if the node does not have it."""
     if name in ("auto", "xxh3"):
-        found = _xxh3()
-        if found:
-            return found[0]
+        hashers = _xxh3()
+        if hashers:
+            return hashers[0]
         if name == "xxh3":
             raise Usage(
                 "this node has no xxHash",

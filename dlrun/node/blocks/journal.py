@@ -48,17 +48,17 @@ class Journal:
 
 def read(directory: int, identity: str) -> Dict[int, bytes]:
     """Block number -> hashes of all finished blocks of a manifest, from all journals of a directory."""
-    found: Dict[int, bytes] = {}
+    digests_by_block: Dict[int, bytes] = {}
     for name in _journals(directory):
         if name.startswith(_name(identity, "")):
             descriptor = open_existing(directory, name, os.O_RDONLY)
             if descriptor is not None:
                 with os.fdopen(descriptor, "rb") as file:
-                    _records(file.read(), found)
-    return found
+                    _records(file.read(), digests_by_block)
+    return digests_by_block
 
 
-def _records(data: bytes, found: Dict[int, bytes]) -> None:
+def _records(data: bytes, digests_by_block: Dict[int, bytes]) -> None:
     offset = 0
     while offset + _RECORD.size <= len(data):
         block, length, checksum = _RECORD.unpack_from(data, offset)
@@ -66,7 +66,7 @@ def _records(data: bytes, found: Dict[int, bytes]) -> None:
         # An incomplete or damaged record ends the journal: its length cannot be trusted to find the next one.
         if len(digests) != length or checksum != _checksum(block, digests):
             return
-        found[block] = digests
+        digests_by_block[block] = digests
         offset += _RECORD.size + length
 
 
@@ -76,8 +76,8 @@ def replace(directory: int, identity: str, digests: Dict[int, bytes]) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o600, dir_fd=directory)
     with os.fdopen(descriptor, "wb") as file:
-        for block, found in digests.items():
-            file.write(_record(block, found))
+        for block, block_digests in digests.items():
+            file.write(_record(block, block_digests))
     # First the new journal: a kill before the others are removed leaves some records twice, but never none.
     os.rename(temporary, final, src_dir_fd=directory, dst_dir_fd=directory)
     for name in _journals(directory):

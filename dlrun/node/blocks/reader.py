@@ -70,12 +70,12 @@ class Reader(LargeFile):
         return self._read_files(block, view)
 
     def _read_files(self, block: Block, view: memoryview) -> bytes:
-        found, digest, flags, timed = self._manifest, self._digest, self._flags, self._timed
-        names, parents, mtimes, dirs = found.names, found.parents, found.mtimes, found.dirs
+        manifest, digest, flags, timed = self._manifest, self._digest, self._flags, self._timed
+        names, parents, mtimes, dirs = manifest.names, manifest.parents, manifest.mtimes, manifest.dirs
         digests: List[bytes] = []
         entry, opened, state = block.first, self._opened, self._state
         try:
-            for entry, start, end in file_ranges(block, found):
+            for entry, start, end in file_ranges(block, manifest):
                 descriptor = opened.pop(entry, -1)
                 if descriptor < 0:
                     descriptor = os.open(names[entry], flags, dir_fd=self._directory(dirs[parents[entry]]))
@@ -109,9 +109,9 @@ class Reader(LargeFile):
             size, mtime = self._state(self._descriptor)
         except OSError as fault:
             raise self._unreadable(entry, fault) from None
-        found = self._manifest
-        time_differs = self._timed and mtime != found.mtimes[entry]
-        if got != block.length or size != found.sizes[entry] or time_differs:
+        manifest = self._manifest
+        time_differs = self._timed and mtime != manifest.mtimes[entry]
+        if got != block.length or size != manifest.sizes[entry] or time_differs:
             raise self._changed(entry, size)
         return self._digest(view[: block.length])
 

@@ -46,10 +46,10 @@ class Writer(LargeFile):
 
     # The fast path for nearly all files: one open, one write, one utime. Its locals save attribute lookups.
     def _write_files(self, block: Block, view: memoryview) -> None:
-        found, special = self._manifest, bool(self._sparse) or self._sync
-        names, parents, dirs = found.names, found.parents, found.dirs
-        modes, mtimes = found.modes, found.mtimes
-        for entry, start, end in file_ranges(block, found):
+        manifest, special = self._manifest, bool(self._sparse) or self._sync
+        names, parents, dirs = manifest.names, manifest.parents, manifest.dirs
+        modes, mtimes = manifest.modes, manifest.mtimes
+        for entry, start, end in file_ranges(block, manifest):
             directory = self._directory(dirs[parents[entry]])
             descriptor = os.open(names[entry], _NEW, modes[entry], dir_fd=directory)
             try:
@@ -150,10 +150,10 @@ def write_content(descriptor: int, content: "IO[bytes]", sparse: bool, at: int =
 def verify_block(block: Block, view: memoryview, digests: bytes, manifest: Manifest, hasher: Hasher) -> None:
     """Raise Damaged unless a block's bytes have the hashes of its frame."""
     if is_chunk(block, manifest):
-        found = hasher.digest(view[: block.length])
+        actual = hasher.digest(view[: block.length])
     else:
-        found = b"".join(hasher.digest(view[start:end]) for _, start, end in file_ranges(block, manifest))
-    if found != digests:
+        actual = b"".join(hasher.digest(view[start:end]) for _, start, end in file_ranges(block, manifest))
+    if actual != digests:
         raise Damaged(
             "received a damaged block with `{}`".format(manifest.path(block.first).decode("utf-8", "replace"))
         )

@@ -61,15 +61,15 @@ def published(name: str, timeout: float) -> List[str]:
 
 def addresses() -> Dict[str, str]:
     """The IPv4 address of each network interface that has one."""
-    found = {}
+    by_interface = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         for _, name in socket.if_nameindex():
             try:
                 answer = fcntl.ioctl(asking.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
             except OSError:  # the interface has no IPv4 address
                 continue
-            found[name] = socket.inet_ntoa(answer[20:24])
-    return found
+            by_interface[name] = socket.inet_ntoa(answer[20:24])
+    return by_interface
 
 
 def planned(over: List[str]) -> str:
@@ -211,16 +211,16 @@ def another(rank: int, over: List[str]) -> Dict[str, Any]:
     port, fabric, secret = published("check-port", TIMEOUT)
     rendezvous = os.environ["DLRUN_MASTER_ADDR"]
     place = (fabric if fabric != "-" else rendezvous, int(port), bytes.fromhex(secret))
-    found = bulk(place, planned(over) if fabric != "-" else "")
+    report = bulk(place, planned(over) if fabric != "-" else "")
     wants = {"wants": NUMBER, "rank": rank, "number": rank + 1}
 
     async def receive_sum(link: links.Link) -> None:
         answer, _ = await link.receive(TIMEOUT)
-        found.update(clock=time.time() - answer["time"], sum=answer["sum"])
+        report.update(clock=time.time() - answer["time"], sum=answer["sum"])
 
     meet = (rendezvous, int(port), bytes.fromhex(secret))
     _run(_with_rank_0(meet, wants, "", receive_sum))
-    return found
+    return report
 
 
 def exchange(rank: int, world: int, over: List[str]) -> Dict[str, Optional[Any]]:

@@ -62,29 +62,29 @@ def granted_cpus() -> Optional[List[int]]:
 
 def core_siblings() -> List[List[int]]:
     """The CPU numbers of each core with several hardware threads."""
-    base, found = "/sys/devices/system/cpu", set()
+    base, siblings = "/sys/devices/system/cpu", set()
     for name in os.listdir(base) if os.path.isdir(base) else []:
         try:
             with open(os.path.join(base, name, "topology", "thread_siblings_list")) as stream:
-                found.add(tuple(numbers(stream.read())))
+                siblings.add(tuple(numbers(stream.read())))
         except (OSError, ValueError):
             continue
-    return sorted(list(core) for core in found if len(core) > 1)
+    return sorted(list(core) for core in siblings if len(core) > 1)
 
 
 def adapters(root: str = "/sys/class") -> Dict[str, str]:
     """The node's network adapters and interfaces with their state, such as `mlx5_0: active`, `eth0: up`."""
-    found = {}  # type: Dict[str, str]
+    states = {}  # type: Dict[str, str]
     for kind, state in (("infiniband", "ports/1/state"), ("net", "operstate")):
         base = os.path.join(root, kind)
         for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:
             try:
                 with open(os.path.join(base, name, state)) as stream:
                     # The state of an InfiniBand port is `4: ACTIVE`.
-                    found[name] = stream.read().strip().rpartition(" ")[2].lower()
+                    states[name] = stream.read().strip().rpartition(" ")[2].lower()
             except OSError:
                 continue
-    return found
+    return states
 
 
 def kernel_list(name: str) -> List[int]:

@@ -28,16 +28,16 @@ FAILED = re.compile(
 def main(words: List[str]) -> int:
     """Print the answers. Exit status 0 also after failed checks: those are in the answers."""
     asked = json.loads(words[0])
-    found = describe.facts()
-    found["memory_kib"] = memory_kib()
-    found["modules"] = modules(asked)
-    found["node_local"] = describe_directory(asked.get("node_local"))
-    found["shared"] = {path: describe_directory(path) for path in asked.get("shared", [])}
-    names = [name.replace("{host}", found["host"].split(".")[0]) for name in asked.get("names", [])]
-    found["names"] = {name: resolves(name) for name in names}
-    found["gpu_devices"] = check_rank.gpu_devices()
-    found["gpus"] = {name: os.environ[name] for name in check_rank.VISIBLE if name in os.environ}
-    sys.stdout.write("dlrun-site " + json.dumps(found) + "\n")
+    answers = describe.facts()
+    answers["memory_kib"] = memory_kib()
+    answers["modules"] = modules(asked)
+    answers["node_local"] = describe_directory(asked.get("node_local"))
+    answers["shared"] = {path: describe_directory(path) for path in asked.get("shared", [])}
+    names = [name.replace("{host}", answers["host"].split(".")[0]) for name in asked.get("names", [])]
+    answers["names"] = {name: resolves(name) for name in names}
+    answers["gpu_devices"] = check_rank.gpu_devices()
+    answers["gpus"] = {name: os.environ[name] for name in check_rank.VISIBLE if name in os.environ}
+    sys.stdout.write("dlrun-site " + json.dumps(answers) + "\n")
     sys.stdout.flush()
     return check_rank.main(words[1:]) if len(words) > 1 or "RANK" in os.environ else 0
 
@@ -63,27 +63,27 @@ def modules(asked: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
     Returns, by module, `loads` and `output` (its last 300 characters), and for one that fails `available`: modules of
     the same name.
     """
-    found = {}
+    outcomes = {}
     before = list(asked.get("setup", []))
     hygiene = asked.get("hygiene")
     if hygiene in ("reset", "purge"):
         before.append("module " + hygiene)
     names = asked.get("modules", [])
     for index, name in enumerate(names):
-        loads = ["module load '{}'".format(one) for one in names[:index]]
+        loads = ["module load '{}'".format(earlier) for earlier in names[:index]]
         code, output = shell(
             [*before, *("{} >/dev/null 2>&1".format(line) for line in loads), "module load '{}'".format(name)]
         )
         # Environment Modules 3.2 exits 0 also after a failed `module load`.
         good = code == 0 and not FAILED.search(output)
-        found[name] = {"loads": good, "output": output[-300:]}
+        outcomes[name] = {"loads": good, "output": output[-300:]}
         if not good:
             base = name.split("/")[0]
             _, listed = shell([*before, "module -t avail '{}' 2>&1".format(base)])
-            found[name]["available"] = listed[:AVAILABLE].split()
+            outcomes[name]["available"] = listed[:AVAILABLE].split()
             # The following modules may depend on this one.
             break
-    return found
+    return outcomes
 
 
 def shell(lines: List[str]) -> Any:
@@ -107,24 +107,24 @@ def describe_directory(path: Any) -> Any:
     if not path:
         return None
     place = os.path.expandvars(path)
-    found = {"path": place, "exists": os.path.isdir(place), "writable": os.access(place, os.W_OK), "type": ""}
-    if not found["exists"]:
-        return found
+    facts = {"path": place, "exists": os.path.isdir(place), "writable": os.access(place, os.W_OK), "type": ""}
+    if not facts["exists"]:
+        return facts
     best = ""
     for line in (describe.read("/proc/self/mounts") or "").splitlines():
         device, mount, kind = describe.mount(line)
         real = os.path.realpath(place)
         if (real == mount or real.startswith(mount.rstrip("/") + "/")) and len(mount) >= len(best):
             best = mount
-            found.update(type=kind, device=device)
+            facts.update(type=kind, device=device)
     try:
         size = os.statvfs(place)
-        found["free"] = size.f_bavail * size.f_frsize
-        found["size"] = size.f_blocks * size.f_frsize
-        found["rotational"] = describe.rotational(os.stat(place).st_dev)
+        facts["free"] = size.f_bavail * size.f_frsize
+        facts["size"] = size.f_blocks * size.f_frsize
+        facts["rotational"] = describe.rotational(os.stat(place).st_dev)
     except OSError:
         pass
-    return found
+    return facts
 
 
 def resolves(name: str) -> bool:

@@ -92,44 +92,44 @@ def facts(root: str = "/") -> Dict[str, Any]:
 
 def tree(root: str = "/") -> Dict[str, str]:
     """Path below `root` -> content of a file, or `-> TARGET` of a link; only the files that dlrun parses."""
-    found = {}  # type: Dict[str, str]
+    contents = {}  # type: Dict[str, str]
     for pattern in FILES:
         for path in glob.glob(os.path.join(root, pattern)):
-            keep(found, root, path)
+            keep(contents, root, path)
     for path in glob.glob(os.path.join(root, CPU, "cpu[0-9]*/cache/index*/level")):
         # Only the last-level cache matters for placement: levels 1 and 2 mostly belong to one core.
         if (read(path) or "0") > "2":
-            keep(found, root, path)
-            keep(found, root, os.path.join(os.path.dirname(path), "shared_cpu_list"))
+            keep(contents, root, path)
+            keep(contents, root, os.path.join(os.path.dirname(path), "shared_cpu_list"))
     for path in glob.glob(os.path.join(root, "sys/devices/system/node/node*/meminfo")):
         lines = [line for line in (read(path) or "").splitlines() if "MemTotal" in line]
-        found[os.path.relpath(path, root)] = "\n".join(lines)
+        contents[os.path.relpath(path, root)] = "\n".join(lines)
     model = re.search(r"^model name\s*:.*$", read(os.path.join(root, "proc/cpuinfo")) or "", re.MULTILINE)
     if model:
-        found["proc/cpuinfo"] = model.group(0)
+        contents["proc/cpuinfo"] = model.group(0)
     for pattern in LINKS:
         for path in glob.glob(os.path.join(root, pattern)):
-            link(found, root, path)
+            link(contents, root, path)
     for folder in glob.glob(os.path.join(root, PCI, "*")):
         if (read(os.path.join(folder, "class")) or "")[:4] in PCI_CLASSES:
             for name in PCI_FILES:
-                keep(found, root, os.path.join(folder, name))
-            link(found, root, folder)
-            link(found, root, os.path.join(folder, "physfn"))
-    return found
+                keep(contents, root, os.path.join(folder, name))
+            link(contents, root, folder)
+            link(contents, root, os.path.join(folder, "physfn"))
+    return contents
 
 
-def keep(found: Dict[str, str], root: str, path: str) -> None:
+def keep(contents: Dict[str, str], root: str, path: str) -> None:
     """Add a file's content, if it can be read."""
     text = read(path)
     if text is not None:
-        found[os.path.relpath(path, root)] = text
+        contents[os.path.relpath(path, root)] = text
 
 
-def link(found: Dict[str, str], root: str, path: str) -> None:
+def link(contents: Dict[str, str], root: str, path: str) -> None:
     """Add a link's target, if the path is a link."""
     if os.path.islink(path):
-        found[os.path.relpath(path, root)] = "-> " + os.readlink(path)
+        contents[os.path.relpath(path, root)] = "-> " + os.readlink(path)
 
 
 def read(path: str) -> Optional[str]:
@@ -143,7 +143,7 @@ def read(path: str) -> Optional[str]:
 
 def file_systems() -> List[Dict[str, Any]]:
     """Mounted file systems that are writable or shared, by path, without the system's own directories."""
-    found = {}  # type: Dict[str, Dict[str, Any]]
+    by_path = {}  # type: Dict[str, Dict[str, Any]]
     for line in (read("/proc/self/mounts") or "").splitlines():
         device, path, kind = mount(line)
         # NFS-like devices are `server:/path`; the parallel file systems in the list may have other names.
@@ -152,7 +152,7 @@ def file_systems() -> List[Dict[str, Any]]:
         )
         if SYSTEM_PATHS.match(path) or not (away or kind in LOCAL_TYPES):
             continue
-        found[path] = {
+        by_path[path] = {
             "path": path,
             "type": kind,
             "device": device,
@@ -160,18 +160,18 @@ def file_systems() -> List[Dict[str, Any]]:
             "writable": os.access(path, os.W_OK),
         }
     # Often /tmp is not a mount but a part of the root file system.
-    if TEMPORARY not in found and os.access(TEMPORARY, os.W_OK):
-        root = found.get("/", {"type": "", "device": "", "shared": False})
-        found[TEMPORARY] = dict(root, path=TEMPORARY, writable=True)
-    for path, entry in found.items():
+    if TEMPORARY not in by_path and os.access(TEMPORARY, os.W_OK):
+        root = by_path.get("/", {"type": "", "device": "", "shared": False})
+        by_path[TEMPORARY] = dict(root, path=TEMPORARY, writable=True)
+    for path, entry in by_path.items():
         try:
             size = os.statvfs(path)
             entry["free"] = size.f_bavail * size.f_frsize
             entry["rotational"] = rotational(os.stat(path).st_dev)
         except OSError:
             entry["free"], entry["rotational"] = 0, None
-    found.pop("/", None)
-    return [found[path] for path in sorted(found) if found[path]["writable"] or found[path]["shared"]]
+    by_path.pop("/", None)
+    return [by_path[path] for path in sorted(by_path) if by_path[path]["writable"] or by_path[path]["shared"]]
 
 
 def mount(line: str) -> List[str]:
@@ -192,11 +192,11 @@ def rotational(device: int) -> Optional[bool]:
 
 def launchers() -> Dict[str, str]:
     """Launcher program -> first line of its version, for those on PATH."""
-    found = {}
+    versions = {}
     for program in LAUNCHERS:
         if shutil.which(program):
-            found[program] = version_of(program)
-    return found
+            versions[program] = version_of(program)
+    return versions
 
 
 def version_of(program: str) -> str:

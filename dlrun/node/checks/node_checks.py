@@ -247,12 +247,12 @@ def check_peers(host: str, suffix: str) -> Dict[str, Optional[float]]:
     write(report_path(host, "port"), str(server.getsockname()[1]))
     at = hosts.index(host)
     following = (hosts[at + 1 :] + hosts[:at])[:PEERS]
-    deadline, found = time.time() + TIMEOUT, {}  # type: float, Dict[str, Optional[float]]
-    while len(found) < len(following) and time.time() < deadline:
+    deadline, offsets = time.time() + TIMEOUT, {}  # type: float, Dict[str, Optional[float]]
+    while len(offsets) < len(following) and time.time() < deadline:
         for name in following:
             port = read(report_path(name, "port"))
-            if name not in found and port and not os.path.exists(report_path(name, "report.json")):
-                found[name] = clock_offset(name + suffix, int(port))
+            if name not in offsets and port and not os.path.exists(report_path(name, "report.json")):
+                offsets[name] = clock_offset(name + suffix, int(port))
         time.sleep(0.1)
     while time.time() < deadline and not all(
         os.path.exists(report_path(name, "done")) for name in hosts if read(report_path(name, "port"))
@@ -260,7 +260,7 @@ def check_peers(host: str, suffix: str) -> Dict[str, Optional[float]]:
         write(report_path(host, "done"), "")
         # Other nodes connect to this one: it answers until every node that has started its check is done.
         time.sleep(0.1)
-    return found
+    return offsets
 
 
 def check(host: str, quick: bool) -> None:
@@ -310,14 +310,14 @@ def assess(hosts: List[str], reports: Dict[str, Report]) -> Tuple[Dict[str, str]
 
 def slow_in_staging() -> Dict[str, Report]:
     """Nodes that an earlier run found slow in staging: host -> `staged`, its rate as a part of the others' rate."""
-    found = {}
+    slow = {}
     for line in read(os.path.join(os.environ["DLRUN_RUN_DIR"], "logs", "stage-0.jsonl")).splitlines():
         # The last line is incomplete if that run was killed.
         with contextlib.suppress(ValueError, KeyError):
             event = json.loads(line)
             if event["event"] == "slow":
-                found[event["host"]] = {"staged": event["rate"] / max(1, event["others"])}
-    return found
+                slow[event["host"]] = {"staged": event["rate"] / max(1, event["others"])}
+    return slow
 
 
 def interfaces_of_no_node(reports: Dict[str, Report]) -> List[str]:
@@ -335,14 +335,14 @@ def _unreachable(reports: Dict[str, Report], bad: Dict[str, str]) -> Dict[str, s
         if ahead is None
     }
     pairs = {pair for pair in pairs if not set(pair) & set(bad)}
-    found = {}  # type: Dict[str, str]
+    reasons = {}  # type: Dict[str, str]
     while pairs:
         worst, count = Counter(host for pair in pairs for host in pair).most_common(1)[0]
         other = next(host for pair in sorted(pairs) if worst in pair for host in pair if host != worst)
         others = other if count == 1 else "{} others".format(count)
-        found[worst] = "no connection between it and {}".format(others)
+        reasons[worst] = "no connection between it and {}".format(others)
         pairs = {pair for pair in pairs if worst not in pair}
-    return found
+    return reasons
 
 
 def _wrong_clocks(reports: Dict[str, Report], bad: Dict[str, str], remarks: Dict[str, str]) -> Dict[str, str]:
@@ -355,10 +355,10 @@ def _wrong_clocks(reports: Dict[str, Report], bad: Dict[str, str], remarks: Dict
                 seen.setdefault(host, []).append(-ahead)
     nearest = {host: min(all_, key=abs) for host, all_ in seen.items()}
     wrong = {host: off for host, off in nearest.items() if abs(off) > SKEW}
-    found = {host: "its clock is {:+.1f} s from the others'".format(off) for host, off in wrong.items()}
-    if 2 * len(found) < len(seen):
-        return found
-    remarks.update(found)
+    reasons = {host: "its clock is {:+.1f} s from the others'".format(off) for host, off in wrong.items()}
+    if 2 * len(reasons) < len(seen):
+        return reasons
+    remarks.update(reasons)
     return {}
 
 

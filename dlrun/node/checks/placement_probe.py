@@ -104,12 +104,12 @@ def policy_in(line: str) -> MemoryPolicy:
 
 def numbers(text: str) -> List[int]:
     """The numbers of a kernel list such as `0-3,8`."""
-    found = []  # type: List[int]
+    indices = []  # type: List[int]
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
         if first:
-            found += range(int(first), int(last or first) + 1)
-    return found
+            indices += range(int(first), int(last or first) + 1)
+    return indices
 
 
 def _openmp_team(count: int) -> bool:

@@ -62,14 +62,14 @@ class TransportReader:
 
     def line(self, text: str) -> None:
         """Read one line of the log."""
-        found = (
+        choice = (
             self._nccl(text)
             or self._libfabric(text)
             or self._openmpi(text)
             or self._ucx(text)
             or self._gloo(text)
         )
-        if found is None:
+        if choice is None:
             return
         # Gloo often runs beside the library that moves the data, so any other library replaces it. Of two certain lines TCP
         # wins: it is the result of a fallback.
@@ -78,10 +78,11 @@ class TransportReader:
             before is None
             or before.library == "Gloo"
             or (
-                found.library != "Gloo" and (not before.certain or (found.certain and found.transport == TCP))
+                choice.library != "Gloo"
+                and (not before.certain or (choice.certain and choice.transport == TCP))
             )
         ):
-            self.chosen = found
+            self.chosen = choice
 
     def _nccl(self, text: str) -> Optional[Chosen]:
         _, mark, message = text.partition("NCCL INFO ")
@@ -115,34 +116,34 @@ class TransportReader:
 
     @staticmethod
     def _libfabric(text: str) -> Optional[Chosen]:
-        found = re.search(r"MPI startup\(\): libfabric provider: (\S+)", text)
+        match = re.search(r"MPI startup\(\): libfabric provider: (\S+)", text)
         library = "Intel MPI"
-        if not found:
-            found, library = re.search(r"\|CCL_INFO\|\s+provider: (\S+)", text), "oneCCL"
-        if not found or found.group(1) in _LOCAL:
+        if not match:
+            match, library = re.search(r"\|CCL_INFO\|\s+provider: (\S+)", text), "oneCCL"
+        if not match or match.group(1) in _LOCAL:
             return None
-        return Chosen(library, provider_of(found.group(1)), True, text)
+        return Chosen(library, provider_of(match.group(1)), True, text)
 
     @staticmethod
     def _openmpi(text: str) -> Optional[Chosen]:
-        found = re.search(r"mca: bml: Using (\w+) btl for send to ", text)
-        if found:
-            way = _BTL.get(found.group(1))
+        match = re.search(r"mca: bml: Using (\w+) btl for send to ", text)
+        if match:
+            way = _BTL.get(match.group(1))
             return Chosen("Open MPI", way, True, text) if way else None
-        found = re.search(r"mtl:ofi:provider(?::domain)?: (\S+)", text)
-        if not found:
+        match = re.search(r"mtl:ofi:provider(?::domain)?: (\S+)", text)
+        if not match:
             return None
-        known = [transport for form, transport in _DOMAINS if re.match(form, found.group(1))]
+        known = [transport for form, transport in _DOMAINS if re.match(form, match.group(1))]
         return Chosen("Open MPI", known[0], True, text) if known else None
 
     @staticmethod
     def _ucx(text: str) -> Optional[Chosen]:
-        found = re.search(r"UCX +INFO +.*(?:inter-node cfg#|ep_cfg\[)\d+\]?:? ?(?:tag|am|rma)\((.*)", text)
+        match = re.search(r"UCX +INFO +.*(?:inter-node cfg#|ep_cfg\[)\d+\]?:? ?(?:tag|am|rma)\((.*)", text)
         # The table that UCX_PROTO_INFO prints.
-        found = found or re.search(r"\[\S+:\d+ *:\d+\] +\|.*\| *([^|]*/[^|]*?) *\|$", text)
-        if not found:
+        match = match or re.search(r"\[\S+:\d+ *:\d+\] +\|.*\| *([^|]*/[^|]*?) *\|$", text)
+        if not match:
             return None
-        ways = {word.split("/")[0] for word in found.group(1).split() if "/" in word}
+        ways = {word.split("/")[0] for word in match.group(1).split() if "/" in word}
         if any(re.match(r"(?:rc|dc|ud)(?:_|$)", way) for way in ways):
             return Chosen("UCX", "ib", True, text)
         if "srd" in ways:
@@ -152,12 +153,12 @@ class TransportReader:
     @staticmethod
     def _gloo(text: str) -> Optional[Chosen]:
         """Gloo mostly supports only TCP; often it is only used next to another library."""
-        found = re.search(
+        match = re.search(
             r"\[Gloo\] Rank|Gloo connectFullMesh|gloo/transport/(\w+)/context\.cc.* is connected to", text
         )
-        if not found:
+        if not match:
             return None
-        return Chosen("Gloo", "ib" if found.group(1) == "ibverbs" else TCP, False, text)
+        return Chosen("Gloo", "ib" if match.group(1) == "ibverbs" else TCP, False, text)
 
 
 def provider_of(name: str) -> str:
@@ -176,18 +177,18 @@ def chosen(lines: Iterable[str]) -> Optional[Chosen]:
 
 def logged_for_all(every: Iterable[Optional[Chosen]]) -> Optional[Chosen]:
     """The transport that one rank has logged for all ranks; None if each rank logs its own."""
-    return next((found for found in every if found is not None and found.library in _FIRST_ALONE), None)
+    return next((choice for choice in every if choice is not None and choice.library in _FIRST_ALONE), None)
 
 
-def description(found: Chosen) -> str:
+def description(choice: Chosen) -> str:
     """`NCCL uses TCP sockets`."""
-    return "{} uses {}".format(found.library, NAMES.get(found.transport, found.transport))
+    return "{} uses {}".format(choice.library, NAMES.get(choice.transport, choice.transport))
 
 
-def unexpected(found: Chosen, expected: Iterable[str]) -> bool:
+def unexpected(choice: Chosen, expected: Iterable[str]) -> bool:
     """True if a known transport is not in the expected ones; unknown transports are accepted."""
     wanted = set(expected)
-    return bool(wanted) and found.transport in NAMES and found.transport not in wanted
+    return bool(wanted) and choice.transport in NAMES and choice.transport not in wanted
 
 
 def log_paths(logs: str, role: str, first: int, per_node: int, count: int) -> Tuple[str, str]:
@@ -232,10 +233,10 @@ class GrowingLog:
 
     def settled(self, alone: float) -> bool:
         """True if no later line can change the result, or only Gloo has been logged for `alone` seconds."""
-        found = self.reader.chosen
-        if found is None or found.certain:
-            return found is not None
-        return found.library == "Gloo" and time.time() - (self.since or 0) >= alone
+        choice = self.reader.chosen
+        if choice is None or choice.certain:
+            return choice is not None
+        return choice.library == "Gloo" and time.time() - (self.since or 0) >= alone
 
 
 def alone_after() -> float:
@@ -245,9 +246,9 @@ def alone_after() -> float:
 
 def rest(seconds: float) -> bool:
     """Wait for `seconds` or the end of the job (SIGTERM, which must be blocked); returns whether the job is over."""
-    found = signal.sigtimedwait((signal.SIGTERM,), seconds)
+    received = signal.sigtimedwait((signal.SIGTERM,), seconds)
     # After SIGSTOP and SIGCONT it may return a structure that nothing was written to (CPython, `signal_sigtimedwait_impl`).
-    return found is not None and found.si_signo == signal.SIGTERM
+    return received is not None and received.si_signo == signal.SIGTERM
 
 
 def follow(logs: Dict[int, GrowingLog], expected: List[str], until: float) -> bool:
@@ -262,11 +263,11 @@ def follow(logs: Dict[int, GrowingLog], expected: List[str], until: float) -> bo
     while waiting and not over and time.time() < until and os.getppid() == parent:
         for rank, log in list(waiting.items()):
             log.look()
-            found = log.reader.chosen
-            if found is not None and log.settled(alone):
-                if logged_for_all([found]):
+            choice = log.reader.chosen
+            if choice is not None and log.settled(alone):
+                if logged_for_all([choice]):
                     return False
-                if unexpected(found, expected):
+                if unexpected(choice, expected):
                     until = min(until, time.time() + MOMENT)
                 del waiting[rank]
         if waiting:
@@ -305,21 +306,21 @@ def main(arguments: List[str]) -> int:
     for_all = logged_for_all(log.reader.chosen for log in logs.values())
     for rank, log in logs.items():
         host = hosts[min(rank // int(per_node), len(hosts) - 1)]
-        found = log.reader.chosen or for_all
-        if over and found is None:
+        choice = log.reader.chosen or for_all
+        if over and choice is None:
             # The job ended before this rank's library could log its transport.
             continue
         hosts_by_transport.setdefault(
-            description(found) if found else "no library has logged its transport", []
+            description(choice) if choice else "no library has logged its transport", []
         ).append(host)
-        if found is not None and unexpected(found, expected.split(",")):
-            wrong.append((rank, host, found))
+        if choice is not None and unexpected(choice, expected.split(",")):
+            wrong.append((rank, host, choice))
     for what, where in hosts_by_transport.items():
         sys.stdout.write(
             "dlrun: fabric: {} on {}\n".format(what, ", ".join(where[:8]) + (", …" if where[8:] else ""))
         )
-    for rank, host, found in wrong[:1]:
-        detail = "{}, but this is {}".format(description(found), fabric) + ("; " + advice if advice else "")
+    for rank, host, choice in wrong[:1]:
+        detail = "{}, but this is {}".format(description(choice), fabric) + ("; " + advice if advice else "")
         sys.stdout.write("dlrun: fabric: {} {}: {}\n".format(role, rank, detail))
         sys.stdout.flush()
         if action == "fail" and not over:

@@ -13,8 +13,8 @@ _UNLIMITED = 1 << 62  # bytes; control groups of version 1 report a larger numbe
 
 def free(proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> Optional[int]:
     """Bytes of memory that this process may still use: the least of the node's and its control groups'; None if unknown."""
-    found = [_available(_read(proc + "/meminfo")), *_groups(_read(proc + "/self/cgroup"), groups)]
-    known = [size for size in found if size is not None]
+    sizes = [_available(_read(proc + "/meminfo")), *_groups(_read(proc + "/self/cgroup"), groups)]
+    known = [size for size in sizes if size is not None]
     return min(known) if known else None
 
 

@@ -34,13 +34,13 @@ def is_image(path: bytes) -> bool:
 
 def mounted_below(directory: bytes) -> Dict[bytes, str]:
     """Mount point -> source, in a directory without links in its path, of this process's mount namespace (proc(5), mountinfo)."""
-    beginning, found = os.path.realpath(directory) + b"/", {}
+    beginning, kinds = os.path.realpath(directory) + b"/", {}
     with open("/proc/self/mountinfo", "rb") as file:
         for line in file:
             place = _ESCAPE.sub(lambda match: bytes((int(match.group(1), 8),)), line.split(b" ")[4])
             if place.startswith(beginning):
-                found[place] = line.rpartition(b" - ")[2].split(b" ")[1].decode("ascii", "replace")
-    return found
+                kinds[place] = line.rpartition(b" - ")[2].split(b" ")[1].decode("ascii", "replace")
+    return kinds
 
 
 def identity(image: bytes) -> str:
@@ -63,15 +63,15 @@ def mount(image: bytes, place: bytes) -> None:
 
     The program has neither this one's session nor its environment, by which processes of a job are found.
     """
-    found = next(filter(None, map(shutil.which, _PROGRAMS)), None)
-    if found is None:
+    program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
+    if program is None:
         raise NodeError(
             "no `{}` on {}: no image can be {}".format("squashfuse", os.uname().nodename, "mounted"),
             "install the package `squashfuse` on the nodes, or use `strategy: copy` or `pack`",
         )
     code, printed = _run(
         [
-            found,
+            program,
             "-o",
             "ro,subtype=squashfuse,fsname=" + identity(image),
             os.fsdecode(image),
@@ -81,7 +81,7 @@ def mount(image: bytes, place: bytes) -> None:
     if code or place not in mounted_below(os.path.dirname(place)):
         raise NodeError(
             "`{}` cannot mount `{}` on {}: {}".format(
-                found, text.name(image), os.uname().nodename, printed or "exit status {}".format(code)
+                program, text.name(image), os.uname().nodename, printed or "exit status {}".format(code)
             ),
             "it needs /dev/fuse and `fusermount`, which users must be allowed to run, and a whole image (`unsquashfs -s FILE`); "
             "else use `strategy: copy` or `pack`",

@@ -59,27 +59,27 @@ class Progress:
         if now < self._next:
             return
         self._next = now + self._interval
-        found = totals()
+        counts = totals()
         seconds = now - self._began
-        rate = found.bytes_done / seconds
-        left = (found.bytes - found.bytes_done) / rate if rate else 0.0
+        rate = counts.bytes_done / seconds
+        left = (counts.bytes - counts.bytes_done) / rate if rate else 0.0
         self.event(
             "progress",
             seconds=round(seconds, 3),
             rate=round(rate),
             left=round(left, 1),
-            **found._asdict(),
+            **counts._asdict(),
             **({"last": last()} if last is not None else {}),
         )
         if self._drawn:
             return
-        percent = 100.0 * found.bytes_done / found.bytes if found.bytes else 100.0
+        percent = 100.0 * counts.bytes_done / counts.bytes if counts.bytes else 100.0
         self.log(
             ", ".join(
                 [
                     "{:.0f} %".format(percent),
-                    "{} of {}".format(text.size(found.bytes_done), text.size(found.bytes)),
-                    "{:,} of {}".format(found.files_done, text.count(found.files, "file")),
+                    "{} of {}".format(text.size(counts.bytes_done), text.size(counts.bytes)),
+                    "{:,} of {}".format(counts.files_done, text.count(counts.files, "file")),
                     "{}/s".format(text.size(rate)),
                 ]
                 + (["{} left".format(text.seconds(left))] if rate else [])

@@ -72,8 +72,8 @@ def private_directory(path: bytes, make: bool = True) -> int:
 
 def open_private(path: bytes, make: bool = True) -> int:
     """Like `private_directory`, but raises OSError if the directory cannot be created or opened."""
-    found = _resolve(path, make, MAX_LINKS)
-    descriptor = os.open(found, DIRECTORY_FLAGS)
+    resolved = _resolve(path, make, MAX_LINKS)
+    descriptor = os.open(resolved, DIRECTORY_FLAGS)
     status = os.fstat(descriptor)
     if status.st_uid != os.geteuid() or _open_to_others(status):
         os.close(descriptor)

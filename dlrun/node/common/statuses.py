@@ -32,13 +32,13 @@ def size_and_time() -> Callable[[int], Tuple[int, int]]:
         return fstat_size_and_time
     buffer = ctypes.create_string_buffer(SIZE_OF_STATUS)
 
-    def found(descriptor: int) -> Tuple[int, int]:
+    def statx(descriptor: int) -> Tuple[int, int]:
         if call(descriptor, b"", _EMPTY_PATH, _SIZE_AND_MTIME, buffer):
             return fstat_size_and_time(descriptor)  # ENOSYS: Linux before 4.11
         size, seconds, nanoseconds = _TWO.unpack(buffer)
         return size, seconds * _NS + nanoseconds
 
-    return found
+    return statx
 
 
 def fstat_size_and_time(descriptor: int) -> Tuple[int, int]:

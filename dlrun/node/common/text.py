@@ -13,7 +13,7 @@ def name(raw: bytes) -> str:
 
 def names(raw: Sequence[bytes], limit: int = 5) -> str:
     """The first names of a list in back quotes, and the number of the others."""
-    parts: List[str] = ["`{}`".format(name(one)) for one in raw[:limit]]
+    parts: List[str] = ["`{}`".format(name(path)) for path in raw[:limit]]
     if len(raw) > limit:
         parts.append("{} more".format(len(raw) - limit))
     return ", ".join(parts)

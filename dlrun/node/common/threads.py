@@ -35,11 +35,11 @@ async def in_thread(work: Callable[[], Result]) -> Result:
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
-        found: Result = await done
+        outcome: Result = await done
     finally:
         # The thread has returned its result and is about to end; a cancelled wait does not block the loop for longer.
         thread.join(1.0)
-    return found
+    return outcome
 
 
 def side_by_side(work: Callable[[Any], Any], items: List[Any], count: int) -> List[Any]:
@@ -59,10 +59,10 @@ def side_by_side(work: Callable[[Any], Any], items: List[Any], count: int) -> Li
                 faults.append(fault)
 
     threads = [threading.Thread(target=run, daemon=True) for _ in range(min(count, len(items)))]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     if faults:
         raise faults[0]
     return results

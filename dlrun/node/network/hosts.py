@@ -15,25 +15,25 @@ def read(path: str) -> List[str]:
             lines = [line.partition("#")[0].strip() for line in file]
     except OSError as fault:
         raise Usage("the host list `{}` cannot be read: {}".format(path, fault.strerror)) from None
-    found = [line for line in lines if line]
-    if len(set(found)) != len(found):
+    names = [line for line in lines if line]
+    if len(set(names)) != len(names):
         raise Usage(
             "the host list `{}` names a host twice".format(path),
             "write one line per node: a node runs one node program",
         )
-    return found
+    return names
 
 
 def address(host: str) -> Address:
     """A host's address family and numeric address, IPv4 preferred; NodeError if the name does not resolve."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as fault:
         raise NodeError(
             "cannot resolve the host `{}`: {}".format(host, fault),
             "the host list must have names that resolve on every node",
         ) from None
-    family, _, _, _, where = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+    family, _, _, _, where = min(entries, key=lambda entry: entry[0] != socket.AF_INET)
     return int(family), str(where[0])
 
 
