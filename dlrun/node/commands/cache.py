@@ -26,18 +26,18 @@ def list_sets(argv: List[str]) -> None:
     parser = Parser("list", "List the data sets of a node, the least recently used first.")
     store_options(parser)
     _json_option(parser)
-    given = parser.parse_args(argv)
-    area = Area(given.to, make=False)
-    found = eviction.entries(area)
-    if given.json:
+    arguments = parser.parse_args(argv)
+    area = Area(arguments.to, make=False)
+    entries = eviction.entries(area)
+    if arguments.json:
         sets = [
             dict(entry._asdict(), name=entry.name.decode("ascii"), path=area.data_path(entry.name))
-            for entry in found
+            for entry in entries
         ]
         _print_json({"free": space.free(area.directory), "sets": sets})
         return
     now = time.time()
-    for entry in found:
+    for entry in entries:
         used = (
             "used by " + ", ".join(entry.users)
             if entry.users
@@ -63,38 +63,38 @@ def evict(argv: List[str]) -> None:
     )
     parser.add_argument("--free", type=size, metavar="SIZE", help="until SIZE is free on the disk")
     _json_option(parser)
-    given = parser.parse_args(argv)
-    if [given.name, given.quota, given.free].count(None) != 2:
+    arguments = parser.parse_args(argv)
+    if [arguments.name, arguments.quota, arguments.free].count(None) != 2:
         raise Usage("give one of --name, --quota and --free")
-    area = Area(given.to, make=False)
-    if given.name is not None:
-        if area.published(set_name(given.name)) is None:
-            raise missing(given.name, given.to)
-        if not eviction.remove(area, set_name(given.name)):
-            _refuse_others(area, set_name(given.name))
-            if set_name(given.name) not in uses.recorded(area):
+    area = Area(arguments.to, make=False)
+    if arguments.name is not None:
+        if area.published(set_name(arguments.name)) is None:
+            raise missing(arguments.name, arguments.to)
+        if not eviction.remove(area, set_name(arguments.name)):
+            _refuse_others(area, set_name(arguments.name))
+            if set_name(arguments.name) not in uses.recorded(area):
                 raise NodeError(
                     "dlrun has no record of having staged `{}` in `{}`: it is kept".format(
-                        given.name, given.to
+                        arguments.name, arguments.to
                     ),
                     "if it is a copy that you made, remove it yourself",
                 )
             raise NodeError(
-                "`{}` is in use or being copied".format(given.name),
+                "`{}` is in use or being copied".format(arguments.name),
                 "`dlrun stage-data --list` shows which job",
             )
-        gone = [set_name(given.name)]
-    elif given.quota is not None:
-        gone = [e.name for e in eviction.make_room(area, given.quota, 0, 0, b"")]
+        gone = [set_name(arguments.name)]
+    elif arguments.quota is not None:
+        gone = [e.name for e in eviction.make_room(area, arguments.quota, 0, 0, b"")]
     else:
-        gone = [e.name for e in eviction.evict(area, lambda: space.free(area.directory) >= given.free)]
-        if space.free(area.directory) < given.free:
+        gone = [e.name for e in eviction.evict(area, lambda: space.free(area.directory) >= arguments.free)]
+        if space.free(area.directory) < arguments.free:
             # The removed sets are reported even when they did not free enough.
-            _print_removed(gone, given.json)
+            _print_removed(gone, arguments.json)
             raise NodeError(
-                "{} are free, not {}".format(text.size(space.free(area.directory)), text.size(given.free))
+                "{} are free, not {}".format(text.size(space.free(area.directory)), text.size(arguments.free))
             )
-    _print_removed(gone, given.json)
+    _print_removed(gone, arguments.json)
 
 
 def clean(argv: List[str]) -> None:
@@ -106,16 +106,16 @@ def clean(argv: List[str]) -> None:
     )
     parser.add_argument("--all", action="store_true", help="remove every set that no running job uses")
     _json_option(parser)
-    given = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     # Every job ends with `clean`, even on nodes where nothing was staged.
-    if not os.path.isdir(given.to):
+    if not os.path.isdir(arguments.to):
         return
-    area = Area(given.to, make=False)
-    gone = eviction.end_job(area, given.job) if given.job else []
+    area = Area(arguments.to, make=False)
+    gone = eviction.end_job(area, arguments.job) if arguments.job else []
     _print_removed(
-        gone + (eviction.remove_unused(area) if given.all else eviction.clean_up(area)), given.json
+        gone + (eviction.remove_unused(area) if arguments.all else eviction.clean_up(area)), arguments.json
     )
-    for entry in eviction.entries(area) if given.all else ():
+    for entry in eviction.entries(area) if arguments.all else ():
         if area.others(entry.name):
             sys.stderr.write("kept {}: {}\n".format(entry.name.decode("ascii"), _described(area, entry.name)))
 
@@ -126,20 +126,20 @@ def verify(argv: List[str]) -> None:
     store_options(parser)
     parser.add_argument("--name", required=True, help="of the data set")
     _json_option(parser)
-    given = parser.parse_args(argv)
-    area, name = Area(given.to, make=False), set_name(given.name)
-    found = warm.load(area, name)
-    if found is None:
-        raise missing(given.name, given.to)
-    tree, blocks = os.open(warm.tree_path(area, name), DIRECTORY_FLAGS), Blocks(found)
-    shape = layout_of(found.info["strategy"], tree, found, blocks, name)
-    read_back(shape, found, blocks, hashing.hasher(found.info["hash"]), warm.locks(found))
-    if given.json:
-        _print_json({"verified": given.name, "files": found.files(), "bytes": found.size()})
+    arguments = parser.parse_args(argv)
+    area, name = Area(arguments.to, make=False), set_name(arguments.name)
+    manifest = warm.load(area, name)
+    if manifest is None:
+        raise missing(arguments.name, arguments.to)
+    tree, blocks = os.open(warm.tree_path(area, name), DIRECTORY_FLAGS), Blocks(manifest)
+    shape = layout_of(manifest.info["strategy"], tree, manifest, blocks, name)
+    read_back(shape, manifest, blocks, hashing.hasher(manifest.info["hash"]), warm.locks(manifest))
+    if arguments.json:
+        _print_json({"verified": arguments.name, "files": manifest.files(), "bytes": manifest.size()})
         return
     sys.stdout.write(
         "{}: {}, {}, as in its manifest\n".format(
-            given.name, text.count(found.files(), "file"), text.size(found.size())
+            arguments.name, text.count(manifest.files(), "file"), text.size(manifest.size())
         )
     )
 
@@ -155,20 +155,24 @@ def _refuse_others(area: Area, name: bytes) -> None:
 
 def _described(area: Area, name: bytes) -> str:
     """The files of a set that dlrun did not write, by name and size."""
-    found = []
+    descriptions = []
     for path in area.others(name):
         with contextlib.suppress(OSError):
             status = os.lstat(b"/".join((area.path, name, path)))
-            found.append("{} ({})".format(text.name(path), text.size(status.st_size)))
-    return "dlrun did not write " + ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+            descriptions.append("{} ({})".format(text.name(path), text.size(status.st_size)))
+    return (
+        "dlrun did not write "
+        + ", ".join(descriptions[:_SHOWN])
+        + (", …" if len(descriptions) > _SHOWN else "")
+    )
 
 
 def _json_option(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
-def _print_json(found: Dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(dict(found, version=1), sort_keys=True) + "\n")
+def _print_json(record: Dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(dict(record, version=1), sort_keys=True) + "\n")
 
 
 def _print_removed(names: List[bytes], as_json: bool) -> None:

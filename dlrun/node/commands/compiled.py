@@ -49,10 +49,10 @@ def find(argv: List[str]) -> int:
     )
     _store_options(parser)
     parser.add_argument("--out", required=True, metavar="FILE", help="file for machine, digest and path")
-    given = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     name, _ = machine()
     try:
-        store = Store(given.store, given.key)
+        store = Store(arguments.store, arguments.key)
     except FileNotFoundError:
         return 0
     except (NodeError, OSError) as fault:
@@ -62,7 +62,7 @@ def find(argv: List[str]) -> int:
         version = store.newest(name)
         if version is not None:
             store.use(version)
-            with open(given.out, "w", encoding="utf-8", errors="surrogateescape") as file:
+            with open(arguments.out, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write("{} {} {}\n".format(name, version.digest, version.path))
     except OSError as fault:
         _log(cache_lines.STORE_NOT_USED.format(_reason(fault)))
@@ -86,41 +86,41 @@ def seed(argv: List[str]) -> int:
     parser.add_argument("--digest", required=True, help="of the archive")
     parser.add_argument("--name", required=True, help="of the data set")
     parser.add_argument("--to", required=True, metavar="DIR", help="staging directory")
-    given, rest = parser.parse_known_args(argv)
-    if "--hosts" not in rest and _has_all(given.archive, given.into, given.run):
+    arguments, rest = parser.parse_known_args(argv)
+    if "--hosts" not in rest and _has_all(arguments.archive, arguments.into, arguments.run):
         _log("this node has what is in the user's store")
         return 0
     # One file, which each node unpacks into its place: no tree of many small files is made twice, and removed again.
-    words = ["--name", given.name, "--to", given.to, "--source", given.archive, "--keep", "cache"]
+    words = ["--name", arguments.name, "--to", arguments.to, "--source", arguments.archive, "--keep", "cache"]
     words += ["--sync", "none", "--join-timeout", "60s"]
     began = time.monotonic()
     umask = os.umask(0o077)
     try:
-        if machine()[0] != given.machine:
+        if machine()[0] != arguments.machine:
             stage.main([*words, *rest])  # other nodes get it from this one
             _log(cache_lines.BY_ITSELF.format("it is of another kind than the first"))
             return _OTHER_KIND
-        remove_unused(os.path.join(given.into, RUNS), given.run, _UNUSED)
-        remove_unused(*os.path.split(given.into), _UNUSED)
-        with contextlib.closing(Unpacking(given.into, given.run, given.digest)) as unpacking:
+        remove_unused(os.path.join(arguments.into, RUNS), arguments.run, _UNUSED)
+        remove_unused(*os.path.split(arguments.into), _UNUSED)
+        with contextlib.closing(Unpacking(arguments.into, arguments.run, arguments.digest)) as unpacking:
             stage.main([*words, *rest], unpacking.watch)
-            count, room = unpacking.finish(_staged(given))
+            count, room = unpacking.finish(_staged(arguments))
     except (NodeError, OSError) as fault:
         _log(cache_lines.BY_ITSELF.format(_reason(fault)))
         return 1
     finally:
         os.umask(umask)
         with contextlib.suppress(NodeError, OSError):
-            eviction.remove(Area(given.to, make=False), set_name(given.name))
+            eviction.remove(Area(arguments.to, make=False), set_name(arguments.name))
     took = text.seconds(time.monotonic() - began)
     _log("{} in {} from the user's store in {}".format(text.size(room), text.count(count, "file"), took))
     return 0
 
 
-def _staged(given: Namespace) -> str:
+def _staged(arguments: Namespace) -> str:
     """The archive on this node."""
-    directory = Area(given.to, make=False).data_path(set_name(given.name))
-    return os.path.join(directory, os.path.basename(given.archive))
+    directory = Area(arguments.to, make=False).data_path(set_name(arguments.name))
+    return os.path.join(directory, os.path.basename(arguments.archive))
 
 
 def check(argv: List[str]) -> int:
@@ -129,9 +129,9 @@ def check(argv: List[str]) -> int:
         "compiled-check", "Compare an archive with its digest, and leave it aside if it is damaged."
     )
     _store_options(parser)
-    given = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     with contextlib.suppress(NodeError, OSError):
-        store = Store(given.store, given.key)
+        store = Store(arguments.store, arguments.key)
         version = store.newest(machine()[0])
         if version is not None and store.is_damaged(version):
             store.set_aside(version.name)
@@ -164,24 +164,24 @@ def save(argv: List[str]) -> int:
     parser.add_argument("--from", required=True, metavar="DIR", dest="root", help="directory of the caches")
     parser.add_argument("--settled", type=duration, default=0.0, metavar="TIME", help="only what is this old")
     parser.add_argument("--limit", type=size, default=_LIMIT, metavar="SIZE", help="of the archive (2GiB)")
-    given = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     try:
-        found = complete_entries(given.root, given.settled, given.run)
-        if found:
-            _save(given, found)
+        entries = complete_entries(arguments.root, arguments.settled, arguments.run)
+        if entries:
+            _save(arguments, entries)
     except (NodeError, OSError) as fault:
         _log("what was compiled is not kept: {}".format(_reason(fault)))
         return 1
     return 0
 
 
-def _save(given: Namespace, found: Entries) -> None:
-    limit = given.limit
+def _save(arguments: Namespace, entries: Entries) -> None:
+    limit = arguments.limit
 
     def place(path: str) -> str:
-        return os.path.join(given.root, place_of(path, given.run))
+        return os.path.join(arguments.root, place_of(path, arguments.run))
 
-    store = Store(given.store, given.key, make=True)
+    store = Store(arguments.store, arguments.key, make=True)
     try:
         if not store.lock(_LOCK_SECONDS):
             _log("what was compiled is not kept: another job is writing to {}".format(store.path))
@@ -189,15 +189,15 @@ def _save(given: Namespace, found: Entries) -> None:
         kind = machine()
         old = store.newest(kind[0])
         known = store.entries(old) if old is not None else {}
-        wanted = latest(dict(known, **found), limit)
+        wanted = latest(dict(known, **entries), limit)
         new = [path for path in wanted if known.get(path) != wanted[path]]
         if new:
             try:
-                store.add(kind, wanted, place, found, old)
+                store.add(kind, wanted, place, entries, old)
             except DamagedArchive:
                 if old is not None:
                     store.set_aside(old.name)
-                store.add(kind, latest(found, limit), place, found, None)
+                store.add(kind, latest(entries, limit), place, entries, None)
             room = text.size(sum(wanted[path][0] for path in new))
             _log("{} in {} added to {}".format(room, text.count(len(new), "file"), store.path))
         _log_notes(store)

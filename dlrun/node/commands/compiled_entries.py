@@ -29,11 +29,11 @@ def place_of(path: str, run: str) -> str:
 def complete_entries(root: str, settled: float, run: str) -> Entries:
     """The complete entries below a directory, by their paths in an archive; settled: without those that were written in the
     last so many seconds; run: whose own entries count."""
-    found = _complete(root, settled)
+    entries = _complete(root, settled)
     for name in _OF_RUNS:
         place = os.path.join(root, place_of(name, run))
-        found.update((os.path.join(name, path), facts) for path, facts in _complete(place, settled).items())
-    return found
+        entries.update((os.path.join(name, path), facts) for path, facts in _complete(place, settled).items())
+    return entries
 
 
 def remove_unused(place: str, own: str, seconds: float) -> None:
@@ -42,7 +42,7 @@ def remove_unused(place: str, own: str, seconds: float) -> None:
         for name in os.listdir(place):
             path = os.path.join(place, name)
             if name != own and os.path.isdir(path):
-                marks = [one for one in (path, os.path.join(path, _USED)) if os.path.exists(one)]
+                marks = [mark for mark in (path, os.path.join(path, _USED)) if os.path.exists(mark)]
                 if time.time() - max(os.lstat(mark).st_mtime for mark in marks) > seconds:
                     gone = os.path.join(place, ".gone-{}".format(os.getpid()))
                     os.rename(path, gone)  # a job that starts now makes a new one
@@ -50,7 +50,7 @@ def remove_unused(place: str, own: str, seconds: float) -> None:
 
 
 def _complete(root: str, settled: float) -> Entries:
-    found: Entries = {}
+    entries: Entries = {}
     written, before = _being_written(root), time.time() - settled
     for directory, below, names in os.walk(root):
         relative = os.path.relpath(directory, root)
@@ -64,8 +64,8 @@ def _complete(root: str, settled: float) -> Entries:
                 seen = os.lstat(os.path.join(root, path))
                 old_enough = not settled or seen.st_mtime <= before
                 if stat.S_ISREG(seen.st_mode) and old_enough and not (path in written or _is_temporary(name)):
-                    found[path] = (seen.st_size, seen.st_mtime_ns)
-    return found
+                    entries[path] = (seen.st_size, seen.st_mtime_ns)
+    return entries
 
 
 def _is_temporary(name: str) -> bool:
@@ -81,15 +81,15 @@ def _is_temporary(name: str) -> bool:
 
 def _being_written(root: str) -> Set[str]:
     """The files below a directory that a process of this user has open for writing."""
-    found = set()
+    paths = set()
     for link in glob.iglob("/proc/[0-9]*/fd/*"):
         path = _target(link)
         if path is not None and path.startswith(root + "/"):
             with contextlib.suppress(OSError, ValueError), open(link.replace("/fd/", "/fdinfo/")) as file:
                 flags = next((line.split()[1] for line in file if line.startswith("flags:")), "0")
                 if int(flags, 8) & os.O_ACCMODE != os.O_RDONLY:
-                    found.add(os.path.relpath(path, root))
-    return found
+                    paths.add(os.path.relpath(path, root))
+    return paths
 
 
 def _target(link: str) -> Optional[str]:

@@ -84,7 +84,7 @@ class Store:
 
     def newest(self, machine: str) -> Optional[Version]:
         """The last version of a machine; what is damaged or not this user's alone is in `notes`."""
-        found = []
+        versions = []
         for name in self._versions(machine):
             path = os.path.join(self.path, name, ARCHIVE)
             try:
@@ -94,14 +94,14 @@ class Store:
                     size = os.fstat(archive.fileno()).st_size
                 version = Version(name, str(facts["digest"]), path, float(facts["saved"]))
                 if size == facts["bytes"]:
-                    found.append(version)
+                    versions.append(version)
                 else:
                     self.set_aside(name)
             except (NodeError, OSError) as fault:
                 self.notes.append(cache_lines.NOT_USED.format(name, getattr(fault, "message", None) or fault))
             except (LookupError, TypeError, ValueError):
                 self.set_aside(name)
-        return max(found, key=lambda version: version.saved) if found else None
+        return max(versions, key=lambda version: version.saved) if versions else None
 
     def entries(self, version: Version) -> Entries:
         """The entries of a version; none if their list is damaged: then all are added again."""

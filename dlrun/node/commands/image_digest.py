@@ -30,8 +30,8 @@ FAULTS = (URLError, HTTPException, OSError, ValueError)
 def main(words: List[str]) -> int:
     """Write `digest DIGEST`, or `missing` (no such image), `limited` (too many requests), or `none WHY`."""
     try:
-        found = asked(words[0], words[1], words[2], os.environ)
-        answer = "digest {}".format(found) if found else "none it has none"
+        digest = asked(words[0], words[1], words[2], os.environ)
+        answer = "digest {}".format(digest) if digest else "none it has none"
     except HTTPError as error:
         error.close()
         known = {MISSING: "missing", LIMITED: "limited"}
@@ -69,8 +69,8 @@ def _head(url: str, headers: Mapping[str, str]) -> Optional[str]:
     for name, value in headers.items():
         request.add_unredirected_header(name, value)  # another host must not get them
     with urlopen(request, timeout=SECONDS) as answer:  # noqa: S310 - as above
-        found = answer.headers.get("Docker-Content-Digest", "")
-    return found if re.fullmatch(_DIGEST, found) else None
+        digest = answer.headers.get("Docker-Content-Digest", "")
+    return digest if re.fullmatch(_DIGEST, digest) else None
 
 
 def _authorization(challenge: str, host: str, environment: Mapping[str, str]) -> Optional[str]:
@@ -79,23 +79,23 @@ def _authorization(challenge: str, host: str, environment: Mapping[str, str]) ->
     who = _credentials(host, environment)
     if kind.lower() == "basic":
         return "Basic {}".format(who) if who else None
-    given = dict(re.findall(r'(\w+)="([^"]*)"', rest))
-    realm = given.pop("realm", "")
+    parameters = dict(re.findall(r'(\w+)="([^"]*)"', rest))
+    realm = parameters.pop("realm", "")
     if kind.lower() != "bearer" or urlsplit(realm).scheme not in ("https", "http"):
         return None
-    request = Request("{}?{}".format(realm, urlencode(given)))  # noqa: S310 - checked above
+    request = Request("{}?{}".format(realm, urlencode(parameters)))  # noqa: S310 - checked above
     if who and (realm.startswith("https:") or _is_plain(environment)):
         request.add_unredirected_header("Authorization", "Basic {}".format(who))
     with urlopen(request, timeout=SECONDS) as answer:  # noqa: S310 - as above
-        found = json.loads(answer.read(_MOST).decode("utf-8"))
-    token = found.get("token") or found.get("access_token") if isinstance(found, dict) else None
+        document = json.loads(answer.read(_MOST).decode("utf-8"))
+    token = document.get("token") or document.get("access_token") if isinstance(document, dict) else None
     return "Bearer {}".format(token) if token else None
 
 
 def _is_plain(environment: Mapping[str, str]) -> bool:
     """Whether registries are asked without TLS: the runtime's own variable."""
-    given = (environment.get("{}_NOHTTPS".format(name), "") for name in ("APPTAINER", "SINGULARITY"))
-    return any(value.lower() in ("1", "t", "true", "y", "yes") for value in given)
+    settings = (environment.get("{}_NOHTTPS".format(name), "") for name in ("APPTAINER", "SINGULARITY"))
+    return any(value.lower() in ("1", "t", "true", "y", "yes") for value in settings)
 
 
 def _credentials(host: str, environment: Mapping[str, str]) -> Optional[str]:

@@ -24,14 +24,14 @@ def main(argv: List[str]) -> None:
     parser.add_argument(
         "--find", action="store_true", help="print where the image is, for a program that mounts it itself"
     )
-    given = parser.parse_args(argv)
-    area, name = Area(given.to, make=False), set_name(given.name)
-    set_name(given.job)
-    if given.find:
+    arguments = parser.parse_args(argv)
+    area, name = Area(arguments.to, make=False), set_name(arguments.name)
+    set_name(arguments.job)
+    if arguments.find:
         sys.stdout.write(os.fsdecode(os.path.realpath(_image(area, name))) + "\n")
         return
-    with system_errors("cannot mount `{}` on {}".format(given.name, os.uname().nodename)):
-        place = os.path.realpath(uses.mount_point(area, name, given.job))
+    with system_errors("cannot mount `{}` on {}".format(arguments.name, os.uname().nodename)):
+        place = os.path.realpath(uses.mount_point(area, name, arguments.job))
         lock = area.lock(b"@" + name, _WITHIN, lambda: None)
         try:
             image = _image(area, name)
@@ -52,10 +52,10 @@ def _image(area: Area, name: bytes) -> bytes:
     directory = os.fsencode(area.data_path(name))
     if area.published(name) is None:
         raise missing(name.decode("ascii"), os.fsdecode(area.path))
-    found = [os.path.join(directory, entry) for entry in os.listdir(directory)]
-    if len(found) != 1 or not mounts.is_image(found[0]):
+    paths = [os.path.join(directory, entry) for entry in os.listdir(directory)]
+    if len(paths) != 1 or not mounts.is_image(paths[0]):
         raise NodeError(
-            "`{}` is not a SquashFS image".format(os.fsdecode(found[0] if len(found) == 1 else directory)),
+            "`{}` is not a SquashFS image".format(os.fsdecode(paths[0] if len(paths) == 1 else directory)),
             "with `strategy: image` the source is a directory, or one file that `mksquashfs` has made",
         )
-    return found[0]
+    return paths[0]

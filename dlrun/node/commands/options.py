@@ -18,37 +18,37 @@ for _power, _unit in enumerate("kmgtp", 1):
 _SPANS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def _quantity(given: str, units: "dict[str, int]", pattern: str, kind: str) -> float:
-    match = re.match(pattern, given.strip().lower())
+def _quantity(argument: str, units: "dict[str, int]", pattern: str, kind: str) -> float:
+    match = re.match(pattern, argument.strip().lower())
     if not match:
-        raise Usage("`{}` is not {}".format(given, kind))
+        raise Usage("`{}` is not {}".format(argument, kind))
     return float(match.group(1)) * units[match.group(2)]
 
 
-def start_condition(given: str) -> StartCondition:
+def start_condition(argument: str) -> StartCondition:
     """The --start condition of `10%`, `8 files` or `20GB`; raises Usage for anything else."""
-    words = given.strip().lower()
+    words = argument.strip().lower()
     part = re.match(r"([0-9]+(?:\.[0-9]+)?) *%\Z", words)
     files = re.match(r"([0-9]+) *files?\Z", words)
     if part:
-        found = StartCondition(fraction=float(part.group(1)) / 100)
+        condition = StartCondition(fraction=float(part.group(1)) / 100)
     else:
-        found = StartCondition(files=int(files.group(1))) if files else StartCondition(size=size(words))
-    if found.fraction > 1 or not (found.fraction or found.files or found.size):
-        raise Usage("--start is `{}`: it must be more than zero, and at most 100%".format(given))
-    return found
+        condition = StartCondition(files=int(files.group(1))) if files else StartCondition(size=size(words))
+    if condition.fraction > 1 or not (condition.fraction or condition.files or condition.size):
+        raise Usage("--start is `{}`: it must be more than zero, and at most 100%".format(argument))
+    return condition
 
 
-def size(given: str) -> int:
+def size(argument: str) -> int:
     """Bytes of `500M`, `2.5GB`, `2GiB`, `1000`; `G` is 10⁹ and `Gi` is 2³⁰, as in a spec."""
     return int(
-        _quantity(given, _UNITS, r"([0-9]+(?:\.[0-9]+)?) *([kmgtp]?i?)b?\Z", "a size like 500M or 2GB")
+        _quantity(argument, _UNITS, r"([0-9]+(?:\.[0-9]+)?) *([kmgtp]?i?)b?\Z", "a size like 500M or 2GB")
     )
 
 
-def duration(given: str) -> float:
+def duration(argument: str) -> float:
     """Seconds of `90`, `90s`, `15m`, `4h`, `1d`; raises Usage for anything else."""
-    return _quantity(given, _SPANS, r"([0-9]+(?:\.[0-9]+)?)([smhd]?)\Z", "a time like 90s, 15m or 4h")
+    return _quantity(argument, _SPANS, r"([0-9]+(?:\.[0-9]+)?)([smhd]?)\Z", "a time like 90s, 15m or 4h")
 
 
 class Parser(argparse.ArgumentParser):
@@ -140,8 +140,8 @@ def effort_options(parser: Parser) -> None:
     )
 
 
-def _header(given: str) -> "Tuple[str, str]":
-    header, _, name = given.partition("=")
+def _header(argument: str) -> "Tuple[str, str]":
+    header, _, name = argument.partition("=")
     if not re.match(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z", header) or not re.match(
         r"[A-Za-z_][A-Za-z0-9_]*\Z", name
     ):
@@ -337,40 +337,42 @@ def stage_arguments(argv: List[str]) -> argparse.Namespace:
     copy_options(parser)
     node_options(parser)
     report_options(parser)
-    found = parser.parse_args(argv)
-    if found.worker_count < 0 or found.worker_count > 64:
+    arguments = parser.parse_args(argv)
+    if arguments.worker_count < 0 or arguments.worker_count > 64:
         raise Usage("--workers is between 1 and 64")
-    if found.hosts is not None and (not 0 < found.port < 65536 or not found.secret):
+    if arguments.hosts is not None and (not 0 < arguments.port < 65536 or not arguments.secret):
         raise Usage("--hosts needs --port and --secret", "the same on every node")
-    if scheme(found.source) and scheme(found.source) not in SCHEMES:
-        raise Usage("`{}` is not a path, and none of {}://".format(found.source, "://, ".join(SCHEMES)))
-    if (found.url_from or found.header_from) and scheme(found.source) not in ("http", "https"):
+    if scheme(arguments.source) and scheme(arguments.source) not in SCHEMES:
+        raise Usage("`{}` is not a path, and none of {}://".format(arguments.source, "://, ".join(SCHEMES)))
+    if (arguments.url_from or arguments.header_from) and scheme(arguments.source) not in ("http", "https"):
         raise Usage("--url-from and --header-from need a source that begins with https:// or http://")
-    if scheme(found.source) and (found.strategy == "part" or (found.strategy == "shard" and found.hosts)):
+    if scheme(arguments.source) and (
+        arguments.strategy == "part" or (arguments.strategy == "shard" and arguments.hosts)
+    ):
         # The first node downloads the source for all others, so they cannot link to it or read their own shards.
         raise Usage("a source that is a URL needs strategy copy or pack", "the first node reads it for all")
-    reads_all = found.verify or found.checksums or found.version
-    if found.unpack and found.strategy in ("part", "shard"):
+    reads_all = arguments.verify or arguments.checksums or arguments.version
+    if arguments.unpack and arguments.strategy in ("part", "shard"):
         raise Usage("--unpack needs strategy copy or pack", "the first node unpacks the archive for all")
-    if found.start is not None and (not found.job or found.strategy == "pack" or reads_all):
+    if arguments.start is not None and (not arguments.job or arguments.strategy == "pack" or reads_all):
         raise Usage(
             "--start needs --job, and excludes --strategy pack, --verify, --checksums and --version",
             "a pack is one file, and the others read the whole copy first",
         )
-    if found.strategy == "image" and (
-        found.unpack
-        or found.start
-        or found.include
-        or found.exclude
-        or found.skip_special
-        or found.links == "follow"
+    if arguments.strategy == "image" and (
+        arguments.unpack
+        or arguments.start
+        or arguments.include
+        or arguments.exclude
+        or arguments.skip_special
+        or arguments.links == "follow"
     ):
         raise Usage(
             "--strategy image excludes --unpack, --start, --include, --exclude, --skip-special and --links follow",
             "`mksquashfs` takes a whole directory, and an image cannot be used before it is complete",
         )
-    if found.version and found.strategy == "shard":
+    if arguments.version and arguments.strategy == "shard":
         raise Usage("--version excludes --strategy shard", "the digest is of all files")
-    if found.start is not None:
-        found.start.marker = found.started
-    return found
+    if arguments.start is not None:
+        arguments.start.marker = arguments.started
+    return arguments

@@ -21,15 +21,15 @@ def main(argv: List[str]) -> None:
     store_options(parser)
     parser.add_argument("--name", required=True, help="of the job's run")
     parser.add_argument("--remove", action="store_true", help="remove it: the results have been copied")
-    given = parser.parse_args(argv)
-    name = PREFIX + set_name(given.name)
-    if given.remove:
+    arguments = parser.parse_args(argv)
+    name = PREFIX + set_name(arguments.name)
+    if arguments.remove:
         # Without the staging directory there is nothing to remove, and Area(make=False) would fail.
-        if os.path.isdir(given.to):
-            area = Area(given.to, make=False)
+        if os.path.isdir(arguments.to):
+            area = Area(arguments.to, make=False)
             area.discard(area.directory, name)
         return
-    area = Area(given.to)
+    area = Area(arguments.to)
     # A restarted job finds its earlier results here, and continues with them.
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=area.directory)

@@ -18,14 +18,14 @@ from .options import stage_arguments
 
 def main(argv: List[str], watch: Optional[Watch] = None) -> None:
     """Run `stage`; raises NodeError if the set was not published. watch: follows a copy, of a set without early files."""
-    given = stage_arguments(argv)
+    arguments = stage_arguments(argv)
     # Files get the modes in the manifest; private files and directories are created with mode 0600 or 0700.
     os.umask(0)
-    progress = Progress(given.name, given.json, given.quiet, given.interval)
+    progress = Progress(arguments.name, arguments.json, arguments.quiet, arguments.interval)
     staging: Optional[Staging] = None
     try:
-        with system_errors("cannot stage `{}` on {}".format(given.name, os.uname().nodename)):
-            staging = Staging(given, progress, watch)
+        with system_errors("cannot stage `{}` on {}".format(arguments.name, os.uname().nodename)):
+            staging = Staging(arguments, progress, watch)
             _run(staging)
     except NodeError as fault:
         if staging is not None and staging.early is not None:
@@ -33,9 +33,9 @@ def main(argv: List[str], watch: Optional[Watch] = None) -> None:
             staging.early.failed(fault.message)
         if not isinstance(fault, NoSpace):
             raise
-        if given.else_in_place is None:
+        if arguments.else_in_place is None:
             raise
-        _in_place(given, progress, fault)
+        _in_place(arguments, progress, fault)
     finally:
         if staging is not None:
             staging.unlock()
@@ -64,11 +64,11 @@ def _run(staging: Staging) -> None:
     copying.copy(staging, copying.prepare(staging, surveyed))
 
 
-def _in_place(given: argparse.Namespace, progress: Progress, fault: NoSpace) -> None:
+def _in_place(arguments: argparse.Namespace, progress: Progress, fault: NoSpace) -> None:
     """Report, in the --else-in-place file and on stdout, that the job reads the source in place."""
-    with open(given.else_in_place, "w", encoding="utf-8", opener=for_this_user) as file:
+    with open(arguments.else_in_place, "w", encoding="utf-8", opener=for_this_user) as file:
         file.write(fault.message + "\n")
     progress.log("read in place: " + fault.message)
-    progress.event("in place", why=fault.message, path=given.source)
-    if not given.json:
-        sys.stdout.write(given.source + "\n")
+    progress.event("in place", why=fault.message, path=arguments.source)
+    if not arguments.json:
+        sys.stdout.write(arguments.source + "\n")

@@ -71,16 +71,16 @@ def arguments(argv: List[str]) -> argparse.Namespace:
 class StageOut:
     """One `stage-out` command."""
 
-    def __init__(self, given: argparse.Namespace) -> None:
-        self.given = given
-        self.source = parse(given.source, given.include, given.exclude)
-        self.walk = Options(False, given.skip_special, not given.no_xattrs)
-        self.hasher = hashing.hasher(given.hash)
-        self.worker_count = worker_count(given.worker_count)
-        self.end = time.monotonic() + given.deadline if given.deadline is not None else None
-        self.target = ResultsDirectory(given.to)
-        self.known = _listed(given.known) if given.known is not None else set()
-        self.progress = Progress(os.fsdecode(self.target.name), given.json, given.quiet, given.interval)
+    def __init__(self, parsed: argparse.Namespace) -> None:
+        self.given = parsed
+        self.source = parse(parsed.source, parsed.include, parsed.exclude)
+        self.walk = Options(False, parsed.skip_special, not parsed.no_xattrs)
+        self.hasher = hashing.hasher(parsed.hash)
+        self.worker_count = worker_count(parsed.worker_count)
+        self.end = time.monotonic() + parsed.deadline if parsed.deadline is not None else None
+        self.target = ResultsDirectory(parsed.to)
+        self.known = _listed(parsed.known) if parsed.known is not None else set()
+        self.progress = Progress(os.fsdecode(self.target.name), parsed.json, parsed.quiet, parsed.interval)
         self.notes: List[str] = []
         self.copied = 0
 
@@ -216,7 +216,7 @@ def _listed(path: str) -> Set[bytes]:
             name = line.rstrip(b"\n").partition(b"  ")[2]
             if line.startswith(b"\\"):
                 name = re.sub(
-                    rb"\\(.)", lambda found: b"\n" if found.group(1) == b"n" else found.group(1), name
+                    rb"\\(.)", lambda match: b"\n" if match.group(1) == b"n" else match.group(1), name
                 )
             names.add(name)
     return names
@@ -237,6 +237,6 @@ def _finished_files(build: Build) -> Manifest:
 
 def main(argv: List[str]) -> None:
     """Run `stage-out`."""
-    given = arguments(argv)
+    parsed = arguments(argv)
     os.umask(0)
-    StageOut(given).run()
+    StageOut(parsed).run()

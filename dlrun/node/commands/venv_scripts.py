@@ -38,10 +38,10 @@ def fixed_script(script: bytes, original_paths: "Set[bytes]", new: bytes) -> byt
 
 def _original_paths(root: bytes, source: str) -> "Set[bytes]":
     """The paths of the original environment that scripts may contain: as given, resolved, and as in `activate`."""
-    found = {os.path.abspath(os.fsencode(source)), os.path.realpath(os.fsencode(source))}
+    paths = {os.path.abspath(os.fsencode(source)), os.path.realpath(os.fsencode(source))}
     with contextlib.suppress(OSError), open(root + b"/bin/activate", "rb") as file:
-        found.update(_ACTIVATE.findall(file.read(MAX_SIZE)))
-    return {path for path in found if path.startswith(b"/")}
+        paths.update(_ACTIVATE.findall(file.read(MAX_SIZE)))
+    return {path for path in paths if path.startswith(b"/")}
 
 
 def fix_scripts(area: Area, name: bytes, source: str) -> int:
@@ -70,12 +70,12 @@ def fix_scripts(area: Area, name: bytes, source: str) -> int:
 
 
 def _files(directory: int) -> List[bytes]:
-    found = []
+    files = []
     for name in map(os.fsencode, os.listdir(directory)):
         status = os.lstat(name, dir_fd=directory)
         if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_SIZE:
-            found.append(name)
-    return found
+            files.append(name)
+    return files
 
 
 def _read(directory: int, name: bytes) -> bytes:
@@ -104,6 +104,8 @@ def main(argv: List[str]) -> None:
     parser.add_argument(
         "--source", required=True, metavar="PATH", help="the environment that it is a copy of"
     )
-    given = parser.parse_args(argv)
-    count = fix_scripts(Area(given.to, make=False, shared=given.shared), set_name(given.name), given.source)
+    arguments = parser.parse_args(argv)
+    count = fix_scripts(
+        Area(arguments.to, make=False, shared=arguments.shared), set_name(arguments.name), arguments.source
+    )
     sys.stdout.write("{} scripts start the copy's own interpreter\n".format(count))

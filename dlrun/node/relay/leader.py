@@ -56,7 +56,7 @@ async def _begin(state: RelayState) -> None:
     # Without waiting: if another job has the lock, the leader reads the source and keeps no copy of its own.
     staging.try_lock()
     try:
-        found = await in_thread(lambda: survey_source.survey(staging, whole=True))
+        survey = await in_thread(lambda: survey_source.survey(staging, whole=True))
     except NodeError as fault:
         _abort(state, fault.message, fault.help or "")
         return
@@ -67,7 +67,7 @@ async def _begin(state: RelayState) -> None:
     staging.hasher = hasher(status.hashes[0] if asked == "auto" else asked)
 
     def planned() -> Survey:
-        fitting = survey_source.fit(staging, survey_source.usable(staging, found), status.room)
+        fitting = survey_source.fit(staging, survey_source.usable(staging, survey), status.room)
         relayed = len(state.names) > 1
         return fitting if staging.shard else survey_source.plan_delta(staging, fitting, relayed=relayed)
 
@@ -108,18 +108,22 @@ async def _move_slow_nodes(state: RelayState) -> None:
     """
     while not state.done and not state.outcome.done():
         # What was measured before the last move says nothing.
-        found = {node: one for node, one in state.status().slow.items() if one.moves == len(state.demoted)}
+        measured = {
+            node: measurement
+            for node, measurement in state.status().slow.items()
+            if measurement.moves == len(state.demoted)
+        }
         # A node is never moved behind a much slower one: it would get its data at the rate of that one, and perhaps it was
         # slow only for a second.
         most = min((rate for _, (rate, _) in state.moves()), default=math.inf) * MUCH
-        slow = [node for node in state.order() if node in found and found[node].rate <= most]
+        slow = [node for node in state.order() if node in measured and measured[node].rate <= most]
         slow = [node for node in slow if node not in state.lost and node not in state.demoted]
-        slow = [node for node in slow if found[node].times >= AGREE[found[node].moves > 0]]
+        slow = [node for node in slow if measured[node].times >= AGREE[measured[node].moves > 0]]
         if slow and len(state.demoted) < MAX_MOVED:
             # The last of them: the nodes before it may only have waited for it. With it those that its sender found, too.
-            last = found[slow[-1]]
-            together = [node for node in slow if found[node].by == last.by]
-            _move(state, {node: (found[node].rate, found[node].others) for node in together})
+            last = measured[slow[-1]]
+            together = [node for node in slow if measured[node].by == last.by]
+            _move(state, {node: (measured[node].rate, measured[node].others) for node in together})
         await state.signal.wait(CHECK_INTERVAL)
 
 

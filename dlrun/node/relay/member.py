@@ -61,10 +61,10 @@ class Member:
         """Connect to a node downstream of this one."""
         state = self.state
         if node not in state.downstream:
-            found = state.downstream[node] = Downstream(
+            downstream = state.downstream[node] = Downstream(
                 state, node, self._continue_without, self._bypassed, joined=joined
             )
-            state.spawn(found.serve())
+            state.spawn(downstream.serve())
 
     def _continue_without(self, node: int, why: str) -> None:
         """Continue without a lost node: connect to the nodes that follow it."""
@@ -98,10 +98,10 @@ class Member:
         state = self.state
         wanted = state.following(state.index)
         for node in [node for node in state.downstream if node != wanted and node not in state.lost]:
-            found = state.downstream.pop(node)
+            downstream = state.downstream.pop(node)
             if state.workers:
                 state.workers.send_all({"do": "drop", "node": node})
-            state.spawn(found.hand_over())
+            state.spawn(downstream.hand_over())
         # The moved node is still the next one (it was last before): only stop other nodes from waiting for it.
         if wanted in state.downstream and wanted in moved and state.workers:
             state.workers.send_all({"do": "detach", "node": wanted})
@@ -311,11 +311,11 @@ class Member:
     def _demoted(self) -> List[Dict[str, Any]]:
         """The nodes that moved to the end of the chain, for the report; adds them to the notes, too."""
         state = self.state
-        found: List[Dict[str, Any]] = []
+        moved: List[Dict[str, Any]] = []
         for node, (rate, others) in state.moves():
             host = state.names[node]
             part = round(1 - rate / others, 3)
-            found.append(
+            moved.append(
                 {
                     "host": host,
                     "why": "its network",
@@ -329,7 +329,7 @@ class Member:
                     host, text.size(rate), text.size(others)
                 )
             )
-        return found
+        return moved
 
     def close(self) -> None:
         """End the workers and every connection."""

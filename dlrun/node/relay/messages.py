@@ -138,14 +138,14 @@ class Status:
 
 def unpack_status(message: Message) -> Status:
     """A status from its message."""
-    found = Status()
-    found.phase, found.nodes, found.hashes = message["phase"], message["nodes"], message["hashes"]
-    found.lost, found.cannot, found.full = dict(message["lost"]), dict(message["cannot"]), message["full"]
-    found.slow = {node: Slow(*slow) for node, slow in message["slow"]}
-    found.suspect = message["suspect"]
-    found.room = Room(*message["room"]) if message["room"] else None
-    found.reports = {entry[0]: Report(*entry) for entry in message["reports"]}
-    return found
+    status = Status()
+    status.phase, status.nodes, status.hashes = message["phase"], message["nodes"], message["hashes"]
+    status.lost, status.cannot, status.full = dict(message["lost"]), dict(message["cannot"]), message["full"]
+    status.slow = {node: Slow(*slow) for node, slow in message["slow"]}
+    status.suspect = message["suspect"]
+    status.room = Room(*message["room"]) if message["room"] else None
+    status.reports = {entry[0]: Report(*entry) for entry in message["reports"]}
+    return status
 
 
 class Slowest(NamedTuple):
@@ -179,10 +179,10 @@ def slowest(reports: Dict[int, Report], sent_to: Dict[int, List[int]]) -> Option
 def inflate(blob: bytes) -> bytes:
     """Decompress a manifest; NodeError beyond `MAX_MANIFEST` bytes."""
     engine = zlib.decompressobj()
-    found = engine.decompress(blob, MAX_MANIFEST)
+    data = engine.decompress(blob, MAX_MANIFEST)
     if engine.unconsumed_tail:
         raise NodeError("the manifest is too large")
-    return found
+    return data
 
 
 def deflate_need(need: int, blocks: int) -> bytes:

@@ -89,7 +89,9 @@ class SlowNodes:
         """The node that this one sends to; None if there is none or it is known to be slow."""
         state = self._state
         nodes = [
-            node for node, found in state.downstream.items() if not found.gone and node not in state.demoted
+            node
+            for node, downstream in state.downstream.items()
+            if not downstream.gone and node not in state.demoted
         ]
         if len(nodes) != 1:
             return None
@@ -140,7 +142,9 @@ class SlowNodes:
     def _note(self, slow: Dict[int, float], most: float, weight: int) -> None:
         """Note nodes that a measurement found slow; how often in a row counts for each of them."""
         state, first = self._state, len(self._found) == 1
-        before = {node: one for node, one in state.slow.items() if one.by == state.index}
+        before = {
+            node: measurement for node, measurement in state.slow.items() if measurement.by == state.index
+        }
         for node in before.keys() - slow.keys():
             del state.slow[node]
         for node, rate in slow.items():

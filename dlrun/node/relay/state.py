@@ -61,10 +61,10 @@ class RelayState:
     """One node's view of its chain; other modules of this package read and change its public attributes."""
 
     def __init__(self, staging: Staging) -> None:
-        given = staging.given
-        self.names, self.index = group(hosts.read(given.hosts), given.index, given.readers)
-        self.staging, self.port, self.secret = staging, given.port, read_secret(given.secret)
-        self.join_time, self.dead_after = given.join_timeout, given.dead_after
+        arguments = staging.given
+        self.names, self.index = group(hosts.read(arguments.hosts), arguments.index, arguments.readers)
+        self.staging, self.port, self.secret = staging, arguments.port, read_secret(arguments.secret)
+        self.join_time, self.dead_after = arguments.join_timeout, arguments.dead_after
         self.join_end = time.monotonic() + self.join_time
         # Reports grow with the chain.
         self.beat = min(1.0, self.dead_after / 5, max(0.2, len(self.names) / 250))
@@ -195,33 +195,35 @@ class RelayState:
 
     def status(self) -> Status:
         """The status of this node and all after it."""
-        found = Status()
+        status = Status()
         after = [node for node in self.downstream.values() if not node.gone]
-        found.phase = min([self.phase, *(node.status.phase for node in after)])
-        found.nodes = [self.index]
+        status.phase = min([self.phase, *(node.status.phase for node in after)])
+        status.nodes = [self.index]
         # Sorted by preference; the first that stays after all nodes is the session's.
-        found.hashes = usable()
-        found.lost, found.slow, found.suspect = dict(self.lost), dict(self.slow), self.suspect
-        found.room = self.room
+        status.hashes = usable()
+        status.lost, status.slow, status.suspect = dict(self.lost), dict(self.slow), self.suspect
+        status.room = self.room
         if self.cannot:
-            found.cannot[self.index] = self.cannot
-            found.full += [self.index] * self.full
-        found.reports[self.index] = self.report()
+            status.cannot[self.index] = self.cannot
+            status.full += [self.index] * self.full
+        status.reports[self.index] = self.report()
         for node in after:
-            found.nodes += node.status.nodes
+            status.nodes += node.status.nodes
             # Empty: the node has not reported yet.
             if node.status.hashes:
-                found.hashes = [name for name in found.hashes if name in node.status.hashes]
-            found.lost.update(node.status.lost)
+                status.hashes = [name for name in status.hashes if name in node.status.hashes]
+            status.lost.update(node.status.lost)
             for other, slow in node.status.slow.items():
-                known = found.slow.get(other, slow)
-                found.slow[other] = max(slow, known, key=lambda one: (one.moves, one.times))
-            found.cannot.update(node.status.cannot)
-            found.full += node.status.full
-            if found.room is not None and node.status.room is not None:
-                found.room = found.room.least(node.status.room)
-            found.reports.update(node.status.reports)
-        return found
+                known = status.slow.get(other, slow)
+                status.slow[other] = max(
+                    slow, known, key=lambda measurement: (measurement.moves, measurement.times)
+                )
+            status.cannot.update(node.status.cannot)
+            status.full += node.status.full
+            if status.room is not None and node.status.room is not None:
+                status.room = status.room.least(node.status.room)
+            status.reports.update(node.status.reports)
+        return status
 
     def report(self) -> Report:
         """This node's own figures."""

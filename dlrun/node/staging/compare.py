@@ -11,25 +11,25 @@ def is_current(staging: Staging, manifest: Manifest) -> bool:
     Its damaged files are in `staging.changed` afterwards. If it is, it is flushed to the disk where that is still to be done, the
     rest of a killed run is removed, and its content is compared with what the user demands.
     """
-    given, area, name = staging.given, staging.area, staging.name
-    found = staging.published.load()
+    arguments, area, name = staging.given, staging.area, staging.name
+    published = staging.published.load()
     options = {"hash": staging.hasher.name, "strategy": staging.layout_name}
-    if found is None or not warm.is_same(found, manifest, options):
+    if published is None or not warm.is_same(published, manifest, options):
         return False
     # Reading the copy back takes as long as copying it, and is done only if the cheap check leaves a doubt.
-    check = warm.check_copy(area, name, found, staging.layout_name, given.recheck)
-    trusted = warm.is_trusted(area, name, found)
+    check = warm.check_copy(area, name, published, staging.layout_name, arguments.recheck)
+    trusted = warm.is_trusted(area, name, published)
     staging.changed, staging.looked["copy"] = check.changed, check.looked
-    if not staging.changed and (given.verify or check.touched or not trusted):
+    if not staging.changed and (arguments.verify or check.touched or not trusted):
         if not trusted:
             staging.progress.log("the node has rebooted since the copy was made; reading it back")
         from ..store.read_back import read_back
 
-        staging.changed = read_back(area, name, found, staging.hasher, trusted)
+        staging.changed = read_back(area, name, published, staging.hasher, trusted)
     if staging.changed:
         return False
-    if staging.sync != "none" and not found.info.get("synced"):
-        warm.make_durable(area, name, found)
+    if staging.sync != "none" and not published.info.get("synced"):
+        warm.make_durable(area, name, published)
     staging.notes += check.notes()
     # A run that was killed between publishing this version and removing the previous one has left the latter here.
     staging.abandon()

@@ -42,25 +42,25 @@ def _start_build(staging: Staging, surveyed: Survey, blocks: Blocks) -> "Build":
     from ..store.build import Build
     from ..transfer.read_blocks import lower_priority
 
-    given, area, name, manifest = staging.given, staging.area, staging.name, surveyed.manifest
-    if given.low_priority:
+    arguments, area, name, manifest = staging.given, staging.area, staging.name, surveyed.manifest
+    if arguments.low_priority:
         lower_priority()
-    uses.require_unused(area, name, given.job, staging.changed)
+    uses.require_unused(area, name, arguments.job, staging.changed)
     # The hashes of an earlier copy prove nothing about this one.
     manifest.digests, manifest.digest_size = b"", 0
     # Where something else works with the tree of the new version before it is published, it has all files.
-    alone = not (staging.early or staging.remote or given.shared)
+    alone = not (staging.early or staging.remote or arguments.shared)
     try:
         with system_errors(staging.error_prefix()):
             known = staging.published.for_build(manifest)
             build = Build(area, name, manifest, blocks, staging.hasher, strategy=staging.layout_name,
-                          verify=given.verify or bool(staging.changed), in_place=alone, published=known,
+                          verify=arguments.verify or bool(staging.changed), in_place=alone, published=known,
                           unchanged=surveyed.unchanged if known else {})  # fmt: skip
             size, needed = manifest.size(), space.needed(manifest, build.missing)
             while True:
                 # Other sets are evicted until the missing part fits.
                 try:
-                    gone = eviction.make_room(area, given.quota, needed, size, name)
+                    gone = eviction.make_room(area, arguments.quota, needed, size, name)
                     staging.notes += ["evicted `{}`".format(entry.name.decode("ascii")) for entry in gone]
                     build.require_space(area.path)
                     break

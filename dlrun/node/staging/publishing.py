@@ -65,7 +65,7 @@ def done(staging: Staging, manifest: Manifest, prepared: Optional[PreparedSet], 
         "read": board.total("read") if board else 0,
         "seconds": round(seconds, 3),
         "notes": notes,
-        "checked": {where: found.files for where, found in looked.items() if found is not None},
+        "checked": {where: look.files for where, look in looked.items() if look is not None},
         **({"digest": staging.proof.digest} if staging.proof.digest else {}),
         "hash": staging.hasher.name,
     }
@@ -81,13 +81,13 @@ def done(staging: Staging, manifest: Manifest, prepared: Optional[PreparedSet], 
 
 def _compared(looked: Dict[str, Optional[Looked]]) -> str:
     """How many files were compared before an existing copy was reused."""
-    known = [one for one in (looked.get("source"), looked.get("copy")) if one is not None]
+    known = [look for look in (looked.get("source"), looked.get("copy")) if look is not None]
     if not known:
         return ""
     # Of a URL or an archive no file is left at the source: then those of the copy were compared.
-    found = next((one for one in known if one.files), known[0])
-    if found.files == found.total:
+    shown = next((look for look in known if look.files), known[0])
+    if shown.files == shown.total:
         return "; compared size and time of all files"
     return "; compared size and time of {:,} of {:,} files (`recheck: all`: of all)".format(
-        found.files, found.total
+        shown.files, shown.total
     )

@@ -23,33 +23,37 @@ if TYPE_CHECKING:
 class Staging:
     """One `stage` command on one node, with the lock of its set; raises Usage or NodeError for arguments that cannot be used."""
 
-    def __init__(self, given: argparse.Namespace, progress: Progress, watch: Optional[Watch] = None) -> None:
-        self.given, self.progress = given, progress
-        self.hasher = hashing.hasher(given.hash)
-        self.walk = Options(given.links == "follow", given.skip_special, not given.no_xattrs)
-        self.name = set_name(given.name)
-        self.area = Area(given.to, shared=given.shared)
-        self.worker_count = worker_count(given.worker_count)
-        self.layout_name = "pack" if given.strategy == "pack" else "copy"
-        self.partial = given.strategy == "part"
-        self.sync = given.sync
+    def __init__(
+        self, arguments: argparse.Namespace, progress: Progress, watch: Optional[Watch] = None
+    ) -> None:
+        self.given, self.progress = arguments, progress
+        self.hasher = hashing.hasher(arguments.hash)
+        self.walk = Options(arguments.links == "follow", arguments.skip_special, not arguments.no_xattrs)
+        self.name = set_name(arguments.name)
+        self.area = Area(arguments.to, shared=arguments.shared)
+        self.worker_count = worker_count(arguments.worker_count)
+        self.layout_name = "pack" if arguments.strategy == "pack" else "copy"
+        self.partial = arguments.strategy == "part"
+        self.sync = arguments.sync
         # Only a cached set must survive a power failure; one that is kept for the job ends with it.
-        if given.sync == "auto":
-            self.sync = "set" if given.keep == "cache" else "none"
+        if arguments.sync == "auto":
+            self.sync = "set" if arguments.keep == "cache" else "none"
         self.notes: List[str] = []
         self.changed: List[bytes] = []  # damaged or modified files of the published copy
         self.looked: Dict[str, Optional[Looked]] = {}  # files compared in `source` and `copy`
-        self.proof = content.Proof(given, self.hasher)
+        self.proof = content.Proof(arguments, self.hasher)
         eviction.clean_up(self.area)
         self.shard: Optional[Tuple[int, int, str]] = None
         self.remote: "Optional[FetchedSource]" = None
-        if given.unpack or given.strategy == "image" or scheme(given.source):
+        if arguments.unpack or arguments.strategy == "image" or scheme(arguments.source):
             from ..transfer.archive_source import fetched_source
 
-            self.remote = fetched_source(self.area, self.name, given, progress)
+            self.remote = fetched_source(self.area, self.name, arguments, progress)
         self.held: Optional[Lock] = None
         self.published = warm.PublishedManifest(self.area, self.name)
-        self.early = None if given.start is None else Early(self.area, self.name, given.job, given.start)
+        self.early = (
+            None if arguments.start is None else Early(self.area, self.name, arguments.job, arguments.start)
+        )
         self.watch = watch if self.early is None else self.early.watch
 
     def error_prefix(self) -> str:

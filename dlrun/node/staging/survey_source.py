@@ -39,9 +39,9 @@ class Survey(NamedTuple):
 
 def source_of(staging: Staging) -> Source:
     """The source on this node; raises SourceFault if it does not exist here."""
-    given, remote = staging.given, staging.remote
-    found = parse(remote.directory if remote else given.source, given.include, given.exclude)
-    return found if remote else outside(found, staging.area.path + b"/" + CONTROL)
+    arguments, remote = staging.given, staging.remote
+    source = parse(remote.directory if remote else arguments.source, arguments.include, arguments.exclude)
+    return source if remote else outside(source, staging.area.path + b"/" + CONTROL)
 
 
 def open_source(staging: Staging) -> int:
@@ -58,10 +58,10 @@ def survey(staging: Staging, whole: bool = False, reuse: bool = True) -> Survey:
 
     whole: of the whole source, also if this node takes a shard; reuse: the published set may be used.
     """
-    given, remote, walk = staging.given, staging.remote, staging.walk
+    arguments, remote, walk = staging.given, staging.remote, staging.walk
     state = remote.list_source() if remote else {}
     measured = remote is None or remote.HAS_SIZE
-    expected = given.expect if measured and not staging.shard else None
+    expected = arguments.expect if measured and not staging.shard else None
     source = source_of(staging)
     # What a published set's manifest must have to be reused.
     wanted = {
@@ -73,32 +73,32 @@ def survey(staging: Staging, whole: bool = False, reuse: bool = True) -> Survey:
         **({} if staging.partial else {"part": None}),
         **(state if remote else {"listing": None}),
     }
-    found = None if not reuse or (whole and staging.shard) else staging.published.load()
-    if found is not None and not warm.has_options(found, wanted):
-        found = None
-    earlier = None if remote or staging.partial else found
-    if found is not None and staging.partial:
+    published = None if not reuse or (whole and staging.shard) else staging.published.load()
+    if published is not None and not warm.has_options(published, wanted):
+        published = None
+    earlier = None if remote or staging.partial else published
+    if published is not None and staging.partial:
         from ..store import room
 
-        if room.could_grow(staging.area, staging.name, found, given.quota, given.room):
-            found = None
-    if found is not None:
+        if room.could_grow(staging.area, staging.name, published, arguments.quota, arguments.room):
+            published = None
+    if published is not None:
         # The files of a URL were downloaded and removed: its listing is compared instead.
-        looked = warm.source_unchanged(source.root, found, "none" if remote else given.recheck)
+        looked = warm.source_unchanged(source.root, published, "none" if remote else arguments.recheck)
         staging.looked["source"] = looked
         if looked is not None:
-            require_size(given.source, whole_size(found), expected)
-            return Survey(found, is_published=not remote)
+            require_size(arguments.source, whole_size(published), expected)
+            return Survey(published, is_published=not remote)
     from ..source import survey as walking
 
     if remote:
         from ..transfer.remote_delta import Reuse
 
-        remote.download(staging.progress, Reuse(staging.name, staging.hasher, given.verify))
+        remote.download(staging.progress, Reuse(staging.name, staging.hasher, arguments.verify))
     # Files are opened by the walk only for a first copy: of a changed source most files are not read again.
     first = staging.area.published(staging.name) is None and not staging.partial
     manifest, findings = walking.survey(source, walk, first, earlier)
-    if given.shared:
+    if arguments.shared:
         manifest.close_to_writers()
     # How long it takes to look at all files again (`recheck`), and whether a walk is needed for that (`changes`).
     manifest.info.update(wanted, rate=findings.rate, slow=findings.slow)
@@ -106,8 +106,8 @@ def survey(staging: Staging, whole: bool = False, reuse: bool = True) -> Survey:
         remote.record(manifest)
     staging.notes += walking.lost_properties(findings, walk)
     if not manifest.files():
-        staging.notes.append("the source `{}` holds no files".format(given.source))
-    require_size(given.source, manifest.size(), expected)
+        staging.notes.append("the source `{}` holds no files".format(arguments.source))
+    require_size(arguments.source, manifest.size(), expected)
     surveyed = Survey(manifest, slow=findings.slow, opened=findings.opened)
     return surveyed if whole else surveyed.own_shard(staging)
 
@@ -116,10 +116,10 @@ def usable(staging: Staging, surveyed: Survey) -> Survey:
     """The survey; of files that differ each time they are made, the published ones only if other nodes can get them."""
     if staging.remote is None or not staging.remote.MAY_DIFFER or not staging.held:
         return surveyed
-    found = staging.published.load()
-    if found is None or not warm.is_same(found, surveyed.manifest, {}):
+    published = staging.published.load()
+    if published is None or not warm.is_same(published, surveyed.manifest, {}):
         return surveyed
-    if is_current(staging, found):
+    if is_current(staging, published):
         return surveyed._replace(is_current=True)
     return survey(staging, whole=True, reuse=False)
 
